@@ -93,7 +93,8 @@ struct Gemm {
     #[arg(long, conflicts_with_all = ["random", "groups"])]
     swiglu: bool,
     /// The types in which A and B are multiplied: bf16, f16, tf32, f32, f64, e4m3, e5m2, i8 or u8, or two of 8 bits such as e4m3xe5m2 and
-    /// i8xu8. 8-bit floats are measured beside cuBLASLt, which has no product of e5m2 and e5m2.
+    /// i8xu8. 8-bit floats are measured beside cuBLASLt, which has no product of e5m2 and e5m2; with u8, kernels are
+    /// measured alone.
     #[arg(long, default_value = "bf16", value_parser = dtype)]
     dtype: InputTypes,
     /// The type of D [default: that of A and B; f32 for tf32, bf16 for e4m3 and e5m2, i32 for i8 and u8].

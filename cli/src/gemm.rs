@@ -76,7 +76,7 @@ const TYPES: [(&str, Scalar); 9] = [
 
 /// The type of the elements of a matrix.
 pub(super) fn scalar(text: &str) -> Result<Scalar, String> {
-    let named = TYPES.iter().find(|(name, _)| *name == text);
+    let named = TYPES.iter().find(|(name, scalar)| *name == text || scalar.to_string() == text);
     named.map(|(_, scalar)| *scalar).ok_or_else(|| {
         let names = TYPES.map(|(name, _)| name);
         let (last, others) = names.split_last().unwrap_or((&"", &[]));

@@ -149,6 +149,31 @@ fn rows_of_blocks_and_clusters() {
     }
 }
 
+/// A row of equal elements deviates nowhere, however large they are; a large mean takes nothing from the deviations but its rounding.
+#[test]
+fn large_means_are_subtracted_before_they_are_scaled() {
+    for device in devices() {
+        let problem = RowProblem::new(3, 1000);
+        let layer =
+            NormConfig::new(NormKind::Layer, device.target(), Scalar::F32, &problem).unwrap();
+        let norm = Norm::<f32>::new(layer).unwrap().load(&device).unwrap();
+        let mut normed = |x: &[f32]| {
+            let (x, mut y) = (device.upload(x).unwrap(), device.zeros::<f32>(3000).unwrap());
+            norm.launch(&problem, NormArgs::new(&x, &mut y).epsilon(1e-5)).unwrap();
+            y.to_vec().unwrap()
+        };
+        for value in [1005.0, 4864.0, -3.0e6] {
+            assert_eq!(normed(&[value; 3000]), [0.0; 3000], "{value}");
+        }
+        // Deviations of 1 and -1 from 10,000.
+        let x: Vec<f32> =
+            (0..3000).map(|i| 10_000.0 + if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        for (x, y) in x.iter().zip(normed(&x)) {
+            assert!((y - (x - 10_000.0)).abs() < 1e-4, "{x} became {y}");
+        }
+    }
+}
+
 #[test]
 fn empty_matrices_are_no_work() {
     for device in devices() {

@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(scatter.svg().matches("<circle").count(), 3);
     }
 
-    /// A product that cuBLAS has not is measured all the same.
+    /// A product that cuBLAS lacks is measured alone.
     #[test]
     fn a_line_has_the_ratios_that_there_are() {
         let config = GemmConfig::sm90([Scalar::I8, Scalar::U8], [128, 128]);

@@ -382,7 +382,7 @@ impl GemmConfig {
             _ => 0,
         };
         let rows = match (self.is_warp_specialised(), self.store, self.splits.is_split()) {
-            // The tile is small.
+            // Tiles that threads fetch are small: the addresses of rows of D take few registers.
             _ if self.producers() == 3 => 8,
             (true, StoreForm::Direct, true) => 32,
             (true, StoreForm::Direct, false) => 24,

@@ -305,9 +305,9 @@ impl GemmConfig {
         if self.fetches_by_threads() { GROUP * self.producers() } else { 0 }
     }
 
-    /// Warp groups that fetch, no more than there are stages. Before tensor cores read what a thread has written, it waits for all of its
-    /// loads, also those of its next tile: three groups, each with steps of its own, keep three tiles in flight. Two where the
-    /// epilogue needs registers for elements that it loads.
+    /// Returns the number of warp groups that fetch, at most the stages. Before tensor cores read what a thread has written, it waits for
+    /// all of its loads, also those of its next tile: three groups, each with steps of its own, keep three tiles in flight. Two where the
+    /// epilogue loads C or a bias, which needs registers.
     pub(super) const fn producers(&self) -> u32 {
         let two = self.stages < 3 || self.epilogue.beta || self.epilogue.bias.is_some();
         match (self.fetches_by_threads(), two) {
@@ -439,8 +439,8 @@ impl GemmConfig {
     }
 
     /// The default registers of producer and consumer threads: 40 and 232 where two groups
-    /// multiply, 56 and 224 by stream-K, 32 and 160 with three; with one there are enough without. With three groups
-    /// that fetch it is 136 and 104.
+    /// multiply, 56 and 224 by stream-K, 32 and 160 with three; with one there are enough without. 136 and 104 beside three
+    /// groups whose threads fetch tiles.
     #[inline]
     pub const fn usual_registers(&self) -> Option<[u32; 2]> {
         if self.producers() == 3 {

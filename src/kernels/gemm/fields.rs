@@ -13,7 +13,7 @@ use super::forms::{LoadForm, Schedule, StoreForm};
 use super::parts::Splits;
 use super::types::InputTypes;
 
-/// The word of [`StoreForm::Overlapped`] in names of older stores and sweeps, which stay readable.
+/// The word of [`StoreForm::Overlapped`] in names of older sweeps, which stay readable.
 const DEFERRED: &str = "deferred";
 
 /// A word of a name.

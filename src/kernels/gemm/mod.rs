@@ -39,7 +39,8 @@
 //
 // From a configuration to a launch:
 // * `config`, `forms`, `parts`, `types` are the fields; `fields` is their name and `check` their rules; `shared_memory` counts bytes.
-// * `defaults` lists candidates and orders them by `model`, which `parameters`, `prediction`, `traffic`, `machine` and `regime` are of.
+// * `defaults` lists candidates and orders them by `model`, which predicts times from `parameters`, `machine` and `traffic`; `prediction`
+//   is its result, `regime` the kind of time.
 // * `front` builds the kernel: `sm90` with `roles` (warp groups), `sm80` and `fma` with `threads` (all threads copy). `fragment`,
 //   `epilogue`, `terms` and `direct_store` take accumulators to D; `split` adds parts; `padded_tile` is the tile of `fma`.
 // * `input` and `output` are the forms of A and B, and of D, of an `sm90` kernel: parameters, values in its body, arguments.

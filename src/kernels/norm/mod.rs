@@ -230,7 +230,7 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     // Converted each time: packed elements take fewer registers across a reduction than `f32`.
     let values = || elements.iter_f32();
     let deviations: Vec<_> = match mean {
-        // The row's elements alone deviate: the others are 0, as their mean is.
+        // Elements outside the row and their mean are 0, so their deviation is 0.
         Some(mean) => {
             let means = part.where_present(mean, 0.0);
             values().zip(means).map(|(value, mean)| value - mean).collect()
@@ -239,11 +239,10 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     };
     let squares = chained(zero, deviations, |sum, value| value.fma(value, sum), |a, b| a + b);
     let factor = (part.sum(k, squares) / count + epsilon).rsqrt() * scale;
-    let shift = mean.map(|mean| -(mean * factor));
     let mut columns = [&weight, &bias].map(|of| of.as_ref().map(|of| of.iter_f32(k)));
     let results = values().map(|value| {
         let [weight, bias] = columns.each_mut().map(|of| of.as_mut().and_then(|of| of.next()));
-        let value = shift.map_or(value * factor, |shift| value.fma(factor, shift));
+        let value = mean.map_or(value, |mean| value - mean) * factor;
         let value = weight.map_or(value, |weight| value * weight);
         bias.map_or(value, |bias| bias.fma(scale, value))
     });

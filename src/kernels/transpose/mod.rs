@@ -44,9 +44,9 @@ impl TransposeConfig {
         let (tile, raster) = default_tile(access, elem, problem);
         let (matrices, batch_modes) = (1, problem.batch_modes());
         let config = TransposeConfig { target, access, tile, matrices, raster, batch_modes };
-        // More matrices of ragged rows are sooner done than longer parts of them.
-        let most = if access == RowAccess::Ragged { 16 } else { MAX_CHUNKS };
-        config.fitted_within(most, elem, problem)
+        // For ragged rows a tile of more matrices is faster than a longer one.
+        let max = if access == RowAccess::Ragged { 16 } else { MAX_CHUNKS };
+        config.fitted_within(max, elem, problem)
     }
 
     /// Returns the configuration with a tile of as many bytes whose rows and columns are less than twice those of the problem. Where
@@ -76,11 +76,7 @@ impl TransposeConfig {
         let chunk = chunk(elem);
         let before = if self.access == RowAccess::Ragged { chunk - 1 } else { 0 };
         let needed = [problem.rows, problem.columns].map(|extent| {
-            extent
-                .saturating_add(before)
-                .div_ceil(chunk)
-                .max(self.least_chunks())
-                .next_power_of_two()
+            extent.saturating_add(before).div_ceil(chunk).max(self.min_chunks()).next_power_of_two()
         });
         let own = self.tile.map(|chunks| chunks.clamp(1, MAX_CHUNKS));
         let area = own[0] * own[1] * self.matrices.clamp(1, MAX_MATRICES);
@@ -131,7 +127,7 @@ impl TransposeConfig {
     }
 
     /// Returns the chunks that a tile has at least along both modes. Ragged tiles overlap by one.
-    fn least_chunks(&self) -> u32 {
+    fn min_chunks(&self) -> u32 {
         if self.access == RowAccess::Ragged { 2 } else { 1 }
     }
 
@@ -143,7 +139,7 @@ impl TransposeConfig {
     #[inline]
     fn check(&self, elem: Scalar) -> Result<(), RowError> {
         let is_size = |size: u32, max| size.is_power_of_two() && size <= max;
-        let is_tile = |size| is_size(size, MAX_CHUNKS) && size >= self.least_chunks();
+        let is_tile = |size| is_size(size, MAX_CHUNKS) && size >= self.min_chunks();
         let [rows, columns] = self.tile;
         let rule = if self.access == RowAccess::Elements {
             "a transpose accesses whole vectors where it can"
@@ -186,7 +182,7 @@ const RASTERS: [Raster; 3] =
 
 /// Returns the tile of a problem before it is fitted, and the order of the tiles.
 ///
-/// A block waits for all of its tile before it stores, and other blocks use the memory meanwhile. So tiles of 64 KiB, with long pieces of
+/// A block stores only after its whole tile has arrived, so other blocks must keep the memory busy. So tiles of 64 KiB, with long pieces of
 /// rows, need a wave of blocks, and tiles of 16 KiB need two blocks for each SM. Smaller problems have tiles of 8 KiB.
 #[inline]
 fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> ([u32; 2], Raster) {
@@ -196,9 +192,9 @@ fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> 
     let has_enough = |tile, blocks_per_sm: u32| {
         bytes_of_matrices >= u64::from(bytes(tile)) * u64::from(blocks_per_sm * SMS)
     };
-    // Rows of the output that are written at about the same time are few, and each gets a long piece.
+    // Consecutive tiles write few rows of the output, each a long piece.
     let strips = Raster::SwizzleAlongM { width: 4 };
-    let raster = if bytes_of_matrices > L2 / 2 { strips } else { Raster::AlongN };
+    let raster = if bytes_of_matrices > KEPT_BYTES { strips } else { Raster::AlongN };
     let (large, medium) = ([32, 128 / chunk], [16, 64 / chunk]);
     // Small matrices have no longer pieces in a larger tile.
     let is_large = chunk >= 8 && problem.rows.min(problem.columns) >= 512;
@@ -217,20 +213,21 @@ fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> 
 /// Returns the blocks of an SM: as many as have shared memory, and 40 registers for a thread, or 48 with ragged rows.
 #[inline]
 fn resident(access: RowAccess, tile_bytes: u32) -> u32 {
-    let most = if access == RowAccess::Ragged { 5 } else { 6 };
-    ((192 << 10) / tile_bytes).clamp(1, most)
+    let max = if access == RowAccess::Ragged { 5 } else { 6 };
+    ((192 << 10) / tile_bytes).clamp(1, max)
 }
 
-/// The SMs of an H100 or an H200, and about the bytes of their L2 caches.
+/// The SMs of an H100 or an H200.
 const SMS: u32 = 132;
-const L2: u64 = 64 << 20;
+/// The bytes of a matrix up to which the order of its tiles does not matter: it and its transpose are little more than an L2 cache of 50 MB.
+const KEPT_BYTES: u64 = 32 << 20;
 /// The threads of a block.
 const THREADS: u32 = 256;
 /// The maximum number of chunks of 16 bytes along a mode of a tile, and the maximum number of its matrices.
 const MAX_CHUNKS: u32 = 64;
 const MAX_MATRICES: u32 = 1024;
 
-/// The elements of 16 bytes.
+/// The number of elements in 16 bytes.
 #[inline]
 fn chunk(elem: Scalar) -> u32 {
     RowTile::vector_len(elem)
@@ -276,7 +273,7 @@ impl<T: Element> Transpose<T> {
     /// Builds the kernel.
     ///
     /// # Errors
-    /// [`RowError::Element`] for `bool`; [`RowError::Tile`] for accesses that no vector has.
+    /// [`RowError::Element`] for `bool`; [`RowError::Tile`] for a configuration that breaks a rule of its fields.
     #[inline]
     pub fn new(config: TransposeConfig) -> Result<Self, RowError> {
         if T::SCALAR == Scalar::Bool {

@@ -12,7 +12,7 @@ pub(super) struct Tile {
     pub(super) rows: u32,
     columns: u32,
     pub(super) matrices: u32,
-    /// The elements of 16 bytes.
+    /// The number of elements in 16 bytes.
     chunk: u32,
     access: RowAccess,
     /// The columns are loaded as matrices of 8 x 8 elements, by `ldmatrix`.

@@ -55,9 +55,11 @@ enum Held<'b, T> {
 }
 
 impl<'b> RowPart<'b> {
-    /// Starts to load the elements of a vector at the columns of the row. Beside 8 vectors of a row or more there are few registers, and
-    /// of a ragged row they start anywhere in aligned vectors: they are copied to shared memory then, if there is enough for the blocks of
-    /// an SM, and a block has one row.
+    /// Starts to load the elements of a vector at the columns of the row: of an aligned row with fewer than 8 vectors to registers, of
+    /// others by `cp.async` to shared memory, if the row has the whole block or is aligned, and if all blocks of an SM fit. Those that
+    /// remain are loaded when they are used, or one by one.
+    ///
+    /// Ragged rows read whole aligned vectors: up to 15 bytes before `vector` must be readable, if it is not at a multiple of 16.
     #[track_caller]
     pub fn load_columns<'k: 'b, T: Converted>(
         &self,
@@ -76,19 +78,19 @@ impl<'b> RowPart<'b> {
         let blocks = u64::from((1024 / tile.threads.max(1)).max(1));
         let needed = blocks * (k.shared_bytes() + u64::from(4 * words) + 2048);
         let fits = has_slots && needed <= k.target().max_shared_bytes();
-        let aligned_few = self.head.is_none() && !tile.is_wide();
-        let held = if fits && (!aligned_few || std::env::var("TW_AL").is_ok()) {
+        let in_registers = self.head.is_none() && !tile.is_wide();
+        let held = if in_registers {
+            Held::Registers(self.load_elements(k, vector, 0.0))
+        } else if fits {
             let slots = k.shared_aligned::<u32>(words, 16).offset(k.thread_idx().x * 4);
             let ends = (0..self.end_count()).map(|end| self.load_end(k, vector, end, 0.0));
             let ends = ends.collect();
             Held::Slots(slots, ends, self.copy(k, vector, slots))
-        } else if aligned_few {
-            Held::Registers(self.load_elements(k, vector, 0.0))
-        } else if !tile.is_wide() {
+        } else if tile.is_wide() {
+            Held::Global
+        } else {
             let singles = self.columns_by_vector(k, vector).collect();
             Held::Registers(RowElements { vectors: Vec::new(), singles })
-        } else {
-            Held::Global
         };
         RowColumns { part: *self, vector, held }
     }
@@ -122,7 +124,7 @@ impl<'b> RowPart<'b> {
         }
         let after_last_thread =
             |k: &mut Body<'_, '_>| self.copy_after_last_thread(k, (vector, first), slots);
-        // Behind a branch the copies are issued at once. The assembler moves those of a predicate each behind the loads of the row.
+        // After one branch all copies are issued together. `ptxas` moves copies with a predicate each behind the loads of the row.
         k.if_else(
             self.has_vector(self.tile.vectors - 1),
             |k| {
@@ -145,15 +147,15 @@ impl<'b> RowPart<'b> {
         (vector, first): (Val<'b, Global<T>>, Val<'b, i32>),
         slots: Val<'b, Shared<u32>>,
     ) {
-        let sharers = self.tile.sharers() as i32;
-        let number = self.vectors / sharers;
-        let is_own = self.thread.eq(self.vectors % sharers);
+        let (left, sharers) = (self.vectors - self.thread, self.tile.sharers() as i32);
+        let number = left / sharers;
+        let is_own = left.ge(0) & (left % sharers).eq(0);
         let has = is_own & number.lt(self.tile.vectors as i32);
         let (slot, column) = (number * self.slot(1), first + number * self.stride());
         self.copy_end(k, has, vector.offset(column), slots.offset(slot), column);
     }
 
-    /// Copies the aligned vectors after those of the last thread of the block, which end that one's: each of the first threads one.
+    /// Copies the aligned vectors after those of the block's last thread. Thread `i` copies the vector for number `i`.
     fn copy_after_last_thread<T: Converted>(
         &self,
         k: &mut Body<'_, '_>,
@@ -193,6 +195,9 @@ impl<'b> RowPart<'b> {
 impl<'b, T: Converted> RowColumns<'b, T> {
     /// Returns an iterator over the elements in the order of [`RowPart`], converted to `f32`. It loads and converts a vector when
     /// it comes to it, for example where [`RowPart::store`] stores the vector.
+    ///
+    /// Of ragged rows all threads of the block call this together: it may wait at a barrier of the block. Before such a vector is loaded
+    /// again, another barrier must follow its last use.
     pub fn iter_f32<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
@@ -203,7 +208,9 @@ impl<'b, T: Converted> RowColumns<'b, T> {
             Held::Slots(slots, ends, before) => {
                 // A thread reads what it has copied itself, and of ragged rows what the next one has.
                 k.cp_async_wait_all();
-                before.inspect(|_| k.barrier());
+                if before.is_some() {
+                    k.barrier();
+                }
                 let (mut own_k, slots, before): (Body<'b, 'b>, _, _) =
                     (k.rescoped(), *slots, *before);
                 let fill = filled(&own_k, narrow::<T>(0.0));

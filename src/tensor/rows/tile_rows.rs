@@ -10,7 +10,8 @@ use super::tile::{RowAccess, RowTile};
 /// The rows of a tile in global memory, in vectors of 16 bytes that the threads of a block share.
 ///
 /// A vector has `n` elements. Rows start anywhere: the start of a row is `lead` elements after a multiple of 16 bytes, and vector `v` has the
-/// elements from `v * n - lead` on. A thread has vectors `across` apart of rows `threads / across` apart; its vectors are numbered row by row.
+/// elements from `v * n - lead` on. `across` adjacent threads load adjacent vectors of a row. A thread has every `across`-th vector of every
+/// `threads / across`-th row, numbered row by row.
 /// All extents are powers of two, and each thread has a vector; else a copy or a store is an error of the build.
 ///
 /// ```
@@ -65,7 +66,7 @@ pub struct TileRows {
     pub matrices: u32,
     /// The vectors of a row.
     pub vectors: u32,
-    /// The vectors of a row that neighbouring threads have.
+    /// The number of adjacent threads that load adjacent vectors of a row.
     pub across: u32,
     /// `Aligned`: every row starts and ends at a multiple of 16 bytes. With others, rows start and end anywhere.
     pub access: RowAccess,
@@ -108,7 +109,7 @@ pub struct RowVector<'b> {
     /// The elements before the row in memory.
     start: Val<'b, i64>,
     lead: Option<Val<'b, i32>>,
-    /// The matrices have the row.
+    /// True if the row is inside its matrix.
     exists: Val<'b, bool>,
 }
 
@@ -209,7 +210,7 @@ impl TileRows {
         })
     }
 
-    /// Returns row `row + more` of all rows of the tile, which have no bits in common. Its element is the lead.
+    /// Returns row `row + more` of the tile, where `row` and `more` have no set bit in common. Its element is the lead.
     #[track_caller]
     fn row<'b, P: Pointer>(
         self,
@@ -286,7 +287,10 @@ impl TileRows {
     }
 
     /// Stores the rows: a vector that a row has as a whole as one access, the first and the last elements of a row one by one.
-    /// `row_of(vector)` returns the elements of the vector's row that it is called with.
+    /// `row_of(vector)` returns a closure that returns the elements of the vector's row in some columns, packed.
+    ///
+    /// Of ragged rows, a tile whose `first[1]` is not 0 does not store its first `n - lead` elements: the tile before it overlaps it by `n`
+    /// elements and stores them.
     #[track_caller]
     pub fn store<'k: 'b, 'b, T: Element, F>(
         self,
