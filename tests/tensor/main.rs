@@ -46,6 +46,8 @@ mod pipelines;
 #[cfg(feature = "sim")]
 mod products;
 #[cfg(feature = "sim")]
+mod row_columns;
+#[cfg(feature = "sim")]
 mod schedulers;
 #[cfg(feature = "sim")]
 mod sparse;
