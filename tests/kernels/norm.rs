@@ -157,7 +157,7 @@ fn large_means_are_subtracted_before_they_are_scaled() {
         let layer =
             NormConfig::new(NormKind::Layer, device.target(), Scalar::F32, &problem).unwrap();
         let norm = Norm::<f32>::new(layer).unwrap().load(&device).unwrap();
-        let mut normed = |x: &[f32]| {
+        let normed = |x: &[f32]| {
             let (x, mut y) = (device.upload(x).unwrap(), device.zeros::<f32>(3000).unwrap());
             norm.launch(&problem, NormArgs::new(&x, &mut y).epsilon(1e-5)).unwrap();
             y.to_vec().unwrap()
