@@ -73,7 +73,7 @@ impl TransposeConfig {
     /// As [`fitted`](TransposeConfig::fitted), with a tile that is made longer than `self.tile` only up to `most` chunks.
     #[inline]
     fn fitted_within(self, most: u32, elem: Scalar, problem: &TransposeProblem) -> Self {
-        let chunk = chunk(elem);
+        let chunk = RowTile::vector_len(elem);
         let before = if self.access == RowAccess::Ragged { chunk - 1 } else { 0 };
         let needed = [problem.rows, problem.columns].map(|extent| {
             extent.saturating_add(before).div_ceil(chunk).max(self.min_chunks()).next_power_of_two()
@@ -111,8 +111,8 @@ impl TransposeConfig {
             let config = TransposeConfig { tile, ..large };
             for config in [config.fitted(elem, problem), config.fitted_within(1, elem, problem)] {
                 // One line of tiles has one order.
-                let has_line = problem.rows <= config.tile[0] * chunk(elem)
-                    || problem.columns <= config.tile[1] * chunk(elem);
+                let has_line = problem.rows <= config.tile[0] * RowTile::vector_len(elem)
+                    || problem.columns <= config.tile[1] * RowTile::vector_len(elem);
                 let rasters = if has_line { &RASTERS[1..2] } else { &RASTERS[..] };
                 configs.extend(rasters.iter().map(|raster| Self { raster: *raster, ..config }));
             }
@@ -133,7 +133,11 @@ impl TransposeConfig {
 
     #[inline]
     fn tile_bytes(&self, elem: Scalar) -> u32 {
-        self.tile[0] * self.tile[1] * self.matrices * chunk(elem) * RowTile::VECTOR_BYTES
+        self.tile[0]
+            * self.tile[1]
+            * self.matrices
+            * RowTile::vector_len(elem)
+            * RowTile::VECTOR_BYTES
     }
 
     #[inline]
@@ -147,7 +151,7 @@ impl TransposeConfig {
             "a tile has a power of two of chunks of 16 bytes along both modes, 1 to 64, and a ragged one at least 2"
         } else if !is_size(self.matrices, MAX_MATRICES) {
             "a tile has a power of two of matrices, 1 to 1024"
-        } else if rows * columns * chunk(elem) * self.matrices < THREADS {
+        } else if rows * columns * RowTile::vector_len(elem) * self.matrices < THREADS {
             "a tile has at least 256 chunks"
         } else if u64::from(self.tile_bytes(elem)) > self.target.max_shared_bytes() {
             "a tile fits into shared memory"
@@ -186,7 +190,7 @@ const RASTERS: [Raster; 3] =
 /// rows, need a wave of blocks, and tiles of 16 KiB need two blocks for each SM. Smaller problems have tiles of 8 KiB.
 #[inline]
 fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> ([u32; 2], Raster) {
-    let chunk = chunk(elem);
+    let chunk = RowTile::vector_len(elem);
     let bytes_of_matrices = problem.elements().saturating_mul(elem.size_bytes().into());
     let bytes = |[rows, columns]: [u32; 2]| rows * columns * chunk * RowTile::VECTOR_BYTES;
     let has_enough = |tile, blocks_per_sm: u32| {
@@ -226,12 +230,6 @@ const THREADS: u32 = 256;
 /// The maximum number of chunks of 16 bytes along a mode of a tile, and the maximum number of its matrices.
 const MAX_CHUNKS: u32 = 64;
 const MAX_MATRICES: u32 = 1024;
-
-/// The number of elements in 16 bytes.
-#[inline]
-fn chunk(elem: Scalar) -> u32 {
-    RowTile::vector_len(elem)
-}
 
 /// The input with its pitch and length, and the output with its pitch; rows, columns and matrices; the rows and columns from a tile to
 /// the next one; the tiles along the three modes; the extents and strides of the batch.

@@ -3,9 +3,7 @@
 use std::fmt;
 
 use crate::ir::types::Scalar;
-use crate::tensor::RowAccess;
-
-use super::chunk;
+use crate::tensor::{RowAccess, RowTile};
 
 /// The sizes of a matrix and where it and its transpose lie. Rows of both are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,7 +104,7 @@ impl TransposeProblem {
     /// 16 bytes and ends there, else `Ragged`.
     #[inline]
     pub fn access(&self, elem: Scalar) -> RowAccess {
-        let chunk = u64::from(chunk(elem));
+        let chunk = u64::from(RowTile::vector_len(elem));
         let strides = self.batch.iter().filter(|mode| mode.count > 1);
         let mut all = strides.flat_map(|mode| [mode.input_stride, mode.output_stride]);
         let [input, output] = self.pitches();

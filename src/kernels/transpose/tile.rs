@@ -2,9 +2,9 @@
 
 use crate::ir::types::Scalar;
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle, layout};
-use crate::tensor::{RowAccess, TileRows};
+use crate::tensor::{RowAccess, RowTile, TileRows};
 
-use super::{THREADS, TransposeConfig, chunk};
+use super::{THREADS, TransposeConfig};
 
 /// A tile of the input. Its extents are powers of two. Line `matrix * rows + row` of the tile has a row of a matrix.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ impl Tile {
     #[inline]
     pub(super) fn of(config: &TransposeConfig, elem: Scalar) -> Tile {
         let TransposeConfig { tile, matrices, access, .. } = *config;
-        let chunk = chunk(elem);
+        let chunk = RowTile::vector_len(elem);
         let [rows, columns] = tile.map(|chunks| chunks * chunk);
         // A warp loads 8 columns of 4 chunks of rows at a time. The lines of narrower tiles would be stored with bank conflicts.
         let has_matrices = elem.bits() == 16
@@ -67,7 +67,7 @@ impl Tile {
     pub(super) fn layout(self) -> Result<ComposedLayout, LayoutError> {
         let [lines, columns] = [self.rows * self.matrices, self.columns].map(i64::from);
         let elements = match self.has_matrices {
-            // The 8 lines of a matrix follow each other: 2 of each of the 4 chunks that threads beside each other store.
+            // The 8 lines of a matrix follow each other: 2 of each of the 4 chunks that adjacent threads store.
             true => {
                 let strides = [1, 8, 2, 32].map(|line| line * columns);
                 let [a, b, c, d] = strides;
