@@ -19,8 +19,6 @@ use tilewright::ir::{Kernel, parse_kernels};
 mod figures;
 #[path = "hygiene/imports.rs"]
 mod imports;
-#[path = "hygiene/language.rs"]
-mod language;
 #[path = "hygiene/links.rs"]
 mod links;
 
@@ -126,14 +124,6 @@ fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
 
 fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
-}
-
-#[test]
-fn no_file_is_too_long() {
-    for (path, text) in [files("src", "rs"), files("cli/src", "rs")].concat() {
-        let lines = text.lines().count();
-        assert!(lines <= 800, "{} has {lines} lines, but 800 are the limit", short(&path));
-    }
 }
 
 #[test]
@@ -416,40 +406,6 @@ fn the_grammar_names_every_type() {
     assert!(missing.is_empty(), "not in the grammar: {missing:?}");
 }
 
-/// The functions of a file: the name, whether it is a method, and the lines of it, documentation not counted.
-fn functions(text: &str) -> Vec<(String, bool, std::ops::Range<usize>)> {
-    let code = code(text);
-    let lines: Vec<&str> = code.lines().collect();
-    let mut found = Vec::new();
-    for (first, line) in lines.iter().enumerate() {
-        let Some(at) = words(line, "fn").next() else { continue };
-        let name: String = line[at + 3..].chars().take_while(|c| is_word(Some(*c))).collect();
-        let indent = line.len() - line.trim_start().len();
-        let closes = |line: &&str| line.len() == indent + 1 && line.trim_start() == "}";
-        let from = &lines[first..];
-        // The signature ends in a body, in a body on the same line, or in no body.
-        let opens = from.iter().position(|line| line.ends_with(['{', '}', ';'])).unwrap_or(0);
-        let has_body = from[opens].ends_with('{');
-        let last = if has_body { from.iter().position(closes) } else { Some(opens) };
-        let lines = first..first + last.unwrap_or(0) + 1;
-        let head = code.lines().skip(first).take(3).collect::<String>();
-        if !name.is_empty() {
-            found.push((name, head.contains("self"), lines));
-        }
-    }
-    found
-}
-
-/// Counts the calls in the code.
-fn calls(code: &str, name: &str, method: bool) -> usize {
-    let starts = |at: usize| {
-        let (before, after) = (&code[..at], &code[at + name.len()..]);
-        let is_call = after.starts_with('(') || after.starts_with("::<");
-        is_call && !before.ends_with("fn ") && before.ends_with('.') == method
-    };
-    words(code, name).filter(|at| starts(*at)).count()
-}
-
 /// The lines of the code with a cast to an integer type. A cast to a float converts data, not a count.
 fn integer_casts(text: &str) -> Vec<usize> {
     const TYPES: [&str; 10] =
@@ -476,106 +432,6 @@ fn counts_need_no_casts() {
         integer_casts("x as f32;\nn as i32; // y as u32\nuse a as b;\n(m\n as usize)"),
         [2, 5]
     );
-}
-
-/// Counts the lines of the functions of a kernel's files, without those of the host, and of helpers in the other files of
-/// the folder that are called only from there.
-fn device_lines(folder: &str, kernel: &[&str], host: &[&str]) -> (usize, Vec<String>) {
-    let all: Vec<(String, String)> =
-        files(folder, "rs").into_iter().map(|(path, text)| (short(&path), text)).collect();
-    let code_of_kernel: String = kernel.iter().map(|path| code(&read(path))).collect();
-    let (mut counted, mut sum) = (Vec::new(), 0);
-    for (path, text) in &all {
-        for (name, method, lines) in functions(text) {
-            let elsewhere = |(other, text): &(String, String)| {
-                other != path
-                    && !kernel.contains(&other.as_str())
-                    && calls(&code(text), &name, method) > 0
-            };
-            if host.contains(&name.as_str()) {
-                continue;
-            }
-            let own = kernel.contains(&path.as_str());
-            let is_public = text.lines().nth(lines.start).is_some_and(|line| {
-                let line = line.trim_start();
-                line.starts_with("pub fn") || line.starts_with("pub const fn")
-            });
-            let lent = !own && !is_public && calls(&code_of_kernel, &name, method) > 0;
-            if own || (lent && !all.iter().any(elsewhere)) {
-                sum += lines.len();
-                counted.push(format!("{path}: {name}, {} lines", lines.len()));
-            }
-        }
-    }
-    (sum, counted)
-}
-
-/// The closure of the kernel for `sm_90a` reads like the algorithm: with all helpers that are called only from it, in its
-/// file and in those beside it, it has at most 200 lines. Two schedules, an overlapped store, sums that blocks share and
-/// exchanged operands are among them.
-#[test]
-fn the_kernel_for_hopper_is_short() {
-    const KERNEL: [&str; 2] = ["src/kernels/gemm/sm90.rs", "src/kernels/gemm/roles.rs"];
-    // What the host makes before there is a kernel, and what makes the parameters of `body`.
-    let host = [
-        "new",
-        "maps",
-        "map",
-        "map_of_d",
-        "declare_input",
-        "input",
-        "declare_output",
-        "output",
-        "matrices",
-        "build",
-        "options",
-        "consumers_of_tile",
-        "entry_registers",
-    ];
-    let (sum, counted) = device_lines("src/kernels/gemm", &KERNEL, &host);
-    assert!(counted.len() >= 8, "the file does not read as expected: {counted:#?}");
-    assert!(sum <= 200, "{sum} lines: {counted:#?}");
-}
-
-/// The transpose of aligned, ragged and small matrices is a copy of rows and a store of columns: with its helpers it has at most 60
-/// lines.
-#[test]
-fn the_transpose_is_short() {
-    // The configuration, and the tile that the host computes from it.
-    let host = [
-        "new",
-        "fitted",
-        "fitted_within",
-        "candidates",
-        "least_chunks",
-        "tile_bytes",
-        "check",
-        "fmt",
-        "default_tile",
-        "resident",
-        "chunk",
-        "of",
-        "steps",
-        "input",
-        "output",
-        "layout",
-        "input_vectors",
-        "output_vectors",
-    ];
-    let (sum, counted) =
-        device_lines("src/kernels/transpose", &["src/kernels/transpose/mod.rs"], &host);
-    assert!(counted.iter().any(|function| function.contains("build")), "{counted:#?}");
-    assert!(sum <= 60, "{sum} lines: {counted:#?}");
-}
-
-#[test]
-fn lines_and_calls_are_counted() {
-    let text = "fn a() {\n    b(1);\n}\n\n/// Doc.\nimpl X {\n    fn b(\n        &self,\n    ) -> u8 {\n        \
-                if x {\n            self.b()\n        }\n    }\n    fn c(&self);\n}\n";
-    let found = functions(text);
-    let expected = [("a", false, 0..3), ("b", true, 6..13), ("c", true, 13..14)];
-    assert_eq!(found, expected.map(|(name, method, lines)| (name.to_owned(), method, lines)));
-    assert_eq!((calls(text, "b", false), calls(text, "b", true)), (1, 1));
 }
 
 /// The code of the worked example is that of the sources, without regard to indentation.
