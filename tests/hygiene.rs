@@ -421,7 +421,7 @@ fn integer_casts(text: &str) -> Vec<usize> {
 /// A count of the host is a `u32`, which every call takes: the examples and the kernel for Hopper convert none.
 #[test]
 fn counts_need_no_casts() {
-    const KERNELS: [&str; 2] = ["src/kernels/gemm/sm90.rs", "tests/tensor/counts.rs"];
+    const KERNELS: [&str; 2] = ["src/kernels/gemm/sm90/kernel.rs", "tests/tensor/counts.rs"];
     let examples = files("examples", "rs").into_iter().map(|(path, text)| (short(&path), text));
     let kernels = KERNELS.map(|path| (path.to_owned(), read(path)));
     for (path, text) in examples.chain(kernels) {

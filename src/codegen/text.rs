@@ -164,8 +164,15 @@ impl Text {
     }
 }
 
+/// Returns the file's name, with its folder if the name alone is `mod.rs`: `softmax/mod.rs`, `kernel.rs`.
 fn file_name(location: SourceLocation) -> &'static str {
-    location.file.rsplit(['/', '\\']).next().unwrap_or_default()
+    let path = location.file;
+    let start_of_last = |path: &str| path.rfind(['/', '\\']).map_or(0, |at| at + 1);
+    let name = start_of_last(path);
+    match &path[name..] {
+        "mod.rs" if name > 0 => &path[start_of_last(&path[..name - 1])..],
+        other => other,
+    }
 }
 
 /// PTX is printable ASCII; other characters of a file name become `_`.

@@ -176,9 +176,9 @@ fn configurations_are_shown_beside_their_rust_lines() {
     assert!(found.len() > 20, "{}", found.len());
     for (file, number, written) in &found {
         let source = match *file {
-            "sm90.rs" => include_str!("../../../src/kernels/gemm/sm90.rs"),
-            "parts.rs" => include_str!("../../../src/kernels/gemm/parts.rs"),
-            "roles.rs" => include_str!("../../../src/kernels/gemm/roles.rs"),
+            "kernel.rs" => include_str!("../../../src/kernels/gemm/sm90/kernel.rs"),
+            "parts.rs" => include_str!("../../../src/kernels/gemm/split/parts.rs"),
+            "roles.rs" => include_str!("../../../src/kernels/gemm/sm90/roles.rs"),
             other => panic!("{other} is no file of the kernel"),
         };
         assert_eq!(*written, source.lines().nth(number - 1).unwrap().trim(), "line {number}");
@@ -190,7 +190,7 @@ fn configurations_are_shown_beside_their_rust_lines() {
     // Where the files are not, their names and lines remain.
     let elsewhere = ptx(&[name], NO_PTXAS.as_ref(), Path::new(env!("CARGO_TARGET_TMPDIR")));
     let elsewhere = text(&elsewhere.stdout);
-    assert!(comments(&elsewhere).is_empty() && elsewhere.contains("// sm90.rs:"), "{elsewhere}");
+    assert!(comments(&elsewhere).is_empty() && elsewhere.contains("// kernel.rs:"), "{elsewhere}");
 
     if let Some(ptxas) = ptxas() {
         let said = printed(&[name], &ptxas);

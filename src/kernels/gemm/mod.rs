@@ -29,80 +29,47 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// Words of this folder:
-// * step: a tile of A and B of depth `tile[2]` along K; a stage of the ring holds one. `tiles()` counts row tiles, column tiles, steps.
-// * part: a range of the steps of a tile that one thread block multiplies; all of them without splits.
-// * slot: the partial accumulators of a part in the workspace.
-// * line: a row or column of a matrix along its contiguous mode; tiles of A and B are lines in shared memory.
+// Vocabulary of this folder:
+// * step: one tile of A and B, `tile[2]` deep along K; a stage of the ring buffer holds one step.
+// * part: the range of a tile's steps that one thread block multiplies; the whole range without split-K or stream-K.
+// * slot: a part's partial accumulators in the workspace.
+// * line: a row or a column of a matrix, whichever is contiguous.
 // * accumulator: an element of A B before the epilogue. A configuration with `pairs` has two for each element of D.
-// * form: the layout of an operand that a kernel takes (tensor maps, lines, rows), with its own parameters.
 //
-// From a configuration to a launch:
-// * `config`, `forms`, `parts`, `types` are the fields; `fields` is their name and `check` their rules; `shared_memory` counts bytes.
-// * `defaults` lists candidates and orders them by `model`, which predicts times from `parameters`, `machine` and `traffic`; `prediction`
-//   is its result, `regime` the kind of time.
-// * `front` builds the kernel: `sm90` with `roles` (warp groups), `sm80` and `fma` with `threads` (all threads copy). `fragment`,
-//   `epilogue`, `terms` and `direct_store` take accumulators to D; `split` adds parts; `padded_tile` is the tile of `fma`.
-// * `input` and `output` are the forms of A and B, and of D, of an `sm90` kernel: parameters, values in its body, arguments.
-// * `launch` runs a function: `loaded` has it with its workspaces, and binds the buffers of an `sm90` kernel, `repack` copies
-//   unaligned operands first, `ragged` makes tensor maps on the device, `how` launches or measures.
+// From a configuration to a launch, folder by folder:
+// * `config` is the configuration: its fields, their names, the rules that `check` enforces, errors, the problem.
+// * `choose` picks a configuration: it lists candidates and orders them by a cost model of the machine.
+// * `kernel` builds the kernel of a configuration: `sm90` (TMA and `wgmma`, warp-specialised), `sm80` (`cp.async` and `mma.sync`)
+//   or `simt` (no tensor cores). `split` adds split-K and stream-K, `epilogue` takes accumulators to D.
+// * `launch` loads a kernel, binds its buffers, copies misaligned operands first (`repack`), and launches or times it (`mode`).
 
-mod check;
+mod choose;
 mod config;
-mod defaults;
-mod direct_store;
 mod epilogue;
-mod error;
-mod explain;
-mod fields;
-mod fma;
-mod forms;
-mod fragment;
-mod front;
-mod groups;
-mod how;
-mod input;
+mod kernel;
 mod launch;
-mod loaded;
-mod machine;
-mod model;
-mod output;
-mod padded_tile;
-mod parameters;
-mod parts;
-mod prediction;
-mod problem;
-mod ragged;
-mod reduction;
-mod regime;
-mod repack;
-mod roles;
-mod shared_memory;
+mod simt;
 mod sm80;
 mod sm90;
 mod split;
-mod terms;
-mod threads;
-mod traffic;
-mod types;
 
+pub use choose::explain::Explanation;
+pub use choose::machine::Machine;
+pub use choose::model::GemmModel;
+pub use choose::parameters::Parameters;
+pub use choose::prediction::Prediction;
+pub use choose::regime::{ParseRegimeError, Regime};
+pub use config::error::GemmError;
+pub use config::forms::{LoadForm, Schedule, StoreForm};
+pub use config::problem::{GemmProblem, GemmStrides, MatrixStrides};
+pub use config::types::InputTypes;
 pub use config::{Activation, Bias, Epilogue, GemmConfig};
 pub use epilogue::FusedEpilogue;
-pub use error::GemmError;
-pub use explain::Explanation;
-pub use forms::{LoadForm, Schedule, StoreForm};
-pub use front::Gemm;
-pub use groups::GroupRows;
+pub use epilogue::reduction::{AmaxGemm, ReducedGemm};
+pub use epilogue::terms::Reduction;
+pub use kernel::Gemm;
 pub use launch::{GemmArgs, GemmFunction, GemmLaunch};
-pub use machine::Machine;
-pub use model::GemmModel;
-pub use parameters::Parameters;
-pub use parts::Splits;
-pub use prediction::Prediction;
-pub use problem::{GemmProblem, GemmStrides, MatrixStrides};
-pub use ragged::RaggedProblem;
-pub use reduction::{AmaxGemm, ReducedGemm};
-pub use regime::{ParseRegimeError, Regime};
+pub use sm90::groups::GroupRows;
+pub use sm90::ragged::RaggedProblem;
 pub use split::GemmWorkspace;
-pub use terms::Reduction;
-pub use types::InputTypes;
+pub use split::parts::Splits;

@@ -1,0 +1,66 @@
+//! [`Explanation`]: the predicted times of a configuration by their causes.
+
+use std::fmt;
+
+use crate::kernels::gemm::choose::prediction::Prediction;
+use crate::kernels::gemm::config::GemmConfig;
+use crate::kernels::gemm::split::parts::Splits;
+
+/// The reasons for a configuration, by [`GemmConfig::explain`]: its predicted time by causes, and the configurations that
+/// are predicted to be slower. It prints as a table: the times of the busiest SM, of memory, of the L2 cache and of energy overlap, and
+/// the predicted time is about the longest of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The configuration.
+    pub config: GemmConfig,
+    /// Its predicted time.
+    pub prediction: Prediction,
+    /// Row tiles, column tiles and steps along K of each matrix.
+    pub tiles: [u32; 3],
+    /// SMs of the device.
+    pub sms: u32,
+    /// The next ones in the model's order.
+    pub others: Vec<(GemmConfig, Prediction)>,
+}
+
+impl fmt::Display for Explanation {
+    #[inline]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Explanation { config, prediction: p, tiles: [rows, columns, steps], sms, .. } = self;
+        let us = |seconds: f64| seconds * 1e6;
+        writeln!(f, "{config}")?;
+        writeln!(f, "{:>10.2} us predicted; limit: {}", us(p.seconds), p.limit())?;
+        let splits = match config.splits {
+            Splits::Even(parts) => format!("{parts} splits"),
+            Splits::Stream => "shared steps".to_owned(),
+        };
+        writeln!(
+            f,
+            "{:>10.2} us busiest SM: {rows} x {columns} tiles of {steps} steps, {splits}, {} waves of {sms} SMs",
+            us(p.busy_s),
+            p.waves
+        )?;
+        let parts = [
+            (p.mma_s, "multiply-accumulates"),
+            (p.l2_s, "tiles from the L2 cache, at the same time"),
+            (p.store_s, "stores of D"),
+            (p.fix_up_s, "sums of splits"),
+        ];
+        for (seconds, what) in parts {
+            if seconds > 0.0 {
+                writeln!(f, "{:>14.2} us {what}", us(seconds))?;
+            }
+        }
+        writeln!(f, "{:>10.2} us memory: {:.1} MB", us(p.memory_s), p.memory_bytes / 1e6)?;
+        writeln!(f, "{:>10.2} us L2 cache: {:.1} MB", us(p.cache_s), p.l2_bytes / 1e6)?;
+        writeln!(f, "{:>10.2} us energy at the power limit", us(p.energy_s))?;
+        if p.copies_s > 0.0 {
+            writeln!(f, "{:>10.2} us copies of A and B, which are unaligned", us(p.copies_s))?;
+        }
+        for (config, other) in self.others.iter().take(2) {
+            let slower = 100.0 * (other.seconds / p.seconds - 1.0);
+            writeln!(f, "{:>10.2} us (+{slower:.1} %) {config}", us(other.seconds))?;
+        }
+        Ok(())
+    }
+}

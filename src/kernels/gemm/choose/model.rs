@@ -1,0 +1,599 @@
+//! [`GemmModel`] predicts the time of a matrix product.
+
+use crate::ir::types::Scalar;
+use crate::sorting::sort_by;
+
+use crate::kernels::gemm::choose::machine::Machine;
+use crate::kernels::gemm::choose::parameters::Parameters;
+use crate::kernels::gemm::choose::prediction::Prediction;
+use crate::kernels::gemm::choose::regime::Regime;
+use crate::kernels::gemm::choose::traffic::{Traffic, lines_of};
+use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
+use crate::kernels::gemm::config::problem::GemmProblem;
+use crate::kernels::gemm::config::{Activation, GROUP, GemmConfig, L2_LINE_BYTES, WGMMA_ROWS};
+use crate::kernels::gemm::split::parts::Splits;
+
+/// The work of the busiest SM: its tiles, its cycles, and those of the parts, which overlap.
+struct Busy {
+    waves: u32,
+    cycles: f64,
+    mma: f64,
+    l2: f64,
+    store: f64,
+    fix_up: f64,
+}
+
+/// The share of the busiest SM.
+struct Share {
+    /// Tiles or parts of tiles, one after the other.
+    waves: f64,
+    /// Steps along K.
+    steps: f64,
+    /// Tiles that end, and whose end is seen.
+    tiles: f64,
+    /// Parts of tiles that are written to the workspace or read from it.
+    parts: f64,
+    /// Waits for the other parts of a tile.
+    exchanges: f64,
+}
+
+impl Share {
+    /// Of tiles with some steps each, each in `parts` equal parts: `at_once` SMs, or clusters, have `resident` blocks each.
+    #[inline]
+    fn even([tiles, steps]: [f64; 2], parts: u32, [at_once, resident]: [f64; 2]) -> Share {
+        let parts = f64::from(parts);
+        let tiles = tiles * parts;
+        let waves = (tiles / at_once).ceil().max(1.0);
+        // Blocks of one SM share it, so the work of all of them counts.
+        let rounds = (tiles / (at_once * resident)).ceil().max(1.0) * resident.min(waves);
+        let steps = rounds * (steps / parts).ceil();
+        let (parts, exchanges) = match parts > 1.0 {
+            // Each block writes its part, and the last one reads all of them. Those of an SM wait together.
+            true => (rounds + parts, (rounds / resident).ceil()),
+            false => (0.0, 0.0),
+        };
+        Share { waves, steps, tiles: rounds, parts, exchanges }
+    }
+
+    /// By stream-K, the arguments of [`even`](Share::even).
+    #[inline]
+    fn stream([tiles, steps]: [f64; 2], [at_once, resident]: [f64; 2]) -> Share {
+        let [tiles, each, max] = [tiles, steps, at_once * resident].map(|x| x as u64);
+        let blocks = Splits::Stream.blocks(tiles, each, max);
+        let shared = Splits::shared(tiles, blocks);
+        let whole = ((tiles - shared) / blocks) as f64;
+        if shared == 0 {
+            let whole = whole * resident;
+            return Share {
+                waves: whole,
+                steps: whole * steps,
+                tiles: whole,
+                parts: 0.0,
+                exchanges: 0.0,
+            };
+        }
+        let run = (shared * each).div_ceil(blocks);
+        // A block writes the end of the tile with which its run starts, and reads the other parts of that with which it ends.
+        let others = each.div_ceil(run);
+        // The blocks of an SM share it.
+        let of_sm = resident.min((blocks as f64 / at_once).ceil());
+        Share {
+            waves: of_sm * (whole + run.div_ceil(each) as f64),
+            steps: of_sm * (whole * steps + run as f64),
+            tiles: of_sm * (whole + shared.div_ceil(blocks) as f64),
+            parts: of_sm * (1.0 + others as f64),
+            exchanges: 1.0,
+        }
+    }
+}
+
+/// A model of a device: seconds of a configuration for a problem.
+///
+/// The busiest SM has `waves` tiles, each of `steps` along K, and
+/// `cycles = prologue + first stage + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. A block of a
+/// cluster also receives the bytes that its other blocks have asked for. By stream-K it has the steps of its run and of its whole tiles, and writes and reads parts of tiles. The memory is
+/// read as often as the order of the tiles makes it. The energy is that of the operations and of the bytes of L2 cache
+/// and memory. The L2 cache gives all SMs together fewer bytes than each of them takes alone. The longest of the four counts
+/// most.
+///
+/// ```
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::gemm::{GemmConfig, GemmModel, GemmProblem, Regime};
+/// let model = GemmModel::H200;
+/// let problem = GemmProblem::new(8192, 8192, 8192);
+/// let wide = model.predict(&GemmConfig::sm90(Scalar::Bf16, [256, 200]), &problem, Regime::Burst);
+/// let narrow = model.predict(&GemmConfig::sm90(Scalar::Bf16, [64, 64]), &problem, Regime::Burst);
+/// assert!(wide.seconds < narrow.seconds);
+/// assert_eq!(wide.waves, 10); // 32 x 41 tiles on 132 SMs
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GemmModel {
+    /// The device.
+    pub machine: Machine,
+    /// The fitted parameters.
+    pub parameters: Parameters,
+}
+
+impl GemmModel {
+    /// Of an NVIDIA H200.
+    pub const H200: GemmModel = GemmModel { machine: Machine::H200, parameters: Parameters::H200 };
+
+    /// Returns the model of a device with the parameters of the H200.
+    pub fn of(machine: Machine) -> GemmModel {
+        GemmModel { machine, parameters: Parameters::H200 }
+    }
+
+    /// Predicts the time of a launch. Groups of rows count as one product of about as many tiles, with the bytes of as many
+    /// products of the mean number of rows.
+    #[inline]
+    pub fn predict(
+        &self,
+        config: &GemmConfig,
+        problem: &GemmProblem,
+        regime: Regime,
+    ) -> Prediction {
+        if !config.grouped {
+            return self.predict_reading(config, problem, regime, self.traffic(config, problem));
+        }
+        let (config, groups) = (GemmConfig { grouped: false, ..*config }, problem.batch);
+        let (all, one) = (config.ungrouped(problem), problem.mean_group());
+        let memory = f64::from(groups) * self.traffic(&config, &one).memory;
+        let traffic = Traffic { memory, ..self.traffic(&config, &all) };
+        self.predict_reading(&config, &all, regime, traffic)
+    }
+
+    /// Predicts the time of a launch with these bytes.
+    #[inline]
+    fn predict_reading(
+        &self,
+        config: &GemmConfig,
+        problem: &GemmProblem,
+        regime: Regime,
+        traffic: Traffic,
+    ) -> Prediction {
+        let p = &self.parameters;
+        let busy = self.busy(config, problem);
+        let of_cycles = |cycles: f64| cycles / self.machine.clock_hz;
+        let launch = self.launch(config, problem);
+        let busy_s = launch + of_cycles(busy.cycles);
+        let Traffic { l2, received, memory, written } = traffic;
+        // Parts are summed when the operands have been read.
+        let fix_up_s = of_cycles(busy.fix_up);
+        let met = of_cycles(if config.cluster_blocks() > 1 { p.cluster_wait_cycles } else { 0.0 });
+        let memory_s = launch + met + memory / self.memory_rate(config, problem) + fix_up_s;
+        let copies_s = self.copies(config, problem);
+        let energy_j = self.flops(config, problem) * p.flop_j * energy_of(config)
+            + ((1.0 - p.received_share) * l2 + p.received_share * received) * p.l2_j
+            + memory * p.memory_j;
+        let watts = match regime {
+            Regime::Latency | Regime::Burst => self.machine.power_w * p.burst_w,
+            Regime::Steady => self.machine.power_w,
+        };
+        let energy_s = energy_j / (watts - p.idle_w).max(1.0);
+        // All SMs together are given fewer bytes by the L2 cache than each of them can take.
+        let all = self.machine.clock_hz * f64::from(self.machine.sms) * p.chip_bytes;
+        let cache_s = launch + met + (l2 + p.written_share * written) / all + fix_up_s;
+        let times = [busy_s, memory_s, cache_s, energy_s];
+        let longest = times.into_iter().fold(0.0, f64::max);
+        let sum: f64 = times.iter().map(|seconds| (seconds / longest).powf(p.power)).sum();
+        let stream = match (config.splits, config.schedule) {
+            (Splits::Stream, Schedule::Simt) => p.stream_simt_share,
+            (Splits::Stream, _) => p.stream_share,
+            (Splits::Even(_), _) => 1.0,
+        };
+        let is_hindered =
+            config.programmatic && config.suffers_from_overlap(problem, &self.machine);
+        let hindered = if is_hindered { p.hindered } else { 1.0 };
+        let seconds = longest * sum.powf(1.0 / p.power) * stream * hindered + copies_s;
+        Prediction {
+            seconds,
+            busy_s,
+            memory_s,
+            cache_s,
+            energy_s,
+            waves: busy.waves,
+            memory_bytes: memory,
+            l2_bytes: l2,
+            mma_s: of_cycles(busy.mma),
+            l2_s: of_cycles(busy.l2),
+            store_s: of_cycles(busy.store),
+            fix_up_s,
+            copies_s,
+        }
+    }
+
+    /// Returns the seconds of a launch beside the work of its blocks. The blocks of several launches that overlap share the device,
+    /// where they are few.
+    #[inline]
+    fn launch(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let p = &self.parameters;
+        if !config.programmatic {
+            return p.launch_s;
+        }
+        let share = self.waves(config, problem);
+        let more = if share <= 0.25 { p.overlap_quarter_s } else { 0.0 }
+            + if share <= 0.5 { p.overlap_half_s } else { 0.0 };
+        (p.launch_s - p.programmatic_s - more).max(0.0)
+    }
+
+    /// Returns the seconds of the copies of unaligned operands: A and B by one launch before the product.
+    #[inline]
+    fn copies(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let p = &self.parameters;
+        if config.load != LoadForm::Repack {
+            return 0.0;
+        }
+        let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
+        let batch = f64::from(problem.batch);
+        let sizes = [(m * k, config.a), (n * k, config.b)];
+        let unaligned = config.unaligned_operands(problem, 16);
+        let operands = sizes.into_iter().zip(unaligned).filter(|(_, unaligned)| *unaligned);
+        let bytes: f64 = operands.map(|((n, of), _)| n * f64::from(of.size_bytes())).sum();
+        let bytes = batch * bytes;
+        let rate = self.machine.memory_bytes_per_s;
+        let kept = self.machine.l2_bytes * p.kept_share;
+        // The product reads the workspace from the L2 cache, if it fits.
+        let workspace = if bytes <= kept { p.cached_share } else { 1.0 };
+        p.launch_of_copies_s + (1.0 + workspace) * bytes / rate
+    }
+
+    /// Returns the configurations, the fastest first. Configurations of equal predicted time stay in their order.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmModel, GemmProblem, Machine, Regime};
+    /// let problem = GemmProblem::new(4096, 4096, 4096);
+    /// let configs = GemmConfig::sm90(Scalar::Bf16, [128, 128]).defaults(&problem, &Machine::H200);
+    /// let ranked = GemmModel::H200.rank(&configs, &problem, Regime::Burst);
+    /// assert!(ranked.is_sorted_by_key(|(_, prediction)| prediction.seconds));
+    /// ```
+    #[inline]
+    pub fn rank(
+        &self,
+        configs: &[GemmConfig],
+        problem: &GemmProblem,
+        regime: Regime,
+    ) -> Vec<(GemmConfig, Prediction)> {
+        let mut ranked: Vec<(GemmConfig, Prediction)> =
+            configs.iter().map(|config| (*config, self.predict(config, problem, regime))).collect();
+        sort_by(&mut ranked, |(_, a), (_, b)| a.seconds.total_cmp(&b.seconds));
+        ranked
+    }
+
+    /// Returns the work of the busiest SM.
+    #[inline]
+    fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> Busy {
+        let p = &self.parameters;
+        let [rows, columns, steps] = config.tiles(problem);
+        let [m, n] = config.cluster.map(|blocks| blocks.max(1));
+        let cluster = config.cluster_blocks().max(1);
+        let clusters =
+            f64::from(rows.div_ceil(m)) * f64::from(columns.div_ceil(n)) * f64::from(problem.batch);
+        let resident = if config.is_warp_specialised() {
+            1
+        } else {
+            config.resident(self.machine.shared_bytes)
+        };
+        let at_once = f64::from(self.machine.clusters(cluster));
+        let share = match config.splits {
+            Splits::Even(parts) => {
+                Share::even([clusters, f64::from(steps)], parts.max(1), [at_once, resident.into()])
+            }
+            Splits::Stream => {
+                Share::stream([clusters, f64::from(steps)], [at_once, resident.into()])
+            }
+        };
+        let products = self.step_cycles(config, problem);
+        let products = if config.schedule == Schedule::Simt {
+            // A thread has a product in each cycle. Few threads leave some of the 128 without work.
+            let threads = share.waves.min(resident.into()) * f64::from(config.threads());
+            products * (128.0 / threads).max(1.0)
+        } else {
+            products
+        };
+        // Blocks of programmatic launches start wherever one before ends: an SM with room for more of them gets more than others.
+        let room = f64::from(resident).min(clusters) / share.waves.max(1.0);
+        let crowd = if config.programmatic { room.max(1.0).powf(p.crowded) } else { 1.0 };
+        let products = crowd * products;
+        let bytes = self.stage_l2_bytes(config, problem);
+        // The blocks that share an SM have stages of their own. Threads that copy fill all but the one they read.
+        let own_stages = config.stages.saturating_sub(u32::from(!config.is_warp_specialised()));
+        let blocks = share.waves.min(resident.into()).max(1.0);
+        let stages = blocks * f64::from(own_stages.max(1));
+        let own = p.step_cycles
+            + if config.consumers() < 2 && config.is_warp_specialised() {
+                p.drain_cycles
+            } else {
+                0.0
+            }
+            + f64::from(cluster - 1) * p.cluster_cycles;
+        let lines = f64::from(config.tile[2] * config.a.size_bytes()) / f64::from(L2_LINE_BYTES);
+        // A block of a cluster also receives the bytes that the others have asked for.
+        let received: f64 = self.stage_operands(config, problem).iter().sum();
+        let fill = bytes / p.fill_bytes + (received - bytes) / p.receive_bytes;
+        // A stage of a cluster is asked for when it is empty in all blocks.
+        let others = f64::from(cluster).log2() * p.cluster_latency_cycles;
+        // The tensor cores hold two stages: the one they read, and the one before it. A cluster holds those of its slowest block.
+        let request = p.request_cycles + p.cluster_share * others;
+        let held = 2.0 + f64::from(cluster).log2() * p.cluster_stages;
+        let refill = (request + p.fill_share * fill) / (stages - held).max(1.0);
+        let wait = if config.is_warp_specialised() { p.latency_cycles } else { p.copied_cycles };
+        let latency = ((wait + others) / stages).max(refill);
+        // With two stages none is filled meanwhile.
+        let has_more = blocks * f64::from(config.stages) > 2.0;
+        let serial = if has_more { 0.0 } else { products + own + refill };
+        let step = (products + own).max(fill).max(latency).max(serial);
+        let drained = products + own / lines.max(1.0);
+        let step = step.max(drained);
+        let step = if config.load == LoadForm::Threads {
+            let vectors = f64::from(config.stage_bytes()) / f64::from(16 * GROUP);
+            let each = (share.steps / share.tiles.max(1.0)).max(1.0);
+            let first = step.max(vectors * vectors * p.first_cycles);
+            // Each of the groups that fetch waits for a step of its own.
+            let round = p.round_cycles / f64::from(config.producers());
+            let next = step.max(vectors * p.vector_cycles * lines_of(config)).max(round);
+            (first + (each - 1.0) * next) / each
+        } else {
+            step
+        };
+        let [m, n] = config.tile_of_d();
+        let end = self.end_cycles(config, problem);
+        let seen = match (config.schedule, config.store) {
+            (Schedule::Pingpong, _) => p.pingpong_share,
+            (_, StoreForm::Overlapped) => p.overlapped_share,
+            // Nothing overlaps with what the threads store.
+            (Schedule::Cooperative, StoreForm::Direct) => p.direct_share,
+            (_, StoreForm::Chunks) if narrow(config) => 1.0,
+            (_, StoreForm::Chunks | StoreForm::Direct) => p.chunks_share,
+            (_, StoreForm::Rows) => 1.0,
+        };
+        // One tile alone: a second warp group with tiles of its own has none, and hides nothing.
+        let alone = config.is_pingpong() && share.waves < 2.0;
+        let drain = if alone { p.drain_cycles } else { 0.0 };
+        // Parts of a tile that a block writes or reads.
+        let part = 4.0 * f64::from(m) * f64::from(n);
+        let part = part / p.partial_bytes + (part - p.large_part).max(0.0) / p.large_part_bytes;
+        let fix_up = share.parts * part + share.exchanges * p.exchange_cycles;
+        let function = self.function_cycles(config);
+        // Another warp group multiplies meanwhile.
+        let shown = end * seen + if config.is_pingpong() { 0.0 } else { function };
+        let end = end + function;
+        let store = (share.tiles - 1.0).max(0.0) * shown + end;
+        let tiles = share.steps * (step + drain);
+        // Short tiles: each of the two warp groups waits for the ends of its own.
+        let of_groups = if config.is_pingpong() && share.tiles > 0.0 {
+            let of_group = (share.tiles / 2.0).ceil();
+            of_group * (tiles / share.tiles + end) - share.tiles * shown
+        } else {
+            0.0
+        };
+        let together = if cluster > 1 { p.cluster_wait_cycles } else { 0.0 };
+        let is_low = config.is_warp_specialised() && !config.swap && config.tile[0] < WGMMA_ROWS;
+        let together = together + if is_low { p.clear_cycles } else { 0.0 };
+        Busy {
+            waves: share.waves as u32,
+            // The first products wait for a whole stage.
+            cycles: p.prologue_cycles + together + fill + tiles.max(of_groups) + store + fix_up,
+            mma: share.steps * products,
+            l2: share.steps * fill,
+            store,
+            fix_up,
+        }
+    }
+
+    /// Returns the cycles from the last product of a tile to the end of its stores.
+    #[inline]
+    fn end_cycles(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let p = &self.parameters;
+        let [m, n] = config.tile_of_d();
+        let written = f64::from(m) * f64::from(n) * f64::from(config.d.size_bytes());
+        // No other block hides the start and the end of one whose threads have all registers.
+        let has_all = config.schedule == Schedule::Simt && config.accumulators() > 64;
+        let switch = if has_all { p.alone_cycles } else { p.switch_cycles };
+        // Words and elements that threads store one by one from registers, where rows are no multiples of 16 bytes.
+        let columns = problem.n / config.accumulators_per_element();
+        let row = columns.saturating_mul(config.d.size_bytes());
+        if config.schedule == Schedule::Multistage && !row.is_multiple_of(16) {
+            let cycles = if row.is_multiple_of(4) { p.word_cycles } else { p.odd_cycles };
+            return switch + f64::from(m) * f64::from(n.min(columns)) * cycles;
+        }
+        let by_rows = match (config.is_warp_specialised(), config.store) {
+            (true, StoreForm::Direct) if config.swap => {
+                let quick = config.consumers() == 1 && (m.is_multiple_of(16) || m < 16);
+                let high = f64::from(m.saturating_sub(64));
+                (if quick { p.exchanged_cycles } else { p.exchanged_more_cycles })
+                    + high * p.exchanged_row_cycles
+            }
+            (true, StoreForm::Direct) => {
+                p.direct_cycles + p.row_cycles * f64::from(config.rows_of_consumer())
+            }
+            // Threads wait for each other before and after each part.
+            (true, StoreForm::Chunks) if narrow(config) => {
+                let parts = config.rows_of_consumer() / 64 * config.store_parts();
+                f64::from(parts) * p.part_cycles
+            }
+            _ => 0.0,
+        };
+        let conflicts = p.bank_conflict_share * bank_conflicts(config);
+        // Lines of the L2 cache that parts of a row share with others.
+        let width =
+            if config.swap { n.min(WGMMA_ROWS) } else { config.store_columns().min(columns) };
+        let width = width.saturating_mul(config.d.size_bytes());
+        let is_whole = row.is_multiple_of(L2_LINE_BYTES) && width.is_multiple_of(L2_LINE_BYTES);
+        let torn = if is_whole { 0.0 } else { p.torn_lines / f64::from(width.max(1)) };
+        switch + by_rows + written / p.store_bytes * (1.0 + conflicts + torn)
+    }
+
+    /// Returns the cycles of an SM for the function of the accumulators of a tile. That of pairs of columns is not known, and
+    /// counts as SwiGLU.
+    #[inline]
+    fn function_cycles(&self, config: &GemmConfig) -> f64 {
+        let [m, n] = config.mma_tile().map(f64::from);
+        let is_slow = config.pairs || config.epilogue.activation == Some(Activation::Gelu);
+        if is_slow { m * n * self.parameters.function_cycles } else { 0.0 }
+    }
+
+    /// Returns the MMA cycles of a step.
+    #[inline]
+    fn step_cycles(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let p = &self.parameters;
+        let [m, n, k] = products_of(config);
+        match config.schedule {
+            // 128 multiply-accumulates in a cycle.
+            Schedule::Simt => m * n * k / 128.0 / share_of_products(config),
+            Schedule::Multistage => {
+                let products = m * n * k / multiplications(config.a);
+                // Narrow copies take more instructions than the products. Elements of 16 bits that no `cp.async` takes
+                // go through registers.
+                // Copies beyond the matrices are skipped: a tile has `problem.m / rows` rows on average.
+                let [rows, columns, steps] = config.tiles(problem).map(f64::from);
+                let lines = f64::from(problem.m) / rows + f64::from(problem.n) / columns;
+                let copies =
+                    lines * f64::from(problem.k) / steps * f64::from(config.a.size_bytes());
+                let copies = copies / f64::from(config.alignment.max(1));
+                let products = products / p.mma_sync_share;
+                if config.alignment < 4 {
+                    products + p.round_trip_cycles.max(copies * p.load_cycles)
+                } else {
+                    products.max(copies * p.copy_cycles)
+                }
+            }
+            Schedule::Cooperative | Schedule::Pingpong => {
+                // An instruction of 64 x n takes n / 2 cycles, or as long as reading its operands from shared memory.
+                let instructions = m / 64.0 * k * f64::from(config.a.size_bytes()) / 32.0;
+                let width = (n / 2.0).max(16.0 + n / 4.0);
+                instructions * width
+            }
+        }
+    }
+
+    /// Returns the floating point operations of all tiles, also of the parts beyond the matrices.
+    #[inline]
+    fn flops(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
+        let [rows, columns, steps] = config.tiles(problem).map(f64::from);
+        let [m, n, k] = products_of(config);
+        2.0 * rows * m * columns * n * steps * k * f64::from(problem.batch)
+    }
+}
+
+/// Returns whether tensor copies store parts of rows that are no lines of 128 bytes, or parts of transposed rows.
+#[inline]
+fn narrow(config: &GemmConfig) -> bool {
+    config.swap || config.store_columns() < config.line_columns()
+}
+
+/// Returns the extra shared-memory wavefronts of a store: `ways - 1` for a `ways`-way bank conflict. Unswizzled rows have none if
+/// their number of 16-byte units is odd.
+#[inline]
+fn bank_conflicts(config: &GemmConfig) -> f64 {
+    let columns = config.store_columns();
+    let is_unswizzled = config.is_warp_specialised()
+        && !config.swap
+        && matches!(config.store, StoreForm::Rows | StoreForm::Chunks)
+        && columns != config.line_columns();
+    let units = (columns * config.d.size_bytes() / 16).max(1);
+    let ways = if is_unswizzled { 1 << units.trailing_zeros().min(3) } else { 1 };
+    f64::from(ways - 1)
+}
+
+/// Returns M, N and K of the MMA of a stage.
+#[inline]
+fn products_of(config: &GemmConfig) -> [f64; 3] {
+    let [_, n] = config.mma_tile();
+    [config.rows_of_products(), n, config.tile[2]].map(f64::from)
+}
+
+/// Returns the share of the instructions of the kernel without tensor cores that are products. The others are loads of
+/// operands in vectors of 4, copies with their addresses, and the cost of each step along K.
+#[inline]
+fn share_of_products(config: &GemmConfig) -> f64 {
+    let [m, n, k] = config.tile.map(f64::from);
+    let [rows, columns] = config.thread_tile().map(f64::from);
+    let copies = 1.5 * (m + n) / f64::from(config.threads());
+    let products = rows * columns;
+    products / (products + (rows + columns) / 4.0 + copies + 60.0 / k)
+}
+
+/// Returns the multiply-accumulates of a type that the tensor cores of an SM do in a cycle.
+fn multiplications(scalar: Scalar) -> f64 {
+    // Those of `f64` are not those of narrower types.
+    if scalar == Scalar::F64 { 128.0 } else { 4096.0 / f64::from(scalar.size_bytes()) }
+}
+
+/// Returns the energy of an operation, relative to one of `bf16` with wide instructions.
+#[inline]
+fn energy_of(config: &GemmConfig) -> f64 {
+    let narrow = 1.0 + 6.0 / f64::from(config.mma_tile()[1].max(8));
+    let kind = match config.schedule {
+        Schedule::Simt => 8.0,
+        Schedule::Multistage => 1.4,
+        Schedule::Cooperative | Schedule::Pingpong => 1.0,
+    };
+    narrow * kind * f64::from(config.a.size_bytes()) / 2.0
+}
+
+#[cfg(all(test, feature = "tune"))]
+mod tests {
+    use super::*;
+    use crate::ir::Target;
+    use crate::tune::GemmSpace;
+
+    fn all() -> Vec<(GemmConfig, GemmProblem)> {
+        let sizes =
+            [[512; 3], [4096; 3], [16384; 3], [16, 4096, 14336], [1, 1, 1], [300, 8, 70000]];
+        let spaces =
+            [Scalar::Bf16, Scalar::Tf32].map(|input| GemmSpace::new(Target::SM_90A, input));
+        let mut all = Vec::new();
+        for [m, n, k] in sizes {
+            let problem = GemmProblem::new(m, n, k);
+            for space in spaces {
+                all.extend(
+                    space
+                        .configs(&problem, &Machine::H200)
+                        .into_iter()
+                        .map(|config| (config, problem)),
+                );
+            }
+        }
+        all
+    }
+
+    /// Whatever is asked, the answer is a time, and not less than the ceilings of the device allow.
+    #[test]
+    fn no_prediction_is_faster_than_the_device() {
+        let model = GemmModel::H200;
+        for (config, problem) in all() {
+            for regime in Regime::ALL {
+                let Prediction { seconds, memory_bytes, .. } =
+                    model.predict(&config, &problem, regime);
+                assert!(seconds.is_finite() && seconds > 0.0, "{config} {problem:?}");
+                let rate = 2.0 * multiplications(config.a) * 132.0 * model.machine.clock_hz;
+                assert!(seconds >= problem.flops() as f64 / rate, "{config} {problem:?}");
+                let size = u64::from(config.a.size_bytes());
+                let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
+                let once = (m * k + n * k) * size + m * n * u64::from(config.d.size_bytes());
+                assert!(memory_bytes >= 0.999 * once as f64, "{config} {problem:?}");
+            }
+        }
+    }
+
+    /// Batches take in proportion, steady work is not faster than a burst, and slower memory is not faster.
+    #[test]
+    fn predictions_follow_the_work() {
+        let model = GemmModel::H200;
+        let slow = Machine { memory_bytes_per_s: 1e12, ..Machine::H200 };
+        for (config, problem) in all() {
+            let seconds = |model: GemmModel, problem, regime| {
+                model.predict(&config, &problem, regime).seconds
+            };
+            let burst = seconds(model, problem, Regime::Burst);
+            assert!(seconds(model, problem, Regime::Steady) >= burst);
+            assert!(seconds(GemmModel::of(slow), problem, Regime::Burst) >= burst);
+            let many = GemmProblem { batch: 16, ..problem };
+            let of_many = seconds(model, many, Regime::Burst);
+            // Many problems may occupy all SMs where one does not.
+            let most = 16.5 * model.parameters.unaligned;
+            assert!(of_many >= burst && of_many <= most * burst, "{config} {problem:?}");
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! Checks that there is a kernel for a configuration.
+
+use crate::arch::Major;
+use crate::ir::Target;
+use crate::ir::types::Scalar;
+
+use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
+use crate::kernels::gemm::config::{GROUP, GemmConfig, SM_REGISTERS};
+use crate::kernels::gemm::split::parts::Splits;
+use crate::tensor::StagedStore;
+
+/// The maximum number of registers of a thread that hold elements of D: the others of 255 are addresses, descriptors, counters.
+const MAX_ACCUMULATORS: u32 = 208;
+
+impl GemmConfig {
+    /// The error of a field whose value breaks a rule.
+    pub(crate) fn rule(
+        &self,
+        field: &'static str,
+        value: impl std::fmt::Display,
+        rule: Option<&'static str>,
+    ) -> Result<(), GemmError> {
+        match rule {
+            Some(rule) => Err(GemmError::Field { field, value: value.to_string(), rule }),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn check_target(&self) -> Result<(), GemmError> {
+        let GemmConfig { schedule, target, .. } = *self;
+        if self.is_warp_specialised() && !target.offers(Target::SM_90A) {
+            return Err(GemmError::Target { schedule, target });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn check_inputs(&self) -> Result<(), GemmError> {
+        let GemmConfig { schedule, a, b, acc, .. } = *self;
+        use Scalar as S;
+        let inputs = match (schedule, a) {
+            (Schedule::Simt, S::F32 | S::F16 | S::Bf16) => a == b,
+            (Schedule::Simt, _) => false,
+            (Schedule::Multistage, S::F64) | (_, S::Tf32 | S::F16 | S::Bf16) => a == b,
+            (_, S::F8E4M3 | S::F8E5M2) => b.is_f8(),
+            (_, S::I8 | S::U8) => matches!(b, S::I8 | S::U8),
+            _ => false,
+        };
+        if !inputs || acc != self.inputs().accumulator() {
+            return Err(GemmError::Inputs { schedule, a, b, acc });
+        }
+        self.check_floats(a)
+    }
+
+    /// Floats of 8 bits are multiplied and converted by newer targets.
+    fn check_floats(&self, scalar: Scalar) -> Result<(), GemmError> {
+        let target = self.target;
+        if scalar.is_f8() && !target.offers(Target::SM_89) {
+            return Err(GemmError::SmallFloats { scalar, target });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn check_output(&self, operand: char, scalar: Scalar) -> Result<(), GemmError> {
+        use Scalar as S;
+        let takes = match operand {
+            _ if self.a == S::F64 => scalar == S::F64,
+            'D' => StagedStore::takes(scalar),
+            _ => matches!(scalar, S::F32 | S::F16 | S::Bf16 | S::I32),
+        };
+        if !takes {
+            return Err(GemmError::Output { operand, scalar });
+        }
+        self.check_floats(scalar)
+    }
+
+    /// Copies to a workspace transpose what the instructions do not.
+    #[inline]
+    pub(crate) fn check_majors(&self) -> Result<(), GemmError> {
+        let transposed = self.takes_mn_major() || self.transposes_copies();
+        for (operand, scalar, major) in [('A', self.a, self.major_a), ('B', self.b, self.major_b)] {
+            if major == Major::Mn && !transposed {
+                return Err(GemmError::MajorMode { operand, scalar, major });
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn check_tile(&self) -> Result<(), GemmError> {
+        let tile = |mode, extent, holds: bool, rule| {
+            if holds { Ok(()) } else { Err(GemmError::Tile { mode, extent, rule }) }
+        };
+        let [m, n, k] = self.tile;
+        let line = 128 / self.a.size_bytes();
+        let of_product = self.of_product();
+        match self.schedule {
+            Schedule::Simt => {
+                let sides = [32, 64, 128, 256];
+                let rule = "32, 64, 128 or 256";
+                tile('N', n, sides.contains(&n), rule)?;
+                // A warp has 4 x 128, 16 x 64, 32 x 64 or 64 x 32 elements.
+                let whole = match m {
+                    4 => n == 256,
+                    16 => n >= 64,
+                    _ => sides.contains(&m) && (m >= 64 || n >= 64),
+                };
+                let rule = "4 beside an N of 256, or 16, 32, 64, 128 or 256, at least 64 beside an N of 32";
+                tile('M', m, whole, rule)?;
+                // Each thread copies the same number of elements.
+                let threads = self.threads().max(1);
+                let whole = |side: u32| (side * k).is_multiple_of(threads);
+                let holds = [8, 16, 32].contains(&k) && whole(m) && whole(n);
+                let rule = "8, 16 or 32, such that all threads copy the same number of elements";
+                tile('K', k, holds, rule)
+            }
+            Schedule::Multistage => {
+                let whole = |extent: u32| [32, 64, 128, 256].contains(&extent);
+                let rule = "32, 64, 128 or 256";
+                tile('M', m, whole(m), rule)?;
+                tile('N', n, whole(n), rule)?;
+                // Elements along M or N are whole lines of 64 bytes, too.
+                // Two instructions of `f64` take a line.
+                let half = k == line / 2 && self.a.bits() < 64;
+                tile('K', k, k == line || half, "128 bytes, or 64 of elements below 64 bits")
+            }
+            Schedule::Cooperative | Schedule::Pingpong => {
+                // Along the rows of the instruction, and along its columns.
+                let rows = |mode, extent: u32| {
+                    if self.is_pingpong() {
+                        let rule = "64 or 128 where warp groups have tiles of their own";
+                        tile(mode, extent, [64, 128].contains(&extent), rule)
+                    } else if self.swap {
+                        let holds = [64, 128, 192, 256].contains(&extent);
+                        tile(mode, extent, holds, "64, 128, 192 or 256")
+                    } else {
+                        let holds = [16, 32, 64, 128, 192, 256].contains(&extent);
+                        tile(mode, extent, holds, "16, 32, 64, 128, 192 or 256")
+                    }
+                };
+                let columns = |mode, extent: u32| {
+                    let holds = (8..=256).contains(&extent) && extent.is_multiple_of(8);
+                    tile(mode, extent, holds, "a multiple of 8 up to 256")?;
+                    let wide = extent.is_multiple_of(16) || matches!(extent, 8 | 24);
+                    let holds = wide || self.acc != Scalar::I32;
+                    tile(mode, extent, holds, "8, 24 or a multiple of 16, as `wgmma` has integers")
+                };
+                if self.swap {
+                    columns('M', m)?;
+                    rows('N', n)?;
+                } else {
+                    rows('M', m)?;
+                    columns('N', n)?;
+                }
+                let whole = of_product.major_a == Major::K || m.is_multiple_of(64);
+                tile('M', m, whole, "a multiple of 64 where A is contiguous along M")?;
+                let whole = of_product.major_b == Major::K || n.is_multiple_of(64);
+                tile('N', n, whole, "a multiple of 64 where B is contiguous along N")?;
+                let whole = k > 0 && k.is_multiple_of(line) && k <= 4 * line;
+                tile('K', k, whole, "one to four times 128 bytes")
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn swap_rule(&self) -> Option<&'static str> {
+        if !self.swap {
+            None
+        } else if self.schedule != Schedule::Cooperative {
+            Some("only cooperative warp groups exchange their operands")
+        } else if self.d.bits() != 16 {
+            Some("only elements of 16 bits are stored transposed")
+        } else if self.store == StoreForm::Overlapped {
+            Some("a transposed tile is not written under the next one")
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn promote_rule(&self) -> Option<&'static str> {
+        if !self.promote {
+            None
+        } else if !self.is_warp_specialised() || !self.a.is_f8() {
+            Some("it is for products of 8-bit floats by `wgmma`, whose accumulators have few bits")
+        } else if self.store == StoreForm::Overlapped {
+            Some(
+                "a tile that is written under the next one has no registers for accumulators of two levels",
+            )
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn pairs_rule(&self) -> Option<&'static str> {
+        let [_, n, _] = self.tile;
+        if !self.pairs {
+            None
+        } else if self.swap {
+            Some("no thread has two columns of a row where operands are exchanged")
+        } else if self.is_warp_specialised() && !n.is_multiple_of(16) {
+            Some("the tile must have a multiple of 16 columns")
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    pub(crate) fn grouped_rule(&self) -> Option<&'static str> {
+        if !self.grouped {
+            None
+        } else if self.major_a == Major::Mn {
+            Some(
+                "a group starts at any row, and the boxes of an A that is contiguous along M at multiples of 16 bytes",
+            )
+        } else if !self.is_warp_specialised() {
+            Some("groups of rows need a warp-specialised kernel for sm_90a")
+        } else if self.swap || self.cluster != [1, 1] || self.splits.is_split() {
+            Some("groups of rows have no exchanged operands, clusters or splits")
+        } else if self.load != LoadForm::Tensor || self.store == StoreForm::Direct {
+            Some("tensor copies fetch A and B of groups, and store D")
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    pub(crate) fn cluster_rule(&self) -> Option<&'static str> {
+        if !self.is_warp_specialised() && self.cluster != [1, 1] {
+            Some("only warp-specialised kernels for sm_90a have clusters")
+        } else if !self.cluster.iter().all(|blocks| [1, 2, 4, 8].contains(blocks))
+            || self.cluster_blocks() > 8
+        {
+            Some("a cluster has 1, 2, 4 or 8 blocks along each mode, and at most 8")
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    pub(crate) fn splits_rule(&self) -> Option<&'static str> {
+        if self.splits == Splits::Even(1) {
+            None
+        } else if self.is_pingpong() {
+            Some("warp groups with tiles of their own do not split K")
+        } else if self.store == StoreForm::Overlapped {
+            Some("a split tile is not written under the next one")
+        } else if self.store == StoreForm::Direct && self.consumers() > 1 {
+            // Here and with more accumulators of a thread, the assembler spills.
+            Some("threads that store D split K with one warp group alone")
+        } else if !self.is_warp_specialised() && self.accumulators() > 64 {
+            Some("threads with more than 64 accumulators do not split K")
+        } else if self.splits != Splits::Stream
+            && self.consumers() == 2
+            && self.accumulators() > 136
+            && (self.swap || self.d.bits() == 32)
+        {
+            Some(
+                "two warp groups with more than 136 accumulators split K where D has 16 bits and is not exchanged",
+            )
+        } else if !(1..=64).contains(&self.splits.even()) || self.splits == Splits::Even(0) {
+            Some("1 to 64 are possible")
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    pub(crate) fn alignment_rule(&self) -> Option<&'static str> {
+        let (alignment, size) = (self.alignment, self.a.size_bytes());
+        let (holds, rule) = match self.schedule {
+            Schedule::Cooperative | Schedule::Pingpong => {
+                (alignment == 16, "tensor copies have 16")
+            }
+            Schedule::Multistage => (
+                alignment.is_power_of_two() && (size..=16).contains(&alignment),
+                "copies have the size of an element, 4, 8 or 16",
+            ),
+            Schedule::Simt => (alignment == size, "elements are copied one by one"),
+        };
+        (!holds).then_some(rule)
+    }
+
+    #[inline]
+    pub(crate) fn load_rule(&self) -> Option<&'static str> {
+        match self.load {
+            LoadForm::Tensor => None,
+            _ if !self.is_warp_specialised() => Some("only tensor copies need aligned operands"),
+            LoadForm::Repack => None,
+            // The registers of a producer that has given some away hold too few vectors.
+            LoadForm::Threads if self.consumers() > 1 => {
+                Some("threads fetch for one warp group alone")
+            }
+            LoadForm::Threads if self.cluster != [1, 1] => {
+                Some("only tensor copies are for clusters")
+            }
+            LoadForm::Threads if self.store != StoreForm::Direct => {
+                Some("threads that fetch tiles go with threads that write D (`direct`)")
+            }
+            LoadForm::Threads => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn store_rule(&self) -> Option<&'static str> {
+        let [_, n] = self.tile_of_d();
+        match self.store {
+            StoreForm::Direct => None,
+            _ if !self.is_warp_specialised() => {
+                Some("only warp-specialised kernels for sm_90a write by tensor copies")
+            }
+            StoreForm::Rows => (!(n * self.d.size_bytes()).is_multiple_of(16))
+                .then_some("a row of the tile is no multiple of 16 bytes"),
+            StoreForm::Chunks => self.chunk_columns().is_none().then_some(
+                "the tile has no equal parts of up to 64 columns that meet no bank twice",
+            ),
+            StoreForm::Overlapped if self.is_pingpong() => {
+                Some("warp groups with tiles of their own write while the others multiply anyway")
+            }
+            StoreForm::Overlapped if self.d.bits() != 16 || self.acc == Scalar::I32 => Some(
+                "only elements of 16 bits of accumulators of floats are kept while the next tile is multiplied",
+            ),
+            StoreForm::Overlapped
+                if self.tile[1] != 4 * self.line_columns() || self.rows_of_consumer() != 64 =>
+            {
+                Some("it is for 64 rows and 256 columns of a warp group")
+            }
+            StoreForm::Overlapped => None,
+        }
+    }
+
+    pub(crate) fn programmatic_rule(&self) -> Option<&'static str> {
+        let offers = self.target.offers(Target::SM_90);
+        (self.programmatic && !offers).then_some("programmatic launches need sm_90")
+    }
+
+    /// Checks the threads and the shared memory of a block.
+    #[inline]
+    pub(crate) fn check_block(&self) -> Result<(), GemmError> {
+        let threads = self.threads();
+        if !(32..=1024).contains(&threads) {
+            return Err(GemmError::Threads { threads });
+        }
+        let (needed, available) = (self.shared_bytes(), self.target.max_shared_bytes());
+        if needed > available {
+            return Err(GemmError::SharedMemory { needed, available });
+        }
+        Ok(())
+    }
+
+    /// Registers of a thread of the kernel without tensor cores with elements of A and B: of two steps along K, and of
+    /// the next tiles where those are converted on the way.
+    #[inline]
+    fn waiting(&self) -> u32 {
+        if self.schedule != Schedule::Simt {
+            return 0;
+        }
+        let ([m, n, k], [rows, columns]) = (self.tile, self.thread_tile());
+        let tiles = if self.a == Scalar::F32 { 0 } else { (m + n) * k / self.threads() };
+        2 * (rows + columns) + tiles
+    }
+
+    #[inline]
+    pub(crate) fn check_registers(&self) -> Result<(), GemmError> {
+        let registers = self.registers;
+        let error = |rule| Err(GemmError::Registers { registers, rule });
+        let accumulators = self.accumulators() * if self.promote { 2 } else { 1 };
+        let kept = if self.store == StoreForm::Overlapped { self.kept_words() } else { 0 };
+        // Elements of C and of a bias are loaded some at a time; so are elements of A and B that no copy takes.
+        let loads = self.epilogue.beta || self.epilogue.bias.is_some();
+        let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
+        let single = match self.schedule {
+            Schedule::Multistage if self.alignment < 4 => 128 / self.a.size_bytes(),
+            _ => 0,
+        };
+        // Addresses of the workspace, and of rows of D that threads store.
+        let parts = match self.splits {
+            Splits::Stream => 16,
+            splits if splits.is_split() => 8,
+            _ => 0,
+        };
+        let rows = match (self.is_warp_specialised(), self.store, self.splits.is_split()) {
+            // Tiles that threads fetch are small: the addresses of rows of D take few registers.
+            _ if self.producers() == 3 => 8,
+            (true, StoreForm::Direct, true) => 32,
+            (true, StoreForm::Direct, false) => 24,
+            _ => 0,
+        };
+        // Coordinates of elements, and what an epilogue makes of two accumulators.
+        let pairs = if self.pairs && self.is_warp_specialised() { 32 } else { 0 };
+        let parts = parts + rows + pairs;
+        let needed = accumulators + kept + loads + parts + single + self.waiting();
+        // What a launch gives each thread, and what is left of it for accumulators beside the operands and addresses.
+        let entry = (SM_REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
+        let available =
+            |registers: u32, others: u32| registers.saturating_sub(others).min(MAX_ACCUMULATORS);
+        let max = match (registers, self.is_warp_specialised()) {
+            (Some(_), false) => return error("only warp groups with roles move them"),
+            (None, true) => available(entry, 32),
+            (None, false) if self.schedule == Schedule::Simt => available(entry, 32),
+            // Operands of `f64` are twice as many registers.
+            (None, false) if self.a == Scalar::F64 => available(entry, 128),
+            (None, false) => available(entry, 96),
+            (Some([fetch, multiply]), true) => {
+                let legal = |count: u32| count.is_multiple_of(8) && (24..=256).contains(&count);
+                if !legal(fetch) || !legal(multiply) {
+                    return error("a count is a multiple of 8 from 24 to 256");
+                }
+                // Threads that fetch have vectors in registers; a thread that starts tensor copies has none.
+                let (less, more, rule) = if self.load == LoadForm::Threads {
+                    (multiply, fetch, "threads that multiply give registers to those that fetch")
+                } else {
+                    (fetch, multiply, "threads that fetch give registers to those that multiply")
+                };
+                if less > entry || more < entry {
+                    return error(rule);
+                }
+                if GROUP * (self.producers() * fetch + self.consumers() * multiply) > SM_REGISTERS {
+                    return error("an SM has 65536 registers");
+                }
+                // The compiler gives an instruction no more than a launch gives, whatever is moved later.
+                let three = if self.consumers() == 3 { available(entry, 32) } else { u32::MAX };
+                available(multiply, 32).min(three)
+            }
+        };
+        if needed > max {
+            return Err(GemmError::Accumulators { needed, max });
+        }
+        Ok(())
+    }
+}

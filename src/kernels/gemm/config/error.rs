@@ -1,0 +1,269 @@
+//! [`GemmError`]: why there is no such matrix product.
+
+use crate::errors::errors;
+
+use crate::arch::{DescriptorError, Major, TensorMapError};
+use crate::ir::types::Scalar;
+use crate::ir::{BuildErrors, Target};
+use crate::layout::LayoutError;
+use crate::runtime::RuntimeError;
+use crate::tensor::{AtomError, TensorError};
+
+use crate::kernels::gemm::config::forms::Schedule;
+use crate::kernels::rows::RowError;
+
+errors! {
+    /// A configuration without a kernel, or a problem that a kernel does not take.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::Target;
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmError, Schedule};
+    ///
+    /// let config = GemmConfig { target: Target::SM_80, ..GemmConfig::sm90(Scalar::F16, [128, 256]) };
+    /// let error = config.check().unwrap_err();
+    /// assert!(matches!(error, GemmError::Target { schedule: Schedule::Cooperative, .. }));
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "the schedule `coop` needs sm_90a, and the target is sm_80; \
+    ///      start from `GemmConfig::sm80`, or let `GemmConfig::best` choose for the target"
+    /// );
+    /// ```
+    #[derive(Clone, PartialEq)]
+    #[non_exhaustive]
+    pub enum GemmError {
+        /// The target lacks the instructions of the schedule.
+        Target {
+            /// The schedule.
+            schedule: Schedule,
+            /// The target.
+            target: Target,
+        } = |f| {
+            let needed = if schedule.uses_tma() { Target::SM_90A } else { Target::SM_80 };
+            let name = schedule.name();
+            write!(f, "the schedule `{name}` needs {needed}, and the target is {target}")?;
+            if schedule.uses_tma() {
+                write!(f, "; start from `GemmConfig::sm80`, or let `GemmConfig::best` choose for the target")?;
+            }
+            Ok(())
+        },
+        /// The schedule does not multiply elements of these types, or not into such accumulators.
+        Inputs {
+            /// The schedule.
+            schedule: Schedule,
+            /// The type of A.
+            a: Scalar,
+            /// The type of B.
+            b: Scalar,
+            /// The type of accumulators.
+            acc: Scalar,
+        } = |f| write!(
+            f,
+            "the schedule `{}` has no products of {a} and {b} with accumulators in {acc}",
+            schedule.name()
+        ),
+        /// A type that C or D cannot have.
+        Output {
+            /// `C` or `D`.
+            operand: char,
+            /// The type.
+            scalar: Scalar,
+        } = |f| {
+            let small = if *operand == 'D' { ", f8e4m3, f8e5m2, i8, u8" } else { "" };
+            write!(f, "{operand} is of f32, f16, bf16{small} or i32, or of f64 as A and B are, not of {scalar}")
+        },
+        /// elements of {scalar} need sm_89, and the target is {target}
+        SmallFloats { scalar: Scalar, target: Target },
+        /// Elements of this type are only multiplied K-major.
+        MajorMode {
+            /// `A` or `B`.
+            operand: char,
+            /// The type.
+            scalar: Scalar,
+            /// The contiguous mode.
+            major: Major,
+        } = |f| {
+            let contiguous = match (major, operand) {
+                (Major::K, _) => 'K',
+                (Major::Mn, 'A') => 'M',
+                (Major::Mn, _) => 'N',
+            };
+            write!(
+                f,
+                "{operand} of {scalar} is contiguous along {contiguous}, but `wgmma` takes elements of 16 bits \
+                         only so: it must be contiguous along K"
+            )?;
+            match scalar.bits() {
+                32 => f.write_str(", be copied first (`repack`), or be multiplied by a multistage kernel"),
+                _ => f.write_str(", or be copied first (`repack`)"),
+            }
+        },
+        /// the tile has the extent {extent} along {mode}, but it must be {rule}
+        Tile { mode: char, extent: u32, rule: &'static str },
+        /// `{field}` cannot be `{value}`: {rule}
+        Field { field: &'static str, value: String, rule: &'static str },
+        /// Registers that cannot be moved so.
+        Registers {
+            /// Those of a producer thread and of a consumer thread.
+            registers: Option<[u32; 2]>,
+            /// The reason.
+            rule: &'static str,
+        } = |f| match registers {
+            Some([fetch, multiply]) => {
+                write!(f, "{fetch} and {multiply} registers are not possible: {rule}")
+            }
+            None => {
+                write!(f, "registers must be moved: {rule}")
+            }
+        },
+        /// a thread needs {needed} registers for elements, and has {max}: make the tile smaller
+        Accumulators { needed: u32, max: u32 },
+        /// a block would have {threads} threads, but it has 32 to 1024
+        Threads { threads: u32 },
+        /// {needed} bytes of shared memory are needed, and a block has {available}: take fewer stages or a smaller tile
+        SharedMemory { needed: u64, available: u64 },
+        /// A text that names no configuration.
+        Name {
+            /// The text.
+            text: String,
+            /// The part of it that was expected to be something else.
+            part: String,
+            /// The expected part.
+            expected: &'static str,
+        } = |f| {
+            let text = text.escape_default();
+            if part.is_empty() {
+                write!(f, "`{text}` names no configuration: {expected} is missing")
+            } else {
+                let part = part.escape_default();
+                write!(f, "`{text}` names no configuration: `{part}` should be {expected}")
+            }
+        },
+        /// A size of 0 or too large a one.
+        Size {
+            /// `m`, `n`, `k` or `batch`.
+            name: &'static str,
+            /// The size.
+            size: u32,
+        } = |f| {
+            let max = crate::kernels::gemm::GemmProblem::MAX_SIZE;
+            write!(f, "the size `{name}` is {size}, but must be from 1 to {max}")
+        },
+        /// the size `k` is {k}, but a tile that is written under the next one needs at least {min}
+        Depth { k: u32, min: u32 },
+        /// the size `k` is {k}, so that some of {splits} splits would have no step along K
+        Splits { k: u32, splits: u32 },
+        /// the lines of {operand} are {pitch} elements apart, but have {min} elements
+        Pitch { operand: char, pitch: u64, min: u64 },
+        /// {operand} is too large: it has {lines} lines of {pitch} elements, and a matrix must have fewer than 2^40
+        TooLarge { operand: char, lines: u64, pitch: u64 },
+        /// {what} {operand} is {bytes} bytes, but the kernel takes multiples of {alignment}
+        Alignment { what: &'static str, operand: char, bytes: u64, alignment: u32 },
+        /// {operand} has {bytes} bytes, and threads fetch operands of {min} bytes or more
+        Short { operand: char, bytes: u64, min: u32 },
+        /// the lines of {operand} are {pitch} elements apart, and threads fetch lines that are at most {max} apart
+        Far { operand: char, pitch: u64, max: u64 },
+        /// {operand} does not start at a multiple of {alignment} bytes, as the kernel takes it: a configuration with a
+        /// smaller `alignment` does
+        Address { operand: char, alignment: u32 },
+        /// the problem has {tiles} tiles, which are more than 2^31 - 1
+        Tiles { tiles: u64 },
+        /// all tiles have {steps} steps along K, and thread blocks that share steps (`streamk`) take fewer than 2^30
+        Steps { steps: u64 },
+        /// the buffer of {operand} has elements of {found}, not of {expected}
+        BufferType { operand: char, found: Scalar, expected: Scalar },
+        /// the buffer of {operand} has {found} elements, and {needed} are needed
+        BufferLength { operand: &'static str, found: u64, needed: u64 },
+        /// the kernel has an epilogue of the program: the epilogue of its configuration must be `Epilogue::default()`
+        TwoEpilogues,
+        /// the kernel makes one column of D from two of A B: it is built by `Gemm::with_pairs`
+        PairsWithoutEpilogue,
+        /// the size `n` is {n}, but pairs of columns need an even number
+        OddColumns { n: u32 },
+        /// The list of groups is missing, or is of no use.
+        GroupRows {
+            /// The kernel needs it.
+            needed: bool,
+        } = |f| match needed {
+            true => f.write_str("the kernel multiplies groups of rows, and no `GroupRows` are given"),
+            false => f.write_str("`GroupRows` are given, but the configuration is not `grouped`"),
+        },
+        /// the workspace has {found:?} partial accumulators and counters, and the launch needs {needed:?}: make it by
+        /// `GemmFunction::workspace` for the problem
+        Workspace { found: [u64; 2], needed: [u64; 2] },
+        /// The table of products is missing, or is of no use.
+        Products {
+            /// The kernel needs it.
+            needed: bool,
+        } = |f| match needed {
+            true => f.write_str("the kernel multiplies matrices of different sizes, and no table of `products` is given"),
+            false => f.write_str("a table of `products` is given, but the configuration is not `ragged`"),
+        },
+        /// the batch strides of A, C and D must be 0: groups are rows of one matrix (`GemmProblem::grouped`)
+        GroupStrides,
+        /// {m} rows are not {groups} groups with room for the same number of rows each
+        GroupCapacity { m: u32, groups: u32 },
+        /// The epilogue needs a matrix or a vector that was not given, or has no use for the given one.
+        EpilogueOperand {
+            /// The operand.
+            operand: &'static str,
+            /// The epilogue needs it.
+            needed: bool,
+        } = |f| match needed {
+            true => {
+                write!(f, "the kernel has an epilogue with {operand}, which is not given")
+            }
+            false => {
+                write!(f, "{operand} is given, but the kernel has no epilogue with it")
+            }
+        },
+        /// No configuration takes the problem.
+        NoConfig {
+            /// The error of the last configuration that was tried.
+            last: Option<Box<GemmError>>,
+        } = |f| match last {
+            Some(last) => {
+                write!(f, "no configuration takes the problem; the last one tried: {last}")
+            }
+            None => f.write_str("no configuration was given"),
+        },
+        /// {error}
+        Layout(error: Box<LayoutError>),
+        /// {error}
+        Atom(error: Box<AtomError>),
+        /// {error}
+        Tensor(error: Box<TensorError>),
+        /// {error}
+        TensorMap(error: Box<TensorMapError>),
+        /// {error}
+        Descriptor(error: Box<DescriptorError>),
+        /// {error}
+        Build(error: Box<BuildErrors>),
+        /// {error}
+        Transpose(error: Box<RowError>),
+        /// {error}
+        Runtime(error: Box<RuntimeError>),
+    }
+}
+crate::errors::message_as_debug!(GemmError);
+
+macro_rules! from {
+    ($($Variant:ident($Error:ty)),* $(,)?) => {$(
+        impl From<$Error> for GemmError {
+            #[inline]
+            fn from(error: $Error) -> GemmError {
+                GemmError::$Variant(Box::new(error))
+            }
+        }
+    )*};
+}
+from! {
+    Layout(LayoutError),
+    Atom(AtomError),
+    Tensor(TensorError),
+    TensorMap(TensorMapError),
+    Descriptor(DescriptorError),
+    Build(BuildErrors),
+    Transpose(RowError),
+    Runtime(RuntimeError),
+}

@@ -1,0 +1,331 @@
+//! The table of the words in a configuration's name: each is printed, parsed and checked in its row.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::arch::Major;
+use crate::ir::Target;
+use crate::ir::types::Scalar;
+
+use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
+use crate::kernels::gemm::config::types::InputTypes;
+use crate::kernels::gemm::config::{Activation, Bias, GemmConfig};
+use crate::kernels::gemm::split::parts::Splits;
+
+/// The word of [`StoreForm::Overlapped`] in names of older sweeps, which stay readable.
+const DEFERRED: &str = "deferred";
+
+/// A word of a name.
+struct Word {
+    /// The text that a parser expects; `None` for a word that is left out where it says nothing.
+    expected: Option<&'static str>,
+    /// Prints the word; `None` where it is left out.
+    print: fn(&GemmConfig) -> Option<String>,
+    /// Reads the word into a configuration. `None` refuses the text.
+    parse: fn(&mut GemmConfig, &str) -> Option<()>,
+    /// Checks the fields of the word.
+    check: fn(&GemmConfig) -> Result<(), GemmError>,
+}
+
+/// Makes the table. A row is `"expected" or optional: print, parse, check`; `of` is the configuration and `text` the word.
+macro_rules! words {
+    ($($(#[doc = $doc:literal])* word $expected:expr => |$of:ident| $print:expr, |$set:ident, $text:ident| $parse:expr, $check:expr;)*) => {
+        /// All words, in their order.
+        const WORDS: &[Word] = &[$(Word {
+            expected: $expected,
+            print: |$of| $print,
+            parse: |$set, $text| $parse,
+            check: $check,
+        }),*];
+
+        /// A name such as `sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl`, of letters, digits and `_` alone. Its words,
+        /// in their order:
+        ///
+        $($(#[doc = $doc])*)*
+        impl fmt::Display for GemmConfig {
+            #[inline]
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let words: Vec<String> =
+                    WORDS.iter().filter_map(|word| (word.print)(self)).collect();
+                f.write_str(&words.join("_"))
+            }
+        }
+    };
+}
+
+words! {
+    /// * the target;
+    word Some("a target such as `sm90a`") =>
+        |of| Some(format!("sm{}{}", of.target.sm(), if of.target.arch_specific() { "a" } else { "" })),
+        |of, text| set(&mut of.target, format!("sm_{}", text.strip_prefix("sm")?).parse().ok()),
+        GemmConfig::check_target;
+    /// * the type of A and B, or both where they differ (`f8e4m3xf8e5m2`);
+    word Some("the type of A and B, such as `bf16`") =>
+        |of| Some(of.inputs().to_string()),
+        |of, text| {
+            let inputs: InputTypes = text.parse().ok()?;
+            (of.a, of.b, of.acc) = (inputs.a, inputs.b, inputs.accumulator());
+            (of.d, of.c) = (of.a, of.a);
+            Some(())
+        },
+        GemmConfig::check_inputs;
+    /// * `d` and the type of D, where it is not that of A;
+    word None =>
+        |of| (of.d != of.a).then(|| format!("d{}", of.d)),
+        |of, text| {
+            of.d = scalar(text.strip_prefix('d')?)?;
+            of.c = of.d;
+            Some(())
+        },
+        |of| of.check_output('D', of.d);
+    /// * `c` and the type of C, where it is not that of D;
+    word None =>
+        |of| (of.c != of.d).then(|| format!("c{}", of.c)),
+        |of, text| set(&mut of.c, scalar(text.strip_prefix('c')?)),
+        |of| of.check_output('C', of.c);
+    /// * `t` or `n` for A and for B, as BLAS has them (`tn`: both contiguous along K);
+    word Some("`tn`, `tt`, `nn` or `nt`") =>
+        |of| {
+            let a = if of.major_a == Major::K { 't' } else { 'n' };
+            let b = if of.major_b == Major::K { 'n' } else { 't' };
+            Some(format!("{a}{b}"))
+        },
+        |of, text| {
+            (of.major_a, of.major_b) = match text {
+                "tn" => (Major::K, Major::K),
+                "tt" => (Major::K, Major::Mn),
+                "nn" => (Major::Mn, Major::K),
+                "nt" => (Major::Mn, Major::Mn),
+                _ => return None,
+            };
+            Some(())
+        },
+        GemmConfig::check_majors;
+    /// * M, N and K of the tile;
+    word Some("a tile such as `128x256x64`") =>
+        |of| Some(of.tile.map(|size| size.to_string()).join("x")),
+        |of, text| set(&mut of.tile, numbers(text)),
+        GemmConfig::check_tile;
+    /// * `s` and the stages;
+    word Some("stages such as `s4`") =>
+        |of| Some(format!("s{}", of.stages)),
+        |of, text| set(&mut of.stages, number(text.strip_prefix('s')?)),
+        |of| of.rule("stages", of.stages, (!(2..=32).contains(&of.stages)).then_some("2 to 32 are possible"));
+    /// * the schedule: `simt`, `ms`, `coop` or `pp`;
+    word Some("a schedule: `simt`, `ms`, `coop` or `pp`") =>
+        |of| Some(of.schedule.name().to_owned()),
+        |of, text| set(&mut of.schedule, Schedule::ALL.into_iter().find(|one| one.name() == text)),
+        |_| Ok(());
+    /// * `swap`, where the operands of the tensor cores are exchanged;
+    word None =>
+        |of| of.swap.then(|| "swap".to_owned()),
+        |of, text| flag(&mut of.swap, text, "swap"),
+        |of| of.rule("swap", of.swap, of.swap_rule());
+    /// * `promote`, where accumulators leave the tensor cores after each step;
+    word None =>
+        |of| of.promote.then(|| "promote".to_owned()),
+        |of, text| flag(&mut of.promote, text, "promote"),
+        |of| of.rule("promote", of.promote, of.promote_rule());
+    /// * `grouped`, where rows are in groups;
+    word None =>
+        |of| of.grouped.then(|| "grouped".to_owned()),
+        |of, text| flag(&mut of.grouped, text, "grouped"),
+        |of| of.rule("grouped", of.grouped, of.grouped_rule());
+    /// * `ragged`, where the matrices of a batch have different sizes;
+    word None =>
+        |of| of.ragged.then(|| "ragged".to_owned()),
+        |of, text| flag(&mut of.ragged, text, "ragged"),
+        |of| of.rule("ragged", of.ragged, of.ragged_rule());
+    /// * `cl` and the blocks of a cluster along M, where it has more than one; `cl1x2` where it has some along N;
+    word None =>
+        |of| match of.cluster {
+            [1, 1] => None,
+            [m, 1] => Some(format!("cl{m}")),
+            [m, n] => Some(format!("cl{m}x{n}")),
+        },
+        |of, text| {
+            let text = text.strip_prefix("cl")?;
+            let along_m = number(text).map(|m| [m, 1]);
+            set(&mut of.cluster, along_m.or(numbers(text).filter(|[_, n]| *n != 1)))
+        },
+        |of| of.rule("cluster", format_args!("{:?}", of.cluster), of.cluster_rule());
+    /// * `k` and the parts of a tile along K, where there is more than one, or `streamk`;
+    word None =>
+        |of| match of.splits {
+            Splits::Even(1) => None,
+            Splits::Even(parts) => Some(format!("k{parts}")),
+            Splits::Stream => Some("streamk".to_owned()),
+        },
+        |of, text| match text {
+            "streamk" => set(&mut of.splits, Some(Splits::Stream)),
+            _ => set(&mut of.splits, number(text.strip_prefix('k')?).map(Splits::Even)),
+        },
+        |of| of.rule("splits", format!("{:?}", of.splits), of.splits_rule());
+    /// * the rasterization;
+    word Some("an order of tiles such as `strip8`") =>
+        |of| Some(of.raster.to_string()),
+        |of, text| set(&mut of.raster, text.parse().ok()),
+        |of| {
+            let rule = "a swizzle width is from 1 to 65535";
+            of.rule("raster", of.raster, (!of.raster.is_valid()).then_some(rule))
+        };
+    /// * the way in which D is written: `direct`, `rows`, `chunks` or `overlapped`;
+    word Some("`direct`, `rows`, `chunks` or `overlapped`") =>
+        |of| Some(of.store.name().to_owned()),
+        |of, text| {
+            let text = if text == DEFERRED { StoreForm::Overlapped.name() } else { text };
+            set(&mut of.store, StoreForm::ALL.into_iter().find(|one| one.name() == text))?;
+            // What a name has that says nothing of registers.
+            of.registers = of.usual_registers();
+            Some(())
+        },
+        |of| of.rule("store", of.store.name(), of.store_rule());
+    /// * the operations of the epilogue: `alpha`,
+    word None =>
+        |of| of.epilogue.alpha.then(|| "alpha".to_owned()),
+        |of, text| flag(&mut of.epilogue.alpha, text, "alpha"),
+        |_| Ok(());
+    /// `beta`,
+    word None =>
+        |of| of.epilogue.beta.then(|| "beta".to_owned()),
+        |of, text| flag(&mut of.epilogue.beta, text, "beta"),
+        |_| Ok(());
+    /// `biasrow` or `biascol`,
+    word None =>
+        |of| Some(match of.epilogue.bias? { Bias::Row => "biasrow", Bias::Column => "biascol" }.to_owned()),
+        |of, text| {
+            of.epilogue.bias = Some(match text {
+                "biasrow" => Bias::Row,
+                "biascol" => Bias::Column,
+                _ => return None,
+            });
+            Some(())
+        },
+        |_| Ok(());
+    /// `relu` or `gelu`;
+    word None =>
+        |of| Some(match of.epilogue.activation? { Activation::Relu => "relu", Activation::Gelu => "gelu" }.to_owned()),
+        |of, text| {
+            of.epilogue.activation = Some(match text {
+                "relu" => Activation::Relu,
+                "gelu" => Activation::Gelu,
+                _ => return None,
+            });
+            Some(())
+        },
+        |_| Ok(());
+    /// * `pairs`, where pairs of columns become one;
+    word None =>
+        |of| of.pairs.then(|| "pairs".to_owned()),
+        |of, text| flag(&mut of.pairs, text, "pairs"),
+        |of| of.rule("pairs", of.pairs, of.pairs_rule());
+    /// * `a` and the alignment, where it is not 16;
+    word None =>
+        |of| (of.alignment != 16).then(|| format!("a{}", of.alignment)),
+        |of, text| set(&mut of.alignment, number(text.strip_prefix('a')?)),
+        |of| of.rule("alignment", of.alignment, of.alignment_rule());
+    /// * `repack` where unaligned A and B are copied before, `threads` where threads fetch them;
+    word None =>
+        |of| of.load.name().map(str::to_owned),
+        |of, text| {
+            let found = [LoadForm::Repack, LoadForm::Threads].into_iter();
+            set(&mut of.load, found.into_iter().find(|one| one.name() == Some(text)))?;
+            of.registers = of.usual_registers();
+            Some(())
+        },
+        |of| of.rule("load", format!("{:?}", of.load), of.load_rule());
+    /// * `r` and the registers of producer and consumer threads, where they are not the usual ones (`r24x240`, `r0` for none);
+    word None =>
+        |of| match of.registers {
+            registers if registers == of.usual_registers() => None,
+            Some([fetch, multiply]) => Some(format!("r{fetch}x{multiply}")),
+            None => Some("r0".to_owned()),
+        },
+        |of, text| match text.strip_prefix('r')? {
+            "0" => set(&mut of.registers, Some(None)),
+            counts => set(&mut of.registers, numbers::<2>(counts).map(Some)),
+        },
+        GemmConfig::check_registers;
+    /// * `pdl` for a programmatic launch.
+    word None =>
+        |of| of.programmatic.then(|| "pdl".to_owned()),
+        |of, text| flag(&mut of.programmatic, text, "pdl"),
+        |of| {
+            of.rule("programmatic", of.programmatic, of.programmatic_rule())?;
+            of.check_block()
+        };
+}
+
+impl GemmConfig {
+    /// Checks that there is a kernel for this configuration.
+    ///
+    /// # Errors
+    /// The first cause that there is none, in the order of the words of its name.
+    #[inline]
+    pub fn check(&self) -> Result<(), GemmError> {
+        WORDS.iter().try_for_each(|word| (word.check)(self))
+    }
+}
+
+impl FromStr for GemmConfig {
+    type Err = GemmError;
+
+    /// The configuration with this name. [`check`](GemmConfig::check) says whether there is a kernel for it.
+    #[inline]
+    fn from_str(text: &str) -> Result<GemmConfig, GemmError> {
+        let error = |part: &str, expected| {
+            Err(GemmError::Name { text: text.to_owned(), part: part.to_owned(), expected })
+        };
+        let mut config = GemmConfig::base(Target::SM_80, Scalar::F32, [0; 3]);
+        let mut parts = text.split('_').peekable();
+        for word in WORDS {
+            let part = parts.peek().copied().unwrap_or("");
+            // A part that is refused leaves nothing behind.
+            let mut next = config;
+            match ((word.parse)(&mut next, part), word.expected) {
+                (Some(()), _) => {
+                    config = next;
+                    parts.next();
+                }
+                (None, Some(expected)) => return error(part, expected),
+                (None, None) => {}
+            }
+        }
+        if let Some(part) = parts.next() {
+            return error(part, "the end, or words in their order");
+        }
+        // Numbers with leading zeros, and words that are left out where they say nothing.
+        if config.to_string() == text.replacen(DEFERRED, StoreForm::Overlapped.name(), 1) {
+            Ok(config)
+        } else {
+            error(text, "the name that the configuration is printed as")
+        }
+    }
+}
+
+/// Sets a field to a value that was read.
+fn set<T>(field: &mut T, value: Option<T>) -> Option<()> {
+    *field = value?;
+    Some(())
+}
+
+/// Sets a field that is on where its word is there.
+fn flag(field: &mut bool, text: &str, word: &str) -> Option<()> {
+    set(field, (text == word).then_some(true))
+}
+
+/// A number as it is printed.
+fn number(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|number: &u32| number.to_string() == text)
+}
+
+fn numbers<const N: usize>(text: &str) -> Option<[u32; N]> {
+    let numbers: Option<Vec<u32>> = text.split('x').map(number).collect();
+    numbers?.try_into().ok()
+}
+
+#[inline]
+fn scalar(text: &str) -> Option<Scalar> {
+    text.parse().ok()
+}

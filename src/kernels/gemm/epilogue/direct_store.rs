@@ -1,0 +1,246 @@
+//! [`DirectStore`]: stores accumulators from registers to D, as vectors where D is aligned.
+
+use crate::ir::builder::{Converted, DeviceCoord, Float};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, GlobalMut, Registers, Val, Vector};
+use crate::tensor::{Tile, packed};
+
+use crate::kernels::gemm::epilogue::EpilogueRef;
+use crate::kernels::gemm::epilogue::fragment::FirstElement;
+
+/// A row of a thread, relative to its first one, with its registers and their columns.
+type Row = (i32, Vec<(u32, i32)>);
+
+/// Stores the elements of a tile of D from registers.
+pub(crate) struct DirectStore<'b, D> {
+    d: Val<'b, GlobalMut<D>>,
+    pitch: Val<'b, i64>,
+    /// The first row and column of the tile.
+    origin: [Val<'b, i32>; 2],
+    /// The matrix of the batch.
+    batch: Val<'b, i32>,
+    /// The rows and columns of D.
+    limits: [Val<'b, i32>; 2],
+    /// The maximum number of adjacent columns of a vector.
+    max: u32,
+    /// Accumulators of an element of D: 1, or 2 neighbours along N.
+    per_element: u32,
+    /// The bitwise OR of D's address, row pitch and columns, in elements: its lowest set bit is the largest power of two that
+    /// divides all three.
+    multiple: Val<'b, i32>,
+}
+
+impl<'b, D: Converted> DirectStore<'b, D> {
+    pub(crate) fn new(
+        (d, [pitch, next]): (Val<'b, GlobalMut<D>>, [Val<'b, i64>; 2]),
+        tile: Tile<'b>,
+        origin: [Val<'b, i32>; 2],
+        limits: [Val<'b, i32>; 2],
+    ) -> Self {
+        let d = d.offset(tile.batch.cvt::<i64>() * next);
+        let start = d.ptr_to_int().cvt::<i32>() >> D::SCALAR.size_bytes().ilog2();
+        let multiple = pitch.cvt::<i32>() | limits[1] | start;
+        DirectStore {
+            d,
+            pitch,
+            origin,
+            batch: tile.batch,
+            limits,
+            max: 2,
+            per_element: 1,
+            multiple,
+        }
+    }
+
+    /// The same where pairs of accumulators along N become one element.
+    pub(crate) fn pairs(self, pairs: bool) -> Self {
+        DirectStore { per_element: if pairs { 2 } else { 1 }, ..self }
+    }
+
+    /// The same with vectors of up to 16 bytes, which need adjacent registers.
+    pub(crate) fn wide(self) -> Self {
+        DirectStore { max: 16 / D::SCALAR.size_bytes(), ..self }
+    }
+
+    /// The (row, column, matrix) in D of the first accumulator of a thread, at a coordinate of the tile.
+    pub(crate) fn first(&self, k: &Body<'b, '_>, first: &DeviceCoord<'b>) -> FirstElement<'b> {
+        let [row, column] = entries(k, first);
+        let column = if self.per_element > 1 { column / self.per_element } else { column };
+        ([self.origin[0] + row, self.origin[1] + column, self.batch], [None; 2])
+    }
+
+    /// Stores the accumulators of a thread. `first` is the coordinate of the first one in the tile, `offsets` are the
+    /// offsets of all from it. Stores `v` adjacent columns as one vector where D's base and row pitch are multiples of `v`
+    /// elements; the first column must be a multiple of `v`.
+    pub(crate) fn all<'a: 'b, S: Float>(
+        &self,
+        k: &mut Body<'b, '_>,
+        accumulators: &Registers<'b, S>,
+        first: &DeviceCoord<'b>,
+        offsets: &[[i32; 2]],
+        epilogue: EpilogueRef<'_, 'a, S>,
+    ) {
+        let ([row, column, _], _) = self.first(k, first);
+        let mut rows: Vec<Row> = Vec::new();
+        for (register, [down, right]) in (0..).zip(offsets) {
+            match rows.iter_mut().find(|(row, _)| row == down) {
+                Some((_, columns)) => columns.push((register, *right)),
+                None => rows.push((*down, vec![(register, *right)])),
+            }
+        }
+        // A thread has both columns of a pair in the fragments of all instructions.
+        let run = (run(&rows, self.max * self.per_element) / self.per_element).max(1);
+        let runs = [run, 2, 1].into_iter().filter(|some| *some <= run);
+        let mut runs: Vec<u32> = runs.collect();
+        runs.dedup();
+        self.widest(k, accumulators, [row, column], &rows, &runs, epilogue);
+    }
+
+    /// Writes rows as vectors of the first length in `runs` to which D is aligned: the branch is taken on the device.
+    fn widest<'a: 'b, S: Float>(
+        &self,
+        k: &mut Body<'b, '_>,
+        accumulators: &Registers<'b, S>,
+        first: [Val<'b, i32>; 2],
+        rows: &[Row],
+        runs: &[u32],
+        epilogue: EpilogueRef<'_, 'a, S>,
+    ) {
+        match *runs {
+            [] => {}
+            [run] => self.rows(k, accumulators, first, rows, run, epilogue),
+            [run, ref narrower @ ..] => k.if_else(
+                (self.multiple & (run - 1)).eq(0),
+                |k| self.rows(k, accumulators, first, rows, run, epilogue),
+                |k| self.widest(k, accumulators, first, rows, narrower, epilogue),
+            ),
+        }
+    }
+
+    /// Writes rows with `run` elements at a time.
+    fn rows<'a: 'b, S: Float>(
+        &self,
+        k: &mut Body<'b, '_>,
+        accumulators: &Registers<'b, S>,
+        [row, column]: [Val<'b, i32>; 2],
+        rows: &[Row],
+        run: u32,
+        epilogue: EpilogueRef<'_, 'a, S>,
+    ) {
+        for (down, columns) in rows {
+            let row = row + *down;
+            k.if_(row.lt(self.limits[0]), |k| {
+                self.row(k, accumulators, [row, column], columns, run, epilogue);
+            });
+        }
+    }
+
+    /// Writes the elements of registers with their columns in the tile, `run` elements at a time. `column` is that of the first
+    /// element.
+    fn row<'a: 'b, S: Float>(
+        &self,
+        k: &mut Body<'b, '_>,
+        accumulators: &Registers<'b, S>,
+        [row, column]: [Val<'b, i32>; 2],
+        columns: &[(u32, i32)],
+        run: u32,
+        epilogue: EpilogueRef<'_, 'a, S>,
+    ) {
+        let line = self.d.offset(row.cvt::<i64>() * self.pitch + column.cvt::<i64>());
+        let per_element = self.per_element as usize;
+        let right = |columns: &[(u32, i32)]| {
+            columns.first().map_or(0, |(_, right)| *right) / self.per_element as i32
+        };
+        for columns in columns.chunks_exact(run as usize * per_element) {
+            k.if_((column + right(columns)).lt(self.limits[1]), |k| {
+                let mut values = Vec::with_capacity(run as usize);
+                for element in columns.chunks_exact(per_element) {
+                    let at = [row, column + right(element), self.batch];
+                    let mut accumulators =
+                        element.iter().map(|(register, _)| accumulators.get(k, *register));
+                    let Some(first) = accumulators.next() else { continue };
+                    let second = accumulators.next().unwrap_or(first);
+                    values.push(epilogue.of_accumulators(k, [first, second], at));
+                }
+                store(k, line, right(columns), &values);
+            });
+        }
+    }
+}
+
+/// The number of adjacent columns in every row of the thread, at most `most`: a power of two.
+#[inline]
+fn run(rows: &[Row], max: u32) -> u32 {
+    let together = |columns: &[(u32, i32)]| {
+        let expected = columns.first().map_or(0, |(_, first)| *first)..;
+        columns.iter().map(|(_, right)| *right).eq(expected.take(columns.len()))
+    };
+    let holds = |run: &u32| {
+        rows.iter().all(|(_, columns)| {
+            columns.chunks(*run as usize).all(|columns| {
+                let first = columns.first().map_or(0, |(_, first)| first.unsigned_abs());
+                columns.len() == *run as usize && first.is_multiple_of(*run) && together(columns)
+            })
+        })
+    };
+    let halves = std::iter::successors(Some(max), |run| (*run > 1).then_some(run / 2));
+    halves.into_iter().find(holds).unwrap_or(1)
+}
+
+/// The two entries of a coordinate.
+#[inline]
+fn entries<'b>(k: &Body<'b, '_>, coord: &DeviceCoord<'b>) -> [Val<'b, i32>; 2] {
+    let entry = |i: usize| match coord {
+        DeviceCoord::Tuple(items) => match items.get(i) {
+            Some(DeviceCoord::Device(value)) => *value,
+            Some(DeviceCoord::Host(value)) => k.constant(*value as i32),
+            _ => k.constant(0),
+        },
+        _ => k.constant(0),
+    };
+    [entry(0), entry(1)]
+}
+
+/// Stores neighbours, at a multiple of their number: 1, 2, 4, 8 or 16.
+fn store<'b, D: Converted, S: Float>(
+    k: &Body<'b, '_>,
+    to: Val<'b, GlobalMut<D>>,
+    at: i32,
+    values: &[Val<'b, S>],
+) {
+    if let [one] = values
+        && !matches!(D::SCALAR, Scalar::I8 | Scalar::U8 | Scalar::I32)
+    {
+        return to.store(k, at, one.cvt::<D>());
+    }
+    if D::SCALAR == Scalar::F64 {
+        let words = values.iter().flat_map(|x| x.bitcast::<Vector<u32, 2>>().lanes());
+        let words: Vec<Val<'b, u32>> = words.collect();
+        if let [x, y, z, w] = words[..] {
+            let to = to.offset(at).ptr_cast::<u32>();
+            to.store_vector(k, 0, Val::pack([x, y, z, w]));
+        }
+        return;
+    }
+    let values: Vec<Val<'b, f32>> = values.iter().map(|value| value.cvt::<f32>()).collect();
+    let values = &values[..];
+    let bits = values.len() as u32 * D::SCALAR.bits();
+    let words = packed(D::SCALAR, values);
+    let [first, ..] = *words else { return };
+    match bits {
+        8 => to.ptr_cast::<u8>().store(k, at, first.cvt::<u8>()),
+        16 => {
+            let to = to.offset(at).ptr_cast::<u16>();
+            to.store(k, 0, first.cvt::<u16>());
+        }
+        _ => {
+            let to = to.offset(at).ptr_cast::<u32>();
+            match words[..] {
+                [x] => to.store(k, 0, x),
+                [x, y] => to.store_vector(k, 0, Val::pack([x, y])),
+                [x, y, z, w] => to.store_vector(k, 0, Val::pack([x, y, z, w])),
+                _ => {}
+            }
+        }
+    }
+}

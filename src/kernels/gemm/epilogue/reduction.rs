@@ -1,0 +1,363 @@
+//! Epilogues that also reduce what they return, along rows, along columns, or to the largest absolute value of D.
+
+use std::marker::PhantomData;
+
+use crate::ir::builder::{Converted, Float, ParamSource};
+use crate::ir::{Body, Element, GlobalMut, Number, Registers, Val, WARP};
+use crate::runtime::ArgList;
+
+use crate::kernels::gemm::config::GemmConfig;
+use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::config::problem::GemmProblem;
+use crate::kernels::gemm::epilogue::terms::{Reduction, Results, Terms};
+use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueMap, EpilogueParameter, FusedEpilogue};
+use crate::kernels::gemm::kernel::Gemm;
+
+/// A kernel that also writes results of type `P`.
+type Reducing<A, B, C, D, E, P> = Gemm<A, B, C, D, FusedEpilogue<(E, GlobalMut<P>)>>;
+
+/// The kernel of [`Gemm::with_reduction`].
+pub type ReducedGemm<A, B, C, D, E> = Reducing<A, B, C, D, E, <A as Element>::Sum>;
+
+/// The kernel of [`Gemm::with_amax`].
+pub type AmaxGemm<A, B, C, D, E> = Reducing<A, B, C, D, E, f32>;
+
+impl GemmConfig {
+    /// Returns the shape `[parts, matrices, extent]` of the partial results of a kernel of this configuration that
+    /// [reduces](Gemm::with_reduction) rows or columns.
+    ///
+    /// `parts` is the number of warps of all tiles along the reduced mode, `matrices` is the batch (1 for
+    /// [groups](GemmConfig::grouped) of rows), and `extent` is M, or the columns of D.
+    ///
+    /// ```
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Reduction};
+    ///
+    /// let config = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
+    /// let problem = GemmProblem { batch: 3, ..GemmProblem::new(100, 200, 64) };
+    /// // Four tiles along N, each of one warp group; two along M, each of four warps.
+    /// assert_eq!(config.reduction_shape(&problem, Reduction::RowMax), [4, 3, 100]);
+    /// assert_eq!(config.reduction_shape(&problem, Reduction::ColumnSum), [8, 3, 200]);
+    /// ```
+    #[inline]
+    pub fn reduction_shape(&self, problem: &GemmProblem, reduction: Reduction) -> [u32; 3] {
+        let ([rows, columns, _], [high, wide]) = (self.tiles(problem), self.warps_of_tile());
+        let matrices = if self.grouped { 1 } else { problem.batch };
+        match reduction.is_of_columns() {
+            true => [rows * high, matrices, problem.n / self.accumulators_per_element()],
+            false => [columns * wide, matrices, problem.m],
+        }
+    }
+}
+
+impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
+    /// As [`with_epilogue`](Gemm::with_epilogue) and [`with_pairs`](Gemm::with_pairs), of one column or of pairs as the
+    /// configuration says. The closure returns the element of D and a term, and the kernel also reduces the terms of each row
+    /// or of each column: for the statistics of a softmax or a norm, the gradient of a bias, scales of rows.
+    ///
+    /// Each warp writes what it has of a row or column, so no result depends on the order of threads: a launch repeats it bit for
+    /// bit, and the buffer needs no initial value. A launch takes the pair of the closure's argument and a buffer of the partial
+    /// results, of the shape [`GemmConfig::reduction_shape`]. Their sum or maximum over the first mode is the result. The terms, and
+    /// their sums, are numbers of the type of the accumulators: `f64` for `f64`, else `f32`.
+    ///
+    /// Where the rows are in [groups](GemmConfig::grouped), results are those of the rows of the whole matrix, `[parts, M]`; those of
+    /// rows without a group are not written.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::f16;
+    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Reduction};
+    /// use tilewright::runtime::Device;
+    ///
+    /// // The sums of squares of the rows of D, for a norm behind the product.
+    /// let config = GemmConfig::sm90(Scalar::F16, [64, 64]);
+    /// let squares = Reduction::RowSum;
+    /// let gemm = Gemm::<f16>::with_reduction::<f32>(config, squares, |_, [sum, _], _, factor| {
+    ///     let x = sum * factor;
+    ///     (x, x * x)
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let (m, n, k) = (40, 80, 16);
+    /// let a: Vec<f16> = (0..m * k).map(|i| f16::from_f32((i / k) as f32)).collect();
+    /// let (a, b) = (device.upload(&a)?, device.upload(&vec![f16::from_f32(1.0); n * k])?);
+    /// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+    /// // Two tiles along N.
+    /// assert_eq!(config.reduction_shape(&problem, squares), [2, 1, 40]);
+    /// let (mut d, mut sums) = (device.zeros::<f16>(m * n)?, device.zeros::<f32>(2 * m)?);
+    /// let args = GemmArgs::new(&a, &b, &mut d);
+    /// gemm.load(&device)?.launch(&problem, args, (0.125, &mut sums))?;
+    /// let sums = sums.to_vec()?;
+    /// // The elements of row m are 2 m: 64 in the first tile, and 16 in the second one.
+    /// assert_eq!((sums[3], sums[m + 3]), (64.0 * 36.0, 16.0 * 36.0));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`with_epilogue`](Gemm::with_epilogue); [`GemmError::Field`] where matrices have different sizes
+    /// ([`ragged`](GemmConfig::ragged)), and for columns of [`grouped`](GemmConfig::grouped) rows. A launch returns
+    /// [`GemmError::BufferLength`] if the buffer of the partial results is too short.
+    pub fn with_reduction<E: EpilogueParameter>(
+        config: GemmConfig,
+        reduction: Reduction,
+        epilogue: impl for<'b> Fn(
+            &mut Body<'b, '_>,
+            [Val<'b, A::Sum>; 2],
+            [Val<'b, i32>; 3],
+            E::At<'b>,
+        ) -> (Val<'b, A::Sum>, Val<'b, A::Sum>),
+    ) -> Result<ReducedGemm<A, B, C, D, E>, GemmError>
+    where
+        A::Sum: Converted,
+    {
+        let rule = "results of rows and columns are those of one size of matrices";
+        config.rule("ragged", config.ragged, config.ragged.then_some(rule))?;
+        let is_split = config.grouped && reduction.is_of_columns();
+        let rule = "a column has rows of all groups";
+        config.rule("grouped", config.grouped, is_split.then_some(rule))?;
+        Self::reduced(config, Some(reduction), epilogue)
+    }
+
+    /// As [`with_epilogue`](Gemm::with_epilogue) and [`with_pairs`](Gemm::with_pairs), of one column or of pairs as the
+    /// configuration says. The kernel also computes `max |x|` of the numbers `x` that the closure returns, before they are
+    /// rounded to the type of D: what scales a later product of 8-bit floats. Without pairs, both accumulators are the same.
+    ///
+    /// A launch takes the pair of the closure's argument and a buffer. Its first element becomes the largest of those numbers and
+    /// of what it was, which is no negative number; a NaN among them makes it a NaN. The order of threads does not matter. Each
+    /// thread keeps one number for all its tiles, and a warp does one atomic operation.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::f16;
+    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
+    /// use tilewright::runtime::Device;
+    ///
+    /// let config = GemmConfig::sm90(Scalar::F16, [64, 64]);
+    /// let gemm = Gemm::<f16>::with_amax::<f32>(config, |_, [sum, _], [row, _, _], factor| {
+    ///     sum * factor - row.cvt::<f32>()
+    /// })?;
+    /// let (m, n, k) = (40, 24, 16);
+    /// let device = Device::sim()?;
+    /// let ones = |len| device.upload(&vec![f16::from_f32(1.0); len]);
+    /// let (a, b, mut d, mut amax) = (ones(m * k)?, ones(n * k)?, device.zeros::<f16>(m * n)?, device.zeros::<f32>(1)?);
+    /// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+    /// // 8 - row, for rows up to 39.
+    /// gemm.load(&device)?.launch(&problem, GemmArgs::new(&a, &b, &mut d), (0.5, &mut amax))?;
+    /// assert_eq!(amax.to_vec()?, [31.0]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`with_epilogue`](Gemm::with_epilogue). A launch returns [`GemmError::BufferLength`] if the buffer is empty.
+    pub fn with_amax<E: EpilogueParameter>(
+        config: GemmConfig,
+        epilogue: impl for<'b> Fn(
+            &mut Body<'b, '_>,
+            [Val<'b, A::Sum>; 2],
+            [Val<'b, i32>; 3],
+            E::At<'b>,
+        ) -> Val<'b, A::Sum>,
+    ) -> Result<AmaxGemm<A, B, C, D, E>, GemmError> {
+        Self::reduced::<E, f32>(config, None, |k, accumulators, coord, args| {
+            let value = epilogue(k, accumulators, coord, args);
+            (value, value.abs())
+        })
+    }
+
+    fn reduced<E: EpilogueParameter, P: Converted>(
+        config: GemmConfig,
+        reduction: Option<Reduction>,
+        epilogue: impl for<'b> Fn(
+            &mut Body<'b, '_>,
+            [Val<'b, A::Sum>; 2],
+            [Val<'b, i32>; 3],
+            E::At<'b>,
+        ) -> (Val<'b, A::Sum>, Val<'b, A::Sum>),
+    ) -> Result<Reducing<A, B, C, D, E, P>, GemmError> {
+        let form = ReducedForm::<E, P, _> { apply: epilogue, reduction, params: PhantomData };
+        Gemm::with_closure(config, &form)
+    }
+}
+
+impl Results {
+    /// Checks that the last buffer of the arguments has all results of a problem.
+    #[inline]
+    pub(crate) fn check(
+        self,
+        config: &GemmConfig,
+        problem: &GemmProblem,
+        args: &ArgList<'_>,
+    ) -> Result<(), GemmError> {
+        let needed = match self {
+            Results::None => 0,
+            Results::Amax => 1,
+            Results::Reduced(reduction) => {
+                let shape = config.reduction_shape(problem, reduction);
+                shape.into_iter().fold(1u64, |len, extent| len.saturating_mul(extent.into()))
+            }
+        };
+        let found = args.last_len().map_or(0, |len| len as u64);
+        if found < needed {
+            return Err(GemmError::BufferLength { operand: "the results", found, needed });
+        }
+        Ok(())
+    }
+}
+
+/// A closure that returns an element of D and its term.
+trait ReducedClosure<S: Float, E: EpilogueParameter>:
+    for<'b> Fn(
+    &mut Body<'b, '_>,
+    [Val<'b, S>; 2],
+    [Val<'b, i32>; 3],
+    E::At<'b>,
+) -> (Val<'b, S>, Val<'b, S>)
+{
+}
+
+impl<S: Float, E: EpilogueParameter, F> ReducedClosure<S, E> for F where
+    F: for<'b> Fn(
+        &mut Body<'b, '_>,
+        [Val<'b, S>; 2],
+        [Val<'b, i32>; 3],
+        E::At<'b>,
+    ) -> (Val<'b, S>, Val<'b, S>)
+{
+}
+
+/// An epilogue with a reduction; without one, the largest of all terms, which are not negative.
+struct ReducedForm<E, P, F> {
+    apply: F,
+    reduction: Option<Reduction>,
+    params: PhantomData<fn() -> (E, P)>,
+}
+
+impl<S: Float, E, P, F> EpilogueForm<S> for ReducedForm<E, P, F>
+where
+    E: EpilogueParameter,
+    P: Converted,
+    F: ReducedClosure<S, E>,
+{
+    type Params = FusedEpilogue<(E, GlobalMut<P>)>;
+    const SUFFIX: &'static str = "_reduced";
+
+    fn kept(&self) -> u32 {
+        if self.reduction.is_none() { 1 } else { 0 }
+    }
+
+    fn results(&self) -> Results {
+        self.reduction.map_or(Results::Amax, Results::Reduced)
+    }
+
+    fn map<'a>(
+        &self,
+        kept: Option<Registers<'a, u32>>,
+        args: ParamSource<(E, GlobalMut<P>)>,
+        extents: [Val<'a, i32>; 2],
+    ) -> impl EpilogueMap<'a, S> {
+        let ReducedForm { apply, reduction, .. } = self;
+        ReducedOps { apply, reduction: *reduction, args, extents, largest: kept }
+    }
+}
+
+struct ReducedOps<'p, 'a, E, P, F> {
+    apply: &'p F,
+    reduction: Option<Reduction>,
+    args: ParamSource<(E, GlobalMut<P>)>,
+    /// The rows and columns of D.
+    extents: [Val<'a, i32>; 2],
+    /// The largest term of the thread: its bits, whose order is that of the numbers.
+    largest: Option<Registers<'a, u32>>,
+}
+
+impl<'a, S: Float, E, P, F> EpilogueMap<'a, S> for ReducedOps<'_, 'a, E, P, F>
+where
+    E: EpilogueParameter,
+    P: Converted,
+    F: ReducedClosure<S, E>,
+{
+    fn is_identity(&self) -> bool {
+        false
+    }
+
+    fn has_effects(&self) -> bool {
+        true
+    }
+
+    fn apply<'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        accumulators: [Val<'b, S>; 2],
+        coord: [Val<'b, i32>; 3],
+    ) -> Val<'b, S>
+    where
+        'a: 'b,
+    {
+        Terms::apply(self, k, accumulators, coord).0
+    }
+
+    fn terms(&self) -> Option<&dyn Terms<'a, S>> {
+        Some(self)
+    }
+
+    fn finish<'b>(&self, k: &mut Body<'b, '_>)
+    where
+        'a: 'b,
+    {
+        let Some(largest) = &self.largest else { return };
+        let largest = k.redux_max(WARP, largest.get(k, 0));
+        k.if_(k.lane_id().eq(0), |k| {
+            let (_, amax) = self.args.at(k);
+            amax.ptr_cast::<u32>().red().max(k, 0, largest);
+        });
+    }
+}
+
+impl<'a, S: Float, E, P, F> Terms<'a, S> for ReducedOps<'_, 'a, E, P, F>
+where
+    E: EpilogueParameter,
+    P: Converted,
+    F: ReducedClosure<S, E>,
+{
+    fn reduction(&self) -> Option<Reduction> {
+        self.reduction
+    }
+
+    fn apply<'b>(
+        &self,
+        k: &mut Body<'b, '_>,
+        accumulators: [Val<'b, S>; 2],
+        [row, column, batch]: [Val<'b, i32>; 3],
+    ) -> (Val<'b, S>, Val<'b, S>)
+    where
+        'a: 'b,
+    {
+        let [m, n] = self.extents;
+        let start = self.reduction.map_or_else(|| k.constant(S::default()), |of| of.start(k));
+        k.if_with(row.lt(m) & column.lt(n), (S::default(), start), |k| {
+            let (args, _) = self.args.at(k);
+            (self.apply)(k, accumulators, [row, column, batch], args)
+        })
+    }
+
+    fn update<'b>(&self, k: &Body<'b, '_>, term: Val<'b, S>)
+    where
+        'a: 'b,
+    {
+        if let Some(largest) = &self.largest {
+            let bits = term.cvt::<f32>().bitcast::<u32>();
+            largest.set(k, 0, largest.get(k, 0).max(bits));
+        }
+    }
+
+    fn store<'b>(&self, k: &mut Body<'b, '_>, at: Val<'b, i64>, value: Val<'b, S>)
+    where
+        'a: 'b,
+    {
+        let (_, partials) = self.args.at(k);
+        partials.store(k, at, value.cvt::<P>());
+    }
+}

@@ -1,0 +1,146 @@
+//! [`Loaded`]: a kernel on a device; [`Sm90Args`]: a launch of the warp-specialised kernel.
+
+use crate::ir::Kernel;
+use crate::runtime::{
+    ArgList, Argument, Buffer, Declared, Device, Function, Grid, LoadOptions, RuntimeError,
+};
+
+use crate::kernels::gemm::config::GemmConfig;
+use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::config::forms::LoadForm;
+use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
+use crate::kernels::gemm::config::types::Types;
+use crate::kernels::gemm::epilogue::EpilogueArgs;
+use crate::kernels::gemm::launch::mode::How;
+use crate::kernels::gemm::launch::repack::Repack;
+use crate::kernels::gemm::sm90::groups::LaunchGroups;
+use crate::kernels::gemm::sm90::input::InputArgs;
+use crate::kernels::gemm::sm90::output::OutputArgs;
+use crate::kernels::gemm::sm90::plan::{Plan, SizeParams};
+use crate::kernels::gemm::sm90::ragged::{Made, Maps};
+use crate::kernels::gemm::split::{GemmWorkspace, SplitWorkspace, Workspace};
+
+/// A kernel that a device has loaded, with what its launches need.
+pub(crate) struct Loaded<T: Types> {
+    pub(crate) function: Function<Declared>,
+    /// The plan of a warp-specialised kernel.
+    pub(crate) plan: Option<Box<Plan>>,
+    /// The copies of operands that tensor copies or tensor cores do not take.
+    pub(crate) repack: Option<Box<Repack<T>>>,
+    /// The tensor maps of products of different sizes.
+    maps: Option<Box<Maps<T>>>,
+    /// The workspace of a kernel whose thread blocks share tiles or draw them.
+    pub(crate) workspace: Option<SplitWorkspace>,
+}
+
+impl<T: Types> Loaded<T> {
+    pub(crate) fn new(
+        options: LoadOptions<'_>,
+        config: &GemmConfig,
+        (kernel, plan): (&Kernel<Declared>, Option<&Plan>),
+        device: &Device,
+    ) -> Result<Loaded<T>, GemmError> {
+        let maps = config.ragged.then(|| Maps::load(config, options, device)).transpose()?;
+        let function = device.load_with(options, kernel)?;
+        let workspace = config.has_workspace().then(|| SplitWorkspace::new(device)).transpose()?;
+        let copies = config.load == LoadForm::Repack;
+        let repack = copies.then(|| Repack::load(config, options, device)).transpose()?;
+        Ok(Loaded {
+            function,
+            plan: plan.cloned().map(Box::new),
+            repack: repack.map(Box::new),
+            maps: maps.map(Box::new),
+            workspace,
+        })
+    }
+
+    /// The blocks of clusters that the device runs at once: fewer than it has SMs where those of a cluster must be
+    /// neighbours. `None` without clusters, and on the simulator.
+    pub(crate) fn blocks_at_once(&self, config: &GemmConfig) -> Result<Option<u32>, RuntimeError> {
+        let blocks = config.cluster_blocks();
+        if blocks == 1 {
+            return Ok(None);
+        }
+        let grid = Grid::new([blocks, 1, 1], [config.threads(), 1, 1]);
+        Ok(self.function.clusters_at_once(grid)?.map(|clusters| clusters * blocks))
+    }
+}
+
+/// A product that is ready to run.
+pub(crate) struct Sm90Args<'h, T: Types> {
+    loaded: &'h Loaded<T>,
+    config: &'h GemmConfig,
+    input: InputArgs<'h, T>,
+    output: OutputArgs<'h, T::D>,
+    /// The table of products of different sizes.
+    table: Option<&'h Buffer<i64>>,
+    workspace: Workspace<'h>,
+    tiles: [i32; 3],
+    batch: i32,
+    batched: [i32; 2],
+    extents: [i32; 2],
+}
+
+/// A, B and D of a product.
+pub(crate) type Operands<'h, T> =
+    (&'h Buffer<<T as Types>::A>, &'h Buffer<<T as Types>::B>, &'h mut Buffer<<T as Types>::D>);
+
+/// The rows of groups, or the table of products of different sizes.
+pub(crate) type Uneven<'h> = (Option<LaunchGroups<'h>>, Option<&'h Buffer<i64>>);
+
+impl<'h, T: Types> Sm90Args<'h, T> {
+    pub(crate) fn new(
+        (loaded, plan): (&'h Loaded<T>, &'h Plan),
+        (a, b, d): Operands<'h, T>,
+        (problem, strides): (&GemmProblem, &GemmStrides),
+        (groups, table): Uneven<'h>,
+        given: Option<&'h mut GemmWorkspace>,
+    ) -> Result<Self, GemmError> {
+        let (GemmProblem { m, n, batch, .. }, config) = (*problem, &plan.config);
+        let is_batched = |[_, next]: [u64; 2]| i32::from(next != 0 && table.is_none());
+        Ok(Sm90Args {
+            loaded,
+            config,
+            input: InputArgs::new(plan, (a, b), problem, strides)?,
+            output: OutputArgs::new(plan, d, problem, (strides, groups))?,
+            table,
+            workspace: Workspace::new(loaded.workspace.as_ref(), given),
+            tiles: config.tiles(problem).map(|n| n as i32),
+            batch: batch as i32,
+            batched: [strides.a, strides.b].map(is_batched),
+            extents: [m as i32, (n / config.accumulators_per_element()) as i32],
+        })
+    }
+
+    pub(crate) fn run(
+        &mut self,
+        how: &mut How<'_>,
+        grid: Grid,
+        epilogue: &mut impl EpilogueArgs,
+    ) -> Result<(), GemmError> {
+        let Sm90Args { loaded, input, output, workspace, .. } = self;
+        let (config, table, batch, extents) = (self.config, self.table, self.batch, self.extents);
+        let ([row_tiles, column_tiles, steps], [batched_a, batched_b]) = (self.tiles, self.batched);
+        let sizes =
+            SizeParams { row_tiles, column_tiles, steps, batch, batched_a, batched_b, extents };
+        let maps = match (loaded.maps.as_ref().zip(table), &*input, &mut *output) {
+            (Some((maps, table)), InputArgs::Maps(input), OutputArgs::Map(d)) => {
+                Some(maps.make(how, (input, d), (table, batch))?)
+            }
+            _ => None,
+        };
+        let made = maps.as_deref().zip(table);
+        let made = made.map(|(maps, table)| Made { maps, table, count: batch });
+        let groups = [row_tiles as u64, column_tiles as u64, batch as u64];
+        let mut reserved = workspace.reserve(config, groups, grid)?;
+        // In the order of their declarations in `Plan::build`; the launch checks the types.
+        let mut list = ArgList::default();
+        input.push(made, &mut list);
+        SizeParams::erase(sizes, &mut list);
+        epilogue.push(&mut list);
+        output.push(made, &mut list);
+        reserved.push(config, &mut list);
+        let launched = how.run(&loaded.function, grid, list);
+        reserved.end(launched)
+    }
+}

@@ -1,0 +1,63 @@
+//! [`How`]: a launch of kernels, or a measurement of them.
+
+use std::time::Duration;
+
+use crate::runtime::{Arguments, Function, Grid, LaunchOptions, Timing};
+
+use crate::kernels::gemm::config::error::GemmError;
+
+/// A launch, or a measurement.
+pub(crate) enum How<'o> {
+    /// Starts kernels with these options.
+    Launch(LaunchOptions<'o>),
+    /// Adds up their times.
+    Time(Timing),
+}
+
+impl How<'_> {
+    /// Runs kernels, and returns the sum of their times.
+    pub(crate) fn timed(
+        run: impl FnOnce(&mut How<'_>) -> Result<(), GemmError>,
+    ) -> Result<Timing, GemmError> {
+        let none = Timing { elapsed: Duration::ZERO, thread_ops: None };
+        let mut how = How::Time(none);
+        run(&mut how)?;
+        Ok(match how {
+            How::Time(all) => all,
+            How::Launch(_) => none,
+        })
+    }
+
+    /// As [`run`](How::run), of a kernel that does not overlap with the launch before it.
+    pub(crate) fn run_in_turn<P: Arguments>(
+        &mut self,
+        function: &Function<P>,
+        grid: Grid,
+        args: P::Args<'_, '_>,
+    ) -> Result<(), GemmError> {
+        match self {
+            How::Launch(options) => {
+                How::Launch(options.programmatic(false)).run(function, grid, args)
+            }
+            How::Time(_) => self.run(function, grid, args),
+        }
+    }
+
+    pub(crate) fn run<P: Arguments>(
+        &mut self,
+        function: &Function<P>,
+        grid: Grid,
+        args: P::Args<'_, '_>,
+    ) -> Result<(), GemmError> {
+        match self {
+            How::Launch(options) => function.launch_with(*options, grid, args)?,
+            How::Time(all) => {
+                let one = function.time(grid, args)?;
+                all.elapsed += one.elapsed;
+                let ops = one.thread_ops.zip(Some(all.thread_ops.unwrap_or(0)));
+                all.thread_ops = ops.map(|(one, all)| one + all);
+            }
+        }
+        Ok(())
+    }
+}

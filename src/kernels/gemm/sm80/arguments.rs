@@ -1,0 +1,183 @@
+//! Common parts of the kernels in which all threads copy tiles.
+
+use crate::ir::builder::{OnDevice, ParamList, Parameter};
+use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
+use crate::runtime::{ArgList, Argument, Buffer, Declared, Grid};
+use crate::tensor::Tile;
+
+use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::config::forms::Schedule;
+use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
+use crate::kernels::gemm::config::types::Types;
+use crate::kernels::gemm::config::{GemmConfig, SM_REGISTERS};
+use crate::kernels::gemm::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, kept};
+use crate::kernels::gemm::launch::loaded::{Loaded, Operands};
+use crate::kernels::gemm::launch::mode::How;
+use crate::kernels::gemm::split::parts::Splits;
+use crate::kernels::gemm::split::{GemmWorkspace, SplitArgs, SplitParams, Threads, Workspace};
+
+crate::params! {
+    /// The parameters of a kernel beside those of its epilogue: matrices, each with its row pitch and its batch stride, and sizes.
+    pub(crate) struct Params<T: Types> {
+        pub(crate) a: Global<T::A>,
+        pub(crate) a_strides: [i64; 2],
+        pub(crate) b: Global<T::B>,
+        pub(crate) b_strides: [i64; 2],
+        pub(crate) d: GlobalMut<T::D>,
+        pub(crate) d_strides: [i64; 2],
+        pub(crate) m: i32,
+        pub(crate) n: i32,
+        pub(crate) k: i32,
+        pub(crate) batch: i32,
+    }
+}
+
+/// Makes the epilogue in the body `'b` of a kernel, for the rows and columns of D. The bodies of kernels are compiled once for
+/// all epilogues.
+pub(crate) type MakeEpilogue<'f, 'b, S> =
+    &'f dyn Fn([Val<'b, i32>; 2]) -> Box<dyn EpilogueMap<'b, S> + 'f>;
+
+/// The body of a kernel for elements of these types.
+pub(crate) type ThreadsBody<T> = dyn for<'b> Fn(
+    &mut Body<'b, 'b>,
+    Params<T, OnDevice<'b>>,
+    MakeEpilogue<'_, 'b, <T as Types>::Sum>,
+    Option<&SplitArgs<'b>>,
+);
+
+/// Builds the kernel of a configuration with this body, for `blocks` resident thread blocks of an SM.
+pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
+    config: &GemmConfig,
+    form: &F,
+    blocks: u32,
+    body: &ThreadsBody<T>,
+) -> Result<Kernel<Declared>, GemmError> {
+    let options = KernelOptions::default().block([config.threads(), 1, 1]);
+    let options = options.min_blocks_per_sm(blocks);
+    let name = format!("{config}{}", F::SUFFIX);
+    let declare = |list: &mut ParamList| {
+        list.param(0, Params::<T>::declare);
+        list.param(1, F::Params::declare);
+        config.has_workspace().then(|| list.param(2, SplitParams::declare));
+    };
+    let kernel = Kernel::declared(options, &name, config.target, declare, |k, values| {
+        let cx = k.context();
+        let (args, epilogue) = (Params::<T>::make(cx, values), F::Params::make(cx, values));
+        let split = config.has_workspace().then(|| SplitParams::make(cx, values));
+        let kept = kept(k, form);
+        let map = |limits| -> Box<dyn EpilogueMap<'_, T::Sum> + '_> {
+            Box::new(form.map(kept, epilogue.clone(), limits))
+        };
+        body(k, args, &map, split.as_ref());
+    });
+    Ok(kernel?)
+}
+
+impl GemmConfig {
+    /// Returns the number of resident blocks of an SM with this shared memory, for a kernel without roles.
+    #[inline]
+    pub(crate) fn resident(&self, shared_bytes: u64) -> u32 {
+        let by_shared = shared_bytes / self.shared_bytes().saturating_add(1024);
+        // A thread needs about 64 registers beside its accumulators, and as many to follow its run beside two steps of operands.
+        let follows = self.schedule == Schedule::Simt && self.splits == Splits::Stream;
+        let others = if follows { 128 } else { 64 };
+        let registers = self.accumulators().saturating_add(others).min(255);
+        let by_registers = SM_REGISTERS / registers.saturating_mul(self.threads()).max(1);
+        let by_threads = 2048 / self.threads().max(1);
+        (by_shared as u32).min(by_registers).min(by_threads).max(1)
+    }
+}
+
+/// The threads of a block, which have the accumulators of a tile.
+#[inline]
+pub(crate) fn threads_of_block<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> Threads<'b> {
+    let count = config.threads();
+    let barrier = k.named_barrier(1, count).aligned();
+    Threads { group: k.constant(0), groups: 1, count, barrier }
+}
+
+/// A product that is ready to run.
+pub(crate) struct ThreadsArgs<'h, T: Types> {
+    loaded: &'h Loaded<T>,
+    workspace: Workspace<'h>,
+    config: &'h GemmConfig,
+    a: &'h Buffer<T::A>,
+    b: &'h Buffer<T::B>,
+    d: &'h mut Buffer<T::D>,
+    strides: [[i64; 2]; 3],
+    sizes: [i32; 4],
+    tiles: [u64; 3],
+}
+
+impl<'h, T: Types> ThreadsArgs<'h, T> {
+    /// Checks that the operands start where the kernel copies them from.
+    pub(crate) fn new(
+        loaded: &'h Loaded<T>,
+        config: &'h GemmConfig,
+        (a, b, d): Operands<'h, T>,
+        problem: &GemmProblem,
+        (strides, given): (&GemmStrides, Option<&'h mut GemmWorkspace>),
+    ) -> Result<Self, GemmError> {
+        let alignment = config.alignment;
+        let bytes = alignment.into();
+        let starts = [('A', a.is_aligned_to(bytes)), ('B', b.is_aligned_to(bytes))];
+        if let Some((operand, _)) = starts.into_iter().find(|(_, aligned)| !aligned) {
+            return Err(GemmError::Address { operand, alignment });
+        }
+        let GemmProblem { m, n, k, batch, .. } = *problem;
+        let [rows, columns, _] = config.tiles(problem).map(u64::from);
+        Ok(ThreadsArgs {
+            loaded,
+            workspace: Workspace::new(loaded.workspace.as_ref(), given),
+            config,
+            a,
+            b,
+            d,
+            // Distances are below 2^40, and sizes below 2^31.
+            strides: [strides.a, strides.b, strides.d].map(|both| both.map(|s| s as i64)),
+            sizes: [m, n, k, batch].map(|size| size as i32),
+            tiles: [rows, columns, batch.into()],
+        })
+    }
+
+    pub(crate) fn run(
+        &mut self,
+        how: &mut How<'_>,
+        grid: Grid,
+        epilogue: &mut impl EpilogueArgs,
+    ) -> Result<(), GemmError> {
+        let (config, tiles) = (self.config, self.tiles);
+        let [a_strides, b_strides, d_strides] = self.strides;
+        let [m, n, k, batch] = self.sizes;
+        let (a, b, d) = (self.a, self.b, &mut *self.d);
+        let params = Params { a, a_strides, b, b_strides, d, d_strides, m, n, k, batch };
+        let mut reserved = self.workspace.reserve(config, tiles, grid)?;
+        let mut list = ArgList::default();
+        Params::<T>::erase(params, &mut list);
+        epilogue.push(&mut list);
+        reserved.push(config, &mut list);
+        let launched = how.run(&self.loaded.function, grid, list);
+        reserved.end(launched)
+    }
+}
+
+/// The number of tiles of a size.
+#[inline]
+pub(crate) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
+    (size + (tile - 1)) / tile
+}
+
+/// The columns of D for some of A B, from the first one on: pairs of them are one.
+#[inline]
+pub(crate) fn of_d<'b>(config: &GemmConfig, columns: Val<'b, i32>) -> Val<'b, i32> {
+    if config.pairs { columns / config.accumulators_per_element() } else { columns }
+}
+
+/// The matrix of a tile, and its pitch.
+pub(crate) fn matrix<'b, T: Element>(
+    from: Val<'b, Global<T>>,
+    [pitch, next]: [Val<'b, i64>; 2],
+    tile: Tile<'b>,
+) -> (Val<'b, Global<T>>, Val<'b, i64>) {
+    (from.offset(tile.batch.cvt::<i64>() * next), pitch)
+}

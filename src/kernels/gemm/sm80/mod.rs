@@ -1,0 +1,243 @@
+//! The multistage kernel with `mma.sync`, for `sm_80` and newer targets.
+//!
+//! All threads of a block copy tiles of A and B to a ring in shared memory, some tiles ahead of the products; each warp
+//! loads its parts by `ldmatrix`, one step along K ahead, and multiplies them. Nothing waits for either: the copies of
+//! a tile are spread over the steps of another, and the first step of a tile is loaded under the last products of the
+//! one before.
+
+pub(crate) mod arguments;
+
+use crate::ir::builder::Accumulator;
+use crate::ir::types::Scalar;
+use crate::ir::{Body, Element, Kernel, Target, Val, range};
+use crate::layout::{layout, shape, tiler};
+use crate::runtime::Declared;
+use crate::tensor::{
+    AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
+    SharedTensor, Tensor, TiledMma, copy_bits, wait_for_launch,
+};
+
+use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::config::types::{Types, in_memory, val_type};
+use crate::kernels::gemm::config::{GemmConfig, SWIZZLE_ALIGN};
+use crate::kernels::gemm::epilogue::direct_store::DirectStore;
+use crate::kernels::gemm::epilogue::fragment::offsets;
+use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueRef};
+use crate::kernels::gemm::sm80::arguments::{ThreadsBody, count, matrix, of_d, threads_of_block};
+use crate::kernels::gemm::split::parts::Parts;
+
+/// Everything that is known before the kernel runs.
+struct Plan {
+    mma: TiledMma,
+    /// Elements along K of an instruction.
+    depth: u32,
+    tiles: [AsyncTile; 2],
+    loads: [MatrixLoad; 2],
+    offsets: Vec<[i32; 2]>,
+}
+
+impl Plan {
+    #[inline]
+    fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
+        let GemmConfig { target, tile: [m, n, of_tile], schedule, a, b, acc, .. } = *config;
+        let types = [val_type(a), val_type(b), val_type(acc)];
+        let [Some(ty_a), Some(ty_b), Some(ty_acc)] = types else {
+            return Err(GemmError::Inputs { schedule, a, b, acc });
+        };
+        // Of `f64`, newer targets multiply more rows at a time.
+        let [rows, depth] = match (a, target.offers(Target::SM_90)) {
+            (Scalar::F64, true) => [16, 8],
+            (Scalar::F64, false) => [8, 4],
+            _ => [16, 256 / a.bits()],
+        };
+        let atom = MmaAtom::new(MmaSync::new([rows, 8, depth], ty_a, ty_b, ty_acc))?;
+        let [rows, columns] = config.warp_tile();
+        let warps = [m / rows, n / columns];
+        // The columns of a warp are next to each other.
+        let beside = layout!((8, warps[1], columns / 8):(1, i64::from(columns), 8));
+        let mma = TiledMma::new(atom, &layout!((warps[0], warps[1], 1)), tiler!(_, beside, _))?;
+        let tile = |scalar, major, extent| {
+            AsyncTile::new(in_memory(scalar), major, extent, config.threads(), config.alignment)?
+                .with_depth(of_tile)
+        };
+        // So that a thread has columns of D next to each other.
+        let tiles = [tile(a, config.major_a, m)?, tile(b, config.major_b, n)?.interleaved()];
+        let loads = [
+            MatrixLoad::new(&mma, Operand::A, config.major_a, m)?,
+            MatrixLoad::new(&mma, Operand::B, config.major_b, n)?,
+        ];
+        let offsets = offsets(&mma, [m, n], &tiles[1].rows())?;
+        Ok(Plan { mma, depth, tiles, loads, offsets })
+    }
+}
+
+/// Builds the kernel.
+pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
+    config: &GemmConfig,
+    form: &F,
+) -> Result<Kernel<Declared>, GemmError> {
+    arguments::build(config, form, 1, &*body::<T>(*config)?)
+}
+
+fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> {
+    let plan = Plan::new(&config)?;
+    let GemmConfig { tile: [m, n, depth], stages, .. } = config;
+    let pipe = CpAsyncPipeline::new(stages, 1)?;
+    let rings = [plan.tiles[0].layout(stages)?, plan.tiles[1].layout(stages)?];
+    Ok(Box::new(move |k, args, epilogue, split| {
+        let (rows, columns, depths) = (args.m, args.n, args.k);
+        let sa = SharedTensor::<T::A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
+        let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
+        let extents = [count(rows, m), count(columns, n), args.batch];
+        let parts = Parts::new(k, &config, (extents, (None, None)), count(depths, depth), None);
+        config.programmatic.then(|| k.griddepcontrol_launch_dependents());
+        let limits = [rows, of_d(&config, columns)];
+        let epilogue = epilogue(limits);
+        let epilogue = EpilogueRef::new((&config, &plan.offsets), (limits, args.batch), &*epilogue);
+        let thread = k.thread_idx().x;
+        parts.for_each_of_block(k, |k, part| {
+            let tile = part.tile;
+            let (row, column) = (tile.row * m, tile.column * n);
+            let (a, b) =
+                (matrix(args.a, args.a_strides, tile), matrix(args.b, args.b_strides, tile));
+            let copy_a = plan.tiles[0].slice(k, a.0, a.1, row, [rows, depths], &sa);
+            let copy_b = plan.tiles[1].slice(k, b.0, b.1, column, [columns, depths], &sb);
+            let thr = plan.mma.slice(thread);
+            let from_a = plan.loads[0].ring(k, thread, &sa);
+            let from_b = plan.loads[1].ring(k, thread, &sb);
+            let accumulators = thr.fragment_c::<T::Sum>(k, shape!(m, n));
+            let integers =
+                (config.acc == Scalar::I32).then(|| thr.fragment_c::<i32>(k, shape!(m, n)));
+            match &integers {
+                Some(integers) => integers.fill(k, 0),
+                None => accumulators.fill(k, T::Sum::default()),
+            }
+            // The operands of two steps: while one is multiplied, the next is loaded.
+            let words = [0, 1].map(|_| match config.a {
+                Scalar::F64 => Fragments::Doubles(
+                    thr.fragment_a(k, shape!(m, plan.depth)),
+                    thr.fragment_b(k, shape!(n, plan.depth)),
+                ),
+                _ => Fragments::Words(
+                    thr.fragment_words(k, Operand::A, shape!(m, plan.depth)),
+                    thr.fragment_words(k, Operand::B, shape!(n, plan.depth)),
+                ),
+            });
+            let operands = (from_a, from_b);
+            wait_for_launch(k, config.programmatic, [copy_a.address(), copy_b.address()]);
+            pipe.fill(k, |k, step, stage| {
+                let depth = (part.first + step) * depth;
+                copy_a.start(k, stage, depth);
+                copy_b.start(k, stage, depth);
+            });
+            load(k, &operands, k.constant(0), 0, &words);
+            let steps = depth / plan.depth;
+            let single = config.alignment < 4;
+            let is_small = m * n <= 64 * 64;
+            let start = pipe.start(k);
+            k.for_(range(part.first, part.end), start, |k, tile, state| {
+                let ahead = (tile + pipe.ahead()) * depth;
+                // Elements that no `cp.async` takes are loaded at once, and stored after the products.
+                let mut begin =
+                    || (copy_a.begin(k, state.write, ahead), copy_b.begin(k, state.write, ahead));
+                let loaded = single.then(&mut begin);
+                for step in 0..steps {
+                    if step + 1 < steps {
+                        load(k, &operands, state.read, step + 1, &words);
+                        let copy = |k: &mut Body<'_, '_>| {
+                            copy_a.start_part(k, state.write, ahead, step, steps - 1);
+                            copy_b.start_part(k, state.write, ahead, step, steps - 1);
+                        };
+                        // Most copies of a short product are beyond its last step.
+                        match (single, is_small) {
+                            (true, _) => {}
+                            (false, true) => k.if_((tile + pipe.ahead()).lt(part.end), copy),
+                            (false, false) => copy(k),
+                        }
+                    } else {
+                        if let Some((a, b)) = &loaded {
+                            a.store(k);
+                            b.store(k);
+                        }
+                        // The next tile. All threads have loaded what they need of this one: its stage is the next to be
+                        // written.
+                        pipe.commit(k);
+                        pipe.wait(k);
+                        // Which stage is next is worked out here: before, `ptxas` would let the last products pass the
+                        // barrier, and these loads would have none to hide under.
+                        let next = |k: &Body<'_, '_>| {
+                            load(k, &operands, pipe.after(state.read), 0, &words);
+                        };
+                        match is_small {
+                            true => k.if_((tile + 1).lt(part.end), |k| next(k)),
+                            false => next(k),
+                        }
+                    }
+                    let operands = &words[step as usize % 2];
+                    match &integers {
+                        Some(integers) => operands.gemm_sync(k, &plan.mma, integers),
+                        None => operands.gemm_sync(k, &plan.mma, &accumulators),
+                    }
+                }
+                pipe.next(state)
+            });
+            integers.inspect(|integers| copy_bits(k, integers, &accumulators));
+            parts.leave(k, pipe);
+            // The first element of the thread in the tile.
+            let coords = Tensor::identity(k, shape!(m, n));
+            let coords = coords.composition(k, &tiler!(_, plan.tiles[1].rows()));
+            let first = thr.partition_c(k, &coords).coord(k, (0, 0, 0));
+            let origin = [row, of_d(&config, column)];
+            let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
+            let store = store.wide().pairs(config.pairs);
+            let accumulators = accumulators.variables();
+            let threads = (threads_of_block(k, &config), &accumulators);
+            parts.sum(k, split, part, threads, |k| {
+                let epilogue = epilogue.reduce(k, &accumulators, tile, |k| store.first(k, &first));
+                store.all(k, &accumulators, &first, &plan.offsets, epilogue);
+            });
+        });
+        epilogue.finish(k);
+    }))
+}
+
+/// A and B of a step in registers: words that elements share, or elements of 64 bits.
+enum Fragments<'b> {
+    Words(RegisterTensor<'b, u32>, RegisterTensor<'b, u32>),
+    Doubles(RegisterTensor<'b, f64>, RegisterTensor<'b, f64>),
+}
+
+impl Fragments<'_> {
+    fn gemm_sync<S: Accumulator>(
+        &self,
+        k: &Body<'_, '_>,
+        mma: &TiledMma,
+        accumulators: &RegisterTensor<'_, S>,
+    ) {
+        match self {
+            Fragments::Words(a, b) => mma.gemm_sync(k, accumulators, a, b),
+            Fragments::Doubles(a, b) => mma.gemm_sync(k, accumulators, a, b),
+        }
+    }
+}
+
+/// Loads the operands of a step, in registers that alternate between even and odd steps.
+fn load<'b, A: Element, B: Element>(
+    k: &Body<'b, '_>,
+    (a, b): &(MatrixRing<'_, 'b, A>, MatrixRing<'_, 'b, B>),
+    stage: Val<'b, i32>,
+    step: u32,
+    fragments: &[Fragments<'_>; 2],
+) {
+    let (a, b) = (a.stage(stage), b.stage(stage));
+    match &fragments[step as usize % 2] {
+        Fragments::Words(to_a, to_b) => {
+            a.load(k, step, to_a);
+            b.load(k, step, to_b);
+        }
+        Fragments::Doubles(to_a, to_b) => {
+            a.load(k, step, to_a);
+            b.load(k, step, to_b);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! [`GroupRows`]: products of groups of rows, each with a matrix B of its own.
+
+use crate::runtime::Buffer;
+
+use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::config::problem::{GemmProblem, MatrixStrides};
+use crate::kernels::gemm::config::{GemmConfig, WGMMA_ROWS};
+
+/// The rows of the groups of a [grouped](GemmProblem::grouped) product, on the device: the host does not know them.
+///
+/// The device does not check them: bounds that descend, or are beyond the rows of A, give a wrong D.
+#[derive(Clone, Copy, Debug)]
+pub enum GroupRows<'h> {
+    /// The groups follow each other: the first row of each, ascending, and the end of the last one.
+    Starts(&'h Buffer<i32>),
+    /// The rows of each group. Group `g` has the first ones of the `m / batch` rows from `g * m / batch` on; the others are
+    /// neither multiplied nor written.
+    Counts(&'h Buffer<i32>),
+}
+
+/// The groups of a launch.
+#[derive(Clone, Copy)]
+pub(crate) struct LaunchGroups<'h> {
+    pub(crate) bounds: &'h Buffer<i32>,
+    pub(crate) count: i32,
+    pub(crate) capacity: i32,
+}
+
+impl GemmConfig {
+    /// Checks the groups of a launch: `None` for a kernel without groups.
+    #[inline]
+    pub(crate) fn groups<'h>(
+        &self,
+        problem: &GemmProblem,
+        given: Option<GroupRows<'h>>,
+    ) -> Result<Option<LaunchGroups<'h>>, GemmError> {
+        if self.grouped != given.is_some() {
+            return Err(GemmError::GroupRows { needed: self.grouped });
+        }
+        let GemmProblem { m, batch, .. } = *problem;
+        let list = |operand, bounds: &'h Buffer<i32>, needed: u32, capacity: u32| {
+            let (found, needed) = (bounds.len() as u64, u64::from(needed));
+            if found < needed {
+                return Err(GemmError::BufferLength { operand, found, needed });
+            }
+            // Sizes are below 2^31.
+            Ok(LaunchGroups { bounds, count: batch as i32, capacity: capacity as i32 })
+        };
+        given
+            .map(|given| match given {
+                GroupRows::Starts(starts) => list("the starts of groups", starts, batch + 1, 0),
+                GroupRows::Counts(_) if !m.is_multiple_of(batch) => {
+                    Err(GemmError::GroupCapacity { m, groups: batch })
+                }
+                GroupRows::Counts(counts) => list("the counts of groups", counts, batch, m / batch),
+            })
+            .transpose()
+    }
+
+    /// One product with about as much work as the groups: on average each has half a tile more than its rows fill, and at least
+    /// one. Each warp group whose 64 rows of a tile are behind the end of the group leaves the tensor cores to the others.
+    #[inline]
+    pub(crate) fn ungrouped(&self, problem: &GemmProblem) -> GemmProblem {
+        let GemmProblem { m, batch, .. } = *problem;
+        let end = self.tile[0].saturating_sub(WGMMA_ROWS * (self.consumers_of_tile() - 1));
+        let filled = m.saturating_add(batch.saturating_mul(end / 2));
+        let least = batch.saturating_mul(self.tile[0]);
+        problem.of_rows(filled.max(least).min(GemmProblem::MAX_SIZE))
+    }
+
+    /// Checks that the groups of a problem are rows of one A, C and D.
+    #[inline]
+    pub(crate) fn check_groups(&self, problem: &GemmProblem) -> Result<(), GemmError> {
+        let GemmProblem { a, c, d, .. } = problem;
+        let shared = [a, c, d].iter().all(|strides| strides.batch == Some(0));
+        if self.grouped && !shared { Err(GemmError::GroupStrides) } else { Ok(()) }
+    }
+}
+
+impl GemmProblem {
+    /// Products of groups of rows: A is `[m, k]`, D is `[m, n]`, B is `[groups, n, k]`, and a row of group `g` is multiplied
+    /// with matrix `g` of B. `D[i, n] = sum over k of A[i, k] B[g, k, n]` for the rows `i` of group `g`.
+    ///
+    /// It is a batch whose matrices share A, C and D. The kernel has a [grouped](GemmConfig::grouped) configuration, and a
+    /// launch takes the rows of the groups, [`GroupRows`], from the device: any number of each group, also none.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::ir::bf16;
+    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, GroupRows, Machine};
+    /// use tilewright::runtime::Device;
+    ///
+    /// // 90 tokens of 3 experts: 70, none and 20.
+    /// let (tokens, n, k, experts) = (90, 64, 32, 3);
+    /// let problem = GemmProblem::grouped([tokens as u32, n as u32, k as u32], experts as u32);
+    /// let wanted = GemmConfig { grouped: true, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+    /// let device = Device::sim()?;
+    /// let gemm = Gemm::<bf16>::new(wanted.best(&problem, &Machine::of(&device))?)?;
+    /// let a = device.upload(&vec![bf16::from_f32(0.5); tokens * k])?;
+    /// // The matrix of expert `g` has the elements `g + 1`.
+    /// let b = (0..experts * n * k).map(|i| bf16::from_f32((i / (n * k) + 1) as f32));
+    /// let (b, mut d) = (device.upload(&b.collect::<Vec<_>>())?, device.zeros::<bf16>(tokens * n)?);
+    /// let starts = device.upload(&[0, 70, 70, 90])?;
+    /// let args = GemmArgs::new(&a, &b, &mut d).groups(GroupRows::Starts(&starts));
+    /// gemm.load(&device)?.launch(&problem, args)?;
+    /// let d = d.to_vec()?;
+    /// assert!(d[..70 * n].iter().all(|x| x.to_f32() == 16.0));
+    /// assert!(d[70 * n..].iter().all(|x| x.to_f32() == 48.0));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn grouped([m, n, k]: [u32; 3], groups: u32) -> GemmProblem {
+        const SHARED: MatrixStrides = MatrixStrides { leading: None, batch: Some(0) };
+        let one = GemmProblem::new(m, n, k);
+        GemmProblem { batch: groups, a: SHARED, c: SHARED, d: SHARED, ..one }
+    }
+
+    /// The rows of a group, on average and at least 1, as one product.
+    #[inline]
+    pub(crate) fn mean_group(&self) -> GemmProblem {
+        self.of_rows(self.m.div_ceil(self.batch.max(1)))
+    }
+
+    fn of_rows(&self, m: u32) -> GemmProblem {
+        GemmProblem { m, batch: 1, ..*self }
+    }
+}

@@ -1,0 +1,89 @@
+//! The device code: shared memory, the pipeline, and the roles of the warp groups.
+
+use crate::ir::Body;
+use crate::ir::op::BarrierForm;
+use crate::tensor::{
+    OrderedBarrier, PipelineTurns, SharedTensor, StoreDestination, TmaPipeline, WarpRole,
+    WgmmaMainloop, warp_roles,
+};
+
+use crate::kernels::gemm::config::forms::StoreForm;
+use crate::kernels::gemm::config::types::Types;
+use crate::kernels::gemm::config::{GROUP, SWIZZLE_ALIGN};
+use crate::kernels::gemm::epilogue::EpilogueRef;
+use crate::kernels::gemm::sm90::input::Input;
+use crate::kernels::gemm::sm90::plan::{Plan, Sizes};
+use crate::kernels::gemm::sm90::roles::{Consumer, Producer};
+use crate::kernels::gemm::split::parts::Parts;
+use crate::kernels::gemm::split::{SplitArgs, Threads};
+
+impl Plan {
+    /// Writes the kernel's body: set-up by all threads, then one body per warp-group role.
+    pub(crate) fn body<'a, T: Types>(
+        &self,
+        k: &mut Body<'a, '_>,
+        (sizes, epilogue): (&Sizes<'a>, EpilogueRef<'_, 'a, T::Sum>),
+        input: &Input<'_, 'a, T::A, T::B>,
+        output: StoreDestination<'a, T::D>,
+        split: Option<&SplitArgs<'a>>,
+    ) {
+        let Plan { config, a, b, store, .. } = self;
+        let sa = SharedTensor::<T::A>::shared_aligned(k, a.ring.clone(), SWIZZLE_ALIGN);
+        let sb = SharedTensor::<T::B>::shared_aligned(k, b.ring.clone(), SWIZZLE_ALIGN);
+        let staging =
+            k.shared_aligned::<T::D>(config.consumers() * store.elements(), SWIZZLE_ALIGN);
+        let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
+        let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals);
+        let pipe = pipe.cluster(config.cluster_blocks()).written_by(config.writers().min(GROUP));
+        let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
+        let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
+        let parts = Parts::new(k, config, (tiles, output.groups()), sizes.steps, split);
+        let (plan, thread) = (self, k.thread_idx().x);
+        if config.programmatic {
+            k.griddepcontrol_launch_dependents();
+        }
+        pipe.init(k, thread.eq(0));
+        parts.tiles.init(k, thread.eq(0));
+        if let Some(order) = order {
+            order.init(k, thread.eq(0));
+        }
+        k.barrier();
+        pipe.cluster_sync(k, BarrierForm::Aligned);
+        let groups = [config.producers(), config.consumers()];
+        let roles = WarpRole::producers_and_consumers(groups, config.registers);
+        warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
+            // A producer finds its first tile before it waits for the previous launch, unless the tile bounds are in memory.
+            if config.programmatic && (role > 0 || config.grouped || config.ragged) {
+                k.griddepcontrol_wait();
+            }
+            let parts = parts.of_role(k, role == 0);
+            if role == 0 {
+                let turns = PipelineTurns { group, groups: config.producers() };
+                let producer = Producer { plan, sizes, input, pipe, turns, sa: &sa, sb: &sb };
+                return k.if_(thread.lt(config.writers().max(1)), |k| producer.produce(k, parts));
+            }
+            let own = thread - GROUP * config.producers();
+            let mma_thread = if config.is_pingpong() { thread % GROUP } else { own };
+            let barrier = k.named_barrier((group + 1).cvt::<u32>(), GROUP).aligned();
+            let to = staging.offset(group * store.elements());
+            let products = if config.swap {
+                WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sb, &sa)
+            } else {
+                WgmmaMainloop::clear_rows(k, &sa, config.tile[0], mma_thread, barrier);
+                WgmmaMainloop::new(k, &self.mma, pipe, mma_thread, &sa, &sb)
+            };
+            let store = store.slice(k, output.clone(), to, thread % GROUP, barrier);
+            let threads = Threads { group, groups: config.consumers(), count: GROUP, barrier };
+            let products = products.promoted(config.promote);
+            let warps = Consumer { plan, sizes, epilogue, split, threads, pipe, products, store };
+            match (config.store, order) {
+                (StoreForm::Overlapped, _) => warps.consume_overlapped(k, parts.tiles),
+                (_, Some(order)) => warps.consume_ordered(k, (parts, order)),
+                (_, None) => warps.consume(k, parts),
+            }
+            warps.store.finish(k);
+            epilogue.finish(k);
+        });
+        pipe.cluster_sync(k, BarrierForm::Unaligned);
+    }
+}

@@ -1,0 +1,232 @@
+//! [`Plan`]: what the warp-specialised kernel's host side computes before the kernel is built.
+
+use crate::arch::{L2Promotion, Major, TensorMapDesc};
+use crate::ir::builder::{OnDevice, ParamList, Parameter};
+use crate::ir::types::Scalar;
+use crate::ir::{Kernel, KernelOptions};
+use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
+use crate::runtime::Declared;
+use crate::tensor::{
+    MmaAtom, OperandSource, SmemAtom, SmemSwizzle, StagedStore, TiledMma, TmaCopy, Wgmma,
+};
+
+use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::config::forms::StoreForm;
+use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
+use crate::kernels::gemm::config::types::{Types, in_memory, val_type};
+use crate::kernels::gemm::config::{GemmConfig, L2_LINE_BYTES, WGMMA_ROWS};
+use crate::kernels::gemm::epilogue::fragment::offsets;
+use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueRef, kept};
+use crate::kernels::gemm::split::SplitParams;
+
+crate::params! {
+    /// The sizes of the product.
+    pub(crate) struct SizeParams {
+        /// Row tiles and column tiles of D, steps along K, matrices of the batch.
+        pub(crate) row_tiles: i32,
+        pub(crate) column_tiles: i32,
+        pub(crate) steps: i32,
+        pub(crate) batch: i32,
+        /// 1, or 0 where all matrices of the batch share one A, or one B.
+        pub(crate) batched_a: i32,
+        pub(crate) batched_b: i32,
+        /// The rows and columns of D.
+        pub(crate) extents: [i32; 2],
+    }
+}
+
+/// The sizes in a kernel body.
+pub(crate) type Sizes<'a> = SizeParams<OnDevice<'a>>;
+
+/// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
+#[derive(Clone, Debug)]
+pub(crate) struct Operand {
+    pub(crate) ring: ComposedLayout,
+    pub(crate) copy: TmaCopy,
+}
+
+impl Operand {
+    /// Tiles of `rows` rows, the first `fetched` of them from global memory, as many columns as a stage is deep.
+    #[inline]
+    fn new(
+        config: &GemmConfig,
+        (scalar, major): (Scalar, Major),
+        [rows, fetched]: [u32; 2],
+    ) -> Result<Operand, GemmError> {
+        let GemmConfig { tile: [_, _, depth], stages, .. } = *config;
+        let atom = SmemAtom::new(major, SmemSwizzle::Sw128).position_independent(scalar.bits())?;
+        // The boxes of a tensor copy are consecutive along the mode that is not contiguous.
+        let order = if major == Major::K { shape!(0, 1, 2) } else { shape!(1, 0, 2) };
+        let tiled = |shape: IntTuple| atom.tile_to_shape(&shape, Some(&order));
+        let fetched = tiled(shape!(rows, depth, 1))?.composition(&tiler!(fetched, depth, 1))?;
+        let copy = TmaCopy::new(in_memory(scalar), &fetched)?;
+        Ok(Operand { ring: tiled(shape!(rows, depth, stages))?, copy })
+    }
+
+    /// The map of matrices of `lines` x `depth` elements. One matrix that all of a batch share is no batch.
+    #[inline]
+    fn map(
+        &self,
+        major: Major,
+        [lines, depth, batch]: [u32; 3],
+        [pitch, next]: [u64; 2],
+    ) -> Result<TensorMapDesc, GemmError> {
+        let tensor = matrices(major, [lines, depth, batch], [pitch, next])?;
+        let map = self.copy.desc(&tensor)?;
+        // A row of a box that is not aligned to a line of the L2 cache is in two lines; promotion would fetch both twice.
+        let aligned =
+            (pitch * u64::from(map.elem().size_bytes())).is_multiple_of(L2_LINE_BYTES.into());
+        Ok(map.with_l2_promotion(if aligned { L2Promotion::B256 } else { L2Promotion::None }))
+    }
+}
+
+/// The layout (line, column, matrix) of the matrices of a batch.
+#[inline]
+fn matrices(
+    major: Major,
+    [lines, columns, batch]: [u32; 3],
+    [pitch, next]: [u64; 2],
+) -> Result<Layout, GemmError> {
+    let batch = if next == 0 { 1 } else { batch };
+    let strides = if major == Major::K { (pitch, 1, next) } else { (1, pitch, next) };
+    Ok(Layout::new([lines, columns, batch].map(i64::from), strides)?)
+}
+
+/// Everything that is known before the kernel runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The configuration with A and B as tensor copies fetch them.
+    pub(crate) config: GemmConfig,
+    /// The name of the kernel.
+    pub(crate) name: String,
+    pub(crate) mma: TiledMma,
+    /// The offsets in a tile of the accumulators of a thread.
+    pub(crate) offsets: Vec<[i32; 2]>,
+    /// The blocks of 64 rows of a warp group, the rows from one to the next, and their columns.
+    pub(crate) shape: [u32; 3],
+    pub(crate) a: Operand,
+    pub(crate) b: Operand,
+    pub(crate) store: StagedStore,
+}
+
+impl Plan {
+    #[inline]
+    pub(crate) fn new(config: &GemmConfig) -> Result<Plan, GemmError> {
+        config.check()?;
+        let (config, name) = (&config.of_product(), config.to_string());
+        let GemmConfig { tile: [m, n, _], schedule, a, b, acc, swap, .. } = *config;
+        let inputs = val_type(a).zip(val_type(b));
+        let ((ty_a, ty_b), ty_acc) =
+            inputs.zip(val_type(acc)).ok_or(GemmError::Inputs { schedule, a, b, acc })?;
+        let [rows, columns] = config.mma_tile();
+        let (left, right) = if swap { (ty_b, ty_a) } else { (ty_a, ty_b) };
+        let op = Wgmma::new(columns, left, right, ty_acc, OperandSource::Shared);
+        let groups = config.consumers_of_tile();
+        let rows_a = if swap { m } else { config.rows_of_products() };
+        let (stored, slots) = (config.store_columns(), config.store_slots());
+        let store = if swap {
+            StagedStore::transposed(config.d, stored, slots)?
+        } else {
+            StagedStore::of_rows(config.d, rows.min(WGMMA_ROWS), stored, slots)?
+        };
+        let store = if config.pairs { store.of_pairs() } else { store };
+        let store = if config.store == StoreForm::Direct { store.by_threads()? } else { store };
+        let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?;
+        let order = Layout::new(i64::from(columns), 1)?;
+        let mut offsets = offsets(&mma, [config.rows_of_products(), columns], &order)?;
+        if swap {
+            offsets.iter_mut().for_each(|offset| offset.reverse());
+        }
+        let blocks = config.rows_of_consumer() / WGMMA_ROWS;
+        Ok(Plan {
+            config: *config,
+            name,
+            mma,
+            offsets,
+            shape: [blocks, config.rows_of_products() / blocks, columns],
+            a: Operand::new(config, (a, config.major_a), [rows_a, m])?,
+            b: Operand::new(config, (b, config.major_b), [n, n])?,
+            store,
+        })
+    }
+
+    /// The maps of A and B of a problem. Those of products of different sizes are of one element: a kernel makes maps from them.
+    #[inline]
+    pub(crate) fn maps(
+        &self,
+        problem: &GemmProblem,
+        strides: &GemmStrides,
+    ) -> Result<[TensorMapDesc; 2], GemmError> {
+        let GemmProblem { m, n, k, batch, .. } = *problem;
+        let GemmConfig { major_a, major_b, ragged, .. } = self.config;
+        let map = |operand: &Operand, major, lines: u32, strides| {
+            if !ragged {
+                return operand.map(major, [lines, k, batch], strides);
+            }
+            let columns = if major == Major::K { k } else { lines };
+            // Promotion as for rows that follow each other.
+            operand.map(major, [1; 3], [u64::from(columns).next_multiple_of(16), 0])
+        };
+        Ok([map(&self.a, major_a, m, strides.a)?, map(&self.b, major_b, n, strides.b)?])
+    }
+
+    /// The map of D, for a kernel that stores it by tensor copies, as [`maps`](Plan::maps).
+    #[inline]
+    pub(crate) fn map_of_d(
+        &self,
+        problem: &GemmProblem,
+        strides: &GemmStrides,
+    ) -> Result<TensorMapDesc, GemmError> {
+        let GemmProblem { m, n, batch, .. } = *problem;
+        let (sizes, strides) = match self.config.ragged {
+            true => ([1; 3], [16, 0]),
+            false => ([m, n / self.config.accumulators_per_element(), batch], strides.d),
+        };
+        Ok(self.store.desc(&matrices(Major::K, sizes, strides)?)?)
+    }
+
+    /// Builds the kernel. Its parameters are A and B, the sizes and the epilogue, and D, which may have a workspace beside it.
+    pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
+        &self,
+        form: &F,
+    ) -> Result<Kernel<Declared>, GemmError> {
+        let (config, name) = (&self.config, format!("{}{}", self.name, F::SUFFIX));
+        let declare = |list: &mut ParamList| {
+            list.param(0, |list| self.declare_input::<T>(list));
+            list.param(1, |list| {
+                list.field("sizes", SizeParams::declare);
+                list.field("epilogue", F::Params::declare);
+            });
+            list.param(2, |list| match config.has_workspace() {
+                false => self.declare_output::<T::D>(list),
+                true => {
+                    list.field("0", |list| self.declare_output::<T::D>(list));
+                    list.field("1", SplitParams::declare);
+                }
+            });
+        };
+        let kernel =
+            Kernel::declared(self.options(), &name, config.target, declare, |k, values| {
+                let (cx, kept) = (k.context(), kept(k, form));
+                let input = self.input::<T>(k, values);
+                let sizes = SizeParams::make(cx, values);
+                let epilogue = form.map(kept, F::Params::make(cx, values), sizes.extents);
+                let output = self.output::<T::D>(k, values, &sizes);
+                let split = config.has_workspace().then(|| SplitParams::make(cx, values));
+                let extents = (sizes.extents, sizes.batch);
+                let epilogue = EpilogueRef::new((config, &self.offsets), extents, &epilogue);
+                self.body::<T>(k, (&sizes, epilogue), &input, output, split.as_ref());
+            });
+        Ok(kernel?)
+    }
+
+    #[inline]
+    fn options(&self) -> KernelOptions {
+        let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
+        let options = options.min_blocks_per_sm(1);
+        match self.config.cluster_blocks() {
+            1 => options,
+            blocks => options.cluster([blocks, 1, 1]),
+        }
+    }
+}

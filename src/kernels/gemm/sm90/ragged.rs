@@ -1,0 +1,266 @@
+//! Products of different sizes in one launch: their table on the device, and the kernel that makes their tensor maps.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::arch::Major;
+use crate::ir::types::Scalar;
+use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, Val};
+use crate::runtime::{Buffer, Device, Function, Grid, LoadOptions, TensorMapArgMut};
+use crate::tensor::MapArray;
+
+use crate::kernels::gemm::config::GemmConfig;
+use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
+use crate::kernels::gemm::config::problem::GemmProblem;
+use crate::kernels::gemm::config::types::Types;
+use crate::kernels::gemm::launch::mode::How;
+use crate::kernels::gemm::sm90::input::MapArgs;
+use crate::kernels::gemm::sm90::output::MappedRows;
+
+/// Elements of a tensor map, of 8 bytes.
+const MAP: u32 = 16;
+/// Elements of the maps of A, B and D of a product.
+pub(crate) const MAPS: u32 = 3 * MAP;
+/// Threads of a block of the kernel that makes the maps: each makes those of a product.
+const THREADS: u32 = 64;
+
+/// A product of a [ragged](GemmConfig::ragged) batch: its sizes, and where its matrices lie in the buffers of a launch.
+///
+/// A launch takes the [`words`](RaggedProblem::words) of all products in a buffer, [`GemmArgs::products`], which a program or a
+/// kernel has written. The host knows the largest sizes, as a [`GemmProblem`], and the number of products, its `batch`. Each product
+/// is `D = A B` as that of one problem; with equal sizes, this is a batch of matrices at any addresses.
+///
+/// Where M, N or K is 0, nothing is written. Starts and pitches of A, B and D are multiples of 16 bytes, and with pairs of columns N
+/// is even. A row of D is written in units of 16 bytes: behind its last element, up to 14 bytes before its pitch may be written. The device checks none of this: other numbers, also sizes beyond those of the problem, give a wrong D or a fault.
+///
+/// One kernel makes tensor maps of the matrices, and another one multiplies.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::f16;
+/// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Machine, RaggedProblem};
+/// use tilewright::runtime::Device;
+///
+/// // 70 x 24 x 16, nothing, and 8 x 136 x 40.
+/// let sizes: [[u32; 3]; 3] = [[70, 24, 16], [0, 64, 64], [8, 136, 40]];
+/// let (mut starts, mut table) = ([0; 3], Vec::new());
+/// for [m, n, k] in sizes {
+///     // Compact matrices, one after the other: A and D are row-major, B column-major.
+///     let pitches = [k, k, n].map(u64::from);
+///     table.extend(RaggedProblem { sizes: [m, n, k], starts, pitches }.words());
+///     [m * k, n * k, m * n].iter().zip(&mut starts).for_each(|(len, start)| *start += u64::from(*len));
+/// }
+/// let [len_a, len_b, len_d] = starts.map(|len| len as usize);
+/// let problem = GemmProblem { batch: 3, ..GemmProblem::new(70, 136, 64) };
+/// let wanted = GemmConfig { ragged: true, ..GemmConfig::sm90(Scalar::F16, [128, 128]) };
+/// let device = Device::sim()?;
+/// let gemm = Gemm::<f16>::new(wanted.best(&problem, &Machine::of(&device))?)?.load(&device)?;
+/// let a = device.upload(&vec![f16::from_f32(0.5); len_a])?;
+/// let b = device.upload(&vec![f16::from_f32(2.0); len_b])?;
+/// let (mut d, table) = (device.zeros::<f16>(len_d)?, device.upload(&table)?);
+/// gemm.launch(&problem, GemmArgs::new(&a, &b, &mut d).products(&table))?;
+/// let d = d.to_vec()?;
+/// assert!(d[..70 * 24].iter().all(|x| x.to_f32() == 16.0));
+/// assert!(d[70 * 24..].iter().all(|x| x.to_f32() == 40.0));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`GemmArgs::products`]: crate::kernels::gemm::GemmArgs::products
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RaggedProblem {
+    /// M, N and K.
+    pub sizes: [u32; 3],
+    /// The first element of A, B and D.
+    pub starts: [u64; 3],
+    /// The elements from a row of A, B and D to the next one, or from a column where columns are contiguous.
+    pub pitches: [u64; 3],
+}
+
+impl RaggedProblem {
+    /// The elements of a product in the table of a launch.
+    pub const WORDS: u32 = 9;
+
+    /// The elements of the table: the sizes, the starts and the pitches.
+    #[inline]
+    pub fn words(&self) -> [i64; Self::WORDS as usize] {
+        let RaggedProblem { sizes: [m, n, k], starts: [a, b, d], pitches } = *self;
+        [m.into(), n.into(), k.into(), a, b, d, pitches[0], pitches[1], pitches[2]]
+            .map(|word: u64| word.cast_signed())
+    }
+}
+
+crate::params! {
+    /// The parameters of the kernel that makes the maps.
+    pub(crate) struct MakeParams<T: Types> {
+        a: TensorMap<T::A, 3>,
+        b: TensorMap<T::B, 3>,
+        d: MappedRows<T::D>,
+        from_a: Global<T::A>,
+        from_b: Global<T::B>,
+        table: Global<i64>,
+        maps: GlobalMut<u64>,
+        count: i32,
+    }
+}
+
+/// The maps of A, B or D (0, 1, 2) of all products.
+#[inline]
+pub(crate) fn maps_of<'a>(maps: Val<'a, Global<u64>>, operand: u32) -> MapArray<'a> {
+    MapArray { first: maps.offset(operand * MAP), words: MAPS }
+}
+
+/// Builds the kernel that makes the maps.
+fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(MakeParams<T>,)>, GemmError> {
+    let options = KernelOptions::default().block([THREADS, 1, 1]);
+    let GemmConfig { major_a, major_b, programmatic, .. } = *config;
+    let per_element = config.accumulators_per_element();
+    let kernel =
+        Kernel::<(MakeParams<T>,)>::build_with(options, "maps", config.target, |k, (args,)| {
+            if programmatic {
+                k.griddepcontrol_launch_dependents();
+                k.griddepcontrol_wait();
+            }
+            let product = k.block_idx().x * THREADS as i32 + k.thread_idx().x;
+            let MakeParams { a, b, d: (d, to_d), from_a, from_b, table, maps, count } = args;
+            k.if_(product.lt(count), |k| {
+                let table = table.offset(product * RaggedProblem::WORDS);
+                let [m, n, depth] = [0, 1, 2].map(|at| table.load(k, at));
+                k.if_(m.gt(0) & n.gt(0) & depth.gt(0), |k| {
+                    let maps = maps.offset(product * MAPS);
+                    let [start_a, start_b, start_d] = [3, 4, 5].map(|at| table.load(k, at));
+                    let [pitch_a, pitch_b, pitch_d] = [6, 7, 8].map(|at| table.load(k, at));
+                    let one = k.constant(1u64);
+                    let size = |scalar: Scalar| u64::from(scalar.size_bytes());
+                    let dims = |major, lines, columns| match major {
+                        Major::K => [columns, lines, one],
+                        Major::Mn => [lines, columns, one],
+                    };
+                    let [m, n, depth] = [m, n, depth].map(|size| size.cvt::<u64>());
+                    let [pitch_a, pitch_b, pitch_d] =
+                        [pitch_a, pitch_b, pitch_d].map(|pitch| pitch.cvt::<u64>());
+                    // There is one matrix: the stride to the next one may be any.
+                    let strides = [pitch_a * size(<T::A as Element>::SCALAR); 2];
+                    let dims_a = dims(major_a, m, depth);
+                    a.tensormap_replace(k, maps, from_a.offset(start_a), dims_a, &strides);
+                    let (to, strides) =
+                        (maps.offset(MAP), [pitch_b * size(<T::B as Element>::SCALAR); 2]);
+                    let dims_b = dims(major_b, n, depth);
+                    b.tensormap_replace(k, to, from_b.offset(start_b), dims_b, &strides);
+                    let (to, strides) =
+                        (maps.offset(2 * MAP), [pitch_d * size(<T::D as Element>::SCALAR); 2]);
+                    let dims_d = dims(Major::K, m, n / u64::from(per_element));
+                    d.tensormap_replace(k, to, to_d.offset(start_d), dims_d, &strides);
+                });
+            });
+        });
+    Ok(kernel?)
+}
+
+/// The kernel that makes tensor maps on a device, and the workspace for them.
+///
+/// Launches on several streams share it. The runtime orders them, as it orders all launches that use one buffer.
+pub(crate) struct Maps<T: Types> {
+    device: Device,
+    make: Function<(MakeParams<T>,)>,
+    maps: Mutex<Buffer<u64>>,
+}
+
+/// The maps of all products, and their table.
+#[derive(Clone, Copy)]
+pub(crate) struct Made<'x> {
+    pub(crate) maps: &'x Buffer<u64>,
+    pub(crate) table: &'x Buffer<i64>,
+    pub(crate) count: i32,
+}
+
+impl<T: Types> Maps<T> {
+    pub(crate) fn load(
+        config: &GemmConfig,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<Maps<T>, GemmError> {
+        Ok(Maps {
+            make: device.load_with(options, &build::<T>(config)?)?,
+            device: device.clone(),
+            maps: Mutex::new(device.zeros(1)?),
+        })
+    }
+
+    /// Makes the maps of all products, from those for the forms of A, B and D.
+    pub(crate) fn make(
+        &self,
+        how: &mut How<'_>,
+        (MapArgs { a, b }, d): (&MapArgs<'_, T>, &mut TensorMapArgMut<'_, T::D>),
+        (table, count): (&Buffer<i64>, i32),
+    ) -> Result<MutexGuard<'_, Buffer<u64>>, GemmError> {
+        let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        let needed = count as usize * MAPS as usize;
+        if maps.len() < needed {
+            *maps = self.device.zeros(needed)?;
+        }
+        let blocks = count.cast_unsigned().div_ceil(THREADS);
+        let args = MakeParams {
+            a: &a.map,
+            b: &b.map,
+            d,
+            from_a: a.from,
+            from_b: b.from,
+            table,
+            maps: &mut *maps,
+            count,
+        };
+        how.run(&self.make, Grid::new([blocks, 1, 1], [THREADS, 1, 1]), (args,))?;
+        Ok(maps)
+    }
+}
+
+impl GemmConfig {
+    #[inline]
+    pub(crate) fn ragged_rule(&self) -> Option<&'static str> {
+        if !self.ragged {
+            None
+        } else if self.grouped {
+            Some("a batch has groups of rows or products of different sizes, not both")
+        } else {
+            self.made_rule()
+        }
+    }
+
+    #[inline]
+    fn made_rule(&self) -> Option<&'static str> {
+        if self.schedule != Schedule::Cooperative {
+            Some("products of different sizes are for cooperative warp groups")
+        } else if self.swap || self.cluster != [1, 1] || self.splits.is_split() {
+            Some("products of different sizes have no exchanged operands, clusters or splits")
+        } else if self.load != LoadForm::Tensor
+            || !matches!(self.store, StoreForm::Rows | StoreForm::Chunks)
+        {
+            Some("tensor copies fetch A and B of different sizes, and store D (`rows`, `chunks`)")
+        } else if self.epilogue.beta || self.epilogue.bias.is_some() {
+            Some("products of different sizes have no C and no bias: write an epilogue")
+        } else {
+            None
+        }
+    }
+
+    /// Checks the table of a launch: `None` for a kernel of equal sizes.
+    pub(crate) fn products<'h>(
+        &self,
+        problem: &GemmProblem,
+        given: Option<&'h Buffer<i64>>,
+    ) -> Result<Option<&'h Buffer<i64>>, GemmError> {
+        if self.ragged != given.is_some() {
+            return Err(GemmError::Products { needed: self.ragged });
+        }
+        let needed = u64::from(problem.batch) * u64::from(RaggedProblem::WORDS);
+        match given {
+            Some(table) if (table.len() as u64) < needed => {
+                let (operand, found) = ("the table of products", table.len() as u64);
+                Err(GemmError::BufferLength { operand, found, needed })
+            }
+            given => Ok(given),
+        }
+    }
+}

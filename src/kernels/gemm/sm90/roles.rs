@@ -1,0 +1,184 @@
+//! [`Producer`] and [`Consumer`]: the warp groups of the kernel for `sm_90a`.
+
+use crate::ir::builder::Float;
+use crate::ir::{Body, Element, Val};
+use crate::layout::{shape, tiler};
+use crate::tensor::{
+    OrderedBarrier, PipelineTurns, RegisterTensor, SharedTensor, ThrStore, Tile, TileScheduler,
+    TmaPipeline, WgmmaMainloop, wait_for_launch,
+};
+
+use crate::kernels::gemm::config::{GemmConfig, WGMMA_ROWS};
+use crate::kernels::gemm::epilogue::EpilogueRef;
+use crate::kernels::gemm::sm90::input::Input;
+use crate::kernels::gemm::sm90::plan::{Plan, Sizes};
+use crate::kernels::gemm::split::parts::{Part, Parts};
+use crate::kernels::gemm::split::{SplitArgs, Threads};
+
+/// The producer, one thread or its whole warp group: fetches tiles.
+pub(crate) struct Producer<'p, 'a, 'b, A: Element, B: Element> {
+    pub(crate) plan: &'p Plan,
+    pub(crate) sizes: &'p Sizes<'a>,
+    pub(crate) input: &'p Input<'p, 'a, A, B>,
+    pub(crate) pipe: TmaPipeline<'b>,
+    pub(crate) turns: PipelineTurns<'b>,
+    pub(crate) sa: &'p SharedTensor<'b, A>,
+    pub(crate) sb: &'p SharedTensor<'b, B>,
+}
+
+impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
+    /// Fetches by tensor copies in one thread, or by all threads of a group, which fetches each step in its turn.
+    #[inline]
+    pub(crate) fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
+        let Producer { plan, sizes, input, pipe, turns, sa, sb } = *self;
+        let GemmConfig { tile: [m, n, depth], programmatic, .. } = plan.config;
+        let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
+        let [along_m, along_n] = parts.tiles.peers(k);
+        let start = turns.start(pipe.producer(k));
+        parts.for_each(k, start, |k, Part { tile, first, end, .. }, turn| {
+            let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
+            let first_row = parts.tiles.first_row(k, tile);
+            let known = [(tile.row | tile.column | tile.batch).cvt::<i64>() + 1];
+            wait_for_launch(k, programmatic && plan.config.writers() == 0, known);
+            let (mut maps, mut fetched) = (None, None);
+            match input {
+                Input::Maps(a, b) => maps = Some((a.of(k, tile.batch), b.of(k, tile.batch))),
+                Input::Lines(lines) => {
+                    let at_a = [tile.row * m, turns.first(first, turn) * depth, of_a];
+                    let at_b = [tile.column * n, at_a[1], of_b];
+                    fetched = Some(lines.0.fetch_with(k, at_a, (&lines.1, at_b), programmatic));
+                }
+            }
+            turns.for_each(k, [first, end], turn, |k, step, state| {
+                let (full, stage) = (pipe.acquire(k, state), state.stage);
+                let (sa, sb) = (sa.slice(k, (.., .., 0, stage)), sb.slice(k, (.., .., stage)));
+                if let Some((a, b)) = &maps {
+                    let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, step, of_a));
+                    let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, step, of_b));
+                    let ga = ga.domain_offset(k, (first_row.clone(), 0));
+                    ga.load_rotated(k, &sa, full, along_n, step);
+                    gb.load_rotated(k, &sb, full, along_m, step);
+                }
+                if let Some((a, b)) = &fetched {
+                    let next = (depth * turns.groups, turns.after(step).lt(end));
+                    a.store(k, &sa, step * depth, next);
+                    b.store(k, &sb, step * depth, next);
+                    pipe.commit(k, state);
+                }
+            })
+        });
+    }
+}
+
+/// The parts of tiles of a block, and the barrier that orders its warp groups.
+type Ordered<'b> = (Parts<'b>, OrderedBarrier<'b>);
+
+/// A consumer warp group: multiplies, and writes its rows of D.
+pub(crate) struct Consumer<'p, 'a, 'b, D: Element, S: Float> {
+    pub(crate) plan: &'p Plan,
+    pub(crate) sizes: &'p Sizes<'a>,
+    pub(crate) epilogue: EpilogueRef<'p, 'a, S>,
+    pub(crate) split: Option<&'p SplitArgs<'a>>,
+    pub(crate) threads: Threads<'b>,
+    pub(crate) pipe: TmaPipeline<'b>,
+    pub(crate) products: WgmmaMainloop<'p, 'b>,
+    pub(crate) store: ThrStore<'p, 'b, D>,
+}
+
+impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
+    /// Cooperative: all groups share each tile.
+    #[inline]
+    pub(crate) fn consume(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
+        parts.for_each(k, self.pipe.consumer(k), |k, part, state| {
+            let is_idle = parts.tiles.is_behind(k, part.tile, self.threads.group * WGMMA_ROWS);
+            let (skipped, steps) = ((state, ()), part.steps());
+            let (state, ()) = self.products.unless(k, (is_idle, steps), skipped, |k| {
+                let acc = self.accumulators(k);
+                let state = self.products.multiply(k, &acc, (state, steps), |_| {});
+                let accumulators = (self.threads, &acc.variables());
+                parts.sum(k, self.split, part, accumulators, |k| self.write(k, &acc, part.tile));
+                (state, ())
+            });
+            state
+        });
+    }
+
+    /// Ping-pong: each group has tiles of its own, and multiplies while the other one writes. It skips the stages of the
+    /// other group's tile.
+    #[inline]
+    pub(crate) fn consume_ordered(&self, k: &mut Body<'b, '_>, (parts, order): Ordered<'b>) {
+        let (group, steps) = (self.threads.group, self.sizes.steps);
+        let start = (self.pipe.consumer(k).skip(group * steps), order.start(group));
+        parts.tiles.of_group(group, 2).for_each(k, start, |k, tile, (state, parity)| {
+            let acc = self.accumulators(k);
+            order.wait(k, group, parity);
+            let state = self.products.multiply(k, &acc, (state, steps), |k| {
+                order.arrive(k, group, self.products.leader());
+            });
+            self.write(k, &acc, tile);
+            (state.skip(steps), parity ^ 1)
+        });
+    }
+
+    /// Cooperative, with the epilogue overlapped: the packed rows of a tile stay in registers, and are stored in parts
+    /// during the first steps of the next tile. A warp group without rows in a tile of row groups skips it, and keeps them.
+    #[inline]
+    pub(crate) fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
+        let config = &self.plan.config;
+        let (kept, parts) = (k.registers::<u32>(config.kept_words()), config.store_parts());
+        kept.fill(k, 0);
+        let none = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
+        let (start, steps) = ((self.pipe.consumer(k), none), self.sizes.steps);
+        let (_, last) = tiles.for_each(k, start, |k, tile, (state, before)| {
+            let is_idle = tiles.is_behind(k, tile, self.threads.group * WGMMA_ROWS);
+            self.products.unless(k, (is_idle, steps), (state, before), |k| {
+                let (acc, origin) = (self.accumulators(k), self.origin(before));
+                let state = self.products.run_over(k, &acc, state, steps, parts, |k, part| {
+                    k.if_(before.row.ge(0), |k| self.store.part(k, origin, &kept, part));
+                });
+                self.products.finish(k, state);
+                let (registers, at, store) = (acc.variables(), self.origin(tile), &self.store);
+                let epilogue = self.epilogue.reduce(k, &registers, tile, |k| store.first(k, at));
+                store.keep(k, &acc, at, &kept, &epilogue);
+                (state, tile)
+            })
+        });
+        k.if_(last.row.ge(0), |k| {
+            let origin = self.origin(last);
+            (0..parts).for_each(|part| self.store.part(k, origin, &kept, part));
+        });
+    }
+
+    #[inline]
+    fn accumulators<'c>(&self, k: &Body<'c, '_>) -> RegisterTensor<'c, f32> {
+        let Plan { config, mma, .. } = self.plan;
+        mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), config.mma_tile()[1]))
+    }
+
+    /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the instructions alternate
+    /// among the groups; where operands are exchanged, they are columns.
+    #[inline]
+    fn origin<'c>(&self, tile: Tile<'c>) -> [Val<'c, i32>; 3]
+    where
+        'b: 'c,
+    {
+        let (config, own) = (&self.plan.config, self.threads.group * WGMMA_ROWS);
+        let [m, n] = config.tile_of_d();
+        let own = if config.is_pingpong() { own.constant(0) } else { own };
+        if config.swap {
+            return [tile.row * m, tile.column * n + own, tile.batch];
+        }
+        [tile.row * m + own, tile.column * n, tile.batch]
+    }
+
+    /// Writes the rows of the group.
+    #[inline]
+    fn write<'c>(&self, k: &mut Body<'c, '_>, acc: &RegisterTensor<'c, f32>, tile: Tile<'c>)
+    where
+        'b: 'c,
+    {
+        let (at, store) = (self.origin(tile), &self.store);
+        let epilogue = self.epilogue.reduce(k, &acc.variables(), tile, |k| store.first(k, at));
+        store.tile(k, acc, at, self.plan.shape, &epilogue);
+    }
+}

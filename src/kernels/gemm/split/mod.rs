@@ -1,0 +1,434 @@
+//! Sums the accumulators of the parts of tiles, in a fixed order, in a workspace.
+
+pub(crate) mod parts;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::ir::builder::{Float, OnDevice};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, GlobalMut, NamedBarrier, Registers, Val, Vector, WARP, range};
+use crate::runtime::{ArgList, Argument, Buffer, Device, Grid};
+
+use crate::kernels::arrival::{have_others_arrived, is_last_to_arrive};
+use crate::kernels::gemm::config::GemmConfig;
+use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::split::parts::{Part, Parts, Slots, Splits};
+
+crate::params! {
+    /// The workspace of a kernel that splits its accumulators, or whose blocks draw their tiles.
+    pub(crate) struct SplitParams {
+        /// The accumulators of each warp group, or thread block, of each part of a tile.
+        pub(crate) partials: GlobalMut<f32>,
+        /// The parts that are written, for each warp group of each tile, or the tiles that are drawn and the blocks that end: 0 before
+        /// and after a launch.
+        pub(crate) arrivals: GlobalMut<u32>,
+        /// The parts of each tile of equal splits. The assembler would unroll the sum of a constant number of parts, and spill.
+        pub(crate) parts: i32,
+    }
+}
+
+/// The workspace in a kernel body.
+pub(crate) type SplitArgs<'a> = SplitParams<OnDevice<'a>>;
+
+/// Words of a vector of accumulators.
+const VECTOR: u32 = 4;
+
+/// Returns the words that a thread with `words` words of accumulators loads at a time: 32, or more if they are 96 together.
+const fn words_at_once(words: u32) -> u32 {
+    let more = 96u32.saturating_sub(words);
+    if more > 32 { more } else { 32 }
+}
+
+/// Threads that have accumulators of a tile: a warp group, or a thread block.
+#[derive(Clone, Copy)]
+pub(crate) struct Threads<'b> {
+    /// The group among those of the tile, and their number.
+    pub(crate) group: Val<'b, i32>,
+    pub(crate) groups: u32,
+    /// The threads of a group, and their barrier.
+    pub(crate) count: u32,
+    pub(crate) barrier: NamedBarrier<'b>,
+}
+
+impl<'b> Parts<'b> {
+    /// Runs `write` with the accumulators of a whole tile. Threads that have a part of one write theirs to the workspace. The
+    /// last ones to do so sum those of all parts, in the order of K, and run `write`.
+    pub(crate) fn sum<'a: 'b, S: Float>(
+        &self,
+        k: &mut Body<'b, '_>,
+        args: Option<&SplitArgs<'a>>,
+        part: Part<'b>,
+        (threads, accumulators): (Threads<'b>, &Registers<'b, S>),
+        write: impl for<'c> FnOnce(&mut Body<'c, 'b>),
+    ) {
+        let k: &mut Body<'b, '_> = &mut k.rescoped();
+        let Some(args) = args.filter(|_| self.splits.is_split()) else {
+            return write(&mut k.rescoped());
+        };
+        let of = Accumulators { of: accumulators, threads: threads.count, acc: self.acc };
+        let is_last = match self.is_partial(part) {
+            None => threads.sum(k, args, self.slots(k, part, args.parts), of),
+            Some(is_partial) => k.if_with(is_partial, true, |k| {
+                threads.sum(k, args, self.slots(k, part, args.parts), of)
+            }),
+        };
+        // `is_last` is uniform in a warp. The vote shows this to `ptxas`, which otherwise duplicates the warp-wide code.
+        let is_last = k.vote_any(WARP, is_last);
+        k.if_(is_last, write);
+    }
+}
+
+impl<'b> Threads<'b> {
+    /// Writes accumulators to their slot in the workspace. Returns true in the last threads to do so: in their accumulators
+    /// are the sums of all parts then.
+    fn sum<'a: 'b, S: Float>(
+        self,
+        k: &mut Body<'b, '_>,
+        args: &SplitArgs<'a>,
+        slots: Slots<'b>,
+        part: Accumulators<'_, '_, S>,
+    ) -> Val<'b, bool> {
+        let Threads { group, groups, count, barrier } = self;
+        let Slots { number, count: parts, .. } = slots;
+        let thread = k.thread_idx().x % count;
+        let words = S::SCALAR.size_bytes() / 4;
+        let size = i64::from(part.of.len() * words * count);
+        let first = (slots.first * groups + group).cvt::<i64>() * size;
+        let first = args.partials.offset(first + (thread * VECTOR).cvt::<i64>());
+        let step = size * i64::from(slots.step * groups);
+        let counter = args.arrivals.offset(slots.tile * groups + group);
+        let waiting = (barrier, thread.eq(0));
+        // The first part of a tile of stream-K comes at the end of a run, the others at the start: mostly it is the last
+        // one, and stays in registers.
+        let is_written = match slots.first_is_late {
+            false => k.constant(true),
+            true => {
+                k.if_with(number.eq(0), true, |k| !have_others_arrived(k, counter, parts, waiting))
+            }
+        };
+        let is_last = k.if_with(is_written, true, |k| {
+            part.store(k, first.offset(number.cvt::<i64>() * step));
+            is_last_to_arrive(k, counter, parts, waiting)
+        });
+        // Loads of several small parts are in flight together. Beyond the last part it is loaded again.
+        let at_once = (words_at_once(part.words()) / part.words()).max(1);
+        k.if_(is_last, |k| {
+            k.if_(is_written, |k| part.load(k, &[first], None));
+            k.for_(range(1, parts).step(at_once), (), |k, other, ()| {
+                let (mut places, mut are_there) = (Vec::new(), Vec::new());
+                for i in 0..at_once.cast_signed() {
+                    let number = if i == 0 { other } else { (other + i).min(parts - 1) };
+                    places.push(first.offset(number.cvt::<i64>() * step));
+                    are_there.push(if i == 0 { k.constant(true) } else { (other + i).lt(parts) });
+                }
+                part.load(k, &places, Some(&are_there));
+            });
+        });
+        is_last
+    }
+}
+
+/// The accumulators of a thread, in registers and in a slot, where vector `i` of all threads is contiguous.
+#[derive(Clone, Copy)]
+struct Accumulators<'r, 'b, S> {
+    of: &'r Registers<'b, S>,
+    threads: u32,
+    /// Their type: `i32` is in the bits of `f32`.
+    acc: Scalar,
+}
+
+impl<S: Float> Accumulators<'_, '_, S> {
+    /// The first accumulator of each vector, and the place of the vector in the slot.
+    fn vectors(&self) -> impl Iterator<Item = (u32, i32)> + use<S> {
+        let (step, each) = (VECTOR * self.threads, Self::of_vector());
+        (0..self.of.len() / each).map(move |i| (each * i, (i * step).cast_signed()))
+    }
+
+    /// Accumulators of a vector.
+    fn of_vector() -> u32 {
+        VECTOR * 4 / S::SCALAR.size_bytes()
+    }
+
+    fn store(&self, k: &Body<'_, '_>, to: Val<'_, GlobalMut<f32>>) {
+        let to = to.ptr_cast::<u32>();
+        for (first, at) in self.vectors() {
+            let some = (first..first + Self::of_vector()).map(|i| self.of.get(k, i));
+            let words: Vec<Val<'_, u32>> = match S::SCALAR {
+                Scalar::F64 => some.flat_map(|x| x.bitcast::<Vector<u32, 2>>().lanes()).collect(),
+                _ => some.map(|x| x.bitcast()).collect(),
+            };
+            if let [x, y, z, w] = words[..] {
+                to.store_vector(k, at, Val::pack([x, y, z, w]));
+            }
+        }
+    }
+
+    /// Words of the accumulators.
+    fn words(&self) -> u32 {
+        self.of.len() * S::SCALAR.size_bytes() / 4
+    }
+
+    /// Loads the accumulators of a slot, or adds those of several slots, in their order, each where its condition holds.
+    fn load<'k>(
+        &self,
+        k: &Body<'k, '_>,
+        from: &[Val<'k, GlobalMut<f32>>],
+        add: Option<&[Val<'k, bool>]>,
+    ) {
+        let (vectors, at_once): (Vec<_>, _) =
+            (self.vectors().collect(), words_at_once(self.words()));
+        for (batch, vectors) in vectors.chunks((at_once / VECTOR) as usize).enumerate() {
+            if batch > 0 {
+                // The assembler moves no load above it. All at once, they would take too many registers.
+                k.bar_warp(WARP);
+            }
+            let words = from.iter().map(|from| {
+                let from = from.ptr_cast::<u32>();
+                let load = |(_, at): &(u32, i32)| from.load_vector(k, *at);
+                vectors.iter().map(load).collect::<Vec<Val<'k, Vector<u32, 4>>>>()
+            });
+            // All loads come before the first sum.
+            for (slot, words) in words.collect::<Vec<_>>().into_iter().enumerate() {
+                let is_there = add.and_then(|add| add.get(slot).copied());
+                for ((first, _), four) in vectors.iter().zip(words) {
+                    self.add(k, *first, four.lanes(), is_there);
+                }
+            }
+        }
+    }
+
+    /// Adds a vector of accumulators where a condition holds, or sets those from `first` on.
+    fn add<'k>(
+        &self,
+        k: &Body<'k, '_>,
+        first: u32,
+        words: [Val<'k, u32>; 4],
+        add: Option<Val<'k, bool>>,
+    ) {
+        let [x, y, z, w] = words;
+        let parts: Vec<Val<'k, S>> = match S::SCALAR {
+            Scalar::F64 => [[x, y], [z, w]]
+                .into_iter()
+                .map(|words| Val::<Vector<u32, 2>>::pack(words).bitcast())
+                .collect(),
+            _ => words.into_iter().map(|word| word.bitcast()).collect(),
+        };
+        for (i, part) in (first..).zip(parts) {
+            let sum = |of: Val<'k, S>| match self.acc {
+                Scalar::I32 => (of.bitcast::<i32>() + part.bitcast::<i32>()).bitcast(),
+                _ => of + part,
+            };
+            let sum = add.map_or(part, |is_there| {
+                let of = self.of.get(k, i);
+                is_there.select(sum(of), of)
+            });
+            self.of.set(k, i, sum);
+        }
+    }
+}
+
+/// The workspace of a function whose thread blocks share tiles, as large as any launch needed. Launches on several
+/// streams share it; the runtime orders them.
+pub(crate) struct SplitWorkspace {
+    device: Device,
+    buffers: Mutex<SplitBuffers>,
+}
+
+/// The partial accumulators, and the arrivals at each tile.
+pub(crate) type SplitBuffers = (Buffer<f32>, Buffer<u32>);
+
+impl SplitWorkspace {
+    #[inline]
+    pub(crate) fn new(device: &Device) -> Result<SplitWorkspace, GemmError> {
+        let buffers = Mutex::new((device.zeros(1)?, device.zeros(1)?));
+        Ok(SplitWorkspace { device: device.clone(), buffers })
+    }
+
+    /// Returns a workspace that is large enough for row tiles, column tiles and matrices, and a grid.
+    #[inline]
+    fn reserve(
+        &self,
+        config: &GemmConfig,
+        tiles: [u64; 3],
+        grid: Grid,
+    ) -> Result<MutexGuard<'_, SplitBuffers>, GemmError> {
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (partials, arrivals) = &mut *buffers;
+        let [elements, groups] = lengths(config, tiles, grid)?;
+        if partials.len() < elements {
+            *partials = self.device.zeros(elements)?;
+        }
+        if arrivals.len() < groups {
+            *arrivals = self.device.zeros(groups)?;
+        }
+        Ok(buffers)
+    }
+}
+
+/// The numbers of partial accumulators and of arrivals for row tiles, column tiles and matrices, and a grid.
+#[inline]
+fn lengths(
+    config: &GemmConfig,
+    [rows, columns, batch]: [u64; 3],
+    grid: Grid,
+) -> Result<[usize; 2], GemmError> {
+    if !config.splits.is_split() {
+        // The counter of tiles, and that of blocks that end.
+        return Ok([0, if config.draws_tiles() { 2 } else { 0 }]);
+    }
+    let ([m, n], consumers) = (config.cluster.map(u64::from), u64::from(config.consumers()));
+    let tiles = (rows + m - 1) * (columns + n - 1) * batch;
+    let slots = match config.splits {
+        Splits::Even(parts) => tiles * u64::from(parts),
+        Splits::Stream => {
+            let blocks = (u64::from(grid.blocks[0]) / (m * n)).max(1);
+            let tiles = rows.div_ceil(m) * columns.div_ceil(n) * batch;
+            (blocks + Splits::shared(tiles, blocks)) * m * n
+        }
+    };
+    let (groups, slots) = (tiles * consumers, slots * consumers);
+    let each = u64::from(config.accumulators() * config.threads_of_group());
+    let elements = slots.saturating_mul(each);
+    let too_large = GemmError::TooLarge { operand: 'W', lines: slots, pitch: each };
+    if elements >= 1 << 40 || groups > i32::MAX as u64 {
+        return Err(too_large);
+    }
+    Ok([elements as usize, groups as usize])
+}
+
+/// Memory for the partial accumulators of launches whose thread blocks share tiles, by split-K or stream-K, and for the counter from which the
+/// thread blocks of a launch of [groups](GemmConfig::grouped) draw their tiles. Made by
+/// [`GemmFunction::workspace`](crate::kernels::gemm::GemmFunction::workspace) for a problem, and given to launches by
+/// [`GemmArgs::workspace`](crate::kernels::gemm::GemmArgs::workspace).
+///
+/// Launches without one share the workspace of their function, and so come after each other, also those on several streams.
+/// Launches with workspaces of their own run at the same time.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::ir::bf16;
+/// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Splits};
+/// use tilewright::runtime::{Device, LaunchOptions};
+///
+/// let config = GemmConfig { splits: Splits::Even(2), ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
+/// let (device, problem) = (Device::sim()?, GemmProblem::new(64, 64, 256));
+/// let gemm = Gemm::<bf16>::new(config)?.load(&device)?;
+/// let a = device.upload(&vec![bf16::from_f32(0.5); 64 * 256])?;
+/// let (mut first, mut second) = (gemm.workspace(&problem)?, gemm.workspace(&problem)?);
+/// // Two parts of a tile of 64 x 64, and a counter.
+/// assert_eq!(first.bytes(), 2 * 64 * 64 * 4 + 4);
+/// let (mut x, mut y) = (device.zeros::<bf16>(64 * 64)?, device.zeros::<bf16>(64 * 64)?);
+/// for (d, workspace) in [(&mut x, &mut first), (&mut y, &mut second)] {
+///     let stream = device.stream()?;
+///     let options = LaunchOptions::default().stream(&stream);
+///     let args = GemmArgs::new(&a, &a, d).workspace(workspace);
+///     gemm.launch_with(options, &problem, args)?;
+///     stream.synchronize()?;
+/// }
+/// assert!(x.to_vec()?.iter().chain(&y.to_vec()?).all(|x| x.to_f32() == 64.0));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct GemmWorkspace(SplitBuffers);
+
+impl GemmWorkspace {
+    /// For row tiles, column tiles and matrices, and a grid.
+    #[inline]
+    pub(crate) fn new(
+        device: &Device,
+        config: &GemmConfig,
+        tiles: [u64; 3],
+        grid: Grid,
+    ) -> Result<GemmWorkspace, GemmError> {
+        let [elements, groups] = lengths(config, tiles, grid)?;
+        Ok(GemmWorkspace((device.zeros(elements)?, device.zeros(groups)?)))
+    }
+
+    /// Returns the bytes of the workspace, 0 for a configuration without splits and groups.
+    pub fn bytes(&self) -> u64 {
+        let (partials, arrivals) = &self.0;
+        4 * (partials.len() as u64 + arrivals.len() as u64)
+    }
+}
+
+/// The workspace of a launch.
+pub(crate) enum Workspace<'h> {
+    None,
+    Own(&'h SplitWorkspace),
+    Given(&'h mut GemmWorkspace),
+}
+
+/// A workspace that is large enough for a launch.
+pub(crate) enum Reserved<'x> {
+    None,
+    Own(MutexGuard<'x, SplitBuffers>),
+    Given(&'x mut SplitBuffers),
+}
+
+impl<'h> Workspace<'h> {
+    /// Returns the given one, or else that of a function, if its kernel takes one.
+    #[inline]
+    pub(crate) fn new(
+        own: Option<&'h SplitWorkspace>,
+        given: Option<&'h mut GemmWorkspace>,
+    ) -> Self {
+        let or_given = |own| given.map_or(Workspace::Own(own), Workspace::Given);
+        own.map_or(Workspace::None, or_given)
+    }
+
+    /// Returns a workspace that is large enough for row tiles, column tiles and matrices, and a grid.
+    #[inline]
+    pub(crate) fn reserve(
+        &mut self,
+        config: &GemmConfig,
+        tiles: [u64; 3],
+        grid: Grid,
+    ) -> Result<Reserved<'_>, GemmError> {
+        match self {
+            Workspace::None => Ok(Reserved::None),
+            Workspace::Own(own) => own.reserve(config, tiles, grid).map(Reserved::Own),
+            Workspace::Given(GemmWorkspace(given)) => {
+                let needed = lengths(config, tiles, grid)?.map(|len| len as u64);
+                let found = [given.0.len() as u64, given.1.len() as u64];
+                if found[0] < needed[0] || found[1] < needed[1] {
+                    return Err(GemmError::Workspace { found, needed });
+                }
+                Ok(Reserved::Given(given))
+            }
+        }
+    }
+}
+
+impl Reserved<'_> {
+    fn buffers(&mut self) -> Option<&mut SplitBuffers> {
+        match self {
+            Reserved::None => None,
+            Reserved::Own(guard) => Some(guard),
+            Reserved::Given(given) => Some(given),
+        }
+    }
+
+    /// Appends the workspace to the arguments of a launch.
+    #[inline]
+    pub(crate) fn push<'x>(&'x mut self, config: &GemmConfig, list: &mut ArgList<'x>) {
+        if let Some((partials, arrivals)) = self.buffers() {
+            let parts = config.splits.even().cast_signed();
+            SplitParams::erase(SplitParams { partials, arrivals, parts }, list);
+        }
+    }
+
+    /// Ends a launch with the workspace, and returns its result. After an error of the simulator, the arrivals are 0 again: blocks
+    /// that it stopped have not arrived at all tiles, or have not drawn all of them.
+    #[inline]
+    pub(crate) fn end(mut self, launched: Result<(), GemmError>) -> Result<(), GemmError> {
+        if launched.is_err()
+            && let Some((_, arrivals)) = self.buffers()
+            && arrivals.device().is_sim()
+        {
+            *arrivals = arrivals.device().zeros(arrivals.len())?;
+        }
+        launched
+    }
+}
