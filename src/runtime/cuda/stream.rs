@@ -290,10 +290,31 @@ impl Stream {
         }
         self.check_not_capturing()?;
         self.timeline.wait(|| {
-            // SAFETY: the stream belongs to the context, which is current.
-            let code = unsafe { (self.context.api().cuStreamSynchronize)(self.raw) };
-            self.context.check("cuStreamSynchronize", code)
+            self.poll()?;
+            self.synchronize_driver()
         })
+    }
+
+    /// As [`Stream::wait`], of a stream of this crate, however long it takes: for work that uses memory which the caller
+    /// may free when this returns.
+    pub(super) fn wait_to_the_end(&self) -> Result<(), RuntimeError> {
+        self.timeline.wait(|| self.synchronize_driver())
+    }
+
+    fn synchronize_driver(&self) -> Result<(), RuntimeError> {
+        // SAFETY: the stream belongs to the context, which is current.
+        let code = unsafe { (self.context.api().cuStreamSynchronize)(self.raw) };
+        self.context.check("cuStreamSynchronize", code)
+    }
+
+    /// As [`Context::poll`], for the stream. Returns at once if the stream records or is another thread's. The context is
+    /// current.
+    pub(super) fn poll(&self) -> Result<(), RuntimeError> {
+        if self.is_of_other_thread() || self.is_recording.load(Acquire) {
+            return Ok(());
+        }
+        // SAFETY: the stream belongs to the context.
+        self.context.poll(|| unsafe { (self.context.api().cuStreamQuery)(self.raw) })
     }
 
     /// As [`Stream::wait`], from any thread; fails if assertions did.
@@ -341,6 +362,8 @@ impl Stream {
         if is_before || self.timeline.has_seen(other.number, by, work) {
             return Ok(());
         }
+        // What waits for a collective that hangs would hang, too: this stream, and all that is ordered behind it.
+        self.context.check_hung_comms()?;
         // An event marks all that is queued, which is at least the work of this number: what is still being queued uses
         // nothing that this stream is about to use.
         let queued = other.timeline.queued();
