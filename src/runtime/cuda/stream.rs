@@ -51,9 +51,6 @@ unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
-/// Set once other code was found capturing a stream that this crate uses.
-static CAPTURE_SEEN: AtomicBool = AtomicBool::new(false);
-
 /// Numbers of streams.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
@@ -133,7 +130,7 @@ impl Stream {
     }
 
     #[inline]
-    fn is_foreign(&self) -> bool {
+    pub(super) fn is_foreign(&self) -> bool {
         matches!(self.origin, Origin::Foreign { .. })
     }
 
@@ -172,10 +169,7 @@ impl Stream {
         self.context.check("cuStreamIsCapturing", code)?;
         match now {
             sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(false),
-            _ => {
-                CAPTURE_SEEN.store(true, Relaxed);
-                Ok(true)
-            }
+            _ => Ok(true),
         }
     }
 
@@ -192,13 +186,6 @@ impl Stream {
             mem::forget(used());
         }
         result
-    }
-
-    /// Returns whether [`Stream::check_not_captured`] is due behind a launch of the fast path. It costs a call of the
-    /// driver, so a program pays for it from the first capture on that any check finds.
-    #[inline]
-    pub(super) fn asks_after_launches(&self) -> bool {
-        self.is_foreign() && CAPTURE_SEEN.load(Relaxed)
     }
 
     pub(in crate::runtime) fn context(&self) -> &'static Context {
