@@ -177,6 +177,7 @@ fn configurations_are_shown_beside_their_rust_lines() {
     for (file, number, written) in &found {
         let source = match *file {
             "kernel.rs" => include_str!("../../../src/kernels/gemm/sm90/kernel.rs"),
+            "plan.rs" => include_str!("../../../src/kernels/gemm/sm90/plan.rs"),
             "parts.rs" => include_str!("../../../src/kernels/gemm/split/parts.rs"),
             "roles.rs" => include_str!("../../../src/kernels/gemm/sm90/roles.rs"),
             other => panic!("{other} is no file of the kernel"),
