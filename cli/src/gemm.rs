@@ -15,6 +15,7 @@ use tilewright::kernels::gemm::{
 };
 use tilewright::runtime::{Device, DeviceChoice, Timing};
 
+use super::progress::Meter;
 use super::ptx::{OfTypes, of_types};
 use super::{Failure, print};
 
@@ -221,7 +222,8 @@ fn matrix<T: Real>(rng: &mut ChaCha8Rng, len: usize) -> Vec<T> {
 fn launch<T: Real>(dtype: InputTypes, options: &Options) -> Result<(), Failure> {
     let problem = &GemmProblem::new(options.m, options.n, options.k);
     let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
-    let device = Device::open(choice).map_err(Failure::input)?;
+    let meter = Meter::new();
+    let device = meter.open(choice).map_err(Failure::input)?;
     let target = options.target.unwrap_or(device.target());
     let config = choose(dtype, target, &Machine::of(&device), problem, options);
     let config = config.map_err(Failure::input)?;
@@ -232,7 +234,9 @@ fn launch<T: Real>(dtype: InputTypes, options: &Options) -> Result<(), Failure> 
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
     let (a, b) = (matrix::<T>(&mut rng, m * k), matrix::<T>(&mut rng, k * n));
     let (c, timing) = compute(&device, &function, problem, &a, &b).map_err(Failure::run)?;
-    let error = largest_error(&config, problem, &a, &b, &c);
+    meter.phase("reference on the CPU", m);
+    let error = largest_error(&config, problem, &a, &b, &c, &meter);
+    meter.clear();
     // An entry is a sum of k products, each added with one rounding: by the classical bound its error,
     // relative to the sum of the absolute products, is at most k u / (1 - k u) with u = 2^-24. Tensor cores cut what
     // they add, at most 2 u, and the entry is rounded once more to the type of C.
@@ -313,6 +317,7 @@ fn largest_error<T: Real>(
     a: &[T],
     b: &[T],
     c: &[T],
+    meter: &Meter,
 ) -> f64 {
     let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
     let b: Vec<f64> = b.iter().map(|b| b.to()).collect();
@@ -336,7 +341,9 @@ fn largest_error<T: Real>(
                 _ => error / absolute,
             }
         });
-        errors.fold(0.0, f64::max)
+        let largest = errors.fold(0.0, f64::max);
+        meter.step();
+        largest
     };
     c.par_chunks_exact(n).enumerate().map(row_error).reduce(|| 0.0, f64::max)
 }

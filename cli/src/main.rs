@@ -8,6 +8,7 @@ mod doctor;
 mod gemm;
 mod layout;
 mod page;
+mod progress;
 mod ptx;
 mod trace;
 

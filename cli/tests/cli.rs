@@ -19,6 +19,8 @@ mod doctor;
 mod driver;
 #[path = "cli/layout.rs"]
 mod layout_page;
+#[path = "cli/progress.rs"]
+mod progress;
 #[path = "cli/ptx.rs"]
 mod ptx;
 #[path = "../../tests/support/skip.rs"]
@@ -33,8 +35,10 @@ use std::process::{Command, Output, Stdio};
 use expect_test::{Expect, expect};
 use tilewright::layout::{Drawing, Layout, layout, tiler};
 
+/// Runs the program. Its standard error has errors only, however long a busy machine takes.
 fn tilewright(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tilewright")).args(args).output().expect("it starts")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tilewright"));
+    command.args(args).env("TILEWRIGHT_PROGRESS", "0").output().expect("it starts")
 }
 
 fn text(bytes: &[u8]) -> String {

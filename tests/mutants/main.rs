@@ -81,6 +81,9 @@ fn outcome(
 
 fn said(error: &RunError) -> String {
     let text = error.to_string();
+    if let RunError::ResultsDiffer(_) = error {
+        return text;
+    }
     let kind = match error.fault().map(|fault| &fault.cause) {
         Some(FaultCause::Race { .. }) => "race",
         Some(_) => "fault",

@@ -14,6 +14,7 @@ use tilewright::kernels::attention::{
 use tilewright::runtime::{Device, DeviceChoice};
 use tilewright::tune::{AttentionTunable, Estimate, Provenance, Regime, Tuner};
 
+use super::super::progress::Meter;
 use super::super::{Failure, print};
 use super::candidates::Candidates;
 
@@ -189,23 +190,25 @@ fn measure<T: VectorElement<2> + Converted>(
         shapes = SHAPES.to_vec();
     }
     let (mut records, mut failed) = (Vec::new(), 0);
-    let mut tuner = Tuner::new(device);
-    for sizes in shapes {
-        for mask in &options.masks {
-            let one = one::<T>(options, &mut tuner, sizes, *mask).unwrap_or_else(|failure| {
-                // Other problems may still be measured, unless the device is lost.
-                let text = format!("{sizes:?} {mask:?}: {}\n", failure.message);
-                Measured { text, record: Value::Null, failed: 1 }
-            });
-            print(&one.text)?;
-            records.push(one.record);
-            failed += one.failed;
-            if let Some(path) = &options.json {
-                let elem = T::SCALAR.to_string();
-                let all = json!({ "provenance": provenance, "elements": elem, "results": records });
-                std::fs::write(path, all.to_string())
-                    .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
-            }
+    let (mut tuner, meter) = (Tuner::new(device), Meter::new());
+    let problems: Vec<_> =
+        shapes.iter().flat_map(|sizes| options.masks.iter().map(|mask| (*sizes, *mask))).collect();
+    for (index, (sizes, mask)) in problems.iter().copied().enumerate() {
+        meter.task(format!("{sizes:?} {mask:?}"), index, problems.len());
+        let one = one::<T>(options, &mut tuner, sizes, mask, &meter).unwrap_or_else(|failure| {
+            // Other problems may still be measured, unless the device is lost.
+            let text = format!("{sizes:?} {mask:?}: {}\n", failure.message);
+            Measured { text, record: Value::Null, failed: 1 }
+        });
+        meter.clear();
+        print(&one.text)?;
+        records.push(one.record);
+        failed += one.failed;
+        if let Some(path) = &options.json {
+            let elem = T::SCALAR.to_string();
+            let all = json!({ "provenance": provenance, "elements": elem, "results": records });
+            std::fs::write(path, all.to_string())
+                .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
         }
     }
     for (config, complaint) in tuner.complaints() {
@@ -263,6 +266,7 @@ fn one<T: VectorElement<2> + Converted>(
     tuner: &mut Tuner<AttentionTunable<T>>,
     [batch, heads, key_heads, len, head_dim, value_dim]: [u32; 6],
     mask: Mask,
+    meter: &Meter,
 ) -> Result<Measured, Failure> {
     let problem = AttentionProblem::new([batch, heads, key_heads], [len, len], head_dim);
     let problem = AttentionProblem { value_dim, softcap: options.softcap, ..problem };
@@ -277,13 +281,15 @@ fn one<T: VectorElement<2> + Converted>(
     for schedule in &options.schedules {
         configs.extend(named(options, tuner.device(), &problem, *schedule)?);
     }
-    let configs = options.configs.of(tuner, &kernel, Regime::Burst, configs)?;
-    tuner.prepare(&configs, &|| ());
+    let configs = options.configs.of(tuner, &kernel, Regime::Burst, configs, meter)?;
+    let rounds = options.rounds as usize;
+    meter.add_steps(configs.len() * (1 + rounds * options.regimes.len()));
+    tuner.prepare(&configs, &|| meter.step());
     let shape = format!("{batch}x{heads}/{key_heads}x{len}x{head_dim}/{value_dim}");
     let (mask, flops) = (format!("{mask:?}").to_lowercase(), problem.flops());
     let (mut text, mut results, mut failed) = (String::new(), Vec::new(), 0);
     for regime in &options.regimes {
-        let compared = tuner.compare(&kernel, *regime, &configs, options.rounds as usize, &|| ());
+        let compared = tuner.compare(&kernel, *regime, &configs, rounds, &|| meter.step());
         let (times, rejected) = compared.map_err(Failure::run)?;
         failed += rejected.len();
         for (name, why) in rejected {

@@ -9,6 +9,7 @@ use tilewright::tune::{
     Points, Prediction, Provenance, Regime, Report, Scatter, Sweep,
 };
 
+use super::super::progress::Meter;
 use super::super::{Failure, print};
 use super::measure;
 use super::{Gemm, geometric_mean};
@@ -165,7 +166,10 @@ fn beside<T: GemmTypes>(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Res
     print(&format!("{provenance}; {} to {}\n", space.input, space.output))?;
     let plans: Vec<Vec<GemmConfig>> =
         drawn.iter().map(|drawn| candidates(options, device, &drawn.problem)).collect();
-    bench.tuner.prepare(&plans.concat(), &|| ());
+    let meter = Meter::new();
+    meter.phase("build", plans.iter().map(Vec::len).sum());
+    bench.tuner.prepare(&plans.concat(), &|| meter.step());
+    meter.phase("compare", 0);
     print("class            problem                  us  cuBLAS  ratio   best  kernel\n")?;
     let mut sweep = Sweep::new(provenance.clone(), Machine::of(device));
     let mut report = Report { provenance, comparisons: Vec::new() };
@@ -173,14 +177,18 @@ fn beside<T: GemmTypes>(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Res
     let mut ratios: [Vec<[f64; 2]>; 3] = Default::default();
     let mut points: [Vec<[f64; 2]>; 3] = Default::default();
     let mut failed = 0;
-    for (Drawn { class, problem }, plan) in drawn.iter().zip(&plans) {
+    for (index, (Drawn { class, problem }, plan)) in drawn.iter().zip(&plans).enumerate() {
         let regime = regime(options, problem);
         let rounds = options.rounds as usize;
-        let compared = bench
-            .product(&space, problem)
-            .and_then(|product| bench.compare(&product, regime, plan, rounds, &|| ()));
         let name = CLASSES[*class].0;
         let shape = format!("{}x{}x{}", problem.m, problem.n, problem.k);
+        meter.task(&shape, index, drawn.len());
+        // cuBLAS and cuBLASLt have windows of their own.
+        meter.add_steps(rounds * (plan.len() + 2));
+        let compared = bench
+            .product(&space, problem)
+            .and_then(|product| bench.compare(&product, regime, plan, rounds, &|| meter.step()));
+        meter.clear();
         let line = match compared {
             Ok((comparison, rejected)) => {
                 let line = line(&comparison, plan).map(|(both, line)| {

@@ -44,6 +44,10 @@ pub(crate) struct KernelArgs {
     /// Report races of stores of equal values too.
     #[arg(long)]
     equal_stores: bool,
+    /// A buffer that may hold other results after another schedule, by the name of its parameter; may be given several times.
+    /// Sums of floating point atomics need this.
+    #[arg(long, value_name = "NAME")]
+    may_differ: Vec<String>,
     /// Operations that a block may execute.
     #[arg(long, default_value_t = 1 << 28)]
     fuel: u64,
@@ -74,7 +78,10 @@ fn checked(kernel: &str, found: Result<(), RunError>) -> Result<Ran, Failure> {
         Err(error)
             if !matches!(
                 error,
-                RunError::Fault(_) | RunError::OutOfFuel { .. } | RunError::AssertFailed(_)
+                RunError::Fault(_)
+                    | RunError::OutOfFuel { .. }
+                    | RunError::AssertFailed(_)
+                    | RunError::ResultsDiffer(_)
             ) =>
         {
             Err(Failure::input(format!("kernel `{kernel}`: {error}")))
@@ -88,6 +95,7 @@ impl KernelArgs {
     pub(crate) fn run(&self, simulator: SimOptions) -> Result<Vec<Ran>, Failure> {
         let simulator = simulator.race(true).fuel(self.fuel);
         let simulator = simulator.cooperative(self.cooperative).equal_stores(self.equal_stores);
+        let simulator = self.may_differ.iter().fold(simulator, SimOptions::may_differ);
         match (self.kernel.as_str(), self.config) {
             ("gemm", Some(config)) => Ok(vec![of_gemm(config, self, &simulator)?]),
             ("gemm", None) => Err(Failure::input(
@@ -116,6 +124,9 @@ fn of_file(path: &str, options: &KernelArgs, simulator: &SimOptions) -> Result<V
         .collect();
     if let Some(unknown) = options.args.iter().find(|arg| !names.contains(&arg.name.as_str())) {
         return Err(Failure::input(format!("no kernel has a parameter `{}`", unknown.name)));
+    }
+    if let Some(unknown) = options.may_differ.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(Failure::input(format!("no kernel has a parameter `{unknown}`")));
     }
     let check = |ir| {
         let kernel =

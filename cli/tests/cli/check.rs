@@ -78,6 +78,52 @@ fn equal_stores_are_reported_on_request() {
     assert!(text(&output.stdout).contains("data race (write after write): `st` at"));
 }
 
+/// Each block stores how many blocks came before it.
+const TICKETS: &str =
+    "kernel @tickets target sm_80 (%next: ptr<global, mut i32>, %ticket: ptr<global, mut i32>) {
+  %zero = const 0 : i32
+  %one = const 1 : i32
+  %block = sreg<ctaid.x> : i32
+  %mine = atom<add, relaxed, gpu> %next, %zero, %one : i32
+  st %ticket, %block, %mine
+  return
+}
+";
+
+#[test]
+fn results_of_schedules_are_compared() {
+    let path = temporary("tickets.kir");
+    fs::write(&path, TICKETS).unwrap();
+    let path = path.to_str().unwrap();
+    let args = ["check", path, "--block", "1", "--grid", "8", "--schedules", "5"];
+    let output = tilewright(&args);
+    assert_eq!(output.status.code(), Some(1));
+    expect![[r#"
+        tickets: results differ between schedules
+        results differ: i32 element 0 of `ticket` of kernel `tickets` is 0 with `RoundRobin` and 7 with `Reverse`, and so do 8 elements of it in all; the result depends on which block or thread comes first: look for code that only one of them runs, or allow it with `Options::may_differ("ticket")`, which sums of floating point atomics need
+    "#]]
+    .assert_eq(&text(&output.stdout));
+
+    let output = tilewright(&[&args[..], &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let difference = &json[0]["difference"];
+    assert_eq!((&difference["buffer"], &difference["element"]), (&"ticket".into(), &0.into()));
+    assert_eq!(
+        (&difference["first_order"], &difference["first_value"]),
+        (&"RoundRobin".into(), &"0".into())
+    );
+    assert_eq!(
+        (&difference["other_order"], &difference["other_value"]),
+        (&"Reverse".into(), &"7".into())
+    );
+
+    let output = tilewright(&[&args[..], &["--may-differ", "ticket"]].concat());
+    assert_eq!(text(&output.stdout), "tickets: no fault under 5 schedules\n");
+    let output = tilewright(&[&args[..], &["--may-differ", "tickets"]].concat());
+    assert_eq!(text(&output.stderr), "error: no kernel has a parameter `tickets`\n");
+}
+
 #[test]
 fn a_product_is_checked_by_its_configuration() {
     let config = "sm80_f32_tn_64x64x16_s2_simt_strip8_direct_a4";

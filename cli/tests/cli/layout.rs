@@ -123,7 +123,7 @@ fn a_page_reads_what_fits_of_an_address() {
         "swizzle=3,4,1",
     ] {
         let Some(document) = rendered(&page, &View { fragment, ..View::default() }) else { return };
-        assert!(document.contains("<span>Point at an element"), "{fragment}");
+        assert!(document.contains("<span>Point at another one"), "{fragment}");
     }
     fs::remove_file(page).unwrap();
 }
@@ -160,7 +160,7 @@ fn pages_render_without_an_error_of_the_script() {
             let Some(document) = rendered(&page, &view) else { return };
             let scheme = if dark { "dark" } else { "light" };
             assert!(document.contains(&format!("data-scheme=\"{scheme}\"")), "{name}");
-            assert!(!document.contains("<span>Point at an element"), "{name}");
+            assert!(!document.contains("<span>Point at another one"), "{name}");
             if number == 0 {
                 check_picture(&page, &view);
             }

@@ -28,6 +28,7 @@ use crate::sim::options::{Accumulation, Order};
 use crate::sim::program::code::Code;
 use crate::sim::program::context::Park;
 use crate::sim::program::special::{Position, Shape};
+use crate::sim::progress::Ticker;
 use crate::sim::race::MbarrierAddress;
 use crate::sim::race::{At, BLOCK_BARRIER, Races};
 use crate::sim::trace::timeline::BarrierKey;
@@ -276,17 +277,29 @@ impl<'c> Cluster<'c> {
         number: u64,
         order: Order,
         fuel: u64,
+        ticker: &Ticker<'_>,
     ) -> Result<Count, Stop> {
         self.start(number, (order, QUANTUM));
         let ended = loop {
-            match self.run_one(fuel) {
-                Ok(true) => {}
-                Ok(false) => break Ok(()),
-                Err(stop) => break Err(stop),
+            if let Some(ended) = self.run_each(fuel) {
+                break ended;
             }
+            ticker.tick();
         };
         self.with_races(ended)?;
         Ok(self.count())
+    }
+
+    /// Lets each warp run once, as [`Cluster::run_one`] does. Returns the end of the cluster if it has come.
+    pub(in crate::sim) fn run_each(&mut self, fuel: u64) -> Option<Result<(), Stop>> {
+        for _ in 0..self.warps() {
+            match self.run_one(fuel) {
+                Ok(true) => {}
+                Ok(false) => return Some(Ok(())),
+                Err(stop) => return Some(Err(stop)),
+            }
+        }
+        None
     }
 
     /// Returns the end of a run with the races that were found before it.

@@ -115,6 +115,8 @@ pub(in crate::sim) struct Code {
     pub(in crate::sim) shared_bytes: usize,
     /// Set if the kernel reads shared memory through the asynchronous proxy.
     pub(in crate::sim) watches_proxies: bool,
+    /// Set if threads poll global memory: see `polls.rs`.
+    pub(in crate::sim) polls: bool,
     /// Byte ranges of the local allocations of a thread.
     pub(in crate::sim) local: Vec<SharedRange>,
     /// Bytes of local memory of a thread.
