@@ -2,7 +2,7 @@
 //!
 //! `Y = relu(X W1) W2`. The columns of W1 and the rows of W2 are cut among the ranks, and the rows of X and Y too: the first
 //! layer gathers the rows of X, the second one scatters the sums. Every rank compares its rows of Y with the same MLP on
-//! its device alone.
+//! its device alone. Both must be equal: the operands are chosen so that all sums are exact, in whatever order ranks add.
 //!
 //! Without options one process uses all GPUs of the machine, or two simulators. Several processes, each with one GPU:
 //!
@@ -35,20 +35,39 @@ pub(crate) struct Sizes {
     pub(crate) hidden: u32,
 }
 
-/// Elements `-1`, `0` and `1` of a row-major matrix, which each rank computes by itself.
-fn element(seed: u64, row: u64, column: u64) -> bf16 {
-    let mixed = (row * 0x9e37_79b9 + column * 0x85eb_ca6b + seed * 0xc2b2_ae35)
-        .wrapping_mul(0x2545_f491_4f6c_dd1d);
-    bf16::from_f32((mixed >> 60) as f32 % 3.0 - 1.0)
+/// A row-major matrix of `-1`, `0` and `1`, which each rank computes by itself.
+#[derive(Clone, Copy)]
+struct Matrix {
+    seed: u64,
+    /// Only every so many elements of a row can differ from 0.
+    spacing: u32,
 }
 
-/// The rows and columns of a matrix from `first` on, `rows x columns` of them.
-fn part(seed: u64, first: [u32; 2], [rows, columns]: [u32; 2]) -> Vec<bf16> {
-    let row = |row: u32| {
-        let at = move |column: u32| element(seed, row.into(), column.into());
-        (first[1]..first[1] + columns).map(at)
-    };
-    (first[0]..first[0] + rows).flat_map(row).collect()
+impl Matrix {
+    const X: Matrix = Matrix { seed: 1, spacing: 1 };
+
+    /// The weights of a layer with `inputs` inputs, eight of which count for each output. So an element of the hidden layer
+    /// is at most 8, and one of Y at most 64: integers that bf16 holds exactly, as it does all of their partial sums.
+    fn weights(seed: u64, inputs: u32) -> Matrix {
+        Matrix { seed, spacing: (inputs / 8).max(1) }
+    }
+
+    fn element(self, row: u32, column: u32) -> bf16 {
+        if !(row + column).is_multiple_of(self.spacing) {
+            return bf16::from_f32(0.0);
+        }
+        let [row, column] = [row, column].map(u64::from);
+        let mixed = (row * 0x9e37_79b9 + column * 0x85eb_ca6b + self.seed * 0xc2b2_ae35)
+            .wrapping_mul(0x2545_f491_4f6c_dd1d);
+        bf16::from_f32((mixed >> 60) as f32 % 3.0 - 1.0)
+    }
+
+    /// The rows and columns from `first` on, `rows x columns` of them.
+    fn part(self, first: [u32; 2], [rows, columns]: [u32; 2]) -> Vec<bf16> {
+        let row =
+            |row: u32| (first[1]..first[1] + columns).map(move |column| self.element(row, column));
+        (first[0]..first[0] + rows).flat_map(row).collect()
+    }
 }
 
 /// Returns the elements of a matrix.
@@ -68,9 +87,10 @@ fn rank(comm: &Communicator, sizes: Sizes) -> Result<Duration, AnyError> {
     let relu = Relu::new(device)?;
 
     // Weights are stored transposed: W1 is `hidden x outer`, W2 is `outer x hidden`.
-    let x = device.upload(&part(1, [rank * own_rows, 0], [own_rows, outer]))?;
-    let w1 = device.upload(&part(2, [rank * own_hidden, 0], [own_hidden, outer]))?;
-    let w2 = device.upload(&part(3, [0, rank * own_hidden], [outer, own_hidden]))?;
+    let [w1, w2] = [Matrix::weights(2, outer), Matrix::weights(3, hidden)];
+    let x = device.upload(&Matrix::X.part([rank * own_rows, 0], [own_rows, outer]))?;
+    let w1 = device.upload(&w1.part([rank * own_hidden, 0], [own_hidden, outer]))?;
+    let w2 = device.upload(&w2.part([0, rank * own_hidden], [outer, own_hidden]))?;
     let mut h = device.zeros::<bf16>(len(rows, own_hidden)?)?;
     let mut y = device.zeros::<bf16>(len(own_rows, outer)?)?;
     let stream = device.stream()?;
@@ -90,12 +110,12 @@ fn rank(comm: &Communicator, sizes: Sizes) -> Result<Duration, AnyError> {
     let found = y.to_vec()?;
     let all = alone(device, sizes)?;
     let expected = &all[len(rank * own_rows, outer)?..][..found.len()];
+    if expected.iter().all(|y| y.to_f32() == 0.0) {
+        return Err(format!("rank {rank}: Y is 0, which compares nothing").into());
+    }
     for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
         let (found, expected) = (found.to_f32(), expected.to_f32());
-        // Each rank's product, of about the root of `hidden * outer`, is rounded before the sum.
-        let product = 4.0 * (hidden as f32 * outer as f32).sqrt();
-        let most = 2f32.powi(-8) * (expected.abs() + product);
-        if (found - expected).abs() > most {
+        if found != expected {
             return Err(
                 format!("rank {rank}: Y[{i}] is {found}, and {expected} on one device").into()
             );
@@ -132,9 +152,10 @@ fn alone(device: &Device, sizes: Sizes) -> Result<Vec<bf16>, AnyError> {
     let types =
         GemmConfig { target: device.target(), ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
     let relu = Epilogue { activation: Some(Activation::Relu), ..Epilogue::default() };
-    let upload = |seed, sizes| device.upload(&part(seed, [0, 0], sizes));
-    let (x, w1, w2) =
-        (upload(1, [rows, outer])?, upload(2, [hidden, outer])?, upload(3, [outer, hidden])?);
+    let upload = |matrix: Matrix, sizes| device.upload(&matrix.part([0, 0], sizes));
+    let x = upload(Matrix::X, [rows, outer])?;
+    let w1 = upload(Matrix::weights(2, outer), [hidden, outer])?;
+    let w2 = upload(Matrix::weights(3, hidden), [outer, hidden])?;
     let mut h = device.zeros::<bf16>(len(rows, hidden)?)?;
     let mut y = device.zeros::<bf16>(len(rows, outer)?)?;
     let layers = [(relu, [hidden, outer]), (Epilogue::default(), [outer, hidden])];

@@ -35,6 +35,7 @@ const AROUND_NEXT_WORK: Mode = Mode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 fn captures_that_begin_during_a_call_keep_what_they_recorded() {
     for (case, left) in [
         ("captured_first_launch", "left 2 1 0"),
+        ("captured_fast_launch", "left 2 1 0"),
         ("captured_later_launch", "left 2 1 0"),
         ("captured_copies", "left 3 0 0"),
         ("captured_graph", "left 2 1 1"),
@@ -99,8 +100,9 @@ fn child() {
         "captures_of_slices" => captures_of_slices(&Program::new()),
         "captures_of_buffers" => captures_of_buffers(Program::new(), true),
         "captures_unprepared" => captures_unprepared(&Program::new()),
-        "captured_first_launch" => captured_launch(false),
-        "captured_later_launch" => captured_launch(true),
+        "captured_first_launch" => captured_launch(Before::Nothing),
+        "captured_fast_launch" => captured_launch(Before::Launch),
+        "captured_later_launch" => captured_launch(Before::Capture),
         "captured_copies" => captured_copies(),
         "captured_graph" => captured_graph(),
         "host_copies" => host_copies(),
@@ -263,16 +265,29 @@ fn captures_unprepared(program: &Program) {
     assert_eq!(y.to_vec().unwrap(), [2.0; N]);
 }
 
-/// A launch that notes its work behind locks, or one on the fast path when a capture was found before.
-fn captured_launch(is_later: bool) {
+/// What the program has done before the launch that another thread captures.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// The launch notes its work behind locks.
+    Nothing,
+    /// The launch takes the fast path, and the capture is the first one of the process.
+    Launch,
+    /// The launch takes the fast path, and a capture was found before.
+    Capture,
+}
+
+/// A launch that another thread captures.
+fn captured_launch(before: Before) {
     let program = Program::new();
     let (mut x, mut y) = program.buffers();
-    if is_later {
+    if before != Before::Nothing {
         program.launch(&x, &mut y).unwrap();
         program.ours.synchronize().unwrap();
-        program.begin_capture();
-        assert_eq!(y.fill(0.0, &program.ours), Err(RuntimeError::StreamCaptures));
-        drop(program.end_capture());
+        if before == Before::Capture {
+            program.begin_capture();
+            assert_eq!(y.fill(0.0, &program.ours), Err(RuntimeError::StreamCaptures));
+            drop(program.end_capture());
+        }
         // Only the thread of the test uses the buffers, and only on the stream.
         x.fill(1.0, &program.ours).unwrap();
         y.fill(0.0, &program.ours).unwrap();

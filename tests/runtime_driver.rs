@@ -21,6 +21,8 @@ use support::kernels::axpy;
 
 use std::path::PathBuf;
 use std::time::Duration;
+#[cfg(feature = "nccl")]
+use std::time::Instant;
 
 use driver::{CASE, check, check_refused, complete_driver, driver, run};
 use tilewright::arch::{Fill, L2Promotion, PixelBox, SwizzleMode, TensorMapDesc, TensorMapError};
@@ -28,6 +30,10 @@ use tilewright::codegen::Module;
 use tilewright::ir::op::InlinePtx;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, GlobalMut, Kernel, KernelOptions, Target, TensorMapMut, Untyped};
+#[cfg(feature = "nccl")]
+use tilewright::runtime::Buffer;
+#[cfg(feature = "nccl")]
+use tilewright::runtime::comm::{CommError, CommOptions, Communicator, ReduceOp};
 use tilewright::runtime::{
     Arg, CacheStats, ClusterError, CompilerNoteKind, CudaVersion, Device, DriverStatus, FaultKind,
     Function, Grid, LaunchOptions, LoadOptions, ModuleCache, Occupancy, PtxRejection, Ptxas,
@@ -50,6 +56,25 @@ fn a_driver_without_a_function_is_named() {
     if let Some(folder) = driver("without_launch") {
         run(&folder, "missing_symbol", &[]);
     }
+}
+
+/// The calls that wait for a collective that hangs return why it failed, and the device works on.
+#[cfg(feature = "nccl")]
+#[test]
+fn calls_that_wait_for_a_hung_collective_fail() {
+    for case in ["hung_to_vec", "hung_stream", "hung_device"] {
+        check(case, &[("EAGER", "1")]);
+    }
+}
+
+/// If an abort does not end the collective, the waiting call fails all the same. What the collective uses is not freed.
+#[cfg(feature = "nccl")]
+#[test]
+fn a_collective_that_cannot_be_aborted_is_left_behind() {
+    let Some(folder) = complete_driver() else { return };
+    let text = run(folder, "hung_for_ever", &[("EAGER", "1"), ("ABORT_MS", "9000")]).stderr;
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("left 1 0 0"), "{text}");
 }
 
 #[test]
@@ -311,6 +336,18 @@ fn child() {
             let (found, needed) = (CudaVersion::new(11, 8), CudaVersion::new(12, 0));
             check_no_gpu(RuntimeError::OldDriver { found, needed }, true);
         }
+        #[cfg(feature = "nccl")]
+        "hung_to_vec" => hung(|_, _, x| x.to_vec().map(drop)),
+        #[cfg(feature = "nccl")]
+        "hung_stream" => hung(|_, stream, _| stream.synchronize()),
+        // Nothing but the work has its stream any more.
+        #[cfg(feature = "nccl")]
+        "hung_device" => hung(|device, stream, x| {
+            drop((stream, x));
+            device.synchronize()
+        }),
+        #[cfg(feature = "nccl")]
+        "hung_for_ever" => hung_for_ever(),
         "no_device" => check_no_gpu(RuntimeError::NoDevice, true),
         "stub" => check_no_gpu(RuntimeError::StubDriver, true),
         "init_fails" => {
@@ -1342,4 +1379,62 @@ fn fault() {
         assert_eq!(Device::cuda(0), Err(lost.clone()));
         assert_eq!(Device::default(), Err(lost.clone()));
     }
+}
+
+/// A collective that hangs, with the timeout of its communicator.
+#[cfg(feature = "nccl")]
+fn hung_collective() -> (Device, Communicator, Stream, Buffer<f32>) {
+    // A test that hangs says so.
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(25));
+        eprintln!("the collective hangs for ever");
+        std::process::abort()
+    });
+    let device = Device::cuda(0).unwrap();
+    let options = CommOptions::default().timeout(Duration::from_millis(500));
+    let comm = Communicator::all_with(options, std::slice::from_ref(&device)).unwrap().remove(0);
+    let (mut x, stream) = (device.upload(&[1.0; 8]).unwrap(), device.stream().unwrap());
+    comm.all_reduce_in_place(&stream, ReduceOp::Sum, &mut x).unwrap();
+    (device, comm, stream, x)
+}
+
+#[cfg(feature = "nccl")]
+fn check_timeout(result: Result<(), RuntimeError>) {
+    match result {
+        Err(RuntimeError::Comm(error)) if matches!(*error, CommError::TimedOut { .. }) => {}
+        other => panic!("{other:?} is no timeout"),
+    }
+}
+
+/// `wait` waits for a collective that hangs.
+#[cfg(feature = "nccl")]
+fn hung(wait: impl Fn(&Device, Stream, Buffer<f32>) -> Result<(), RuntimeError>) {
+    let (device, comm, stream, x) = hung_collective();
+    let start = Instant::now();
+    check_timeout(wait(&device, stream, x));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    check_timeout(comm.check());
+    drop(comm);
+    assert_eq!(device.upload(&[3]).unwrap().to_vec(), Ok(vec![3]));
+    device.synchronize().unwrap();
+}
+
+#[cfg(feature = "nccl")]
+fn hung_for_ever() {
+    let (device, comm, stream, x) = hung_collective();
+    let start = Instant::now();
+    check_timeout(x.to_vec().map(drop));
+    check_timeout(stream.synchronize());
+    // The default stream does not wait for the collective, and neither does a drop.
+    drop((x, comm));
+    assert_eq!(device.upload(&[3]).unwrap().to_vec(), Ok(vec![3]));
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    // The collective ends late. Then the stream can be waited for again.
+    while let Err(error) = stream.synchronize() {
+        check_timeout(Err(error));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(start.elapsed() > Duration::from_secs(8), "{:?}", start.elapsed());
+    // The threads of the communicator let go of the stream.
+    std::thread::sleep(Duration::from_millis(500));
 }

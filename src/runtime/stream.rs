@@ -68,9 +68,9 @@ use super::simulator;
 /// * A check behind the call finds the capture. The call fails with the same error, although the graph may have its work.
 ///   The buffers, the function or the graph that the work uses are never freed, so the graph can be launched. Memory that
 ///   is only borrowed (`Device::borrow_cudarc`) is not kept.
-/// * The check is left out behind launches as long as this crate has found no capture in the process, and it misses a capture
-///   that begins and ends in one call. So order captures of a stream and launches on it, where two threads share it: a graph
-///   that has a launch without a check may use device memory that was freed.
+/// * The check misses one case: the other thread begins *and* ends its capture between two calls of the driver that follow
+///   each other within one call of this crate. Such a graph may use device memory that was freed. So if two threads share a
+///   stream, order its captures and the work on it, for example by a lock.
 #[derive(Clone)]
 pub struct Stream {
     pub(super) backend: StreamBackend,

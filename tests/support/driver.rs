@@ -36,10 +36,12 @@ pub(crate) fn driver(variant: &str) -> Option<PathBuf> {
     let library = folder.join("libcuda.so.1");
     let output = command.arg("-o").arg(&library).output().expect("rustc runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // `cudarc` looks for this name first.
-    let linked = folder.join("libcuda.so");
-    let _ = std::fs::remove_file(&linked);
-    std::fs::hard_link(&library, &linked).expect("the driver can have a second name");
+    // `cudarc` looks for the first name before others. The driver is an NCCL library, too.
+    for name in ["libcuda.so", "libnccl.so.2"] {
+        let linked = folder.join(name);
+        let _ = std::fs::remove_file(&linked);
+        std::fs::hard_link(&library, &linked).expect("the driver can have a second name");
+    }
     Some(folder)
 }
 

@@ -4,10 +4,15 @@
 //! copies from and to the host included. And it is strict: memory that is used after it was freed, code that
 //! is unloaded under a queued launch, a call without a current context or a second free ends the process.
 //! Kernels are known by name. Environment variables choose what it is and how it fails.
+//!
+//! It is an NCCL library, too, whose collectives hang until their communicator is aborted. As on a GPU, a copy to pageable
+//! memory holds the lock of the driver until the stream comes to it.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::time::Duration;
 
 type Address = u64;
 type Handle = usize;
@@ -57,6 +62,24 @@ enum Work {
     WaitFor(Handle, Handle, u64),
     /// A function of the host, and what it is given.
     Host(unsafe extern "C" fn(usize), usize),
+    /// A collective, which ends when its communicator is aborted.
+    Collective,
+}
+
+/// Set when the collectives end.
+static ABORTED: AtomicBool = AtomicBool::new(false);
+
+/// The answer of a call that does not wait for work, and of work that hangs.
+const NOT_READY: u32 = 600;
+
+/// Calls until the answer is not that work hangs. Other threads can call meanwhile.
+fn wait(call: impl Fn() -> u32) -> u32 {
+    loop {
+        match call() {
+            NOT_READY => std::thread::sleep(Duration::from_millis(1)),
+            code => return code,
+        }
+    }
 }
 
 static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(Mutex::default);
@@ -183,7 +206,14 @@ impl Driver {
             }
             let Some(queue) = self.streams.get_mut(&stream) else { violation("no such stream") };
             let Some(work) = queue.pop_front() else { return Ok(()) };
+            if let Work::Collective = work
+                && !ABORTED.load(Ordering::SeqCst)
+            {
+                queue.push_front(work);
+                return Err(NOT_READY);
+            }
             match work {
+                Work::Collective => {}
                 Work::Set { to, value, pitch, len } => {
                     if len > 0 {
                         let memory = self.slice_inside(to, (len - 1) * pitch + value.len());
@@ -195,8 +225,12 @@ impl Driver {
                     self.slice(to, bytes).copy_from_slice(&data);
                 }
                 Work::WaitFor(event, other, count) => {
-                    if self.reached.get(&event).is_none_or(|reached| *reached < count) {
-                        self.run_until(other, Some((event, count)))?;
+                    if self.reached.get(&event).is_none_or(|reached| *reached < count)
+                        && let Err(code) = self.run_until(other, Some((event, count)))
+                    {
+                        let queue = self.streams.get_mut(&stream);
+                        queue.unwrap().push_front(Work::WaitFor(event, other, count));
+                        return Err(code);
                     }
                 }
                 Work::In { to, from, bytes } => {
@@ -374,6 +408,112 @@ macro_rules! export {
     )*};
 }
 
+/// `ncclUniqueId`
+#[repr(C)]
+pub struct UniqueId([u8; 128]);
+
+fn collective(stream: Handle) -> u32 {
+    call(|driver| driver.queue(stream, Work::Collective))
+}
+
+// SAFETY, of all: pointers are valid by the contract of NCCL's functions of these names.
+export! {
+    fn ncclGetVersion(version: *mut c_int) {
+        unsafe { set(version, 22_809) };
+        0
+    }
+    fn ncclGetUniqueId(id: *mut UniqueId) {
+        unsafe { set(id, UniqueId([7; 128])) };
+        0
+    }
+    fn ncclCommInitRankConfig(
+        comm: *mut Handle,
+        _ranks: c_int,
+        _id: UniqueId,
+        _rank: c_int,
+        _config: *mut c_void
+    ) {
+        unsafe { set(comm, 0xcc) };
+        0
+    }
+    fn ncclCommDestroy(_comm: Handle) { 0 }
+    fn ncclCommAbort(_comm: Handle) {
+        // The flag comes first, and no call of the driver before it.
+        std::thread::sleep(Duration::from_millis(setting("ABORT_MS", 0)));
+        ABORTED.store(true, Ordering::SeqCst);
+        0
+    }
+    fn ncclCommGetAsyncError(_comm: Handle, error: *mut u32) {
+        unsafe { set(error, 0) };
+        0
+    }
+    fn ncclGroupStart() { 0 }
+    fn ncclGroupEnd() { 0 }
+    fn ncclAllReduce(
+        _from: Address,
+        _to: Address,
+        _count: usize,
+        _kind: u32,
+        _op: u32,
+        _comm: Handle,
+        stream: Handle
+    ) {
+        collective(stream)
+    }
+    fn ncclAllGather(
+        _from: Address,
+        _to: Address,
+        _count: usize,
+        _kind: u32,
+        _comm: Handle,
+        stream: Handle
+    ) {
+        collective(stream)
+    }
+    fn ncclReduceScatter(
+        _from: Address,
+        _to: Address,
+        _count: usize,
+        _kind: u32,
+        _op: u32,
+        _comm: Handle,
+        stream: Handle
+    ) {
+        collective(stream)
+    }
+    fn ncclBroadcast(
+        _from: Address,
+        _to: Address,
+        _count: usize,
+        _kind: u32,
+        _root: c_int,
+        _comm: Handle,
+        stream: Handle
+    ) {
+        collective(stream)
+    }
+    fn ncclSend(
+        _from: Address,
+        _count: usize,
+        _kind: u32,
+        _peer: c_int,
+        _comm: Handle,
+        stream: Handle
+    ) {
+        collective(stream)
+    }
+    fn ncclRecv(
+        _to: Address,
+        _count: usize,
+        _kind: u32,
+        _peer: c_int,
+        _comm: Handle,
+        stream: Handle
+    ) {
+        collective(stream)
+    }
+}
+
 // SAFETY, of all: pointers are valid by the contract of the CUDA functions of these names.
 export! {
     fn cuDriverGetVersion(version: *mut c_int) {
@@ -482,7 +622,10 @@ export! {
     fn cuStreamDestroy_v2(stream: Handle) {
         call(|driver| {
             // What is queued still runs.
-            driver.run(stream)?;
+            match driver.run(stream) {
+                Err(NOT_READY) => return Ok(()),
+                ran => ran?,
+            }
             driver.streams.remove(&stream).map(|_| ()).ok_or(1)
         })
     }
@@ -546,7 +689,7 @@ export! {
         call(|driver| driver.graphs.remove(&graph).map(|_| ()).ok_or(1))
     }
     fn cuStreamSynchronize(stream: Handle) {
-        call(|driver| driver.run(stream))
+        wait(|| call(|driver| driver.run(stream)))
     }
     fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
         unsafe { set(mode, CAPTURE_MODE.replace(*mode)) };
@@ -556,6 +699,9 @@ export! {
         // Work runs when it is waited for.
         call_outside_of_captures(|driver| {
             let stream = driver.stream(stream);
+            if setting("EAGER", 0) != 0 {
+                return driver.run(stream);
+            }
             match driver.streams.get(&stream) {
             _ if driver.recording.contains_key(&stream) => violation("a recording stream is asked"),
             Some(queue) if queue.is_empty() => Ok(()),
@@ -590,7 +736,11 @@ export! {
                 Work::Out { from, .. } => *from == address,
                 Work::Copy { to, from, .. } => *to == address || *from == address,
                 Work::Launch { args, .. } => args.contains(&(address as usize)),
-                Work::Free(_) | Work::Event(..) | Work::WaitFor(..) | Work::Host(..) => false,
+                Work::Free(_)
+                | Work::Event(..)
+                | Work::WaitFor(..)
+                | Work::Host(..)
+                | Work::Collective => false,
             };
             if driver.streams.values().flatten().any(uses) {
                 violation("memory is freed beside queued work");
@@ -687,8 +837,11 @@ export! {
         0
     }
     fn cuEventQuery(event: Handle) {
-        call(|driver| match driver.records.get(&event) {
-            Some((_, count)) if driver.reached.get(&event).is_none_or(|r| r < count) => Err(600),
+        call(|driver| match driver.records.get(&event).copied() {
+            Some((stream, count)) if setting("EAGER", 0) != 0 => {
+                driver.run_until(stream, Some((event, count)))
+            }
+            Some((_, count)) if driver.reached.get(&event).is_none_or(|r| *r < count) => Err(600),
             _ => Ok(()),
         })
     }
@@ -696,7 +849,13 @@ export! {
         call(|driver| driver.queue(stream, Work::In { to, from: from as usize, bytes }))
     }
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: Address, bytes: usize, stream: Handle) {
-        call(|driver| driver.queue(stream, Work::Out { to: to as usize, from, bytes }))
+        call(|driver| {
+            let is_pageable = !driver.host.contains_key(&(to as usize));
+            while is_pageable && setting("EAGER", 0) != 0 && driver.run(stream) == Err(NOT_READY) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            driver.queue(stream, Work::Out { to: to as usize, from, bytes })
+        })
     }
     fn cuModuleLoadDataEx(
         module: *mut Handle,

@@ -45,6 +45,10 @@
 //! the call that hangs, from the next call that waits for the device, and from each later call of the communicator. The
 //! contents of the buffers of the failed work are then unspecified.
 //!
+//! If NCCL cannot end the work within five seconds, for example because its kernel hangs on the GPU, the waiting calls return
+//! the error all the same. The stream, the buffers and the functions of the work are then left behind: nobody waits for them,
+//! and they are not freed. Only memory that is borrowed (`Device::borrow_cudarc`) is waited for, because its lender may free it.
+//!
 //! A process notices within two seconds that another process of its machine died, and by the timeout that one of another
 //! machine did.
 

@@ -2,7 +2,14 @@
 
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::AtomicU64;
+#[cfg(feature = "nccl")]
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 
@@ -50,6 +57,11 @@ pub(in crate::runtime) struct Context {
     /// The failures of communicators that no call has returned yet, each with the number of the communicator.
     #[cfg(feature = "nccl")]
     comm_failures: Mutex<Vec<(u64, CommError)>>,
+    /// Set once the context has a communicator.
+    #[cfg(feature = "nccl")]
+    has_comms: AtomicBool,
+    #[cfg(feature = "nccl")]
+    hung_comms: Mutex<Vec<HungComm>>,
     fault: OnceLock<DeviceFault>,
     /// The error of the first fault where a destructor has found it, until a call returns it.
     unreported: Mutex<Option<RuntimeError>>,
@@ -57,6 +69,18 @@ pub(in crate::runtime) struct Context {
     violations: super::violations::Violations,
     driver: OnceLock<String>,
 }
+
+/// A communicator that has failed and whose work is not known to have ended.
+#[cfg(feature = "nccl")]
+struct HungComm {
+    number: u64,
+    error: CommError,
+    failed_at: Instant,
+}
+
+/// The time in which an abort ends the work of a communicator that has failed. After it nobody waits for the work.
+#[cfg(feature = "nccl")]
+const ABORT_TIME: Duration = Duration::from_secs(5);
 
 // SAFETY: the driver API may be called from any thread; its handles are names and not thread-bound. The
 // current context, which is a thread's, is set by each call that needs it.
@@ -186,6 +210,10 @@ impl Context {
             asserts: AssertReports::default(),
             #[cfg(feature = "nccl")]
             comm_failures: Mutex::default(),
+            #[cfg(feature = "nccl")]
+            has_comms: AtomicBool::new(false),
+            #[cfg(feature = "nccl")]
+            hung_comms: Mutex::default(),
             fault: OnceLock::new(),
             unreported: Mutex::default(),
             #[cfg(feature = "sim")]
@@ -306,7 +334,67 @@ impl Context {
     /// Notes that a communicator has failed, for the next call that waits.
     #[cfg(feature = "nccl")]
     pub(super) fn note_comm_failure(&self, comm: u64, error: CommError) {
-        self.comm_failures().push((comm, error));
+        self.comm_failures().push((comm, error.clone()));
+        self.hung_comms().push(HungComm { number: comm, error, failed_at: Instant::now() });
+    }
+
+    #[cfg(feature = "nccl")]
+    fn hung_comms(&self) -> MutexGuard<'_, Vec<HungComm>> {
+        self.hung_comms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that all work of a communicator has ended.
+    #[cfg(feature = "nccl")]
+    pub(super) fn forget_hung_comm(&self, comm: u64) {
+        self.hung_comms().retain(|hung| hung.number != comm);
+    }
+
+    /// Notes that the context has a communicator, so that waits of the host can end before the work does.
+    #[cfg(feature = "nccl")]
+    pub(super) fn expect_comms(&self) {
+        self.has_comms.store(true, Release);
+    }
+
+    /// Returns whether the context has, or had, a communicator.
+    #[inline]
+    pub(super) fn has_comms(&self) -> bool {
+        #[cfg(feature = "nccl")]
+        return self.has_comms.load(Acquire);
+        #[cfg(not(feature = "nccl"))]
+        false
+    }
+
+    /// Fails if a communicator has failed and an abort has not ended its work. Nobody may wait for the work then, because
+    /// it never ends.
+    pub(super) fn check_hung_comms(&self) -> Result<(), RuntimeError> {
+        #[cfg(feature = "nccl")]
+        if self.has_comms() {
+            let hung = self.hung_comms();
+            if let Some(hung) = hung.iter().find(|hung| hung.failed_at.elapsed() > ABORT_TIME) {
+                return Err(hung.error.clone().into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `query` until it answers that no work is left, or until [`Context::check_hung_comms`] fails. Returns at once in
+    /// a context without communicators: a wait of the driver, which cannot be given up, does no harm there.
+    pub(super) fn poll(&self, query: impl Fn() -> u32) -> Result<(), RuntimeError> {
+        /// For this time the host asks again and again, as the driver does.
+        const BUSY: Duration = Duration::from_millis(20);
+        const PAUSE: Duration = Duration::from_micros(50);
+        if !self.has_comms() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        while query() == status::NOT_READY {
+            self.check_hung_comms()?;
+            match start.elapsed() < BUSY {
+                true => thread::yield_now(),
+                false => thread::sleep(PAUSE),
+            }
+        }
+        Ok(())
     }
 
     /// Forgets the failure of a communicator that nobody has any more.
@@ -365,6 +453,7 @@ impl Context {
     /// Waits for all work of the process in the context, also that which other code has queued.
     pub(in crate::runtime) fn wait_for_all_code(&self) -> Result<(), RuntimeError> {
         let _current = self.enter()?;
+        self.streams().iter().try_for_each(|stream| stream.poll())?;
         // SAFETY: the context is current.
         self.check("cuCtxSynchronize", unsafe { (self.api.cuCtxSynchronize)() })
     }
@@ -454,8 +543,10 @@ impl Context {
         first.unwrap_or_else(|| RuntimeError::DeviceLost(Box::new(fault.clone())))
     }
 
-    /// As [`Context::enter`], for a destructor: `None` after a fault.
+    /// As [`Context::enter`], for a destructor: `None` after a fault, and while a collective hangs that cannot be aborted,
+    /// because the driver waits for it before it gives memory and modules back.
     pub(super) fn enter_to_drop(&self) -> Option<Current> {
+        self.check_hung_comms().ok()?;
         self.keep(self.enter())
     }
 

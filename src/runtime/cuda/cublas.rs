@@ -422,7 +422,9 @@ impl Drop for Handles {
             return;
         };
         // The libraries free what running work may use.
-        self.context.keep(self.workspace.uses().wait(true));
+        if self.context.keep(self.workspace.uses().wait(true)).is_none() {
+            return;
+        }
         if !self.blas.is_null() {
             // SAFETY: the handle was made, is not used again and is destroyed once.
             unsafe { (libraries.blas.cublasDestroy_v2)(self.blas) };

@@ -79,6 +79,8 @@ impl Event {
     pub(in crate::runtime) fn wait(&self) -> Result<(), RuntimeError> {
         let _current = self.context.enter()?;
         // SAFETY: the event belongs to the context.
+        self.context.poll(|| unsafe { (self.context.api().cuEventQuery)(self.raw) })?;
+        // SAFETY: as above.
         let code = unsafe { (self.context.api().cuEventSynchronize)(self.raw) };
         self.context.check("cuEventSynchronize", code)
     }

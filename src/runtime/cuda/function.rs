@@ -198,8 +198,9 @@ impl Function {
             if is_alone {
                 let result = self.call(launch, &mut params);
                 stream.end(work, result.is_ok().then(|| self.launches()));
-                if stream.asks_after_launches() {
-                    return result.and_then(|()| self.check_not_captured(launch, args));
+                // Another thread may have begun a capture since the check above.
+                if stream.is_foreign() && result.is_ok() {
+                    return self.check_not_captured(launch, args);
                 }
                 return result;
             }
@@ -339,7 +340,8 @@ impl Function {
         self.check_not_captured(launch, args)
     }
 
-    /// Keeps what a launch uses if other code may have captured it, and refuses it then. The context is current.
+    /// Keeps what a launch uses if other code may have captured it, and refuses it then. The context is current. It is out of
+    /// line, so that launches on streams of this crate stay short.
     #[cold]
     fn check_not_captured<'h>(
         &self,

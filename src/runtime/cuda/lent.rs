@@ -2,6 +2,8 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use super::capture::Resource;
 use super::lease::Lease;
@@ -59,12 +61,18 @@ impl Drop for Lent<'_> {
             lease.end();
         }
         // After a fault nothing runs, and a capture runs nothing.
-        if let Some(_current) = context.enter_to_drop()
+        if let Some(_current) = context.keep(context.enter())
             && !(self.captured && context.keep(self.stream.is_capturing()) == Some(true))
         {
             let uses = self.memory.uses();
             if context.keep(uses.order(&self.stream, true)).is_none() {
-                context.keep(uses.wait(true));
+                let mut waited = uses.wait(true);
+                // The lender may free the memory. So even a collective that hangs is waited for.
+                while matches!(waited, Err(RuntimeError::Comm(_))) {
+                    thread::sleep(Duration::from_millis(1));
+                    waited = uses.wait(true);
+                }
+                context.keep(waited);
             }
             (self.access)(true);
         }

@@ -336,6 +336,29 @@ impl Memory {
         Ok(Arc::clone(runs_on))
     }
 
+    /// As [`Memory::queue_host_copy`], to or from pageable memory. Returns when the copy has ended.
+    fn copy_pageable(
+        &self,
+        stream: &Arc<Stream>,
+        writes: bool,
+        call: &'static str,
+        work: impl FnOnce(&Arc<Stream>) -> u32,
+    ) -> Result<(), RuntimeError> {
+        let context = self.0.context;
+        let _current = context.enter()?;
+        if context.has_comms() {
+            // The driver lets the host wait inside such a copy until the stream comes to it, and lets no other thread call
+            // it meanwhile. Behind a collective that hangs nobody could end this wait, so it comes before the copy.
+            let runs_on = stream.uncaptured();
+            if !Arc::ptr_eq(runs_on, stream) {
+                runs_on.follow(stream)?;
+            }
+            self.uses().order(runs_on, writes)?;
+            runs_on.wait()?;
+        }
+        self.queue_host_copy(stream, writes, call, work)?.wait_to_the_end()
+    }
+
     /// As [`Memory::queue_with`], of work that writes the memory and that a stream may record.
     fn queue_or_record(
         &self,
@@ -363,7 +386,7 @@ impl Memory {
     pub(in crate::runtime) fn write<T: Element>(&mut self, data: &[T]) -> Result<(), RuntimeError> {
         self.check_size(data)?;
         let (context, stream) = (self.0.context, &self.0.allocated_on);
-        let stream = self.queue_host_copy(stream, true, "cuMemcpyHtoDAsync", |stream| {
+        self.copy_pageable(stream, true, "cuMemcpyHtoDAsync", |stream| {
             // SAFETY: both sides have `bytes` bytes. An element is plain bytes without padding. The host
             // memory is borrowed until this function returns, and the copy has ended by then.
             unsafe {
@@ -375,8 +398,6 @@ impl Memory {
                 )
             }
         })?;
-        let _current = context.enter()?;
-        stream.wait()?;
         context.check_asserts()
     }
 
@@ -559,13 +580,13 @@ impl Memory {
     /// `to` has room for `len` elements, and the allocation has as many.
     unsafe fn read_to<T: Element>(&self, to: *mut T, len: usize) -> Result<(), RuntimeError> {
         let context = self.0.context;
-        let _current = context.enter()?;
         if len == 0 {
+            context.enter()?;
             return Ok(());
         }
         // On the stream of the last change nothing has to be waited for but that.
         let stream = self.uses().writer().unwrap_or_else(|| Arc::clone(&self.0.allocated_on));
-        let stream = self.queue_host_copy(&stream, false, "cuMemcpyDtoHAsync", |stream| {
+        self.copy_pageable(&stream, false, "cuMemcpyDtoHAsync", |stream| {
             // SAFETY: the sizes are right by contract. The copy has ended when this function returns, because nobody
             // captures the stream: if waiting for it fails, the context is lost and copies no more.
             unsafe {
@@ -576,8 +597,7 @@ impl Memory {
                     stream.raw(),
                 )
             }
-        })?;
-        stream.wait()
+        })
     }
 
     fn check_size<T: Element>(&self, data: &[T]) -> Result<(), RuntimeError> {

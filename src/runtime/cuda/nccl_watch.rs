@@ -1,7 +1,13 @@
-//! Watches a communicator from a thread: errors, ranks that died, work that hangs; and ends it.
+//! Watches a communicator: errors, ranks that died, work that hangs; and ends it.
+//!
+//! Each communicator has two threads. One asks the driver which work has ended. The other one watches the clock, decides
+//! that the communicator has failed, and aborts it. Only the first one calls the driver, because a call of another thread
+//! can hold the driver's lock for as long as a collective hangs: a copy to pageable memory does, and so does the load of a
+//! module. A single thread would then wait for the lock and never abort the collective.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
@@ -25,7 +31,7 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// The time that work may take to end after another rank's process has ended.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A communicator, which calls and its watching thread share.
+/// A communicator, which calls and its two threads share.
 pub(super) struct Shared {
     api: &'static Nccl,
     pub(super) context: &'static Context,
@@ -39,10 +45,9 @@ pub(super) struct Shared {
     /// The calls in progress, and all that were started.
     pub(super) calls: AtomicU64,
     pub(super) started: AtomicU64,
-    /// Counts the work that was queued, and the stream of the latest.
-    work: AtomicU64,
-    latest_stream: AtomicU64,
-    streams: Mutex<Vec<Weak<Stream>>>,
+    queued: Mutex<Queued>,
+    /// The work that is known to have ended, as [`Queued::work`] counts it.
+    ended: AtomicU64,
     processes: OnceLock<Vec<ProcessId>>,
     phase: Mutex<Phase>,
     changed: Condvar,
@@ -52,6 +57,15 @@ pub(super) struct Shared {
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
+
+/// The work of a communicator.
+#[derive(Default)]
+struct Queued {
+    /// Counts the calls and the launches of graphs that have calls.
+    work: u64,
+    /// The streams on which work was queued since the last marks. They live as long as the work, so that it is seen to end.
+    streams: Vec<Arc<Stream>>,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -67,11 +81,8 @@ static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 /// Numbers of communicators.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// The number of no stream.
-const NO_STREAM: u64 = u64::MAX;
-
 impl Shared {
-    /// Watches a communicator from a new thread.
+    /// Watches a communicator from two new threads.
     pub(super) fn start(
         api: &'static Nccl,
         context: &'static Context,
@@ -91,9 +102,8 @@ impl Shared {
             failed: OnceLock::new(),
             calls: AtomicU64::new(0),
             started: AtomicU64::new(0),
-            work: AtomicU64::new(0),
-            latest_stream: AtomicU64::new(NO_STREAM),
-            streams: Mutex::default(),
+            queued: Mutex::default(),
+            ended: AtomicU64::new(0),
             processes: OnceLock::new(),
             phase: Mutex::new(Phase::Open),
             changed: Condvar::new(),
@@ -102,10 +112,17 @@ impl Shared {
         live.retain(|other| other.strong_count() > 0);
         live.push(Arc::downgrade(&shared));
         drop(live);
-        let watched = Arc::clone(&shared);
-        let watch = thread::Builder::new().name(format!("tilewright nccl rank {rank}"));
-        let started = watch.spawn(move || watched.watch());
-        started.map_err(|error| nccl::no_thread(&error))?;
+        context.expect_comms();
+        let spawn = |name: &str, run: fn(&Shared)| {
+            let (shared, name) = (Arc::clone(&shared), format!("tilewright nccl {name} {rank}"));
+            let started = thread::Builder::new().name(name).spawn(move || run(&shared));
+            started.map_err(|error| nccl::no_thread(&error))
+        };
+        spawn("look", Shared::look)?;
+        if let Err(error) = spawn("watch", Shared::watch) {
+            *shared.phase() = Phase::Ended;
+            return Err(error);
+        }
         Ok(shared)
     }
 
@@ -128,17 +145,22 @@ impl Shared {
         let _ = self.processes.set(all.map(visible).collect());
     }
 
+    fn queued(&self) -> MutexGuard<'_, Queued> {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes that work of the communicator was queued on the stream.
-    #[inline]
     pub(super) fn note_work(&self, stream: &Arc<Stream>) {
-        if self.latest_stream.swap(stream.number(), Relaxed) != stream.number() {
-            let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-            streams.retain(|known| known.strong_count() > 0);
-            if !streams.iter().any(|known| known.as_ptr() == Arc::as_ptr(stream)) {
-                streams.push(Arc::downgrade(stream));
-            }
+        let mut queued = self.queued();
+        queued.work += 1;
+        if !queued.streams.iter().any(|known| Arc::ptr_eq(known, stream)) {
+            queued.streams.push(Arc::clone(stream));
         }
-        self.work.fetch_add(1, Release);
+    }
+
+    /// Returns whether a call is in progress or work in flight.
+    fn is_busy(&self) -> bool {
+        self.calls.load(SeqCst) > 0 || self.ended.load(Acquire) != self.queued().work
     }
 
     /// Lets all calls of all ranks of the process fail with the error.
@@ -147,10 +169,11 @@ impl Shared {
         let ranks: Vec<Arc<Shared>> = live.iter().filter_map(Weak::upgrade).collect();
         drop(live);
         for rank in ranks.iter().filter(|rank| rank.id == self.id) {
+            // The watching thread looks behind this lock. So it does not end the work before waiting calls can find out why.
+            let _phase = rank.phase();
             if rank.failed.set(error.clone()).is_ok() {
                 rank.context.note_comm_failure(rank.number, error.clone());
             }
-            let _phase = rank.phase();
             rank.changed.notify_all();
         }
     }
@@ -183,25 +206,53 @@ impl Shared {
         }
     }
 
+    /// Waits until it is time for the next look, or something changes.
+    fn pause<'s>(&'s self, phase: MutexGuard<'s, Phase>) -> MutexGuard<'s, Phase> {
+        let poll = if *phase == Phase::Closing { CLOSING_POLL } else { POLL };
+        self.changed.wait_timeout(phase, poll).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Notes which work has ended. Its calls of the driver can block as long as a collective hangs.
+    fn look(&self) {
+        let mut mark: Option<Mark> = None;
+        loop {
+            let passed = |event: &Event| event.is_passed().unwrap_or(true);
+            let ended = mark.take_if(|mark| mark.events.iter().all(passed));
+            if let Some(Mark { work, .. }) = &ended {
+                self.ended.store(*work, Release);
+            }
+            if mark.is_none() && self.ended.load(Relaxed) != self.queued().work {
+                mark = Some(Mark::behind(self));
+            }
+            let phase = self.phase();
+            if mark.is_none() {
+                self.context.forget_hung_comm(self.number);
+                if *phase == Phase::Ended {
+                    return;
+                }
+            }
+            drop(self.pause(phase));
+        }
+    }
+
+    /// Watches the clock. Calls nothing that can block until the communicator has failed.
     fn watch(&self) {
         let mut watch = Watch::default();
         loop {
-            let closing = {
+            let (closing, failed) = {
                 let mut phase = self.phase();
-                if self.failed.get().is_none() && (*phase == Phase::Open || watch.is_busy()) {
-                    let poll = if *phase == Phase::Open { POLL } else { CLOSING_POLL };
-                    let waited = self.changed.wait_timeout(phase, poll);
-                    phase = waited.unwrap_or_else(PoisonError::into_inner).0;
+                if self.failed.get().is_none() && (*phase == Phase::Open || self.is_busy()) {
+                    phase = self.pause(phase);
                 }
-                *phase == Phase::Closing
+                (*phase == Phase::Closing, self.failed.get().is_some())
             };
-            if self.failed.get().is_some() {
+            if failed {
                 self.give_up();
                 break;
             }
             match watch.look(self) {
                 Err(error) => self.fail(&error),
-                Ok(()) if closing && !watch.is_busy() => {
+                Ok(()) if closing && !self.is_busy() => {
                     // SAFETY: no call is in progress or comes, because nobody has the communicator; its work has
                     // ended. It waits for the ranks of other processes on this machine.
                     unsafe { (self.api.ncclCommDestroy)(self.raw) };
@@ -226,12 +277,39 @@ impl Shared {
     }
 }
 
+/// Points behind work that is in flight.
+struct Mark {
+    /// The work before, as [`Queued::work`] counts it.
+    work: u64,
+    events: Vec<Event>,
+    /// The streams of the work: a stream without work is not destroyed before.
+    _streams: Vec<Arc<Stream>>,
+}
+
+impl Mark {
+    /// Returns points behind all work.
+    fn behind(shared: &Shared) -> Mark {
+        // The lock is not held during calls of the driver: the calls of the communicator take it.
+        let (work, streams) = {
+            let mut queued = shared.queued();
+            (queued.work, mem::take(&mut queued.streams))
+        };
+        let mark = |stream: &Arc<Stream>| -> Result<Event, RuntimeError> {
+            let event = Event::without_time(shared.context)?;
+            event.record_on(stream)?;
+            Ok(event)
+        };
+        // A stream that other code captures now, or a lost device: the next look or another call finds the end.
+        let events = streams.iter().filter_map(|stream| mark(stream).ok()).collect();
+        Mark { work, events, _streams: streams }
+    }
+}
+
 /// The observations of a watching thread.
 #[derive(Default)]
 struct Watch {
-    /// The work that was seen in flight: points behind it, and when they were set.
-    mark: Option<(Vec<Event>, Instant)>,
-    seen_work: u64,
+    /// Work in flight: the work that had ended, and since when no more has.
+    work: Option<(u64, Instant)>,
     /// A call in progress: the number of calls started, and since when it has not changed.
     call: Option<(u64, Instant)>,
     /// The rank whose process has ended, and the time at which this was found.
@@ -239,10 +317,6 @@ struct Watch {
 }
 
 impl Watch {
-    fn is_busy(&self) -> bool {
-        self.mark.is_some() || self.call.is_some()
-    }
-
     /// Looks at the communicator.
     fn look(&mut self, shared: &Shared) -> Result<(), CommError> {
         let mut error = nccl::SUCCESS;
@@ -259,18 +333,14 @@ impl Watch {
             (_, Some((seen, since))) if seen == started => Some((seen, since)),
             _ => Some((started, Instant::now())),
         };
-        let passed = |event: &Event| event.is_passed().unwrap_or(true);
-        if self.mark.as_ref().is_some_and(|(events, _)| events.iter().all(passed)) {
-            self.mark = None;
-        }
-        let work = shared.work.load(Acquire);
-        if self.mark.is_none() && work != self.seen_work {
-            self.seen_work = work;
-            self.mark = Some((marks(shared), Instant::now()));
-        }
-        let since =
-            [self.call.map(|(_, since)| since), self.mark.as_ref().map(|(_, since)| *since)];
-        let Some(since) = since.into_iter().flatten().min() else {
+        let ended = shared.ended.load(Acquire);
+        self.work = match self.work {
+            _ if ended == shared.queued().work => None,
+            Some((seen, since)) if seen == ended => Some((seen, since)),
+            _ => Some((ended, Instant::now())),
+        };
+        let since = [self.call, self.work].into_iter().flatten().map(|(_, since)| since);
+        let Some(since) = since.min() else {
             self.dead = None;
             return Ok(());
         };
@@ -288,19 +358,6 @@ impl Watch {
             _ => Ok(()),
         }
     }
-}
-
-/// Returns points behind all work of the streams.
-fn marks(shared: &Shared) -> Vec<Event> {
-    let streams = shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
-    let streams: Vec<Arc<Stream>> = streams.iter().filter_map(Weak::upgrade).collect();
-    let mark = |stream: &Arc<Stream>| -> Result<Event, RuntimeError> {
-        let event = Event::without_time(shared.context)?;
-        event.record_on(stream)?;
-        Ok(event)
-    };
-    // A stream that other code captures now, or a lost device: the next look or another call finds the end.
-    streams.iter().filter_map(|stream| mark(stream).ok()).collect()
 }
 
 /// A process of this or of another machine.

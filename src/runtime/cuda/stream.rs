@@ -51,9 +51,6 @@ unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
-/// Set once other code was found capturing a stream that this crate uses.
-static CAPTURE_SEEN: AtomicBool = AtomicBool::new(false);
-
 /// Numbers of streams.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
@@ -133,7 +130,7 @@ impl Stream {
     }
 
     #[inline]
-    fn is_foreign(&self) -> bool {
+    pub(super) fn is_foreign(&self) -> bool {
         matches!(self.origin, Origin::Foreign { .. })
     }
 
@@ -172,10 +169,7 @@ impl Stream {
         self.context.check("cuStreamIsCapturing", code)?;
         match now {
             sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(false),
-            _ => {
-                CAPTURE_SEEN.store(true, Relaxed);
-                Ok(true)
-            }
+            _ => Ok(true),
         }
     }
 
@@ -192,13 +186,6 @@ impl Stream {
             mem::forget(used());
         }
         result
-    }
-
-    /// Returns whether [`Stream::check_not_captured`] is due behind a launch of the fast path. It costs a call of the
-    /// driver, so a program pays for it from the first capture on that any check finds.
-    #[inline]
-    pub(super) fn asks_after_launches(&self) -> bool {
-        self.is_foreign() && CAPTURE_SEEN.load(Relaxed)
     }
 
     pub(in crate::runtime) fn context(&self) -> &'static Context {
@@ -290,10 +277,31 @@ impl Stream {
         }
         self.check_not_capturing()?;
         self.timeline.wait(|| {
-            // SAFETY: the stream belongs to the context, which is current.
-            let code = unsafe { (self.context.api().cuStreamSynchronize)(self.raw) };
-            self.context.check("cuStreamSynchronize", code)
+            self.poll()?;
+            self.synchronize_driver()
         })
+    }
+
+    /// As [`Stream::wait`], of a stream of this crate, however long it takes: for work that uses memory which the caller
+    /// may free when this returns.
+    pub(super) fn wait_to_the_end(&self) -> Result<(), RuntimeError> {
+        self.timeline.wait(|| self.synchronize_driver())
+    }
+
+    fn synchronize_driver(&self) -> Result<(), RuntimeError> {
+        // SAFETY: the stream belongs to the context, which is current.
+        let code = unsafe { (self.context.api().cuStreamSynchronize)(self.raw) };
+        self.context.check("cuStreamSynchronize", code)
+    }
+
+    /// As [`Context::poll`], for the stream. Returns at once if the stream records or is another thread's. The context is
+    /// current.
+    pub(super) fn poll(&self) -> Result<(), RuntimeError> {
+        if self.is_of_other_thread() || self.is_recording.load(Acquire) {
+            return Ok(());
+        }
+        // SAFETY: the stream belongs to the context.
+        self.context.poll(|| unsafe { (self.context.api().cuStreamQuery)(self.raw) })
     }
 
     /// As [`Stream::wait`], from any thread; fails if assertions did.
@@ -341,6 +349,8 @@ impl Stream {
         if is_before || self.timeline.has_seen(other.number, by, work) {
             return Ok(());
         }
+        // What waits for a collective that hangs would hang, too: this stream, and all that is ordered behind it.
+        self.context.check_hung_comms()?;
         // An event marks all that is queued, which is at least the work of this number: what is still being queued uses
         // nothing that this stream is about to use.
         let queued = other.timeline.queued();
