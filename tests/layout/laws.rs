@@ -8,7 +8,7 @@ use tilewright::layout::strategies::{
 };
 use tilewright::layout::{
     ComposedLayout, Coord, Env, Int, IntTuple, Layout, LayoutError, Slot, Swizzle, Tiler, Tuple,
-    compact_col_major, coord, crd2idx, domain_distribute, idx2crd, make_layout_tv,
+    compact_col_major, coord, crd2idx, domain_distribute, idx2crd, layout, make_layout_tv,
 };
 
 /// The size of the sizes that are drawn.
@@ -131,26 +131,42 @@ proptest! {
         prop_assert_eq!(null.nullspace().unwrap().size(), Ok(Int::ONE));
     }
 
-    /// `a(R(i)) == i == b(R(i))` for as many `i` as a prefix of the right inverse of `b` has.
+    /// `(A o B) o C == A o (B o C)` if every `C(i)` is in `0..size(B)`, also with negative strides.
+    #[test]
+    fn composition_is_associative_inside((a, b) in layout_pairs(SIZE), c in layouts(12)) {
+        let size = b.size().unwrap().to_static().unwrap();
+        if c.indices().unwrap().all(|i| (0..size).contains(&i))
+            && let (Ok(ab), Ok(bc)) = (a.composition(&b), b.composition(&c))
+            && let (Ok(left), Ok(right)) = (ab.composition(&c), a.composition(&bc))
+        {
+            prop_assert!(left.indices().unwrap().eq(right.indices().unwrap()), "{} and {}", left, right);
+        }
+    }
+
+    /// `a(R(i)) == i == b(R(i))` for as many coordinates of both as the right inverse of either begins with.
     #[test]
     fn what_is_in_common(a in layouts(SIZE), b in layouts(SIZE)) {
-        let common = a.max_common_layout(&b).unwrap();
-        let n = common.size().unwrap().to_static().unwrap();
-        prop_assert_eq!(a.max_common_vector(&b), Ok(Int::from(n)));
-        held(oracle::check_right_inverse(&composed(&a), &composed(&common), n))?;
-        held(oracle::check_right_inverse(&composed(&b), &composed(&common), n))?;
-        // Without strides that are negative or 0, no prefix of the right inverse of `b` has more in common.
-        if a.filter().unwrap().as_ref().leaves().all(|(_, d)| d.as_static() > Some(0)) && a.filter() == a.coalesce() {
-            let r = b.right_inverse().unwrap();
-            let (mut most, mut before) = (1, 1);
-            for (s, _) in r.as_ref().leaves() {
-                let s = s.to_static().unwrap();
-                let same = |m: i64| (0..m).all(|i| a.at(r.at(i).unwrap()) == Ok(i));
-                most = most.max((1..=s).map(|c| before * c).filter(|m| same(*m)).max().unwrap_or(1));
-                before *= s;
+        held(common_is_as_promised(&a, &b))?;
+        // Without strides that are negative or 0, no right inverse begins with more.
+        let number = |i: Int| i.to_static().unwrap();
+        let increases = |l: &Layout| l.as_ref().leaves().all(|(s, d)| s.is(1) || d.as_static() > Some(0));
+        if increases(&a) && increases(&b) {
+            let domain = number(a.size().unwrap()).min(number(b.size().unwrap()));
+            let mut most = 1;
+            for (inverted, l) in [(&b, &a), (&a, &b)] {
+                let r = inverted.right_inverse().unwrap();
+                let same = |m: i64| (0..m).all(|i| {
+                    let at = r.at(i).unwrap();
+                    at < domain && l.at(at) == Ok(i)
+                });
+                let mut before = 1;
+                for (s, _) in r.as_ref().leaves() {
+                    let s = s.to_static().unwrap();
+                    most = most.max((1..=s).map(|c| before * c).filter(|m| same(*m)).max().unwrap_or(1));
+                    before *= s;
+                }
             }
-            // Where modes of `b` overlap, another right inverse than the longest may have more in common with `a`.
-            prop_assert!(n >= most, "{} and {}: {} of {}", a, b, n, most);
+            prop_assert!(number(a.max_common_vector(&b).unwrap()) >= most, "{} and {} have {}", a, b, most);
         }
     }
 
@@ -494,6 +510,55 @@ proptest! {
             prop_assert!(lo <= expected && expected <= hi, "{:?} = {} is not in {}..={}", made, expected, lo, hi);
             pool.push((made, expected));
         }
+    }
+}
+
+/// Checks the law of `max_common_layout` and `max_common_vector`: every coordinate is one of both layouts and has the
+/// same index in both, and the layouts can be exchanged.
+fn common_is_as_promised(a: &Layout, b: &Layout) -> oracle::Check {
+    let common = a.max_common_layout(b).map_err(|e| e.to_string())?;
+    let size = |l: &Layout| l.size().unwrap().to_static().unwrap();
+    let n = size(&common);
+    let says = |what: &str| format!("{a} and {b} have {common} in common: {what}");
+    if a.max_common_vector(b) != Ok(Int::from(n)) || b.max_common_vector(a) != Ok(Int::from(n)) {
+        return Err(says("another number of elements"));
+    }
+    let domain = size(a).min(size(b));
+    for i in 0..n {
+        let at = common.at(i).unwrap();
+        if at >= domain || a.at(at) != Ok(i) || b.at(at) != Ok(i) {
+            return Err(says(&format!("not index {i}")));
+        }
+    }
+    Ok(())
+}
+
+/// Layouts of different sizes and layouts that overlap themselves, small enough to try them all.
+#[test]
+fn what_is_in_common_of_small_layouts() {
+    let strides = [-1, 0, 1, 2, 3];
+    let leaves = (1..=3).flat_map(|s| strides.map(|d| (s, d)));
+    let leaves: Vec<(i64, i64)> = leaves.collect();
+    let mut all: Vec<Layout> = leaves.iter().map(|&(s, d)| Layout::leaf(s, d)).collect();
+    for &(s, d) in &leaves {
+        all.extend(leaves.iter().map(|&(t, e)| layout!((s, t):(d, e))));
+    }
+    all.extend([layout!((3, 8):(1, 1)), layout!((2, 2, 3):(1, 6, 2)), layout!((2, 3):(1, 4))]);
+    for (i, a) in all.iter().enumerate() {
+        for b in &all[..=i] {
+            common_is_as_promised(a, b).unwrap();
+        }
+    }
+    for (a, b, n) in [
+        (layout!(2:1), layout!(4:1), 2),
+        (layout!((2, 2):(1, 1)), layout!((2, 2):(2, 1)), 2),
+        (layout!((5, 3):(3, 1)), layout!((3, 5):(-1, 3)), 2),
+        (layout!((3, 8):(1, 1)), layout!((2, 2, 3):(1, 6, 2)), 4),
+    ] {
+        assert_eq!(
+            (a.max_common_vector(&b), b.max_common_vector(&a)),
+            (Ok(n.into()), Ok(n.into()))
+        );
     }
 }
 

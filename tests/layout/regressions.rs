@@ -1,7 +1,7 @@
 //! Inputs that once gave a wrong answer, found by the campaigns and the fuzz targets.
 
 use tilewright::layout::{
-    ComposedLayout, Env, Int, Layout, LayoutError, ScaledBasis, Tiler, layout,
+    ComposedLayout, Env, Int, IntTuple, Layout, LayoutError, ScaledBasis, Swizzle, Tiler, layout,
     make_layout_image_mask, make_layout_tv, shape,
 };
 
@@ -588,4 +588,40 @@ fn host_integers_scale_basis_strides_on_both_sides() {
     assert_eq!((3 * &e).unwrap().to_string(), "3@1");
     assert_eq!((&e * 3).unwrap(), (3 * &e).unwrap());
     assert_eq!((3 * e.clone()).unwrap(), (e * -3).and_then(|e| -1 * &e).unwrap());
+}
+
+/// A bit of `x & y` is zero if it is zero in either operand, so a swizzle keeps the divisors of an index up to its blocks.
+#[test]
+fn a_swizzle_keeps_divisors() {
+    let n = |divisor| Int::symbol("n").divisible_by(divisor);
+    let swizzled = |swizzle: &str, at: Int| {
+        swizzle.parse::<Swizzle>().unwrap().apply_int(&at).unwrap().divisibility()
+    };
+    assert_eq!(swizzled("S<3,4,3>", n(16)), 16);
+    assert_eq!(swizzled("S<3,4,3>", n(8)), 8);
+    assert_eq!(swizzled("S<3,3,3>", n(8)), 8);
+    // Bit 3 changes.
+    assert_eq!(swizzled("S<3,3,3>", n(16)), 8);
+    assert_eq!(swizzled("S<3,3,-3>", n(64)), 64);
+    // Multiples of 128 have no bits that are read.
+    assert_eq!(Swizzle::new(3, 0, -3).unwrap().apply_int(&n(128)).unwrap(), n(128));
+    let at = |layout: &str, coord: IntTuple| {
+        layout.parse::<ComposedLayout>().unwrap().crd2idx(coord).unwrap().divisibility()
+    };
+    let row = Int::symbol("r");
+    let coord = IntTuple::from_items([row.clone(), n(16)]).unwrap();
+    assert_eq!(at("S<2,4,3> o 0 o (64,64):(64,1)", coord), 16);
+    let coord = IntTuple::from_items([row.divisible_by(3), 2.into(), 0.into()]).unwrap();
+    assert_eq!(at("S<3,3,3> o 0 o (8,64,m):(64,1,m)", coord), 2);
+    assert_eq!(n(16).and(&Int::new(0b111_0000)).unwrap().divisibility(), 16);
+    assert_eq!(n(3).and(&Int::new(-64)).unwrap().divisibility(), 64);
+    assert_eq!(n(16).xor(&Int::symbol("m").divisible_by(8)).unwrap().divisibility(), 8);
+    // The mask has every bit of the value.
+    let small = n(16).assume(1, 0, 127).unwrap();
+    assert_eq!(small.and(&Int::new(127)), Ok(small));
+    // 2^63 is not a coefficient, so this one stays as it is.
+    let any = Int::symbol("n").assume(1, i64::MIN, i64::MAX).unwrap();
+    let sign = any.and(&Int::new(i64::MIN)).unwrap();
+    assert_eq!(sign.eval(&Env::new().with("n", -5)), Ok(i64::MIN));
+    assert_eq!(sign.eval(&Env::new().with("n", 5)), Ok(0));
 }

@@ -518,9 +518,9 @@ fn symbolic_left_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
     })
 }
 
-/// Sums, products, quotients of symbols: their value, divisor and bounds.
+/// Sums, products, quotients, bits and swizzles of symbols: their value, divisor and bounds.
 fn symbolic_arithmetic(cases: u64, seed: u64) -> Result<Tally, String> {
-    let steps = prop::collection::vec((0u8..9, 0usize..6, 0usize..6), 1..7);
+    let steps = prop::collection::vec((0u8..14, 0usize..6, 0usize..6, swizzles()), 1..7);
     let all = (steps, any::<[u8; 3]>(), any::<[Index; 3]>(), 1..9i64);
     run(cases, seed, all, |(steps, values, divisors, c)| {
         let mut env = Env::new();
@@ -533,9 +533,13 @@ fn symbolic_arithmetic(cases: u64, seed: u64) -> Result<Tally, String> {
             pool.push((Int::symbol(&name).divisible_by(all[divisors[i].index(all.len())]), v));
         }
         let mut accepted = true;
-        for (op, i, j) in steps {
+        for (op, i, j, swizzle) in steps {
             let ((a, x), (b, y)) = (pool[i % pool.len()].clone(), pool[j % pool.len()].clone());
-            let (made, wanted) = arithmetic(op, (&a, x), (&b, y));
+            let (made, wanted) = match op {
+                0..12 => arithmetic(op, (&a, x), (&b, y)),
+                12 => shift(&a, x, i64::try_from(j).unwrap_or(0) - 3),
+                _ => (swizzle.apply_int(&a), Some(swizzle.apply(x))),
+            };
             let (Ok(made), Some(wanted)) = (made, wanted) else {
                 accepted = false;
                 continue;
@@ -545,6 +549,15 @@ fn symbolic_arithmetic(cases: u64, seed: u64) -> Result<Tally, String> {
             let d = made.divisibility();
             let divides = if d == 0 { found == 0 } else { found % d == 0 };
             ensure(divides, || format!("{made:?} = {found} is not divisible by {d}"))?;
+            let zeros = match op {
+                9 => low_zeros(&a).max(low_zeros(&b)),
+                10 => low_zeros(&a).min(low_zeros(&b)),
+                13 => swizzled_zeros(swizzle, low_zeros(&a)),
+                _ => 0,
+            };
+            ensure(d == 0 || low_zeros(&made) >= zeros, || {
+                format!("{made:?} has {zeros} low bits of 0, and is known to be divisible by {d}")
+            })?;
             let (low, high) = made.bounds();
             ensure(low <= found && found <= high, || {
                 format!("{made:?} = {found} in {low}..={high}")
@@ -574,14 +587,38 @@ fn arithmetic(
         5 => (a.modulo(b), (y > 0).then(|| x.rem_euclid(y))),
         6 => (a.min(b), Some(x.min(y))),
         7 => (a.max(b), Some(x.max(y))),
-        _ => (a.gcd(b), {
+        8 => (a.gcd(b), {
             let (mut p, mut q) = (x.abs(), y.abs());
             while q != 0 {
                 (p, q) = (q, p % q);
             }
             Some(p)
         }),
+        9 => (a.and(b), Some(x & y)),
+        10 => (a.xor(b), Some(x ^ y)),
+        _ => (a.round_up(b), (y > 0).then(|| x + (-x).rem_euclid(y))),
     }
+}
+
+/// `a << by`, or `a >> -by`, as a product or quotient by a power of two.
+fn shift(a: &Int, x: i64, by: i64) -> (Result<Int, LayoutError>, Option<i64>) {
+    let power = 1i64 << by.abs();
+    match by {
+        0.. => (a.mul(&power.into()), x.checked_mul(power)),
+        _ => (a.floor_div(&power.into()), Some(x >> -by)),
+    }
+}
+
+/// The low bits that are known to be 0.
+fn low_zeros(x: &Int) -> u32 {
+    x.divisibility().trailing_zeros()
+}
+
+/// The low bits that stay 0 under a swizzle: those below the bits that change, and all of them if
+/// the bits that are read are among them.
+fn swizzled_zeros(swizzle: Swizzle, zeros: u32) -> u32 {
+    let read = i64::BITS - swizzle.y_mask().leading_zeros();
+    if zeros >= read { zeros } else { zeros.min(swizzle.z_mask().trailing_zeros()) }
 }
 
 /// A profile that keeps the modes of the layout.
@@ -708,7 +745,7 @@ pub(crate) fn campaigns() -> Vec<Campaign> {
         symbolic_law!("compact", Just(()), |l, ()| Ok(Layout::compact(l.shape().to_owned()))),
         law(
             "symbolic-arithmetic",
-            "value, divisor and bounds of + - * / % min max gcd hold",
+            "value, divisor and bounds of + - * / % min max gcd & ^ shifts and swizzles hold",
             symbolic_arithmetic,
         ),
     ]

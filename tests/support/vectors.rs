@@ -654,6 +654,12 @@ impl Row {
                         l.into()
                     }
                 };
+                // Every coordinate is one of both layouts.
+                let size = |l: &ComposedLayout| l.size().and_then(|s| s.to_static());
+                let domain = size(&a).and_then(|n| Ok(n.min(size(&b)?)));
+                if n > domain.map_err(|e| e.to_string())? {
+                    return Err(format!("{n} elements leave {a} or {b}"));
+                }
                 oracle::check_right_inverse(&a, &common, n)?;
                 oracle::check_right_inverse(&b, &common, n)
             }

@@ -6,7 +6,8 @@
 //! simplification holds for every value that the assumptions allow.
 //!
 //! The divisor is never weaker than CuTe DSL's for the same expression: `16 * n` is divisible by 16
-//! times the divisor of `n`, and `ceil_div(n, 16)` with 16 | n is the exact `n/16`.
+//! times the divisor of `n`, `ceil_div(n, 16)` with 16 | n is the exact `n/16`, and `S<3,4,3>` of
+//! such an `n` is divisible by 16.
 
 mod arithmetic;
 mod env;
