@@ -158,7 +158,7 @@ fn step(bytes: &mut Bytes<'_>, op: u8, a: &Layout, b: &Layout) -> Option<Layout>
             let tiler = bytes.tiler();
             let r = commuting(bytes, "logical_divide", a, &tiler, |l, t| l.logical_divide(t))?;
             if is_small(a) && is_small(&r) && has_small_layouts(&tiler) {
-                held(oracle::check_divide_by(a, &tiler, &r), || format!("{a} / {tiler} = {r}"));
+                held(oracle::check_logical_divide(a, &tiler, &r), || format!("{a} / {tiler} = {r}"));
             }
             Some(r)
         }

@@ -492,7 +492,7 @@ impl fmt::Display for ComposedLayout {
 }
 impl fmt::Debug for ComposedLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self:+}")
     }
 }
 

@@ -418,9 +418,10 @@ impl Int {
     }
 }
 
+/// Names with their facts, `n{div=16}`, in `{:?}` and in `{:#?}`: what a failed assertion prints reads back with `parse`.
 impl fmt::Debug for Int {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self:+}")
     }
 }
 
