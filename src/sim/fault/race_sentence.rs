@@ -122,7 +122,8 @@ impl fmt::Display for MissingEdge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             MissingEdge::Warp => {
-                "no `bar_warp` orders the two, and lanes of a warp do not run in step"
+                "no `bar_warp` orders the two: lanes of a warp do not run in step, and shuffles and votes do not order \
+                 memory accesses"
             }
             MissingEdge::Block => "no barrier orders the two threads of the block",
             MissingEdge::Cluster => {

@@ -3,8 +3,9 @@
 //! **Clocks.** Each source of accesses is a component of a launch (`layout.rs`): the threads of a warp, its `cp.async`,
 //! the reads and the writes of its bulk stores, the `wgmma` of a warp group, an mbarrier. A clock (`clock.rs`) counts
 //! for each component the accesses that are known, by lane where lanes differ. The threads of a warp share one epoch,
-//! which grows with each release; lanes that know the same share one clock (`threads.rs`). No lock step is assumed: lanes
-//! of a warp are ordered by `bar.warp.sync`, shuffles and votes only.
+//! which grows with each release; lanes that know the same share one clock (`threads.rs`). No lock step is assumed: within
+//! a warp only `bar.warp.sync` orders lanes. Shuffles, votes, `match`, `redux` and `elect` exchange values and order no memory
+//! accesses, because neither PTX nor CUDA promises that they do.
 //!
 //! **Agents.** An asynchronous operation makes its accesses when it is issued, with what its thread knows then. They are
 //! before a thread that knows of its completion: the count of its component, or the phase of its mbarrier.

@@ -55,7 +55,7 @@ impl Mbarrier {
 pub(in crate::sim) const BLOCK_BARRIER: u32 = 16;
 
 impl Races {
-    /// Lanes of a warp synchronize: `bar.warp.sync`, a shuffle, a vote.
+    /// Lanes of a warp come to a `bar.warp.sync`.
     pub(in crate::sim) fn warp_sync(&mut self, at: At, lanes: u32) {
         let warp = self.warp(at);
         self.threads[warp as usize].sync(lanes);

@@ -31,17 +31,40 @@ fn lanes_of_a_warp() {
     assert!(fault.contains("warp 0, of the same block; no `bar_warp` orders the two"), "{fault}");
 }
 
+/// `__shfl_sync`, `__ballot_sync` and the like imply no memory barrier; only `bar.warp.sync` does.
 #[test]
-fn shuffles_order_lanes_too() {
-    let body = "
+fn collectives_order_no_memory() {
+    for collective in [
+        "%b, %p = shfl<bfly> %t, %u1, %u31, %all : i32, bool",
+        "%b = vote<any> %first, %all : bool",
+        "%b = vote_ballot %first, %all : u32",
+        "%b = match_any %t, %all : u32",
+        "%b, %p = match_all %t, %all : u32, bool",
+        "%b = redux<add> %t, %all : i32",
+        "%b, %p = elect %all : u32, bool",
+    ] {
+        let body = format!(
+            "
   %s = shared_base<@s> : ptr<shared, mut i32>
+  %u31 = const 31 : u32
   %other = sub %n31, %t : i32
-  st %s, %other, %t
-  %b = vote_ballot %first, %all : u32
-  %v = ld %s, %t : i32
-  st %x, %t, %v";
-    let text = kernel("sm_80", "%x: ptr<global, mut i32>", "  shared @s: i32 x 32 align 4\n", body);
-    Case::new(text, 1, 32).check(&[("%b = vote_ballot %first, %all : u32", "", MissingEdge::Warp)]);
+  st %s, %t, %t
+  bar_warp %all ;written
+  {collective}
+  %v = ld %s, %other : i32
+  bar_warp %all ;read
+  st %s, %t, %v
+  st %x, %t, %v"
+        );
+        let shared = "  shared @s: i32 x 32 align 4\n";
+        let case = Case::new(kernel("sm_90", "%x: ptr<global, mut i32>", shared, &body), 1, 32);
+        case.check(&[
+            ("bar_warp %all ;written", "", MissingEdge::Warp),
+            ("bar_warp %all ;read", "", MissingEdge::Warp),
+        ]);
+        let fault = case.fault("bar_warp %all ;written", "").to_string();
+        assert!(fault.contains("shuffles and votes do not order memory accesses"), "{fault}");
+    }
 }
 
 #[test]
