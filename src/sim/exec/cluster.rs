@@ -74,10 +74,12 @@ pub(in crate::sim) struct Stop {
 }
 
 impl Stop {
-    /// Returns whether one of its faults is a race.
+    /// Returns whether the race detector found one of its faults.
     pub(in crate::sim) fn has_race(&self) -> bool {
         let races = |why: &Why| match why {
-            Why::Fault(fault) => matches!(fault.cause, RawCause::Race { .. }),
+            Why::Fault(fault) => {
+                matches!(fault.cause, RawCause::Race { .. } | RawCause::BlockNotStarted { .. })
+            }
             Why::OutOfFuel { .. } => false,
         };
         races(&self.why) || self.also.iter().any(|stop| races(&stop.why))
@@ -301,9 +303,10 @@ impl<'c> Cluster<'c> {
         if let Err(stop) = ended
             && let Why::Fault(fault) = &stop.why
         {
-            // A fault of the access that races says more than the race.
+            // A fault of the access that races says more than the race, and less than that its block may not be there.
             let at = |stop: &Stop| (stop.block, stop.warp, stop.step);
-            let same = fault.origin.is_none() && at(&stop) == at(first);
+            let raced = !matches!(&first.why, Why::Fault(first) if matches!(first.cause, RawCause::BlockNotStarted { .. }));
+            let same = fault.origin.is_none() && at(&stop) == at(first) && raced;
             let index = if same { 0 } else { all.len() };
             all.insert(index, stop);
         }

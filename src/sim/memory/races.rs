@@ -130,6 +130,18 @@ impl Detector {
         }
     }
 
+    /// Notes an access to the shared memory of a block that is not known to have started, once for each operation.
+    fn add_unstarted(&mut self, origin: Origin, lane: u32, rank: u32) {
+        let known = self.found.iter().any(|old| {
+            matches!(old.cause, RawCause::BlockNotStarted { .. })
+                && old.origin.is_some_and(|old| old.step == origin.step)
+        });
+        if !known && self.found.len() < MOST_RACES {
+            let fault = RawFault::new(lane as usize, RawCause::BlockNotStarted { rank });
+            self.found.push(RawFault { origin: Some(origin), ..*fault });
+        }
+    }
+
     /// The number of the buffer of a parameter among the watched ones.
     pub(in crate::sim) fn buffer(&self, param: u32) -> Option<usize> {
         self.buffers.get(param as usize).copied().flatten()
@@ -319,6 +331,12 @@ impl Memory<'_> {
                     _ => self.here,
                 };
                 let Some(block) = self.blocks.get(rank) else { return };
+                let at = At::from(origin);
+                if rank != self.here
+                    && let Some(lane) = detector.races.unaware_of_start(at, mask, rank as u32)
+                {
+                    detector.add_unstarted(origin, lane, rank as u32);
+                }
                 let range = block.shared.range(found.number);
                 (Target::Shared(rank), range.start, range.len)
             }
@@ -432,6 +450,17 @@ impl Memory<'_> {
         let (by, other) = (RacerAt(by), RacerAt(other));
         let fault = RawFault::new(lane, RawCause::Race { access, by, other, missing });
         Box::new(RawFault { origin: Some(origin), ..*fault })
+    }
+
+    /// Notes it if some of `lanes` access the shared memory of a block of the cluster that they do not know to have started.
+    #[inline]
+    pub(in crate::sim) fn check_started(&mut self, origin: Origin, lanes: u32, rank: u32) {
+        if let Some(detector) = &mut self.races
+            && rank != origin.block
+            && let Some(lane) = detector.races.unaware_of_start(origin.into(), lanes, rank)
+        {
+            detector.add_unstarted(origin, lane, rank);
+        }
     }
 
     /// Calls `f` with the detector, if there is one, and keeps the races that it finds, about elements of type `elem`.

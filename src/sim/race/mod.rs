@@ -228,7 +228,8 @@ impl Races {
             let own = own.map(|source| layout.of_warp(self.range, source, warp));
             let first = warp % layout.warps_of_block * 32;
             let count = self.block_threads.saturating_sub(first).clamp(1, 32);
-            self.threads.push(Threads::new(self.range, own, u32::MAX >> (32 - count)));
+            let rank = warp / layout.warps_of_block;
+            self.threads.push(Threads::new(self.range, own, u32::MAX >> (32 - count), rank));
         }
         self.shared.iter_mut().for_each(Shadow::reset);
         self.barriers.clear();

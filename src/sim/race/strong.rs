@@ -125,6 +125,9 @@ impl Location {
             let order = if release.whole { &known.order } else { fenced };
             threads.update(lane, |own| {
                 own.join_facts(known);
+                if block.cluster == release.block.cluster {
+                    own.started |= known.started;
+                }
                 if op.acquires {
                     own.order.join(order);
                 } else {

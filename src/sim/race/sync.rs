@@ -109,6 +109,19 @@ impl Races {
         }
     }
 
+    /// Returns one of `lanes` that does not know that a block of its cluster has started.
+    pub(in crate::sim) fn unaware_of_start(&self, at: At, lanes: u32, rank: u32) -> Option<u32> {
+        let mut unaware = 0;
+        if self.checks {
+            self.threads[self.warp(at) as usize].each(lanes, |inside, state| {
+                if state.known.started >> rank & 1 == 0 {
+                    unaware |= inside;
+                }
+            });
+        }
+        lanes_of(unaware).next()
+    }
+
     /// `fence`.
     pub(in crate::sim) fn fence(&mut self, at: At, lanes: u32, scope: MemScope) {
         let warp = self.warp(at) as usize;

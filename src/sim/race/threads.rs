@@ -52,11 +52,14 @@ impl Fact {
 pub(super) struct Knowledge {
     pub(super) order: Clock,
     facts: [Clock; Fact::COUNT],
+    /// A bit for each block of the cluster that is known to have started.
+    pub(super) started: u32,
 }
 
 impl Knowledge {
     pub(super) fn new(range: Range) -> Knowledge {
-        Knowledge { order: Clock::new(range), facts: std::array::from_fn(|_| Clock::new(range)) }
+        let facts = std::array::from_fn(|_| Clock::new(range));
+        Knowledge { order: Clock::new(range), facts, started: 0 }
     }
 
     pub(super) fn fact(&self, fact: Fact) -> &Clock {
@@ -70,6 +73,7 @@ impl Knowledge {
     pub(super) fn join(&mut self, other: &Knowledge) {
         self.order.join(&other.order);
         self.join_facts(other);
+        self.started |= other.started;
     }
 
     /// Learns of the facts without the order.
@@ -82,6 +86,7 @@ impl Knowledge {
     pub(super) fn clear(&mut self) {
         self.order.clear();
         self.facts.iter_mut().for_each(Clock::clear);
+        self.started = 0;
     }
 }
 
@@ -135,9 +140,9 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// The threads of `lanes` at the start of a cluster.
-    pub(super) fn new(range: Range, own: Own, lanes: u32) -> Threads {
-        let state = State::new(Knowledge::new(range));
+    /// The threads of `lanes` at the start of a cluster. They know that their own block, with rank `rank`, has started.
+    pub(super) fn new(range: Range, own: Own, lanes: u32, rank: u32) -> Threads {
+        let state = State::new(Knowledge { started: 1 << rank, ..Knowledge::new(range) });
         let groups = vec![Group { lanes: ALL, state }];
         Threads { own, now: 1, missing: !lanes, groups, acquired: [Acquired::default(); 32] }
     }
@@ -265,7 +270,7 @@ impl Threads {
         let now = self.now;
         self.change(lanes, |state| {
             for fact in facts {
-                let Knowledge { order, facts } = &mut state.known;
+                let Knowledge { order, facts, .. } = &mut state.known;
                 facts[*fact as usize].join(order);
                 state.own[*fact as usize] = state.waited;
                 state.own[*fact as usize][0] = now;
@@ -279,7 +284,7 @@ impl Threads {
         let scopes = [MemScope::Cta, MemScope::Cluster, MemScope::Gpu];
         let scopes = &scopes[..=rank(scope) as usize];
         self.change(lanes, |state| {
-            let Knowledge { order, facts } = &mut state.known;
+            let Knowledge { order, facts, .. } = &mut state.known;
             for scope in scopes {
                 order.join(&facts[Fact::seen(*scope) as usize]);
             }

@@ -4,6 +4,7 @@
 
 mod agents;
 mod bugs;
+mod clusters;
 mod consan;
 mod launches;
 mod several;
