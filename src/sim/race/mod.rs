@@ -15,6 +15,12 @@
 //! which scope. A fence counts on either side of an edge. An access of a thread that is before one of the
 //! asynchronous proxy, but not visible to it, lacks a proxy fence.
 //!
+//! **Observation.** A strong write is before what follows a strong read of its value, also without a release and an acquire
+//! (`observed.rs`): a counter to which threads added can be reset by a plain store of the last one.
+//!
+//! **Starts.** A thread knows which blocks of its cluster have started, by any edge from one of their threads. An access to the
+//! shared memory of a block that it does not know to have started is a fault.
+//!
 //! **Shadow.** Each word has the records of its last write and of the reads since (`shadow.rs`); a new access is compared
 //! with them. Buffers of a launch have a shadow only if the kernel can write them.
 //!
@@ -24,7 +30,7 @@
 //! **Order of clusters.** With race detection the clusters of a launch run on one host thread, so that the fault is
 //! always the same. They share one [`Grid`] of shadows and of locations that release.
 //!
-//! **Lenient.** Shuffles and votes order their lanes. Of the scopes of mbarriers only remote arrivals without a release
+//! **Lenient.** Of the scopes of mbarriers only remote arrivals without a release
 //! to the cluster count: they publish the accesses of asynchronous operations. A fence before a barrier of the block
 //! counts for the thread behind the barrier. Stores of equal values do not race.
 //!
@@ -35,6 +41,7 @@
 mod agents;
 mod clock;
 mod layout;
+mod observed;
 mod overlap;
 mod record;
 mod report;
@@ -55,8 +62,8 @@ use self::layout::{Layout, Source};
 use self::overlap::Overlapped;
 use self::record::{Access, Record};
 use self::report::Later;
-use self::shadow::{Clash, Completion, FarCompletions, Shadow, View};
-use self::strong::{Block, Location};
+use self::shadow::{Clash, Completion, FarCompletions, Locations, Order, Shadow, View};
+use self::strong::Block;
 use self::sync::{Join, Mbarrier};
 use self::threads::{Fact, State, Threads};
 use crate::ir::op::MemScope;
@@ -75,7 +82,7 @@ pub(in crate::sim) struct Grid {
     /// overlap with others.
     buffers: Vec<Shadow>,
     /// By buffer and byte.
-    locations: HashMap<(usize, usize), Location>,
+    locations: Locations,
     /// Of operations that access such a buffer.
     completions: FarCompletions,
     /// Launches that may overlap with this one.
@@ -155,7 +162,7 @@ pub(in crate::sim) struct Races {
     cluster_barrier: Join,
     /// By the rank of the block, and the address.
     mbarriers: HashMap<MbarrierAddress, Mbarrier>,
-    locations: HashMap<(usize, usize), Location>,
+    locations: Locations,
     copies: Vec<Copies>,
     stores: Vec<Stores>,
     completions: Vec<Completion>,
@@ -340,17 +347,20 @@ impl Races {
         }
         {
             let shadow = match (what.target, grid.as_deref_mut()) {
-                (Target::Global(buffer), Some(Grid { buffers, completions, .. })) => {
-                    buffers.get_mut(buffer).map(|shadow| (shadow, Some(&*completions)))
+                (Target::Global(buffer), Some(Grid { buffers, completions, locations, .. })) => {
+                    let far = (Some(&*completions), (&*locations, buffer));
+                    buffers.get_mut(buffer).map(|shadow| (shadow, far))
                 }
-                _ => Some((&mut shared, None)),
+                (Target::Shared(number) | Target::Global(number), _) => {
+                    Some((&mut shared, (None, (&self.locations, number))))
+                }
             };
-            if let Some((shadow, far)) = shadow {
+            if let Some((shadow, (far, locations))) = shadow {
                 threads.each(mask, |lanes, state| {
                     let own = (threads.own, warp, 0);
                     let space = (&self.layout, self.range);
                     let mut view = View::new(space, state, own, proxy, &self.completions);
-                    view.far = far;
+                    (view.far, view.locations) = (far, Some(locations));
                     for lane in lanes_of(lanes) {
                         let access = access_of(lane);
                         view.lane = 1 << lane;

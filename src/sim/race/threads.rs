@@ -5,6 +5,7 @@
 
 use super::clock::{ALL, Clock, Component, Range};
 use super::layout::rank;
+use super::observed::Operation;
 use super::strong::Acquired;
 use crate::ir::op::MemScope;
 
@@ -111,6 +112,12 @@ impl State {
     /// The count up to which a thread has waited for its own accesses of component `wing` of its warp.
     pub(super) fn waited(&self, wing: usize) -> u32 {
         if wing == 0 { u32::MAX } else { self.waited[wing] }
+    }
+
+    /// Returns whether a thread with this state knows of an operation: `lane` of the warp with the components `own`.
+    pub(super) fn knows(&self, own: &Own, lane: u32, operation: Operation) -> bool {
+        (own[0], lane) == (operation.component, operation.lane)
+            || self.known.order.covers(operation.component, 1 << operation.lane, operation.count)
     }
 
     /// The count up to which a fact holds of them.

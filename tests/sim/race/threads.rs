@@ -195,6 +195,79 @@ fn the_last_block_reads_what_all_wrote() {
     case.run(&case.text.replace("fence<acq_rel, gpu> ;fence", ""), Order::RoundRobin).unwrap();
 }
 
+/// NVIDIA's `threadFenceReduction`: the last block, found by a relaxed ticket, reads what all wrote and resets the counter by a
+/// plain store. The relaxed additions come before it in observation order.
+#[test]
+fn the_last_block_resets_the_counter() {
+    let body = "
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %n = const 7 : i32
+  %at = add %block, %two : i32
+  if %first {
+    st %x, %at, %block
+    fence<acq_rel, gpu> ;release
+    %before = atom<add, relaxed, gpu> %x, %zero, %one : i32
+    st %s, %zero, %before
+    fence<acq_rel, gpu> ;acquire
+    yield
+  }
+  barrier
+  %found = ld %s, %zero : i32
+  %last = setp<eq> %found, %n : bool
+  %resets = setp<eq> %t, %n32 : bool
+  if %last {
+    %v = ld %x, %two : i32
+    if %resets {
+      st %x, %zero, %zero ;reset
+      st %x, %one, %v
+      yield
+    }
+    yield
+  }";
+    let shared = "  shared @s: i32 x 1 align 4\n";
+    let text = kernel("sm_80", "%x: ptr<global, mut i32>", shared, body);
+    let case = Case::new(text, 8, 64);
+    case.check(&[
+        // A block that is not the last one resets: others add later.
+        ("%n = const 7", "%n = const 3", MissingEdge::Grid),
+        // The payload needs the fences, unlike the counter.
+        ("fence<acq_rel, gpu> ;release", "", MissingEdge::Grid),
+        ("fence<acq_rel, gpu> ;acquire", "", MissingEdge::Grid),
+        ("st %s, %zero, %before", "st %s, %zero, %n", MissingEdge::Grid),
+        ("relaxed, gpu", "relaxed, cta", MissingEdge::Scope { needed: MemScope::Gpu }),
+    ]);
+    // A plain load of the counter needs more: another schedule may have let it come before an addition.
+    let load =
+        "fence<acq_rel, gpu> ;acquire\n    %again = ld %x, %zero : i32\n    st %s, %zero, %again";
+    let fault = case.fault("fence<acq_rel, gpu> ;acquire", load);
+    assert!(matches!(fault.cause, FaultCause::Race { missing: MissingEdge::Grid, .. }), "{fault}");
+    let without = case.text.replace("%v = ld %x, %two : i32", "%v = add %two, %zero : i32");
+    let without = without.replace("st %x, %at, %block", "");
+    for fence in ["fence<acq_rel, gpu> ;release", "fence<acq_rel, gpu> ;acquire"] {
+        case.run(&without.replace(fence, ""), Order::RoundRobin).unwrap();
+    }
+}
+
+/// The waiter resets a flag by a plain store: it has observed the relaxed store that set it.
+#[test]
+fn a_waiter_resets_its_flag() {
+    let mut case = message();
+    case.text =
+        case.text.replace("st %x, %two, %v", "st %x, %one, %zero ;reset\n    st %x, %two, %v");
+    let scope = MissingEdge::Scope { needed: MemScope::Gpu };
+    case.check(&[
+        // It resets before it has seen the flag.
+        ("loop @spin {", "st %x, %one, %zero\n    loop @spin {", MissingEdge::Grid),
+        ("ld<relaxed.gpu> %x, %one", "ld<relaxed.cta> %x, %one", scope),
+        ("st<relaxed.gpu> %x, %one", "st<relaxed.cta> %x, %one", scope),
+        ("st<relaxed.gpu> %x, %one", "st %x, %one", MissingEdge::Grid),
+    ]);
+    // Two waiters: the second one may still read the flag.
+    case.grid = Grid::new([3, 1, 1], [1, 1, 1]);
+    let fault = case.fault("st %x, %two, %v", "st %x, %block, %v");
+    assert!(matches!(fault.cause, FaultCause::Race { missing: MissingEdge::Grid, .. }), "{fault}");
+}
+
 #[test]
 fn blocks_of_a_cluster() {
     let body = "
