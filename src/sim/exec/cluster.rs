@@ -29,7 +29,7 @@ use crate::sim::program::code::Code;
 use crate::sim::program::context::Park;
 use crate::sim::program::special::{Position, Shape};
 use crate::sim::race::MbarrierAddress;
-use crate::sim::race::{At, BLOCK_BARRIER, Races};
+use crate::sim::race::{At, BLOCK_BARRIER, MissingEdge, Races};
 use crate::sim::trace::timeline::BarrierKey;
 
 /// Upper bound on the warp runs while an operation is pending that signals a barrier.
@@ -299,6 +299,14 @@ impl<'c> Cluster<'c> {
         };
         let mut all: Vec<Stop> =
             races.into_iter().map(|race| self.stopped(Box::new(race))).collect();
+        // Findings that kernels in use ignore come last.
+        all.sort_by_key(|stop| match &stop.why {
+            Why::Fault(fault) => matches!(
+                fault.cause,
+                RawCause::Race { missing: MissingEdge::ProxyFenceAfterRead, .. }
+            ),
+            Why::OutOfFuel { .. } => false,
+        });
         let Some(first) = all.first() else { return ended };
         if let Err(stop) = ended
             && let Why::Fault(fault) = &stop.why

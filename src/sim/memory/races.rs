@@ -13,6 +13,7 @@ use crate::ir::op::{LoadAccess, LoadOrder, MemScope, StoreAccess, StoreOrder};
 use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::{AccessAt, Origin, RacerAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
+use crate::sim::options::FenceAfterReads;
 use crate::sim::race::{
     At, Before, Footprint, Grid, Lanes, MbarrierAddress, Overlap, Party, Race, Races, Strong,
     Target,
@@ -24,8 +25,15 @@ pub(in crate::sim) struct Watched {
     grid: Arc<Mutex<Grid>>,
     /// For each parameter the number of its buffer among the watched ones. Buffers with a shadow come first.
     buffers: Vec<Option<usize>>,
-    /// Set where stores of equal values race.
-    equal_stores: bool,
+    rules: Rules,
+}
+
+/// What counts as a race, as the options of the launch say.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Rules {
+    /// Set if stores of equal values race.
+    pub(in crate::sim) equal_stores: bool,
+    pub(in crate::sim) fence_after_reads: FenceAfterReads,
 }
 
 impl Watched {
@@ -34,7 +42,7 @@ impl Watched {
     /// for a launch that overlaps with no other.
     pub(in crate::sim) fn new(
         params: &[(&GlobalBuffer, bool)],
-        equal_stores: bool,
+        rules: Rules,
         before: Option<(Vec<Before>, bool)>,
     ) -> Watched {
         let mut found: Vec<&GlobalBuffer> = Vec::new();
@@ -61,7 +69,7 @@ impl Watched {
         let overlap = before
             .map(|(before, keeps)| Overlap::new(found.iter().map(place).collect(), before, keeps));
         let lengths = found[..written].iter().map(|buffer| buffer.len_bytes());
-        Watched { grid: Grid::new(lengths, overlap), buffers, equal_stores }
+        Watched { grid: Grid::new(lengths, overlap), buffers, rules }
     }
 
     /// See [`Grid::take_footprint`].
@@ -92,11 +100,12 @@ impl Detector {
         (blocks, threads): (u32, u32),
         shared_bytes: usize,
     ) -> Box<Detector> {
-        let races = Races::new(Arc::clone(&watched.grid), blocks, threads, shared_bytes);
+        let mut races = Races::new(Arc::clone(&watched.grid), blocks, threads, shared_bytes);
+        races.fence_after_reads = watched.rules.fence_after_reads;
         Box::new(Detector {
             races,
             buffers: watched.buffers.clone(),
-            equal_stores: watched.equal_stores,
+            equal_stores: watched.rules.equal_stores,
             found: Vec::new(),
         })
     }

@@ -67,6 +67,7 @@ use self::strong::Block;
 use self::sync::{Join, Mbarrier};
 use self::threads::{Fact, State, Threads};
 use crate::ir::op::MemScope;
+use crate::sim::options::FenceAfterReads;
 
 pub(in crate::sim) use self::agents::Pieces;
 pub(in crate::sim) use self::overlap::{Before, Footprint, Overlap};
@@ -153,6 +154,8 @@ pub(in crate::sim) struct Races {
     block_threads: u32,
     cluster: u64,
     range: Range,
+    /// Whether an asynchronous write over bytes that threads have read needs a proxy fence.
+    pub(in crate::sim) fence_after_reads: FenceAfterReads,
     /// Unset for clusters of so high a number that their components have none.
     checks: bool,
     threads: Vec<Threads>,
@@ -206,6 +209,7 @@ impl Races {
             block_threads: threads,
             cluster: 0,
             range: Range::default(),
+            fence_after_reads: FenceAfterReads::Required,
             checks: true,
             threads: Vec::new(),
             shared: (0..blocks).map(|_| Shadow::new(shared_bytes)).collect(),
@@ -496,6 +500,12 @@ impl Races {
             (view.far, view.compared) = (far, compared);
             pieces(&mut |from, len| {
                 shadow.access(&mut view, &access, (from, len), &mut |clash| {
+                    if clash.order == Order::Invisible
+                        && !clash.record.writes()
+                        && self.fence_after_reads == FenceAfterReads::Optional
+                    {
+                        return;
+                    }
                     let same = |old: &Clash| {
                         (old.record.step(), old.record.writes(), old.order)
                             == (clash.record.step(), clash.record.writes(), clash.order)

@@ -376,7 +376,8 @@ proptest! {
             prop_assert_eq!(!raced.is_empty(), verdict != Verdict::Good, "{:?} {:?}: {:?} {:?}", warp, event, raced, verdict);
             let ends = !raced.is_empty();
             if verdict == Verdict::Invisible {
-                prop_assert!(raced.iter().any(|race| race.missing == MissingEdge::ProxyFence));
+                let fences = [MissingEdge::ProxyFence, MissingEdge::ProxyFenceAfterRead];
+                prop_assert!(raced.iter().any(|race| fences.contains(&race.missing)));
             }
             if ends {
                 break;
