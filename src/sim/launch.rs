@@ -10,7 +10,7 @@ use super::exec::cluster::{Arguments, Cluster, Count, Stop};
 use super::exec::warp_scheduler::{COOPERATIVE_QUANTUM, WarpScheduler};
 use super::fault::error::RunError;
 use super::memory::buffer::GlobalBuffer;
-use super::memory::races::Watched;
+use super::memory::races::{Rules, Watched};
 use super::options::{LaunchReport, Options, Order};
 use super::program::code::Code;
 use super::program::special::{Shape, blocks_at_once};
@@ -210,7 +210,11 @@ pub(in crate::sim) fn launch_once(
     let watched = options.race.then(|| {
         let buffers = arguments.buffers.iter().copied();
         let params: Vec<(&GlobalBuffer, bool)> = buffers.zip(written(ir)).collect();
-        Watched::new(&params, options.equal_stores, in_stream.and_then(InStream::overlap))
+        let rules = Rules {
+            equal_stores: options.equal_stores,
+            fence_after_reads: options.fence_after_reads,
+        };
+        Watched::new(&params, rules, in_stream.and_then(InStream::overlap))
     });
     let watched = watched.as_ref();
     let blocks: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();

@@ -76,7 +76,7 @@ pub use fault::terms::Terms;
 pub use kernel_report::{AccessReport, KernelReport, StageReport, TrafficReport, WaitReport};
 pub use launch::KernelArg;
 pub use memory::buffer::{GlobalBuffer, WriteError};
-pub use options::{Accumulation, LaunchReport, Options, Order};
+pub use options::{Accumulation, FenceAfterReads, LaunchReport, Options, Order};
 pub use output::Output;
 pub use progress::{OnProgress, Progress};
 pub use race::{Agent, MissingEdge};

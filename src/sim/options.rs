@@ -107,6 +107,26 @@ impl Accumulation {
     }
 }
 
+/// Whether an asynchronous write, such as a TMA load, over shared memory that threads have only read needs a
+/// `fence.proxy.async` between the two.
+///
+/// The PTX ISA asks for one, because threads and the asynchronous proxy access memory in different ways. CUTLASS omits it: its
+/// main loops release a stage after `ldmatrix`, and the next load into that stage follows without a fence.
+///
+/// ```
+/// use tilewright::sim::{FenceAfterReads, Options};
+/// assert_eq!(Options::default().fence_after_reads, FenceAfterReads::Required);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FenceAfterReads {
+    /// A missing fence is a finding:
+    /// [`MissingEdge::ProxyFenceAfterRead`](crate::sim::MissingEdge::ProxyFenceAfterRead).
+    #[default]
+    Required,
+    /// A barrier or an mbarrier between the read and the asynchronous write is enough. Choose this for ports of CUTLASS kernels.
+    Optional,
+}
+
 /// Options of a simulation.
 ///
 /// ```
@@ -145,6 +165,8 @@ pub struct Options {
     pub race: bool,
     /// Counts stores of equal values without an order as races too, where races are detected.
     pub equal_stores: bool,
+    /// Whether an asynchronous write over bytes that threads have only read needs a proxy fence, where races are detected.
+    pub fence_after_reads: FenceAfterReads,
     /// Schedules under which a launch runs: the one of [`Options::order`], then adversarial and random ones, whose results
     /// are compared with those of the first. 0 counts as 1.
     pub schedules: u32,
@@ -178,6 +200,7 @@ impl Default for Options {
             cooperative: false,
             race: cfg!(debug_assertions),
             equal_stores: false,
+            fence_after_reads: FenceAfterReads::Required,
             schedules: 1,
             may_differ: Vec::new(),
             stream: None,
@@ -283,6 +306,47 @@ impl Options {
     /// ```
     pub fn equal_stores(self, equal_stores: bool) -> Options {
         Options { equal_stores, ..self }
+    }
+
+    /// Sets [`Options::fence_after_reads`].
+    ///
+    /// ```
+    /// use tilewright::ir::op::L2Policy;
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::Grid;
+    /// use tilewright::sim::{self, FenceAfterReads, Options};
+    ///
+    /// // The second load comes behind the reads of all threads, without a proxy fence.
+    /// let kernel = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("stage", Target::SM_90, |k, (x, y)| {
+    ///     let (tile, full) = (k.shared_aligned::<f32>(32, 16), k.shared::<u64>(1).mbarrier(0));
+    ///     let t = k.thread_idx().x;
+    ///     k.if_(t.eq(0), |k| {
+    ///         full.init(k, 1);
+    ///         k.fence_mbarrier_init();
+    ///     });
+    ///     for (step, parity) in [(0, 0u32), (1, 1)] {
+    ///         k.if_(t.eq(0), |k| {
+    ///             full.arrive_expect_tx(k, 128);
+    ///             k.cp_async_bulk_load(tile, x.offset(32 * step), 128, full, L2Policy::Default);
+    ///         });
+    ///         k.barrier();
+    ///         full.wait_parity(k, parity);
+    ///         y.store(k, 32 * step + t, tile.load(k, t));
+    ///         k.barrier();
+    ///     }
+    /// })?;
+    /// let (x, y) = (sim::GlobalBuffer::zeros(256), sim::GlobalBuffer::zeros(256));
+    /// let args = [sim::KernelArg::Buffer(&x), sim::KernelArg::Buffer(&y)];
+    /// let run = |options: Options| {
+    ///     sim::run(kernel.ir(), Grid::new([1, 1, 1], [32, 1, 1]), &args, &options.race(true))
+    /// };
+    /// let error = run(Options::default()).unwrap_err().to_string();
+    /// assert!(error.contains("CUTLASS omits this fence"), "{error}");
+    /// run(Options::default().fence_after_reads(FenceAfterReads::Optional))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fence_after_reads(self, fence_after_reads: FenceAfterReads) -> Options {
+        Options { fence_after_reads, ..self }
     }
 
     /// Sets [`Options::schedules`]. The first schedule that fails is that of the error, which names it

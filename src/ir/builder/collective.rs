@@ -67,6 +67,9 @@ impl<'o> Body<'o, '_> {
     /// does not fix its threads or has more than 8 warps and no single operation for each scalar. All
     /// reductions and scans of a kernel share memory: what the largest of them takes, twice.
     ///
+    /// Lanes of one warp, also of a block that has only one, exchange values by shuffles, which order no memory accesses: call
+    /// [`bar_warp`](Body::bar_warp) if one lane accesses what another one stores.
+    ///
     /// ```
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};

@@ -27,6 +27,9 @@ impl Redux for u32 {}
 ///
 /// Elements of 64 bits take two instructions.
 ///
+/// Shuffles exchange values and do not order memory accesses; nor do votes, matches, reductions and `elect`. If a lane stores
+/// an element and another lane loads it, call [`bar_warp`](Body::bar_warp) between the two.
+///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, WARP};
 ///
@@ -224,8 +227,8 @@ impl<'b> Body<'b, '_> {
         self.context().emit_pair(Warp::Elect { members })
     }
 
-    /// Waits for all members; what each of them wrote before is seen by the others after.
-    /// PTX ISA 9.7.13.2 `bar.warp.sync`.
+    /// Waits for all members; what each of them wrote before is seen by the others after. It is the only operation of a warp that
+    /// orders memory accesses. PTX ISA 9.7.13.2 `bar.warp.sync`.
     #[track_caller]
     pub fn bar_warp(&self, members: impl IntoVal<'b, u32>) {
         let members = self.context().operand_of(members);

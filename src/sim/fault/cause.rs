@@ -385,6 +385,12 @@ causes! {
             /// The number of the block in its cluster.
             rank: u32,
         },
+        /// An access to the shared memory of a block of the cluster that is not known to have started: on a GPU it may not
+        /// be there yet. Found with [`Options::race`](crate::sim::Options::race).
+        BlockNotStarted {
+            /// The rank of the block in its cluster.
+            rank: u32,
+        },
         /// A copy of a number of bytes that is not possible.
         CopyBytes {
             /// The number.

@@ -219,6 +219,13 @@ impl FaultCause {
                 says!("accesses block {rank} of the cluster, which has ended, in")
                     .cure("let all blocks of the cluster pass its barrier before they end")
             }
+            FaultCause::BlockNotStarted { rank } => says!(
+                "accesses block {rank} of the cluster, and nothing says that block {rank} has started, in"
+            )
+            .cure(
+                "let all threads of the cluster pass its barrier first (it may be relaxed), or wait for an mbarrier at which \
+                 that block has arrived",
+            ),
             FaultCause::CopyBytes { bytes, limit: 0 } => {
                 says!("copies {bytes} bytes, which must be a multiple of 16 above 0, in")
             }

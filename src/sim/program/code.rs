@@ -38,6 +38,8 @@ pub(in crate::sim) enum Inst {
     Warp {
         members: u32,
         run: Group,
+        /// Set for `bar.warp.sync`, the only one that orders memory accesses.
+        orders_memory: bool,
     },
     /// Reads a special register that changes.
     Volatile {

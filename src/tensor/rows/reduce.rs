@@ -11,6 +11,16 @@ impl RowPart<'_> {
     /// Returns `value` of all threads that share the row, combined in the order of the threads: the same result in all
     /// of them. The combining body must be associative. All threads of the block come here together. A cluster
     /// exchanges the results of its blocks through distributed shared memory.
+    ///
+    /// Use it to combine values, not to order memory accesses. What it orders depends on who shares the row:
+    ///
+    /// * Lanes of one warp, also if they are the whole block: nothing. The exchange is by shuffles. If one lane reads an
+    ///   element that another lane overwrites after the reduction, for example in place, call
+    ///   [`bar_warp`](Body::bar_warp) between the two.
+    /// * Several warps of a block: accesses before it come before accesses after it, as at [`barrier`](Body::barrier).
+    /// * A cluster: as much within each block, and nothing between blocks. It passes the barrier of the cluster once, relaxed.
+    ///   For accesses of other blocks, pass that barrier again with a release
+    ///   ([`barrier_cluster_arrive`](Body::barrier_cluster_arrive)) behind the reduction, not around it.
     #[track_caller]
     pub fn reduce<'o, const N: usize>(
         &self,
