@@ -2,9 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::ir::builder::{
-    Context, Float, OnDevice, ParamList, ParamSource, ParamValues, Parameter,
-};
+use crate::ir::builder::{Context, Float, ParamList, ParamSource, ParamValues, Parameter};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, Number, Registers, Val};
 use crate::runtime::{ArgList, Argument};
@@ -41,7 +39,7 @@ impl<A: Element, C: Number> EpilogueTypes for (A, C) {
 
 crate::params! {
     /// The operands of the epilogue of a configuration.
-    pub struct EpilogueParams<T: EpilogueTypes> {
+    pub struct EpilogueParams<T: EpilogueTypes> => EpilogueParamsAt<'b, T> {
         pub(super) alpha: T::Sum,
         pub(super) beta: T::Sum,
         pub(super) c: Global<T::C>,
@@ -252,7 +250,7 @@ impl<T: EpilogueTypes> EpilogueForm<T::Sum> for ConfiguredEpilogue<T> {
     fn map<'a>(
         &self,
         _: Option<Registers<'a, u32>>,
-        args: EpilogueParams<T, OnDevice<'a>>,
+        args: EpilogueParamsAt<'a, T>,
         extents: [Val<'a, i32>; 2],
     ) -> impl EpilogueMap<'a, T::Sum> {
         EpilogueOps { ops: self.0, args, extents }
@@ -262,7 +260,7 @@ impl<T: EpilogueTypes> EpilogueForm<T::Sum> for ConfiguredEpilogue<T> {
 /// `activation(alpha x + beta C + bias)`.
 struct EpilogueOps<'a, T: EpilogueTypes> {
     ops: Epilogue,
-    args: EpilogueParams<T, OnDevice<'a>>,
+    args: EpilogueParamsAt<'a, T>,
     /// The rows and columns of D.
     extents: [Val<'a, i32>; 2],
 }

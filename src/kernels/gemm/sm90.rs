@@ -5,7 +5,7 @@
 //! (ping-pong). Thread blocks are persistent, and every role walks the same tiles in the same order.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
-use crate::ir::builder::{OnDevice, ParamList, Parameter};
+use crate::ir::builder::{ParamList, Parameter};
 use crate::ir::op::BarrierForm;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Kernel, KernelOptions};
@@ -31,7 +31,7 @@ use super::types::{Types, in_memory, val_type};
 
 crate::params! {
     /// The sizes of the product.
-    pub(super) struct SizeParams {
+    pub(super) struct SizeParams => Sizes<'b> {
         /// Row tiles and column tiles of D, steps along K, matrices of the batch.
         pub(super) row_tiles: i32,
         pub(super) column_tiles: i32,
@@ -44,9 +44,6 @@ crate::params! {
         pub(super) extents: [i32; 2],
     }
 }
-
-/// The sizes in a kernel body.
-pub(super) type Sizes<'a> = SizeParams<OnDevice<'a>>;
 
 /// D in a kernel body.
 type Output<'a, T> = StoreDestination<'a, <T as Types>::D>;

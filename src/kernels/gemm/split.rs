@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::ir::builder::{Float, OnDevice};
+use crate::ir::builder::Float;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, GlobalMut, NamedBarrier, Registers, Val, Vector, WARP, range};
 use crate::runtime::{ArgList, Argument, Buffer, Device, Grid};
@@ -14,7 +14,7 @@ use super::parts::{Part, Parts, Slots, Splits};
 
 crate::params! {
     /// The workspace of a kernel that splits its accumulators, or whose blocks draw their tiles.
-    pub(super) struct SplitParams {
+    pub(super) struct SplitParams => SplitArgs<'b> {
         /// The accumulators of each warp group, or thread block, of each part of a tile.
         pub(super) partials: GlobalMut<f32>,
         /// The parts that are written, for each warp group of each tile, or the tiles that are drawn and the blocks that end: 0 before
@@ -24,9 +24,6 @@ crate::params! {
         pub(super) parts: i32,
     }
 }
-
-/// The workspace in a kernel body.
-pub(super) type SplitArgs<'a> = SplitParams<OnDevice<'a>>;
 
 /// Words of a vector of accumulators.
 const VECTOR: u32 = 4;
