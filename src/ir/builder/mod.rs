@@ -74,7 +74,7 @@ pub use layout::DeviceCoord;
 pub use loops::Loop;
 pub use mbarrier::MbarrierRef;
 pub use params::{
-    Field, InSignature, OnDevice, ParamList, ParamSource, ParamValues, Parameter, Params,
+    Field, InSignature, ParamList, ParamSource, ParamValues, Parameter, Params, Same,
 };
 pub use promote::{Promote, promote};
 pub use range::{Bound, IntoBound, IntoLimit, Range, range};
