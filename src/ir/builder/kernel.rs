@@ -195,7 +195,8 @@ impl Kernel<Untyped> {
     }
 }
 
-impl<P: Params> Kernel<P> {
+impl<P> Kernel<P> {
+    // The bound `P: Params` is on the methods: rustc shows the message of the trait only there.
     /// Builds and verifies the kernel `name` for `target`. `body` runs once and gets the parameters of the
     /// signature `P`.
     ///
@@ -206,7 +207,10 @@ impl<P: Params> Kernel<P> {
         name: &str,
         target: Target,
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>, P::At<'b>) -> R,
-    ) -> Result<Kernel<P>, BuildErrors> {
+    ) -> Result<Kernel<P>, BuildErrors>
+    where
+        P: Params,
+    {
         Self::build_with(KernelOptions::default(), name, target, body)
     }
 
@@ -220,7 +224,10 @@ impl<P: Params> Kernel<P> {
         name: &str,
         target: Target,
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>, P::At<'b>) -> R,
-    ) -> Result<Kernel<P>, BuildErrors> {
+    ) -> Result<Kernel<P>, BuildErrors>
+    where
+        P: Params,
+    {
         Self::declared(options, name, target, P::declare, |k, values| {
             let params = P::make(k.context(), values);
             body(k, params)
