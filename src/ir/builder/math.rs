@@ -135,6 +135,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// `e^self`, within 1 ulp.
+    #[doc(alias = "expf")]
     #[track_caller]
     #[inline]
     pub fn exp(self) -> Val<'b, f32> {
@@ -145,6 +146,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// `2^self`, within 1 ulp.
+    #[doc(alias = "exp2f")]
     #[track_caller]
     #[inline]
     pub fn exp2(self) -> Val<'b, f32> {
@@ -154,6 +156,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// The natural logarithm, within 1 ulp.
+    #[doc(alias("logf", "log"))]
     #[track_caller]
     #[inline]
     pub fn ln(self) -> Val<'b, f32> {
@@ -165,6 +168,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// The logarithm to base 2, within 1 ulp.
+    #[doc(alias = "log2f")]
     #[track_caller]
     #[inline]
     pub fn log2(self) -> Val<'b, f32> {
@@ -182,6 +186,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// The hyperbolic tangent, within 2 ulp.
+    #[doc(alias = "tanhf")]
     #[track_caller]
     #[inline]
     pub fn tanh(self) -> Val<'b, f32> {
@@ -211,6 +216,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// The error function, within 1 ulp.
+    #[doc(alias = "erff")]
     #[track_caller]
     #[inline]
     pub fn erf(self) -> Val<'b, f32> {
@@ -265,12 +271,14 @@ impl<'b> Val<'b, f32> {
     }
 
     /// `1 / sqrt(self)`, within 1.5 ulp.
+    #[doc(alias = "rsqrtf")]
     #[track_caller]
     pub fn rsqrt(self) -> Val<'b, f32> {
         self.constant(1.0) / self.sqrt()
     }
 
     /// The sine, within 1.5 ulp up to `|self| <= 2^50`; NaN beyond.
+    #[doc(alias = "sinf")]
     #[track_caller]
     #[inline]
     pub fn sin(self) -> Val<'b, f32> {
@@ -279,6 +287,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// The cosine, within 1.5 ulp up to `|self| <= 2^50`; NaN beyond.
+    #[doc(alias = "cosf")]
     #[track_caller]
     #[inline]
     pub fn cos(self) -> Val<'b, f32> {
@@ -286,6 +295,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// `self^exponent`, within 1 ulp, computed in `f64`.
+    #[doc(alias = "powf")]
     #[track_caller]
     pub fn pow(self, exponent: impl IntoOperand<'b, f32>) -> Val<'b, f32> {
         let y = Val::<f32>::new(self.context(), self.context().operand_of(exponent));
@@ -325,6 +335,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// Approximately `1 / self`. PTX ISA 9.7.3.13 `rcp.approx.ftz`.
+    #[doc(alias = "reciprocal")]
     #[track_caller]
     pub fn recip_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Rcp)
@@ -343,36 +354,42 @@ impl<'b> Val<'b, f32> {
     }
 
     /// Approximately `e^self`.
+    #[doc(alias = "__expf")]
     #[track_caller]
     pub fn exp_fast(self) -> Val<'b, f32> {
         (self * std::f32::consts::LOG2_E).exp2_fast()
     }
 
     /// Approximately the logarithm to base 2. PTX ISA 9.7.3.20 `lg2.approx.ftz`.
+    #[doc(alias = "__log2f")]
     #[track_caller]
     pub fn log2_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Lg2)
     }
 
     /// Approximately the natural logarithm.
+    #[doc(alias = "__logf")]
     #[track_caller]
     pub fn ln_fast(self) -> Val<'b, f32> {
         self.log2_fast() * std::f32::consts::LN_2
     }
 
     /// Approximately the sine. PTX ISA 9.7.3.18 `sin.approx.ftz`.
+    #[doc(alias = "__sinf")]
     #[track_caller]
     pub fn sin_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Sin)
     }
 
     /// Approximately the cosine. PTX ISA 9.7.3.19 `cos.approx.ftz`.
+    #[doc(alias = "__cosf")]
     #[track_caller]
     pub fn cos_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Cos)
     }
 
     /// Approximately `self^exponent` for a positive number.
+    #[doc(alias = "__powf")]
     #[track_caller]
     pub fn pow_fast(self, exponent: impl IntoOperand<'b, f32>) -> Val<'b, f32> {
         (self.log2_fast() * exponent).exp2_fast()
