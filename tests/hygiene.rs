@@ -15,6 +15,8 @@ use tilewright::ir::op::Op;
 use tilewright::ir::types::{Scalar, Space};
 use tilewright::ir::{Kernel, parse_kernels};
 
+#[path = "hygiene/aliases.rs"]
+mod aliases;
 #[path = "hygiene/figures.rs"]
 mod figures;
 #[path = "hygiene/imports.rs"]

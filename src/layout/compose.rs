@@ -565,6 +565,7 @@ impl Layout {
     /// [`LayoutError::Carries`] if two modes of `right` carry into each other,
     /// [`LayoutError::Undecided`] if symbols leave a sign open, [`LayoutError::TooManyModes`],
     /// [`LayoutError::MixedCodomain`], [`LayoutError::Overflow`].
+    #[doc(alias = "compose")]
     pub fn composition<'t>(&self, right: impl Into<TilerRef<'t>>) -> Result<Layout, LayoutError> {
         let (layout, tiler) = (self.as_ref(), right.into());
         perform(&ByTiler { layout, tiler, pairwise: Composition })

@@ -233,6 +233,7 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`composition`](Layout::composition) and [`complement`](Layout::complement).
+    #[doc(alias = "tile")]
     pub fn logical_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
         let (layout, tiler) = (self.as_ref(), tiler.into());
         perform(&ByTiler { layout, tiler, pairwise: Divide })

@@ -307,6 +307,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`].
+    #[doc(alias = "inverse")]
     #[inline]
     pub fn right_inverse(&self) -> Result<Layout> {
         perform(&RightInverse { layout: self.as_ref(), longest: true })

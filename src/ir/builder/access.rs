@@ -27,6 +27,7 @@ use crate::ir::vector::VectorType;
 impl<P: Pointer> Val<'_, P> {
     /// `*(self + index)`, `index` in elements, accessed as `access` says. PTX ISA 9.7.9.8 `ld`, 9.7.9.9
     /// `ld.global.nc`.
+    #[doc(alias("__ldg", "__ldcs", "__ldca", "__ldcg", "ld.acquire"))]
     #[track_caller]
     pub fn load_with<'c, I: MemIndex>(
         self,
@@ -40,6 +41,7 @@ impl<P: Pointer> Val<'_, P> {
     }
 
     /// `*(self + index) = value`, `index` in elements, accessed as `access` says. PTX ISA 9.7.9.12 `st`.
+    #[doc(alias("__stcs", "__stcg", "__stwt", "st.release"))]
     #[track_caller]
     pub fn store_with<'c, I: MemIndex>(
         self,
@@ -93,6 +95,7 @@ impl<P: Pointer> Val<'_, P> {
     /// assert_eq!(ptx.text().matches("cvt.rn.bf16x2.f32").count(), 4);
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias("float4", "ld.v4"))]
     #[track_caller]
     pub fn load_vector<'c, const N: usize>(
         self,
@@ -139,6 +142,7 @@ impl<P: Pointer> Val<'_, P> {
 
     /// Stores a vector from `*(self + index)` on, `index` in elements; a vector of 256 bits by two accesses.
     /// PTX ISA 9.7.9.12 `st.v4`.
+    #[doc(alias = "st.v4")]
     #[track_caller]
     pub fn store_vector<'c, I: MemIndex>(
         self,
@@ -192,6 +196,7 @@ impl<P: Pointer> Val<'_, P> {
 impl<'b, P: Pointer> Val<'b, P> {
     /// The same pointer, which the kernel promises to be at a multiple of `bytes`, a power of two. The
     /// simulator checks it.
+    #[doc(alias("__builtin_assume_aligned", "multiple_of", "tl.multiple_of"))]
     #[track_caller]
     pub fn assume_aligned(self, bytes: u32) -> Val<'b, P> {
         let cx = self.context();

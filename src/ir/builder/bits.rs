@@ -99,6 +99,7 @@ dot_elements! {
 /// ```
 impl<'b, T: Integer> Val<'b, T> {
     /// The high half of `self * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
+    #[doc(alias("__mulhi", "__umulhi", "umulhi"))]
     #[track_caller]
     pub fn mul_hi(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
@@ -327,6 +328,7 @@ impl<'b> Val<'b, i32> {
 impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
     /// `addend + sum(self[i] * rhs[i])` over the four elements, `i8` or `u8` on each side; wraps.
     /// PTX ISA 9.7.1.23 `dp4a`.
+    #[doc(alias = "__dp4a")]
     #[track_caller]
     pub fn dp4a<B: DotElement + VectorElement<4>>(
         self,
@@ -457,6 +459,7 @@ impl<'b> Body<'b, '_> {
 impl<'b, T: Ty> Val<'b, T> {
     /// The same bits as a value of type `U`, a scalar or a vector of as many bits; neither is `bool`.
     /// PTX ISA 9.7.9.1 `mov`.
+    #[doc(alias("__float_as_int", "__int_as_float", "reinterpret_cast"))]
     #[track_caller]
     pub fn bitcast<U: Ty>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
@@ -479,6 +482,7 @@ impl<'b, T: Number> Val<'b, T> {
     /// assert!(kernel.ptx().text().contains("cvt.rz.relu.bf16.f32"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias = "__float2half_rn")]
     #[track_caller]
     pub fn cvt_rounded<U: Converted>(self, mode: FloatMode) -> Val<'b, U> {
         let value = self.context().operand(self);

@@ -94,6 +94,7 @@ impl<'o> Body<'o, '_> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("BlockReduce", "WarpReduce", "block_reduce", "warp_reduction", "tl.reduce"))]
     #[track_caller]
     pub fn reduce<I: IntoValues<'o>>(
         &mut self,
@@ -155,6 +156,14 @@ impl<'o> Body<'o, '_> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias(
+        "BlockScan",
+        "WarpScan",
+        "InclusiveScan",
+        "associative_scan",
+        "tl.associative_scan",
+        "cumsum"
+    ))]
     #[track_caller]
     pub fn scan<I: IntoValues<'o>>(
         &mut self,
@@ -184,6 +193,7 @@ impl<'o> Body<'o, '_> {
 
     /// The exclusive scan: `init ∘ v0 ∘ .. ∘ v(i-1)` in thread `i` of the group, `init` in the first one, with
     /// the conditions of [`reduce`](Body::reduce).
+    #[doc(alias("ExclusiveScan", "ExclusiveSum"))]
     #[track_caller]
     pub fn scan_exclusive<I: IntoValues<'o>>(
         &mut self,
@@ -246,6 +256,7 @@ impl<'o> Body<'o, '_> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("tl.sum", "warp_reduction_sum"))]
     #[track_caller]
     pub fn sum<T: Number>(&mut self, group: Group, value: impl IntoVal<'o, T>) -> Val<'o, T> {
         let value = value.into_val(self.context());
@@ -254,6 +265,7 @@ impl<'o> Body<'o, '_> {
 
     /// The largest `value` of all threads of the group, in each of them. NaN counts only where all values are
     /// NaN, and `+0.0` is above `-0.0`, as in [`Val::max`]. See [`reduce`](Body::reduce).
+    #[doc(alias("tl.max", "warp_reduction_max"))]
     #[track_caller]
     pub fn max<T: Number>(&mut self, group: Group, value: impl IntoVal<'o, T>) -> Val<'o, T> {
         let value = value.into_val(self.context());
@@ -262,6 +274,7 @@ impl<'o> Body<'o, '_> {
 
     /// The smallest `value` of all threads of the group, in each of them. NaN counts only where all values are
     /// NaN, and `-0.0` is below `+0.0`, as in [`Val::min`]. See [`reduce`](Body::reduce).
+    #[doc(alias = "tl.min")]
     #[track_caller]
     pub fn min<T: Number>(&mut self, group: Group, value: impl IntoVal<'o, T>) -> Val<'o, T> {
         let value = value.into_val(self.context());
@@ -292,6 +305,7 @@ impl<'o> Body<'o, '_> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "tl.argmax")]
     #[track_caller]
     pub fn argmax<T: Number, I: Integer>(
         &mut self,

@@ -25,6 +25,7 @@ mod collective;
 mod context;
 mod control;
 mod diagnostic;
+mod elementary;
 mod error;
 mod float;
 mod group;

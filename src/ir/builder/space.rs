@@ -133,6 +133,7 @@ impl<'b, P: Pointer> Val<'b, P> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("toint", "__cvta_generic_to_shared"))]
     #[track_caller]
     pub fn ptr_to_int(self) -> Val<'b, P::Address> {
         let cx = self.context();

@@ -199,6 +199,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// [`LayoutError::TooDeep`] for an absurd offset.
+    #[doc(alias = "make_composed_layout")]
     pub fn new(
         inner: impl Into<Part>,
         offset: impl IntoTuple<Int>,

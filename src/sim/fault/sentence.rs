@@ -365,18 +365,23 @@ impl fmt::Display for MemoryAccess {
     }
 }
 
-/// One sentence: the operation, its thread and block, and its path in the kernel. A line for each of [`Fault::also`]
-/// follows.
+/// One sentence: the operation, its Rust line, its thread and block, and the cure. A line for each of [`Fault::also`]
+/// follows. With `{:#}` the sentence ends with the operation's path in the IR, for example `[for[82]/54]`.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_sentence(f)?;
-        write!(f, " [{}]", self.path)?;
+        if f.alternate() {
+            write!(f, " [{}]", self.path)?;
+        }
         if self.order != Order::default() {
             write!(f, " (with `{:?}`)", self.order)?;
         }
         self.write_stuck(f)?;
         self.write_cycle(f)?;
-        self.also.iter().try_for_each(|fault| write!(f, "\n  also: {fault}"))
+        self.also.iter().try_for_each(|fault| {
+            f.write_str("\n  also: ")?;
+            fmt::Display::fmt(fault, f)
+        })
     }
 }
 
