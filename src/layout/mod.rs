@@ -48,7 +48,7 @@
 //! | type | what it is | written |
 //! |---|---|---|
 //! | [`Int`] | a number, or an expression over symbols with divisor and bounds | `4`, `n/16`, `?{div=16}` |
-//! | [`IntTuple`] | an integer or a tuple of such: shapes, orders, coordinates | `(4,(2,8))`, [`shape!`] |
+//! | [`IntTuple`] | an integer or a tuple of such: shapes, orders, coordinates | `(4,(2,8))`, [`shape!`], [`tuple!`] |
 //! | [`Coord`] | a coordinate in which `_` keeps a mode | `(1,_)`, [`coord!`] |
 //! | [`ScaledBasis`] | a stride: an integer, or a scaled basis element of a coordinate space | `2@1@0` |
 //! | [`Layout`] | shape and stride | `(4,8):(8,1)`, [`layout!`] |
@@ -171,6 +171,7 @@ pub use int::{Call, Env, Factor, Fun, Int, Symbol, Term, Width};
 pub use into_tuple::{Builder, IntoTuple};
 pub use layout::{Layout, StrideRef, StrideTuple};
 pub use layout_ref::{LayoutRef, Modes};
+#[doc(inline)]
 pub use macros::{coord, layout, shape, tiler, tuple};
 pub use named::NamedLayout;
 pub(crate) use names::Names;
