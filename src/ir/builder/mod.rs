@@ -32,6 +32,7 @@ mod group;
 mod host_part;
 mod im2col;
 mod inline;
+mod int4;
 mod joins;
 mod kernel;
 mod layout;
@@ -61,7 +62,7 @@ pub use atomic::{
     Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector, AtomicWord, Red,
 };
 pub use barrier::NamedBarrier;
-pub use bits::{DotElement, Half, Widen, Word, Word32};
+pub use bits::{DotElement, Half, TruthTable, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use collective::Group;
@@ -69,6 +70,7 @@ pub use context::Context;
 pub use control::{ArmEnd, End, Join, Terminated};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use host_part::{HostPart, HostParts};
+pub use int4::FromInt4;
 pub(in crate::ir) use kernel::lowered;
 pub use kernel::{BodyResult, Kernel, KernelOptions, MergedShared, Untyped};
 pub use layout::DeviceCoord;
