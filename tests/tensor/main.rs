@@ -48,6 +48,8 @@ mod products;
 #[cfg(feature = "sim")]
 mod row_columns;
 #[cfg(feature = "sim")]
+mod row_tile;
+#[cfg(feature = "sim")]
 mod schedulers;
 #[cfg(feature = "sim")]
 mod sparse;
