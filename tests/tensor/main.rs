@@ -49,6 +49,8 @@ mod products;
 mod row_columns;
 mod row_reduce;
 #[cfg(feature = "sim")]
+mod row_tile;
+#[cfg(feature = "sim")]
 mod schedulers;
 #[cfg(feature = "sim")]
 mod sparse;
