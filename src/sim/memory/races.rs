@@ -466,6 +466,7 @@ impl Memory<'_> {
     pub(in crate::sim) fn check_started(&mut self, origin: Origin, lanes: u32, rank: u32) {
         if let Some(detector) = &mut self.races
             && rank != origin.block
+            && (rank as usize) < self.blocks.len()
             && let Some(lane) = detector.races.unaware_of_start(origin.into(), lanes, rank)
         {
             detector.add_unstarted(origin, lane, rank);

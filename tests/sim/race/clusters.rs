@@ -160,3 +160,20 @@ fn an_arrival_says_that_its_block_has_started() {
     case.check(&[]);
     assert_not_started(&case.fault("mbarrier_wait_parity %bar, %zero, %u0 ;told", ""));
 }
+
+/// A rank that the cluster does not have is named as such, however large it is.
+#[test]
+fn a_rank_beyond_the_cluster_is_a_fault_of_its_own() {
+    let case = remote(ACCESSES[4]);
+    for rank in [2, 40, u32::MAX] {
+        let start =
+            format!("%gone = const {rank} : u32\n  if %first {{\n    mbarrier_arrive_cluster");
+        let text =
+            case.text.replace("barrier_cluster_arrive ;start\n  barrier_cluster_wait ;start\n", "");
+        let text = text.replace("if %first {\n    mbarrier_arrive_cluster", &start);
+        let text = text.replace("%bar, %zero, %next", "%bar, %zero, %gone");
+        let error = case.run(&text, Order::RoundRobin).unwrap_err();
+        let cause = error.fault().map(|fault| fault.cause.clone());
+        assert_eq!(cause, Some(FaultCause::NoClusterBlock { rank, blocks: 2 }), "{error}");
+    }
+}
