@@ -76,9 +76,11 @@ fn functions() -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (_, text) in files("src", "rs") {
         let mut aliases = Vec::new();
+        let mut in_list = false;
         for line in text.lines().map(str::trim) {
-            if let Some(list) = line.strip_prefix("#[doc(alias") {
-                aliases.extend(list.split('"').skip(1).step_by(2).map(str::to_owned));
+            if in_list || line.starts_with("#[doc(alias") {
+                aliases.extend(line.split('"').skip(1).step_by(2).map(str::to_owned));
+                in_list = !line.ends_with(")]");
             } else if let Some((before, after)) = line.split_once("fn ") {
                 if before.starts_with("pub ") {
                     let name: String = after.chars().take_while(|c| is_word(Some(*c))).collect();

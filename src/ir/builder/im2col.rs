@@ -86,7 +86,6 @@ macro_rules! loads {
             /// each block of the cluster whose bit `ctas` has, and to the barrier there.
             /// PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
             #[track_caller]
-            #[expect(clippy::too_many_arguments, reason = "each is another operand of the instruction")]
             pub fn cp_async_bulk_tensor_multicast_im2col<'c>(
                 self,
                 k: &Body<'c, '_>,

@@ -13,6 +13,7 @@
 
 mod access;
 mod any_vector;
+mod assume;
 mod async_copy;
 mod atomic;
 mod barrier;

@@ -86,7 +86,6 @@ impl<'b> Body<'b, '_> {
     /// [`mma_sync_sp`](Body::mma_sync_sp) with the 16 rows of the thread's warp. PTX ISA 9.7.15.6
     /// `wgmma.mma_async.sp`; `sm_90a`.
     #[track_caller]
-    #[expect(clippy::too_many_arguments, reason = "each is another operand of the instruction")]
     pub fn wgmma_rs_sp<D: Accumulator>(
         &self,
         d: &Registers<'_, D>,

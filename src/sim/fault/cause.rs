@@ -111,6 +111,22 @@ causes! {
             /// The dividend.
             dividend: Const,
         },
+        /// An integer that is not divisible as `assume_divisible_by` promised.
+        NotDivisible {
+            /// The integer.
+            value: Const,
+            /// The promised divisor.
+            divisor: u32,
+        },
+        /// An integer that is not where `assume_between` promised.
+        OutsideBounds {
+            /// The integer.
+            value: Const,
+            /// The least promised one.
+            low: Const,
+            /// The largest promised one.
+            high: Const,
+        },
         /// A `for` whose step is zero or negative.
         StepNotPositive {
             /// The step.

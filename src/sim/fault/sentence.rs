@@ -62,6 +62,14 @@ impl FaultCause {
             FaultCause::DivisionByZero { dividend } => {
                 says!("divides {dividend} by zero in").cure("compare the divisor with 0 first")
             }
+            FaultCause::NotDivisible { value, divisor } => {
+                says!("promises a multiple of {divisor}, but gets {value}, in")
+                    .cure("pass such a multiple, or do not assume it")
+            }
+            FaultCause::OutsideBounds { value, low, high } => {
+                says!("promises an integer from {low} to {high}, but gets {value}, in")
+                    .cure("pass such an integer, or do not assume it")
+            }
             FaultCause::StepNotPositive { step } => {
                 says!("has the step {step}, which is not positive, in").cure("pass a positive step")
             }

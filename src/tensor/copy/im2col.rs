@@ -285,7 +285,6 @@ impl Im2colCopy {
     /// As [`load`](Im2colCopy::load), to each block of the cluster whose bit `ctas` has: to the same offset there, and for
     /// the barrier there. CuTe's `SM90_TMA_LOAD_IM2COL_MULTICAST`.
     #[track_caller]
-    #[expect(clippy::too_many_arguments, reason = "each is another thing of the copy")]
     pub fn load_multicast<'b, T: Element, const RANK: usize, I: IntoVal<'b, i32>>(
         &self,
         k: &Body<'b, '_>,

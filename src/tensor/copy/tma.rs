@@ -381,7 +381,6 @@ impl TmaCopy {
     /// As [`load`](TmaCopy::load), for a tile that several blocks of the cluster need. Each of them calls it, and the one
     /// with the rank `number % blocks` multicasts the tile to all.
     #[track_caller]
-    #[expect(clippy::too_many_arguments, reason = "each is another thing of the copy")]
     pub fn load_rotated<'k: 'b, 'b, T: Element, const RANK: usize>(
         &self,
         k: &mut Body<'k, '_>,
