@@ -149,7 +149,7 @@ fn layout_without_a_picture_is_printed_all_the_same() {
         size    64*n
         cosize  64*n
 
-        no picture: n is not a number; evaluate it with the values of its symbols first
+        no picture: n is not a number; evaluate it with the values of its symbols first: `--let NAME=VALUE`
     "#]],
     );
     check(
@@ -171,7 +171,7 @@ fn layout_without_a_picture_is_printed_all_the_same() {
             size            1024*n
             cosize          1024*n
 
-            no picture: n is not a number; evaluate it with the values of its symbols first
+            no picture: n is not a number; evaluate it with the values of its symbols first: `--let NAME=VALUE`
         "#]],
     );
 }
@@ -371,7 +371,7 @@ fn wrong_layouts_are_refused_in_one_line() {
     check_refused(
         &["layout", "(n,64)", "--svg", "-"],
         &expect![[r#"
-        error: `(n,64)`: n is not a number; evaluate it with the values of its symbols first
+        error: `(n,64)`: n is not a number; evaluate it with the values of its symbols first: `--let NAME=VALUE`
     "#]],
     );
     check_refused(
