@@ -7,6 +7,7 @@ mod check;
 mod doctor;
 mod gemm;
 mod layout;
+mod machine;
 mod page;
 mod progress;
 mod ptx;

@@ -23,7 +23,7 @@ use super::candidates::Candidates;
 pub(super) struct Options {
     /// Problems, separated by commas: `BATCHxHEADSxLENGTHxDIM`, with `HEADS/KEY_HEADS` for shared keys and
     /// `DIM/VALUE_DIM` for other values [default: 1024 to 16384 positions, dimensions 64 to 256].
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
     /// The masks, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "full,causal")]
@@ -39,7 +39,7 @@ pub(super) struct Options {
     dtype: Dtype,
     /// The candidates: `default` is the configuration of the library or what the next options name, `all` has others beside
     /// it, and `tuned` the fastest of a search.
-    #[arg(long, default_value = "default", conflicts_with_all = ["tiles", "schedules", "stages", "warps", "variants"])]
+    #[arg(long, alias = "config", default_value = "default", conflicts_with_all = ["tiles", "schedules", "stages", "warps", "variants"])]
     configs: Candidates,
     /// Tiles of queries and keys, separated by commas: `128x176` [default: what the library takes].
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
@@ -57,7 +57,7 @@ pub(super) struct Options {
     #[arg(long)]
     variants: bool,
     /// Regimes of timing, separated by commas: latency, burst, steady.
-    #[arg(long, value_delimiter = ',', default_value = "burst,steady")]
+    #[arg(long, alias = "regime", value_delimiter = ',', default_value = "burst,steady")]
     regimes: Vec<Regime>,
     /// Rounds of the comparison.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]

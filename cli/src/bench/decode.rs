@@ -28,7 +28,7 @@ const REGIME: Regime = Regime::Latency;
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Problems, separated by commas: `BATCHxHEADS/KEY_HEADSxLENGTHxDIM` [default: 1 to 128 sequences, dimensions 64 to 256].
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
     /// The queries of a sequence.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
@@ -38,7 +38,7 @@ pub(super) struct Options {
     page: u32,
     /// The candidates: `default` is the configuration of the library, `all` has others beside it, and `tuned` the fastest of
     /// a search.
-    #[arg(long, default_value = "default")]
+    #[arg(long, alias = "config", default_value = "default")]
     configs: Candidates,
     /// Splits of a sequence beside those of the library, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "LIST", conflicts_with = "configs")]

@@ -24,7 +24,7 @@ use super::super::{Failure, print};
 pub(super) struct Options {
     /// Layers, separated by commas: `ROWSxOUTERxHIDDEN`. The first layer of an MLP is column-parallel from OUTER to HIDDEN
     /// columns, the second one row-parallel from HIDDEN to OUTER [default: those of usual language models].
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
     /// Numbers of chunks that are measured beside the planned one, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_name = "LIST")]

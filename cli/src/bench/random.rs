@@ -11,8 +11,8 @@ use tilewright::tune::{
 
 use super::super::progress::Meter;
 use super::super::{Failure, print};
-use super::measure;
 use super::{Gemm, geometric_mean};
+use super::{measure, rank};
 
 /// The classes of random sizes: N and K are multiples of a number, M is any.
 const CLASSES: [(&str, u32); 3] =
@@ -74,9 +74,8 @@ pub(super) fn given(problems: &[GemmProblem]) -> Vec<Drawn> {
 
 /// The configurations that a program gets, the first one first. For a sweep half of the candidates are from those behind.
 fn candidates(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmConfig> {
-    let target = if device.is_sim() { options.target } else { device.target() };
+    let (machine, target) = options.machine_of(device);
     let wanted = options.space(target).wanted();
-    let machine = Machine::of(device);
     let mut all = wanted.defaults(problem, &machine);
     let count = options.candidates.unwrap_or(if options.sweep.is_some() { 12 } else { 1 }) as usize;
     if options.sweep.is_none() {
@@ -135,20 +134,22 @@ impl GemmWork for Beside<'_> {
 
 /// The plans of the problems, where there is no GPU.
 fn plan(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure> {
-    let mut text = String::from("no GPU: plans and the model's times; nothing is measured\n");
+    let gpu = options.gpu();
+    let mut text = format!(
+        "no GPU: plans for an {gpu} with the model's times in us, where they are calibrated; nothing is measured\n"
+    );
+    let model = GemmModel::of(gpu.machine());
     for Drawn { class, problem } in drawn {
         let [m, n, k] = [problem.m, problem.n, problem.k];
         for config in candidates(options, device, problem) {
-            let predicted = GemmModel::H200.predict(&config, problem, regime(options, problem));
-            let seconds = predicted.seconds;
-            let speed = problem.flops() as f64 / seconds / 1e12;
+            let predicted = model.predict(&config, problem, regime(options, problem));
+            let [us, speed] = rank::figures(problem, &predicted);
             // Writing to a string does not fail.
             let _ = writeln!(
                 text,
-                "{:<16} {:<18} {:>9.2} {speed:>7.1} {:>5}  {config}",
+                "{:<16} {:<18} {us:>9} {speed:>7} {:>5}  {config}",
                 CLASSES[*class].0,
                 format!("{m}x{n}x{k}"),
-                seconds * 1e6,
                 predicted.waves,
             );
         }

@@ -28,17 +28,17 @@ use super::candidates::Candidates;
 pub(super) struct Rows {
     /// Sizes, separated by commas: `ROWSxCOLUMNS` [default: short, long and ragged rows; with `--device sim` two small
     /// matrices].
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
     /// The type of the elements.
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
     /// The candidates: `default` is the configuration of the library, `all` has others beside it, and `tuned` the fastest of
     /// a search.
-    #[arg(long, default_value = "default")]
+    #[arg(long, alias = "config", default_value = "default")]
     configs: Candidates,
     /// The regime of the times: latency, burst or steady.
-    #[arg(long, default_value = "latency")]
+    #[arg(long, alias = "regimes", default_value = "latency")]
     regime: Regime,
     /// Rounds of the comparison.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]

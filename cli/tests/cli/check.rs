@@ -127,13 +127,33 @@ fn results_of_schedules_are_compared() {
 #[test]
 fn a_product_is_checked_by_its_configuration() {
     let config = "sm80_f32_tn_64x64x16_s2_simt_strip8_direct_a4";
-    let args = ["check", "gemm", config, "--size", "64,64,32", "--schedules", "4", "--json"];
-    let output = tilewright(&args);
-    assert_eq!(
-        text(&output.stdout),
-        format!("[{{\"kernel\": \"{config}\", \"schedules\": 4, \"ok\": true}}]\n")
-    );
-    assert_eq!(output.status.code(), Some(0));
+    let more = ["--shape", "64x64x32", "--schedules", "4", "--json"];
+    // By the option, and as a second argument.
+    for name in [&["--config", config][..], &[config]] {
+        let output = tilewright(&[&["check", "gemm"], name, &more].concat());
+        assert_eq!(
+            text(&output.stdout),
+            format!("[{{\"kernel\": \"{config}\", \"schedules\": 4, \"ok\": true}}]\n")
+        );
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+/// Without a name the product is that of `ptx gemm`: the best guess.
+#[test]
+fn a_product_has_a_default_configuration() {
+    let args = ["check", "gemm", "--shape", "64", "--schedules", "1"];
+    for (more, start) in
+        [(&[][..], "sm80_bf16_tt_"), (&["--dtype", "f32", "--target", "sm_90a"], "sm90a_f32_tt_")]
+    {
+        let output = tilewright(&[&args[..], more].concat());
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+        let said = text(&output.stdout);
+        assert!(
+            said.starts_with(start) && said.ends_with(": no fault under 1 schedules\n"),
+            "{said}"
+        );
+    }
 }
 
 #[test]
@@ -157,7 +177,8 @@ fn bad_input_is_refused() {
     refused(&[name, "--arg", "n=1", "--arg", "m=1"], "no kernel has a parameter `m`");
     refused(&[name, "--arg", "n=1", "--block", "2000"], "a block of 2000 x 1 x 1 threads");
     refused(&[name, "--arg", "n=1", "--grid", "0"], "every axis is at least 1");
-    refused(&["gemm"], "`gemm` needs the name of a configuration");
+    refused(&[name, "--shape", "64"], "`--shape`, `--dtype` and `--target` are for `gemm`");
+    refused(&["gemm", "--shape", "64,64,64"], "expected MxNxK such as 4096x4096x1024");
     check_refused(
         &["check", "/nowhere.kir"],
         &expect![[r#"

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// A GEMM of 2 stages and one tile, small enough for a test.
 const GEMM: [&str; 5] =
-    ["trace", "gemm", "sm90a_bf16_tn_128x128x64_s2_coop_strip8_rows", "--size", "128,128,256"];
+    ["trace", "gemm", "sm90a_bf16_tn_128x128x64_s2_coop_strip8_rows", "--shape", "128x128x256"];
 
 const RACE: &str = "kernel @tile target sm_80 (%x: ptr<global, mut i32>) {
   shared @s: i32 x 64 align 4
@@ -157,10 +157,5 @@ fn the_page_of_the_book_is_rendered() {
 
 #[test]
 fn bad_input_is_refused() {
-    check_refused(
-        &["trace", "gemm"],
-        &expect![[r#"
-            error: `gemm` needs the name of a configuration, such as `sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4`
-        "#]],
-    );
+    check_refused(&["trace", "gemm", "sm80_f32"], &expect![[""]]);
 }
