@@ -43,7 +43,7 @@ fn hopper_mma_sync() -> f64 {
 }
 
 /// `mma.sync` reaches 607 TFLOP/s on an H200 at 1980 MHz: 57 % of the rate of `wgmma`.
-pub(super) const HOPPER_MMA_SYNC: f64 = 1160.0;
+pub(crate) const HOPPER_MMA_SYNC: f64 = 1160.0;
 
 impl Machine {
     /// The NVIDIA H200 (SXM): 132 SMs, 1980 MHz, 60 MiB of L2, 700 W; 4.4 TB/s are measured.

@@ -48,7 +48,7 @@ crate::params! {
 pub(crate) struct MappedRows<T>(PhantomData<fn() -> T>);
 
 /// [`MappedRows`] in a kernel body.
-pub(super) type MappedRowsAt<'b, T> = (Val<'b, TensorMapMut<T, 3>>, Val<'b, GlobalMut<T>>);
+pub(crate) type MappedRowsAt<'b, T> = (Val<'b, TensorMapMut<T, 3>>, Val<'b, GlobalMut<T>>);
 
 impl<T: Element> Parameter for MappedRows<T> {
     type At<'b> = MappedRowsAt<'b, T>;

@@ -35,7 +35,6 @@ crate::params! {
     }
 }
 
-
 /// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
 #[derive(Clone, Debug)]
 pub(crate) struct Operand {
