@@ -6,6 +6,8 @@ use crate::support::{device, ptxas, text};
 
 #[path = "../../examples/gemm.rs"]
 mod example;
+#[path = "../../examples/hopper_gemm.rs"]
+mod hopper_gemm;
 #[path = "../../examples/plain_gemm.rs"]
 mod plain_gemm;
 
@@ -121,6 +123,15 @@ fn sizes_that_no_kernel_has_are_refused() {
 fn the_example_runs() {
     for device in device::devices() {
         example::run(&device).unwrap();
+    }
+}
+
+/// The persistent warp-specialised example gives the product of the host, for sizes that fit the tile and others.
+#[test]
+fn the_hopper_gemm_multiplies() {
+    let sim = [tilewright::runtime::Device::sim_for(Target::SM_90A).unwrap()];
+    for device in sim.into_iter().chain(device::gpu()) {
+        hopper_gemm::run(&device).unwrap();
     }
 }
 
