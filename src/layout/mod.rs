@@ -70,13 +70,13 @@
 //! | `complement(L, M)` | [`Layout::complement`] | `(filter(L), R)` is one-to-one, `R` increases |
 //! | `right_inverse`, `left_inverse` | [`Layout::right_inverse`], [`left_inverse`](Layout::left_inverse) | `L(R(i)) == i`; `L(R(L(i))) == L(i)` |
 //! | `nullspace(L)` | [`Layout::nullspace`] | `L(R(i)) == 0` |
-//! | `logical_divide(L, T)` | [`Layout::logical_divide`], [`zipped`](Layout::zipped_divide), [`tiled`](Layout::tiled_divide), [`flat`](Layout::flat_divide) | `L o (T, complement(T, shape(L)))` |
+//! | `logical_divide(L, T)` | [`Layout::logical_divide`], [`zipped`](Layout::zipped_divide), [`tiled`](Layout::tiled_divide), [`flat`](Layout::flat_divide) | `L o (T, complement(T, shape(L)))`, where the inner modes of `L` that the tile does not divide round up to whole tiles |
 //! | `logical_product(B, T)` | [`Layout::logical_product`], `zipped`, `tiled`, `flat`, [`blocked`](Layout::blocked_product), [`raked`](Layout::raked_product) | `(B, complement(B, size(B) * cosize(T)) o T)` |
 //! | `tile_to_shape` | [`Layout::tile_to_shape`] | `B` repeated to a shape |
 //! | `local_tile`, `local_partition` | [`Layout::local_tile`], [`local_partition`](Layout::local_partition) | the part of a block, of a thread |
 //! | `slice`, `dice`, `slice_and_offset` | [`Layout::slice`], [`dice`](Layout::dice), [`slice_and_offset`](Layout::slice_and_offset) | `L(c) == offset + R(rest of c)` |
 //! | `upcast`, `downcast`, `recast_layout` | [`Layout::upcast`], [`downcast`](Layout::downcast), [`recast_layout`](Layout::recast_layout) | the same memory in other elements |
-//! | `max_common_layout`, `_vector` | [`Layout::max_common_layout`], [`max_common_vector`](Layout::max_common_vector) | `a(R(i)) == i == b(R(i))` |
+//! | `max_common_layout`, `_vector` | [`Layout::max_common_layout`], [`max_common_vector`](Layout::max_common_vector) | `a(R(i)) == i == b(R(i))`, `R(i)` in both domains |
 //! | `mark_layout_dynamic`, `mark_compact_shape_dynamic` | [`Layout::mark_layout_dynamic`], [`mark_compact_shape_dynamic`](Layout::mark_compact_shape_dynamic) | symbols for numbers |
 //! | `crd2idx`, `idx2crd`, `crd2crd` | [`crd2idx`](crd2idx()), [`idx2crd`], [`crd2crd`], [`Layout::crd2idx`] | mixed radix, first mode fastest |
 //!
@@ -88,7 +88,9 @@
 //!   CuTe's answer is right, ours prints the same.
 //! * For symbols, evaluation commutes with the operation: `eval(op(L)) == op(eval(L))` as
 //!   functions. If divisors and bounds leave a condition open, the result carries it, and an `eval`
-//!   that violates it is [`LayoutError::ConditionViolated`].
+//!   that violates it is [`LayoutError::ConditionViolated`]. A refusal names an assumption about
+//!   one symbol that is enough, if there is one ([`LayoutError::assumption`]), and
+//!   [`Layout::by_cases`] gives results by cases.
 //! * Arithmetic is 64-bit and checked. Nothing wraps, nothing panics.
 //! * No operation on static layouts of up to 8 leaves allocates.
 //!
@@ -109,8 +111,10 @@ pub use linear::LinearLayout;
 
 mod alignment;
 mod arith;
+mod assume;
 mod basis;
 mod builder;
+mod cases;
 mod coalesce;
 mod compact;
 mod compare;
@@ -156,8 +160,10 @@ mod tuple_ops;
 mod tuple_search;
 mod walk;
 
+pub use assume::Assumption;
 pub use basis::ScaledBasis;
 pub use builder::{IntoLeaf, LayoutBuilder};
+pub use cases::Cases;
 pub use compact::{compact_col_major, compact_row_major, domain_distribute};
 pub(crate) use composed::bits_of;
 pub use composed::{ComposedLayout, CoordFn, Part};

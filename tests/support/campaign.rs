@@ -34,10 +34,28 @@ type Case = Result<bool, String>;
 enum Outcome {
     Accepted,
     /// Refused, and the numbers of the draw have no result either.
-    Refused,
+    Refused(Advice),
     /// Refused for symbols, though the numbers of the draw have a result.
-    Avoidable(Cause),
+    Avoidable {
+        cause: Cause,
+        advice: Advice,
+        by_cases: bool,
+    },
 }
+
+/// What a refusal of symbols says to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Advice {
+    /// An assumption about one symbol, under which the operation has a result.
+    Assume,
+    /// No assumption about one symbol is enough.
+    Nothing,
+    /// There is a result, under a condition that the numbers do not meet.
+    Evaluate,
+}
+
+/// The largest number of characters of a refusal.
+const MAX_REFUSAL: usize = 200;
 
 /// A reason to refuse symbols whose numbers have a result.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +72,7 @@ enum Cause {
 
 impl From<bool> for Outcome {
     fn from(accepted: bool) -> Self {
-        if accepted { Outcome::Accepted } else { Outcome::Refused }
+        if accepted { Outcome::Accepted } else { Outcome::Refused(Advice::Nothing) }
     }
 }
 
@@ -69,6 +87,11 @@ pub(crate) struct Tally {
     pub(crate) by_condition: u64,
     pub(crate) by_exception: u64,
     pub(crate) without_cause: u64,
+    /// The refusals of symbols that name an assumption, and those that do not.
+    pub(crate) with_assumption: u64,
+    pub(crate) without_assumption: u64,
+    /// Of the refused whose numbers have a result, those with a result by cases.
+    pub(crate) by_cases: u64,
 }
 
 /// One law, with the operations that it is about.
@@ -106,12 +129,24 @@ fn run<S: Strategy, O: Into<Outcome>>(
                 let outcome: Outcome = outcome.into();
                 let refused = !matches!(outcome, Outcome::Accepted);
                 *(if refused { &mut tally.refused } else { &mut tally.accepted }) += 1;
-                match outcome {
-                    Outcome::Accepted | Outcome::Refused => {}
-                    Outcome::Avoidable(Cause::Form) => tally.by_form += 1,
-                    Outcome::Avoidable(Cause::Condition) => tally.by_condition += 1,
-                    Outcome::Avoidable(Cause::Exception) => tally.by_exception += 1,
-                    Outcome::Avoidable(Cause::None) => tally.without_cause += 1,
+                let advice = match outcome {
+                    Outcome::Accepted => continue,
+                    Outcome::Refused(advice) => advice,
+                    Outcome::Avoidable { cause, advice, by_cases } => {
+                        tally.by_cases += u64::from(by_cases);
+                        *match cause {
+                            Cause::Form => &mut tally.by_form,
+                            Cause::Condition => &mut tally.by_condition,
+                            Cause::Exception => &mut tally.by_exception,
+                            Cause::None => &mut tally.without_cause,
+                        } += 1;
+                        advice
+                    }
+                };
+                match advice {
+                    Advice::Assume => tally.with_assumption += 1,
+                    Advice::Nothing => tally.without_assumption += 1,
+                    Advice::Evaluate => {}
                 }
             }
             Err(mut error) => {
@@ -401,18 +436,44 @@ const MULTIPLES: [[i64; 4]; 6] = [
     [7, 60, 5, 7],
 ];
 
-/// The outcome of a refusal for symbols with the values `env`; `violated` if there is a result, under a condition that they
-/// violate.
+/// Checks a refusal: it is short, and the operation has a result under the assumption that it names.
+fn advice(
+    l: &Layout,
+    error: &LayoutError,
+    op: impl Fn(&Layout) -> Result<Layout, LayoutError>,
+) -> Result<Advice, String> {
+    let text = error.to_string();
+    ensure(text.chars().count() <= MAX_REFUSAL, || format!("too long: {text}"))?;
+    if matches!(error, LayoutError::ConditionViolated { .. }) {
+        return Ok(Advice::Evaluate);
+    }
+    let Some(assumption) = error.assumption() else { return Ok(Advice::Nothing) };
+    ensure(text.ends_with(&format!("; assume {assumption}")), || format!("not named: {text}"))?;
+    match l.assuming(assumption).and_then(|l| op(&l)) {
+        Ok(_) => Ok(Advice::Assume),
+        Err(e) => Err(format!("{text}, but then {e}")),
+    }
+}
+
+/// The outcome of a refusal for symbols with the values `env`; `ConditionViolated` if there is a result, under a condition
+/// that they violate. `holds` checks a result for the numbers.
 fn refusal(
     l: &Layout,
     env: &Env,
-    violated: bool,
+    error: &LayoutError,
     op: impl Fn(&Layout) -> Result<Layout, LayoutError>,
-) -> Outcome {
+    holds: impl Fn(&Layout) -> oracle::Check,
+) -> Result<Outcome, String> {
+    let advice = advice(l, error, &op)?;
     let result = |env: &Env| l.eval(env).and_then(|numbers| op(&numbers));
-    let Ok(own) = result(env) else { return Outcome::Refused };
-    if violated {
-        return Outcome::Avoidable(Cause::Condition);
+    let Ok(own) = result(env) else { return Ok(Outcome::Refused(advice)) };
+    let by_cases = match l.by_cases(&op).and_then(|cases| cases.eval(env)) {
+        Ok(made) => holds(&made).map(|()| true)?,
+        Err(_) => false,
+    };
+    let outcome = |cause| Ok(Outcome::Avoidable { cause, advice, by_cases });
+    if advice == Advice::Evaluate {
+        return outcome(Cause::Condition);
     }
     let extents = l.shape().leaves().iter();
     let strides = l.stride().leaves().iter().filter_map(|d| d.as_int());
@@ -430,7 +491,7 @@ fn refusal(
             forms.insert(form(&made));
         }
     }
-    Outcome::Avoidable(match forms.len() {
+    outcome(match forms.len() {
         1 if is_exception => Cause::Exception,
         1 => Cause::None,
         _ => Cause::Form,
@@ -459,18 +520,22 @@ fn commutes<S: Strategy>(
     let with_symbols = symbolic_layouts(SIZE)
         .prop_filter("without a symbol", |(l, _): &(Layout, Env)| !l.is_static());
     run(cases, seed, (with_symbols, other), |((l, env), other)| {
-        let refused = |violated| Ok(refusal(&l, &env, violated, |l| op(l, &other)));
-        let Ok(made) = op(&l, &other) else { return refused(false) };
-        let Ok(left) = made.eval(&env) else { return refused(true) };
         let numbers = l.eval(&env).map_err(|e| e.to_string())?;
-        let says = |right: &dyn std::fmt::Display| {
-            format!("{l:?} gives {made}, which is {left}; {numbers} gives {right}")
+        let same = |found: &Layout| {
+            let says = |right: &dyn std::fmt::Display| {
+                format!(
+                    "{l:?} is {numbers}; {found} is made of its symbols, {right} of its numbers"
+                )
+            };
+            match op(&numbers, &other) {
+                Ok(right) => oracle::check_same(&composed(found), &composed(&right))
+                    .map_err(|e| format!("{}: {e}", says(&right))),
+                Err(e) => Err(says(&e)),
+            }
         };
-        match op(&numbers, &other) {
-            Ok(right) => oracle::check_same(&composed(&left), &composed(&right))
-                .map(|()| Outcome::Accepted)
-                .map_err(|e| format!("{}: {e}", says(&right))),
-            Err(e) => Err(says(&e)),
+        match op(&l, &other).and_then(|made| made.eval(&env)) {
+            Ok(found) => same(&found).map(|()| Outcome::Accepted),
+            Err(e) => refusal(&l, &env, &e, |l| op(l, &other), same),
         }
     })
 }
@@ -489,12 +554,12 @@ fn symbolic_right_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
 /// and stride 0; it is one.
 fn symbolic_left_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
     run(cases, seed, symbolic_layouts(SIZE), |(l, env)| {
-        let refused = |violated| Ok(refusal(&l, &env, violated, Layout::left_inverse));
-        let Ok(r) = l.left_inverse() else { return refused(false) };
-        let Ok(r) = r.eval(&env) else { return refused(true) };
         let numbers = l.eval(&env).map_err(|e| e.to_string())?;
-        let held = oracle::said(laws::check_left_inverse(&numbers, &r));
-        held.map(|()| Outcome::Accepted)
+        let holds = |found: &Layout| oracle::said(laws::check_left_inverse(&numbers, found));
+        match l.left_inverse().and_then(|made| made.eval(&env)) {
+            Ok(found) => holds(&found).map(|()| Outcome::Accepted),
+            Err(e) => refusal(&l, &env, &e, Layout::left_inverse, holds),
+        }
     })
 }
 
