@@ -92,6 +92,8 @@
 //! * Arithmetic is 64-bit and checked. Nothing wraps, nothing panics.
 //! * No operation on static layouts of up to 8 leaves allocates.
 //!
+//! [`laws`] checks a result against the equation of its operation, whoever computed it.
+//!
 //! Sources: CuTe's `layout.hpp`, `stride.hpp`, `int_tuple.hpp`, `swizzle.hpp`,
 //! `layout_composed.hpp`, by behaviour; "CuTe Layout Representation and Algebra" (arXiv
 //! 2603.02298); "Categorical Foundations for CuTe Layouts" (arXiv 2601.05972).
@@ -124,6 +126,7 @@ mod error;
 mod int;
 mod into_tuple;
 mod inverse;
+pub mod laws;
 #[expect(clippy::module_inception, reason = "the type that gives the layer its name")]
 mod layout;
 mod layout_ref;
