@@ -46,21 +46,26 @@ fn nested(leaves: Vec<(u8, (i64, i64))>) -> Layout {
     out.finish_literal()
 }
 
-/// Extents that often divide each other.
-fn extents() -> impl Strategy<Value = i64> {
-    prop_oneof![
-        4 => prop::sample::select(vec![1, 2, 4, 8]),
-        2 => prop::sample::select(vec![3, 6, 12, 5]),
-        1 => 1..16i64,
-    ]
+/// One of the numbers, as often as its weight says; shrinks to a smaller one.
+fn weighted(mut numbers: Vec<(usize, i64)>) -> impl Strategy<Value = i64> {
+    numbers.sort_unstable_by_key(|(_, number)| *number);
+    let repeated =
+        numbers.into_iter().flat_map(|(weight, number)| std::iter::repeat_n(number, weight));
+    prop::sample::select(repeated.collect::<Vec<i64>>())
 }
 
+/// Extents that often divide each other.
+fn extents() -> impl Strategy<Value = i64> {
+    let often = [1, 2, 4, 8].map(|extent| (30, extent));
+    let sometimes = [3, 6, 12, 5].map(|extent| (15, extent));
+    weighted(often.into_iter().chain(sometimes).chain((1..16).map(|extent| (2, extent))).collect())
+}
+
+/// Strides that often divide each other.
 fn strides() -> impl Strategy<Value = i64> {
-    prop_oneof![
-        4 => prop::sample::select(vec![0, 1, 2, 4, 8, 16, 32]),
-        2 => prop::sample::select(vec![3, 6, 12, 24, 5]),
-        1 => 0..64i64,
-    ]
+    let often = [0, 1, 2, 4, 8, 16, 32].map(|stride| (36, stride));
+    let sometimes = [3, 6, 12, 24, 5].map(|stride| (26, stride));
+    weighted(often.into_iter().chain(sometimes).chain((0..64).map(|stride| (1, stride))).collect())
 }
 
 /// True for one layout of four: it may have negative strides.

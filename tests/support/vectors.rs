@@ -563,7 +563,7 @@ impl Row {
             ("composition", Out::Layout(r))
                 if args.is_layout(1) && !args.text(1).is_ok_and(is_tiler) =>
             {
-                oracle::said(oracle::check_composition(&at(0)?, &at(1)?, r))
+                oracle::said(oracle::check_composition(at(0)?, at(1)?, r))
             }
             ("composition", Out::Layout(r)) => {
                 let normal = r.outer_layout().map_err(|e| e.to_string())?;
@@ -581,11 +581,9 @@ impl Row {
             }
             ("right_inverse", Out::Layout(r)) => {
                 let n = r.size().and_then(|s| s.to_static()).map_err(|e| e.to_string())?;
-                oracle::said(oracle::check_right_inverse(&at(0)?, r, n))
+                oracle::said(oracle::check_right_inverse(at(0)?, r, n))
             }
-            ("left_inverse", Out::Layout(r)) => {
-                oracle::said(oracle::check_left_inverse(&at(0)?, r))
-            }
+            ("left_inverse", Out::Layout(r)) => oracle::said(oracle::check_left_inverse(at(0)?, r)),
             ("complement", Out::Layout(r)) => {
                 let cotarget = if args.len() > 1 {
                     let t = args.shape(1).map_err(text)?.eval(&args.env);

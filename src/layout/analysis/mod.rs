@@ -422,6 +422,7 @@ impl Analysis for ComposedLayout {
     fn offsets(&self) -> Result<Offsets<'_>> {
         let outer = self.outer_layout()?;
         let (shift, inner) = match (self.offset().as_leaf(), self.inner()) {
+            (Some(shift), Part::Identity) => (shift.clone(), Inner::Plain),
             (Some(shift), Part::Swizzle(s)) if s.is_identity() => (shift.clone(), Inner::Plain),
             (Some(shift), Part::Swizzle(s)) => (shift.clone(), Inner::Swizzle(*s)),
             _ => (Int::ZERO, Inner::Any(self)),

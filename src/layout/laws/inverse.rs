@@ -33,7 +33,9 @@ pub fn check_right_inverse(
 /// ```
 /// use tilewright::layout::{ComposedLayout, laws};
 /// let l: ComposedLayout = "S<2,0,2> o 0 o (4,4):(4,1)".parse()?;
-/// laws::check_right_inverse_below(&l, &l.right_inverse()?, 16)?;
+/// let inverse = l.right_inverse()?;
+/// laws::check_right_inverse_below(&l, &inverse, 16)?;
+/// assert!(laws::check_right_inverse_below(&l, &inverse, 17).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

@@ -219,7 +219,8 @@ pub fn check_recast(
         let (s, t) = (law.number(Ok(s.clone()))?, law.number(Ok(t.clone()))?);
         let (d, e) = (stride(d)?, stride(e)?);
         let wide = [s, d, t, e].map(i128::from);
-        if !keeps_bits(wide, up, down) {
+        let kept = keeps_bits(wide, up, down);
+        if !kept.ok_or_else(|| law.stuck()(LayoutError::overflow("check_recast")))? {
             let fault = format_args!("has {t}:{e} for {s}:{d}, which are other bits");
             return Err(law.form(result, fault));
         }
@@ -230,18 +231,29 @@ pub fn check_recast(
     Ok(())
 }
 
-/// True if the mode `t:e` in units of `up / down` covers the bits of the mode `s:d`.
-fn keeps_bits([s, d, t, e]: [i128; 4], up: i128, down: i128) -> bool {
-    if down == 1 && s > 1 && d != 0 {
+/// True if the mode `t:e` in units of `up / down` covers the bits of the mode `s:d`. `None` if that leaves 128 bits.
+fn keeps_bits([s, d, t, e]: [i128; 4], up: i128, down: i128) -> Option<bool> {
+    if d == 0 {
+        return Some(t == s && e == 0);
+    }
+    if up == 1 {
+        let longer = d.abs() == 1 && t == s.checked_mul(down)? && e == d;
+        return Some(longer || (t == s && e == d.checked_mul(down)?));
+    }
+    if down == 1 && s == 1 {
+        return Some(t == 1);
+    }
+    if down == 1 {
         // As many old elements as one new element has in this mode.
         let inside = (up / d.abs()).max(1);
         let whole = if d.abs() >= up { d % up == 0 } else { up % d == 0 };
-        return whole && t == (s + inside - 1) / inside && (t == 1 || e * up == d * inside);
+        let extent_fits = t == s.checked_add(inside - 1)? / inside;
+        let step_fits = t == 1 || e.checked_mul(up)? == d.checked_mul(inside)?;
+        return Some(whole && extent_fits && step_fits);
     }
-    let step_fits = t == 1 || d == 0 || d.abs() < up || d * down == e * up;
-    let span = |n: i128, d: i128| n * d.abs().max(1);
-    let span_fits = d == 0 || span(t, e) * up >= span(s, d.min(1)) * down.min(1);
-    step_fits && span_fits
+    let step_fits = t == 1 || d.abs() < up || d.checked_mul(down)? == e.checked_mul(up)?;
+    let span = t.checked_mul(e.abs().max(1))?.checked_mul(up)?;
+    Some(step_fits && span >= s.checked_mul(d.min(1))?)
 }
 
 /// Checks that each old element is `n` new ones.
@@ -260,6 +272,9 @@ fn same_memory(law: Law, layout: &Layout, n: i64, result: &Layout) -> Check {
         let first = index.checked_mul(n).ok_or_else(overflow)?;
         let end = first.checked_add(n).ok_or_else(overflow)?;
         // More than the limit is more than the result has.
+        if i64::try_from(covered.len()).is_ok_and(|len| len > LIMIT) {
+            break;
+        }
         covered.extend((first..end).zip(0..=LIMIT).map(|(index, _)| index));
     }
     match covered.symmetric_difference(&fine).next() {
