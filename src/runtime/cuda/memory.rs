@@ -614,9 +614,14 @@ impl Drop for Allocation {
         if self.address == 0 || self.base.is_some() {
             return;
         }
-        // After a fault the memory is gone with the context.
-        let Some(_current) = self.context.enter_to_drop() else { return };
         let (api, stream) = (self.context.api(), &self.allocated_on);
+        // After a fault the memory is gone with the context. A collective that hangs keeps only the memory that it uses:
+        // an owner is asked below, and the driver frees memory of a pool without a wait.
+        let entered = match self.owner.is_some() || self.context.has_pools() {
+            true => self.context.keep(self.context.enter()),
+            false => self.context.enter_to_drop(),
+        };
+        let Some(_current) = entered else { return };
         if self.lease().is_some() {
             // The end of the borrow has ordered the uses.
             return;
