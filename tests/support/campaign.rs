@@ -520,8 +520,9 @@ fn commutes<S: Strategy>(
                 )
             };
             match op(&numbers, &other) {
-                Ok(right) => oracle::check_same(found, &right)
-                    .map_err(|e| format!("{}: {e}", says(&right))),
+                Ok(right) => {
+                    oracle::check_same(found, &right).map_err(|e| format!("{}: {e}", says(&right)))
+                }
                 Err(e) => Err(says(&e)),
             }
         };
