@@ -421,18 +421,18 @@ pub(crate) fn advise(
     operands: &Operands,
     again: impl Fn(&Operands) -> Result<Layout>,
 ) -> LayoutError {
-    let depends = match error.cause() {
+    let depends = matches!(
+        error.cause(),
         LayoutError::NotAdmissible { .. }
-        | LayoutError::Carries { .. }
-        | LayoutError::NotInjective { .. }
-        | LayoutError::NotDivisible { .. }
-        | LayoutError::Undecided { .. }
-        | LayoutError::NoUnitStride { .. }
-        | LayoutError::Unsupported { .. }
-        | LayoutError::ConditionViolated { .. }
-        | LayoutError::ExpressionTooLarge { .. } => true,
-        _ => false,
-    };
+            | LayoutError::Carries { .. }
+            | LayoutError::NotInjective { .. }
+            | LayoutError::NotDivisible { .. }
+            | LayoutError::Undecided { .. }
+            | LayoutError::NoUnitStride { .. }
+            | LayoutError::Unsupported { .. }
+            | LayoutError::ConditionViolated { .. }
+            | LayoutError::ExpressionTooLarge { .. }
+    );
     if !depends || operands.symbols().is_empty() {
         return error;
     }

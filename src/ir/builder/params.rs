@@ -509,6 +509,7 @@ macro_rules! __params {
             }
         }
 
+        #[allow(clippy::non_canonical_clone_impl, reason = "it is `Copy` only if all fields are")]
         impl<$b $(, $T: $Bound)?> ::std::clone::Clone for $At<$b $(, $T)?> {
             fn clone(&self) -> Self {
                 $At { $($field: ::std::clone::Clone::clone(&self.$field)),+ }
