@@ -82,6 +82,9 @@ fn ulps(found: f32, exact: f64) -> f64 {
 
 type Function = for<'b> fn(Val<'b, f32>) -> Val<'b, f32>;
 
+/// A function's name, the function in a kernel, and the host's.
+type Case = (&'static str, Function, fn(f32) -> f32);
+
 /// The worst error of `f` over the samples that `domain` has.
 fn worst(
     f: Function,
@@ -250,7 +253,7 @@ fn remainders_are_exact() {
 #[test]
 fn functions_of_special_numbers_are_those_of_rust() {
     let inf = f32::INFINITY;
-    let all: [(&str, Function, fn(f32) -> f32); 9] = [
+    let all: [Case; 9] = [
         ("sinh", |x| x.sinh(), f32::sinh),
         ("cosh", |x| x.cosh(), f32::cosh),
         ("asin", |x| x.asin(), f32::asin),

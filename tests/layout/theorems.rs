@@ -131,9 +131,12 @@ impl Morphism {
     }
 }
 
+/// The factors of each extent.
+type Parts = Vec<Vec<i64>>;
+
 /// Factors of each entry of `a` and of each entry of `b`, so that those of `a` are the first of those of `b`: both tuples are
 /// cut where either of them has an end.
-fn mutual_refinement(a: &[i64], b: &[i64]) -> Option<(Vec<Vec<i64>>, Vec<Vec<i64>>)> {
+fn mutual_refinement(a: &[i64], b: &[i64]) -> Option<(Parts, Parts)> {
     let ends = |tuple: &[i64]| {
         let end = |product: &mut i64, s: &i64| {
             *product *= s;
@@ -283,7 +286,7 @@ fn a_complement_exists_if_and_only_if_the_sorted_strides_divide() {
             let tiling = tiles(&values, n);
             let made = l.complement(&n.into()).unwrap();
             assert_eq!(tiling, Some(made.indices().unwrap().collect()), "{l} in {n}");
-            check_same(&f.complement().layout(), &made).unwrap();
+            check_same(f.complement().layout(), &made).unwrap();
             tilings += 1;
         } else {
             assert!(!exists, "{l} has a complement");
@@ -318,7 +321,7 @@ proptest! {
         let made = g.layout().composition(&f.layout());
         let composite = f.then(&g).layout();
         prop_assert!(made.is_ok(), "{} o {}: {:?}, not {}", g.layout(), f.layout(), made, composite);
-        check_same(&composite, &made.unwrap())?;
+        check_same(&composite, made.unwrap())?;
     }
 
     /// Tractable and weakly composable: the composition exists and is that of the morphisms, so it is tractable too.
@@ -330,7 +333,7 @@ proptest! {
         let made = a.composition(&b);
         prop_assert!(made.is_ok(), "{} o {}: {:?}, not {}", a, b, made, composite.layout());
         let made = made.unwrap();
-        check_same(&composite.layout(), &made)?;
+        check_same(composite.layout(), &made)?;
         prop_assert!(is_tractable(&nondegenerate(&made.flatten().unwrap())), "{} o {} = {}", a, b, made);
     }
 
@@ -339,7 +342,7 @@ proptest! {
     fn complements_are_those_of_morphisms(f in morphisms()) {
         let f = injective(&f);
         let made = f.layout().complement(&size(&f.codomain).into()).unwrap();
-        check_same(&f.complement().layout(), &made)?;
+        check_same(f.complement().layout(), &made)?;
     }
 
     /// `g / f == (g o f, g o complement(f))` for `f` into the domain of `g`.
@@ -348,7 +351,7 @@ proptest! {
         let f = injective(&f);
         let made = g.layout().logical_divide(&f.layout()).unwrap();
         let parts = [f.then(&g).layout(), f.complement().then(&g).layout()];
-        check_same(&Layout::concat(&parts).unwrap(), &made)?;
+        check_same(Layout::concat(&parts).unwrap(), &made)?;
     }
 
     /// `f x g == (f, complement(f) o g)` for `g` into the domain of the complement of `f`.
@@ -359,7 +362,7 @@ proptest! {
         let g = picked(free.domain.clone(), picks);
         let made = f.layout().logical_product(&g.layout()).unwrap();
         let parts = [f.layout(), g.then(&free).layout()];
-        check_same(&Layout::concat(&parts).unwrap(), &made)?;
+        check_same(Layout::concat(&parts).unwrap(), &made)?;
     }
 }
 
