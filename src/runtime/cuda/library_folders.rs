@@ -70,7 +70,8 @@ fn packages_of(environment: &Path) -> Vec<PathBuf> {
     found
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 
