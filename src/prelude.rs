@@ -24,7 +24,9 @@ pub use crate::ir::{
     Body, BuildErrors, Element, Global, GlobalMut, Group, Kernel, KernelOptions, Registers, Shared,
     Target, TensorMap, TensorMapMut, Val, Var, Vector, bf16, f16, range,
 };
-pub use crate::layout::{Int, IntTuple, Layout, LayoutError, layout, shape, tiler};
+pub use crate::layout::{Int, IntTuple, Layout, LayoutError};
+#[doc(inline)]
+pub use crate::layout::{layout, shape, tiler};
 pub use crate::runtime::{Buffer, Device, Function};
 pub use crate::runtime::{Grid, LaunchOptions, RuntimeError};
 pub use crate::tensor::{SharedTensor, Tensor};

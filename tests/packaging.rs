@@ -102,3 +102,73 @@ fn pictures_of_the_readme_have_absolute_links() {
         assert!(root.join(file).is_file(), "{file} does not exist");
     }
 }
+
+/// rustdoc writes a page for each macro of the notation where readers look for it, although the macros themselves are hidden
+/// names in the root of the crate. Documenting the whole library takes minutes, so this documents its exports alone.
+#[test]
+fn the_macros_of_the_notation_have_pages() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| fs::read_to_string(root.join(path)).expect("a source file");
+    // The statement that exports the macros, with its attributes.
+    let exports = |path: &str, start: &str| {
+        let text = read(path);
+        let at = text.find(start).unwrap_or_else(|| panic!("{path} has no `{start}`"));
+        let end = at + text[at..].find(';').expect("the end of the statement") + 1;
+        let before = text[..at].trim_end().rsplit_once('\n').map_or("", |(_, line)| line);
+        let attribute = if before.starts_with("#[") { before } else { "" };
+        format!("{attribute}\n{}\n", &text[at..end])
+    };
+    let header = read("src/layout/mod.rs");
+    let header: String = header.lines().take_while(|line| line.starts_with("//!")).fold(
+        String::new(),
+        |all, line| match line.starts_with("//! |") && line.contains("!`]") {
+            // The rows of the table of types that link to macros.
+            true => all + line + "\n",
+            false => all,
+        },
+    );
+    let links: Vec<&str> = ["coord!", "layout!", "shape!", "tiler!", "tuple!"]
+        .into_iter()
+        .filter(|name| header.contains(&format!("[`{name}`]")))
+        .collect();
+    assert_eq!(links.len(), 5, "{header}");
+    let types = "pub struct Int; pub struct IntTuple; pub struct Coord; pub struct Layout; pub struct Tiler;";
+    let source = format!(
+        "pub mod layout {{\n//! | a | b | c |\n//! |---|---|---|\n{header}\n#[path = {:?}]\nmod macros;\n{}\n{types}\n}}\n\
+         pub mod prelude {{\n{}\n}}\n",
+        root.join("src/layout/macros.rs"),
+        exports("src/layout/mod.rs", "pub use macros::"),
+        exports("src/prelude.rs", "pub use crate::layout::{layout,"),
+    );
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("macro-pages");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    let library = folder.join("lib.rs");
+    fs::write(&library, source).expect("a source file");
+    let mut rustdoc = Command::new(std::env::var_os("RUSTDOC").unwrap_or_else(|| "rustdoc".into()));
+    rustdoc.args(["--edition", "2024", "--crate-name", "pages", "-o"]).arg(&folder).arg(&library);
+    let output = rustdoc.output().expect("rustdoc starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let pages = folder.join("pages");
+    for page in [
+        "layout/macro.coord.html",
+        "layout/macro.layout.html",
+        "layout/macro.shape.html",
+        "layout/macro.tiler.html",
+        "layout/macro.tuple.html",
+        "prelude/macro.layout.html",
+        "prelude/macro.shape.html",
+        "prelude/macro.tiler.html",
+    ] {
+        assert!(pages.join(page).is_file(), "rustdoc writes no {page}");
+    }
+    let index = fs::read_to_string(pages.join("layout/index.html")).expect("a page");
+    for name in links {
+        let page = format!("href=\"macro.{}.html\"", name.trim_end_matches('!'));
+        let row = index.split("<tr>").find(|row| row.contains(&format!("<code>{name}</code>")));
+        assert!(row.is_some_and(|row| row.contains(&page)), "`{name}` leads nowhere");
+    }
+    // A reader sees how a macro is called, not how it works inside.
+    let layout = fs::read_to_string(pages.join("layout/macro.layout.html")).expect("a page");
+    assert!(!layout.contains("@zip") && !layout.contains("$b"), "the page shows inner rules");
+}

@@ -27,6 +27,7 @@ use tilewright::tune::{GemmSpace, Machine, Regime};
 
 use super::Failure;
 use super::gemm::{dtype, scalar};
+use super::machine::GpuName;
 use beside_plain::Form;
 
 /// The options of `tilewright bench`.
@@ -72,7 +73,7 @@ enum What {
 struct Gemm {
     /// Problems, separated by commas: `4096`, or `MxNxK`; a file with one a line; or `llm`: M of 64 to 1024, and N and K of 4096,
     /// 8192, 14336 and 28672 [default: 512 to 16384 and usual sizes of language models].
-    #[arg(long, value_name = "LIST|FILE|llm")]
+    #[arg(long, alias = "shape", value_name = "LIST|FILE|llm")]
     shapes: Option<String>,
     /// Problems of random sizes instead, with the configuration of a program that does not tune: a third with N and K
     /// multiples of 64, a third multiples of 8, a third any. `--candidates` measures more than the first configuration.
@@ -104,11 +105,16 @@ struct Gemm {
     #[arg(long, default_value = "tn", value_parser = input::layout, value_name = "NAME")]
     layout: [Major; 2],
     /// The candidates: `default` (the first of the model's order), `all`, names of configurations separated by commas, or
-    /// a file with one name a line.
-    #[arg(long, default_value = "default", value_name = "default|all|NAMES|FILE")]
+    /// a file with one name a line, as `tilewright gemm --list` prints them.
+    #[arg(
+        long,
+        alias = "config",
+        default_value = "default",
+        value_name = "default|all|NAMES|FILE"
+    )]
     configs: String,
     /// Regimes of timing, separated by commas: latency, burst, steady [default: what fits the sizes].
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, alias = "regime", value_delimiter = ',')]
     regimes: Vec<Regime>,
     /// Rounds of the comparison.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -119,9 +125,12 @@ struct Gemm {
     /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` for the model alone.
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Target of the model without a GPU.
-    #[arg(long, default_value = "sm_90a")]
-    target: Target,
+    /// The GPU to rank configurations for, without a GPU: the times are predicted, and nothing is measured [default: h200].
+    #[arg(long, value_name = "GPU", conflicts_with = "device")]
+    machine: Option<GpuName>,
+    /// Target of the model without a GPU [default: that of `--machine`].
+    #[arg(long)]
+    target: Option<Target>,
     /// The folder of results, which are taken up again [default: in the user's cache folder].
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
@@ -150,6 +159,28 @@ impl Gemm {
                 "`{option}` writes measurements, and without a GPU nothing is measured: leave it out, or name a GPU with \
                  `--device cuda`"
             ))),
+        }
+    }
+
+    /// Opens the device; with `--machine` the simulator, which measures nothing.
+    fn open(&self) -> Result<Device, Failure> {
+        let choice = match self.machine {
+            Some(_) => DeviceChoice::Sim,
+            None => self.device.parse().map_err(Failure::input)?,
+        };
+        Device::open(choice).map_err(Failure::input)
+    }
+
+    /// The GPU that stands for the simulator.
+    fn gpu(&self) -> GpuName {
+        self.machine.unwrap_or(GpuName::H200)
+    }
+
+    /// Returns the machine and the target that configurations are for.
+    fn machine_of(&self, device: &Device) -> (Machine, Target) {
+        match device.is_sim() {
+            true => (self.gpu().machine(), self.target.unwrap_or(self.gpu().target())),
+            false => (Machine::of(device), device.target()),
         }
     }
 
@@ -184,8 +215,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         None => None,
     };
     if let Some(drawn) = drawn {
-        let choice: DeviceChoice = gemm.device.parse().map_err(Failure::input)?;
-        let device = Device::open(choice).map_err(Failure::input)?;
+        let device = gemm.open()?;
         if device.is_sim() {
             gemm.check_nothing_to_write()?;
         }
@@ -194,18 +224,16 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let shapes = input::shapes(gemm.shapes.as_deref())?;
     let form = gemm.groups.map(Form::Groups).or(gemm.swiglu.then_some(Form::Swiglu));
     if let Some(form) = form {
-        let choice: DeviceChoice = gemm.device.parse().map_err(Failure::input)?;
-        let device = Device::open(choice).map_err(Failure::input)?;
+        let device = gemm.open()?;
         return beside_plain::run(gemm, &device, &shapes, form);
     }
     let configs = input::configs(&gemm.configs)?;
-    let choice: DeviceChoice = gemm.device.parse().map_err(Failure::input)?;
-    let device = Device::open(choice).map_err(Failure::input)?;
-    let target = if device.is_sim() { gemm.target } else { device.target() };
-    configs.check(&gemm.space(target), &shapes, &Machine::of(&device))?;
+    let device = gemm.open()?;
+    let (machine, target) = gemm.machine_of(&device);
+    configs.check(&gemm.space(target), &shapes, &machine)?;
     if device.is_sim() {
         gemm.check_nothing_to_write()?;
-        return rank::run(gemm, &shapes, &configs);
+        return rank::run(gemm, &gemm.space(target), &shapes, &configs);
     }
     measure::run(gemm, &device, &shapes, &configs)
 }
@@ -226,7 +254,7 @@ fn program(args: &[OsString]) -> Result<(), Failure> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failure::run(format!("`{program}`: {status}"))),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::input(format!(
-            "`{name}` is no benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode or parallel, \
+            "`{name}` is not a benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode or parallel, \
              or the name of a program `{program}` of a folder in `PATH`"
         ))),
         Err(error) => Err(Failure::input(format!("`{program}`: {error}"))),

@@ -5,21 +5,22 @@ mod kernel;
 
 use clap::Args;
 use tilewright::json::Json;
-use tilewright::sim::{Fault, FaultCause, Options as SimOptions, RunError};
+use tilewright::sim::{Fault, FaultCause, ResultsDiffer, RunError};
 
+use super::progress::Meter;
 use super::{Failure, print};
 pub(super) use kernel::KernelArgs;
 
 /// The options of `tilewright check`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 where no schedule has a fault; 1 where a kernel has one, does not end, or fails an \
-    assertion; 2 for bad input."
+    after_help = "Exit codes: 0 where no schedule has a fault; 1 where a kernel has one, leaves other results under another \
+    schedule, does not end, or fails an assertion; 2 for bad input."
 )]
 pub(super) struct Options {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Schedules to run under: the default one, adversarial ones, then random ones.
+    /// Schedules to run under: the default one, adversarial ones, then random ones. Their results are compared.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     schedules: u32,
     /// Print one line of JSON.
@@ -34,8 +35,9 @@ struct Verdict {
 }
 
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
-    let simulator = SimOptions::default().schedules(options.schedules);
-    let ran = options.kernel.run(simulator)?;
+    let meter = Meter::new();
+    let ran = options.kernel.run(meter.simulator().schedules(options.schedules))?;
+    meter.clear();
     let verdicts: Vec<Verdict> =
         ran.into_iter().map(|(kernel, found)| Verdict::new(&kernel, found)).collect();
     let schedules = options.schedules;
@@ -79,6 +81,9 @@ impl Verdict {
         if let Err(error) = &self.found {
             fields.push(("verdict", Json::text(summary(error))));
             fields.push(("report", Json::text(error)));
+            if let RunError::ResultsDiffer(found) = &**error {
+                fields.push(("difference", difference_json(found)));
+            }
             if let Some(fault) = error.fault() {
                 fields.push(("order", Json::text(format!("{:?}", fault.order))));
                 let all = [fault].into_iter().chain(&fault.also).map(fault_json);
@@ -94,6 +99,7 @@ fn summary(error: &RunError) -> String {
     let Some(fault) = error.fault() else {
         return match error {
             RunError::OutOfFuel { .. } => "it does not end".to_owned(),
+            RunError::ResultsDiffer(_) => "results differ between schedules".to_owned(),
             _ => "an assertion fails".to_owned(),
         };
     };
@@ -107,6 +113,18 @@ fn summary(error: &RunError) -> String {
     };
     let parts = [count(races, "data race", "data races"), count(others, "fault", "faults")];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+fn difference_json(found: &ResultsDiffer) -> Json {
+    Json::Object(vec![
+        ("buffer", Json::text(&found.param)),
+        ("element", Json::Number(found.element)),
+        ("elements", Json::Number(found.elements)),
+        ("first_order", Json::text(format!("{:?}", found.first_order))),
+        ("first_value", Json::text(found.first_value)),
+        ("other_order", Json::text(format!("{:?}", found.other_order))),
+        ("other_value", Json::text(found.other_value)),
+    ])
 }
 
 fn fault_json(fault: &Fault) -> Json {

@@ -14,27 +14,24 @@ use tilewright::kernels::gemm::{
     Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, InputTypes, Machine, Schedule,
 };
 use tilewright::runtime::{Device, DeviceChoice, Timing};
+use tilewright::tune::{GemmModel, GemmSpace, Regime};
 
+use super::machine::GpuName;
+use super::progress::Meter;
 use super::ptx::{OfTypes, of_types};
 use super::{Failure, print};
 
 /// The options of `tilewright gemm`.
 #[derive(Args, Debug)]
 pub(super) struct Options {
-    /// Rows of A and C.
-    #[arg(long, default_value = "256", value_parser = size, value_name = "SIZE", allow_hyphen_values = true)]
-    m: u32,
-    /// Columns of B and C.
-    #[arg(long, default_value = "256", value_parser = size, value_name = "SIZE", allow_hyphen_values = true)]
-    n: u32,
-    /// Columns of A and rows of B.
-    #[arg(long, default_value = "256", value_parser = size, value_name = "SIZE", allow_hyphen_values = true)]
-    k: u32,
+    /// The problem: `MxNxK`, or one size for all three.
+    #[arg(long, aliases = ["shapes", "size"], default_value = "256x256x256", value_parser = shape, value_name = "MxNxK", allow_hyphen_values = true)]
+    shape: GemmProblem,
     /// The types of A and B: f32, tf32, f16 or bf16; with --explain and --emit also the others of `bench gemm`.
     #[arg(long, default_value = "f32", value_parser = dtype)]
     dtype: InputTypes,
     /// The configuration by its name, such as `sm80_bf16_tt_128x256x64_s3_ms_strip8_direct` [default: the best guess].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, alias = "configs", value_name = "NAME")]
     config: Option<GemmConfig>,
     /// Device to run on: `auto` (a GPU if there is one, else the simulator), `sim`, `cuda` or `cuda:N`.
     #[arg(long, default_value = "auto")]
@@ -48,17 +45,34 @@ pub(super) struct Options {
     /// Print the predicted times of the chosen configuration by their causes, and the next ones, instead of running it.
     #[arg(long, conflicts_with_all = ["emit", "config"])]
     explain: bool,
+    /// Print the names of all configurations that take the problem, one a line, the fastest by the model first.
+    #[arg(long, conflicts_with_all = ["emit", "config", "explain"])]
+    list: bool,
     /// Target to build the kernel for [default: the device; with --emit, sm_80].
     #[arg(long)]
     target: Option<Target>,
+    /// The GPU that `--explain`, `--list` and `--emit` choose configurations for [default: the device; with --emit, h200].
+    #[arg(long, value_name = "GPU", conflicts_with = "device")]
+    machine: Option<GpuName>,
 }
 
-/// A size of a matrix.
-fn size(text: &str) -> Result<u32, String> {
-    text.parse()
-        .ok()
-        .filter(|size| (1..=GemmProblem::MAX_SIZE).contains(size))
-        .ok_or_else(|| format!("a size is a whole number from 1 to {}", GemmProblem::MAX_SIZE))
+/// Reads a problem: `MxNxK`, or one size for all three.
+pub(super) fn problem_of(text: &str) -> Option<GemmProblem> {
+    let size =
+        |text: &str| text.parse().ok().filter(|size| (1..=GemmProblem::MAX_SIZE).contains(size));
+    match text.split('x').collect::<Vec<_>>()[..] {
+        [all] => size(all).map(|size| GemmProblem::new(size, size, size)),
+        [m, n, k] => Some(GemmProblem::new(size(m)?, size(n)?, size(k)?)),
+        _ => None,
+    }
+}
+
+/// The problem of an option.
+pub(super) fn shape(text: &str) -> Result<GemmProblem, String> {
+    problem_of(text).ok_or_else(|| {
+        let max = GemmProblem::MAX_SIZE;
+        format!("expected MxNxK such as 4096x4096x1024, or one size for all three, from 1 to {max}")
+    })
 }
 
 /// The types of the elements of matrices on the command line. Floats of 8 bits go without `f8`.
@@ -133,6 +147,9 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     if options.explain {
         return explain(options);
     }
+    if options.list {
+        return list(options);
+    }
     if let Some(form) = options.emit {
         return emit(form, options);
     }
@@ -141,27 +158,56 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         Scalar::F32 | Scalar::Tf32 => launch::<f32>(dtype, options),
         Scalar::F16 => launch::<f16>(dtype, options),
         Scalar::Bf16 => launch::<bf16>(dtype, options),
-        _ => Err(Failure::input(format!("matrices of {dtype} are not made here"))),
+        _ => Err(Failure::input(format!(
+            "`gemm` cannot create inputs of {dtype}: use `bench gemm` on a GPU, or `check gemm` on the simulator"
+        ))),
     }
+}
+
+/// Returns the machine to choose a configuration for, and the target.
+fn machine(options: &Options) -> Result<(Machine, Target), Failure> {
+    let (machine, target) = match options.machine {
+        Some(gpu) => (gpu.machine(), gpu.target()),
+        None => {
+            let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
+            let device = Device::open(choice).map_err(Failure::input)?;
+            let target = if device.is_sim() { Target::SM_90A } else { device.target() };
+            (Machine::of(&device), target)
+        }
+    };
+    Ok((machine, options.target.unwrap_or(target)))
 }
 
 /// Prints why the configuration of a problem is chosen.
 fn explain(options: &Options) -> Result<(), Failure> {
-    let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
-    let device = Device::open(choice).map_err(Failure::input)?;
-    let target = if device.is_sim() { Target::SM_90A } else { device.target() };
-    let target = options.target.unwrap_or(target);
-    let problem = GemmProblem::new(options.m, options.n, options.k);
+    let (machine, target) = machine(options)?;
     let wanted = wanted(options.dtype, target);
-    print(&wanted.explain(&problem, &Machine::of(&device)).map_err(Failure::input)?.to_string())
+    print(&wanted.explain(&options.shape, &machine).map_err(Failure::input)?.to_string())
+}
+
+/// Prints the names of the configurations for a problem.
+fn list(options: &Options) -> Result<(), Failure> {
+    let (machine, target) = machine(options)?;
+    let (problem, wanted) = (&options.shape, wanted(options.dtype, target));
+    let regimes = Regime::of_sizes([problem.m, problem.n, problem.k]);
+    let regime = regimes.first().copied().unwrap_or(Regime::Burst);
+    let all = GemmSpace::around(&wanted, problem, &machine);
+    if all.is_empty() {
+        let error = wanted.best(problem, &machine).err();
+        let why = error.map_or_else(|| "there is none".to_owned(), |error| error.to_string());
+        return Err(Failure::input(format!("no configuration takes the problem: {why}")));
+    }
+    let ranked = GemmModel::of(machine).rank(&all, problem, regime);
+    print(&ranked.iter().map(|(config, _)| format!("{config}\n")).collect::<String>())
 }
 
 /// Prints the kernel in a form.
 fn emit(form: Emit, options: &Options) -> Result<(), Failure> {
-    let problem = GemmProblem::new(options.m, options.n, options.k);
     let start = Instant::now();
-    let target = options.target.unwrap_or(Target::SM_80);
-    let config = choose(options.dtype, target, &Machine::H200, &problem, options);
+    let target = options.machine.map_or(Target::SM_80, GpuName::target);
+    let target = options.target.unwrap_or(target);
+    let machine = options.machine.map_or(Machine::H200, GpuName::machine);
+    let config = choose(options.dtype, target, &machine, &options.shape, options);
     let text = of_types(config.map_err(Failure::input)?, form)?;
     let elapsed = start.elapsed();
     print(&text)?;
@@ -219,9 +265,15 @@ fn matrix<T: Real>(rng: &mut ChaCha8Rng, len: usize) -> Vec<T> {
 }
 
 fn launch<T: Real>(dtype: InputTypes, options: &Options) -> Result<(), Failure> {
-    let problem = &GemmProblem::new(options.m, options.n, options.k);
+    if options.machine.is_some() {
+        return Err(Failure::input(
+            "`--machine` chooses a configuration for another GPU: add `--explain`, `--list` or `--emit`",
+        ));
+    }
+    let problem = &options.shape;
     let choice: DeviceChoice = options.device.parse().map_err(Failure::input)?;
-    let device = Device::open(choice).map_err(Failure::input)?;
+    let meter = Meter::new();
+    let device = meter.open(choice).map_err(Failure::input)?;
     let target = options.target.unwrap_or(device.target());
     let config = choose(dtype, target, &Machine::of(&device), problem, options);
     let config = config.map_err(Failure::input)?;
@@ -232,7 +284,9 @@ fn launch<T: Real>(dtype: InputTypes, options: &Options) -> Result<(), Failure> 
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
     let (a, b) = (matrix::<T>(&mut rng, m * k), matrix::<T>(&mut rng, k * n));
     let (c, timing) = compute(&device, &function, problem, &a, &b).map_err(Failure::run)?;
-    let error = largest_error(&config, problem, &a, &b, &c);
+    meter.phase("reference on the CPU", m);
+    let error = largest_error(&config, problem, &a, &b, &c, &meter);
+    meter.clear();
     // An entry is a sum of k products, each added with one rounding: by the classical bound its error,
     // relative to the sum of the absolute products, is at most k u / (1 - k u) with u = 2^-24. Tensor cores cut what
     // they add, at most 2 u, and the entry is rounded once more to the type of C.
@@ -313,6 +367,7 @@ fn largest_error<T: Real>(
     a: &[T],
     b: &[T],
     c: &[T],
+    meter: &Meter,
 ) -> f64 {
     let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
     let b: Vec<f64> = b.iter().map(|b| b.to()).collect();
@@ -336,7 +391,9 @@ fn largest_error<T: Real>(
                 _ => error / absolute,
             }
         });
-        errors.fold(0.0, f64::max)
+        let largest = errors.fold(0.0, f64::max);
+        meter.step();
+        largest
     };
     c.par_chunks_exact(n).enumerate().map(row_error).reduce(|| 0.0, f64::max)
 }

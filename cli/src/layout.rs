@@ -10,8 +10,9 @@ use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use serde_json::{Value, json};
 use tilewright::layout::{
-    ComposedLayout, Drawing, IntTuple, Layout, LayoutError, Shading, Swizzle, Tiler,
+    ComposedLayout, Coord, Drawing, Env, IntTuple, Layout, LayoutError, Shading, Swizzle, Tiler,
 };
 
 use super::{Failure, print};
@@ -30,6 +31,9 @@ pub(super) struct Options {
     /// The argument of the operation: a layout, tiler, shape, coordinate or number.
     #[arg(long, value_name = "ARGUMENT", requires = "op", allow_hyphen_values = true)]
     with: Option<String>,
+    /// Values of symbols, separated by commas: `n=8` makes `(4,n)` `(4,8)`, before the operation.
+    #[arg(long = "let", value_delimiter = ',', value_name = "NAME=VALUE")]
+    values: Vec<Binding>,
     /// Draw a layout (thread, value) -> element as the tile of this shape with its threads and values.
     #[arg(long, value_name = "SHAPE", conflicts_with = "op")]
     tv: Option<String>,
@@ -45,6 +49,68 @@ pub(super) struct Options {
     /// Write a page to point at, with sliders for swizzle and tile, and print the path alone; `-` prints the page.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "latex"])]
     html: Option<PathBuf>,
+    /// Print one line of JSON instead of the table: the layout, the operation and its result, the size, and the indices of all
+    /// elements in colexicographic order, if they are numbers.
+    #[arg(long, conflicts_with_all = ["svg", "latex", "html", "shade"])]
+    json: bool,
+}
+
+/// The value of a symbol: `n=8`.
+#[derive(Clone, Debug)]
+struct Binding {
+    name: String,
+    value: i64,
+}
+
+impl FromStr for Binding {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Binding, String> {
+        let expected = || format!("`{text}` is not the value of a symbol, such as `n=8`");
+        let (name, value) = text.split_once('=').ok_or_else(expected)?;
+        let (name, value) = (name.trim(), value.trim().parse().map_err(|_| expected())?);
+        if name.is_empty() {
+            return Err(expected());
+        }
+        Ok(Binding { name: name.to_owned(), value })
+    }
+}
+
+/// A value of the notation with symbols.
+trait Symbolic: FromStr<Err = LayoutError> {
+    /// The same for the values of the symbols.
+    fn valued(&self, env: &Env) -> Result<Self, LayoutError>;
+}
+
+macro_rules! symbolic {
+    ($($ty:ty),*) => {$(
+        impl Symbolic for $ty {
+            fn valued(&self, env: &Env) -> Result<$ty, LayoutError> {
+                self.eval(env)
+            }
+        }
+    )*};
+}
+symbolic!(ComposedLayout, Coord, IntTuple, Tiler);
+
+/// The values of symbols that the command line gives.
+struct Values(Option<Env>);
+
+impl Values {
+    fn new(bindings: &[Binding]) -> Values {
+        let env = |env: Env, Binding { name, value }: &Binding| env.with(name, *value);
+        let given = !bindings.is_empty();
+        Values(given.then(|| bindings.iter().fold(Env::new(), env)))
+    }
+
+    /// Reads `text` and replaces its symbols by their values; an error names the text. Without values, symbols stay.
+    fn parse<T: Symbolic>(&self, text: &str) -> Result<T, Failure> {
+        let read: T = parse(text)?;
+        match &self.0 {
+            Some(env) => read.valued(env).map_err(|error| about(text, &error)),
+            None => Ok(read),
+        }
+    }
 }
 
 fn shading(text: &str) -> Result<Shading, String> {
@@ -81,15 +147,23 @@ fn parse<T: FromStr<Err = LayoutError>>(text: &str) -> Result<T, Failure> {
 }
 
 fn about(text: &str, error: &LayoutError) -> Failure {
-    Failure::input(format!("`{text}`: {error}"))
+    Failure::input(format!("`{text}`: {}", said(error)))
 }
 
-fn subject(text: &str) -> Result<Subject, Failure> {
+/// The text of an error, with the option that gives symbols their values.
+fn said(error: &LayoutError) -> String {
+    match error {
+        LayoutError::NotStatic { .. } => format!("{error}: `--let NAME=VALUE`"),
+        _ => error.to_string(),
+    }
+}
+
+fn subject(text: &str, values: &Values) -> Result<Subject, Failure> {
     let is_swizzle = text.trim_start().starts_with('S') && text.trim_end().ends_with('>');
     if is_swizzle && !text.contains(" o ") {
         return parse(text).map(Subject::Swizzle);
     }
-    parse(text).map(|layout| Subject::Layout(Box::new(layout)))
+    values.parse(text).map(|layout| Subject::Layout(Box::new(layout)))
 }
 
 /// Lines of a name and a value, the values below each other.
@@ -104,7 +178,11 @@ impl fmt::Display for Lines {
 
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let text = options.layout.as_str();
-    let (lines, table, picture) = match subject(text)? {
+    let values = Values::new(&options.values);
+    if options.json {
+        return print(&format!("{}\n", json(options, &values)?));
+    }
+    let (lines, table, picture) = match subject(text, &values)? {
         Subject::Swizzle(swizzle) if options.op.is_none() && options.tv.is_none() => {
             let lines = vec![("swizzle", swizzle.to_string())];
             (lines, swizzle.draw(), swizzle.draw())
@@ -113,10 +191,12 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         Subject::Layout(layout) => {
             let mut lines = vec![("layout", layout.to_string())];
             let (table, picture) = match (&options.op, &options.tv) {
-                (Some(name), _) => operation(&layout, name, options.with.as_deref(), &mut lines)?,
+                (Some(name), _) => {
+                    operation(&layout, name, options.with.as_deref(), &values, &mut lines)?
+                }
                 (None, Some(tile)) => {
                     sizes(&layout, &mut lines).map_err(|error| about(text, &error))?;
-                    let tile: IntTuple = parse(tile)?;
+                    let tile: IntTuple = values.parse(tile)?;
                     let plain = plain_for_tv(&layout, text)?;
                     (plain.draw_tv(&tile), plain.draw_tv(&tile))
                 }
@@ -136,7 +216,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let written = match (&options.svg, &options.latex, &options.html) {
         (Some(file), _, _) => Some((file, picture.svg().map_err(no_picture)?)),
         (_, Some(file), _) => Some((file, picture.latex().map_err(no_picture)?)),
-        (_, _, Some(file)) => Some((file, page::page(options)?)),
+        (_, _, Some(file)) => Some((file, page::page(options, &values)?)),
         (None, None, None) => None,
     };
     match written {
@@ -155,7 +235,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
             | LayoutError::TooLarge { .. }
             | LayoutError::Unsupported { .. }),
         ) => {
-            format!("no picture: {error}")
+            format!("no picture: {}", said(&error))
         }
         Err(error) => return Err(about(text, &error)),
     };
@@ -173,6 +253,48 @@ fn no_layout(text: &str) -> Failure {
     Failure::input(format!(
         "`{text}` is a swizzle alone; `--op` and `--tv` need a layout, such as `{text} o 0 o (8,8):(8,1)`"
     ))
+}
+
+/// The most indices that are printed as JSON.
+const MOST_INDICES: i64 = 1 << 14;
+
+/// What is known of a layout or of the result of an operation, as JSON.
+fn json(options: &Options, values: &Values) -> Result<Value, Failure> {
+    let text = options.layout.as_str();
+    let layout = match subject(text, values)? {
+        Subject::Swizzle(_) if options.op.is_some() || options.tv.is_some() => {
+            return Err(no_layout(text));
+        }
+        Subject::Swizzle(swizzle) => return Ok(json!({ "swizzle": swizzle.to_string() })),
+        Subject::Layout(layout) => layout,
+    };
+    let mut all = json!({ "layout": layout.to_string() });
+    let shown = match &options.op {
+        Some(name) => {
+            let with = options.with.as_deref();
+            let (operation, _, result) = applied(&layout, name, with, values)?;
+            all["operation"] = operation.name.into();
+            all["with"] = with.map(str::trim).into();
+            all["result"] = result.to_string().into();
+            Box::new(result)
+        }
+        None => layout,
+    };
+    let mut lines = Vec::new();
+    sizes(&shown, &mut lines).map_err(|error| about(text, &error))?;
+    for (name, value) in lines {
+        // What depends on symbols is text.
+        all[name] = value.parse::<i64>().map_or_else(|_| value.into(), Value::from);
+    }
+    let indices = match all["size"].as_i64() {
+        Some(size @ 0..=MOST_INDICES) => {
+            let index = |at| shown.apply(at).ok()?.to_int().ok()?.as_static();
+            (0..size).map(index).collect::<Option<Vec<i64>>>()
+        }
+        _ => None,
+    };
+    all["indices"] = indices.into();
+    Ok(all)
 }
 
 /// The plain layout that `--tv` needs.
@@ -205,11 +327,12 @@ fn applied(
     layout: &ComposedLayout,
     name: &str,
     with: Option<&str>,
+    values: &Values,
 ) -> Result<(&'static Operation, Argument, ComposedLayout), Failure> {
     let Some(operation) = OPERATIONS.iter().find(|op| op.name == name) else {
         return Err(Failure::input(format!("there is no operation `{name}`")));
     };
-    let (argument, result) = operation.apply(layout, with)?;
+    let (argument, result) = operation.apply(layout, with, values)?;
     Ok((operation, argument, result))
 }
 
@@ -218,9 +341,10 @@ fn operation(
     layout: &ComposedLayout,
     name: &str,
     with: Option<&str>,
+    values: &Values,
     lines: &mut Vec<(&'static str, String)>,
 ) -> Result<(Drawing, Drawing), Failure> {
-    let (operation, argument, result) = applied(layout, name, with)?;
+    let (operation, argument, result) = applied(layout, name, with, values)?;
     if let Some(with) = with {
         lines.push(("with", with.trim().to_owned()));
     }

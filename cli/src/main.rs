@@ -7,7 +7,9 @@ mod check;
 mod doctor;
 mod gemm;
 mod layout;
+mod machine;
 mod page;
+mod progress;
 mod ptx;
 mod trace;
 

@@ -15,7 +15,8 @@ use tilewright::ir::{
 use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem, InputTypes, Machine};
 use tilewright::runtime::{EntryReport, Ptxas};
 
-use super::gemm::{best_guess, dtype};
+use super::gemm::{best_guess, dtype, shape};
+use super::machine::GpuName;
 use super::{Failure, print, read};
 use source::Sources;
 
@@ -25,16 +26,22 @@ pub(super) struct Options {
     /// A file with kernels in the text form (`.kir`), `gemm` for the best guess for large row-major matrices, or the
     /// name of a configuration, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`.
     kernel: String,
-    /// Target of `gemm`; files and names of configurations have their own [default: sm_80].
+    /// Target of `gemm`; files and names of configurations have their own [default: that of `--machine`, else sm_80].
     #[arg(long)]
     target: Option<Target>,
+    /// The GPU that `gemm` is the best guess for [default: h200].
+    #[arg(long, value_name = "GPU")]
+    machine: Option<GpuName>,
     /// The types of A and B of `gemm`, as `bench gemm` has them [default: bf16].
     #[arg(long, value_parser = dtype)]
     dtype: Option<InputTypes>,
+    /// The problem that `gemm` is the best guess for: `MxNxK`, or one size for all three [default: 4096x4096x4096].
+    #[arg(long, aliases = ["shapes", "size"], value_parser = shape, value_name = "MxNxK")]
+    shape: Option<GemmProblem>,
 }
 
-/// M, N and K of the problem that `gemm` stands for, and the SMs of the GPU.
-const LARGE: [u32; 3] = [4096; 3];
+/// The problem that `gemm` stands for.
+const LARGE: GemmProblem = GemmProblem::new(4096, 4096, 4096);
 
 /// A module, and what its kernels tell beside their text.
 struct Written {
@@ -66,14 +73,20 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let mut written = match options.kernel.as_str() {
         "gemm" => {
             let dtype = options.dtype.unwrap_or(Scalar::Bf16.into());
-            let target = options.target.unwrap_or(Target::SM_80);
-            let [m, n, k] = LARGE;
-            let config = best_guess(dtype, target, &Machine::H200, &GemmProblem::new(m, n, k));
+            let target = options.machine.map_or(Target::SM_80, GpuName::target);
+            let target = options.target.unwrap_or(target);
+            let machine = options.machine.map_or(Machine::H200, GpuName::machine);
+            let problem = options.shape.unwrap_or(LARGE);
+            let config = best_guess(dtype, target, &machine, &problem);
             of_types(config.map_err(Failure::input)?, WriteKernel)?
         }
-        _ if options.target.is_some() || options.dtype.is_some() => {
+        _ if options.target.is_some()
+            || options.dtype.is_some()
+            || options.machine.is_some()
+            || options.shape.is_some() =>
+        {
             return Err(Failure::input(
-                "`--target` and `--dtype` are for `gemm`: files and names of configurations say both",
+                "`--target`, `--dtype`, `--machine` and `--shape` are for `gemm`: files and names of configurations are one kernel",
             ));
         }
         name => match name.parse::<GemmConfig>() {

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
-use tilewright::sim::{Options as SimOptions, Order, Output, Reports};
+use tilewright::sim::{Order, Output, Reports, RunError};
 
 use super::check::KernelArgs;
+use super::progress::Meter;
 use super::{Failure, page, print};
 
 /// The template of the page.
@@ -35,15 +36,20 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
-    let mut order = Order::Paced;
+    let (mut order, meter) = (Order::Paced, Meter::new());
     if options.schedules > 1 {
-        let ran = options.kernel.run(SimOptions::default().schedules(options.schedules))?;
-        let fault = ran.iter().find_map(|(_, found)| found.as_ref().err()?.fault());
-        order = fault.map_or(order, |fault| fault.order);
+        let ran = options.kernel.run(meter.simulator().schedules(options.schedules))?;
+        let schedule = |error: &RunError| match error {
+            RunError::ResultsDiffer(found) => Some(found.other_order),
+            error => Some(error.fault()?.order),
+        };
+        let found = ran.iter().find_map(|(_, found)| schedule(found.as_ref().err()?));
+        order = found.unwrap_or(order);
     }
     let (reports, trace) = (Reports::new(), Output::captured());
-    let simulator = SimOptions::default().order(order).reports(&reports).trace(&trace);
+    let simulator = meter.simulator().order(order).reports(&reports).trace(&trace);
     let ran = options.kernel.run(simulator)?;
+    meter.clear();
     let traces = trace.take();
     if let Some(path) = &options.html {
         let page = page(&traces)?;

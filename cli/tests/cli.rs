@@ -19,6 +19,8 @@ mod doctor;
 mod driver;
 #[path = "cli/layout.rs"]
 mod layout_page;
+#[path = "cli/progress.rs"]
+mod progress;
 #[path = "cli/ptx.rs"]
 mod ptx;
 #[path = "../../tests/support/skip.rs"]
@@ -31,10 +33,13 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use expect_test::{Expect, expect};
+use tilewright::kernels::gemm::GemmConfig;
 use tilewright::layout::{Drawing, Layout, layout, tiler};
 
+/// Runs the program. Its standard error has errors only, however long a busy machine takes.
 fn tilewright(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tilewright")).args(args).output().expect("it starts")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tilewright"));
+    command.args(args).env("TILEWRIGHT_PROGRESS", "0").output().expect("it starts")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -148,7 +153,7 @@ fn layout_without_a_picture_is_printed_all_the_same() {
         size    64*n
         cosize  64*n
 
-        no picture: n is not a number; evaluate it with the values of its symbols first
+        no picture: n is not a number; evaluate it with the values of its symbols first: `--let NAME=VALUE`
     "#]],
     );
     check(
@@ -170,7 +175,7 @@ fn layout_without_a_picture_is_printed_all_the_same() {
             size            1024*n
             cosize          1024*n
 
-            no picture: n is not a number; evaluate it with the values of its symbols first
+            no picture: n is not a number; evaluate it with the values of its symbols first: `--let NAME=VALUE`
         "#]],
     );
 }
@@ -370,7 +375,7 @@ fn wrong_layouts_are_refused_in_one_line() {
     check_refused(
         &["layout", "(n,64)", "--svg", "-"],
         &expect![[r#"
-        error: `(n,64)`: n is not a number; evaluate it with the values of its symbols first
+        error: `(n,64)`: n is not a number; evaluate it with the values of its symbols first: `--let NAME=VALUE`
     "#]],
     );
     check_refused(
@@ -447,7 +452,7 @@ fn wrong_operations_are_refused_in_one_line() {
 
 #[test]
 fn gemm_runs_on_the_simulator_and_is_right() {
-    let output = tilewright(&["gemm", "--m", "20", "--n", "70", "--k", "9", "--device", "sim"]);
+    let output = tilewright(&["gemm", "--shape", "20x70x9", "--device", "sim"]);
     let found = text(&output.stdout);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     assert!(found.contains("C[20x70] = A[20x9] B[9x70], f32, row-major, seed 0\n"), "{found}");
@@ -458,21 +463,21 @@ fn gemm_runs_on_the_simulator_and_is_right() {
 /// The explanation of a product of two types names both.
 #[test]
 fn gemm_explains_products_of_two_types() {
-    let sizes = ["gemm", "--m", "4096", "--n", "4096", "--k", "4096", "--device", "sim"];
+    let sizes = ["gemm", "--shape", "4096", "--device", "sim"];
     for (dtype, name) in [("e4m3xe5m2", "f8e4m3xf8e5m2_dbf16"), ("i8xu8", "i8xu8_di32")] {
         let output = tilewright(&[&sizes[..], &["--explain", "--dtype", dtype]].concat());
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
         let explained = text(&output.stdout);
         assert!(explained.starts_with(&format!("sm90a_{name}_tn_")), "{explained}");
         let run = tilewright(&[&sizes[..], &["--dtype", dtype]].concat());
-        assert!(text(&run.stderr).contains("are not made here"));
+        assert!(text(&run.stderr).contains("`gemm` cannot create inputs of"));
     }
 }
 
 /// Other types, and a configuration by its name.
 #[test]
 fn gemm_takes_types_and_configurations() {
-    let sizes = ["gemm", "--m", "24", "--n", "40", "--k", "72", "--device", "sim"];
+    let sizes = ["gemm", "--shape", "24x40x72", "--device", "sim"];
     for more in [
         ["--dtype", "bf16"],
         ["--dtype", "tf32"],
@@ -492,7 +497,7 @@ fn gemm_takes_types_and_configurations() {
 
 #[test]
 fn gemm_emits_the_kernel() {
-    let sizes = ["gemm", "--m", "64", "--n", "64", "--k", "64"];
+    let sizes = ["gemm", "--shape", "64x64x64"];
     let ir = tilewright(&[&sizes, ["--emit", "ir"].as_slice()].concat());
     assert_eq!(ir.status.code(), Some(0));
     let kernel = tilewright::ir::parse_kernels("stdout", &text(&ir.stdout)).expect("the text form");
@@ -507,15 +512,15 @@ fn gemm_emits_the_kernel() {
 #[test]
 fn wrong_options_of_gemm_are_refused_in_one_line() {
     check_refused(
-        &["gemm", "--m", "0"],
+        &["gemm", "--shape", "64x0x64"],
         &expect![[r#"
-        error: invalid value '0' for '--m <SIZE>': a size is a whole number from 1 to 2147482624
+        error: invalid value '64x0x64' for '--shape <MxNxK>': expected MxNxK such as 4096x4096x1024, or one size for all three, from 1 to 2147482624
     "#]],
     );
     check_refused(
-        &["gemm", "--m", "x"],
+        &["gemm", "--shape", "64,64,64"],
         &expect![[r#"
-        error: invalid value 'x' for '--m <SIZE>': a size is a whole number from 1 to 2147482624
+        error: invalid value '64,64,64' for '--shape <MxNxK>': expected MxNxK such as 4096x4096x1024, or one size for all three, from 1 to 2147482624
     "#]],
     );
     check_refused(
@@ -620,8 +625,12 @@ fn bench_ranks_without_a_gpu() {
         assert!(lines.next().unwrap().starts_with(&format!("{problem}, ")), "{ranked}");
         assert!(lines.next().unwrap().ends_with("configuration"));
         let order: Vec<&str> = lines.by_ref().take(5).collect();
-        let us = |line: &&str| line.split_whitespace().next().unwrap().parse::<f64>().unwrap();
-        assert!(order.iter().map(us).is_sorted(), "{ranked}");
+        // The ratio to the first, and the time: these kernels are calibrated.
+        let column =
+            |line: &&str, at| -> f64 { line.split_whitespace().nth(at).unwrap().parse().unwrap() };
+        assert_eq!(column(&order[0], 0), 1.0);
+        assert!(order.iter().map(|line| column(line, 0)).is_sorted(), "{ranked}");
+        assert!(order.iter().map(|line| column(line, 1)).is_sorted(), "{ranked}");
         assert!(order.iter().all(|line| line.contains("sm90a_bf16_tn_")), "{ranked}");
     }
     assert_eq!(lines.next(), None);
@@ -644,6 +653,88 @@ fn bench_ranks_without_a_gpu() {
     let ranked = run(&["--shapes", &shapes, "--configs", &configs, "--regimes", "burst"]);
     assert!(ranked.contains("1024x1024x1024 burst, 2 candidates"), "{ranked}");
     assert!(ranked.contains("100x100x100 burst, 1 candidate\n"), "{ranked}");
+}
+
+/// Another GPU has kernels for its own target, and of uncalibrated times only the order is printed.
+#[test]
+fn bench_ranks_for_a_named_gpu() {
+    for (gpu, name, prefix) in [
+        ("h100", "H100", "sm90a_bf16_tn_"),
+        ("a100", "A100", "sm80_bf16_tn_"),
+        ("rtx4090", "RTX 4090", "sm89_bf16_tn_"),
+        ("l40s", "L40S", "sm89_bf16_tn_"),
+    ] {
+        let output = tilewright(&["bench", "gemm", "--shape", "4096", "--machine", gpu]);
+        let ranked = text(&output.stdout);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+        assert!(ranked.starts_with(&format!("no GPU: the order of the model for an {name}, ")));
+        let rows: Vec<Vec<&str>> = ranked
+            .lines()
+            .filter(|line| line.contains(prefix))
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        // Bursts and steady work.
+        assert_eq!(rows.len(), 16, "{ranked}");
+        assert!(rows.iter().all(|row| row[1..3] == ["-", "-"]), "{ranked}");
+    }
+    // On an H200 `mma.sync` has an order only, and an explanation says so.
+    let explain = ["gemm", "--explain", "--shape", "4096", "--dtype", "bf16", "--machine"];
+    let of = |gpu| text(&tilewright(&[&explain[..], &[gpu]].concat()).stdout);
+    assert!(of("a100").contains(" us predicted (the order only: not calibrated); limit: "));
+    assert!(of("h200").contains(" us predicted; limit: "));
+    check_refused(
+        &["gemm", "--machine", "a100"],
+        &expect![[r#"
+            error: `--machine` chooses a configuration for another GPU: add `--explain`, `--list` or `--emit`
+        "#]],
+    );
+}
+
+/// What `gemm --list` prints is what `--configs` reads.
+#[test]
+fn gemm_lists_names_of_configurations() {
+    let output = tilewright(&["gemm", "--list", "--shape", "1024", "--machine", "rtx4090"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let names = text(&output.stdout);
+    assert!(names.lines().count() > 10, "{names}");
+    let configs = names.lines().map(|name| name.parse::<GemmConfig>().unwrap());
+    assert!(configs.into_iter().all(|config| config.check().is_ok()));
+    let file = temporary("names");
+    fs::write(&file, &names).unwrap();
+    let args = ["bench", "gemm", "--dtype", "f32", "--layout", "tt", "--shape", "1024"];
+    let more = ["--machine", "rtx4090", "--configs", file.to_str().unwrap()];
+    let ranked = tilewright(&[&args[..], &more].concat());
+    assert_eq!((ranked.status.code(), text(&ranked.stderr)), (Some(0), String::new()));
+    let count = format!("1024x1024x1024 latency, {} candidates\n", names.lines().count());
+    assert!(text(&ranked.stdout).contains(&count), "{}", text(&ranked.stdout));
+    fs::remove_file(file).unwrap();
+}
+
+/// A problem has one notation, under any of the option's names.
+#[test]
+fn problems_have_one_notation_in_all_commands() {
+    let config = "sm80_f32_tn_64x64x16_s2_simt_strip8_direct_a4";
+    for args in [
+        &["gemm", "--device", "sim", "--explain"][..],
+        &["ptx", "gemm"],
+        &["check", "gemm", "--config", config, "--schedules", "1"],
+        &["trace", "gemm", "--config", config],
+        &["bench", "gemm", "--device", "sim"],
+    ] {
+        for name in ["--shape", "--shapes"] {
+            let output = tilewright(&[args, &[name, "64x64x32"]].concat());
+            assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+            let output = tilewright(&[args, &[name, "64x32"]].concat());
+            let error = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{args:?}");
+            assert!(error.contains("MxNxK"), "{error}");
+        }
+    }
+    // The help has one of the names.
+    for command in ["gemm", "check", "trace", "ptx"] {
+        let help = text(&tilewright(&[command, "--help"]).stdout);
+        assert!(help.contains("--shape <MxNxK>") && !help.contains("--size"), "{help}");
+    }
 }
 
 const BF16: &str = "sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl";
@@ -816,7 +907,7 @@ fn bench_runs_a_program() {
     check_refused(
         &["bench", "sofmax"],
         &expect![[r#"
-            error: `sofmax` is no benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode or parallel, or the name of a program `tilewright-bench-sofmax` of a folder in `PATH`
+            error: `sofmax` is not a benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode or parallel, or the name of a program `tilewright-bench-sofmax` of a folder in `PATH`
         "#]],
     );
 }
@@ -947,7 +1038,7 @@ fn names_and_files_of_bench_are_told_apart() {
 fn gemm_names_a_size_that_is_too_large() {
     for more in [&["--device", "sim"][..], &["--emit", "ptx", "--dtype", "bf16"]] {
         check_refused(
-            &[&["gemm", "--m", "2000000", "--n", "2000000"], more].concat(),
+            &[&["gemm", "--shape", "2000000x2000000x256"], more].concat(),
             &expect![[r#"
                 error: C is too large: it has 2000000 lines of 2000000 elements, and a matrix must have fewer than 2^40
             "#]],

@@ -4,7 +4,6 @@ use tilewright::layout::{ComposedLayout, Layout, LinearLayout};
 
 use super::bytes::Bytes;
 use super::numbers::{Operand as _, commuting, held};
-use super::operations::composed;
 use super::oracle;
 
 pub(crate) fn step(bytes: &mut Bytes<'_>, a: &Layout, b: &Layout) -> Option<Layout> {
@@ -21,7 +20,7 @@ pub(crate) fn step(bytes: &mut Bytes<'_>, a: &Layout, b: &Layout) -> Option<Layo
         0 => {
             let r = commuting(bytes, "composition", &c, b, |c, b| c.composition(b))?;
             if small {
-                let check = oracle::check_composition(&c, &composed(b), &r);
+                let check = oracle::check_composition(&c, b, &r);
                 held(check, || format!("{c} o {b} = {r}"));
             }
             None
@@ -82,8 +81,8 @@ pub(crate) fn step(bytes: &mut Bytes<'_>, a: &Layout, b: &Layout) -> Option<Layo
         10 => {
             c.max_alignment().ok();
             commuting(bytes, "cosize", &c, &(), |c, ()| c.cosize());
-            c.max_common_vector(&composed(b)).ok();
-            c.max_common_layout(&composed(b)).ok()
+            c.max_common_vector(&b.into()).ok();
+            c.max_common_layout(&b.into()).ok()
         }
         11 => {
             let (tiler, coord) = (bytes.tiler(), bytes.coord(2));

@@ -7,8 +7,9 @@
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type};
-use crate::ir::Value;
+use crate::ir::op::{Mem, Op};
 use crate::ir::types::{Const, Scalar};
+use crate::ir::{Value, ValueDef};
 
 /// The instruction sequence for a quotient by a constant `d > 0` in words of `W` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +139,12 @@ impl Entry<'_> {
             self.bind(result, Operand::Const(constant));
             return true;
         }
-        let word = Word::of(self.scalar(result));
+        // No correction of the rounding is needed where neither is negative.
+        let scalar = match self.scalar(result) {
+            scalar if d > 0 && self.is_assumed_not_negative(lhs) => scalar.unsigned(),
+            scalar => scalar,
+        };
+        let word = Word::of(scalar);
         let x = self.in_reg(dividend, word.class);
         let to = self.def(result);
         let magnitude = d.unsigned_abs() as u64;
@@ -154,6 +160,20 @@ impl Entry<'_> {
         // The smallest number divided by -1 leaves the range of a narrow type.
         self.wrap(to, word.scalar);
         true
+    }
+
+    /// Returns whether the kernel promises that a value is at least 0.
+    fn is_assumed_not_negative(&self, value: Value) -> bool {
+        let ValueDef::Result(op, _) = self.ir.values[value].def else { return false };
+        match self.ir.ops[op].op {
+            Op::Mem(Mem::AssumeBetween { low, .. }) => {
+                let ValueDef::Result(made, _) = self.ir.values[low].def else { return false };
+                let Op::Const(low) = self.ir.ops[made].op else { return false };
+                low.as_int().is_some_and(|low| low >= 0)
+            }
+            Op::Mem(Mem::AssumeDivisibleBy { value, .. }) => self.is_assumed_not_negative(value),
+            _ => false,
+        }
     }
 
     /// `to` becomes `x / d`, negated where `negative`.

@@ -81,6 +81,17 @@ impl Entry<'_> {
                 let base = self.operand(base);
                 self.bind(result, base);
             }
+            (
+                &Mem::AssumeDivisibleBy { value, .. } | &Mem::AssumeBetween { value, .. },
+                Some(result),
+            ) => {
+                let value = self.operand(value);
+                self.bind(result, value);
+            }
+            (&Mem::IntToPtr { address, .. }, Some(result)) => {
+                let (to, from) = (self.def(result), self.operand(address));
+                self.mov(to, from);
+            }
             (&Mem::Offset { base, index }, Some(result)) => self.offset(result, base, index),
             (&Mem::PtrCast { base, .. }, Some(result)) => {
                 let (to, from) = (self.def(result), self.operand(base));

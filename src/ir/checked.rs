@@ -63,6 +63,18 @@ pub enum Check {
         /// The type of the step.
         scalar: Scalar,
     },
+    /// The value of an `assume_divisible_by` is a multiple of `divisor`. Value: that value.
+    Divisible {
+        /// The type of the value.
+        scalar: Scalar,
+        /// The promised divisor.
+        divisor: u32,
+    },
+    /// The value of an `assume_between` is between its bounds. Values: that value, the bounds.
+    Between {
+        /// The type of the values.
+        scalar: Scalar,
+    },
     /// The pointer of an `assume_aligned` is a multiple of `bytes`. Value: its offset in its allocation.
     Promise {
         /// The promised alignment.

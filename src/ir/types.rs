@@ -104,6 +104,17 @@ impl Scalar {
         matches!(self, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64)
     }
 
+    /// The unsigned integer type of the same width; any other type is itself.
+    pub(crate) const fn unsigned(self) -> Scalar {
+        match self {
+            Scalar::I8 => Scalar::U8,
+            Scalar::I16 => Scalar::U16,
+            Scalar::I32 => Scalar::U32,
+            Scalar::I64 => Scalar::U64,
+            other => other,
+        }
+    }
+
     /// Returns whether this is a floating point type, of any width.
     pub const fn is_float(self) -> bool {
         matches!(self, Scalar::F32 | Scalar::F64) || self.format().is_some()

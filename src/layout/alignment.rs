@@ -1,6 +1,6 @@
 //! Finds the elements that two layouts have in common, and the alignment of one layout.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::basis::ScaledBasis;
 use super::builder::LayoutBuilder;
@@ -21,7 +21,18 @@ struct Prefix<'a> {
     loads: SmallVec<[(i64, i64); 8]>,
     /// The number of coordinates.
     reached: i64,
-    limit: i64,
+    /// The largest coordinate.
+    last: i64,
+    bounds: Bounds,
+}
+
+/// The limits of a search for common elements.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// The number of coordinates that both layouts have.
+    domain: i64,
+    /// The largest number of elements.
+    count: i64,
 }
 
 impl Prefix<'_> {
@@ -30,10 +41,12 @@ impl Prefix<'_> {
     fn extend(&mut self, mut extent: i64, mut step: i64) -> Option<()> {
         while extent > 1 {
             let run = self.run(step)?;
-            let count = run.min(extent).min(self.limit / self.reached);
+            let inside = (self.bounds.domain - 1 - self.last).checked_div(step)?.checked_add(1)?;
+            let count = run.min(extent).min(inside).min(self.bounds.count / self.reached);
             if count < 2 {
                 return None;
             }
+            self.last += (count - 1) * step;
             for (load, digit) in &mut self.loads {
                 *load += (count - 1) * *digit;
             }
@@ -71,31 +84,43 @@ impl Prefix<'_> {
 }
 
 impl Layout {
-    /// A right inverse of `other`, and the number of its elements that both layouts have in common,
-    /// at most `limit`.
+    /// The coordinates that both layouts map to `0..n`, as a layout of at least `n` elements, and
+    /// `n`, which is at most `limit`.
     #[inline]
     pub(crate) fn common(&self, other: &Layout, limit: i64) -> Result<(Layout, i64)> {
+        let domain = self.size()?.bounds().0.min(other.size()?.bounds().0).max(1);
+        let bounds = Bounds { domain, count: limit };
         let first = other.first_right_inverse()?;
-        let count = self.identity_after(&first, limit)?;
-        let longer = other.right_inverse()?;
-        if longer != first {
-            let further = self.identity_after(&longer, limit)?;
-            if further > count {
-                return Ok((longer, further));
+        let mut best = self.identity_after(&first, bounds)?;
+        let mut longest = (first, best);
+        // CuTe tries this inverse alone. If layouts overlap themselves there can be a longer one, and
+        // `self` can have a longer one than `other`.
+        let all = Layout::right_inverse as fn(&Layout) -> Result<Layout>;
+        for (invert, inverted, layout) in
+            [(all, other, self), (Layout::first_right_inverse, self, other), (all, self, other)]
+        {
+            if best == domain.min(limit) {
+                break;
+            }
+            let inverse = invert(inverted)?;
+            let count = layout.identity_after(&inverse, bounds)?;
+            if count > best {
+                best = count;
+                longest = (inverse, count);
             }
         }
-        Ok((first, count))
+        Ok(longest)
     }
 
-    /// The largest `n <= limit` such that the first `n` coordinates of `inverse` are whole modes,
-    /// or a part of the last one, and `self(inverse(i)) == i` for all `i < n`. A symbol ends the
-    /// count.
+    /// The largest `n` within the bounds such that the first `n` coordinates of `inverse` are whole
+    /// modes, or a part of the last one, and `self(inverse(i)) == i` for all `i < n`. A symbol ends
+    /// the count.
     #[inline]
-    fn identity_after(&self, inverse: &Layout, limit: i64) -> Result<i64> {
+    fn identity_after(&self, inverse: &Layout, bounds: Bounds) -> Result<i64> {
         let mut left = Flat::<Int>::default();
         left.coalesce(self.as_ref(), Keep::WideAndLast)?;
-        let mut prefix = Prefix { modes: &left.modes, loads: SmallVec::new(), reached: 1, limit };
-        prefix.loads.resize(left.modes.len().saturating_sub(1), (0, 0));
+        let loads = smallvec![(0, 0); left.modes.len().saturating_sub(1)];
+        let mut prefix = Prefix { modes: &left.modes, loads, reached: 1, last: 0, bounds };
         for (extent, step) in inverse.as_ref().leaves() {
             let (Some(extent), Some(step)) = (extent.as_static(), step.as_static()) else { break };
             if prefix.extend(extent, step).is_none() {
@@ -105,13 +130,20 @@ impl Layout {
         Ok(prefix.reached)
     }
 
-    /// The largest layout of coordinates on which both are the identity:
+    /// The coordinates of the elements that both layouts have at the same index, from index 0 on:
     /// `self(R(i)) == i == other(R(i))` for all `i < size(R)`.
+    ///
+    /// `R(i)` is a coordinate of both layouts, so `R` is at most as large as the smaller one. `R` is
+    /// the longest beginning of the right inverses of both that keeps this law, or `1:0`. Its size
+    /// is the same if you exchange the layouts, and so is `R`, unless a layout has several
+    /// coordinates of one index. CuTe tries the right inverse of `other` alone and continues a
+    /// layout beyond its size: `(2:1)` and `(4:1)` have 2 elements in common, and CuTe answers 4.
     ///
     /// ```
     /// # use tilewright::layout::layout;
     /// let (a, b) = (layout!((8, 4):(1, 8)), layout!((8, 4):(1, 16)));
     /// assert_eq!(a.max_common_layout(&b)?, layout!(8:1));
+    /// assert_eq!(layout!(2:1).max_common_layout(&layout!(4:1))?, layout!(2:1));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
@@ -133,11 +165,13 @@ impl Layout {
     }
 
     /// The number of elements that are contiguous in both at the same coordinates: the widest
-    /// vector of a copy. The size of [`max_common_layout`](Layout::max_common_layout).
+    /// vector of a copy. The size of [`max_common_layout`](Layout::max_common_layout), which is at
+    /// most the size of either layout and the same in both directions.
     ///
     /// ```
     /// # use tilewright::layout::layout;
-    /// assert_eq!(layout!((8, 4):(1, 8)).max_common_vector(&layout!((8, 4):(1, 16)))?, 8);
+    /// let (a, b) = (layout!((8, 4):(1, 8)), layout!((8, 4):(1, 16)));
+    /// assert_eq!((a.max_common_vector(&b)?, b.max_common_vector(&a)?), (8.into(), 8.into()));
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///

@@ -350,7 +350,7 @@ impl fmt::Display for ScaledBasis {
 
 impl fmt::Debug for ScaledBasis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self:+}")
     }
 }
 

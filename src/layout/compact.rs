@@ -24,6 +24,7 @@ impl Layout {
     /// assert_eq!(Layout::compact((4, (2, 8))).to_string(), "(4,(2,8)):(1,(4,8))");
     /// assert_eq!(Layout::compact((4, 1, 8)).to_string(), "(4,1,8):(1,0,4)");
     /// ```
+    #[doc(alias = "LayoutLeft")]
     pub fn compact(shape: impl Into<IntTuple>) -> Self {
         Self::compact_in(shape.into(), false)
     }
@@ -34,6 +35,7 @@ impl Layout {
     /// # use tilewright::layout::Layout;
     /// assert_eq!(Layout::row_major((4, (2, 8))).to_string(), "(4,(2,8)):(16,(8,1))");
     /// ```
+    #[doc(alias = "LayoutRight")]
     pub fn row_major(shape: impl Into<IntTuple>) -> Self {
         Self::compact_in(shape.into(), true)
     }
@@ -70,6 +72,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::NotCongruent`] if `order` is not weakly congruent to `shape`,
     /// [`LayoutError::Overflow`].
+    #[doc(alias("make_ordered_layout", "compact_order"))]
     #[inline]
     pub fn ordered(shape: &IntTuple, order: &IntTuple) -> Result<Self> {
         if !order.weakly_congruent(shape) {
@@ -113,6 +116,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    #[doc(alias = "make_layout_like")]
     #[inline]
     pub fn layout_like(&self) -> Result<Layout> {
         let filtered = self.filter_zeros();
@@ -140,6 +144,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    #[doc(alias = "make_fragment_like")]
     #[inline]
     pub fn fragment_like(&self) -> Result<Layout> {
         let shape = self.shape().to_owned();

@@ -1,5 +1,6 @@
 //! Computes `complement`: a layout of the indices that a layout does not reach.
 
+use super::assume::{Operands, advise};
 use super::coalesce::{Flat, Keep};
 use super::draft::{Draft, Operation, perform};
 use super::error::LayoutError;
@@ -92,6 +93,9 @@ pub(crate) fn complement_into<N: Number>(
     let mut open: Option<N> = None;
     for extent in cotarget {
         let extent = extent?;
+        if extent.bounds().1 < 1 {
+            return Err(N::fail(|| LayoutError::ExtentNotPositive { extent: extent.to_int() }));
+        }
         let left = if modes.is_empty() { extent.clone() } else { extent.ceil_div(&by)? };
         by = by.ceil_div(&extent)?;
         if let Some(run) = &mut open
@@ -202,11 +206,15 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NotInjective`] if a mode of `F` reaches past the stride of the next larger
-    /// one, [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`],
+    /// one, [`LayoutError::ExtentNotPositive`] for an extent of the cotarget below 1,
+    /// [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`],
     /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
     #[inline]
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
-        complement(self.as_ref(), Some(cotarget.as_ref()))
+        complement(self.as_ref(), Some(cotarget.as_ref())).map_err(|error| {
+            let operands = Operands::new(self.as_ref()).with_tuple(cotarget.as_ref());
+            advise(error, &operands, |o| complement(o.layout.as_ref(), Some(o.tuple.as_ref())))
+        })
     }
 
     /// [`complement`](Layout::complement) in `cosize(filter(self))`: only the gaps inside.
@@ -221,7 +229,10 @@ impl Layout {
     /// As [`complement`](Layout::complement).
     #[inline]
     pub fn complement_inner(&self) -> Result<Layout> {
-        complement(self.as_ref(), None)
+        complement(self.as_ref(), None).map_err(|error| {
+            let operands = Operands::new(self.as_ref());
+            advise(error, &operands, |o| complement(o.layout.as_ref(), None))
+        })
     }
 }
 

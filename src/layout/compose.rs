@@ -15,6 +15,7 @@
 //!
 //! CuTe's algorithm finds the same modes wherever it is right, so the printed forms agree.
 
+use super::assume::{Operands, advise};
 use super::basis::{BasisPath, ScaledBasis};
 use super::coalesce::{Flat, Keep};
 use super::draft::{Draft, Operation, perform};
@@ -526,6 +527,20 @@ fn by_tiler<N: Number, P: Pairwise>(
     Ok(())
 }
 
+/// The result of an operation of a layout and a tiler, or its error with the assumption about a
+/// symbol that it needs.
+#[inline]
+pub(crate) fn by_tiler_or_advice(
+    layout: LayoutRef<'_>,
+    tiler: TilerRef<'_>,
+    operation: impl Fn(LayoutRef<'_>, TilerRef<'_>) -> Result<Layout, LayoutError>,
+) -> Result<Layout, LayoutError> {
+    operation(layout, tiler).map_err(|error| {
+        let operands = Operands::new(layout).with_tiler(tiler);
+        advise(error, &operands, |o| operation(o.layout.as_ref(), (&o.tiler).into()))
+    })
+}
+
 struct Composition;
 
 impl Pairwise for Composition {
@@ -565,8 +580,10 @@ impl Layout {
     /// [`LayoutError::Carries`] if two modes of `right` carry into each other,
     /// [`LayoutError::Undecided`] if symbols leave a sign open, [`LayoutError::TooManyModes`],
     /// [`LayoutError::MixedCodomain`], [`LayoutError::Overflow`].
+    #[doc(alias = "compose")]
     pub fn composition<'t>(&self, right: impl Into<TilerRef<'t>>) -> Result<Layout, LayoutError> {
-        let (layout, tiler) = (self.as_ref(), right.into());
-        perform(&ByTiler { layout, tiler, pairwise: Composition })
+        by_tiler_or_advice(self.as_ref(), right.into(), |layout, tiler| {
+            perform(&ByTiler { layout, tiler, pairwise: Composition })
+        })
     }
 }

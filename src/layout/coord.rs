@@ -98,7 +98,7 @@ impl fmt::Display for Slot {
 }
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self:+}")
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::coalesce::{Flat, Keep};
 use super::complement::complement_into;
-use super::compose::{ByTiler, Composer, Pairwise};
+use super::compose::{ByTiler, Composer, Pairwise, by_tiler_or_advice};
 use super::draft::{Draft, Operation, Tree, perform};
 use super::error::LayoutError;
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
 use super::number::{Number, Stride as _};
-use super::tiler::{TilerRef, TilerTuple};
+use super::tiler::{TilerLeaf, TilerRef, TilerTuple};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 type Done<N> = Result<(), <N as Number>::Error>;
@@ -177,10 +177,20 @@ fn arrange_pair<N: Number>(layout: Tree<'_, N>, arrange: Arrange, out: &mut Draf
     Ok(())
 }
 
-fn pair<N: Number>(layout: Tree<'_, N>, index: usize) -> Result<Tree<'_, N>, N::Error> {
+fn pair<'a, N: Number>(
+    layout: Tree<'a, N>,
+    index: usize,
+    tile: TilerTuple<'_>,
+) -> Result<Tree<'a, N>, N::Error> {
     let rank = layout.rank();
     if layout.is_leaf() || rank != 2 {
-        return Err(N::fail(|| LayoutError::RankMismatch { expected: 2, found: rank }));
+        return Err(N::fail(|| match tile.as_leaf() {
+            // `_` keeps a mode as it is, so there is no tile and rest.
+            Some(TilerLeaf::All) => LayoutError::UnexpectedUnderscore {
+                operation: "a zipped, tiled or flat divide or product",
+            },
+            _ => LayoutError::RankMismatch { expected: 2, found: rank },
+        }));
     }
     let mode = layout.child(index);
     mode.ok_or_else(|| N::fail(|| LayoutError::NoSuchMode { mode: index, rank }))
@@ -189,7 +199,7 @@ fn pair<N: Number>(layout: Tree<'_, N>, index: usize) -> Result<Tree<'_, N>, N::
 fn firsts<N: Number>(layout: Tree<'_, N>, tiler: TilerTuple<'_>, out: &mut Draft<N>) -> Done<N> {
     for (i, (mode, tile)) in layout.children().zip(tiler.children()).enumerate() {
         if tile.is_leaf() {
-            out.push_tree(pair(mode, 0).map_err(|e| N::within(e, i))?)?;
+            out.push_tree(pair(mode, 0, tile).map_err(|e| N::within(e, i))?)?;
         } else {
             out.tuple(mode.rank().min(tile.rank()))?;
             firsts(mode, tile, out).map_err(|e| N::within(e, i))?;
@@ -204,7 +214,7 @@ fn seconds<N: Number>(layout: Tree<'_, N>, tiler: TilerTuple<'_>, out: &mut Draf
         match tiles.next() {
             None => out.push_tree(mode)?,
             Some(tile) if tile.is_leaf() => {
-                out.push_tree(pair(mode, 1).map_err(|e| N::within(e, i))?)?;
+                out.push_tree(pair(mode, 1, tile).map_err(|e| N::within(e, i))?)?;
             }
             Some(tile) => {
                 out.tuple(mode.rank())?;
@@ -233,14 +243,17 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`composition`](Layout::composition) and [`complement`](Layout::complement).
+    #[doc(alias = "tile")]
     pub fn logical_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
-        let (layout, tiler) = (self.as_ref(), tiler.into());
-        perform(&ByTiler { layout, tiler, pairwise: Divide })
+        by_tiler_or_advice(self.as_ref(), tiler.into(), |layout, tiler| {
+            perform(&ByTiler { layout, tiler, pairwise: Divide })
+        })
     }
 
     fn divided<'t>(&self, tiler: impl Into<TilerRef<'t>>, arrange: Arrange) -> Result<Layout> {
-        let (layout, tiler) = (self.as_ref(), tiler.into());
-        perform(&Arranged { operation: ByTiler { layout, tiler, pairwise: Divide }, arrange })
+        by_tiler_or_advice(self.as_ref(), tiler.into(), |layout, tiler| {
+            perform(&Arranged { operation: ByTiler { layout, tiler, pairwise: Divide }, arrange })
+        })
     }
 
     /// [`logical_divide`](Layout::logical_divide) as `((tile, ..), (rest, ..))`.
@@ -253,8 +266,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`logical_divide`](Layout::logical_divide); [`LayoutError::RankMismatch`] if a `_`
-    /// in the tiler leaves a mode that is not a pair.
+    /// Those of [`logical_divide`](Layout::logical_divide); [`LayoutError::UnexpectedUnderscore`]
+    /// if a `_` in the tiler keeps a mode that is not a pair.
     pub fn zipped_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
         self.divided(tiler, Arrange::Zipped)
     }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+use super::assume::Assumption;
 use super::int::Int;
 
 /// The path of a mode: the index at each level, outermost first. Prints as `1.0`.
@@ -99,6 +100,21 @@ errors! {
             mode.iter().try_for_each(|mode| write!(f, "in mode {mode}: "))?;
             cause.fmt(f)
         },
+        /// The operation has no result for all values of its symbols. The text has at most 200
+        /// characters; `cause` has the rest.
+        Symbolic {
+            /// The reason.
+            cause: Box<LayoutError>,
+            /// An assumption about one symbol under which the operation has a result.
+            assumption: Option<Box<Assumption>>,
+        } = |f| {
+            let advice = match assumption {
+                Some(assumption) => cropped(&format!("assume {assumption}"), 80),
+                None => "no assumption about a single symbol is enough".to_owned(),
+            };
+            let reason = cropped(&cause.to_string(), MAX_TEXT - advice.chars().count() - 2);
+            write!(f, "{reason}; {advice}")
+        },
         /// {error}
         Name(error: NameError),
         /// {operation} leaves the range of 64-bit integers; use smaller extents or strides
@@ -154,6 +170,9 @@ errors! {
         /// {layout} does not give its coordinates the indices from 0 to its size - 1, each once, and the operation needs
         /// that
         NotBijective { layout: String },
+        /// no mode of {layout} has stride 1, so only the first of the {n} elements in place of each would have a
+        /// coordinate; give them a mode by `1:1` in front
+        NoUnitStride { layout: String, n: i64 },
         /// the tiler has {tiler} modes and the layout only {layout}
         TooManyModes { tiler: usize, layout: usize },
         /// {operation} needs a value where `_` was given
@@ -164,10 +183,29 @@ errors! {
         UnboundSymbol { name: String },
         /// {name} = {value} contradicts what was said about it: a multiple of {divisor} from {min} to {max}
         AssumptionViolated { name: String, value: i64, divisor: i64, min: i64, max: i64 },
-        /// {operation} is not decided by what is known of the symbols: it needs {condition}; give a divisor or bounds
-        Undecided { operation: &'static str, condition: String },
-        /// {value} holds only if {condition}, which these values do not meet
-        ConditionViolated { value: String, condition: String },
+        /// Symbols leave an operation open.
+        Undecided {
+            /// The operation, in CuTe's words.
+            operation: &'static str,
+            /// What must be known.
+            condition: String,
+        } = |f| write!(
+            f,
+            "{operation} is not decided by what is known of the symbols: it needs {}; give a divisor or bounds",
+            cropped(condition, 80)
+        ),
+        /// Values break the condition of a symbolic result.
+        ConditionViolated {
+            /// The extent or stride, printed.
+            value: String,
+            /// The condition, printed.
+            condition: String,
+        } = |f| write!(
+            f,
+            "{} holds only if {}, which these values do not meet; evaluate the operands first",
+            cropped(value, 40),
+            cropped(condition, 70)
+        ),
         /// the stride {stride} is not an integer
         NotAnIntegerStride { stride: String },
         /// the stride {stride} makes a coordinate, not an index: use `apply`
@@ -233,8 +271,28 @@ impl LayoutError {
     /// ```
     pub fn cause(&self) -> &LayoutError {
         match self {
-            LayoutError::At { cause, .. } | LayoutError::Named { cause, .. } => cause.cause(),
+            LayoutError::At { cause, .. }
+            | LayoutError::Named { cause, .. }
+            | LayoutError::Symbolic { cause, .. } => cause.cause(),
             other => other,
+        }
+    }
+
+    /// The assumption about one symbol under which the operation has a result, if one is enough.
+    /// [`Layout::assuming`](super::Layout::assuming) applies it.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Layout};
+    /// let l = Layout::new((Int::symbol("n"), 2), (1, 1))?;
+    /// let error = l.downcast(4).unwrap_err();
+    /// assert_eq!(error.assumption().map(ToString::to_string).as_deref(), Some("n == 1"));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn assumption(&self) -> Option<&Assumption> {
+        match self {
+            LayoutError::Symbolic { assumption, .. } => assumption.as_deref(),
+            LayoutError::At { cause, .. } | LayoutError::Named { cause, .. } => cause.assumption(),
+            _ => None,
         }
     }
 
@@ -248,6 +306,7 @@ impl LayoutError {
     pub fn mode(&self) -> Option<&ModePath> {
         match self {
             LayoutError::At { mode, .. } => Some(mode),
+            LayoutError::Symbolic { cause, .. } => cause.mode(),
             _ => None,
         }
     }
@@ -301,6 +360,19 @@ errors! {
     }
 }
 crate::errors::message_as_debug!(NameError);
+
+/// The largest number of characters of a refusal of symbols.
+const MAX_TEXT: usize = 200;
+
+/// The text, or its beginning if it has more than `limit` characters.
+fn cropped(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(limit.saturating_sub(2)).collect();
+    short.push_str("..");
+    short
+}
 
 /// The reason that a composition with a negative stride is rarely a layout.
 const NEGATIVE: &str = "; a negative index counts down from the end of every mode but the last, so that -1 is the coordinate (-1 % extent, .., -1)";

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use smallvec::SmallVec;
 
+use super::assume::{Operands, advise};
 use super::builder::LayoutBuilder;
 use super::coalesce::{Flat, Keep, merged};
 use super::complement::smallest;
@@ -307,6 +308,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`].
+    #[doc(alias = "inverse")]
     #[inline]
     pub fn right_inverse(&self) -> Result<Layout> {
         perform(&RightInverse { layout: self.as_ref(), longest: true })
@@ -342,6 +344,13 @@ impl Layout {
     /// other in that order, which evaluation checks.
     #[inline]
     pub fn left_inverse(&self) -> Result<Layout> {
+        self.any_left_inverse().map_err(|error| {
+            advise(error, &Operands::new(self.as_ref()), |o| o.layout.any_left_inverse())
+        })
+    }
+
+    #[inline]
+    fn any_left_inverse(&self) -> Result<Layout> {
         let found = Cell::new(true);
         let operation = LeftInverse { layout: self.as_ref(), injective: &found };
         let result = perform(&operation)?;

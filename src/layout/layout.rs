@@ -69,6 +69,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::NotCongruent`].
+    #[doc(alias = "make_layout")]
     pub fn new(shape: impl IntoTuple<Int>, stride: impl IntoTuple<ScaledBasis>) -> Result<Self> {
         let (shape, stride) = (shape.into_tuple()?, stride.into_tuple()?);
         if !shape.congruent(&stride) {
@@ -117,6 +118,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`] beyond the limits of a basis path.
+    #[doc(alias = "make_identity_layout")]
     pub fn identity(shape: impl IntoTuple<Int>) -> Result<Self> {
         #[inline]
         fn walk(
@@ -152,6 +154,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
+    #[doc(alias = "make_layout")]
     pub fn concat<'a>(modes: impl IntoIterator<Item = &'a Layout>) -> Result<Self> {
         let mut out = LayoutBuilder::new();
         out.open();
@@ -341,6 +344,6 @@ impl fmt::Display for Layout {
 }
 impl fmt::Debug for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self:+}")
     }
 }

@@ -238,6 +238,6 @@ impl fmt::Display for LayoutRef<'_> {
 }
 impl fmt::Debug for LayoutRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self:+}")
     }
 }

@@ -1,4 +1,7 @@
 //! Macros write layouts, shapes, coordinates and tilers in CuTe's notation.
+//!
+//! A macro that is exported lands in the root of the crate, where its hidden name is not seen. What readers use are the
+//! re-exports at the end: each needs `#[doc(inline)]`, here and wherever it is exported again, or it has no page.
 
 /// A layout in CuTe's notation: `layout!((4, (2, 8)):(2, (1, 8)))`; without strides, the compact
 /// column-major layout.
@@ -20,25 +23,34 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __layout {
-    (@zip $b:ident [] []) => {};
-    (@zip $b:ident [($($s:tt)*) $(, $($sr:tt)*)?] [($($d:tt)*) $(, $($dr:tt)*)?]) => {
-        $b.open();
-        $crate::__layout!(@zip $b [$($s)*] [$($d)*]);
-        $b.close();
-        $crate::__layout!(@zip $b [$($($sr)*)?] [$($($dr)*)?]);
-    };
-    (@zip $b:ident [$s:expr $(, $($sr:tt)*)?] [$d:expr $(, $($dr:tt)*)?]) => {
-        $b.push($s, $d);
-        $crate::__layout!(@zip $b [$($($sr)*)?] [$($($dr)*)?]);
-    };
-    ($s:tt : $($d:tt)+) => {{
+    ($shape:tt : $($stride:tt)+) => {{
         let mut b = $crate::layout::LayoutBuilder::new();
-        $crate::__layout!(@zip b [$s] [$($d)+]);
+        $crate::__layout_modes!(b [$shape] [$($stride)+]);
         b.finish_literal()
     }};
-    ($s:tt) => { $crate::layout::Layout::compact($crate::__tuple!(@one $crate::layout::Int; $s)) };
+    ($shape:tt) => {
+        $crate::layout::Layout::compact($crate::__tuple!(@one $crate::layout::Int; $shape))
+    };
 }
 
+/// Pushes the modes of a shape and a stride, entry by entry.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __layout_modes {
+    ($b:ident [] []) => {};
+    ($b:ident [($($s:tt)*) $(, $($sr:tt)*)?] [($($d:tt)*) $(, $($dr:tt)*)?]) => {
+        $b.open();
+        $crate::__layout_modes!($b [$($s)*] [$($d)*]);
+        $b.close();
+        $crate::__layout_modes!($b [$($($sr)*)?] [$($($dr)*)?]);
+    };
+    ($b:ident [$s:expr $(, $($sr:tt)*)?] [$d:expr $(, $($dr:tt)*)?]) => {
+        $b.push($s, $d);
+        $crate::__layout_modes!($b [$($($sr)*)?] [$($($dr)*)?]);
+    };
+}
+
+/// Pushes the entries of a tuple with leaves of any type.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __tuple {
@@ -97,6 +109,21 @@ macro_rules! __shape {
     ($($items:tt)*) => { $crate::__tuple!($crate::layout::Int; $($items)*) };
 }
 
+/// An integer tuple, such as an order, a profile or a coordinate without `_`; written as [`shape!`] writes a shape.
+///
+/// ```
+/// use tilewright::layout::{Layout, LayoutError, shape, tuple};
+/// // The second mode runs fastest.
+/// let rows = Layout::ordered(&shape!(4, 8), &tuple!(1, 0))?;
+/// assert_eq!(rows.to_string(), "(4,8):(8,1)");
+/// # Ok::<(), LayoutError>(())
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __int_tuple {
+    ($($items:tt)*) => { $crate::__shape!($($items)*) };
+}
+
 /// A coordinate with `_` for whole modes: `coord!(1, (_, 2))`.
 ///
 /// ```
@@ -121,6 +148,7 @@ macro_rules! __tiler {
     ($($items:tt)*) => { $crate::__tuple!($crate::layout::TilerLeaf; $($items)*) };
 }
 
+#[doc(inline)]
 pub use crate::{
-    __coord as coord, __layout as layout, __shape as shape, __shape as tuple, __tiler as tiler,
+    __coord as coord, __int_tuple as tuple, __layout as layout, __shape as shape, __tiler as tiler,
 };

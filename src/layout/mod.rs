@@ -48,7 +48,7 @@
 //! | type | what it is | written |
 //! |---|---|---|
 //! | [`Int`] | a number, or an expression over symbols with divisor and bounds | `4`, `n/16`, `?{div=16}` |
-//! | [`IntTuple`] | an integer or a tuple of such: shapes, orders, coordinates | `(4,(2,8))`, [`shape!`] |
+//! | [`IntTuple`] | an integer or a tuple of such: shapes, orders, coordinates | `(4,(2,8))`, [`shape!`], [`tuple!`] |
 //! | [`Coord`] | a coordinate in which `_` keeps a mode | `(1,_)`, [`coord!`] |
 //! | [`ScaledBasis`] | a stride: an integer, or a scaled basis element of a coordinate space | `2@1@0` |
 //! | [`Layout`] | shape and stride | `(4,8):(8,1)`, [`layout!`] |
@@ -70,13 +70,13 @@
 //! | `complement(L, M)` | [`Layout::complement`] | `(filter(L), R)` is one-to-one, `R` increases |
 //! | `right_inverse`, `left_inverse` | [`Layout::right_inverse`], [`left_inverse`](Layout::left_inverse) | `L(R(i)) == i`; `L(R(L(i))) == L(i)` |
 //! | `nullspace(L)` | [`Layout::nullspace`] | `L(R(i)) == 0` |
-//! | `logical_divide(L, T)` | [`Layout::logical_divide`], [`zipped`](Layout::zipped_divide), [`tiled`](Layout::tiled_divide), [`flat`](Layout::flat_divide) | `L o (T, complement(T, shape(L)))` |
+//! | `logical_divide(L, T)` | [`Layout::logical_divide`], [`zipped`](Layout::zipped_divide), [`tiled`](Layout::tiled_divide), [`flat`](Layout::flat_divide) | `L o (T, complement(T, shape(L)))`, where the inner modes of `L` that the tile does not divide round up to whole tiles |
 //! | `logical_product(B, T)` | [`Layout::logical_product`], `zipped`, `tiled`, `flat`, [`blocked`](Layout::blocked_product), [`raked`](Layout::raked_product) | `(B, complement(B, size(B) * cosize(T)) o T)` |
 //! | `tile_to_shape` | [`Layout::tile_to_shape`] | `B` repeated to a shape |
 //! | `local_tile`, `local_partition` | [`Layout::local_tile`], [`local_partition`](Layout::local_partition) | the part of a block, of a thread |
 //! | `slice`, `dice`, `slice_and_offset` | [`Layout::slice`], [`dice`](Layout::dice), [`slice_and_offset`](Layout::slice_and_offset) | `L(c) == offset + R(rest of c)` |
 //! | `upcast`, `downcast`, `recast_layout` | [`Layout::upcast`], [`downcast`](Layout::downcast), [`recast_layout`](Layout::recast_layout) | the same memory in other elements |
-//! | `max_common_layout`, `_vector` | [`Layout::max_common_layout`], [`max_common_vector`](Layout::max_common_vector) | `a(R(i)) == i == b(R(i))` |
+//! | `max_common_layout`, `_vector` | [`Layout::max_common_layout`], [`max_common_vector`](Layout::max_common_vector) | `a(R(i)) == i == b(R(i))`, `R(i)` in both domains |
 //! | `mark_layout_dynamic`, `mark_compact_shape_dynamic` | [`Layout::mark_layout_dynamic`], [`mark_compact_shape_dynamic`](Layout::mark_compact_shape_dynamic) | symbols for numbers |
 //! | `crd2idx`, `idx2crd`, `crd2crd` | [`crd2idx`](crd2idx()), [`idx2crd`], [`crd2crd`], [`Layout::crd2idx`] | mixed radix, first mode fastest |
 //!
@@ -88,9 +88,13 @@
 //!   CuTe's answer is right, ours prints the same.
 //! * For symbols, evaluation commutes with the operation: `eval(op(L)) == op(eval(L))` as
 //!   functions. If divisors and bounds leave a condition open, the result carries it, and an `eval`
-//!   that violates it is [`LayoutError::ConditionViolated`].
+//!   that violates it is [`LayoutError::ConditionViolated`]. A refusal names an assumption about
+//!   one symbol that is enough, if there is one ([`LayoutError::assumption`]), and
+//!   [`Layout::by_cases`] gives results by cases.
 //! * Arithmetic is 64-bit and checked. Nothing wraps, nothing panics.
 //! * No operation on static layouts of up to 8 leaves allocates.
+//!
+//! [`laws`] checks a result against the equation of its operation, whoever computed it.
 //!
 //! Sources: CuTe's `layout.hpp`, `stride.hpp`, `int_tuple.hpp`, `swizzle.hpp`,
 //! `layout_composed.hpp`, by behaviour; "CuTe Layout Representation and Algebra" (arXiv
@@ -107,8 +111,10 @@ pub use linear::LinearLayout;
 
 mod alignment;
 mod arith;
+mod assume;
 mod basis;
 mod builder;
+mod cases;
 mod coalesce;
 mod compact;
 mod compare;
@@ -124,6 +130,7 @@ mod error;
 mod int;
 mod into_tuple;
 mod inverse;
+pub mod laws;
 #[expect(clippy::module_inception, reason = "the type that gives the layer its name")]
 mod layout;
 mod layout_ref;
@@ -153,8 +160,10 @@ mod tuple_ops;
 mod tuple_search;
 mod walk;
 
+pub use assume::Assumption;
 pub use basis::ScaledBasis;
 pub use builder::{IntoLeaf, LayoutBuilder};
+pub use cases::Cases;
 pub use compact::{compact_col_major, compact_row_major, domain_distribute};
 pub(crate) use composed::bits_of;
 pub use composed::{ComposedLayout, CoordFn, Part};
@@ -168,6 +177,7 @@ pub use int::{Call, Env, Factor, Fun, Int, Symbol, Term, Width};
 pub use into_tuple::{Builder, IntoTuple};
 pub use layout::{Layout, StrideRef, StrideTuple};
 pub use layout_ref::{LayoutRef, Modes};
+#[doc(inline)]
 pub use macros::{coord, layout, shape, tiler, tuple};
 pub use named::NamedLayout;
 pub(crate) use names::Names;

@@ -124,6 +124,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::BadRange`].
+    #[doc(alias = "group_modes")]
     #[inline]
     pub fn group(&self, begin: usize, end: usize) -> Result<Layout> {
         check_range(begin, end, self.rank())?;

@@ -380,6 +380,6 @@ impl fmt::Display for NamedLayout {
 impl fmt::Debug for NamedLayout {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self:+}")
     }
 }

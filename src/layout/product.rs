@@ -1,10 +1,11 @@
 //! Computes `logical_product`, its arrangements, `blocked_product`, `raked_product` and
 //! `tile_to_shape`.
 
+use super::assume::{Operands, advise};
 use super::builder::LayoutBuilder;
 use super::coalesce::Flat;
 use super::complement::{complement_into, cosize};
-use super::compose::{ByTiler, Composer, Pairwise};
+use super::compose::{ByTiler, Composer, Pairwise, by_tiler_or_advice};
 use super::divide::{Arrange, Arranged};
 use super::draft::{Draft, perform};
 use super::error::LayoutError;
@@ -90,13 +91,15 @@ impl Layout {
     /// # Errors
     /// Those of [`composition`](Layout::composition) and [`complement`](Layout::complement).
     pub fn logical_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
-        let (layout, tiler) = (self.as_ref(), tiler.into());
-        perform(&ByTiler { layout, tiler, pairwise: Product })
+        by_tiler_or_advice(self.as_ref(), tiler.into(), |layout, tiler| {
+            perform(&ByTiler { layout, tiler, pairwise: Product })
+        })
     }
 
     fn multiplied<'t>(&self, tiler: impl Into<TilerRef<'t>>, arrange: Arrange) -> Result<Layout> {
-        let (layout, tiler) = (self.as_ref(), tiler.into());
-        perform(&Arranged { operation: ByTiler { layout, tiler, pairwise: Product }, arrange })
+        by_tiler_or_advice(self.as_ref(), tiler.into(), |layout, tiler| {
+            perform(&Arranged { operation: ByTiler { layout, tiler, pairwise: Product }, arrange })
+        })
     }
 
     /// [`logical_product`](Layout::logical_product) as `((block, ..), (tile, ..))`.
@@ -179,14 +182,25 @@ impl Layout {
 
     #[inline]
     fn interleaved(&self, tiler: &Layout, raked: bool) -> Result<Layout> {
-        let rank = self.rank().max(tiler.rank());
+        let interleave =
+            |block: &Layout, tiler: &Layout| Self::interleave_modes(block, tiler, raked);
+        interleave(self, tiler).map_err(|error| {
+            let operands = Operands::new(self.as_ref()).with_layout(tiler.as_ref());
+            advise(error, &operands, |o| interleave(&o.layout, &o.other))
+        })
+    }
+
+    #[inline]
+    fn interleave_modes(block: &Layout, tiler: &Layout, raked: bool) -> Result<Layout> {
+        let rank = block.rank().max(tiler.rank());
         let one = Layout::trivial();
         let pad = |l: &Layout| -> Result<Layout> {
             // `append<R>` of an integer makes a tuple only if modes are missing.
             l.append_to(rank, &one)
         };
-        let (block, tile) = (pad(self)?, pad(tiler)?);
-        let product = block.logical_product(&tile)?;
+        let (block, tile) = (pad(block)?, pad(tiler)?);
+        let (layout, tiler) = (block.as_ref(), TilerRef::from(&tile));
+        let product = perform(&ByTiler { layout, tiler, pairwise: Product })?;
         let (first, second) = (product.as_ref().mode(&[0])?, product.as_ref().mode(&[1])?);
         let mut out = LayoutBuilder::new();
         if raked {
@@ -214,6 +228,14 @@ impl Layout {
     /// [`LayoutError::TooManyModes`], and those of [`blocked_product`](Layout::blocked_product).
     #[inline]
     pub fn tile_to_shape(&self, target: &IntTuple, order: Option<&IntTuple>) -> Result<Layout> {
+        self.repeated(target, order).map_err(|error| {
+            let operands = Operands::new(self.as_ref()).with_tuple(target.as_ref());
+            advise(error, &operands, |o| o.layout.repeated(&o.tuple, order))
+        })
+    }
+
+    #[inline]
+    fn repeated(&self, target: &IntTuple, order: Option<&IntTuple>) -> Result<Layout> {
         let rank = target.rank();
         if self.rank() > rank {
             return Err(LayoutError::TooManyModes { tiler: self.rank(), layout: rank });
@@ -234,6 +256,6 @@ impl Layout {
             Some(order) => Layout::ordered(&repeat, order)?,
             None => Layout::compact(repeat),
         };
-        block.blocked_product(&tiler)
+        Self::interleave_modes(&block, &tiler, false)
     }
 }

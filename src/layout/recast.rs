@@ -1,5 +1,6 @@
 //! Computes `upcast`, `downcast` and `recast_layout`: the same memory as elements of another width.
 
+use super::assume::{Operands, advise};
 use super::basis::ScaledBasis;
 use super::error::LayoutError;
 use super::int::Int;
@@ -33,6 +34,20 @@ impl Layout {
     /// is a multiple, which evaluation checks. [`LayoutError::ExtentNotPositive`] for `n < 1`.
     #[inline]
     pub fn upcast(&self, n: i64) -> Result<Layout> {
+        self.coarser(n).map_err(|error| self.recast_advice(error, |l| l.coarser(n)))
+    }
+
+    #[cold]
+    fn recast_advice(
+        &self,
+        error: LayoutError,
+        again: impl Fn(&Layout) -> Result<Layout>,
+    ) -> LayoutError {
+        advise(error, &Operands::new(self.as_ref()), |o| again(&o.layout))
+    }
+
+    #[inline]
+    fn coarser(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
         let mut out = self.clone();
         for (s, d) in out.shape.iter_mut().zip(&mut out.stride) {
@@ -79,12 +94,17 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Unsupported`] if no mode has stride 1, because the new elements would have no
-    /// mode; a single symbolic stride that may be 1 is taken for 1, which evaluation checks; [`LayoutError::NotInjective`] if several modes of an extent other than 1 have stride 1
+    /// [`LayoutError::NoUnitStride`] if no mode has stride 1, because the new elements would have no
+    /// mode: write broadcast operands such as `16:0` as `(1,16):(1,0)`; a single symbolic stride that may be 1 is taken for 1, which evaluation checks; [`LayoutError::NotInjective`] if several modes of an extent other than 1 have stride 1
     /// or -1; [`LayoutError::Undecided`] for a symbolic stride of unknown sign;
     /// [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `n < 1`.
     #[inline]
     pub fn downcast(&self, n: i64) -> Result<Layout> {
+        self.finer(n).map_err(|error| self.recast_advice(error, |l| l.finer(n)))
+    }
+
+    #[inline]
+    fn finer(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
         // For `n == 1` the elements do not change, whatever the strides are.
         if n == 1 {
@@ -96,10 +116,7 @@ impl Layout {
         };
         let found = units().next().map(|(at, _)| at);
         let Some(first) = found.or_else(|| self.only_possible_unit()) else {
-            return Err(LayoutError::Unsupported {
-                operation: "downcast without a mode of stride 1",
-                argument: self.to_string(),
-            });
+            return Err(LayoutError::NoUnitStride { layout: self.to_string(), n });
         };
         let wide = self.shape.iter().zip(&self.stride);
         let wide = wide.filter(|(s, d)| !s.is(1) && matches!(d.as_static(), Some(1 | -1)));
@@ -179,12 +196,13 @@ impl Layout {
     #[inline]
     pub fn recast_layout(&self, old_bits: i64, new_bits: i64) -> Result<Layout> {
         let (up, down) = recast_steps(old_bits, new_bits)?;
-        match (up, down) {
-            (1, 1) => Ok(self.clone()),
-            (1, down) => self.downcast(down),
-            (up, 1) => self.upcast(up),
-            (up, down) => self.upcast(up)?.downcast(down),
-        }
+        let recast = |l: &Layout| match (up, down) {
+            (1, 1) => Ok(l.clone()),
+            (1, down) => l.finer(down),
+            (up, 1) => l.coarser(up),
+            (up, down) => l.coarser(up)?.finer(down),
+        };
+        recast(self).map_err(|error| self.recast_advice(error, recast))
     }
 
     /// The bytes that elements of `bits` at all indices of the layout span, rounded up.

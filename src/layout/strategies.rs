@@ -12,9 +12,11 @@
 
 mod composable;
 mod kinds;
+mod thread_value;
 
 pub use composable::{composable_pairs, composable_triples, dividing_tilers};
 pub use kinds::{injective_layouts, negative_layouts, swizzled_layouts, symbolic_layouts};
+pub use thread_value::{thread_value_layouts, threads_and_values};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -44,26 +46,31 @@ fn nested(leaves: Vec<(u8, (i64, i64))>) -> Layout {
     out.finish_literal()
 }
 
+/// One of the numbers, as often as its weight says; shrinks to a smaller one.
+fn weighted(mut numbers: Vec<(usize, i64)>) -> impl Strategy<Value = i64> {
+    numbers.sort_unstable_by_key(|(_, number)| *number);
+    let repeated =
+        numbers.into_iter().flat_map(|(weight, number)| std::iter::repeat_n(number, weight));
+    prop::sample::select(repeated.collect::<Vec<i64>>())
+}
+
 /// Extents that often divide each other.
 fn extents() -> impl Strategy<Value = i64> {
-    prop_oneof![
-        4 => prop::sample::select(vec![1, 2, 4, 8]),
-        2 => prop::sample::select(vec![3, 6, 12, 5]),
-        1 => 1..16i64,
-    ]
+    let often = [1, 2, 4, 8].map(|extent| (30, extent));
+    let sometimes = [3, 6, 12, 5].map(|extent| (15, extent));
+    weighted(often.into_iter().chain(sometimes).chain((1..16).map(|extent| (2, extent))).collect())
 }
 
+/// Strides that often divide each other.
 fn strides() -> impl Strategy<Value = i64> {
-    prop_oneof![
-        4 => prop::sample::select(vec![0, 1, 2, 4, 8, 16, 32]),
-        2 => prop::sample::select(vec![3, 6, 12, 24, 5]),
-        1 => 0..64i64,
-    ]
+    let often = [0, 1, 2, 4, 8, 16, 32].map(|stride| (36, stride));
+    let sometimes = [3, 6, 12, 24, 5].map(|stride| (26, stride));
+    weighted(often.into_iter().chain(sometimes).chain((0..64).map(|stride| (1, stride))).collect())
 }
 
-/// The strides to negate, as bits: none for most layouts.
-fn signs() -> impl Strategy<Value = u8> {
-    prop_oneof![3 => Just(0u8), 1 => any::<u8>()]
+/// True for one layout of four: it may have negative strides.
+fn signed() -> impl Strategy<Value = bool> {
+    prop_oneof![3 => Just(false), 1 => Just(true)]
 }
 
 /// Shapes of up to four leaves, nested up to depth 2, of a size up to `max_size`.
@@ -91,36 +98,37 @@ pub fn shapes(max_size: i64) -> impl Strategy<Value = IntTuple> {
 /// });
 /// ```
 pub fn layouts(max_size: i64) -> impl Strategy<Value = Layout> {
-    let leaves = vec((0u8..2, (extents(), strides())), 1..5);
-    (leaves, any::<prop::sample::Index>(), any::<bool>(), signs()).prop_map(
-        move |(mut leaves, turn, compact, signs)| {
-            let mut size = 1;
-            for (_, (s, _)) in &mut leaves {
-                if size * *s > max_size {
-                    *s = 1;
-                }
-                size *= *s;
+    let leaf = (0u8..2, (extents(), strides()), any::<u8>(), any::<bool>());
+    // A counterexample shrinks to fewer leaves, also after their numbers have become small.
+    let leaves = vec(prop::option::weighted(0.9, leaf), 1..5);
+    (leaves, any::<bool>(), signed()).prop_map(move |(drawn, compact, signed)| {
+        let drawn: Vec<_> = drawn.into_iter().flatten().collect();
+        let mut leaves = Vec::new();
+        let mut size = 1;
+        for &(depth, (extent, stride), _, _) in &drawn {
+            let extent = if size * extent > max_size { 1 } else { extent };
+            size *= extent;
+            leaves.push((depth, (extent, stride)));
+        }
+        if compact {
+            let mut order: Vec<usize> = (0..drawn.len()).collect();
+            order.sort_by_key(|&i| drawn[i].2);
+            let mut step = 1;
+            for i in order {
+                let (_, (s, d)) = &mut leaves[i];
+                *d = if *s == 1 { 0 } else { step };
+                step *= *s;
             }
-            if compact {
-                // Compact in the order that begins at some leaf.
-                let mut step = 1;
-                let n = leaves.len();
-                for i in 0..n {
-                    let (_, (s, d)) = &mut leaves[(i + turn.index(n)) % n];
-                    *d = if *s == 1 { 0 } else { step };
-                    step *= *s;
-                }
-            }
-            for (i, (_, (_, d))) in leaves.iter_mut().enumerate() {
-                *d = if signs >> i & 1 == 1 { -*d } else { *d };
-            }
-            if leaves.len() == 1 && leaves[0].0 == 0 {
-                let (s, d) = leaves[0].1;
-                return Layout::leaf(s, d);
-            }
-            nested(leaves)
-        },
-    )
+        }
+        for ((_, (_, d)), (_, _, _, negative)) in leaves.iter_mut().zip(&drawn) {
+            *d = if signed && *negative { -*d } else { *d };
+        }
+        match leaves[..] {
+            [] => Layout::trivial(),
+            [(0, (s, d))] => Layout::leaf(s, d),
+            _ => nested(leaves),
+        }
+    })
 }
 
 /// Layouts of basis strides: a layout after the identity on some shape.
@@ -172,8 +180,9 @@ pub fn tilers(rank: usize) -> impl Strategy<Value = Tiler> {
     let leaf = prop_oneof![
         4 => extents().prop_map(|n| TilerLeaf::Int(n.into())),
         1 => Just(TilerLeaf::All),
-        2 => (extents(), strides(), signs())
-            .prop_map(|(s, d, sign)| Layout::leaf(s, if sign & 1 == 1 { -d } else { d }).into()),
+        2 => (extents(), strides(), signed(), any::<bool>()).prop_map(|(s, d, signed, negative)| {
+            Layout::leaf(s, if signed && negative { -d } else { d }).into()
+        }),
     ];
     vec(leaf, 1..=rank.max(1)).prop_filter_map("too large", |leaves| {
         let mut out = Builder::new();
@@ -232,41 +241,54 @@ pub fn composed_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
 /// });
 /// ```
 pub fn symbolic(layout: Layout) -> impl Strategy<Value = (Layout, Env)> {
-    let leaves = layout.shape().leaves().len();
-    let picks = vec((0u8..6, any::<prop::sample::Index>()), 2 * leaves);
-    picks.prop_map(move |picks| {
-        let mut env = Env::new();
-        let mut next = 0;
-        let mut picks = picks.into_iter();
-        let mut replace = |value: Option<i64>, env: &mut Env| {
-            let (pick, divisor) = picks.next()?;
-            let value = value.filter(|v| pick < 2 && *v != 0)?;
-            let divisors: Vec<i64> = (1..=value.abs()).filter(|d| value % d == 0).collect();
-            let name = format!("n{next}");
-            next += 1;
-            *env = std::mem::take(env).with(&name, value);
-            let divisor = divisors[divisor.index(divisors.len())];
-            let symbol = Int::symbol(&name);
-            if value > 0 {
-                return Some(symbol.divisible_by(divisor));
-            }
-            symbol.assume(divisor, i64::from(i32::MIN), if pick == 0 { -1 } else { 1 << 20 }).ok()
-        };
-        let shape = layout.shape().to_owned().map(|s| {
-            Ok::<_, std::convert::Infallible>(
-                replace(s.as_static(), &mut env).unwrap_or_else(|| s.clone()),
-            )
-        });
-        let stride = layout.stride().to_owned().map(|d| {
-            Ok::<_, std::convert::Infallible>(match replace(d.as_static(), &mut env) {
-                Some(symbol) => ScaledBasis::from(symbol),
-                None => d.clone(),
-            })
-        });
-        let (Ok(shape), Ok(stride)) = (shape, stride);
-        let made = Layout::new(shape, stride).unwrap_or_else(|_| layout.clone());
-        (made, env)
-    })
+    symbols(layout.shape().leaves().len()).prop_map(move |picks| with_symbols(&layout, picks))
+}
+
+/// What becomes of an extent or stride: a number below [`SYMBOL`], or a symbol with a divisor. Shrinks to a number.
+type SymbolPick = (u8, prop::sample::Index);
+
+/// A symbol with a known sign.
+const SYMBOL: u8 = 4;
+
+/// The picks for the extents and then the strides of a layout of up to so many leaves.
+fn symbols(leaves: usize) -> impl Strategy<Value = Vec<SymbolPick>> {
+    vec((0u8..6, any::<prop::sample::Index>()), 2 * leaves)
+}
+
+/// The layout with symbols in place of the extents and strides that are picked.
+fn with_symbols(layout: &Layout, picks: Vec<SymbolPick>) -> (Layout, Env) {
+    let mut env = Env::new();
+    let mut next = 0;
+    let mut picks = picks.into_iter();
+    let mut replace = |value: Option<i64>, env: &mut Env| {
+        let (pick, divisor) = picks.next()?;
+        let value = value.filter(|v| pick >= SYMBOL && *v != 0)?;
+        let divisors: Vec<i64> = (1..=value.abs()).filter(|d| value % d == 0).collect();
+        let name = format!("n{next}");
+        next += 1;
+        *env = std::mem::take(env).with(&name, value);
+        let divisor = divisors[divisor.index(divisors.len())];
+        let symbol = Int::symbol(&name);
+        if value > 0 {
+            return Some(symbol.divisible_by(divisor));
+        }
+        let max = if pick == SYMBOL { -1 } else { 1 << 20 };
+        symbol.assume(divisor, i64::from(i32::MIN), max).ok()
+    };
+    let shape = layout.shape().to_owned().map(|s| {
+        Ok::<_, std::convert::Infallible>(
+            replace(s.as_static(), &mut env).unwrap_or_else(|| s.clone()),
+        )
+    });
+    let stride = layout.stride().to_owned().map(|d| {
+        Ok::<_, std::convert::Infallible>(match replace(d.as_static(), &mut env) {
+            Some(symbol) => ScaledBasis::from(symbol),
+            None => d.clone(),
+        })
+    });
+    let (Ok(shape), Ok(stride)) = (shape, stride);
+    let made = Layout::new(shape, stride).unwrap_or_else(|_| layout.clone());
+    (made, env)
 }
 
 /// The layout as a tiler of one leaf.

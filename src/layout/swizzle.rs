@@ -42,6 +42,7 @@ impl Swizzle {
     /// # Errors
     /// [`LayoutError::BadSwizzle`] if `bits` or `base` is negative, `|shift| < bits`, or a bit lies
     /// above bit 61.
+    #[doc(alias = "make_swizzle")]
     pub fn new(bits: i64, base: i64, shift: i64) -> Result<Self> {
         let bad = || LayoutError::BadSwizzle { bits, base, shift };
         let distance = shift.checked_abs().ok_or_else(bad)?;

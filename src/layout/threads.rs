@@ -208,6 +208,7 @@ impl FastDivmod {
     /// # Errors
     /// [`LayoutError::DivisionByZero`] for 0, [`LayoutError::ExtentNotPositive`] for a negative
     /// number, [`LayoutError::TooLarge`].
+    #[doc(alias = "FastDivmodDivisor")]
     pub fn new(divisor: i64) -> Result<Self> {
         if divisor == 0 {
             return Err(LayoutError::DivisionByZero { operation: "FastDivmod" });

@@ -171,6 +171,6 @@ impl fmt::Display for TilerLeaf {
 }
 impl fmt::Debug for TilerLeaf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self:+}")
     }
 }

@@ -500,12 +500,12 @@ impl<L: fmt::Display> fmt::Display for Tuple<L> {
 }
 impl<L: fmt::Display> fmt::Debug for Tuple<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_ref().fmt(f)
+        write!(f, "{self:+}")
     }
 }
 impl<L: fmt::Display> fmt::Debug for TupleRef<'_, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self:+}")
     }
 }
 

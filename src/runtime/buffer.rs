@@ -114,6 +114,7 @@ impl Device {
     /// # Errors
     /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
     /// before, if it had one; [`Driver`](RuntimeError::Driver).
+    #[doc(alias("cudaMemcpy", "cudaMemcpyHostToDevice"))]
     pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, RuntimeError> {
         Buffer::upload(self, data)
     }
@@ -123,6 +124,7 @@ impl Device {
     /// # Errors
     /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
     /// before, if it had one; [`Driver`](RuntimeError::Driver).
+    #[doc(alias("cudaMalloc", "cudaMemset"))]
     pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>, RuntimeError> {
         Buffer::zeros(self, len)
     }
@@ -255,6 +257,7 @@ impl<T: Element> Buffer<T> {
     ///
     /// # Errors
     /// The fault or the failed assertions of a launch before, if it had some; a failed call of the driver.
+    #[doc(alias = "cudaMemcpyDeviceToHost")]
     pub fn to_vec(&self) -> Result<Vec<T>, RuntimeError> {
         match &self.memory {
             Memory::Sim(memory) => Ok(memory.to_vec()),

@@ -136,15 +136,15 @@ errors! {
     #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum CublasError {
-        /// The library is not installed, or not where the system looks for libraries.
+        /// cuBLAS and cuBLASLt are not installed, or not where they are looked for: in the system's folders, in a CUDA toolkit
+        /// (`CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`), and in the wheels of the active Python environment.
         NoLibrary {
-            /// Its name without prefix and suffix.
-            name: &'static str,
             /// The files that were looked for.
             tried: Vec<String>,
         } = |f| write!(
             f,
-            "there is no {name} where the system looks for libraries (LD_LIBRARY_PATH names more folders); tried {}",
+            "cuBLAS was not found in the system's folders, in a CUDA toolkit, or in the active Python environment: install it \
+             (`pip install nvidia-cublas`), or name its folder in `LD_LIBRARY_PATH`; tried {}",
             tried.join(", ")
         ),
         /// this cuBLAS has no {symbol}

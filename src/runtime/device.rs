@@ -167,6 +167,7 @@ impl Device {
     ///
     /// # Errors
     /// See [`Device::cuda`].
+    #[doc(alias = "cudaGetDeviceCount")]
     #[inline]
     pub fn cuda_count() -> Result<usize, RuntimeError> {
         cuda::device_count()
@@ -248,6 +249,7 @@ impl Device {
     }
 
     /// Returns the properties of the GPU; `None` on the simulator.
+    #[doc(alias = "cudaGetDeviceProperties")]
     pub fn properties(&self) -> Option<Properties> {
         match &self.backend {
             Backend::Sim(_) => None,
@@ -327,6 +329,7 @@ impl Device {
     /// The fault of one of them, if it had one; [`AssertFailed`](RuntimeError::AssertFailed) once for each
     /// kernel with failed assertions, whichever thread launched it. (Other calls that wait return the
     /// failed assertions of the launches of their own thread.)
+    #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             Backend::Sim(simulator) => {

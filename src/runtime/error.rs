@@ -249,16 +249,19 @@ errors! {
         Comm(error: Box<CommError>),
         /// {failures}
         AssertFailed(failures: Box<AssertFailures>),
-        /// {fault}; the device cannot be used again in this process
+        /// The fault of a kernel with checks; the device cannot be used again in this process.
         #[cfg(feature = "sim")]
-        Violation(fault: Box<crate::sim::Fault>),
+        Violation(fault: Box<crate::sim::Fault>) = |f| {
+            std::fmt::Display::fmt(fault, f)?;
+            f.write_str("; the device cannot be used again in this process")
+        },
         /// {fault}; the device cannot be used again in this process
         Fault(fault: Box<DeviceFault>),
         /// the device cannot be used again in this process, because earlier {fault}
         DeviceLost(fault: Box<DeviceFault>),
-        /// {error}
+        /// The error of the simulator.
         #[cfg(feature = "sim")]
-        Simulation(error: Box<crate::sim::RunError>),
+        Simulation(error: Box<crate::sim::RunError>) = |f| std::fmt::Display::fmt(error, f),
         /// the CUDA driver refused `{call}` with {status}
         Driver { call: &'static str, status: DriverStatus },
     }

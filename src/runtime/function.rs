@@ -209,6 +209,7 @@ impl<P> Function<P> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "cudaLaunchKernel")]
     pub fn launch(&self, grid: Grid, args: P::Args<'_, '_>) -> Result<(), RuntimeError>
     where
         P: Arguments,
@@ -270,6 +271,7 @@ impl<P> Function<P> {
     ///
     /// # Errors
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    #[doc(alias = "cudaOccupancyMaxActiveBlocksPerMultiprocessor")]
     pub fn occupancy(&self, threads_per_block: u32) -> Result<Option<Occupancy>, RuntimeError> {
         match &self.inner.code {
             Code::Sim(_) => Ok(None),

@@ -58,6 +58,7 @@ impl Device {
     ///
     /// # Errors
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    #[doc(alias = "cudaStreamBeginCapture")]
     #[inline]
     pub fn graph(&self) -> Result<GraphBuilder, RuntimeError> {
         GraphBuilder::new(self)

@@ -50,6 +50,7 @@ impl Device {
     /// # Errors
     /// [`PinnedBool`](RuntimeError::PinnedBool); [`OutOfMemory`](RuntimeError::OutOfMemory); the fault of a
     /// launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    #[doc(alias("cudaMallocHost", "cudaHostAlloc"))]
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, RuntimeError> {
         Pinned::zeros(self, len)
     }

@@ -87,6 +87,7 @@ impl Device {
     ///
     /// # Errors
     /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    #[doc(alias = "cudaStreamCreate")]
     pub fn stream(&self) -> Result<Stream, RuntimeError> {
         Stream::new(self)
     }
@@ -176,6 +177,7 @@ impl Stream {
     /// # Errors
     /// [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph; the fault of a launch before, if it
     /// had one; [`Driver`](RuntimeError::Driver).
+    #[doc(alias = "cudaEventRecord")]
     pub fn record(&self) -> Result<Event, RuntimeError> {
         let backend = match &self.backend {
             StreamBackend::Sim(stream) => {
@@ -197,6 +199,7 @@ impl Stream {
     /// [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph;
     /// [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent); the fault of a launch before, if it had one;
     /// [`Driver`](RuntimeError::Driver).
+    #[doc(alias = "cudaStreamWaitEvent")]
     pub fn wait_for(&self, event: &Event) -> Result<(), RuntimeError> {
         match (&self.backend, &event.backend) {
             (StreamBackend::Sim(stream), EventBackend::Sim(_, point))
@@ -282,6 +285,7 @@ impl Event {
     ///
     /// # Errors
     /// Those of [`Event::synchronize`]; [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent).
+    #[doc(alias = "cudaEventElapsedTime")]
     #[inline]
     pub fn elapsed_until(&self, end: &Event) -> Result<Duration, RuntimeError> {
         match (&self.backend, &end.backend) {

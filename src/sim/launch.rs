@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use super::exec::cluster::{Arguments, Cluster, Count, Stop};
-use super::exec::warp_scheduler::COOPERATIVE_QUANTUM;
+use super::exec::warp_scheduler::{COOPERATIVE_QUANTUM, WarpScheduler};
 use super::fault::error::RunError;
 use super::memory::buffer::GlobalBuffer;
-use super::memory::races::Watched;
+use super::memory::races::{Rules, Watched};
 use super::options::{LaunchReport, Options, Order};
-use super::output::Output;
 use super::program::code::Code;
 use super::program::special::{Shape, blocks_at_once};
+use super::progress::Ticker;
 use super::race::{Before, Footprint};
 use super::report::explain::{Launch, explain};
 use super::report::kernel::kernel_report;
@@ -120,7 +120,7 @@ fn check_args<'a>(
 }
 
 /// Returns for each parameter whether the kernel may write through it.
-fn written(ir: &KernelIr) -> impl Iterator<Item = bool> + '_ {
+pub(in crate::sim) fn written(ir: &KernelIr) -> impl Iterator<Item = bool> + '_ {
     ir.params.iter().map(|param| match ir.values.get(param.value).map(|data| data.ty) {
         Some(Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. }) => mutable,
         Some(Type::Scalar(_) | Type::Vector(_)) | None => false,
@@ -128,7 +128,7 @@ fn written(ir: &KernelIr) -> impl Iterator<Item = bool> + '_ {
 }
 
 /// The launches before in a stream that may still run, and what those behind see of this one.
-struct InStream<'l> {
+pub(in crate::sim) struct InStream<'l> {
     order: &'l StreamOrder,
     /// The buffers of the launch, each with whether it may write it.
     buffers: Vec<(&'l Arc<Uses>, bool)>,
@@ -142,7 +142,11 @@ struct InStream<'l> {
 
 impl<'l> InStream<'l> {
     /// Starts a launch in the stream of the options, if they name one and races are detected.
-    fn start(ir: &KernelIr, args: &[KernelArg<'l>], options: &'l Options) -> Option<InStream<'l>> {
+    pub(in crate::sim) fn start(
+        ir: &KernelIr,
+        args: &[KernelArg<'l>],
+        options: &'l Options,
+    ) -> Option<InStream<'l>> {
         let order = options.stream.as_ref().filter(|_| options.race)?;
         let buffer = |(arg, written): (&KernelArg<'l>, bool)| match arg {
             KernelArg::Buffer(buffer) | KernelArg::TensorMap(_, buffer) => {
@@ -165,6 +169,11 @@ impl<'l> InStream<'l> {
         (self.keeps || !self.before.is_empty()).then(|| (before(), self.keeps))
     }
 
+    /// Notes that the launch failed: the launches behind are compared with none before them.
+    pub(in crate::sim) fn fail(&self) {
+        self.order.finish();
+    }
+
     /// Notes the end of a schedule of the launch: the launches behind are compared with the first one.
     fn end(&self, (footprint, waited): (Option<Footprint>, bool), racer: NameRacer) {
         if !self.ended.replace(true) {
@@ -173,69 +182,23 @@ impl<'l> InStream<'l> {
     }
 }
 
-/// Runs a launch under each of the schedules of the options. The output and the results are those of the first.
-pub(in crate::sim) fn launch(
-    ir: &KernelIr,
-    code: &Code,
-    grid: Grid,
-    args: &[KernelArg<'_>],
-    options: &Options,
-) -> Result<LaunchReport, RunError> {
-    let in_stream = InStream::start(ir, args, options);
-    let result = launch_all(ir, code, grid, args, options, in_stream.as_ref());
-    if let (Some(in_stream), Err(_)) = (&in_stream, &result) {
-        in_stream.order.finish();
-    }
-    result
+/// A kernel, its grid and its arguments.
+#[derive(Clone, Copy)]
+pub(in crate::sim) struct Call<'l> {
+    pub(in crate::sim) ir: &'l KernelIr,
+    pub(in crate::sim) code: &'l Code,
+    pub(in crate::sim) grid: Grid,
+    pub(in crate::sim) args: &'l [KernelArg<'l>],
 }
 
-fn launch_all(
-    ir: &KernelIr,
-    code: &Code,
-    grid: Grid,
-    args: &[KernelArg<'_>],
+/// Runs a launch under one schedule.
+pub(in crate::sim) fn launch_once(
+    call: Call<'_>,
     options: &Options,
     in_stream: Option<&InStream<'_>>,
+    ticker: &Ticker<'_>,
 ) -> Result<LaunchReport, RunError> {
-    if options.schedules <= 1 {
-        return launch_once(ir, code, grid, args, options, in_stream);
-    }
-    let buffers = args.iter().filter_map(|arg| match arg {
-        KernelArg::Buffer(buffer) | KernelArg::TensorMap(_, buffer) => Some(*buffer),
-        KernelArg::Scalar(_) => None,
-    });
-    let content = || -> Vec<(&GlobalBuffer, Vec<u8>)> {
-        let bytes = |buffer: &GlobalBuffer| {
-            let mut bytes = vec![0; buffer.len_bytes()];
-            buffer.read_bytes(0, &mut bytes);
-            bytes
-        };
-        buffers.clone().map(|buffer| (buffer, bytes(buffer))).collect()
-    };
-    let restore = |content: &[(&GlobalBuffer, Vec<u8>)]| {
-        content.iter().for_each(|(buffer, bytes)| buffer.write_bytes(0, bytes));
-    };
-    let before = content();
-    let report = launch_once(ir, code, grid, args, options, in_stream)?;
-    let after = content();
-    for order in options.order.others().take(options.schedules as usize - 1) {
-        restore(&before);
-        let (output, reports, trace) = (Output::captured(), None, None);
-        let options = Options { order, output, reports, trace, ..options.clone() };
-        launch_once(ir, code, grid, args, &options, in_stream)?;
-    }
-    restore(&after);
-    Ok(report)
-}
-
-fn launch_once(
-    ir: &KernelIr,
-    code: &Code,
-    grid: Grid,
-    args: &[KernelArg<'_>],
-    options: &Options,
-    in_stream: Option<&InStream<'_>>,
-) -> Result<LaunchReport, RunError> {
+    let Call { ir, code, grid, args } = call;
     let shape = Shape {
         cluster: check_grid(ir, grid)?,
         names_cluster: ir.bounds.cluster.is_some() || grid.cluster.is_some(),
@@ -247,7 +210,11 @@ fn launch_once(
     let watched = options.race.then(|| {
         let buffers = arguments.buffers.iter().copied();
         let params: Vec<(&GlobalBuffer, bool)> = buffers.zip(written(ir)).collect();
-        Watched::new(&params, options.equal_stores, in_stream.and_then(InStream::overlap))
+        let rules = Rules {
+            equal_stores: options.equal_stores,
+            fence_after_reads: options.fence_after_reads,
+        };
+        Watched::new(&params, rules, in_stream.and_then(InStream::overlap))
     });
     let watched = watched.as_ref();
     let blocks: u64 = grid.blocks.iter().map(|n| u64::from(*n)).product();
@@ -269,11 +236,12 @@ fn launch_once(
         if blocks > limit {
             return Err(RunError::TooManyBlocksAtOnce { blocks, limit });
         }
-        let mut all: Vec<Cluster<'_>> = Vec::new();
-        all.resize_with(clusters as usize, make);
-        vec![at_once(&mut all, options)]
+        vec![AtOnce::new(clusters).run(make, clusters, options, ticker)]
+    } else if options.race && options.order.clusters_at_once() > 1 {
+        let width = options.order.clusters_at_once();
+        vec![AtOnce::new(width).run(make, clusters, options, ticker)]
     } else {
-        in_parallel(make, clusters, options)
+        in_parallel(make, clusters, options, ticker)
     };
 
     let mut report = LaunchReport::default();
@@ -339,6 +307,7 @@ fn in_parallel<'c>(
     make: impl Fn() -> Cluster<'c> + Sync,
     clusters: u64,
     options: &Options,
+    ticker: &Ticker<'_>,
 ) -> Vec<Ran> {
     let (next, stopped) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let work = || {
@@ -351,7 +320,8 @@ fn in_parallel<'c>(
             if number >= clusters || number > stopped.load(Relaxed) {
                 return (total, said, None);
             }
-            let run = cluster.run(number, options.order, options.fuel);
+            let run = cluster.run(number, options.order, options.fuel, ticker);
+            ticker.cluster_ended();
             said.add_all(number, &mut cluster);
             match run {
                 Ok(count) => total.add(count),
@@ -402,52 +372,94 @@ fn cluster_of(number: u64, clusters: u64, order: Order) -> u64 {
     }
 }
 
-/// Runs all clusters at once: one after the other lets each of its warps run in the middle once, until all have ended
-/// or one has stopped.
-fn at_once(all: &mut [Cluster<'_>], options: &Options) -> Ran {
-    for (number, cluster) in all.iter_mut().enumerate() {
-        cluster.start(number as u64, (options.order, COOPERATIVE_QUANTUM));
+/// Clusters that run at the same time: one after the other lets each of its warps run in the middle once.
+struct AtOnce<'c> {
+    /// The clusters that have not ended, in the order of their numbers.
+    live: Vec<(u64, Cluster<'c>)>,
+    /// Clusters that have ended, for the next ones.
+    idle: Vec<Cluster<'c>>,
+    /// The maximum number of live clusters.
+    width: u64,
+    total: Count,
+    said: Said,
+    /// The lowest cluster with a race, and a cluster that stopped for another reason.
+    raced: Option<(u64, Stop)>,
+    stopped: Option<(u64, Stop)>,
+}
+
+impl<'c> AtOnce<'c> {
+    fn new(width: u64) -> AtOnce<'c> {
+        let (live, idle, total, said) = Default::default();
+        AtOnce { live, idle, width, total, said, raced: None, stopped: None }
     }
-    let mut live: Vec<usize> = (0..all.len()).collect();
-    let (mut stopped, mut raced) = (None, false);
-    while !live.is_empty() && stopped.is_none() {
-        live.retain(|number| {
-            let cluster = &mut all[*number];
-            for _ in 0..cluster.warps() {
-                match cluster.run_one(options.fuel) {
-                    Ok(true) => {}
-                    Ok(false) => return false,
-                    Err(stop) => {
-                        stopped = stopped.take().or(Some((*number as u64, stop)));
-                        return false;
+
+    /// Runs the clusters until all have ended or one has stopped. A cluster starts as soon as there is room, the lowest
+    /// first, so a cluster may wait for those below it.
+    fn run(
+        mut self,
+        make: impl Fn() -> Cluster<'c>,
+        clusters: u64,
+        options: &Options,
+        ticker: &Ticker<'_>,
+    ) -> Ran {
+        let mut chooser = WarpScheduler::new((options.order, 1), [u32::MAX; 3]);
+        let (mut next, mut raced_long) = (0, false);
+        while self.stopped.is_none() && !raced_long {
+            // After a race the clusters that run may still find others.
+            while next < clusters && (self.live.len() as u64) < self.width && self.raced.is_none() {
+                let mut cluster = self.idle.pop().unwrap_or_else(&make);
+                cluster.start(next, (options.order, COOPERATIVE_QUANTUM));
+                self.live.push((next, cluster));
+                next += 1;
+            }
+            if self.live.is_empty() {
+                break;
+            }
+            let turns = self.live.len();
+            for turn in 0..turns {
+                let index = match options.order {
+                    Order::Reverse | Order::Fine => turns - 1 - turn,
+                    Order::RoundRobin | Order::Eager | Order::Paced => {
+                        self.live.len() - (turns - turn)
+                    }
+                    Order::Random { .. } => {
+                        chooser.choice().unwrap_or(0) as usize % self.live.len()
+                    }
+                };
+                let (_, cluster) = &mut self.live[index];
+                match cluster.run_each(options.fuel) {
+                    None => raced_long |= cluster.has_raced(),
+                    Some(ended) => {
+                        self.end(index, ended);
+                        ticker.cluster_ended();
                     }
                 }
             }
-            raced |= cluster.has_raced();
-            true
-        });
-        if raced {
-            break;
+            ticker.tick();
         }
+        while !self.live.is_empty() {
+            self.end(0, Ok(()));
+        }
+        // Races came before the fault that ended the run.
+        (self.total, self.said, self.raced.or(self.stopped))
     }
-    // Races came before the fault that ended the run.
-    let raced = all.iter_mut().enumerate().find_map(|(number, cluster)| {
-        let own = stopped.take_if(|(at, _)| *at == number as u64);
-        let ended = own.map_or(Ok(()), |(_, stop)| Err(stop));
+
+    /// Takes the end of a live cluster down, by its index.
+    fn end(&mut self, index: usize, ended: Result<(), Stop>) {
+        let (number, mut cluster) = self.live.remove(index);
         match cluster.with_races(ended) {
-            Err(stop) if stop.has_race() => Some((number as u64, stop)),
-            Err(stop) => {
-                stopped = Some((number as u64, stop));
-                None
+            Err(stop) if stop.has_race() => {
+                if self.raced.as_ref().is_none_or(|(lowest, _)| number < *lowest) {
+                    self.raced = Some((number, stop));
+                }
             }
-            Ok(()) => None,
+            Err(stop) => {
+                self.stopped.get_or_insert((number, stop));
+            }
+            Ok(()) => {}
         }
-    });
-    let stopped = raced.or(stopped);
-    let (mut total, mut said) = (Count::default(), Said::default());
-    for (number, cluster) in all.iter_mut().enumerate() {
-        total.add(cluster.count());
-        said.add_all(number as u64, cluster);
+        self.total.add(cluster.count());
+        self.said.add_all(number, &mut cluster);
+        self.idle.push(cluster);
     }
-    (total, said, stopped)
 }

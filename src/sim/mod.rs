@@ -36,7 +36,7 @@
 //!   a missing wait, a ring of too few stages, a stage that is filled too early.
 //! * With [`Options::race`], the default where `debug_assertions` are on, accesses without an order are a fault, in shared
 //!   and in global memory: of threads, lanes of a warp included, and of asynchronous operations (`race/`). The run goes
-//!   on after a race to find others. [`Options::schedules`] runs a launch in several orders.
+//!   on after a race to find others. [`Options::schedules`] runs a launch in several orders and compares the results.
 //! * Tensor cores: a product is exact; the products of one instruction are added to the sum one after the
 //!   other, in the order of rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of
 //!   `a * b + c`); accumulators of type `f16` are rounded to it once, at the end of the instruction. The hardware adds
@@ -55,9 +55,11 @@ mod memory;
 mod options;
 mod output;
 mod program;
+mod progress;
 mod race;
 mod report;
 mod reports;
+mod schedules;
 mod stream_order;
 mod trace;
 
@@ -74,10 +76,12 @@ pub use fault::terms::Terms;
 pub use kernel_report::{AccessReport, KernelReport, StageReport, TrafficReport, WaitReport};
 pub use launch::KernelArg;
 pub use memory::buffer::{GlobalBuffer, WriteError};
-pub use options::{Accumulation, LaunchReport, Options, Order};
+pub use options::{Accumulation, FenceAfterReads, LaunchReport, Options, Order};
 pub use output::Output;
+pub use progress::{OnProgress, Progress};
 pub use race::{Agent, MissingEdge};
 pub use reports::Reports;
+pub use schedules::ResultsDiffer;
 pub use stream_order::StreamOrder;
 pub use trace::class::OpClass;
 pub use trace::counts::{Moved, Mover};
@@ -120,7 +124,7 @@ pub fn run(
     options: &Options,
 ) -> Result<LaunchReport, RunError> {
     let code = compile(kernel)?;
-    launch::launch(kernel, &code, grid, args, options)
+    schedules::launch(kernel, &code, grid, args, options)
 }
 
 fn compile(kernel: &KernelIr) -> Result<program::code::Code, RunError> {
@@ -164,6 +168,6 @@ impl Program {
         args: &[KernelArg<'_>],
         options: &Options,
     ) -> Result<LaunchReport, RunError> {
-        launch::launch(&self.ir, &self.code, grid, args, options)
+        schedules::launch(&self.ir, &self.code, grid, args, options)
     }
 }

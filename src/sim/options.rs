@@ -2,6 +2,7 @@
 
 use crate::ir::Target;
 use crate::sim::output::Output;
+use crate::sim::progress::{OnProgress, Progress};
 use crate::sim::reports::Reports;
 use crate::sim::stream_order::StreamOrder;
 
@@ -12,12 +13,19 @@ pub enum Order {
     /// One after the other, each for some thousand operations or to its next barrier. An asynchronous
     /// operation takes effect as late as possible: when a thread waits for it, or when no warp can go on and one of them
     /// waits at its barrier. Of those for one barrier the latest is first.
+    ///
+    /// With [`Options::race`], a kernel that polls global memory also runs under [`Order::Fine`], because blocks that run
+    /// one after the other never wait for each other: the code for a block that comes too early, for example the slow path
+    /// of a decoupled look-back, would not run at all. Such a kernel has a `loop` with a volatile, relaxed or acquire load,
+    /// or with a compare-and-swap or an exchange. It takes two to three times as long; every other kernel runs once. If you do
+    /// not ask for several schedules, the buffers then hold the results of [`Order::Fine`], so that your comparison with a
+    /// reference covers the slow path.
     #[default]
     RoundRobin,
     /// A random warp for at most 32 operations, again and again. Asynchronous operations take effect as late as with
     /// [`Order::RoundRobin`], which most mistakes need to show. One in four `wgmma` and loads over written shared memory
-    /// completes early. The same seed gives the
-    /// same order.
+    /// completes early. With [`Options::race`], a random one of 4 blocks or clusters that run at the same time goes on. The
+    /// same seed gives the same order.
     Random {
         /// The seed.
         seed: u64,
@@ -26,7 +34,8 @@ pub enum Order {
     Reverse,
     /// As [`Order::RoundRobin`], but loads that signal an mbarrier and `wgmma` take effect as early as possible.
     Eager,
-    /// As [`Order::RoundRobin`], but each warp runs for one operation.
+    /// As [`Order::RoundRobin`], but each warp runs for one operation. With [`Options::race`], 4 blocks or clusters run at
+    /// the same time, the last one first: a block then meets others that have published only a part of their results.
     Fine,
     /// As [`Order::Fine`], but asynchronous operations take a while: a copy takes effect some rounds after it was
     /// issued, in the order of issue, and a `wgmma` some rounds after a warp began to wait for it. The order of
@@ -35,11 +44,21 @@ pub enum Order {
 }
 
 impl Order {
-    /// Other orders: adversarial ones, then random ones without end.
-    pub(in crate::sim) fn others(self) -> impl Iterator<Item = Order> {
+    /// Returns this order, `second` if there is one, then the other orders: adversarial ones, then random ones without end.
+    pub(in crate::sim) fn schedules(self, second: Option<Order>) -> impl Iterator<Item = Order> {
         let fixed = [Order::RoundRobin, Order::Reverse, Order::Eager, Order::Fine];
         let random = (1..).map(|seed| Order::Random { seed });
-        fixed.into_iter().chain(random).filter(move |order| *order != self)
+        let others = fixed.into_iter().chain(random);
+        let others = others.filter(move |order| *order != self && Some(*order) != second);
+        [self].into_iter().chain(second).chain(others)
+    }
+
+    /// Returns how many clusters run at the same time in a launch that is not cooperative.
+    pub(in crate::sim) fn clusters_at_once(self) -> u64 {
+        match self {
+            Order::Fine | Order::Random { .. } => 4,
+            Order::RoundRobin | Order::Reverse | Order::Eager | Order::Paced => 1,
+        }
     }
 }
 
@@ -88,6 +107,26 @@ impl Accumulation {
     }
 }
 
+/// Whether an asynchronous write, such as a TMA load, over shared memory that threads have only read needs a
+/// `fence.proxy.async` between the two.
+///
+/// The PTX ISA asks for one, because threads and the asynchronous proxy access memory in different ways. CUTLASS omits it: its
+/// main loops release a stage after `ldmatrix`, and the next load into that stage follows without a fence.
+///
+/// ```
+/// use tilewright::sim::{FenceAfterReads, Options};
+/// assert_eq!(Options::default().fence_after_reads, FenceAfterReads::Required);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FenceAfterReads {
+    /// A missing fence is a finding:
+    /// [`MissingEdge::ProxyFenceAfterRead`](crate::sim::MissingEdge::ProxyFenceAfterRead).
+    #[default]
+    Required,
+    /// A barrier or an mbarrier between the read and the asynchronous write is enough. Choose this for ports of CUTLASS kernels.
+    Optional,
+}
+
 /// Options of a simulation.
 ///
 /// ```
@@ -126,9 +165,13 @@ pub struct Options {
     pub race: bool,
     /// Counts stores of equal values without an order as races too, where races are detected.
     pub equal_stores: bool,
-    /// Schedules under which a launch runs: the one of [`Options::order`], then adversarial and random ones.
-    /// 0 counts as 1.
+    /// Whether an asynchronous write over bytes that threads have only read needs a proxy fence, where races are detected.
+    pub fence_after_reads: FenceAfterReads,
+    /// Schedules under which a launch runs: the one of [`Options::order`], then adversarial and random ones, whose results
+    /// are compared with those of the first. 0 counts as 1.
     pub schedules: u32,
+    /// The names of parameters whose buffers may hold other results after another schedule.
+    pub may_differ: Vec<String>,
     /// The stream of the launch, for races between launches; `None` for a launch that overlaps with no other. Launches
     /// through [`runtime`](crate::runtime) are in the stream that they name.
     pub stream: Option<StreamOrder>,
@@ -139,6 +182,8 @@ pub struct Options {
     pub reports: Option<Reports>,
     /// The destination of traces; `None` for no traces.
     pub trace: Option<Output>,
+    /// Hears of the progress of long launches.
+    pub progress: Option<OnProgress>,
 }
 
 /// Round robin, 2^32 operations a block (minutes), all threads, standard output, accumulators rounded to nearest, `sm_80`,
@@ -155,11 +200,14 @@ impl Default for Options {
             cooperative: false,
             race: cfg!(debug_assertions),
             equal_stores: false,
+            fence_after_reads: FenceAfterReads::Required,
             schedules: 1,
+            may_differ: Vec::new(),
             stream: None,
             programmatic: false,
             reports: None,
             trace: None,
+            progress: None,
         }
     }
 }
@@ -260,9 +308,51 @@ impl Options {
         Options { equal_stores, ..self }
     }
 
+    /// Sets [`Options::fence_after_reads`].
+    ///
+    /// ```
+    /// use tilewright::ir::op::L2Policy;
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::Grid;
+    /// use tilewright::sim::{self, FenceAfterReads, Options};
+    ///
+    /// // The second load comes behind the reads of all threads, without a proxy fence.
+    /// let kernel = Kernel::<(Global<f32>, GlobalMut<f32>)>::build("stage", Target::SM_90, |k, (x, y)| {
+    ///     let (tile, full) = (k.shared_aligned::<f32>(32, 16), k.shared::<u64>(1).mbarrier(0));
+    ///     let t = k.thread_idx().x;
+    ///     k.if_(t.eq(0), |k| {
+    ///         full.init(k, 1);
+    ///         k.fence_mbarrier_init();
+    ///     });
+    ///     for (step, parity) in [(0, 0u32), (1, 1)] {
+    ///         k.if_(t.eq(0), |k| {
+    ///             full.arrive_expect_tx(k, 128);
+    ///             k.cp_async_bulk_load(tile, x.offset(32 * step), 128, full, L2Policy::Default);
+    ///         });
+    ///         k.barrier();
+    ///         full.wait_parity(k, parity);
+    ///         y.store(k, 32 * step + t, tile.load(k, t));
+    ///         k.barrier();
+    ///     }
+    /// })?;
+    /// let (x, y) = (sim::GlobalBuffer::zeros(256), sim::GlobalBuffer::zeros(256));
+    /// let args = [sim::KernelArg::Buffer(&x), sim::KernelArg::Buffer(&y)];
+    /// let run = |options: Options| {
+    ///     sim::run(kernel.ir(), Grid::new([1, 1, 1], [32, 1, 1]), &args, &options.race(true))
+    /// };
+    /// let error = run(Options::default()).unwrap_err().to_string();
+    /// assert!(error.contains("CUTLASS omits this fence"), "{error}");
+    /// run(Options::default().fence_after_reads(FenceAfterReads::Optional))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn fence_after_reads(self, fence_after_reads: FenceAfterReads) -> Options {
+        Options { fence_after_reads, ..self }
+    }
+
     /// Sets [`Options::schedules`]. The first schedule that fails is that of the error, which names it
-    /// ([`Fault::order`](crate::sim::Fault::order)). Buffers get the results of the first schedule, and only its output
-    /// is written.
+    /// ([`Fault::order`](crate::sim::Fault::order)). If a later schedule leaves another value in a buffer, the error is
+    /// [`RunError::ResultsDiffer`](crate::sim::RunError::ResultsDiffer): see [`Options::may_differ`]. Buffers get the
+    /// results of the first schedule, and only its output is written.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -287,6 +377,39 @@ impl Options {
     /// ```
     pub fn schedules(self, schedules: u32) -> Options {
         Options { schedules, ..self }
+    }
+
+    /// Adds a parameter to [`Options::may_differ`]: [`Options::schedules`] does not compare its buffer. Sums of floating
+    /// point atomics need this, because each order of the additions rounds in its own way; so do lists to which blocks
+    /// append in the order in which they come.
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::Grid;
+    /// use tilewright::sim::{self, Options, Order, RunError};
+    ///
+    /// // Each block writes the number of blocks that came before it.
+    /// let kernel = Kernel::<(GlobalMut<i32>, GlobalMut<i32>)>::build("tickets", Target::SM_80, |k, (next, ticket)| {
+    ///     let mine = next.atom().add(k, 0, 1);
+    ///     ticket.store(k, k.block_idx().x, mine);
+    /// })?;
+    /// let run = |options: Options| {
+    ///     let (next, ticket) = (sim::GlobalBuffer::zeros(4), sim::GlobalBuffer::zeros(4 * 8));
+    ///     let args = [sim::KernelArg::Buffer(&next), sim::KernelArg::Buffer(&ticket)];
+    ///     sim::run(kernel.ir(), Grid::new([8, 1, 1], [1, 1, 1]), &args, &options.race(true).schedules(5))
+    /// };
+    /// let error = run(Options::default()).unwrap_err();
+    /// let RunError::ResultsDiffer(found) = &error else { panic!("{error}") };
+    /// let ticket = kernel.ir().params[1].name.clone();
+    /// assert_eq!((&found.param, found.element), (&ticket, 0));
+    /// assert_eq!((found.first_order, found.first_value.bits()), (Order::RoundRobin, 0));
+    /// assert_eq!((found.other_order, found.other_value.bits()), (Order::Reverse, 7));
+    /// assert!(run(Options::default().may_differ(ticket)).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn may_differ(mut self, param: impl Into<String>) -> Options {
+        self.may_differ.push(param.into());
+        self
     }
 
     /// Sets [`Options::stream`] and [`Options::programmatic`]. A programmatic launch races with the launches before it, except
@@ -381,6 +504,37 @@ impl Options {
     /// ```
     pub fn trace(self, to: &Output) -> Options {
         Options { trace: Some(to.clone()), ..self }
+    }
+
+    /// Sets [`Options::progress`]: `hear` is called about ten times a second while a launch runs, from the threads that run
+    /// it, so a program can show how far a long simulation is. A short launch may end without a call.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    /// use std::sync::Arc;
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::sim::Options;
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("long", Target::SM_80, |k, (x,)| {
+    ///     let sum = k.for_(range(0, 2_000), k.constant(0), |_, i, sum| sum + i);
+    ///     x.store(k, k.block_idx().x, sum);
+    /// })?;
+    /// let done = Arc::new(AtomicU64::new(0));
+    /// let last = Arc::clone(&done);
+    /// let options = Options::default().on_progress(move |progress| {
+    ///     assert_eq!(progress.clusters, 64);
+    ///     assert!((0.0..=1.0).contains(&progress.fraction()));
+    ///     last.store(progress.clusters_done, Relaxed);
+    /// });
+    /// let device = Device::sim_with(options);
+    /// let mut x = device.zeros::<i32>(64)?;
+    /// device.load(&kernel)?.launch(Grid::new([64, 1, 1], [32, 1, 1]), (&mut x,))?;
+    /// assert!(done.load(Relaxed) <= 64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_progress(self, hear: impl Fn(&Progress) + Send + Sync + 'static) -> Options {
+        Options { progress: Some(OnProgress::new(hear)), ..self }
     }
 
     /// Sets [`Options::accumulation`].

@@ -48,6 +48,8 @@ mod gemm;
 mod pipeline;
 mod rows;
 mod storage;
+#[cfg(feature = "proptest")]
+pub mod strategies;
 mod view;
 
 pub use atom::{

@@ -1,6 +1,6 @@
 //! Compares rows of attention with the definition, on the device.
 
-use crate::ir::builder::{Converted, OnDevice, VectorElement};
+use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{
     Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Target, Val, WARP, range,
@@ -11,7 +11,7 @@ use super::search::Rejection;
 
 crate::params! {
     /// An attention with its result. K and V lie in pages; where all keys of a sequence are adjacent, they are one page.
-    struct Params<T: Converted> {
+    struct Params<T: Converted> => ParamsAt<'b, T> {
         q: Global<T>,
         k: Global<T>,
         v: Global<T>,
@@ -165,7 +165,7 @@ fn build<T: VectorElement<2> + Converted>(
 
 /// A row of the output. Each lane has every 32nd column.
 struct Row<'p, 'a, 'b, T: Converted> {
-    args: &'p Params<T, OnDevice<'a>>,
+    args: &'p ParamsAt<'a, T>,
     dims: [u32; 2],
     softcap: bool,
     /// The number of the row, in the order (sequence, head, query).
@@ -190,7 +190,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
 
     /// Returns the lane's first column of a key in K and of its value in V.
     fn offsets_of_key(&self, k: &Body<'b, '_>, key: Val<'b, i64>) -> [Val<'b, i64>; 2] {
-        let Params { table, row, page, group, k_strides, v_strides, .. } = self.args;
+        let ParamsAt { table, row, page, group, k_strides, v_strides, .. } = self.args;
         let [sequence, head, _] = self.place();
         let (key_head, lane) = (head / *group, self.lane.cvt::<i64>());
         let number = table.load(k, sequence * *row + key / *page).cvt::<i64>();
@@ -214,7 +214,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
 
     /// Counts the elements that are no numbers.
     fn check_written(&self, k: &mut Body<'b, '_>) {
-        let Params { o, lse, o_strides, found, .. } = self.args;
+        let ParamsAt { o, lse, o_strides, found, .. } = self.args;
         let at = self.offset(*o_strides);
         for i in 0..i64::from(self.dims[1] / 32) {
             let element = o.load(k, at + 32 * i).cvt::<f32>();
@@ -226,8 +226,8 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
 
     /// Counts the elements that differ from those of the definition.
     fn compare(&self, k: &mut Body<'b, '_>) {
-        let Params { q, v, o, lse, q_strides, o_strides, keys, lower, upper, .. } = self.args;
-        let Params { unit, powers, found, .. } = self.args;
+        let ParamsAt { q, v, o, lse, q_strides, o_strides, keys, lower, upper, .. } = self.args;
+        let ParamsAt { unit, powers, found, .. } = self.args;
         let at = self.offset(*q_strides);
         let steps = |dim: u32| 0..i64::from(dim / 32);
         let q: Vec<_> = steps(self.dims[0]).map(|i| q.load(k, at + 32 * i).cvt::<f32>()).collect();

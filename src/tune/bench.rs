@@ -1,5 +1,6 @@
 //! [`bench()`] tunes and measures any [`Tunable`], as `tilewright bench NAME` does.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -168,6 +169,45 @@ impl BenchOptions {
     }
 }
 
+/// How far [`bench_on`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BenchProgress<'b> {
+    /// The problem that is measured.
+    pub problem: &'b str,
+    /// Its index among the problems.
+    pub index: usize,
+    /// The count of problems.
+    pub problems: usize,
+    /// The steps of the problem that have ended: candidates that were checked, and windows that were timed.
+    pub step: usize,
+    /// About how many steps the problem has.
+    pub steps: usize,
+}
+
+/// Counts the steps of a problem.
+struct Steps<'b> {
+    hear: &'b dyn Fn(&BenchProgress<'_>),
+    problem: String,
+    index: usize,
+    problems: usize,
+    step: Cell<usize>,
+    steps: usize,
+}
+
+impl Steps<'_> {
+    fn set(&self, step: usize) {
+        let Steps { hear, problem, index, problems, steps, .. } = self;
+        self.step.set(step.min(*steps));
+        let (index, problems, steps) = (*index, *problems, *steps);
+        hear(&BenchProgress { problem, index, problems, step: self.step.get(), steps });
+    }
+
+    fn done(&self) {
+        self.set(self.step.get() + 1);
+    }
+}
+
 /// Tunes and times a kernel on each of some problems, beside a copy or a read of as many bytes in the same rounds. A program that
 /// calls it with its arguments is a benchmark: `tilewright bench NAME` runs the program `tilewright-bench-NAME`.
 ///
@@ -191,13 +231,47 @@ impl BenchOptions {
 /// # Errors
 /// [`BenchError`]. On the simulator the times are those of the simulator.
 pub fn bench<K: Tunable>(kernels: &[K], options: &BenchOptions) -> Result<BenchReport, BenchError> {
-    let device = Device::open(options.device)?;
+    bench_on(&Device::open(options.device)?, kernels, options, &|_| ())
+}
+
+/// As [`bench()`], on a device that is open already; [`BenchOptions::device`] has no effect. `hear` is called after each step, so
+/// that a program can show how far a long benchmark is.
+///
+/// ```
+/// # use std::cell::RefCell;
+/// # use tilewright::kernels::transpose::TransposeProblem;
+/// # use tilewright::runtime::Device;
+/// # use tilewright::tune::{BenchConfigs, BenchOptions, Regime, TransposeTunable, bench_on};
+/// let kernels = [70, 72].map(|rows| TransposeTunable::<f32>::new(TransposeProblem::new(rows, 130)));
+/// let (regime, configs) = (Regime::Latency, BenchConfigs::Default);
+/// let options = BenchOptions { regime, configs, rounds: 2, ..BenchOptions::default() };
+/// let heard = RefCell::new(Vec::new());
+/// bench_on(&Device::sim()?, &kernels, &options, &|progress| {
+///     heard.borrow_mut().push((progress.index, progress.step, progress.steps));
+/// })?;
+/// let heard = heard.into_inner();
+/// assert!(heard.is_sorted());
+/// let [first, .., last] = heard[..] else { panic!("there are many steps") };
+/// assert_eq!((first.0, first.1, last.0, last.1), (0, 0, 1, last.2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As for [`bench()`].
+pub fn bench_on<K: Tunable>(
+    device: &Device,
+    kernels: &[K],
+    options: &BenchOptions,
+    hear: &dyn Fn(&BenchProgress<'_>),
+) -> Result<BenchReport, BenchError> {
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let (provenance, regime) = (Provenance::of(&device, command), options.regime);
+    let (provenance, regime) = (Provenance::of(device, command), options.regime);
     let mut report = BenchReport { provenance, regime, problems: Vec::new() };
-    let mut tuners = (Tuner::new(&device), Tuner::new(&device));
-    for kernel in kernels {
-        report.problems.push(measure(&mut tuners, kernel, options)?);
+    let mut tuners = (Tuner::new(device), Tuner::new(device));
+    for (index, kernel) in kernels.iter().enumerate() {
+        let (problem, problems) = (kernel.key(), kernels.len());
+        let steps = Steps { hear, problem, index, problems, step: Cell::new(0), steps: 0 };
+        report.problems.push(measure(&mut tuners, kernel, options, steps)?);
         let json = || serde_json::to_string(&report).map_err(|error| error.to_string());
         write(options.json.as_ref(), json)?;
         write(options.svg.as_ref(), || Ok(report.chart().svg()))?;
@@ -220,43 +294,54 @@ fn measure<K: Tunable>(
     (tuner, of_memory): &mut (Tuner<K>, Tuner<MemoryTunable>),
     kernel: &K,
     options: &BenchOptions,
+    mut steps: Steps<'_>,
 ) -> Result<BenchTimes, BenchError> {
     let (regime, device) = (options.regime, tuner.device().clone());
     let order = tuner.order(kernel, regime);
     let first = order.first().cloned();
     let mut rejected = Vec::new();
+    let memory = MemoryTunable::new(kernel.bytes(), kernel.only_reads());
+    let space = memory.space(&device);
+    let mut effort = Effort::of(regime);
+    effort.candidates = options.candidates.unwrap_or(effort.candidates).max(1);
+    let (searched, compared) = match options.configs {
+        BenchConfigs::Default => (0, 1),
+        BenchConfigs::All => (0, order.len()),
+        BenchConfigs::Tuned => (order.len().min(effort.candidates), 2),
+    };
+    steps.steps = searched + (space.len() + compared) * (1 + options.rounds);
+    steps.set(0);
+    let done = || steps.done();
     let configs = match options.configs {
         BenchConfigs::Default => first.into_iter().collect(),
         BenchConfigs::All => order,
         BenchConfigs::Tuned => {
-            let mut effort = Effort::of(regime);
-            effort.candidates = options.candidates.unwrap_or(effort.candidates).max(1);
-            let asked = &order[..order.len().min(effort.candidates)];
+            let asked = &order[..searched];
             if !device.is_sim() {
                 tuner.prepare(asked, &|| ());
             }
             let folder = options.store.as_ref();
             let store = folder.map_or_else(TuningStore::shared, TuningStore::in_folder);
-            let tuned = tuner.search(kernel, &store, effort, regime, asked, &|| ())?;
+            let tuned = tuner.search(kernel, &store, effort, regime, asked, &done)?;
             let named = tuned.rejected.into_iter().map(|(config, why)| (config.to_string(), why));
             rejected.extend(named);
             let others = first.into_iter().filter(|first| *first != tuned.config);
             others.chain([tuned.config.clone()]).collect::<Vec<_>>()
         }
     };
-    let memory = MemoryTunable::new(kernel.bytes(), kernel.only_reads());
+    steps.set(searched);
     let (mut work, mut memory_work) =
         (Workload::new(&device, kernel)?, Workload::new(&device, &memory)?);
-    let space = memory.space(&device);
-    let (mut windows, failed) = of_memory.windows(&memory, &mut memory_work, regime, &space);
+    let (mut windows, failed) = of_memory.windows(&memory, &mut memory_work, regime, &space, &done);
     rejected.extend(failed);
     let beside = windows.len();
-    let (ours, failed) = tuner.windows(kernel, &mut work, regime, &configs);
+    let (ours, failed) = tuner.windows(kernel, &mut work, regime, &configs, &done);
     rejected.extend(failed);
     windows.extend(ours);
     let names: Vec<String> = windows[..beside].iter().map(|(name, _)| name.clone()).collect();
-    let (mut times, failed) = work.rounds(windows, regime, options.rounds, &|| ());
+    let (mut times, failed) = work.rounds(windows, regime, options.rounds, &done);
     rejected.extend(failed);
+    steps.set(steps.steps);
     let beside = times.iter().take_while(|(name, _)| names.contains(name)).count();
     let configs = times.split_off(beside.min(names.len()));
     let seconds = |(_, seconds): &(String, Vec<f64>)| median(seconds).unwrap_or(f64::INFINITY);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernels::gemm::Regime;
 
-use super::chart::{Chart, Look, Series};
+use super::chart::{Chart, Look, Series, number};
 use super::record::Provenance;
 use super::stats::{Estimate, median};
 
@@ -60,9 +60,14 @@ impl BenchTimes {
         let interval = format!("[{:.2}, {:.2}]", low * 1e6, high * 1e6);
         let share = share.map(|of| format!("{:.3} [{:.3}, {:.3}]", of.median, of.low, of.high));
         let (us, bytes) = (median * 1e6, self.bytes as f64 / median / 1e9);
-        write!(f, "{us:>9.2}  {interval:<20} {bytes:>6.0}  {:<20}", share.unwrap_or_default())?;
+        write!(
+            f,
+            "{us:>9.2}  {interval:<20} {:>6}  {:<20}",
+            number(bytes),
+            share.unwrap_or_default()
+        )?;
         if self.flops > 0.0 {
-            write!(f, "  {:.1} TFLOP/s", self.flops / median / 1e12)?;
+            write!(f, "  {} TFLOP/s", number(self.flops / median / 1e12))?;
         }
         writeln!(f, "  {name}")
     }
@@ -153,7 +158,7 @@ mod tests {
             "copy of bf16 8x100",
             "     1.00  [1.00, 1.00]              4                        copy_256x2",
             "     2.00  [2.00, 2.00]              2  0.500 [0.500, 0.500]  a",
-            "     1.25  [1.25, 1.25]              3  0.800 [0.800, 0.800]  b",
+            "     1.25  [1.25, 1.25]            3.2  0.800 [0.800, 0.800]  b",
             "  c wrong: 1 of 2 rows differ",
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected);

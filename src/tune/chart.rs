@@ -277,14 +277,19 @@ impl Chart {
     }
 }
 
-/// Returns a number with three significant digits at least.
+/// Returns a number with three significant digits at least, without zeros at its end. Only zero is "0".
 pub(super) fn number(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}").trim_end_matches(".0").to_owned(),
-        _ => format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+    let size = value.abs();
+    if size == 0.0 || size >= 100.0 || !size.is_finite() {
+        return format!("{value:.0}");
     }
+    if size < 1e-4 {
+        return format!("{value:.2e}");
+    }
+    // 1 for 10 to 100, 2 for 1 to 10, and so on.
+    let digits = (2.0 - size.log10().floor()) as usize;
+    let text = format!("{value:.digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -328,6 +333,26 @@ mod tests {
         assert!(empty.svg().ends_with("</svg>\n"));
         let odd = chart(vec![Series::new("nan", vec![Some(f64::NAN), Some(f64::INFINITY)])]);
         assert!(!odd.svg().contains("NaN") && !odd.svg().contains("inf"));
+    }
+
+    #[test]
+    fn a_label_has_three_digits() {
+        let mantissas = [1.0, 1.234, 2.5, 9.87, 9.999];
+        for value in (-9..9).flat_map(|e| mantissas.map(|mantissa| mantissa * 10f64.powi(e))) {
+            let text = number(value);
+            let read: f64 = text.parse().unwrap();
+            assert!((read / value - 1.0).abs() <= 0.005, "{value}: {text}");
+            assert!(text.len() <= 11, "{value}: {text}");
+        }
+        assert_eq!([0.0, 0.004, 0.3, 4.2, 100.0].map(number), ["0", "0.004", "0.3", "4.2", "100"]);
+    }
+
+    /// The simulator's GB/s are small, and their chart is labelled all the same.
+    #[test]
+    fn a_chart_of_small_values_has_labels() {
+        let svg = chart(vec![Series::new("x", vec![Some(0.0042)]).look(Look::Main)]).svg();
+        assert!(svg.contains(">0.0042<") && svg.contains(">0.004<"));
+        assert_eq!(svg.matches(">0<").count(), 1);
     }
 
     #[test]

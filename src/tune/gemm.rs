@@ -334,7 +334,8 @@ impl<T: GemmTypes> GemmBench<T> {
     ) -> Result<(Comparison, Vec<(String, Rejection)>), Rejection> {
         let mut work = Workload::new(self.tuner.device(), product)?;
         #[allow(unused_mut, reason = "the features decide")]
-        let (mut windows, mut rejected) = self.tuner.windows(product, &mut work, regime, ours);
+        let (mut windows, mut rejected) =
+            self.tuner.windows(product, &mut work, regime, ours, &|| ());
         #[allow(unused_mut, reason = "the features decide")]
         let mut makers = vec![Maker::Tilewright; windows.len()];
         #[cfg(feature = "cublas")]

@@ -16,7 +16,7 @@
 //! * [`Regime`] says what the GPU does while it is timed; [`interleave`] and [`Estimate`] make figures that can be
 //!   compared; a [`Report`] keeps each round of them.
 //! * A [`Tunable`] is a problem with the configurations of a kernel: of the library or of a program. A [`Tuner`] finds the
-//!   fastest one, and [`bench()`] measures it. A [`Search`] needs no kernels; a [`TuningStore`] keeps its results.
+//!   fastest one, and [`bench()`] measures it ([`bench_on`] says how far it is). A [`Search`] needs no kernels; a [`TuningStore`] keeps its results.
 //! * [`GemmSpace`] has the configurations of a matrix product, [`GemmModel`] says which of them come first. Its
 //!   parameters are fitted ([`fit`]) to measurements ([`Sweep`]). Each other kernel has a [`Tunable`] too, such as
 //!   [`SoftmaxTunable`], and so have copies ([`MemoryTunable`]).
@@ -56,7 +56,9 @@ pub use crate::kernels::gemm::{
     GemmModel, Machine, Parameters, ParseRegimeError, Prediction, Regime,
 };
 pub use attention::{AttentionOperands, AttentionTunable};
-pub use bench::{BenchConfigs, BenchError, BenchOptions, BenchReport, BenchTimes, bench};
+pub use bench::{
+    BenchConfigs, BenchError, BenchOptions, BenchProgress, BenchReport, BenchTimes, bench, bench_on,
+};
 pub use chart::{Chart, Look, Series};
 pub use decode::{DecodeChoice, DecodeOperands, DecodeTunable};
 pub use elementwise::{ElementwiseChoice, ElementwiseTunable};

@@ -163,19 +163,21 @@ impl<K: Tunable> Tuner<K> {
         done: &dyn Fn(),
     ) -> Result<Compared, Rejection> {
         let mut work = Workload::new(&self.device, kernel)?;
-        let (windows, mut rejected) = self.windows(kernel, &mut work, regime, configs);
+        let (windows, mut rejected) = self.windows(kernel, &mut work, regime, configs, &|| ());
         let (times, failed) = work.rounds(windows, regime, rounds, done);
         rejected.extend(failed);
         Ok((times, rejected))
     }
 
-    /// Checks configurations and records a window of each, with their names. The others have the reason.
+    /// Checks configurations and records a window of each, with their names. The others have the reason. `done` is called
+    /// for each configuration.
     pub(super) fn windows(
         &mut self,
         kernel: &K,
         work: &mut Workload<'_, K>,
         regime: Regime,
         configs: &[K::Config],
+        done: &dyn Fn(),
     ) -> Recorded {
         let (mut windows, mut rejected) = (Vec::new(), Vec::new());
         for config in configs {
@@ -189,6 +191,7 @@ impl<K: Tunable> Tuner<K> {
                 Ok(window) => windows.push((config.to_string(), window)),
                 Err(why) => rejected.push((config.to_string(), why)),
             }
+            done();
         }
         (windows, rejected)
     }

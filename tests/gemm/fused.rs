@@ -13,7 +13,7 @@ use tilewright::runtime::Device;
 
 tilewright::params! {
     /// Scales of rows and of columns, and the number of times that each element of D was seen.
-    struct Scales {
+    struct Scales => ScalesAt<'b> {
         rows: Global<f32>,
         columns: Global<bf16>,
         pair: (f32, [i32; 2]),

@@ -208,7 +208,7 @@ fn groups_of_random_lengths() {
 
 tilewright::params! {
     /// The number of times that each element of D was seen.
-    struct Seen {
+    struct Seen => SeenAt<'b> {
         count: GlobalMut<u32>,
         pitch: i32,
     }

@@ -16,7 +16,7 @@ use tilewright::runtime::Device;
 
 tilewright::params! {
     /// The number of times that each element of D was seen, with the row pitch and the batch stride.
-    struct Seen {
+    struct Seen => SeenAt<'b> {
         count: GlobalMut<u32>,
         strides: [i32; 2],
     }

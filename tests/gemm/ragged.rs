@@ -184,7 +184,7 @@ fn products_of_random_sizes() {
 
 tilewright::params! {
     /// The number of times that each element of D was seen, and the products with their largest sizes.
-    struct Seen {
+    struct Seen => SeenAt<'b> {
         count: GlobalMut<u32>,
         sizes: [i32; 2],
     }

@@ -99,6 +99,81 @@ fn reduce_and_scan_in_the_order_of_the_threads() {
     }
 }
 
+/// A scan with the aggregate gives what the scan gives, and what the reduction gives; `init` is not in the aggregate.
+#[test]
+fn scans_give_the_aggregate_of_the_group() {
+    type Params = (Global<u64>, GlobalMut<u64>);
+    let fixed = [[1, 1, 1], [20, 1, 1], [64, 1, 1], [10, 7, 1], [1024, 1, 1]];
+    let blocks = BLOCKS.map(|block| (block, false)).into_iter();
+    let blocks: Vec<_> = blocks.chain(fixed.map(|block| (block, true))).collect();
+    for group in [Group::Lanes(1), Group::Lanes(8), Group::Warp, Group::Block] {
+        let build = |options: KernelOptions, target| {
+            Kernel::<Params>::build_with(options, "maps", target, |k, (x, out)| {
+                let i = thread(k);
+                let v = (x.load(k, i * 2), x.load(k, i * 2 + 1));
+                let (upto, all) =
+                    k.scan_with_aggregate(group, v, |_, p, q| (p.0 * q.0, p.1 * q.0 + q.1));
+                let (before, also_all) =
+                    k.scan_exclusive_with_aggregate(group, (3u64, 7u64), v, |_, p, q| {
+                        (p.0 * q.0, p.1 * q.0 + q.1)
+                    });
+                let results = [upto, all, before, also_all];
+                for (j, value) in (0..).zip(results.iter().flat_map(|(a, b)| [*a, *b])) {
+                    out.store(k, i * 8 + j, value);
+                }
+            })
+            .unwrap()
+        };
+        for (block, is_fixed) in &blocks {
+            let default = KernelOptions::default();
+            let options =
+                || if *is_fixed { default.clone().block(*block) } else { default.clone() };
+            let threads: usize = block.iter().product::<u32>() as usize;
+            let maps: Vec<Affine> = (0..threads as u64).map(|i| (i * 2 + 1, i * i + 5)).collect();
+            let flat: Vec<u64> = maps.iter().flat_map(|(a, b)| [*a, *b]).collect();
+            let mut expected = Vec::new();
+            for range in groups(group, threads) {
+                let maps = &maps[range];
+                let all = maps.iter().copied().reduce(then).unwrap();
+                for i in 0..maps.len() {
+                    let upto = maps[..=i].iter().copied().reduce(then).unwrap();
+                    let before = maps[..i].iter().copied().fold((3, 7), then);
+                    expected.extend([upto, all, before, all].iter().flat_map(|(a, b)| [*a, *b]));
+                }
+            }
+            for device in devices() {
+                let f = device.load(&checked(&device, |target| build(options(), target))).unwrap();
+                let x = device.upload(&flat).unwrap();
+                let mut out = device.zeros(8 * threads).unwrap();
+                f.launch(Grid::new([1, 1, 1], *block), (&x, &mut out)).unwrap();
+                assert_eq!(out.to_vec().unwrap(), expected, "{group:?} {block:?} on {device}");
+            }
+        }
+    }
+}
+
+/// Scans of chunks carry the aggregate through a loop, without a barrier of their own and without a race.
+#[test]
+fn scans_of_chunks_carry_the_aggregate() {
+    let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("chunks", Target::SM_80, |k, (x, n)| {
+        let thread = k.thread_idx().x;
+        k.for_(range(0, n).step(96), 1000, |k, first, before| {
+            let i = first + thread;
+            let v = k.if_with(i.lt(n), 0, |k| x.load(k, i));
+            let (sum, all) = k.scan_exclusive_with_aggregate(Group::Block, 0, v, |_, a, b| a + b);
+            k.if_(i.lt(n), |k| x.store(k, i, before + sum));
+            before + all
+        });
+    })
+    .unwrap();
+    let device = Device::sim_with(sim::Options::default().race(true));
+    let values: Vec<i32> = (0..500).map(|i| i * 7 % 31).collect();
+    let mut x = device.upload(&values).unwrap();
+    device.load(&kernel).unwrap().launch(Grid::cover(96, 96), (&mut x, 500)).unwrap();
+    let expected: Vec<i32> = (0..500).map(|i| 1000 + values[..i].iter().sum::<i32>()).collect();
+    assert_eq!(x.to_vec().unwrap(), expected);
+}
+
 /// The smallest of one value of each width, and whether all or any are true.
 #[test]
 fn reduce_takes_values_of_any_width() {

@@ -4,8 +4,10 @@
 
 use crate::support::{device, threads};
 
-use tilewright::ir::{Body, Element, Global, GlobalMut, Integer, Kernel, Target, Val, range};
-use tilewright::runtime::Grid;
+use tilewright::ir::{
+    Body, BuildErrors, Element, Global, GlobalMut, Integer, Kernel, Number, Target, Val, range,
+};
+use tilewright::runtime::{Device, Grid};
 
 /// Runs `body` with one block of `threads` threads and checks that thread `i` computes `expected(i)`.
 #[track_caller]
@@ -701,6 +703,64 @@ fn unrolling_does_not_change_the_result() {
             },
         );
     }
+}
+
+/// `y[first + i] += x[i]` and the sum of all, for `i` below `n`.
+fn added<T: Number>(lanes: u32, first: u32) -> Result<Kernel<Added<T>>, BuildErrors> {
+    Kernel::<Added<T>>::build("added", Target::SM_80, |k, (x, y, sum, n)| {
+        let y = y.offset(first);
+        let all = k.for_(range(0, n).vectorize(lanes), k.constant(T::default()), |k, i, all| {
+            let v = x.load(k, i) + y.load(k, i);
+            y.store(k, i, v);
+            all + v
+        });
+        sum.store(k, 0, all);
+    })
+}
+
+type Added<T> = (Global<T>, GlobalMut<T>, GlobalMut<T>, i32);
+
+#[test]
+fn vectorizing_does_not_change_the_result() {
+    fn check<T: Number>(lanes: u32, first: u32, number: fn(i32) -> T) {
+        let device = Device::sim().unwrap();
+        let run = |lanes: u32, n: i32| {
+            let kernel = added::<T>(lanes, first).unwrap();
+            let wide = kernel.to_string().matches("= ld_vec").count();
+            assert_eq!(wide, if lanes > 1 { 2 } else { 0 }, "{lanes} lanes");
+            let x: Vec<T> = (0..n).map(number).collect();
+            let y: Vec<T> = (0..n + first as i32).map(|i| number(3 * i)).collect();
+            let (x, mut y) = (device.upload(&x).unwrap(), device.upload(&y).unwrap());
+            let mut sum = device.zeros(1).unwrap();
+            let f = device.load(&kernel).unwrap();
+            f.launch(Grid::cover(1, 1), (&x, &mut y, &mut sum, n)).unwrap();
+            (y.to_vec().unwrap(), sum.to_vec().unwrap())
+        };
+        for n in [1, 2, 3, 4, 7, 8, 9, 16, 35] {
+            assert_eq!(run(lanes, n), run(1, n), "{n} elements, {lanes} lanes");
+        }
+    }
+    check::<i32>(2, 2, |i| i - 9);
+    check::<i32>(4, 4, |i| i * i);
+    check::<f32>(4, 0, |i| i as f32 * 0.3);
+    check::<i64>(2, 2, |i| i64::from(i) << 33);
+    check::<i16>(8, 8, |i| i as i16);
+    check::<i8>(16, 16, |i| i as i8);
+}
+
+#[test]
+fn a_loop_that_cannot_be_vectorized_says_why() {
+    let says = |found: Result<Kernel<Added<f32>>, BuildErrors>, part: &str| {
+        let found = found.unwrap_err().to_string();
+        assert!(found.contains(part), "{found}");
+    };
+    says(added(4, 2), "is not known to start at a multiple of 16 bytes");
+    says(added(8, 0), "no load or store of this loop can be a vector of 8 elements");
+    let shifted = Kernel::<Added<f32>>::build("shifted", Target::SM_80, |k, (_, y, _, n)| {
+        let next = y.offset(4);
+        k.for_(range(0, n).vectorize(4), (), |k, i, ()| y.store(k, i, next.load(k, i)));
+    });
+    says(shifted, "may meet what the store at");
 }
 
 fn nested_loops<'b>(k: &mut Body<'b, '_>, full: bool) -> Val<'b, i64> {

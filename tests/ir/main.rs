@@ -17,6 +17,8 @@ mod address_spaces;
 mod atomics;
 #[cfg(feature = "sim")]
 mod barriers;
+#[cfg(feature = "sim")]
+mod bits;
 mod build_errors;
 mod call_sites;
 #[cfg(feature = "sim")]

@@ -10,24 +10,24 @@ use proptest::prelude::*;
 use tilewright::ir::builder::BuildErrorKind;
 use tilewright::ir::op::{Arith, Op};
 use tilewright::ir::{
-    BuildError, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Params, SignatureError,
-    Target, Val,
+    Body, BuildError, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Number, Params,
+    SignatureError, Target, Val, range,
 };
 use tilewright::layout::{Env, Int, IntTuple, Layout, ScaledBasis, Width, layout, shape, tiler};
 use tilewright::runtime::{Arguments, Device, Function, Grid, RuntimeError};
 
 tilewright::params! {
     /// A matrix with its extents.
-    struct Matrix {
+    struct Matrix => MatrixAt<'b> {
         data: Global<f32>,
         extent: (i32, i32),
         transposed: bool,
     }
 
     /// Parameters inside parameters.
-    struct Problem {
+    struct Problem => ProblemAt<'b> {
         /// The matrix.
-        a: Matrix,
+        a: Matrix => MatrixAt<'b>,
         scale: [f32; 2],
         offset: i8,
     }
@@ -86,6 +86,96 @@ fn params_are_structs_tuples_and_arrays() {
             expected.push(if transposed { 41.0 } else { 40.0 });
             assert_eq!(out.to_vec().unwrap(), expected, "on {device}");
         }
+    }
+}
+
+tilewright::params! {
+    /// Every form of a field, with a type parameter.
+    struct Forms<T: Number> => FormsAt<'b, T> {
+        pairs: [(T, [i32; 2]); 2],
+        nested: ((), (bool, T)),
+        lists: [[Global<T>; 1]; 2],
+        same: Matrix => MatrixAt<'b>,
+    }
+
+    /// A layout is not `Copy`.
+    struct Strided => StridedAt<'b> {
+        data: Global<f32>,
+        layout: Layout => Layout,
+    }
+}
+
+/// A user's struct that holds parameters beside a value.
+#[derive(Clone, Copy)]
+struct Reader<'b> {
+    p: ProblemAt<'b>,
+    forms: FormsAt<'b, f32>,
+    plus: Val<'b, f32>,
+}
+
+impl<'b> Reader<'b> {
+    /// Adds up `n` elements of the matrix, from `first` on: a helper with one lifetime and control flow.
+    fn sum(self, k: &mut Body<'b, '_>, first: Val<'b, i32>, n: Val<'b, i32>) -> Val<'b, f32> {
+        k.for_(range(0, n), self.plus, |k, i, sum| {
+            k.if_with(self.forms.nested.1.0, sum, |k| sum + self.get(k, first + i))
+        })
+    }
+
+    fn get(&self, k: &Body<'b, '_>, i: Val<'b, i32>) -> Val<'b, f32> {
+        self.p.a.data.load(k, i) * self.p.scale[0]
+    }
+}
+
+/// Compiles only if the lifetime of a device struct shortens as that of a `Val` does.
+fn shortened<'c, 'b: 'c>(
+    reader: Reader<'b>,
+    strided: StridedAt<'b>,
+) -> (Reader<'c>, StridedAt<'c>) {
+    (reader, strided)
+}
+
+/// Structs of parameters are fields of other structs, which helpers take in any body inside.
+#[test]
+fn params_are_fields_of_helper_structs() {
+    type Signature = (Problem, Forms<f32>, Strided, GlobalMut<f32>);
+    let layout = layout!(4: 3);
+    for device in devices() {
+        let kernel = checked(&device, |target| {
+            let options = KernelOptions::default().template(&layout);
+            Kernel::<Signature>::build_with(
+                options,
+                "helper",
+                target,
+                |k, (p, forms, strided, y)| {
+                    let reader = Reader { p, forms, plus: k.constant(0.5) };
+                    let [_, (factor, [first, n])] = reader.forms.pairs;
+                    let (reader, strided) = shortened(reader, strided.clone());
+                    k.for_(range(0, 2), (), |k, i, ()| {
+                        k.if_(i.lt(n), |k| {
+                            let sum = reader.sum(k, i + first, n) * factor;
+                            let at = k.crd2idx::<i32>(i, &strided.layout);
+                            y.store(k, i, sum + strided.data.load(k, at));
+                        });
+                    });
+                },
+            )
+            .unwrap()
+        });
+        let data = device.upload(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        let mut y = device.zeros(2).unwrap();
+        let matrix = || Matrix { data: &data, extent: (2, 3), transposed: false };
+        let p = Problem { a: matrix(), scale: [10.0, 0.0], offset: 0 };
+        let forms = Forms {
+            pairs: [(0.0, [0, 0]), (2.0, [1, 3])],
+            nested: ((), (true, 0.0)),
+            lists: [[&data], [&data]],
+            same: matrix(),
+        };
+        let strided = Strided { data: &data, layout: &layout };
+        let f = device.load(&kernel).unwrap();
+        f.launch(Grid::cover(1, 1), (p, forms, strided, &mut y)).unwrap();
+        let expected = [(2.0 + 3.0 + 4.0) * 20.0 + 1.0 + 1.0, (3.0 + 4.0 + 5.0) * 20.0 + 1.0 + 4.0];
+        assert_eq!(y.to_vec().unwrap(), expected, "on {device}");
     }
 }
 

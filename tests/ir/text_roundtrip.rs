@@ -145,7 +145,7 @@ fn random_kernels_have_every_operation() {
     names.extend([
         "const", "if", "for", "loop", "yield", "continue", "break", "return", "assert", "printf",
     ]);
-    for _ in 0..2500 {
+    for _ in 0..4000 {
         let choices = choices().new_tree(&mut runner).unwrap().current();
         let ir = random_kernel(&choices).canonical();
         for (_, data) in ir.ops.iter() {

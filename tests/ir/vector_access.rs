@@ -2,12 +2,15 @@
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
+use crate::support::kernels::checked;
 use crate::support::{device, text, threads};
 
 use tilewright::ir::builder::VectorElement;
 use tilewright::ir::op::{L1Evict, LoadAccess};
+use tilewright::ir::types::Scalar;
 use tilewright::ir::{
-    BuildErrors, Global, GlobalMut, Kernel, Target, Val, Vector, bf16, f8e4m3, f8e5m2, f16, tf32,
+    BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val, Vector, bf16, f8e4m3, f8e5m2,
+    f16, tf32,
 };
 use tilewright::runtime::Grid;
 
@@ -137,4 +140,80 @@ fn unknown_misalignment_is_a_fault() {
     let error = run(3).unwrap_err().to_string();
     assert!(error.contains("must start at a multiple of 8 bytes"), "{error}");
     assert!(run(7).is_err() && run(8).is_err());
+}
+
+/// A guarded vector is the vector where the condition holds, and the other value where it does not: there the address may
+/// be outside of the buffer.
+#[test]
+fn guarded_vectors_access_nothing_where_the_condition_fails() {
+    type Params = (Global<bf16>, Global<f32>, i32, GlobalMut<bf16>, GlobalMut<f32>);
+    for device in device::devices() {
+        let kernel = checked(&device, |target| {
+            Kernel::<Params>::build("guarded", target, |k, (x, z, len, y, w)| {
+                let i = k.thread_idx().x * 8;
+                let seven = k.constant(bf16::from_f32(7.0));
+                let vector = x.load_vector_if::<8>(k, i.lt(len), i, seven);
+                y.store_vector(k, i, vector);
+                // Two accesses of 16 bytes, under one condition.
+                let vector = z.load_vector_if::<8>(k, i.lt(len), i, -0.5);
+                w.store_vector(k, i, vector);
+            })
+            .unwrap()
+        });
+        for len in [0, 8, 24, 40] {
+            let x: Vec<bf16> = (0..len).map(|i| bf16::from_f32(i as f32)).collect();
+            let z: Vec<f32> = (0..len).map(|i| i as f32).collect();
+            let (bx, bz) = (device.upload(&x).unwrap(), device.upload(&z).unwrap());
+            let mut y = device.zeros::<bf16>(40).unwrap();
+            let mut w = device.zeros::<f32>(40).unwrap();
+            let grid = Grid::new([1, 1, 1], [5, 1, 1]);
+            let args = (&bx, &bz, len, &mut y, &mut w);
+            device.load(&kernel).unwrap().launch(grid, args).unwrap();
+            let padding = 40 - len as usize;
+            assert_eq!(y.to_vec().unwrap(), [x, vec![bf16::from_f32(7.0); padding]].concat());
+            assert_eq!(w.to_vec().unwrap(), [z, vec![-0.5; padding]].concat());
+        }
+    }
+}
+
+/// A slice of any length is stored element by element, in as few accesses as its length allows, and nothing beside it is.
+#[test]
+fn slices_of_every_length_are_stored_in_few_accesses() {
+    fn check<T: Element>() {
+        let most = match T::SCALAR {
+            Scalar::Bool => 1,
+            elem => 16 / elem.size_bytes() as usize,
+        };
+        let value =
+            |i: usize| T::from_bits((i as u64 % 120 + 1) & T::from_bits(!0).to_const().bits());
+        for len in (0..=2 * most + 3).chain([33]) {
+            let build = |target| {
+                Kernel::<(GlobalMut<T>,)>::build("slice", target, |k, (y,)| {
+                    let values: Vec<_> = (0..len).map(|i| k.constant(value(i))).collect();
+                    y.store_slice(k, 16, &values);
+                })
+                .unwrap()
+            };
+            for device in device::devices() {
+                let kernel = checked(&device, build);
+                // Whole vectors, and one access for each bit of the rest.
+                let accesses = len / most + (len % most).count_ones() as usize;
+                let text = kernel.ptx().text().to_owned();
+                assert_eq!(text.matches("st.global").count(), accesses, "{len} {text}");
+                let old = vec![value(119); 64];
+                let mut y = device.upload(&old).unwrap();
+                device.load(&kernel).unwrap().launch(Grid::cover(1, 1), (&mut y,)).unwrap();
+                let mut expected = old;
+                for (i, place) in expected.iter_mut().skip(16).take(len).enumerate() {
+                    *place = value(i);
+                }
+                assert_eq!(y.to_vec().unwrap(), expected, "{} of {}", len, T::SCALAR);
+            }
+        }
+    }
+    check::<u8>();
+    check::<bf16>();
+    check::<f32>();
+    check::<f64>();
+    check::<bool>();
 }

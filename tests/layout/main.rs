@@ -13,12 +13,15 @@ mod support;
 
 mod analysis;
 mod campaigns;
+mod checks;
 mod cute;
 mod docs;
 mod draw;
+mod exhaustive;
 mod laws;
 mod named;
 mod portable;
 mod regressions;
 mod strategies;
+mod theorems;
 mod tuples;

@@ -1,7 +1,11 @@
 //! Inputs that once gave a wrong answer, found by the campaigns and the fuzz targets.
 
+use crate::support::oracle;
+
+use expect_test::expect;
+
 use tilewright::layout::{
-    ComposedLayout, Env, Int, Layout, LayoutError, ScaledBasis, Tiler, layout,
+    ComposedLayout, Env, Int, IntTuple, Layout, LayoutError, ScaledBasis, Swizzle, Tiler, layout,
     make_layout_image_mask, make_layout_tv, shape,
 };
 
@@ -194,7 +198,7 @@ fn a_downcast_lengthens_one_mode_of_stride_1() {
     }
     for overlapping in ["(2,2):(1,1)", "(2,2):(1,-1)", "(n,2):(1,1)"] {
         let error = overlapping.parse::<Layout>().unwrap().downcast(4).unwrap_err();
-        assert!(matches!(error, LayoutError::NotInjective { .. }), "{error}");
+        assert!(matches!(error.cause(), LayoutError::NotInjective { .. }), "{error}");
     }
     // Symbols lengthen the mode that their numbers do, or are refused.
     for (symbolic, refused) in
@@ -588,4 +592,174 @@ fn host_integers_scale_basis_strides_on_both_sides() {
     assert_eq!((3 * &e).unwrap().to_string(), "3@1");
     assert_eq!((&e * 3).unwrap(), (3 * &e).unwrap());
     assert_eq!((3 * e.clone()).unwrap(), (e * -3).and_then(|e| -1 * &e).unwrap());
+}
+
+/// A bit of `x & y` is zero if it is zero in either operand, so a swizzle keeps the divisors of an index up to its blocks.
+#[test]
+fn a_swizzle_keeps_divisors() {
+    let n = |divisor| Int::symbol("n").divisible_by(divisor);
+    let swizzled = |swizzle: &str, at: Int| {
+        swizzle.parse::<Swizzle>().unwrap().apply_int(&at).unwrap().divisibility()
+    };
+    assert_eq!(swizzled("S<3,4,3>", n(16)), 16);
+    assert_eq!(swizzled("S<3,4,3>", n(8)), 8);
+    assert_eq!(swizzled("S<3,3,3>", n(8)), 8);
+    // Bit 3 changes.
+    assert_eq!(swizzled("S<3,3,3>", n(16)), 8);
+    assert_eq!(swizzled("S<3,3,-3>", n(64)), 64);
+    // Multiples of 128 have no bits that are read.
+    assert_eq!(Swizzle::new(3, 0, -3).unwrap().apply_int(&n(128)).unwrap(), n(128));
+    let at = |layout: &str, coord: IntTuple| {
+        layout.parse::<ComposedLayout>().unwrap().crd2idx(coord).unwrap().divisibility()
+    };
+    let row = Int::symbol("r");
+    let coord = IntTuple::from_items([row.clone(), n(16)]).unwrap();
+    assert_eq!(at("S<2,4,3> o 0 o (64,64):(64,1)", coord), 16);
+    let coord = IntTuple::from_items([row.divisible_by(3), 2.into(), 0.into()]).unwrap();
+    assert_eq!(at("S<3,3,3> o 0 o (8,64,m):(64,1,m)", coord), 2);
+    assert_eq!(n(16).and(&Int::new(0b111_0000)).unwrap().divisibility(), 16);
+    assert_eq!(n(3).and(&Int::new(-64)).unwrap().divisibility(), 64);
+    assert_eq!(n(16).xor(&Int::symbol("m").divisible_by(8)).unwrap().divisibility(), 8);
+    // The mask has every bit of the value.
+    let small = n(16).assume(1, 0, 127).unwrap();
+    assert_eq!(small.and(&Int::new(127)), Ok(small));
+    // 2^63 is not a coefficient, so this one stays as it is.
+    let any = Int::symbol("n").assume(1, i64::MIN, i64::MAX).unwrap();
+    let sign = any.and(&Int::new(i64::MIN)).unwrap();
+    assert_eq!(sign.eval(&Env::new().with("n", -5)), Ok(i64::MIN));
+    assert_eq!(sign.eval(&Env::new().with("n", 5)), Ok(0));
+}
+
+/// A refusal of symbols is short and names an assumption under which the operation has a result.
+#[test]
+fn refusals_name_the_assumption_that_is_enough() {
+    type Operation = fn(&Layout) -> Result<Layout, LayoutError>;
+    let mut messages = String::new();
+    let tile: Operation = |l| l.composition(&layout!(6:1));
+    let step: Operation = |l| l.composition(&layout!(4:3));
+    let halves: Operation = |l| l.downcast(2);
+    let coarse: Operation = |l| l.upcast(4);
+    let complement: Operation = |l| l.complement(&64.into());
+    for (text, operation) in [
+        ("(4,4,2):(1,n,16)", tile),
+        ("(8,n):(1,8)", step),
+        ("(8,4):(n{min=-8},1)", Layout::left_inverse),
+        ("(8,n):(n{min=-8},1)", halves),
+        ("(8,n):(1,m)", halves),
+        ("(8,n):(2,m)", halves),
+        ("(n,2):(1,1)", halves),
+        ("(n{min=2},8):(3,1)", coarse),
+        ("(n,m):(0,-1)", complement),
+        ("(n{min=2},m{min=2}):(2,3)", complement),
+    ] {
+        let l: Layout = text.parse().unwrap();
+        let Err(error) = operation(&l) else {
+            messages += &format!("{text}: accepted\n");
+            continue;
+        };
+        let message = error.to_string();
+        assert!(message.chars().count() <= 200, "{message}");
+        messages += &format!("{message}\n");
+        if let Some(assumption) = error.assumption() {
+            assert!(operation(&l.assuming(assumption).unwrap()).is_ok(), "{text}: {message}");
+        }
+    }
+    expect![[r#"
+        (4,4,2):(1,n,16) o 6:1 is not a layout: the steps of 1 leave a mode of (4,4,2):(1,n,16) at a place that does not divide it; choose a stride and an extent that divide or are multiples ..; assume n == 4
+        (8,n):(1,8) o 4:3 is not a layout: the steps of 3 leave a mode of (8,n):(1,8) at a place that does not divide it; choose a stride and an extent that divide or are multiples of its ext..; assume n == 1
+        left_inverse is not decided by what is known of the symbols: it needs the sign of the stride n; give a divisor or bounds; assume n >= 0
+        downcast is not decided by what is known of the symbols: it needs that n is not 1 or -1; give a divisor or bounds; assume n >= 1
+        (8,n):(1,m): accepted
+        (8,n):(2,m): accepted
+        (n,2):(1,1) maps two coordinates to one index, and the operation needs one-to-one; assume n == 1
+        3 is not divisible by 4; no assumption about a single symbol is enough
+        complement with a negative stride is not defined for (n,m):(0,-1); assume m == 1
+        (n,m):(2,3) maps two coordinates to one index, and the operation needs one-to-one; no assumption about a single symbol is enough
+    "#]].assert_eq(&messages);
+    // A condition that values violate is short too.
+    let l: Layout = "(n0,n1,1):(-1,n2{min=-8},0)".parse().unwrap();
+    let env = Env::new().with("n0", 3).with("n1", 2).with("n2", -3);
+    let error = l.logical_divide(&layout!(2:1)).and_then(|made| made.eval(&env)).unwrap_err();
+    assert!(matches!(error, LayoutError::ConditionViolated { .. }), "{error}");
+    assert!(error.to_string().chars().count() <= 200, "{error}");
+}
+
+/// Messages of arguments that once named another cause.
+#[test]
+fn refusals_name_the_cause() {
+    let l = layout!((4, 8):(1, 4));
+    for n in [0, -1] {
+        let error = l.complement(&n.into()).unwrap_err();
+        assert_eq!(error.to_string(), format!("the extent {n} is not positive"));
+    }
+    let tiler: Tiler = "(_,2)".parse().unwrap();
+    for error in [l.zipped_product(&tiler), l.tiled_product(&tiler), l.flat_divide(&tiler)] {
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "in mode 0: a zipped, tiled or flat divide or product needs a value where `_` was given"
+        );
+    }
+    let error = layout!(16:0).downcast(2).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no mode of 16:0 has stride 1, so only the first of the 2 elements in place of each would have a coordinate; \
+         give them a mode by `1:1` in front"
+    );
+    let with_mode = Layout::concat([&layout!(1:1), &layout!(16:0)]).unwrap();
+    assert_eq!(with_mode.downcast(2).unwrap(), layout!((2, 16):(1, 0)));
+}
+
+/// Outside of its size a layout continues with its own last mode, so associativity ends there.
+#[test]
+fn composition_is_not_associative_below_zero() {
+    let (a, b, c) = (layout!((2, 8, 12, 1):(0, 0, 0, 1)), layout!(3:1), layout!(2:-1));
+    let left = a.composition(&b).unwrap().composition(&c).unwrap();
+    let right = a.composition(&b.composition(&c).unwrap()).unwrap();
+    assert_eq!((left.at(1), right.at(1)), (Ok(0), Ok(-1)), "{left} and {right}");
+}
+
+/// A swizzle to the left moves indices beyond the layout. It has a right inverse if the layout has these indices beyond its
+/// size.
+#[test]
+fn right_inverses_of_swizzles_to_the_left() {
+    let mut answered = 0;
+    for layout in ["8:1", "(2,4):(1,2)", "(2,4):(4,1)", "(4,2):(1,4)", "(8,2):(1,8)", "(3,2):(1,3)"]
+    {
+        for swizzle in ["S<1,0,-3>", "S<2,0,-3>", "S<1,1,-2>", "S<2,0,-2>", "S<1,0,-1>"] {
+            let l: ComposedLayout = format!("{swizzle} o 0 o {layout}").parse().unwrap();
+            let plain = layout.parse::<Layout>().unwrap().right_inverse().unwrap();
+            let n = plain.size().unwrap().to_static().unwrap();
+            // The inverses in the other order, as CuTe answers.
+            let theirs = plain.compose_swizzle(swizzle.parse().unwrap()).unwrap();
+            let holds = oracle::check_right_inverse(&l, &theirs, n).is_ok();
+            match l.right_inverse() {
+                Ok(r) => oracle::check_right_inverse(&l, &r, n).unwrap(),
+                Err(error) => assert!(!holds, "{error}: {theirs}"),
+            }
+            answered += usize::from(holds);
+        }
+    }
+    assert!(answered > 20, "{answered}");
+}
+
+/// Where two cases decide an operation, each has its result.
+#[test]
+fn results_by_cases() {
+    let l: Layout = "(n,4):(1,2)".parse().unwrap();
+    let cases = l.by_cases(|l| l.complement(&64.into())).unwrap();
+    for n in 1..=2 {
+        let env = Env::new().with("n", n);
+        let wanted = l.eval(&env).unwrap().complement(&64.into()).unwrap();
+        // Modes of extent 1 may differ.
+        assert_eq!(cases.eval(&env).unwrap().coalesce(), wanted.coalesce(), "{cases}");
+    }
+    let l: Layout = "(8,8):(1,d)".parse().unwrap();
+    let cases = l.by_cases(|l| l.upcast(4)).unwrap();
+    for d in [1, 2, 4, 8, 12] {
+        let env = Env::new().with("d", d);
+        assert_eq!(cases.eval(&env), l.eval(&env).unwrap().upcast(4), "{cases}");
+    }
+    assert!(cases.eval(&Env::new().with("d", 3)).is_err());
+    let refused = layout!(16:0).by_cases(|l| l.downcast(2));
+    assert!(matches!(refused, Err(LayoutError::NoUnitStride { .. })));
 }

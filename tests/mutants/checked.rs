@@ -66,6 +66,8 @@ fn checks_in_code_find_the_faults_of_the_simulator() {
                 | FaultCause::DivisionByZero { .. }
                 | FaultCause::StepNotPositive { .. }
                 | FaultCause::BrokenPromise { .. }
+                | FaultCause::NotDivisible { .. }
+                | FaultCause::OutsideBounds { .. }
         );
         if !is_checked {
             return;

@@ -8,6 +8,9 @@ type Entry = (&'static str, (&'static str, &'static str), (&'static str, usize),
 const OTHER_MEMORY: &str = "the barrier passes an access to memory that no other thread accesses";
 const EQUAL: &str = "all lanes write the value that the first lane writes";
 
+const LAST_STEP: &str = "the barrier of the block follows the last step";
+const OBSERVED: &str = "the load has observed the flag, so the store follows it without the fence";
+
 const EQUIVALENT: &[Entry] = &[
     (
         "tree reduction",
@@ -21,12 +24,7 @@ const EQUIVALENT: &[Entry] = &[
         ("if %low {", 1),
         "the guards inside leave the other warps nothing to do",
     ),
-    (
-        "tree reduction",
-        ("__syncwarp", "drop"),
-        ("bar_warp %all", 1),
-        "the barrier of the block follows the last step",
-    ),
+    ("tree reduction", ("__syncwarp", "drop"), ("bar_warp %all", 1), LAST_STEP),
     ("tree reduction", ("move barrier", "one access earlier"), ("barrier", 1), OTHER_MEMORY),
     ("transpose", ("move barrier", "one access earlier"), ("barrier", 1), OTHER_MEMORY),
     ("softmax", ("move barrier", "one access later"), ("barrier", 1), OTHER_MEMORY),
@@ -124,6 +122,44 @@ const EQUIVALENT: &[Entry] = &[
         ("st %s, %t, %c1", 1),
         "only thread 0 stores",
     ),
+    ("long ring", ("__syncwarp", "one access earlier"), ("bar_warp %all", 1), OTHER_MEMORY),
+    ("tree reduction", ("collective as fence", "shuffle"), ("bar_warp %all", 1), LAST_STEP),
+    ("tree reduction", ("collective as fence", "vote"), ("bar_warp %all", 1), LAST_STEP),
+    ("tree reduction", ("collective as fence", "match"), ("bar_warp %all", 1), LAST_STEP),
+    ("tree reduction", ("collective as fence", "reduction"), ("bar_warp %all", 1), LAST_STEP),
+    (
+        "cluster exchange",
+        ("cluster barrier", "one access earlier"),
+        ("barrier_cluster_arrive<, relaxed>", 1),
+        OTHER_MEMORY,
+    ),
+    (
+        "start guard",
+        ("cluster barrier", "one access earlier"),
+        ("barrier_cluster_arrive<, relaxed>", 1),
+        OTHER_MEMORY,
+    ),
+    (
+        "st.async",
+        ("cluster barrier", "one access earlier"),
+        ("barrier_cluster_arrive", 1),
+        OTHER_MEMORY,
+    ),
+    (
+        "remote arrivals",
+        ("mbarrier init fence", "drop"),
+        ("fence_mbarrier_init", 1),
+        "the barrier of the cluster releases the initialisation to threads, and no other proxy uses the mbarrier",
+    ),
+    ("last block, reset", ("guard", "drop"), ("if %first {", 1), EQUAL),
+    (
+        "flags with reset",
+        ("thread index", "two threads to one element"),
+        ("st %y, %t, %v", 1),
+        "the block has one thread",
+    ),
+    ("flags with reset", ("reset", "too early"), ("st %flags, %one, %zero ;reset", 1), OBSERVED),
+    ("flags with reset", ("reset", "too early"), ("st %flags, %zero, %zero ;reset", 1), OBSERVED),
 ];
 
 /// Returns the reason for which a mutant may be a correct kernel: it is one if nothing shows.

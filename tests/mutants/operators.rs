@@ -167,6 +167,26 @@ impl Site<'_> {
         }
     }
 
+    /// The kernel with the line on the other side of the next fence, or of the next strong operation.
+    fn moved_over_sync(&self, behind: bool) -> Option<String> {
+        let mut at = self.at;
+        loop {
+            at = if behind { at + 1 } else { at.checked_sub(1)? };
+            let line = self.lines.get(at)?;
+            if indent(line) < indent(self.line()) {
+                return None;
+            }
+            let is_strong = ["st", "ld", "atom"].contains(&op_of(line)) && line.contains('<');
+            if indent(line) == indent(self.line()) && (op_of(line) == "fence" || is_strong) {
+                break;
+            }
+        }
+        let mut all = self.lines.to_vec();
+        let line = all.remove(self.at);
+        all.insert(at, line);
+        Some(all.join("\n"))
+    }
+
     /// The kernel with the line on the other side of the next access.
     fn moved(&self, behind: bool) -> Option<String> {
         let to = self.neighbour(behind)?;
@@ -210,6 +230,29 @@ const OPERATORS: &[(&str, &str, Make)] = &[
     ("__syncwarp", "drop", |s| s.is(&["bar_warp"]).then(|| s.dropped())?),
     ("__syncwarp", "one access earlier", |s| s.is(&["bar_warp"]).then(|| s.moved(false))?),
     ("__syncwarp", "one access later", |s| s.is(&["bar_warp"]).then(|| s.moved(true))?),
+    ("collective as fence", "shuffle", |s| {
+        s.is(&["bar_warp"]).then(|| {
+            let space = s.space();
+            s.with(&[
+                format!("{space}%mutant_seg = const 31 : u32"),
+                format!(
+                    "{space}%mutant, %mutant_in = shfl<bfly> %t, %u1, %mutant_seg, %all : i32, bool"
+                ),
+            ])
+        })?
+    }),
+    ("collective as fence", "vote", |s| {
+        s.is(&["bar_warp"])
+            .then(|| s.with(&[format!("{}%mutant = vote_ballot %first, %all : u32", s.space())]))?
+    }),
+    ("collective as fence", "match", |s| {
+        s.is(&["bar_warp"])
+            .then(|| s.with(&[format!("{}%mutant = match_any %t, %all : u32", s.space())]))?
+    }),
+    ("collective as fence", "reduction", |s| {
+        s.is(&["bar_warp"])
+            .then(|| s.with(&[format!("{}%mutant = redux<add> %t, %all : i32", s.space())]))?
+    }),
     ("member mask", "half of the warp", |s| match s.op() {
         "bar_warp" => s.with_constant(0, "65535", "u32"),
         "redux" => s.with_constant(1, "65535", "u32"),
@@ -299,6 +342,8 @@ const OPERATORS: &[(&str, &str, Make)] = &[
             all.join("\n")
         })
     }),
+    ("cluster barrier", "one access earlier", |s| moved_cluster_barrier(s, false)),
+    ("cluster barrier", "one access later", |s| moved_cluster_barrier(s, true)),
     ("cluster barrier", "barrier of the block", |s| {
         let is_wait =
             s.lines.get(s.at + 1).is_some_and(|line| op_of(line) == "barrier_cluster_wait");
@@ -366,6 +411,9 @@ const OPERATORS: &[(&str, &str, Make)] = &[
     ("programmatic launch", "drop start of dependents", |s| {
         s.is(&["griddepcontrol_launch_dependents"]).then(|| s.dropped())?
     }),
+    ("reset", "drop", |s| is_reset(s).then(|| s.dropped())?),
+    ("reset", "too early", |s| is_reset(s).then(|| s.moved_over_sync(false))?),
+    ("reset", "too late", |s| is_reset(s).then(|| s.moved_over_sync(true))?),
     ("atomic", "load and store", |s| {
         let [base, index, value] = operands(s.line())[..] else { return None };
         let (space, old, ty) = (s.space(), result_of(s.line())?, s.line().rsplit(" : ").next()?);
@@ -446,6 +494,26 @@ const OPERATORS: &[(&str, &str, Make)] = &[
 
 const ARRIVALS: [&str; 3] =
     ["mbarrier_arrive", "mbarrier_arrive_expect_tx", "mbarrier_arrive_cluster"];
+
+/// Returns true for a plain store that resets a counter or a flag.
+fn is_reset(s: &Site<'_>) -> bool {
+    s.line().ends_with(";reset")
+}
+
+/// Both halves of a barrier of the cluster, which follow each other, on the other side of the next access.
+fn moved_cluster_barrier(s: &Site<'_>, behind: bool) -> Option<String> {
+    let is_wait = |line: &String| op_of(line) == "barrier_cluster_wait";
+    if s.op() != "barrier_cluster_arrive" || !s.lines.get(s.at + 1).is_some_and(is_wait) {
+        return None;
+    }
+    let from = Site { lines: s.lines, at: if behind { s.at + 1 } else { s.at } };
+    let to = from.neighbour(behind)?;
+    let mut all = s.lines.to_vec();
+    let barrier: Vec<String> = all.drain(s.at..=s.at + 1).collect();
+    let to = if behind { to - 1 } else { to };
+    all.splice(to..to, barrier);
+    Some(all.join("\n"))
+}
 
 /// The line with a larger number of pending groups.
 fn one_more(s: &Site<'_>) -> Option<String> {

@@ -75,7 +75,7 @@ fn a_producer_that_waits_for_the_wrong_phase_is_the_cause() {
         found.to_string(),
         "`mbarrier_wait_parity` at k.kir:26:7 waits for ever at barrier 1 of shared memory `shared0`, made at \
          k.kir:2:3, whose phase 0 waits for 3 of 3 arrivals and 0 bytes, in thread (0, 0, 0) of block (0, 0, 0) of \
-         kernel `k`; compare the arrivals and bytes of the phase with those that come [if[17]/then/if[0]/then/0]\n\
+         kernel `k`; compare the arrivals and bytes of the phase with those that come\n\
          \x20 warp 0 of block (0, 0, 0): `mbarrier_wait_parity` at k.kir:26:7 waits for ever at barrier 1 of shared \
          memory `shared0`, made at k.kir:2:3, whose phase 0 waits for 3 of 3 arrivals and 0 bytes\n\
          \x20 warps 1, 2, 3 of block (0, 0, 0): `mbarrier_wait_parity` at k.kir:32:7 waits for ever at barrier 0 of \

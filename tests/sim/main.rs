@@ -47,3 +47,5 @@ mod random_loops;
 mod readme;
 #[cfg(feature = "sim")]
 mod reports;
+#[cfg(feature = "sim")]
+mod schedules;

@@ -91,7 +91,7 @@ fn is_determined(ir: &KernelIr) -> bool {
             // What is discarded may be anything.
             Op::Cache(op) => !matches!(op, Cache::Discard { .. }),
             // Each device has addresses of its own.
-            Op::Mem(op) => !matches!(op, Mem::PtrToInt { .. }),
+            Op::Mem(op) => !matches!(op, Mem::PtrToInt { .. } | Mem::IntToPtr { .. }),
             // A named barrier counts whole warps, and there is one thread.
             Op::Sync(op) => !matches!(
                 op,

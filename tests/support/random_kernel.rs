@@ -466,6 +466,22 @@ impl Generator {
         }
     }
 
+    /// A promise about an integer that it keeps, or an address that is a pointer again.
+    fn promise(&mut self, base: Value) {
+        if let Type::Pointer { space: Space::Global, elem: to, mutable: true } =
+            self.raw.ir.type_of(base)
+        {
+            let address = self.emit_one(Mem::PtrToInt { base });
+            self.emit(Mem::IntToPtr { address, to });
+        }
+        let value = self.any(Class::Int);
+        self.emit(Mem::AssumeDivisibleBy { value, divisor: 1 });
+        let other = self.of(self.raw.ir.type_of(value));
+        let low = self.emit_one(Arith::Min { lhs: value, rhs: other });
+        let high = self.emit_one(Arith::Max { lhs: value, rhs: other });
+        self.emit(Mem::AssumeBetween { value, low, high });
+    }
+
     /// An access to a vector, at an index that is not known to be misaligned.
     fn vector_access(&mut self, base: Value) {
         let Type::Pointer { space, elem, mutable } = self.raw.ir.type_of(base) else { return };
@@ -474,7 +490,7 @@ impl Generator {
         if space != Space::Global || vectors.is_empty() {
             let bytes = 1 << self.rng.below(6);
             self.emit(Mem::AssumeAligned { base, bytes });
-            return;
+            return self.promise(base);
         }
         let index = self.emit_one(Thread::Sreg { reg: SpecialReg::LaneId });
         let vector = *self.rng.pick(&vectors);

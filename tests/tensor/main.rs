@@ -47,6 +47,9 @@ mod pipelines;
 mod products;
 #[cfg(feature = "sim")]
 mod row_columns;
+mod row_reduce;
+#[cfg(feature = "sim")]
+mod row_tile;
 #[cfg(feature = "sim")]
 mod schedulers;
 #[cfg(feature = "sim")]

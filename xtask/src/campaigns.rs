@@ -52,12 +52,15 @@ fn avoidable(tally: Tally) -> String {
     }
     let possible = (tally.accepted + all) as f64;
     format!(
-        " ({all} though the numbers have a result, {:.1} % of all results: {} under another condition, {} of another form, {} exceptions, {} without cause)",
+        " ({all} though the numbers have a result, {:.1} % of all results: {} under another condition, {} of another form, {} exceptions, {} without cause; {} of them by cases; {} refusals name an assumption, {} do not)",
         100.0 * all as f64 / possible,
         tally.by_condition,
         tally.by_form,
         tally.by_exception,
-        tally.without_cause
+        tally.without_cause,
+        tally.by_cases,
+        tally.with_assumption,
+        tally.without_assumption,
     )
 }
 

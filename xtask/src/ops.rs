@@ -304,6 +304,22 @@ fn memory(row: &str, cases: &mut Cases) {
             }
         }
     }
+    for scalar in Scalar::ALL {
+        let types = [("type", scalar.to_string())];
+        match row {
+            "assume_divisible_by" => cases.verified(&types, |k| {
+                Mem::AssumeDivisibleBy { value: k.unknown(scalar.into()), divisor: 4 }.into()
+            }),
+            "assume_between" => cases.verified(&types, |k| {
+                let [value, low, high] = [(); 3].map(|()| k.unknown(scalar.into()));
+                Mem::AssumeBetween { value, low, high }.into()
+            }),
+            "int_to_ptr" => cases.verified(&types, |k| {
+                Mem::IntToPtr { address: k.unknown(scalar.into()), to: Scalar::F32 }.into()
+            }),
+            _ => {}
+        }
+    }
     if matches!(row, "get_var" | "set_var") {
         for ty in raw::types() {
             let text = match ty {

@@ -14,6 +14,7 @@ use tilewright::kernels::attention::{
 use tilewright::runtime::{Device, DeviceChoice};
 use tilewright::tune::{AttentionTunable, Estimate, Provenance, Regime, Tuner};
 
+use super::super::progress::Meter;
 use super::super::{Failure, print};
 use super::candidates::Candidates;
 
@@ -22,7 +23,7 @@ use super::candidates::Candidates;
 pub(super) struct Options {
     /// Problems, separated by commas: `BATCHxHEADSxLENGTHxDIM`, with `HEADS/KEY_HEADS` for shared keys and
     /// `DIM/VALUE_DIM` for other values [default: 1024 to 16384 positions, dimensions 64 to 256].
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
     /// The masks, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "full,causal")]
@@ -38,7 +39,7 @@ pub(super) struct Options {
     dtype: Dtype,
     /// The candidates: `default` is the configuration of the library or what the next options name, `all` has others beside
     /// it, and `tuned` the fastest of a search.
-    #[arg(long, default_value = "default", conflicts_with_all = ["tiles", "schedules", "stages", "warps", "variants"])]
+    #[arg(long, alias = "config", default_value = "default", conflicts_with_all = ["tiles", "schedules", "stages", "warps", "variants"])]
     configs: Candidates,
     /// Tiles of queries and keys, separated by commas: `128x176` [default: what the library takes].
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
@@ -56,7 +57,7 @@ pub(super) struct Options {
     #[arg(long)]
     variants: bool,
     /// Regimes of timing, separated by commas: latency, burst, steady.
-    #[arg(long, value_delimiter = ',', default_value = "burst,steady")]
+    #[arg(long, alias = "regime", value_delimiter = ',', default_value = "burst,steady")]
     regimes: Vec<Regime>,
     /// Rounds of the comparison.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -189,23 +190,25 @@ fn measure<T: VectorElement<2> + Converted>(
         shapes = SHAPES.to_vec();
     }
     let (mut records, mut failed) = (Vec::new(), 0);
-    let mut tuner = Tuner::new(device);
-    for sizes in shapes {
-        for mask in &options.masks {
-            let one = one::<T>(options, &mut tuner, sizes, *mask).unwrap_or_else(|failure| {
-                // Other problems may still be measured, unless the device is lost.
-                let text = format!("{sizes:?} {mask:?}: {}\n", failure.message);
-                Measured { text, record: Value::Null, failed: 1 }
-            });
-            print(&one.text)?;
-            records.push(one.record);
-            failed += one.failed;
-            if let Some(path) = &options.json {
-                let elem = T::SCALAR.to_string();
-                let all = json!({ "provenance": provenance, "elements": elem, "results": records });
-                std::fs::write(path, all.to_string())
-                    .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
-            }
+    let (mut tuner, meter) = (Tuner::new(device), Meter::new());
+    let problems: Vec<_> =
+        shapes.iter().flat_map(|sizes| options.masks.iter().map(|mask| (*sizes, *mask))).collect();
+    for (index, (sizes, mask)) in problems.iter().copied().enumerate() {
+        meter.task(format!("{sizes:?} {mask:?}"), index, problems.len());
+        let one = one::<T>(options, &mut tuner, sizes, mask, &meter).unwrap_or_else(|failure| {
+            // Other problems may still be measured, unless the device is lost.
+            let text = format!("{sizes:?} {mask:?}: {}\n", failure.message);
+            Measured { text, record: Value::Null, failed: 1 }
+        });
+        meter.clear();
+        print(&one.text)?;
+        records.push(one.record);
+        failed += one.failed;
+        if let Some(path) = &options.json {
+            let elem = T::SCALAR.to_string();
+            let all = json!({ "provenance": provenance, "elements": elem, "results": records });
+            std::fs::write(path, all.to_string())
+                .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
         }
     }
     for (config, complaint) in tuner.complaints() {
@@ -263,6 +266,7 @@ fn one<T: VectorElement<2> + Converted>(
     tuner: &mut Tuner<AttentionTunable<T>>,
     [batch, heads, key_heads, len, head_dim, value_dim]: [u32; 6],
     mask: Mask,
+    meter: &Meter,
 ) -> Result<Measured, Failure> {
     let problem = AttentionProblem::new([batch, heads, key_heads], [len, len], head_dim);
     let problem = AttentionProblem { value_dim, softcap: options.softcap, ..problem };
@@ -277,13 +281,15 @@ fn one<T: VectorElement<2> + Converted>(
     for schedule in &options.schedules {
         configs.extend(named(options, tuner.device(), &problem, *schedule)?);
     }
-    let configs = options.configs.of(tuner, &kernel, Regime::Burst, configs)?;
-    tuner.prepare(&configs, &|| ());
+    let configs = options.configs.of(tuner, &kernel, Regime::Burst, configs, meter)?;
+    let rounds = options.rounds as usize;
+    meter.add_steps(configs.len() * (1 + rounds * options.regimes.len()));
+    tuner.prepare(&configs, &|| meter.step());
     let shape = format!("{batch}x{heads}/{key_heads}x{len}x{head_dim}/{value_dim}");
     let (mask, flops) = (format!("{mask:?}").to_lowercase(), problem.flops());
     let (mut text, mut results, mut failed) = (String::new(), Vec::new(), 0);
     for regime in &options.regimes {
-        let compared = tuner.compare(&kernel, *regime, &configs, options.rounds as usize, &|| ());
+        let compared = tuner.compare(&kernel, *regime, &configs, rounds, &|| meter.step());
         let (times, rejected) = compared.map_err(Failure::run)?;
         failed += rejected.len();
         for (name, why) in rejected {

@@ -9,6 +9,7 @@ use tilewright::runtime::{
 };
 use tilewright::tune::{Machine, median};
 
+use super::super::progress::Meter;
 use super::super::{Failure, print};
 use super::Gemm as Options;
 use super::random;
@@ -65,8 +66,11 @@ pub(super) fn run(
     }
     let head = "problem                     us  TFLOP/s  x plain  x cuBLAS  kernel\n";
     print(&format!("{form:?}\n{head}"))?;
-    for problem in shapes {
-        let measured = one(options, device, cublas.as_ref().ok(), problem, form)?;
+    let meter = Meter::new();
+    for (index, problem) in shapes.iter().enumerate() {
+        meter.task(format!("{}x{}x{}", problem.m, problem.n, problem.k), index, shapes.len());
+        let measured = one(options, device, cublas.as_ref().ok(), problem, form, &meter)?;
+        meter.clear();
         let plain = measured.first().map_or(f64::NAN, |(_, seconds)| *seconds);
         let loop_of_cublas = measured.iter().find(|(name, _)| name == CUBLAS).map(|(_, s)| *s);
         let GemmProblem { m, n, k, .. } = *problem;
@@ -95,6 +99,7 @@ fn one(
     cublas: Option<&Cublas>,
     problem: &GemmProblem,
     form: Form,
+    meter: &Meter,
 ) -> Result<Vec<(String, f64)>, Failure> {
     let machine = Machine::of(device);
     let wanted = GemmConfig { target: device.target(), ..GemmConfig::sm90(Scalar::Bf16, [128; 2]) };
@@ -151,7 +156,7 @@ fn one(
         }
         graphs.push((CUBLAS.to_owned(), graph.finish().map_err(Failure::run)?));
     }
-    medians(options.rounds, &graphs).map_err(Failure::run)
+    medians(options.rounds, &graphs, meter).map_err(Failure::run)
 }
 
 /// Records a launch of a configuration.
@@ -173,9 +178,15 @@ fn record(
 }
 
 /// The median seconds of graphs that alternate.
-fn medians(rounds: u32, graphs: &[(String, Graph)]) -> Result<Vec<(String, f64)>, RuntimeError> {
+fn medians(
+    rounds: u32,
+    graphs: &[(String, Graph)],
+    meter: &Meter,
+) -> Result<Vec<(String, f64)>, RuntimeError> {
     let mut times = vec![Vec::new(); graphs.len()];
+    meter.add_steps(8 * rounds as usize + 2);
     for round in 0..8 * rounds + 2 {
+        meter.step();
         for ((_, graph), times) in graphs.iter().zip(&mut times) {
             let seconds = graph.time()?.elapsed.as_secs_f64();
             // The first launches load the kernels.

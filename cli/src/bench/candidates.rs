@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use tilewright::tune::{Effort, Regime, Tunable, Tuner, TuningStore};
 
 use super::super::Failure;
+use super::super::progress::Meter;
 
 /// The configurations that a benchmark measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,6 +25,7 @@ impl Candidates {
         kernel: &K,
         regime: Regime,
         default: Vec<K::Config>,
+        meter: &Meter,
     ) -> Result<Vec<K::Config>, Failure> {
         match self {
             Candidates::Default => Ok(default),
@@ -32,9 +34,11 @@ impl Candidates {
                 let effort = Effort::of(regime);
                 let order: Vec<_> =
                     tuner.order(kernel, regime).into_iter().take(effort.candidates).collect();
-                tuner.prepare(&order, &|| ());
-                let tuned =
-                    tuner.search(kernel, &TuningStore::shared(), effort, regime, &order, &|| ());
+                meter.add_steps(2 * order.len());
+                tuner.prepare(&order, &|| meter.step());
+                let store = TuningStore::shared();
+                let done = || meter.step();
+                let tuned = tuner.search(kernel, &store, effort, regime, &order, &done);
                 let tuned = tuned.map_err(Failure::run)?.config;
                 let others = default.into_iter().filter(|config| *config != tuned);
                 Ok([tuned.clone()].into_iter().chain(others).collect())

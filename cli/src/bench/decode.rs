@@ -16,6 +16,7 @@ use tilewright::tune::{
     Tuner, Workload, interleave,
 };
 
+use super::super::progress::Meter;
 use super::super::{Failure, print};
 use super::attention::{Dtype, Shape};
 use super::candidates::Candidates;
@@ -27,7 +28,7 @@ const REGIME: Regime = Regime::Latency;
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Problems, separated by commas: `BATCHxHEADS/KEY_HEADSxLENGTHxDIM` [default: 1 to 128 sequences, dimensions 64 to 256].
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
     /// The queries of a sequence.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
@@ -37,7 +38,7 @@ pub(super) struct Options {
     page: u32,
     /// The candidates: `default` is the configuration of the library, `all` has others beside it, and `tuned` the fastest of
     /// a search.
-    #[arg(long, default_value = "default")]
+    #[arg(long, alias = "config", default_value = "default")]
     configs: Candidates,
     /// Splits of a sequence beside those of the library, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "LIST", conflicts_with = "configs")]
@@ -96,8 +97,11 @@ fn measure<T: VectorElement<2> + Converted>(
         shapes = SHAPES.to_vec();
     }
     let (mut tuner, mut records) = (Tuner::new(device), Vec::new());
-    for sizes in shapes {
-        let (text, record) = one::<T>(options, &mut tuner, sizes)?;
+    let meter = Meter::new();
+    for (index, sizes) in shapes.iter().enumerate() {
+        meter.task(format!("{sizes:?}"), index, shapes.len());
+        let (text, record) = one::<T>(options, &mut tuner, *sizes, &meter)?;
+        meter.clear();
         print(&text)?;
         records.push(record);
         if let Some(path) = &options.json {
@@ -115,6 +119,7 @@ fn one<T: VectorElement<2> + Converted>(
     options: &Options,
     tuner: &mut Tuner<DecodeTunable<T>>,
     [batch, heads, key_heads, len, head_dim, _]: [u32; 6],
+    meter: &Meter,
 ) -> Result<(String, Value), Failure> {
     let row = len.div_ceil(options.page.max(1));
     let sizes = [batch * row, options.page, row];
@@ -126,7 +131,8 @@ fn one<T: VectorElement<2> + Converted>(
     let tunable = DecodeTunable::<T>::new(problem);
     let splits = std::iter::once(None).chain(options.splits.iter().copied().map(Some));
     let default = splits.map(|splits| DecodeChoice { kernel, splits }).collect();
-    let choices = options.configs.of(tuner, &tunable, REGIME, default)?;
+    let choices = options.configs.of(tuner, &tunable, REGIME, default, meter)?;
+    meter.add_steps((1 + choices.len()) * (1 + options.rounds as usize));
     let mut work = Workload::new(&device, &tunable).map_err(Failure::run)?;
     // A reduction of the rows of both pools reads the same bytes.
     let cached = u64::from(batch * row) * problem.k_strides()[2];
@@ -158,9 +164,13 @@ fn one<T: VectorElement<2> + Converted>(
         let seconds = work.probe(&mut launch).map_err(named)?;
         let window = work.window(REGIME, seconds, &mut launch).map_err(named)?;
         windows.push((name, window));
+        meter.step();
     }
     let bytes = problem.bytes(vec![len; batch as usize]) as f64;
-    let time = |which: usize| work.time(&windows[which].1, REGIME);
+    let time = |which: usize| {
+        meter.step();
+        work.time(&windows[which].1, REGIME)
+    };
     let times = interleave(windows.len(), options.rounds as usize, 1, time);
     let shape = format!("{batch}x{heads}/{key_heads}x{len}x{head_dim}");
     let (mut text, mut results, mut of_read) = (String::new(), Vec::new(), None);

@@ -7,6 +7,7 @@ use tilewright::arch::Major;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::tune::{GemmSpace, Machine, USUAL_SHAPES};
 
+use super::super::gemm::problem_of;
 use super::super::{Failure, read};
 
 /// The candidates that were asked for.
@@ -170,20 +171,7 @@ fn shape(text: &str) -> Result<GemmProblem, Failure> {
             "`{text}` is {what}: expected a size such as 4096, or MxNxK, from 1 to {max}, or a file of them"
         ))
     };
-    let size = |text: &str| {
-        text.parse()
-            .ok()
-            .filter(|size| (1..=GemmProblem::MAX_SIZE).contains(size))
-            .ok_or_else(error)
-    };
-    match text.split('x').collect::<Vec<_>>()[..] {
-        [all] => {
-            let size = size(all)?;
-            Ok(GemmProblem::new(size, size, size))
-        }
-        [m, n, k] => Ok(GemmProblem::new(size(m)?, size(n)?, size(k)?)),
-        _ => Err(error()),
-    }
+    problem_of(text).ok_or_else(error)
 }
 
 /// The lines that say something: what follows `#` does not.

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Error as JsonError;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
@@ -12,6 +11,7 @@ use tilewright::tune::{
     Maker, Provenance, Regime, Report, SearchError, Sweep, Tunable, Tuned, TuningStore,
 };
 
+use super::super::progress::Meter;
 use super::super::{Failure, print};
 use super::Gemm;
 use super::input::Configs;
@@ -60,7 +60,10 @@ struct Bench<'o, T: GemmTypes> {
     store: TuningStore,
     report: Report,
     sweep: Sweep,
-    bar: ProgressBar,
+    meter: Meter,
+    /// The phases so far, and in all: each problem has three in each regime.
+    phase: usize,
+    phases: usize,
     /// Problems without figures, and candidates with wrong results.
     failed: usize,
     wrong: usize,
@@ -78,9 +81,6 @@ impl<'o, T: GemmTypes> Bench<'o, T> {
             print(&format!("without cuBLAS: {why}\n"))?;
         }
         let store = options.store.as_ref().map_or_else(TuningStore::shared, TuningStore::in_folder);
-        let bar = ProgressBar::new(0);
-        let style = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {elapsed}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Ok(Bench {
             options,
             space,
@@ -89,7 +89,9 @@ impl<'o, T: GemmTypes> Bench<'o, T> {
             store,
             sweep: Sweep::new(provenance.clone(), Machine::of(device)),
             report: Report { provenance, comparisons: Vec::new() },
-            bar,
+            meter: Meter::new(),
+            phase: 0,
+            phases: 0,
             failed: 0,
             wrong: 0,
         })
@@ -97,17 +99,21 @@ impl<'o, T: GemmTypes> Bench<'o, T> {
 
     fn run(mut self, shapes: &[GemmProblem], configs: &Configs) -> Result<(), Failure> {
         print(HEADER)?;
-        for problem in shapes {
-            let sizes = [problem.m, problem.n, problem.k];
-            let regimes = match &self.options.regimes[..] {
-                [] => Regime::of_sizes(sizes),
-                given => given,
-            };
-            for regime in regimes {
+        let given = &self.options.regimes[..];
+        let regimes = |problem: &GemmProblem| match given {
+            [] => Regime::of_sizes([problem.m, problem.n, problem.k]),
+            given => given,
+        };
+        self.phases = 3 * shapes.iter().map(|problem| regimes(problem).len()).sum::<usize>();
+        for (index, problem) in shapes.iter().enumerate() {
+            let before =
+                shapes[..index].iter().map(|problem| regimes(problem).len()).sum::<usize>();
+            for (regime_index, regime) in regimes(problem).iter().enumerate() {
+                self.phase = 3 * (before + regime_index);
                 let line = self.one(problem, *regime, configs);
                 // What there is so far is kept, also where the rest fails.
                 self.write()?;
-                self.bar.finish_and_clear();
+                self.meter.clear();
                 match line {
                     Ok(line) => print(&line)?,
                     // Other problems may still be measured, unless the device is lost.
@@ -167,8 +173,8 @@ impl<'o, T: GemmTypes> Bench<'o, T> {
         }
         let rounds = self.options.rounds as usize;
         self.start(&format!("{m}x{n}x{k} {regime} compare"), rounds * 5);
-        let bar = self.bar.clone();
-        let done = move || bar.inc(1);
+        let meter = self.meter.clone();
+        let done = move || meter.step();
         let compared = self.bench.compare(&product, regime, &ours, rounds, &done);
         let (comparison, rejected) = compared.map_err(Failure::run)?;
         for (name, why) in rejected {
@@ -189,11 +195,10 @@ impl<'o, T: GemmTypes> Bench<'o, T> {
     ) -> Result<Tuned<GemmConfig>, Failure> {
         let [m, n, k] = [problem.m, problem.n, problem.k];
         self.start(&format!("{m}x{n}x{k} {regime} build"), order.len());
-        let bar = self.bar.clone();
-        self.bench.tuner.prepare(order, &|| bar.inc(1));
+        let meter = self.meter.clone();
+        self.bench.tuner.prepare(order, &|| meter.step());
         self.start(&format!("{m}x{n}x{k} {regime} tune"), order.len() + effort.finalists);
-        let bar = self.bar.clone();
-        let done = move || bar.inc(1);
+        let done = move || meter.step();
         let tuner = &mut self.bench.tuner;
         let tuned = tuner.search(product, &self.store, effort, regime, order, &done);
         tuned.map_err(|error| match error {
@@ -202,10 +207,10 @@ impl<'o, T: GemmTypes> Bench<'o, T> {
         })
     }
 
-    fn start(&self, what: &str, steps: usize) {
-        self.bar.reset();
-        self.bar.set_length(steps as u64);
-        self.bar.set_message(what.to_owned());
+    fn start(&mut self, what: &str, steps: usize) {
+        self.meter.task(what, self.phase, self.phases);
+        self.meter.add_steps(steps);
+        self.phase += 1;
     }
 
     fn write(&self) -> Result<(), Failure> {

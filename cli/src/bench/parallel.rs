@@ -16,6 +16,7 @@ use tilewright::runtime::comm::{CommOptions, Communicator, ReduceOp};
 use tilewright::runtime::{Buffer, Device, RuntimeError, Stream};
 use tilewright::tune::{Estimate, Provenance, interleave};
 
+use super::super::progress::Meter;
 use super::super::{Failure, print};
 
 /// The options of `tilewright bench parallel`.
@@ -23,7 +24,7 @@ use super::super::{Failure, print};
 pub(super) struct Options {
     /// Layers, separated by commas: `ROWSxOUTERxHIDDEN`. The first layer of an MLP is column-parallel from OUTER to HIDDEN
     /// columns, the second one row-parallel from HIDDEN to OUTER [default: those of usual language models].
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
     /// Numbers of chunks that are measured beside the planned one, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_name = "LIST")]
@@ -95,15 +96,18 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         shapes = SHAPES.to_vec();
     }
     let mut records = Vec::new();
-    for shape in shapes {
+    let meter = Meter::new();
+    for (index, shape) in shapes.iter().copied().enumerate() {
         let ranks = count as u32;
         if shape[0] % ranks != 0 || shape[2] % ranks != 0 {
             return Err(Failure::input(format!(
                 "{ranks} GPUs do not divide {shape:?}: choose other sizes"
             )));
         }
-        for kind in [Kind::Column, Kind::Row] {
-            let (text, record) = measure(options, &comms, shape, kind)?;
+        for (layer, kind) in [Kind::Column, Kind::Row].into_iter().enumerate() {
+            meter.task(format!("{shape:?} {kind:?}"), 2 * index + layer, 2 * shapes.len());
+            let (text, record) = measure(options, &comms, shape, kind, &meter)?;
+            meter.clear();
             print(&text)?;
             records.push(record);
         }
@@ -181,9 +185,10 @@ fn measure(
     comms: &[Communicator],
     shape: [u32; 3],
     kind: Kind,
+    meter: &Meter,
 ) -> Result<(String, Value), Failure> {
     let all: Result<Vec<Times>, GemmError> = std::thread::scope(|threads| {
-        let start = |comm| threads.spawn(move || rank(options, comm, shape, kind));
+        let start = |comm| threads.spawn(move || rank(options, comm, shape, kind, meter));
         let threads: Vec<_> = comms.iter().map(start).collect();
         threads
             .into_iter()
@@ -229,6 +234,7 @@ fn rank(
     comm: &Communicator,
     [rows, outer, hidden]: [u32; 3],
     kind: Kind,
+    meter: &Meter,
 ) -> Result<Times, GemmError> {
     let (device, ranks) = (comm.device(), comm.ranks());
     let (rows, hidden) = (rows / ranks, hidden / ranks);
@@ -302,7 +308,14 @@ fn rank(
         calls.push(((MEASURED / one.max(1e-6)) as usize).clamp(3, 1000));
     }
     // All ranks draw the same order.
+    let is_first = comm.rank() == 0;
+    if is_first {
+        meter.add_steps(layers.len() * options.rounds as usize);
+    }
     let times = interleave(layers.len(), options.rounds as usize, 1, |which| {
+        if is_first {
+            meter.step();
+        }
         time(&mut layers[which].1, calls[which])
     });
     let names = layers.into_iter().map(|(name, _)| name);

@@ -9,9 +9,10 @@ use tilewright::tune::{
     Points, Prediction, Provenance, Regime, Report, Scatter, Sweep,
 };
 
+use super::super::progress::Meter;
 use super::super::{Failure, print};
-use super::measure;
 use super::{Gemm, geometric_mean};
+use super::{measure, rank};
 
 /// The classes of random sizes: N and K are multiples of a number, M is any.
 const CLASSES: [(&str, u32); 3] =
@@ -73,9 +74,8 @@ pub(super) fn given(problems: &[GemmProblem]) -> Vec<Drawn> {
 
 /// The configurations that a program gets, the first one first. For a sweep half of the candidates are from those behind.
 fn candidates(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmConfig> {
-    let target = if device.is_sim() { options.target } else { device.target() };
+    let (machine, target) = options.machine_of(device);
     let wanted = options.space(target).wanted();
-    let machine = Machine::of(device);
     let mut all = wanted.defaults(problem, &machine);
     let count = options.candidates.unwrap_or(if options.sweep.is_some() { 12 } else { 1 }) as usize;
     if options.sweep.is_none() {
@@ -134,20 +134,22 @@ impl GemmWork for Beside<'_> {
 
 /// The plans of the problems, where there is no GPU.
 fn plan(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure> {
-    let mut text = String::from("no GPU: plans and the model's times; nothing is measured\n");
+    let gpu = options.gpu();
+    let mut text = format!(
+        "no GPU: plans for an {gpu} with the model's times in us, where they are calibrated; nothing is measured\n"
+    );
+    let model = GemmModel::of(gpu.machine());
     for Drawn { class, problem } in drawn {
         let [m, n, k] = [problem.m, problem.n, problem.k];
         for config in candidates(options, device, problem) {
-            let predicted = GemmModel::H200.predict(&config, problem, regime(options, problem));
-            let seconds = predicted.seconds;
-            let speed = problem.flops() as f64 / seconds / 1e12;
+            let predicted = model.predict(&config, problem, regime(options, problem));
+            let [us, speed] = rank::figures(problem, &predicted);
             // Writing to a string does not fail.
             let _ = writeln!(
                 text,
-                "{:<16} {:<18} {:>9.2} {speed:>7.1} {:>5}  {config}",
+                "{:<16} {:<18} {us:>9} {speed:>7} {:>5}  {config}",
                 CLASSES[*class].0,
                 format!("{m}x{n}x{k}"),
-                seconds * 1e6,
                 predicted.waves,
             );
         }
@@ -165,7 +167,10 @@ fn beside<T: GemmTypes>(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Res
     print(&format!("{provenance}; {} to {}\n", space.input, space.output))?;
     let plans: Vec<Vec<GemmConfig>> =
         drawn.iter().map(|drawn| candidates(options, device, &drawn.problem)).collect();
-    bench.tuner.prepare(&plans.concat(), &|| ());
+    let meter = Meter::new();
+    meter.phase("build", plans.iter().map(Vec::len).sum());
+    bench.tuner.prepare(&plans.concat(), &|| meter.step());
+    meter.phase("compare", 0);
     print("class            problem                  us  cuBLAS  ratio   best  kernel\n")?;
     let mut sweep = Sweep::new(provenance.clone(), Machine::of(device));
     let mut report = Report { provenance, comparisons: Vec::new() };
@@ -173,14 +178,18 @@ fn beside<T: GemmTypes>(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Res
     let mut ratios: [Vec<[f64; 2]>; 3] = Default::default();
     let mut points: [Vec<[f64; 2]>; 3] = Default::default();
     let mut failed = 0;
-    for (Drawn { class, problem }, plan) in drawn.iter().zip(&plans) {
+    for (index, (Drawn { class, problem }, plan)) in drawn.iter().zip(&plans).enumerate() {
         let regime = regime(options, problem);
         let rounds = options.rounds as usize;
-        let compared = bench
-            .product(&space, problem)
-            .and_then(|product| bench.compare(&product, regime, plan, rounds, &|| ()));
         let name = CLASSES[*class].0;
         let shape = format!("{}x{}x{}", problem.m, problem.n, problem.k);
+        meter.task(&shape, index, drawn.len());
+        // cuBLAS and cuBLASLt have windows of their own.
+        meter.add_steps(rounds * (plan.len() + 2));
+        let compared = bench
+            .product(&space, problem)
+            .and_then(|product| bench.compare(&product, regime, plan, rounds, &|| meter.step()));
+        meter.clear();
         let line = match compared {
             Ok((comparison, rejected)) => {
                 let line = line(&comparison, plan).map(|(both, line)| {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tilewright::kernels::gemm::GemmProblem;
-use tilewright::tune::{GemmModel, Prediction, Regime};
+use tilewright::tune::{GemmModel, GemmSpace, Prediction, Regime};
 
 use super::super::{Failure, print};
 use super::Gemm;
@@ -14,17 +14,19 @@ const SHOWN: usize = 8;
 
 pub(super) fn run(
     options: &Gemm,
+    space: &GemmSpace,
     shapes: &[GemmProblem],
     configs: &Configs,
 ) -> Result<(), Failure> {
-    let space = options.space(options.target);
-    let model = GemmModel::H200;
+    let gpu = options.gpu();
+    let model = GemmModel::of(gpu.machine());
     let mut text = format!(
-        "no GPU: the order of the model of an H200, {} to {}; nothing is measured\n",
+        "no GPU: the order of the model for an {gpu}, {} to {}; nothing is measured, and a time is shown where the model is \
+         calibrated\n",
         space.input, space.output
     );
     for problem in shapes {
-        let candidates = configs.of(&space, problem, &model.machine);
+        let candidates = configs.of(space, problem, &model.machine);
         let sizes = [problem.m, problem.n, problem.k];
         let regimes = match &options.regimes[..] {
             [] => Regime::of_sizes(sizes),
@@ -38,26 +40,36 @@ pub(super) fn run(
             let _ = writeln!(text, "\n{m}x{n}x{k} {regime}, {count} candidate{plural}");
             let _ = writeln!(
                 text,
-                "{:>10} {:>8} {:>6}  {:<10} configuration",
-                "us", "TFLOP/s", "waves", "bound by"
+                "{:>8} {:>10} {:>8} {:>6}  {:<10} configuration",
+                "x first", "us", "TFLOP/s", "waves", "bound by"
             );
             let shown = match (configs, options.candidates) {
                 (_, Some(count)) => count as usize,
                 (Configs::Default, None) => SHOWN,
                 (Configs::All | Configs::Named(_), None) => usize::MAX,
             };
-            for (config, prediction) in model.rank(&candidates, problem, *regime).iter().take(shown)
-            {
+            let ranked = model.rank(&candidates, problem, *regime);
+            let first = ranked.first().map_or(1.0, |(_, first)| first.seconds);
+            for (config, prediction) in ranked.iter().take(shown) {
                 let Prediction { seconds, waves, .. } = prediction;
-                let speed = problem.flops() as f64 / seconds / 1e12;
-                let bound = prediction.limit();
+                let [us, speed] = figures(problem, prediction);
+                let (ratio, bound) = (seconds / first, prediction.limit());
                 let _ = writeln!(
                     text,
-                    "{:>10.2} {speed:>8.1} {waves:>6}  {bound:<10} {config}",
-                    seconds * 1e6
+                    "{ratio:>8.3} {us:>10} {speed:>8} {waves:>6}  {bound:<10} {config}",
                 );
             }
         }
     }
     print(&text)
+}
+
+/// Returns the predicted microseconds and TFLOP/s of a problem; `-` if the model knows the order only.
+pub(super) fn figures(problem: &GemmProblem, prediction: &Prediction) -> [String; 2] {
+    let Prediction { seconds, is_calibrated, .. } = *prediction;
+    if !is_calibrated {
+        return ["-", "-"].map(str::to_owned);
+    }
+    let speed = problem.flops() as f64 / seconds / 1e12;
+    [format!("{:.2}", seconds * 1e6), format!("{speed:.1}")]
 }

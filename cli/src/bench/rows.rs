@@ -12,31 +12,33 @@ use tilewright::kernels::reduce::{AxisProblem, RowReduceOp, TopKConfig};
 use tilewright::kernels::rows::RowProblem;
 use tilewright::kernels::transpose::TransposeProblem;
 use tilewright::layout::{Layout, layout};
-use tilewright::runtime::{Device, DeviceChoice};
+use tilewright::runtime::DeviceChoice;
 use tilewright::tune::{
     AxisReduceTunable, BenchConfigs, BenchOptions, ElementwiseTunable, GatherTunable, NormTunable,
     PermuteTunable, Regime, RowReduceTunable, SoftmaxTunable, TopKTunable, TransposeTunable,
-    Tunable, bench,
+    Tunable, bench_on,
 };
 
+use super::super::progress::Meter;
 use super::super::{Failure, print};
 use super::candidates::Candidates;
 
 /// The options of a benchmark of rows.
 #[derive(Args, Debug)]
 pub(super) struct Rows {
-    /// Sizes, separated by commas: `ROWSxCOLUMNS` [default: short, long and ragged rows].
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    /// Sizes, separated by commas: `ROWSxCOLUMNS` [default: short, long and ragged rows; with `--device sim` two small
+    /// matrices].
+    #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
     /// The type of the elements.
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
     /// The candidates: `default` is the configuration of the library, `all` has others beside it, and `tuned` the fastest of
     /// a search.
-    #[arg(long, default_value = "default")]
+    #[arg(long, alias = "config", default_value = "default")]
     configs: Candidates,
     /// The regime of the times: latency, burst or steady.
-    #[arg(long, default_value = "latency")]
+    #[arg(long, alias = "regimes", default_value = "latency")]
     regime: Regime,
     /// Rounds of the comparison.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -193,6 +195,8 @@ const REDUCED: &[(u32, u32)] =
 const PERMUTED: &[(u32, u32)] = &[(524_288, 64), (524_288, 128), (65_536, 1024), (65_536, 1023)];
 const GATHERED: &[(u32, u32)] = &[(262_144, 128), (65_536, 1024), (16_384, 8192), (65_536, 1023)];
 const POINTWISE: &[(u32, u32)] = &[(8192, 1024), (8192, 8192), (32_768, 8192), (8191, 8191)];
+/// The default sizes on the simulator, whose launches take about a million times as long as those of a GPU.
+const SIMULATED: &[(u32, u32)] = &[(16, 256), (16, 255)];
 const TRANSPOSED: &[(u32, u32)] = &[(4096, 4096), (8192, 8192), (16_384, 16_384), (8190, 8194)];
 
 /// Evaluates `$run` with `$T` as the type that the options name.
@@ -312,8 +316,10 @@ fn run<K: Tunable>(
     sizes: &[(u32, u32)],
     kernel: impl Fn([u32; 2]) -> Result<K, Failure>,
 ) -> Result<(), Failure> {
-    let Rows { device, regime, rounds, json, svg, .. } = options;
-    if Device::open(*device).map_err(Failure::input)?.is_sim() && *device != DeviceChoice::Sim {
+    let Rows { device: choice, regime, rounds, json, svg, .. } = options;
+    let meter = Meter::new();
+    let device = meter.open(*choice).map_err(Failure::input)?;
+    if device.is_sim() && *choice != DeviceChoice::Sim {
         return Err(Failure::input(
             "this benchmark measures bytes per second of a GPU, and there is none here: `--device sim` takes the times of the simulator",
         ));
@@ -321,11 +327,12 @@ fn run<K: Tunable>(
     let named = options.shapes.iter().map(|Shape(rows, columns)| [*rows, *columns]);
     let mut shapes: Vec<[u32; 2]> = named.collect();
     if shapes.is_empty() {
+        let sizes = if device.is_sim() { SIMULATED } else { sizes };
         shapes = sizes.iter().map(|(rows, columns)| [*rows, *columns]).collect();
     }
     let kernels = shapes.into_iter().map(kernel).collect::<Result<Vec<K>, Failure>>()?;
     let options = BenchOptions {
-        device: *device,
+        device: *choice,
         regime: *regime,
         rounds: *rounds as usize,
         configs: match options.configs {
@@ -337,6 +344,8 @@ fn run<K: Tunable>(
         svg: svg.clone(),
         ..BenchOptions::default()
     };
-    let report = bench(&kernels, &options).map_err(Failure::run)?;
+    let report = bench_on(&device, &kernels, &options, &|progress| meter.bench(progress));
+    let report = report.map_err(Failure::run)?;
+    meter.clear();
     print(&report.to_string())
 }

@@ -5,12 +5,15 @@ use std::path::Path;
 use clap::Args;
 use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Element, Kernel, Number, parse_kernels};
-use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem};
+use tilewright::ir::{Element, Kernel, Number, Target, parse_kernels};
+use tilewright::kernels::gemm::{
+    Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, InputTypes, Machine,
+};
 use tilewright::runtime::{Device, Grid, RuntimeError};
 use tilewright::sim::{Options as SimOptions, RunError, run as simulate};
 
 use super::arguments::{Named, Owned, arguments};
+use crate::gemm::{best_guess, dtype, shape};
 use crate::ptx::{OfTypes, of_types};
 use crate::{Failure, read};
 
@@ -19,11 +22,22 @@ use crate::{Failure, read};
 pub(crate) struct KernelArgs {
     /// A file with kernels in the text form (`.kir`), or `gemm`.
     kernel: String,
-    /// The name of the configuration of `gemm`, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`.
+    /// The configuration of `gemm` by its name, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`; `tilewright gemm --list`
+    /// prints names [default: the best guess for row-major matrices of `--shape`, or of 256x256x256].
+    #[arg(long, alias = "configs", value_name = "NAME", conflicts_with_all = ["dtype", "target"])]
     config: Option<GemmConfig>,
-    /// M, N and K of `gemm` [default: two tiles along M and N, four along K].
-    #[arg(long, value_name = "M,N,K", value_parser = triple)]
-    size: Option<[u32; 3]>,
+    /// The same without the name of the option.
+    #[arg(hide = true, value_name = "CONFIG", conflicts_with_all = ["config", "dtype", "target"])]
+    named: Option<GemmConfig>,
+    /// The problem of `gemm`: `MxNxK`, or one size for all three [default: two tiles along M and N, four along K].
+    #[arg(long, aliases = ["shapes", "size"], value_name = "MxNxK", value_parser = shape)]
+    shape: Option<GemmProblem>,
+    /// The types of A and B of the best guess for `gemm`, as `bench gemm` has them [default: bf16].
+    #[arg(long, value_parser = dtype)]
+    dtype: Option<InputTypes>,
+    /// The target of the best guess for `gemm` [default: sm_80].
+    #[arg(long)]
+    target: Option<Target>,
     /// Blocks of the grid of a kernel of a file, along each axis.
     #[arg(long, default_value = "1", value_name = "X,Y,Z", value_parser = triple)]
     grid: [u32; 3],
@@ -44,6 +58,10 @@ pub(crate) struct KernelArgs {
     /// Report races of stores of equal values too.
     #[arg(long)]
     equal_stores: bool,
+    /// A buffer that may hold other results after another schedule, by the name of its parameter; may be given several times.
+    /// Sums of floating point atomics need this.
+    #[arg(long, value_name = "NAME")]
+    may_differ: Vec<String>,
     /// Operations that a block may execute.
     #[arg(long, default_value_t = 1 << 28)]
     fuel: u64,
@@ -74,7 +92,10 @@ fn checked(kernel: &str, found: Result<(), RunError>) -> Result<Ran, Failure> {
         Err(error)
             if !matches!(
                 error,
-                RunError::Fault(_) | RunError::OutOfFuel { .. } | RunError::AssertFailed(_)
+                RunError::Fault(_)
+                    | RunError::OutOfFuel { .. }
+                    | RunError::AssertFailed(_)
+                    | RunError::ResultsDiffer(_)
             ) =>
         {
             Err(Failure::input(format!("kernel `{kernel}`: {error}")))
@@ -88,14 +109,30 @@ impl KernelArgs {
     pub(crate) fn run(&self, simulator: SimOptions) -> Result<Vec<Ran>, Failure> {
         let simulator = simulator.race(true).fuel(self.fuel);
         let simulator = simulator.cooperative(self.cooperative).equal_stores(self.equal_stores);
-        match (self.kernel.as_str(), self.config) {
-            ("gemm", Some(config)) => Ok(vec![of_gemm(config, self, &simulator)?]),
-            ("gemm", None) => Err(Failure::input(
-                "`gemm` needs the name of a configuration, such as `sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4`",
-            )),
-            (_, Some(_)) => Err(Failure::input("a configuration is for `gemm`")),
-            (path, None) => of_file(path, self, &simulator),
+        let simulator = self.may_differ.iter().fold(simulator, SimOptions::may_differ);
+        let config = self.config.or(self.named);
+        if self.kernel == "gemm" {
+            let config = config.map_or_else(|| self.best_guess(), Ok)?;
+            return Ok(vec![of_gemm(config, self, &simulator)?]);
         }
+        let is_for_gemm = config.is_some()
+            || self.shape.is_some()
+            || self.dtype.is_some()
+            || self.target.is_some();
+        if is_for_gemm {
+            return Err(Failure::input(
+                "a configuration, `--shape`, `--dtype` and `--target` are for `gemm`, not for the kernels of a file",
+            ));
+        }
+        of_file(&self.kernel, self, &simulator)
+    }
+
+    /// Returns the configuration of `gemm` without a name.
+    fn best_guess(&self) -> Result<GemmConfig, Failure> {
+        let dtype = self.dtype.unwrap_or(Scalar::Bf16.into());
+        let target = self.target.unwrap_or(Target::SM_80);
+        let problem = self.shape.unwrap_or(GemmProblem::new(256, 256, 256));
+        best_guess(dtype, target, &Machine::H200, &problem).map_err(Failure::input)
     }
 }
 
@@ -117,6 +154,9 @@ fn of_file(path: &str, options: &KernelArgs, simulator: &SimOptions) -> Result<V
     if let Some(unknown) = options.args.iter().find(|arg| !names.contains(&arg.name.as_str())) {
         return Err(Failure::input(format!("no kernel has a parameter `{}`", unknown.name)));
     }
+    if let Some(unknown) = options.may_differ.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(Failure::input(format!("no kernel has a parameter `{unknown}`")));
+    }
     let check = |ir| {
         let kernel =
             Kernel::verify(ir).map_err(|errors| Failure::input(first_line(errors.to_string())))?;
@@ -137,13 +177,13 @@ fn of_gemm(
     options: &KernelArgs,
     simulator: &SimOptions,
 ) -> Result<Ran, Failure> {
-    let found = of_types(config, Product { size: options.size, simulator })?;
+    let found = of_types(config, Product { shape: options.shape, simulator })?;
     checked(&config.to_string(), found)
 }
 
 /// Runs the product of a configuration.
 struct Product<'o> {
-    size: Option<[u32; 3]>,
+    shape: Option<GemmProblem>,
     simulator: &'o SimOptions,
 }
 
@@ -155,9 +195,9 @@ impl OfTypes for Product<'_> {
         config: GemmConfig,
     ) -> Result<Self::Out, Failure> {
         let [tile_m, tile_n, tile_k] = config.tile;
-        let default = [2 * tile_m, 2 * tile_n, 4 * tile_k];
-        let [m, n, k] = self.size.unwrap_or(default);
-        let problem = GemmProblem::new(m, n, k);
+        let default = GemmProblem::new(2 * tile_m, 2 * tile_n, 4 * tile_k);
+        let problem = self.shape.unwrap_or(default);
+        let [m, n, k] = [problem.m, problem.n, problem.k];
         let device = Device::sim_with(self.simulator.clone().target(config.target));
         let product = || -> Result<(), GemmError> {
             let function = Gemm::<A, B, C, D>::new(config)?.load(&device)?;

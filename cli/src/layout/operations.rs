@@ -4,7 +4,7 @@ use tilewright::layout::{
     ComposedLayout, Coord, Drawing, IntTuple, Layout, LayoutError, Swizzle, Tiler, TilerLeaf,
 };
 
-use super::{Failure, parse};
+use super::{Failure, Values, parse, said};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 type Made = Result<ComposedLayout>;
@@ -89,9 +89,10 @@ impl Operation {
         &self,
         layout: &ComposedLayout,
         text: Option<&str>,
+        values: &Values,
     ) -> std::result::Result<(Argument, ComposedLayout), Failure> {
         let name = self.name;
-        let failed = |error| Failure::input(format!("{name} of `{layout}`: {error}"));
+        let failed = |error| Failure::input(format!("{name} of `{layout}`: {}", said(&error)));
         let (argument, made) = match (&self.run, text) {
             (Run::Alone(run), None) => (Argument::Other, run(layout)),
             (Run::Alone(_), Some(_)) => {
@@ -102,27 +103,27 @@ impl Operation {
                 return Err(Failure::input(format!("{name} needs `--with` {}", run.needs())));
             }
             (Run::OptionalShape(run), Some(text)) => {
-                (Argument::Other, run(layout, Some(&parse(text)?)))
+                (Argument::Other, run(layout, Some(&values.parse(text)?)))
             }
-            (Run::Shape(run), Some(text)) => (Argument::Other, run(layout, &parse(text)?)),
-            (Run::Coord(run), Some(text)) => (Argument::Other, run(layout, &parse(text)?)),
+            (Run::Shape(run), Some(text)) => (Argument::Other, run(layout, &values.parse(text)?)),
+            (Run::Coord(run), Some(text)) => (Argument::Other, run(layout, &values.parse(text)?)),
             (Run::Tiler(run), Some(text)) => {
-                let tiler: Tiler = parse(text)?;
+                let tiler: Tiler = values.parse(text)?;
                 let made = run(layout, &tiler);
                 (Argument::Tiler(tiler.into()), made)
             }
             (Run::Layout(run), Some(text)) => {
-                let other: ComposedLayout = parse(text)?;
+                let other: ComposedLayout = values.parse(text)?;
                 let made = run(layout, &other);
                 (Argument::Composed(other.into()), made)
             }
             (Run::Right(run), Some(text)) => {
                 let right = if text.contains(" o ") {
-                    Argument::Composed(Box::new(parse(text)?))
+                    Argument::Composed(Box::new(values.parse(text)?))
                 } else if text.contains('<') {
                     Argument::Swizzle(parse(text)?)
                 } else {
-                    Argument::Tiler(Box::new(parse(text)?))
+                    Argument::Tiler(Box::new(values.parse(text)?))
                 };
                 let made = run(layout, &right);
                 (right, made)

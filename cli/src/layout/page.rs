@@ -7,7 +7,7 @@ use tilewright::layout::{
 
 use super::super::{Failure, page};
 use super::operations::{Argument, Family};
-use super::{Options, Subject, about, applied, no_layout, parse, plain_for_tv, subject};
+use super::{Options, Subject, Values, about, applied, no_layout, plain_for_tv, subject};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
@@ -19,10 +19,10 @@ const EXACT: u64 = 1 << 53;
 const MOST_LABELS: u64 = 4096;
 
 /// Returns the page that the options ask for.
-pub(super) fn page(options: &Options) -> std::result::Result<String, Failure> {
+pub(super) fn page(options: &Options, values: &Values) -> std::result::Result<String, Failure> {
     let text = options.layout.as_str();
     let failed = |error: LayoutError| about(text, &error);
-    let layout = match subject(text)? {
+    let layout = match subject(text, values)? {
         Subject::Swizzle(_) if options.op.is_some() || options.tv.is_some() => {
             return Err(no_layout(text));
         }
@@ -31,7 +31,8 @@ pub(super) fn page(options: &Options) -> std::result::Result<String, Failure> {
     };
     match (&options.op, &options.tv) {
         (Some(name), _) => {
-            let (operation, argument, result) = applied(&layout, name, options.with.as_deref())?;
+            let with = options.with.as_deref();
+            let (operation, argument, result) = applied(&layout, name, with, values)?;
             let with = argument.layout();
             // The indices of a right side are positions of the layout.
             let is_right_side = matches!(operation.family, Family::Composition | Family::Divide);
@@ -43,7 +44,7 @@ pub(super) fn page(options: &Options) -> std::result::Result<String, Failure> {
                 .map_err(|error| Failure::input(format!("{name} of `{text}`: {error}")))
         }
         (None, Some(tile)) => {
-            let tile: IntTuple = parse(tile)?;
+            let tile: IntTuple = values.parse(tile)?;
             of_threads(options, plain_for_tv(&layout, text)?, &tile).map_err(failed)
         }
         (None, None) => of_parts(options, &[("layout", &layout)], false).map_err(failed),
@@ -65,7 +66,10 @@ fn command(options: &Options) -> String {
     let named = named
         .into_iter()
         .filter_map(|(name, value)| Some(format!(" {name} '{}'", value.as_ref()?)));
-    format!("tilewright layout '{}'{}", options.layout, named.collect::<String>())
+    let named = named.collect::<String>();
+    let values =
+        options.values.iter().map(|value| format!(" --let {}={}", value.name, value.value));
+    format!("tilewright layout '{}'{named}{}", options.layout, values.collect::<String>())
 }
 
 /// The page of layouts with their roles: the layout, the argument of an operation as `with`, and the result. `linked`: the

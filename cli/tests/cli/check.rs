@@ -45,7 +45,7 @@ fn a_race_is_reported_with_both_lines() {
     let said = text(&output.stdout).replace(&path, "FILE");
     expect![[r#"
         tile: 1 data race
-        data race (write after read): `st` at FILE:9:3 writes i32 element 32 (bytes 128 to 132) of shared memory `shared0`, made at FILE:2:3, in thread (32, 0, 0), warp 1, of block (0, 0, 0) of kernel `tile`; `ld` at FILE:11:3 read it before, in thread (31, 0, 0), warp 0, of the same block; no barrier orders the two threads of the block; let both threads pass a barrier between the two: of the block, a named one, or an mbarrier [6]
+        data race (write after read): `st` at FILE:9:3 writes i32 element 32 (bytes 128 to 132) of shared memory `shared0`, made at FILE:2:3, in thread (32, 0, 0), warp 1, of block (0, 0, 0) of kernel `tile`; `ld` at FILE:11:3 read it before, in thread (31, 0, 0), warp 0, of the same block; no barrier orders the two threads of the block; let both threads pass a barrier between the two: of the block, a named one, or an mbarrier
     "#]]
     .assert_eq(&said);
     assert_eq!(text(&output.stderr), "error: kernels that fail: tile\n");
@@ -78,16 +78,82 @@ fn equal_stores_are_reported_on_request() {
     assert!(text(&output.stdout).contains("data race (write after write): `st` at"));
 }
 
+/// Each block stores how many blocks came before it.
+const TICKETS: &str =
+    "kernel @tickets target sm_80 (%next: ptr<global, mut i32>, %ticket: ptr<global, mut i32>) {
+  %zero = const 0 : i32
+  %one = const 1 : i32
+  %block = sreg<ctaid.x> : i32
+  %mine = atom<add, relaxed, gpu> %next, %zero, %one : i32
+  st %ticket, %block, %mine
+  return
+}
+";
+
+#[test]
+fn results_of_schedules_are_compared() {
+    let path = temporary("tickets.kir");
+    fs::write(&path, TICKETS).unwrap();
+    let path = path.to_str().unwrap();
+    let args = ["check", path, "--block", "1", "--grid", "8", "--schedules", "5"];
+    let output = tilewright(&args);
+    assert_eq!(output.status.code(), Some(1));
+    expect![[r#"
+        tickets: results differ between schedules
+        results differ: i32 element 0 of `ticket` of kernel `tickets` is 0 with `RoundRobin` and 7 with `Reverse`, and so do 8 elements of it in all; the result depends on which block or thread comes first: look for code that only one of them runs, or allow it with `Options::may_differ("ticket")`, which sums of floating point atomics need
+    "#]]
+    .assert_eq(&text(&output.stdout));
+
+    let output = tilewright(&[&args[..], &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let difference = &json[0]["difference"];
+    assert_eq!((&difference["buffer"], &difference["element"]), (&"ticket".into(), &0.into()));
+    assert_eq!(
+        (&difference["first_order"], &difference["first_value"]),
+        (&"RoundRobin".into(), &"0".into())
+    );
+    assert_eq!(
+        (&difference["other_order"], &difference["other_value"]),
+        (&"Reverse".into(), &"7".into())
+    );
+
+    let output = tilewright(&[&args[..], &["--may-differ", "ticket"]].concat());
+    assert_eq!(text(&output.stdout), "tickets: no fault under 5 schedules\n");
+    let output = tilewright(&[&args[..], &["--may-differ", "tickets"]].concat());
+    assert_eq!(text(&output.stderr), "error: no kernel has a parameter `tickets`\n");
+}
+
 #[test]
 fn a_product_is_checked_by_its_configuration() {
     let config = "sm80_f32_tn_64x64x16_s2_simt_strip8_direct_a4";
-    let args = ["check", "gemm", config, "--size", "64,64,32", "--schedules", "4", "--json"];
-    let output = tilewright(&args);
-    assert_eq!(
-        text(&output.stdout),
-        format!("[{{\"kernel\": \"{config}\", \"schedules\": 4, \"ok\": true}}]\n")
-    );
-    assert_eq!(output.status.code(), Some(0));
+    let more = ["--shape", "64x64x32", "--schedules", "4", "--json"];
+    // By the option, and as a second argument.
+    for name in [&["--config", config][..], &[config]] {
+        let output = tilewright(&[&["check", "gemm"], name, &more].concat());
+        assert_eq!(
+            text(&output.stdout),
+            format!("[{{\"kernel\": \"{config}\", \"schedules\": 4, \"ok\": true}}]\n")
+        );
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+/// Without a name the product is that of `ptx gemm`: the best guess.
+#[test]
+fn a_product_has_a_default_configuration() {
+    let args = ["check", "gemm", "--shape", "64", "--schedules", "1"];
+    for (more, start) in
+        [(&[][..], "sm80_bf16_tt_"), (&["--dtype", "f32", "--target", "sm_90a"], "sm90a_f32_tt_")]
+    {
+        let output = tilewright(&[&args[..], more].concat());
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+        let said = text(&output.stdout);
+        assert!(
+            said.starts_with(start) && said.ends_with(": no fault under 1 schedules\n"),
+            "{said}"
+        );
+    }
 }
 
 #[test]
@@ -111,7 +177,8 @@ fn bad_input_is_refused() {
     refused(&[name, "--arg", "n=1", "--arg", "m=1"], "no kernel has a parameter `m`");
     refused(&[name, "--arg", "n=1", "--block", "2000"], "a block of 2000 x 1 x 1 threads");
     refused(&[name, "--arg", "n=1", "--grid", "0"], "every axis is at least 1");
-    refused(&["gemm"], "`gemm` needs the name of a configuration");
+    refused(&[name, "--shape", "64"], "`--shape`, `--dtype` and `--target` are for `gemm`");
+    refused(&["gemm", "--shape", "64,64,64"], "expected MxNxK such as 4096x4096x1024");
     check_refused(
         &["check", "/nowhere.kir"],
         &expect![[r#"

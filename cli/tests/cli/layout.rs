@@ -123,7 +123,7 @@ fn a_page_reads_what_fits_of_an_address() {
         "swizzle=3,4,1",
     ] {
         let Some(document) = rendered(&page, &View { fragment, ..View::default() }) else { return };
-        assert!(document.contains("<span>Point at an element"), "{fragment}");
+        assert!(document.contains("<span>Point at another one"), "{fragment}");
     }
     fs::remove_file(page).unwrap();
 }
@@ -160,7 +160,7 @@ fn pages_render_without_an_error_of_the_script() {
             let Some(document) = rendered(&page, &view) else { return };
             let scheme = if dark { "dark" } else { "light" };
             assert!(document.contains(&format!("data-scheme=\"{scheme}\"")), "{name}");
-            assert!(!document.contains("<span>Point at an element"), "{name}");
+            assert!(!document.contains("<span>Point at another one"), "{name}");
             if number == 0 {
                 check_picture(&page, &view);
             }
@@ -197,7 +197,7 @@ fn layouts_without_a_page_are_refused() {
     check_refused(
         &["layout", "(n,64)", "--html", "-"],
         &expect![[r#"
-            error: `(n,64)`: n is not a number; evaluate it with the values of its symbols first
+            error: `(n,64)`: n is not a number; evaluate it with the values of its symbols first: `--let NAME=VALUE`
         "#]],
     );
     check_refused(
@@ -218,4 +218,56 @@ fn layouts_without_a_page_are_refused() {
             error: the argument '--html <FILE>' cannot be used with '--svg <FILE>'
         "#]],
     );
+}
+
+/// `--let` gives symbols their values, in the layout and in the argument of the operation.
+#[test]
+fn symbols_get_values() {
+    let args = ["layout", "(16*n,64):(1,16*n)", "--op", "logical_divide", "--with", "(n,16)"];
+    let output = tilewright(&[&args[..], &["--let", "n=2"]].concat());
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("layout          (32,64):(1,32)\n"), "{printed}");
+    assert!(printed.contains("\nlogical_divide  ((2,16),(16,4)):((1,2),(32,512))\n"), "{printed}");
+    // A page and a picture are those of the numbers.
+    let html = tilewright(&["layout", "(4,n)", "--let", "n=8", "--html", "-"]);
+    assert!(text(&html.stdout).contains("--let n=8"));
+    let svg = |args: &[&str]| text(&tilewright(&[args, &["--svg", "-"]].concat()).stdout);
+    assert_eq!(svg(&["layout", "(m,n)", "--let", "m=4,n=8"]), svg(&["layout", "(4,8)"]));
+    check_refused(
+        &["layout", "(4,n)", "--let", "n"],
+        &expect![[r#"
+            error: invalid value 'n' for '--let <NAME=VALUE>': `n` is not the value of a symbol, such as `n=8`
+        "#]],
+    );
+    let missing = tilewright(&["layout", "(m,n)", "--let", "n=8"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains('m'), "{}", text(&missing.stderr));
+}
+
+/// JSON has the same facts as the table, and all indices.
+#[test]
+fn a_layout_is_printed_as_json() {
+    let json = |args: &[&str]| -> serde_json::Value {
+        let output = tilewright(&[&["layout"], args, &["--json"]].concat());
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+        assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), 1);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let plain = json(&["(2,3):(3,1)"]);
+    let expected = serde_json::json!({
+        "layout": "(2,3):(3,1)", "size": 6, "cosize": 6, "indices": [0, 3, 1, 4, 2, 5],
+    });
+    assert_eq!(plain, expected);
+    let divided = json(&["16:1", "--op", "logical_divide", "--with", "4:2"]);
+    assert_eq!(
+        (&divided["operation"], &divided["with"]),
+        (&"logical_divide".into(), &"4:2".into())
+    );
+    assert_eq!(divided["result"], "(4,(2,2)):(2,(1,8))");
+    assert_eq!(divided["indices"][4], 1);
+    // What has no numbers has no indices.
+    let symbols = json(&["(4,n)"]);
+    assert_eq!((&symbols["size"], &symbols["indices"]), (&"4*n".into(), &serde_json::Value::Null));
+    assert_eq!(json(&["S<3,4,3>"]), serde_json::json!({ "swizzle": "S<3,4,3>" }));
 }

@@ -140,6 +140,7 @@ fn gemm_is_the_best_guess_for_its_target() {
     for (args, expected) in [
         (&[][..], "sm80_bf16_tt_128x256x64_"),
         (&["--target", "sm_90a"], "sm90a_bf16_tt_128x256x64_"),
+        (&["--machine", "l40s"], "sm89_bf16_tt_"),
         (&["--target", "sm_90a", "--dtype", "tf32"], "sm90a_tf32_df32_tn_"),
         (&["--target", "sm_90a", "--dtype", "f32"], "sm90a_f32_tt_128x256x32_s3_simt_"),
         (&["--target", "sm_90a", "--dtype", "e4m3xe5m2"], "sm90a_f8e4m3xf8e5m2_dbf16_tn_"),
@@ -147,7 +148,7 @@ fn gemm_is_the_best_guess_for_its_target() {
     ] {
         let said = printed(&[&["gemm"], args].concat(), none);
         assert!(entry(&said).starts_with(expected), "{args:?}: {}", entry(&said));
-        let emitted = ["--m", "4096", "--n", "4096", "--k", "4096", "--emit", "ptx"];
+        let emitted = ["--shape", "4096", "--emit", "ptx"];
         let dtype: &[&str] = if args.len() == 4 { &[] } else { &["--dtype", "bf16"] };
         let emitted = tilewright(&[&["gemm"], &emitted[..], args, dtype].concat());
         assert_eq!(entry(&text(&emitted.stdout)), entry(&said), "{args:?}");
@@ -243,13 +244,13 @@ fn unknown_kernels_are_refused_in_one_line() {
     check_refused(
         &["ptx", "sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped", "--target", "sm_90a"],
         &expect![[r#"
-            error: `--target` and `--dtype` are for `gemm`: files and names of configurations say both
+            error: `--target`, `--dtype`, `--machine` and `--shape` are for `gemm`: files and names of configurations are one kernel
         "#]],
     );
     check_refused(
         &["ptx", "twice.kir", "--dtype", "f32"],
         &expect![[r#"
-        error: `--target` and `--dtype` are for `gemm`: files and names of configurations say both
+        error: `--target`, `--dtype`, `--machine` and `--shape` are for `gemm`: files and names of configurations are one kernel
     "#]],
     );
     check_refused(

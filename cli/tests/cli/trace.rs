@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// A GEMM of 2 stages and one tile, small enough for a test.
 const GEMM: [&str; 5] =
-    ["trace", "gemm", "sm90a_bf16_tn_128x128x64_s2_coop_strip8_rows", "--size", "128,128,256"];
+    ["trace", "gemm", "sm90a_bf16_tn_128x128x64_s2_coop_strip8_rows", "--shape", "128x128x256"];
 
 const RACE: &str = "kernel @tile target sm_80 (%x: ptr<global, mut i32>) {
   shared @s: i32 x 64 align 4
@@ -69,6 +69,31 @@ fn a_page_lights_both_accesses_of_a_race() {
     assert_eq!((&line["line"], &line["text"]), (&8.into(), &"%v = ld %s, %other : i32".into()));
     let Some(document) = rendered(&page, &View::default()) else { return };
     assert!(document.contains("The missing edge: no barrier orders the two threads"), "{document}");
+}
+
+/// On a telephone the title wraps, and the buttons are all there.
+#[test]
+fn a_narrow_page_is_not_cut() {
+    let page = temporary("narrow.html");
+    let output = tilewright(&[&GEMM[..], &["--html", page.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(0));
+    // Browsers have no window of 420 pixels, so the page gets as much of one.
+    let narrow = "<style>main { width: 420px; margin: 0 }</style>
+<script>addEventListener(\"load\", () => {
+  const all = [...document.querySelectorAll(\"main > *, .controls > *, h1 *\")];
+  const cut = e => e.getBoundingClientRect().right > 420 || e.scrollWidth > e.clientWidth && e.tagName === \"H1\";
+  document.body.dataset.cut = all.filter(cut).map(e => e.id || e.tagName).join(\" \");
+});</script></body>";
+    let html = fs::read_to_string(&page).unwrap();
+    fs::write(&page, html.replace("</body>", narrow)).unwrap();
+    let view = View { size: [500, 1200], ..View::default() };
+    let Some(document) = rendered(&page, &view) else { return };
+    assert!(
+        document.contains("data-cut=\"\""),
+        "{}",
+        document.split("data-cut").nth(1).unwrap_or("")
+    );
+    fs::remove_file(page).unwrap();
 }
 
 const COLUMNS: &str = "kernel @columns target sm_80 (%x: ptr<global, mut i32>) {
@@ -132,10 +157,5 @@ fn the_page_of_the_book_is_rendered() {
 
 #[test]
 fn bad_input_is_refused() {
-    check_refused(
-        &["trace", "gemm"],
-        &expect![[r#"
-            error: `gemm` needs the name of a configuration, such as `sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4`
-        "#]],
-    );
+    check_refused(&["trace", "gemm", "sm80_f32"], &expect![[""]]);
 }

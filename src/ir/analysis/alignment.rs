@@ -1,8 +1,8 @@
 //! Computes the known remainders of addresses modulo powers of two.
 //!
 //! Constants are known, and so are sums, differences, products, shifts, masks and choices of known values, indices
-//! of counted loops, and parameters with a declared divisor. Nothing else is known, so an address that the analysis
-//! finds misaligned is misaligned in every launch.
+//! of counted loops, parameters with a declared divisor, and what the kernel promises by `assume_divisible_by`. Nothing
+//! else is known, so an address that the analysis finds misaligned is misaligned in every launch.
 
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, LocalData, ValueDef};
@@ -59,7 +59,7 @@ impl Residue {
     }
 
     /// Returns whether the number is known to be a multiple of `power`, a power of two.
-    fn is_multiple(self, power: u64) -> bool {
+    pub(in crate::ir) fn is_multiple(self, power: u64) -> bool {
         self.modulus >= power && self.rest & (power - 1) == 0
     }
 
@@ -179,6 +179,11 @@ impl Known<'_> {
         ) = ir.ops[op].op
         {
             of(lhs).or(of(rhs))
+        } else if let Op::Mem(Mem::AssumeDivisibleBy { value, divisor }) = ir.ops[op].op {
+            let (known, promised) = (of(value), Residue::divided_by(divisor.into()));
+            if known.modulus >= promised.modulus { known } else { promised }
+        } else if let Op::Mem(Mem::AssumeBetween { value, .. }) = ir.ops[op].op {
+            of(value)
         } else if let Op::Convert(Convert::Cvt { value, to }) = ir.ops[op].op
             && to.is_int()
             && ir.type_of(value).scalar().is_some_and(|from| from.is_int())
@@ -300,6 +305,17 @@ mod tests {
         check(
             "%c = const 48 : i32\n%m = mul %n, %c : i32\n%d = const 4 : i32\n%i = div %m, %d : i32",
             4,
+            0,
+        );
+        check("%i = assume_divisible_by<24> %n : i32", 8, 0);
+        check(
+            "%c = const 16 : i32\n%m = mul %n, %c : i32\n%i = assume_divisible_by<4> %m : i32",
+            16,
+            0,
+        );
+        check(
+            "%c = const 16 : i32\n%m = mul %n, %c : i32\n%i = assume_between %m, %n, %c : i32",
+            16,
             0,
         );
         // A quotient with a remainder is rounded to 0.

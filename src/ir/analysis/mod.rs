@@ -11,3 +11,4 @@ pub(in crate::ir) mod staging;
 pub(in crate::ir) mod thread_index;
 pub(in crate::ir) mod trips;
 pub(in crate::ir) mod uniformity;
+pub(in crate::ir) mod vectorize;

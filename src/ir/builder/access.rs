@@ -1,8 +1,8 @@
 //! Loads and stores with an order or cache hints, vector accesses, and prefetches.
 
-use super::any_vector::VectorOf;
+use super::any_vector::{AnyVector, VectorOf};
 use super::body::Body;
-use super::typed::{IntoIndex, IntoOperand, IntoVal, MemIndex, MutPointer, Pointer, Val};
+use super::typed::{Element, IntoIndex, IntoOperand, IntoVal, MemIndex, MutPointer, Pointer, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::op::{Cache, Convert, LoadAccess, Mem, PrefetchLevel, StoreAccess, ValueList};
 use crate::ir::vector::VectorType;
@@ -27,6 +27,7 @@ use crate::ir::vector::VectorType;
 impl<P: Pointer> Val<'_, P> {
     /// `*(self + index)`, `index` in elements, accessed as `access` says. PTX ISA 9.7.9.8 `ld`, 9.7.9.9
     /// `ld.global.nc`.
+    #[doc(alias("__ldg", "__ldcs", "__ldca", "__ldcg", "ld.acquire"))]
     #[track_caller]
     pub fn load_with<'c, I: MemIndex>(
         self,
@@ -40,6 +41,7 @@ impl<P: Pointer> Val<'_, P> {
     }
 
     /// `*(self + index) = value`, `index` in elements, accessed as `access` says. PTX ISA 9.7.9.12 `st`.
+    #[doc(alias("__stcs", "__stcg", "__stwt", "st.release"))]
     #[track_caller]
     pub fn store_with<'c, I: MemIndex>(
         self,
@@ -93,6 +95,7 @@ impl<P: Pointer> Val<'_, P> {
     /// assert_eq!(ptx.text().matches("cvt.rn.bf16x2.f32").count(), 4);
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias("float4", "ld.v4"))]
     #[track_caller]
     pub fn load_vector<'c, const N: usize>(
         self,
@@ -137,8 +140,97 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit_val(Convert::VecPack { values })
     }
 
+    /// Loads the vector of `N` elements from `*(self + index)` on if `condition` is true, as
+    /// [`load_vector`](Val::load_vector); else each element is `otherwise`, and nothing is accessed.
+    ///
+    /// The condition guards the vector as a whole, for example `index.lt(len)` where `len` is a multiple of `N`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let kernel = Kernel::<(Global<bf16>, i32, GlobalMut<bf16>)>::build("pad", Target::SM_80, |k, (x, len, y)| {
+    ///     let i = k.thread_idx().x * 8;
+    ///     let vector = x.load_vector_if::<8>(k, i.lt(len), i, bf16::from_f32(-1.0));
+    ///     y.store_vector(k, i, vector);
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let x = device.upload(&[bf16::from_f32(2.0); 8])?;
+    /// let mut y = device.zeros::<bf16>(16)?;
+    /// device.load(&kernel)?.launch(Grid::cover(2, 2), (&x, 8, &mut y))?;
+    /// let (loaded, padded) = ([bf16::from_f32(2.0); 8], [bf16::from_f32(-1.0); 8]);
+    /// assert_eq!(y.to_vec()?, [loaded, padded].concat());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn load_vector_if<'c, const N: usize>(
+        self,
+        k: &mut Body<'c, '_>,
+        condition: impl IntoVal<'c, bool>,
+        index: impl IntoIndex<'c>,
+        otherwise: impl IntoVal<'c, P::Elem>,
+    ) -> Val<'c, Vector<P::Elem, N>>
+    where
+        P::Elem: VectorElement<N>,
+    {
+        let (cx, _call) = (k.context(), k.call());
+        let (index, otherwise) = (index.into_index(cx), Val::splat(otherwise.into_val(cx)));
+        k.if_with(condition, otherwise, |k| self.load_vector(k, index))
+    }
+
+    /// Stores `values` to `*(self + index)` and the elements after it, `index` in elements, in vectors of 16 bytes, and what is
+    /// left in smaller ones.
+    ///
+    /// The first byte must be at a multiple of the largest vector's size, as for [`store_vector`](Val::store_vector). For
+    /// example, 13 values of `bf16` are vectors of 8 and 4 elements and a single one, from a multiple of 16 bytes on.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("ramp", Target::SM_80, |k, (y,)| {
+    ///     let values: Vec<_> = (0..7).map(|i| k.constant(i as f32)).collect();
+    ///     y.store_slice(k, 0, &values);
+    /// })?;
+    /// let ptx = kernel.ptx();
+    /// assert!(ptx.text().contains("st.global.v4.b32") && ptx.text().contains("st.global.v2.b32"));
+    /// let device = Device::sim()?;
+    /// let mut y = device.zeros::<f32>(8)?;
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut y,))?;
+    /// assert_eq!(y.to_vec()?, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.0]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn store_slice<'c>(
+        self,
+        k: &Body<'c, '_>,
+        index: impl IntoIndex<'c>,
+        values: &[Val<'c, P::Elem>],
+    ) where
+        P: MutPointer,
+    {
+        let to = self.offset(index.into_index(k.context()));
+        let (elem, mut rest, mut at) = (P::Elem::SCALAR, values, 0);
+        while !rest.is_empty() {
+            // The longest vector that fits: each starts at a multiple of its own length.
+            let fitting = |len: &usize| AnyVector::has(elem, *len) && *len <= rest.len();
+            let len = [16, 8, 4, 2].into_iter().find(fitting).unwrap_or(1);
+            let (first, others) = rest.split_at(len);
+            match (AnyVector::pack(first), first) {
+                (Some(vector), _) => to.store_vector(k, at, vector),
+                (None, values) => values.iter().for_each(|value| to.store(k, at, *value)),
+            }
+            (rest, at) = (others, at + len as i32);
+        }
+    }
+
     /// Stores a vector from `*(self + index)` on, `index` in elements; a vector of 256 bits by two accesses.
     /// PTX ISA 9.7.9.12 `st.v4`.
+    #[doc(alias = "st.v4")]
     #[track_caller]
     pub fn store_vector<'c, I: MemIndex>(
         self,
@@ -192,6 +284,7 @@ impl<P: Pointer> Val<'_, P> {
 impl<'b, P: Pointer> Val<'b, P> {
     /// The same pointer, which the kernel promises to be at a multiple of `bytes`, a power of two. The
     /// simulator checks it.
+    #[doc(alias("__builtin_assume_aligned", "multiple_of", "tl.multiple_of"))]
     #[track_caller]
     pub fn assume_aligned(self, bytes: u32) -> Val<'b, P> {
         let cx = self.context();

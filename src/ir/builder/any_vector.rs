@@ -65,6 +65,11 @@ impl<'b> AnyVector<'b> {
         AnyVector { cx, value, elem, lanes }
     }
 
+    /// Returns whether one access moves `lanes` elements of this type.
+    pub(super) fn has(elem: Scalar, lanes: usize) -> bool {
+        u32::try_from(lanes).is_ok_and(|lanes| type_of(elem, lanes).is_some())
+    }
+
     /// Packs these values into a vector, the first one as element 0; a single value stays a scalar. `None` if no
     /// vector has that many elements. PTX ISA 9.7.9.1 `mov`.
     #[track_caller]

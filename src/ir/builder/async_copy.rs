@@ -30,6 +30,7 @@ use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait, CpAsyncCache, L2Po
 impl<'b> Body<'b, '_> {
     /// Copies `bytes` bytes, 4, 8 or 16, from global to shared memory; both addresses are multiples of that. Only
     /// 16 bytes can go by [`Cg`](CpAsyncCache::Cg). PTX ISA 9.7.9.25.3.1 `cp.async`.
+    #[doc(alias("__pipeline_memcpy_async", "memcpy_async"))]
     #[track_caller]
     pub fn cp_async<T: Element, P: Pointer<Elem = T>>(
         &self,
@@ -67,6 +68,7 @@ impl<'b> Body<'b, '_> {
 
     /// Makes a group of the `cp.async` of the thread that are in none. PTX ISA 9.7.9.25.3.2
     /// `cp.async.commit_group`.
+    #[doc(alias("__pipeline_commit", "cp_async_fence"))]
     #[track_caller]
     pub fn cp_async_commit_group(&self) {
         self.context().emit(AsyncCopy::CpAsyncCommitGroup {});
@@ -74,6 +76,7 @@ impl<'b> Body<'b, '_> {
 
     /// Waits until at most `pending` groups of the thread, the latest ones, are not done. Other threads see what
     /// was copied after a barrier. PTX ISA 9.7.9.25.3.3 `cp.async.wait_group`.
+    #[doc(alias("__pipeline_wait_prior", "cp_async_wait"))]
     #[track_caller]
     pub fn cp_async_wait_group(&self, pending: u32) {
         self.context().emit(AsyncCopy::CpAsyncWaitGroup { pending });
@@ -288,6 +291,7 @@ impl<'b> Body<'b, '_> {
 
     /// Makes a group of the bulk copies of the thread to global memory that are in none; an empty one, too,
     /// counts. PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
+    #[doc(alias = "tma_store_arrive")]
     #[track_caller]
     pub fn cp_async_bulk_commit_group(&self) {
         self.context().emit(AsyncCopy::CpAsyncBulkCommitGroup {});
@@ -295,6 +299,7 @@ impl<'b> Body<'b, '_> {
 
     /// Waits until at most `pending` groups of bulk copies of the thread, the latest ones, are not done, or have
     /// not read their source. PTX ISA 9.7.9.25.6.3 `cp.async.bulk.wait_group`.
+    #[doc(alias = "tma_store_wait")]
     #[track_caller]
     pub fn cp_async_bulk_wait_group(&self, pending: u32, wait: BulkWait) {
         self.context().emit(AsyncCopy::CpAsyncBulkWaitGroup { pending, wait });
@@ -349,6 +354,7 @@ macro_rules! loads {
             /// assert!(kernel.ptx().text().contains("cp.async.bulk.tensor.2d.shared::cluster.global"));
             /// # Ok::<(), tilewright::ir::BuildErrors>(())
             /// ```
+            #[doc(alias("tma_load", "SM90_TMA_LOAD"))]
             #[track_caller]
             pub fn cp_async_bulk_tensor_load<'c>(
                 self,
@@ -512,6 +518,7 @@ impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     /// [`cp_async_bulk_commit_group`](Body::cp_async_bulk_commit_group) makes. No coordinate is negative. What threads
     /// stored before needs [`fence_proxy_async`](Body::fence_proxy_async) in these threads. PTX ISA 9.7.9.25.5.2
     /// `cp.async.bulk.tensor`.
+    #[doc(alias("tma_store", "SM90_TMA_STORE"))]
     #[track_caller]
     pub fn cp_async_bulk_tensor_store<'c>(
         self,

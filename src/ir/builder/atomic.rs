@@ -88,6 +88,21 @@ impl<'b, P: MutPointer> Val<'b, P> {
     /// assert!(ptx.text().contains("atom.acq_rel.sys.global.inc.u32"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias(
+        "atomicAdd",
+        "atomicSub",
+        "atomicMax",
+        "atomicMin",
+        "atomicAnd",
+        "atomicOr",
+        "atomicXor",
+        "atomicInc",
+        "atomicDec",
+        "atomic_add",
+        "tl.atomic_add",
+        "atomic_max",
+        "atomic_min"
+    ))]
     pub fn atom(self) -> Atom<'b, P> {
         Atom { base: self, order: AtomicOrder::Relaxed, scope: MemScope::Gpu }
     }
@@ -104,6 +119,7 @@ impl<'b, P: MutPointer> Val<'b, P> {
     /// assert!(kernel.ptx().text().contains("red.relaxed.gpu.global.add.f32"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias = "atomicAdd")]
     pub fn red(self) -> Red<'b, P> {
         Red { base: self, order: RedOrder::Relaxed, scope: MemScope::Gpu }
     }
@@ -308,6 +324,7 @@ impl<'b, P: MutPointer> Atom<'b, P> {
     }
 
     /// Sets the element to `value`. Returns what was there. PTX ISA 9.7.13.5 `atom.exch`.
+    #[doc(alias("atomicExch", "atomic_xchg", "tl.atomic_xchg"))]
     #[track_caller]
     pub fn exch<'c, I: MemIndex>(
         self,
@@ -323,6 +340,7 @@ impl<'b, P: MutPointer> Atom<'b, P> {
 
     /// Sets the element to `value` where its bits are those of `compare`. Returns what was there.
     /// PTX ISA 9.7.13.5 `atom.cas`.
+    #[doc(alias("atomicCAS", "atomic_cas", "tl.atomic_cas"))]
     #[track_caller]
     pub fn cas<'c, I: MemIndex>(
         self,

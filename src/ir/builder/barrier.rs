@@ -45,6 +45,7 @@ impl<'b> Body<'b, '_> {
     /// assert!(ptx.text().contains("barrier.arrive 1, 64;") && ptx.text().contains("barrier.sync 1, 64;"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias("NamedBarrier", "bar.sync", "__barrier_sync_count"))]
     #[track_caller]
     pub fn named_barrier(
         &self,
@@ -75,6 +76,14 @@ impl<'b> Body<'b, '_> {
     /// assert!(ptx.text().contains("fence.proxy.async.shared::cta;"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias(
+        "__threadfence",
+        "threadfence",
+        "__threadfence_block",
+        "__threadfence_system",
+        "membar",
+        "atomic_thread_fence"
+    ))]
     #[track_caller]
     pub fn fence(&self, order: FenceOrder, scope: MemScope) {
         self.context().emit(Sync::Fence { order, scope });
@@ -83,6 +92,7 @@ impl<'b> Body<'b, '_> {
     /// Arrives at the barrier of the cluster without waiting. Threads that wait see the earlier accesses of this
     /// thread, except with [`Relaxed`](ClusterArrival::Relaxed). `Aligned` promises that all threads of a warp
     /// execute the same instruction. PTX ISA 9.7.13.3 `barrier.cluster.arrive`; `sm_90`.
+    #[doc(alias = "cluster_arrive")]
     #[track_caller]
     pub fn barrier_cluster_arrive(&self, form: BarrierForm, order: ClusterArrival) {
         self.context().emit(Sync::BarrierClusterArrive { form, order });
@@ -90,6 +100,7 @@ impl<'b> Body<'b, '_> {
 
     /// Waits until all threads of the cluster that have not ended have arrived at its barrier.
     /// PTX ISA 9.7.13.3 `barrier.cluster.wait`; `sm_90`.
+    #[doc(alias("cluster_wait", "cluster_sync"))]
     #[track_caller]
     pub fn barrier_cluster_wait(&self, form: BarrierForm) {
         self.context().emit(Sync::BarrierClusterWait { form });
@@ -104,6 +115,7 @@ impl<'b> Body<'b, '_> {
 
     /// Orders accesses of the thread with those of asynchronous copies and of tensor cores to the same memory:
     /// needed between an ordinary store and what these read. PTX ISA 9.7.13.4 `fence.proxy.async`; `sm_90`.
+    #[doc(alias = "fence_view_async_shared")]
     #[track_caller]
     pub fn fence_proxy_async(&self, space: ProxySpace) {
         self.context().emit(Sync::FenceProxyAsync { space });
@@ -149,6 +161,7 @@ impl<'b> NamedBarrier<'b> {
 
     /// Waits, and returns whether `pred` holds in all threads of the barrier.
     /// PTX ISA 9.7.13.1 `barrier.red.and`.
+    #[doc(alias("__syncthreads_and", "syncthreads_and"))]
     #[track_caller]
     pub fn red_and<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, bool> {
         self.red(k, BarrierRed::And, pred)
@@ -156,6 +169,7 @@ impl<'b> NamedBarrier<'b> {
 
     /// Waits, and returns whether `pred` holds in any thread of the barrier.
     /// PTX ISA 9.7.13.1 `barrier.red.or`.
+    #[doc(alias("__syncthreads_or", "syncthreads_or"))]
     #[track_caller]
     pub fn red_or<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, bool> {
         self.red(k, BarrierRed::Or, pred)
@@ -163,6 +177,7 @@ impl<'b> NamedBarrier<'b> {
 
     /// Waits, and returns the number of threads of the barrier in which `pred` holds.
     /// PTX ISA 9.7.13.1 `barrier.red.popc`.
+    #[doc(alias("__syncthreads_count", "syncthreads_count"))]
     #[track_caller]
     pub fn red_popc<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, u32> {
         let cx = k.context();

@@ -99,6 +99,7 @@ dot_elements! {
 /// ```
 impl<'b, T: Integer> Val<'b, T> {
     /// The high half of `self * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
+    #[doc(alias("__mulhi", "__umulhi", "umulhi"))]
     #[track_caller]
     pub fn mul_hi(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
@@ -327,6 +328,7 @@ impl<'b> Val<'b, i32> {
 impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
     /// `addend + sum(self[i] * rhs[i])` over the four elements, `i8` or `u8` on each side; wraps.
     /// PTX ISA 9.7.1.23 `dp4a`.
+    #[doc(alias = "__dp4a")]
     #[track_caller]
     pub fn dp4a<B: DotElement + VectorElement<4>>(
         self,
@@ -352,6 +354,55 @@ impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
         let cx = self.context();
         let (lhs, rhs, addend) = (cx.operand(self), cx.operand(rhs), cx.operand_of(addend));
         cx.emit_val(IntArith::Dp2a { lhs, rhs, addend, half })
+    }
+}
+
+/// A function of three bits, as the closure of [`Val::lop3`] gets and returns it.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::builder::TruthTable;
+/// use tilewright::runtime::Device;
+/// use tilewright::testing::eval;
+///
+/// fn majority(a: TruthTable, b: TruthTable, c: TruthTable) -> TruthTable {
+///     a & b | b & c | c & a
+/// }
+///
+/// let device = Device::default()?;
+/// let word: u32 = eval(&device, |k| k.constant(0b0011u32).lop3(0b0101, 0b0110, majority))?;
+/// assert_eq!(word, 0b0111);
+/// # }
+/// # Ok::<(), tilewright::testing::EvalError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TruthTable(u8);
+
+impl std::ops::BitAnd for TruthTable {
+    type Output = TruthTable;
+    fn bitand(self, rhs: TruthTable) -> TruthTable {
+        TruthTable(self.0 & rhs.0)
+    }
+}
+
+impl std::ops::BitOr for TruthTable {
+    type Output = TruthTable;
+    fn bitor(self, rhs: TruthTable) -> TruthTable {
+        TruthTable(self.0 | rhs.0)
+    }
+}
+
+impl std::ops::BitXor for TruthTable {
+    type Output = TruthTable;
+    fn bitxor(self, rhs: TruthTable) -> TruthTable {
+        TruthTable(self.0 ^ rhs.0)
+    }
+}
+
+impl std::ops::Not for TruthTable {
+    type Output = TruthTable;
+    fn not(self) -> TruthTable {
+        TruthTable(!self.0)
     }
 }
 
@@ -408,10 +459,42 @@ impl<'b, T: Word> Val<'b, T> {
 }
 
 impl<'b, T: Word32> Val<'b, T> {
-    /// In each bit, bit `4 a + 2 b + c` of `table`, with `a` of `self`. `a ^ b ^ c` is table `0x96`: the same
-    /// function of `0xf0`, `0xcc` and `0xaa`. PTX ISA 9.7.8.6 `lop3`.
+    /// `function` of `self`, `b` and `c` in each bit, in one instruction. PTX ISA 9.7.8.6 `lop3`.
+    ///
+    /// The closure runs once, on the host, with three truth tables; it combines them with `&`, `|`, `^` and `!`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("merge", Target::SM_80, |k, (x,)| {
+    ///     let merged = x.load(k, 0).lop3(0x00ff, 0x4300, |a, b, c| a & b | c);
+    ///     x.store(k, 0, merged);
+    /// })?;
+    /// assert_eq!(kernel.ptx().text().matches("lop3.b32").count(), 1);
+    /// let device = Device::sim()?;
+    /// let mut x = device.upload(&[0x1234_5678])?;
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+    /// assert_eq!(x.to_vec()?, [0x4378]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn lop3(
+        self,
+        b: impl IntoOperand<'b, T>,
+        c: impl IntoOperand<'b, T>,
+        function: impl FnOnce(TruthTable, TruthTable, TruthTable) -> TruthTable,
+    ) -> Val<'b, T> {
+        let TruthTable(table) = function(TruthTable(0xf0), TruthTable(0xcc), TruthTable(0xaa));
+        self.lop3_lut(b, c, table)
+    }
+
+    /// [`lop3`](Val::lop3) with the table itself, PTX's `immLut`: in each bit, bit `4 a + 2 b + c` of `table`, with `a` of
+    /// `self`. `a ^ b ^ c` is table `0x96`: the same function of `0xf0`, `0xcc` and `0xaa`. PTX ISA 9.7.8.6 `lop3`.
+    #[track_caller]
+    pub fn lop3_lut(
         self,
         b: impl IntoOperand<'b, T>,
         c: impl IntoOperand<'b, T>,
@@ -457,6 +540,7 @@ impl<'b> Body<'b, '_> {
 impl<'b, T: Ty> Val<'b, T> {
     /// The same bits as a value of type `U`, a scalar or a vector of as many bits; neither is `bool`.
     /// PTX ISA 9.7.9.1 `mov`.
+    #[doc(alias("__float_as_int", "__int_as_float", "reinterpret_cast"))]
     #[track_caller]
     pub fn bitcast<U: Ty>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
@@ -479,6 +563,7 @@ impl<'b, T: Number> Val<'b, T> {
     /// assert!(kernel.ptx().text().contains("cvt.rz.relu.bf16.f32"));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias = "__float2half_rn")]
     #[track_caller]
     pub fn cvt_rounded<U: Converted>(self, mode: FloatMode) -> Val<'b, U> {
         let value = self.context().operand(self);

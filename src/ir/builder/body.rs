@@ -113,30 +113,35 @@ impl<'b, 'o> Body<'b, 'o> {
     }
 
     /// The index of the thread in its block. PTX ISA 10.1 `%tid`.
+    #[doc(alias("threadIdx", "tid"))]
     #[track_caller]
     pub fn thread_idx(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Tid)
     }
 
     /// The number of threads of a block along each axis. PTX ISA 10.2 `%ntid`.
+    #[doc(alias("blockDim", "ntid"))]
     #[track_caller]
     pub fn block_dim(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Ntid)
     }
 
     /// The index of the block in the grid. PTX ISA 10.6 `%ctaid`.
+    #[doc(alias("blockIdx", "ctaid", "program_id", "tl.program_id"))]
     #[track_caller]
     pub fn block_idx(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Ctaid)
     }
 
     /// The number of blocks of the grid along each axis. PTX ISA 10.7 `%nctaid`.
+    #[doc(alias("gridDim", "nctaid", "num_programs", "tl.num_programs"))]
     #[track_caller]
     pub fn grid_dim(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Nctaid)
     }
 
     /// The index of the thread in its warp, 0 to 31. PTX ISA 10.3 `%laneid`.
+    #[doc(alias("laneid", "lane_idx"))]
     #[track_caller]
     pub fn lane_id(&self) -> Val<'b, i32> {
         self.cx.emit_val(Thread::Sreg { reg: SpecialReg::LaneId })
@@ -144,6 +149,14 @@ impl<'b, 'o> Body<'b, 'o> {
 
     /// Waits until all threads of the block arrive here; what each of them wrote before is seen by all
     /// after. Threads that have returned are not waited for. PTX ISA 9.7.13.1 `barrier.sync 0`.
+    #[doc(alias(
+        "syncthreads",
+        "__syncthreads",
+        "sync_threads",
+        "bar.sync",
+        "debug_barrier",
+        "tl.debug_barrier"
+    ))]
     #[track_caller]
     pub fn barrier(&self) {
         self.cx.emit(Sync::Barrier {});
@@ -151,6 +164,7 @@ impl<'b, 'o> Body<'b, 'o> {
 
     /// Static shared memory for `len` elements, naturally aligned and uninitialised. The pointer is the
     /// same in all threads of the block. PTX ISA 5.1.7 `.shared`.
+    #[doc(alias("__shared__", "make_smem"))]
     #[track_caller]
     pub fn shared<T: Element>(&self, len: u32) -> Val<'b, Shared<T>> {
         self.shared_aligned(len, T::SCALAR.size_bytes())
@@ -158,6 +172,7 @@ impl<'b, 'o> Body<'b, 'o> {
 
     /// As [`shared`](Body::shared), with the first element at a multiple of `align_bytes`, a power of two
     /// not below the natural alignment.
+    #[doc(alias = "__align__")]
     #[track_caller]
     pub fn shared_aligned<T: Element>(&self, len: u32, align_bytes: u32) -> Val<'b, Shared<T>> {
         let location = SourceLocation::caller();
@@ -218,6 +233,7 @@ impl<'b, 'o> Body<'b, 'o> {
     /// # }
     /// # Ok::<(), tilewright::testing::EvalError>(())
     /// ```
+    #[doc(alias = "__constant__")]
     #[track_caller]
     pub fn const_array<T: Element>(&self, elements: &[T]) -> Val<'b, Constant<T>> {
         let location = SourceLocation::caller();
@@ -238,6 +254,7 @@ impl<'b, 'o> Body<'b, 'o> {
     }
 
     /// A mutable register that holds `init`.
+    #[doc(alias = "make_rmem")]
     #[track_caller]
     pub fn var<T: Ty>(&self, init: impl IntoVal<'b, T>) -> Var<'b, T> {
         let value = init.into_val(self.cx);
@@ -248,6 +265,7 @@ impl<'b, 'o> Body<'b, 'o> {
 
     /// `len` mutable registers of one type, indexed by host numbers. They hold no value until they are set,
     /// at each entry of this body.
+    #[doc(alias("make_rmem_tensor", "make_fragment"))]
     #[track_caller]
     pub fn registers<T: Ty>(&self, len: u32) -> Registers<'b, T> {
         let location = SourceLocation::caller();
@@ -455,6 +473,7 @@ impl<'b, T> Val<'b, T> {
 
 impl<P: Pointer> Val<'_, P> {
     /// `*(self + index)`, `index` in elements. PTX ISA 9.7.9.8 `ld`.
+    #[doc(alias("tl.load", "ld"))]
     #[track_caller]
     pub fn load<'c, I: MemIndex>(
         self,
@@ -465,6 +484,7 @@ impl<P: Pointer> Val<'_, P> {
     }
 
     /// `*(self + index) = value`, `index` in elements. PTX ISA 9.7.9.12 `st`.
+    #[doc(alias("tl.store", "st"))]
     #[track_caller]
     pub fn store<'c, I: MemIndex>(
         self,

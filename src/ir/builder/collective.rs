@@ -21,7 +21,7 @@ use super::typed::{Integer, IntoVal, Number, Val};
 use super::values::{IntoValues, Values};
 use crate::ir::entity::{Entity, LocationId, OpId, Value};
 use crate::ir::kernel::SourceLocation;
-use crate::ir::op::ShflMode;
+use crate::ir::op::ValueList;
 use steps::{LANES, Steps};
 
 /// The files whose operations get the source location of the call.
@@ -67,6 +67,9 @@ impl<'o> Body<'o, '_> {
     /// does not fix its threads or has more than 8 warps and no single operation for each scalar. All
     /// reductions and scans of a kernel share memory: what the largest of them takes, twice.
     ///
+    /// Lanes of one warp, also of a block that has only one, exchange values by shuffles, which order no memory accesses: call
+    /// [`bar_warp`](Body::bar_warp) if one lane accesses what another one stores.
+    ///
     /// ```
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -91,6 +94,7 @@ impl<'o> Body<'o, '_> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("BlockReduce", "WarpReduce", "block_reduce", "warp_reduction", "tl.reduce"))]
     #[track_caller]
     pub fn reduce<I: IntoValues<'o>>(
         &mut self,
@@ -152,6 +156,14 @@ impl<'o> Body<'o, '_> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias(
+        "BlockScan",
+        "WarpScan",
+        "InclusiveScan",
+        "associative_scan",
+        "tl.associative_scan",
+        "cumsum"
+    ))]
     #[track_caller]
     pub fn scan<I: IntoValues<'o>>(
         &mut self,
@@ -165,22 +177,69 @@ impl<'o> Body<'o, '_> {
     ) -> <I::V as Values>::At<'o> {
         let (cx, made) = (self.context(), Made::new(self.context()));
         let steps = Steps::<I::V, _>::new(self, &combine, false);
-        let lanes = group.lanes(cx);
-        let mut value = steps.scan_lanes(ids_of(cx, value), lanes);
-        if group == Group::Block {
-            let prefixes = steps.scan_warps(&value);
-            let warp = steps.thread() >> 5;
-            value = steps.unless(warp.eq(0), &value, |steps| {
-                let before = steps.load(&prefixes, warp - 1);
-                steps.combine(&before, &value)
-            });
-        }
+        let value = ids_of(cx, value);
+        let (result, _) = steps.scan(value, None, group == Group::Block, group.lanes(cx));
         made.at(cx, steps.location);
-        I::V::make(cx, &mut value.into_iter())
+        I::V::make(cx, &mut result.into_iter())
+    }
+
+    /// The inclusive scan and the aggregate of the group: `v0 ∘ v1 ∘ .. ∘ vi` in thread `i`, and beside it
+    /// `v0 ∘ v1 ∘ ..` of all its threads, the same in each of them, with the conditions of
+    /// [`reduce`](Body::reduce). It costs one shuffle or one load of shared memory more than [`scan`](Body::scan), where
+    /// a reduction beside the scan would cost as much as the scan.
+    ///
+    /// A scan over more elements than the group has threads carries the aggregates from chunk to chunk:
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
+    /// use tilewright::ir::builder::Group;
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// // Sums up to each of 160 elements, by a block of 64 threads.
+    /// let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("sums", Target::SM_80, |k, (x, n)| {
+    ///     let thread = k.thread_idx().x;
+    ///     k.for_(range(0, n).step(64), 0, |k, first, before| {
+    ///         let i = first + thread;
+    ///         let v = k.if_with(i.lt(n), 0, |k| x.load(k, i));
+    ///         let (sum, all) = k.scan_with_aggregate(Group::Block, v, |_, a, b| a + b);
+    ///         k.if_(i.lt(n), |k| x.store(k, i, before + sum));
+    ///         before + all
+    ///     });
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut x = device.upload(&[2; 160])?;
+    /// device.load(&kernel)?.launch(Grid::cover(64, 64), (&mut x, 160))?;
+    /// assert!(x.to_vec()?.iter().zip(1..).all(|(x, i)| *x == 2 * i));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "block_aggregate")]
+    #[doc(alias = "InclusiveScan")]
+    #[track_caller]
+    pub fn scan_with_aggregate<I: IntoValues<'o>>(
+        &mut self,
+        group: Group,
+        value: I,
+        combine: impl for<'b> Fn(
+            &mut Body<'b, 'o>,
+            <I::V as Values>::At<'b>,
+            <I::V as Values>::At<'b>,
+        ) -> <I::V as Values>::At<'b>,
+    ) -> (<I::V as Values>::At<'o>, <I::V as Values>::At<'o>) {
+        let (cx, made) = (self.context(), Made::new(self.context()));
+        let steps = Steps::<I::V, _>::new(self, &combine, false);
+        let value = ids_of(cx, value);
+        let (result, last) = steps.scan(value, None, group == Group::Block, group.lanes(cx));
+        let aggregate = steps.aggregate(last);
+        made.at(cx, steps.location);
+        let made = |ids: ValueList| I::V::make(cx, &mut ids.into_iter());
+        (made(result), made(aggregate))
     }
 
     /// The exclusive scan: `init ∘ v0 ∘ .. ∘ v(i-1)` in thread `i` of the group, `init` in the first one, with
     /// the conditions of [`reduce`](Body::reduce).
+    #[doc(alias("ExclusiveScan", "ExclusiveSum"))]
     #[track_caller]
     pub fn scan_exclusive<I: IntoValues<'o>>(
         &mut self,
@@ -195,26 +254,57 @@ impl<'o> Body<'o, '_> {
     ) -> <I::V as Values>::At<'o> {
         let (cx, made) = (self.context(), Made::new(self.context()));
         let steps = Steps::<I::V, _>::new(self, &combine, false);
-        let (init, value, lanes) = (ids_of(cx, init), ids_of(cx, value), group.lanes(cx));
-        let scanned = steps.scan_lanes(value, lanes);
-        // What the lane before has; the first lane gets what the warps before have.
-        let before = steps.of_lane(&scanned, 1u32, ShflMode::Up);
-        let is_first = (steps.lane() & (i32::try_from(lanes).unwrap_or(i32::MAX) - 1)).eq(0);
-        let with_init = steps.unless(is_first, &init, |steps| steps.combine(&init, &before));
-        let result = match group {
-            Group::Lanes(_) | Group::Warp => with_init,
-            Group::Block => {
-                let prefixes = steps.scan_warps(&scanned);
-                let warp = steps.thread() >> 5;
-                steps.unless(warp.eq(0), &with_init, |steps| {
-                    let warps = steps.load(&prefixes, warp - 1);
-                    let start = steps.combine(&init, &warps);
-                    steps.unless(is_first, &start, |steps| steps.combine(&start, &before))
-                })
-            }
-        };
+        let (init, value) = (ids_of(cx, init), ids_of(cx, value));
+        let (result, _) = steps.scan(value, Some(init), group == Group::Block, group.lanes(cx));
         made.at(cx, steps.location);
         I::V::make(cx, &mut result.into_iter())
+    }
+
+    /// The exclusive scan and the aggregate of the group: `init ∘ v0 ∘ .. ∘ v(i-1)` in thread `i`, and beside it
+    /// `v0 ∘ v1 ∘ ..` of all its threads without `init`, as CUB's `block_aggregate`. See
+    /// [`scan_with_aggregate`](Body::scan_with_aggregate).
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::ir::builder::Group;
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sums", Target::SM_80, |k, (x,)| {
+    ///     let i = k.thread_idx().x;
+    ///     let v = x.load(k, i);
+    ///     let (before, all) = k.scan_exclusive_with_aggregate(Group::Block, 1000, v, |_, a, b| a + b);
+    ///     x.store(k, i, before * 10 + all);
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut x = device.upload(&[1, 2, 3])?;
+    /// device.load(&kernel)?.launch(Grid::cover(3, 3), (&mut x,))?;
+    /// assert_eq!(x.to_vec()?, [10_006, 10_016, 10_036]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "block_aggregate")]
+    #[doc(alias = "ExclusiveScan")]
+    #[track_caller]
+    pub fn scan_exclusive_with_aggregate<I: IntoValues<'o>>(
+        &mut self,
+        group: Group,
+        init: impl IntoValues<'o, V = I::V>,
+        value: I,
+        combine: impl for<'b> Fn(
+            &mut Body<'b, 'o>,
+            <I::V as Values>::At<'b>,
+            <I::V as Values>::At<'b>,
+        ) -> <I::V as Values>::At<'b>,
+    ) -> (<I::V as Values>::At<'o>, <I::V as Values>::At<'o>) {
+        let (cx, made) = (self.context(), Made::new(self.context()));
+        let steps = Steps::<I::V, _>::new(self, &combine, false);
+        let (init, value) = (ids_of(cx, init), ids_of(cx, value));
+        let (result, last) = steps.scan(value, Some(init), group == Group::Block, group.lanes(cx));
+        let aggregate = steps.aggregate(last);
+        made.at(cx, steps.location);
+        let made = |ids: ValueList| I::V::make(cx, &mut ids.into_iter());
+        (made(result), made(aggregate))
     }
 
     /// The sum of `value` of all threads of the group, in each of them; integers wrap. See
@@ -243,6 +333,7 @@ impl<'o> Body<'o, '_> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("tl.sum", "warp_reduction_sum"))]
     #[track_caller]
     pub fn sum<T: Number>(&mut self, group: Group, value: impl IntoVal<'o, T>) -> Val<'o, T> {
         let value = value.into_val(self.context());
@@ -251,6 +342,7 @@ impl<'o> Body<'o, '_> {
 
     /// The largest `value` of all threads of the group, in each of them. NaN counts only where all values are
     /// NaN, and `+0.0` is above `-0.0`, as in [`Val::max`]. See [`reduce`](Body::reduce).
+    #[doc(alias("tl.max", "warp_reduction_max"))]
     #[track_caller]
     pub fn max<T: Number>(&mut self, group: Group, value: impl IntoVal<'o, T>) -> Val<'o, T> {
         let value = value.into_val(self.context());
@@ -259,6 +351,7 @@ impl<'o> Body<'o, '_> {
 
     /// The smallest `value` of all threads of the group, in each of them. NaN counts only where all values are
     /// NaN, and `-0.0` is below `+0.0`, as in [`Val::min`]. See [`reduce`](Body::reduce).
+    #[doc(alias = "tl.min")]
     #[track_caller]
     pub fn min<T: Number>(&mut self, group: Group, value: impl IntoVal<'o, T>) -> Val<'o, T> {
         let value = value.into_val(self.context());
@@ -289,6 +382,7 @@ impl<'o> Body<'o, '_> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "tl.argmax")]
     #[track_caller]
     pub fn argmax<T: Number, I: Integer>(
         &mut self,

@@ -293,6 +293,7 @@ impl<'o> Body<'o, '_> {
 
     /// Runs `then_body` if `cond` is true, else `else_body`, and returns the values that the arm yields.
     /// An arm that jumps away needs no values; if both do, so does the `if_else`. PTX ISA 9.7.12.3 `bra`.
+    #[doc(alias = "ternary")]
     #[track_caller]
     pub fn if_else<'v, A: Join<'o, B>, B>(
         &mut self,

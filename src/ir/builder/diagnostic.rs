@@ -35,6 +35,7 @@ impl<'b> Body<'b, '_> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("device_assert", "tl.device_assert"))]
     #[track_caller]
     pub fn assert(&self, cond: impl IntoVal<'b, bool>, message: &str) {
         self.assert_with(cond, message, ());
@@ -114,6 +115,7 @@ impl<'b> Body<'b, '_> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("device_print", "tl.device_print", "print"))]
     #[track_caller]
     pub fn printf<V: IntoValues<'b>>(&self, format: &str, values: V) {
         let (cx, location) = (self.context(), SourceLocation::caller());

@@ -7,6 +7,7 @@ use crate::ir::op::{Arith, Compare, Convert, DivApprox, FloatArith, Subnormals};
 impl<'b> Val<'b, f32> {
     /// Approximately `self / rhs`, within 2 ulp where [`DivApprox`] says so. PTX ISA 9.7.3.8 `div.approx`,
     /// `div.full`.
+    #[doc(alias = "__fdividef")]
     #[track_caller]
     pub fn div_approx(
         self,
@@ -22,6 +23,7 @@ impl<'b> Val<'b, f32> {
 
 impl<'b, T: Float> Val<'b, T> {
     /// The value with the sign of `sign`. Of `f32` and `f64`. PTX ISA 9.7.3.2 `copysign`.
+    #[doc(alias = "copysignf")]
     #[track_caller]
     pub fn copysign(self, sign: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
@@ -30,6 +32,7 @@ impl<'b, T: Float> Val<'b, T> {
     }
 
     /// Returns whether the value is NaN. PTX ISA 9.7.6.2 `setp.nan`.
+    #[doc(alias = "isnan")]
     #[track_caller]
     pub fn is_nan(self) -> Val<'b, bool> {
         self.compare(Compare::Nan, self)
@@ -41,24 +44,28 @@ impl<'b, T: Float> Val<'b, T> {
     }
 
     /// The largest integer that is not above. PTX ISA 9.7.9.21 `cvt.rmi`.
+    #[doc(alias = "floorf")]
     #[track_caller]
     pub fn floor(self) -> Val<'b, T> {
         self.to_integral(Rounding::Down)
     }
 
     /// The smallest integer that is not below. PTX ISA 9.7.9.21 `cvt.rpi`.
+    #[doc(alias = "ceilf")]
     #[track_caller]
     pub fn ceil(self) -> Val<'b, T> {
         self.to_integral(Rounding::Up)
     }
 
     /// The integer toward zero. PTX ISA 9.7.9.21 `cvt.rzi`.
+    #[doc(alias = "truncf")]
     #[track_caller]
     pub fn trunc(self) -> Val<'b, T> {
         self.to_integral(Rounding::Zero)
     }
 
     /// The nearest integer, of two the even one. PTX ISA 9.7.9.21 `cvt.rni`.
+    #[doc(alias("rintf", "rint", "nearbyint"))]
     #[track_caller]
     pub fn round_ties_even(self) -> Val<'b, T> {
         self.to_integral(Rounding::NearestEven)

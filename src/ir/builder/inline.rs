@@ -40,6 +40,7 @@ impl<'b> Body<'b, '_> {
     /// # }
     /// # Ok::<(), tilewright::testing::EvalError>(())
     /// ```
+    #[doc(alias("asm", "inline_asm"))]
     #[track_caller]
     pub fn ptx<R: Values, V: IntoValues<'b>>(&self, ptx: InlinePtx, operands: V) -> R::At<'b> {
         let (cx, location) = (self.context(), SourceLocation::caller());

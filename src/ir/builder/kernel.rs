@@ -195,7 +195,8 @@ impl Kernel<Untyped> {
     }
 }
 
-impl<P: Params> Kernel<P> {
+impl<P> Kernel<P> {
+    // The bound `P: Params` is on the methods: rustc shows the message of the trait only there.
     /// Builds and verifies the kernel `name` for `target`. `body` runs once and gets the parameters of the
     /// signature `P`.
     ///
@@ -206,7 +207,10 @@ impl<P: Params> Kernel<P> {
         name: &str,
         target: Target,
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>, P::At<'b>) -> R,
-    ) -> Result<Kernel<P>, BuildErrors> {
+    ) -> Result<Kernel<P>, BuildErrors>
+    where
+        P: Params,
+    {
         Self::build_with(KernelOptions::default(), name, target, body)
     }
 
@@ -220,7 +224,10 @@ impl<P: Params> Kernel<P> {
         name: &str,
         target: Target,
         body: impl for<'b> FnOnce(&mut Body<'b, 'b>, P::At<'b>) -> R,
-    ) -> Result<Kernel<P>, BuildErrors> {
+    ) -> Result<Kernel<P>, BuildErrors>
+    where
+        P: Params,
+    {
         Self::declared(options, name, target, P::declare, |k, values| {
             let params = P::make(k.context(), values);
             body(k, params)
@@ -485,6 +492,7 @@ impl KernelOptions {
     }
 
     /// Fixes the threads of a block (PTX ISA 11.4 `.reqntid`); a launch with others is refused.
+    #[doc(alias("__block_size__", "reqntid"))]
     pub fn block(mut self, block: [u32; 3]) -> KernelOptions {
         self.bounds.block = Some(block);
         self
@@ -492,6 +500,7 @@ impl KernelOptions {
 
     /// Sets the maximum number of threads in a block (`.maxntid`), for a kernel that does not fix them: `ptxas`
     /// gives a thread no more registers than last for them. A launch with more is refused.
+    #[doc(alias("__launch_bounds__", "maxntid"))]
     pub fn max_threads(mut self, threads: u32) -> KernelOptions {
         self.bounds.max_threads = Some(threads);
         self
@@ -506,6 +515,7 @@ impl KernelOptions {
     }
 
     /// Sets the maximum number of registers of a thread (`.maxnreg`), from 24 to 255.
+    #[doc(alias("__maxnreg__", "maxnreg"))]
     pub fn max_registers(mut self, registers: u32) -> KernelOptions {
         self.bounds.max_registers = Some(registers);
         self
@@ -513,6 +523,7 @@ impl KernelOptions {
 
     /// Launches the blocks in clusters of `blocks` along each axis (`.reqnctapercluster`), at most 8 in all, or
     /// 16 if the GPU supports it. Requires `sm_90`.
+    #[doc(alias = "__cluster_dims__")]
     pub fn cluster(mut self, blocks: [u32; 3]) -> KernelOptions {
         self.bounds.cluster = Some(ClusterShape::Fixed(blocks));
         self

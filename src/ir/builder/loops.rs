@@ -150,6 +150,7 @@ impl<'o> Body<'o, '_> {
 
     /// Runs `body` while `cond` holds, and returns the carried values for which it did not. Both get the
     /// carried values, `init` at first; `body` returns the next ones.
+    #[doc(alias = "while")]
     #[track_caller]
     pub fn while_<'v, I: IntoValues<'v>>(
         &mut self,

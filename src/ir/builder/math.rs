@@ -1,5 +1,7 @@
 //! Functions of real numbers: a precise form `f` and a fast form `f_fast` of each.
 //!
+//! `elementary` has the rest of C's `math.h`.
+//!
 //! Both are compositions of operations of the IR. The precise forms use exactly rounded operations alone, so that the
 //! simulator and every GPU give the same bits.
 
@@ -9,11 +11,11 @@ use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{ApproxFunction, Subnormals};
 
 /// `ln(2)` as the sum of a number with few digits and the remainder.
-const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
+pub(super) const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
 
 /// The polynomial with these coefficients, the highest power first.
 #[track_caller]
-fn polynomial<'b>(x: Val<'b, f32>, coefficients: &[f32]) -> Val<'b, f32> {
+pub(super) fn polynomial<'b>(x: Val<'b, f32>, coefficients: &[f32]) -> Val<'b, f32> {
     let mut sum = x.constant(0.0);
     for (i, coefficient) in coefficients.iter().enumerate() {
         sum = if i == 0 { x.constant(*coefficient) } else { sum.fma(x, *coefficient) };
@@ -30,20 +32,29 @@ fn polynomial_f64<'b>(x: Val<'b, f64>, coefficients: &[f64]) -> Val<'b, f64> {
     sum
 }
 
-/// `e^r * 2^n` for `|r| <= 0.35` and integers `n` from -252 to 254.
+/// `e^r` for `|r| <= 0.35`, by its series.
 #[track_caller]
 #[inline]
-fn exp_of_parts<'b>(r: Val<'b, f32>, n: Val<'b, f32>) -> Val<'b, f32> {
-    // The series of e^r.
-    let p = polynomial(
-        r,
-        &[1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0],
-    );
+pub(super) fn exp_series(r: Val<'_, f32>) -> Val<'_, f32> {
+    polynomial(r, &[1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0])
+}
+
+/// `x * 2^n` for integers `n` from -252 to 254.
+#[track_caller]
+#[inline]
+pub(super) fn times_power_of_two<'b>(x: Val<'b, f32>, n: Val<'b, f32>) -> Val<'b, f32> {
     // In two steps, as 2^n itself may be no number. The first one is exact.
     let n = n.cvt::<i32>();
     let half = n >> 1;
     let power = |n: Val<'b, i32>| ((n + 127) << 23).bitcast::<f32>();
-    p * power(half) * power(n - half)
+    x * power(half) * power(n - half)
+}
+
+/// `e^r * 2^n` for `|r| <= 0.35` and integers `n` from -252 to 254.
+#[track_caller]
+#[inline]
+pub(super) fn exp_of_parts<'b>(r: Val<'b, f32>, n: Val<'b, f32>) -> Val<'b, f32> {
+    times_power_of_two(exp_series(r), n)
 }
 
 /// The exponent `k` and the mantissa `m` of a positive number, `m` between `sqrt(1/2)` and `sqrt(2)`.
@@ -82,12 +93,12 @@ fn ln_of_mantissa(m: Val<'_, f32>) -> [Val<'_, f32>; 3] {
 /// In `f64`, with pi / 2 as the sum of two numbers: the error is below 2^-53 up to 2^50. NaN beyond.
 #[track_caller]
 #[inline]
-fn quadrant(x: Val<'_, f32>) -> (Val<'_, f32>, Val<'_, i32>) {
+pub(super) fn quadrant(x: Val<'_, f32>) -> (Val<'_, f64>, Val<'_, i32>) {
     let wide = x.abs().le(1_125_899_906_842_624.0).select::<f32>(x, f32::NAN).cvt::<f64>();
     let n = (wide * std::f64::consts::FRAC_2_PI).round_ties_even();
     let r = (-n).fma(std::f64::consts::FRAC_PI_2, wide);
     let r = (-n).fma(6.123_233_995_736_766e-17, r);
-    (r.cvt::<f32>(), n.cvt::<i64>().cvt::<i32>())
+    (r, n.cvt::<i64>().cvt::<i32>())
 }
 
 /// The sine of `x` where `shift` is 0, the cosine where it is 1.
@@ -95,6 +106,7 @@ fn quadrant(x: Val<'_, f32>) -> (Val<'_, f32>, Val<'_, i32>) {
 #[inline]
 fn sine<'b>(x: Val<'b, f32>, shift: i32) -> Val<'b, f32> {
     let (r, n) = quadrant(x);
+    let r = r.cvt::<f32>();
     let n = n + shift;
     let z = r * r;
     let odd = polynomial(z, &[2.724_985e-6, -1.984_008_6e-4, 8.333_332e-3, -1.666_666_6e-1]);
@@ -103,6 +115,23 @@ fn sine<'b>(x: Val<'b, f32>, shift: i32) -> Val<'b, f32> {
     let cosine = even.fma(z, -0.5).fma(z, 1.0);
     let value = (n & 1).eq(0).select::<f32>(sine, cosine);
     (n & 2).eq(0).select::<f32>(value, -value)
+}
+
+/// The error function for `|x| < 1`.
+#[track_caller]
+#[inline]
+pub(super) fn erf_near_zero(x: Val<'_, f32>) -> Val<'_, f32> {
+    let p = [
+        -9.667_045e-6,
+        1.126_595_9e-4,
+        -8.484_08e-4,
+        5.221_032e-3,
+        -2.686_543e-2,
+        0.112_837_82,
+        -0.376_126_38,
+        0.128_379_17,
+    ];
+    polynomial(x * x, &p).fma(x, x)
 }
 
 /// Functions of `f32` with the domain and the special values that Rust's `f32` has for them. Each has a precise form and
@@ -135,6 +164,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// `e^self`, within 1 ulp.
+    #[doc(alias = "expf")]
     #[track_caller]
     #[inline]
     pub fn exp(self) -> Val<'b, f32> {
@@ -145,6 +175,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// `2^self`, within 1 ulp.
+    #[doc(alias = "exp2f")]
     #[track_caller]
     #[inline]
     pub fn exp2(self) -> Val<'b, f32> {
@@ -154,6 +185,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// The natural logarithm, within 1 ulp.
+    #[doc(alias("logf", "log"))]
     #[track_caller]
     #[inline]
     pub fn ln(self) -> Val<'b, f32> {
@@ -165,6 +197,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// The logarithm to base 2, within 1 ulp.
+    #[doc(alias = "log2f")]
     #[track_caller]
     #[inline]
     pub fn log2(self) -> Val<'b, f32> {
@@ -182,6 +215,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// The hyperbolic tangent, within 2 ulp.
+    #[doc(alias = "tanhf")]
     #[track_caller]
     #[inline]
     pub fn tanh(self) -> Val<'b, f32> {
@@ -211,21 +245,11 @@ impl<'b> Val<'b, f32> {
     }
 
     /// The error function, within 1 ulp.
+    #[doc(alias = "erff")]
     #[track_caller]
     #[inline]
     pub fn erf(self) -> Val<'b, f32> {
-        let z = self * self;
-        let p = [
-            -9.667_045e-6,
-            1.126_595_9e-4,
-            -8.484_08e-4,
-            5.221_032e-3,
-            -2.686_543e-2,
-            0.112_837_82,
-            -0.376_126_38,
-            0.128_379_17,
-        ];
-        let small = polynomial(z, &p).fma(self, self);
+        let small = erf_near_zero(self);
         let magnitude = self.abs().min_nan(4.0);
         // ln(1 - erf)
         let q = [
@@ -265,12 +289,14 @@ impl<'b> Val<'b, f32> {
     }
 
     /// `1 / sqrt(self)`, within 1.5 ulp.
+    #[doc(alias = "rsqrtf")]
     #[track_caller]
     pub fn rsqrt(self) -> Val<'b, f32> {
         self.constant(1.0) / self.sqrt()
     }
 
     /// The sine, within 1.5 ulp up to `|self| <= 2^50`; NaN beyond.
+    #[doc(alias = "sinf")]
     #[track_caller]
     #[inline]
     pub fn sin(self) -> Val<'b, f32> {
@@ -279,6 +305,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// The cosine, within 1.5 ulp up to `|self| <= 2^50`; NaN beyond.
+    #[doc(alias = "cosf")]
     #[track_caller]
     #[inline]
     pub fn cos(self) -> Val<'b, f32> {
@@ -286,6 +313,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// `self^exponent`, within 1 ulp, computed in `f64`.
+    #[doc(alias = "powf")]
     #[track_caller]
     pub fn pow(self, exponent: impl IntoOperand<'b, f32>) -> Val<'b, f32> {
         let y = Val::<f32>::new(self.context(), self.context().operand_of(exponent));
@@ -325,6 +353,7 @@ impl<'b> Val<'b, f32> {
     }
 
     /// Approximately `1 / self`. PTX ISA 9.7.3.13 `rcp.approx.ftz`.
+    #[doc(alias = "reciprocal")]
     #[track_caller]
     pub fn recip_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Rcp)
@@ -343,36 +372,42 @@ impl<'b> Val<'b, f32> {
     }
 
     /// Approximately `e^self`.
+    #[doc(alias = "__expf")]
     #[track_caller]
     pub fn exp_fast(self) -> Val<'b, f32> {
         (self * std::f32::consts::LOG2_E).exp2_fast()
     }
 
     /// Approximately the logarithm to base 2. PTX ISA 9.7.3.20 `lg2.approx.ftz`.
+    #[doc(alias = "__log2f")]
     #[track_caller]
     pub fn log2_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Lg2)
     }
 
     /// Approximately the natural logarithm.
+    #[doc(alias = "__logf")]
     #[track_caller]
     pub fn ln_fast(self) -> Val<'b, f32> {
         self.log2_fast() * std::f32::consts::LN_2
     }
 
     /// Approximately the sine. PTX ISA 9.7.3.18 `sin.approx.ftz`.
+    #[doc(alias = "__sinf")]
     #[track_caller]
     pub fn sin_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Sin)
     }
 
     /// Approximately the cosine. PTX ISA 9.7.3.19 `cos.approx.ftz`.
+    #[doc(alias = "__cosf")]
     #[track_caller]
     pub fn cos_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Cos)
     }
 
     /// Approximately `self^exponent` for a positive number.
+    #[doc(alias = "__powf")]
     #[track_caller]
     pub fn pow_fast(self, exponent: impl IntoOperand<'b, f32>) -> Val<'b, f32> {
         (self.log2_fast() * exponent).exp2_fast()
@@ -466,26 +501,23 @@ macro_rules! through_f32 {
                 }
             )*
 
-            /// As [`pow`](Val::<f32>::pow) of `f32`.
-            #[track_caller]
-            pub fn pow(self, exponent: impl IntoOperand<'b, $ty>) -> Val<'b, $ty> {
-                let exponent = self.context().operand_of(exponent);
-                let exponent = Val::<$ty>::new(self.context(), exponent).cvt::<f32>();
-                self.cvt::<f32>().pow(exponent).cvt::<$ty>()
-            }
-
-            /// As [`pow_fast`](Val::<f32>::pow_fast) of `f32`.
-            #[track_caller]
-            pub fn pow_fast(self, exponent: impl IntoOperand<'b, $ty>) -> Val<'b, $ty> {
-                let exponent = self.context().operand_of(exponent);
-                let exponent = Val::<$ty>::new(self.context(), exponent).cvt::<f32>();
-                self.cvt::<f32>().pow_fast(exponent).cvt::<$ty>()
-            }
+            through_f32! { @binary $ty: pow pow_fast atan2 fmod remainder }
         }
     };
+    (@binary $ty:ty: $($name:ident)*) => {$(
+        #[doc = concat!("As [`", stringify!($name), "`](Val::<f32>::", stringify!($name), ") of `f32`.")]
+        #[track_caller]
+        pub fn $name(self, other: impl IntoOperand<'b, $ty>) -> Val<'b, $ty> {
+            let other = self.context().operand_of(other);
+            let other = Val::<$ty>::new(self.context(), other).cvt::<f32>();
+            self.cvt::<f32>().$name(other).cvt::<$ty>()
+        }
+    )*};
 }
 
-through_f32! { f16: exp exp2 ln log2 tanh sigmoid silu erf gelu gelu_tanh rsqrt sin cos exp_fast ln_fast log2_fast
+through_f32! { f16: exp exp2 ln log2 tanh sigmoid silu erf gelu gelu_tanh rsqrt sin cos tan sinh cosh asin acos
+atan cbrt exp_m1 ln_1p erfc tan_fast exp_fast ln_fast log2_fast
 sigmoid_fast silu_fast erf_fast gelu_fast gelu_tanh_fast rsqrt_fast sin_fast cos_fast recip_fast sqrt_fast }
-through_f32! { bf16: exp exp2 ln log2 tanh sigmoid silu erf gelu gelu_tanh rsqrt sin cos exp_fast ln_fast log2_fast
+through_f32! { bf16: exp exp2 ln log2 tanh sigmoid silu erf gelu gelu_tanh rsqrt sin cos tan sinh cosh asin acos
+atan cbrt exp_m1 ln_1p erfc tan_fast exp_fast ln_fast log2_fast
 sigmoid_fast silu_fast erf_fast gelu_fast gelu_tanh_fast rsqrt_fast sin_fast cos_fast recip_fast sqrt_fast }

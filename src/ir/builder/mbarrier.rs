@@ -61,6 +61,7 @@ impl MbarrierRef<'_> {
     /// Makes the memory a barrier whose phases wait for `count` arrivals, 1 to 2^20 - 1. One thread does it; other
     /// threads of the block use it after a barrier of the block, bulk copies and other blocks of a cluster after
     /// [`fence_mbarrier_init`](Body::fence_mbarrier_init). PTX ISA 9.7.13.15.9 `mbarrier.init`.
+    #[doc(alias("mbarrier_init", "ClusterBarrier::init"))]
     #[track_caller]
     pub fn init<'c>(self, k: &Body<'c, '_>, count: impl IntoVal<'c, u32>) {
         let [barrier, index, count] = self.place_with(k, count);
@@ -90,6 +91,7 @@ impl MbarrierRef<'_> {
 
     /// The phase waits for `bytes` more bytes; then one arrival.
     /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.expect_tx`; `sm_90`.
+    #[doc(alias("arrive_and_expect_bytes", "mbarrier_arrive_and_expect_tx"))]
     #[track_caller]
     pub fn arrive_expect_tx<'c>(
         self,
@@ -144,6 +146,7 @@ impl MbarrierRef<'_> {
 
     /// Waits until the phase of parity `parity` has ended. PTX ISA 9.7.13.15.16 `mbarrier.try_wait.parity`, in a
     /// loop.
+    #[doc(alias = "ClusterBarrier::wait")]
     #[track_caller]
     pub fn wait_parity<'c>(self, k: &Body<'c, '_>, parity: impl IntoVal<'c, u32>) {
         let [barrier, index, parity] = self.place_with(k, parity);

@@ -39,6 +39,7 @@ impl<'b> Body<'b, '_> {
     /// D has 8 columns, and 16 rows for 4 elements a thread or 8 rows for 2. PTX ISA 9.7.14.5 `mma.sync`.
     ///
     /// An [`AnyVector`] is an operand whose type is chosen when the kernel is built.
+    #[doc(alias("mma.sync", "tl.dot"))]
     #[track_caller]
     pub fn mma_sync<D: Accumulator>(
         &self,
@@ -144,6 +145,7 @@ impl<'b> Body<'b, '_> {
     /// assert!(kernel.ptx().text().contains("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "));
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias("wgmma.mma_async", "warpgroup_gemm"))]
     #[track_caller]
     pub fn wgmma<A: Element, B: Element, D: Accumulator>(
         &self,
@@ -197,12 +199,14 @@ impl<'b> Body<'b, '_> {
     /// Orders earlier register and shared-memory accesses of the thread before the `wgmma` that follow. Required
     /// before the first `wgmma` and after a change of its registers. PTX ISA 9.7.15.7.1 `wgmma.fence`;
     /// `sm_90a`.
+    #[doc(alias = "warpgroup_arrive")]
     #[track_caller]
     pub fn wgmma_fence(&self) {
         self.context().emit(Mma::WgmmaFence {});
     }
 
     /// Commits all earlier `wgmma` without a group as one group. PTX ISA 9.7.15.7.2 `wgmma.commit_group`; `sm_90a`.
+    #[doc(alias = "warpgroup_commit_batch")]
     #[track_caller]
     pub fn wgmma_commit_group(&self) {
         self.context().emit(Mma::WgmmaCommitGroup {});
@@ -210,6 +214,7 @@ impl<'b> Body<'b, '_> {
 
     /// Waits until at most the latest `pending` groups are in flight; a number above 7 counts as 7.
     /// PTX ISA 9.7.15.7.3 `wgmma.wait_group`; `sm_90a`.
+    #[doc(alias = "warpgroup_wait")]
     #[track_caller]
     pub fn wgmma_wait_group(&self, pending: u32) {
         self.context().emit(Mma::WgmmaWaitGroup { pending });
@@ -218,6 +223,7 @@ impl<'b> Body<'b, '_> {
     /// Changes the number of registers that each thread of the warp may use to `count`, a multiple of 8 from 24
     /// to 256: all warps of a warp group do it. The kernel has launch bounds that fix the registers at its
     /// start, or the assembler drops it. PTX ISA 9.7.19.5 `setmaxnreg`; `sm_90a`.
+    #[doc(alias("warpgroup_reg_alloc", "warpgroup_reg_dealloc"))]
     #[track_caller]
     pub fn setmaxnreg(&self, action: SetmaxnregAction, count: u32) {
         self.context().emit(Mma::Setmaxnreg { action, count });
@@ -293,6 +299,7 @@ impl<P: Pointer> Val<'_, P> {
     /// Loads one, two or four 8x8 matrices of 16-bit elements. A thread gets two elements of each: those of columns
     /// `2 (lane % 4)` and `2 (lane % 4) + 1` of row `lane / 4`, or with [`MatrixOrder::Trans`] of these rows in column
     /// `lane / 4`. Lane `i` passes the address of row `i % 8` of matrix `i / 8`. PTX ISA 9.7.14.5.15 `ldmatrix`.
+    #[doc(alias = "ldsm")]
     #[track_caller]
     pub fn ldmatrix<'c, const N: usize, I: MemIndex>(
         self,
@@ -314,6 +321,7 @@ impl<P: Pointer> Val<'_, P> {
 
     /// Stores one, two or four matrices as [`ldmatrix`](Val::ldmatrix) loads them.
     /// PTX ISA 9.7.14.5.16 `stmatrix`; `sm_90`.
+    #[doc(alias = "stsm")]
     #[track_caller]
     pub fn stmatrix<'c, I: MemIndex>(
         self,

@@ -13,6 +13,7 @@
 
 mod access;
 mod any_vector;
+mod assume;
 mod async_copy;
 mod atomic;
 mod barrier;
@@ -25,12 +26,14 @@ mod collective;
 mod context;
 mod control;
 mod diagnostic;
+mod elementary;
 mod error;
 mod float;
 mod group;
 mod host_part;
 mod im2col;
 mod inline;
+mod int4;
 mod joins;
 mod kernel;
 mod layout;
@@ -60,7 +63,7 @@ pub use atomic::{
     Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector, AtomicWord, Red,
 };
 pub use barrier::NamedBarrier;
-pub use bits::{DotElement, Half, Widen, Word, Word32};
+pub use bits::{DotElement, Half, TruthTable, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use collective::Group;
@@ -68,13 +71,14 @@ pub use context::Context;
 pub use control::{ArmEnd, End, Join, Terminated};
 pub use error::{BuildError, BuildErrorKind, BuildErrors};
 pub use host_part::{HostPart, HostParts};
+pub use int4::FromInt4;
 pub(in crate::ir) use kernel::lowered;
 pub use kernel::{BodyResult, Kernel, KernelOptions, MergedShared, Untyped};
 pub use layout::DeviceCoord;
 pub use loops::Loop;
 pub use mbarrier::MbarrierRef;
 pub use params::{
-    Field, InSignature, OnDevice, ParamList, ParamSource, ParamValues, Parameter, Params,
+    Field, InSignature, ParamList, ParamSource, ParamValues, Parameter, Params, Same,
 };
 pub use promote::{Promote, promote};
 pub use range::{Bound, IntoBound, IntoLimit, Range, range};

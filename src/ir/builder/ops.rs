@@ -159,6 +159,7 @@ compares! {
 
 impl<'b, T: Arithmetic> Val<'b, T> {
     /// The smaller value; if one is NaN, the other one. PTX ISA 9.7.1.12, 9.7.3.11 `min`.
+    #[doc(alias("fminf", "minimum", "tl.minimum"))]
     #[track_caller]
     pub fn min(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
@@ -167,6 +168,7 @@ impl<'b, T: Arithmetic> Val<'b, T> {
     }
 
     /// The larger value; if one is NaN, the other one. PTX ISA 9.7.1.13, 9.7.3.12 `max`.
+    #[doc(alias("fmaxf", "maximum", "tl.maximum"))]
     #[track_caller]
     pub fn max(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
@@ -177,6 +179,7 @@ impl<'b, T: Arithmetic> Val<'b, T> {
 
 impl<'b, T: Signed> Val<'b, T> {
     /// `|self|`; the smallest integer stays as it is. PTX ISA 9.7.1.10, 9.7.3.9 `abs`.
+    #[doc(alias = "fabsf")]
     #[track_caller]
     pub fn abs(self) -> Val<'b, T> {
         let value = self.context().operand(self);
@@ -186,6 +189,7 @@ impl<'b, T: Signed> Val<'b, T> {
 
 impl<'b, T: Fused> Val<'b, T> {
     /// `self * rhs + addend` with one rounding. PTX ISA 9.7.3.6 `fma.rn`.
+    #[doc(alias("fmaf", "__fmaf_rn"))]
     #[track_caller]
     pub fn fma(self, rhs: impl IntoOperand<'b, T>, addend: impl IntoOperand<'b, T>) -> Val<'b, T> {
         let cx = self.context();
@@ -197,6 +201,7 @@ impl<'b, T: Fused> Val<'b, T> {
 
 impl<'b, T: Float> Val<'b, T> {
     /// The correctly rounded square root; NaN below zero. PTX ISA 9.7.3.14 `sqrt.rn`.
+    #[doc(alias = "sqrtf")]
     #[track_caller]
     pub fn sqrt(self) -> Val<'b, T> {
         let value = self.context().operand(self);
@@ -211,6 +216,7 @@ impl<'b, T: Element> Val<'b, T> {
     /// To floating point it rounds to nearest even, once, whatever the type; what is too large becomes
     /// infinity, but in a type of 8 bits the largest number, for PTX has no other conversion to those. They
     /// need `sm_89`.
+    #[doc(alias("to", "astype", "tl.cast"))]
     #[track_caller]
     pub fn cvt<U: Converted>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
@@ -224,6 +230,7 @@ impl<'b, T: Element> Val<'b, T> {
 impl<'b> Val<'b, bool> {
     /// `then_value` where the condition is true, else `else_value`. Both are computed; where that must not
     /// be, use [`if_else`](super::Body::if_else). PTX ISA 9.7.6.3 `selp`.
+    #[doc(alias("where", "tl.where", "ternary"))]
     #[track_caller]
     pub fn select<T: Ty>(
         self,

@@ -325,54 +325,72 @@ tuples! {
     ]
 }
 
-/// The type of a field of a struct declared with [`params!`](crate::params) on one side: in a signature
-/// ([`InSignature`]), in the body of a kernel ([`OnDevice`]), or at a launch.
+/// The type of a field of a struct declared with [`params!`](crate::params): in a signature
+/// ([`InSignature`]), or at a launch.
 pub trait Field<Side> {
     /// The type of the field.
     type Of;
 }
 
-/// The side of a struct of parameters that names a type in a signature. No value has it.
+/// Marks a struct of parameters that names a type in a signature. It has no values.
 #[derive(Clone, Copy, Debug)]
 pub enum InSignature {}
-
-/// The side of a struct of parameters that the body of a kernel gets.
-#[derive(Clone, Copy, Debug)]
-pub struct OnDevice<'b>(PhantomData<&'b ()>);
 
 impl<P: Parameter> Field<InSignature> for P {
     type Of = PhantomData<fn() -> P>;
 }
 
-impl<'b, P: Parameter> Field<OnDevice<'b>> for P {
-    type Of = P::At<'b>;
+/// The type itself. A bound on `<T as Same<'a>>::This` for every `'a` may be false, so that a device type is `Copy`
+/// exactly if all its fields are.
+#[doc(hidden)]
+pub trait Same<'a> {
+    type This;
+}
+
+impl<T> Same<'_> for T {
+    type This = T;
 }
 
 /// Declares structs that are parameters of kernels, by value.
 ///
-/// A field is anything that a parameter can be: a scalar, a pointer, a tuple, an array, a layout, another
-/// such struct. In the signature the name stands for the type; in the body of the kernel the fields are
-/// device values; at a launch the fields are what each parameter takes. A struct may have one type parameter
-/// with a bound.
+/// Use it if a kernel has more than a few parameters, or to pass some of them to a helper together. A declaration
+/// `struct Scaled => ScaledAt<'b> { .. }` makes two structs with the same fields:
+///
+/// * `Scaled` is the type in the kernel's signature, and what a launch passes.
+/// * `ScaledAt<'b>` holds the device values in the kernel's body. It is a plain struct, `Copy` if its fields are, and
+///   rustc shortens its lifetime as it does that of a [`Val`](crate::ir::Val), so that it can be a field of your own
+///   structs.
+///
+/// A field is a scalar, a pointer, a tensor map, or an array or a tuple of these. A field of another type, such as a
+/// [`Layout`](crate::layout::Layout) or another such struct, names its device type after `=>` too:
+/// `inner: Scaled => ScaledAt<'b>`, `layout: Layout => Layout`. A struct may have one type parameter with a bound, which
+/// both names repeat: `struct Scaled<T: Number> => ScaledAt<'b, T> { .. }`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+/// use tilewright::ir::{Body, Global, GlobalMut, Kernel, Target, Val};
 /// use tilewright::runtime::{Device, Grid};
 ///
 /// tilewright::params! {
 ///     /// A vector and what to do with it.
-///     struct Scaled {
+///     struct Scaled => ScaledAt<'b> {
 ///         data: Global<f32>,
 ///         factor: f32,
 ///         negate: bool,
 ///     }
 /// }
 ///
+/// impl<'b> ScaledAt<'b> {
+///     /// Element `i` of the result.
+///     fn get(&self, k: &Body<'b, '_>, i: Val<'b, i32>) -> Val<'b, f32> {
+///         let v = self.data.load(k, i) * self.factor;
+///         self.negate.select(-v, v)
+///     }
+/// }
+///
 /// let kernel = Kernel::<(Scaled, GlobalMut<f32>)>::build("scale", Target::SM_80, |k, (x, y)| {
 ///     let i = k.thread_idx().x;
-///     let v = x.data.load(k, i) * x.factor;
-///     y.store(k, i, x.negate.select(-v, v));
+///     k.if_(i.lt(2), |k| y.store(k, i, x.get(k, i)));
 /// })?;
 /// let device = Device::sim()?;
 /// let (data, mut y) = (device.upload(&[1.0, 2.0])?, device.zeros(2)?);
@@ -384,12 +402,79 @@ impl<'b, P: Parameter> Field<OnDevice<'b>> for P {
 /// ```
 #[macro_export]
 macro_rules! params {
-    ($(
+    () => {};
+    (
         $(#[$meta:meta])*
-        $vis:vis struct $Name:ident $(<$T:ident: $Bound:path>)? {
-            $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $Field:ty),+ $(,)?
+        $vis:vis struct $Name:ident $(<$T:ident: $Bound:path>)? => $At:ident<$b:lifetime $(, $U:ident)?> {
+            $($fields:tt)+
         }
-    )*) => {$(
+        $($more:tt)*
+    ) => {
+        $crate::__params! {
+            @fields { [$(#[$meta])*] [$vis] $Name [$($T: $Bound)?] $At $b } $b [] $($fields)+
+        }
+        $crate::params! { $($more)* }
+    };
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $Name:ident $(<$T:ident: $Bound:path>)? { $($fields:tt)* }
+        $($more:tt)*
+    ) => {
+        ::std::compile_error!(::std::concat!(
+            "`", ::std::stringify!($Name), "` does not name its device type: write `struct ",
+            ::std::stringify!($Name),
+            $("<", ::std::stringify!($T), ": ", ::std::stringify!($Bound), ">",)?
+            " => ", ::std::stringify!($Name), "At<'b", $(", ", ::std::stringify!($T),)? "> { .. }`",
+        ));
+    };
+}
+
+/// Declares one struct of [`params!`](crate::params): reads the fields one by one, each with its device type, then writes
+/// the items.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __params {
+    (@fields $head:tt $b:lifetime $done:tt
+        $(#[$meta:meta])* $vis:vis $field:ident: $Field:ty => $At:ty $(, $($rest:tt)*)?
+    ) => {
+        $crate::__params! {
+            @add $head $b $done { [$(#[$meta])*] [$vis] $field ($Field) ($At) } $($($rest)*)?
+        }
+    };
+    (@fields $head:tt $b:lifetime $done:tt
+        $(#[$meta:meta])* $vis:vis $field:ident: [$($inner:tt)*] $(, $($rest:tt)*)?
+    ) => {
+        $crate::__params! {
+            @add $head $b $done
+            { [$(#[$meta])*] [$vis] $field ([$($inner)*]) ($crate::__param_at!($b [$($inner)*])) }
+            $($($rest)*)?
+        }
+    };
+    (@fields $head:tt $b:lifetime $done:tt
+        $(#[$meta:meta])* $vis:vis $field:ident: ($($inner:tt)*) $(, $($rest:tt)*)?
+    ) => {
+        $crate::__params! {
+            @add $head $b $done
+            { [$(#[$meta])*] [$vis] $field (($($inner)*)) ($crate::__param_at!($b ($($inner)*))) }
+            $($($rest)*)?
+        }
+    };
+    (@fields $head:tt $b:lifetime $done:tt
+        $(#[$meta:meta])* $vis:vis $field:ident: $Field:ty $(, $($rest:tt)*)?
+    ) => {
+        $crate::__params! {
+            @add $head $b $done
+            { [$(#[$meta])*] [$vis] $field ($Field) ($crate::ir::Val<$b, $Field>) }
+            $($($rest)*)?
+        }
+    };
+    (@fields
+        { [$(#[$meta:meta])*] [$vis:vis] $Name:ident [$($T:ident: $Bound:path)?] $At:ident $b:lifetime }
+        $also_b:lifetime
+        [$({
+            [$(#[$field_meta:meta])*] [$field_vis:vis] $field:ident ($Field:ty) ($FieldAt:ty)
+        })+]
+    ) => {
         $(#[$meta])*
         $vis struct $Name<$($T: $Bound,)? ParamSide = $crate::ir::builder::InSignature>
         where
@@ -401,27 +486,65 @@ macro_rules! params {
             ),+
         }
 
+        #[doc = ::std::concat!("[`", ::std::stringify!($Name), "`] in the body of a kernel.")]
+        $vis struct $At<$b $(, $T: $Bound)?> {
+            $(
+                $(#[$field_meta])*
+                $field_vis $field: $FieldAt
+            ),+
+        }
+
         impl$(<$T: $Bound>)? $crate::ir::builder::Parameter for $Name<$($T)?> {
-            type At<'b> = $Name<$($T,)? $crate::ir::builder::OnDevice<'b>>;
+            type At<$b> = $At<$b $(, $T)?>;
 
             fn declare(list: &mut $crate::ir::builder::ParamList) {
                 $(list.field(stringify!($field), <$Field as $crate::ir::builder::Parameter>::declare);)+
             }
 
-            fn make<'b>(
-                cx: &'b $crate::ir::builder::Context,
+            fn make<$b>(
+                cx: &$b $crate::ir::builder::Context,
                 values: &mut $crate::ir::builder::ParamValues<'_>,
-            ) -> Self::At<'b> {
-                $Name { $($field: <$Field as $crate::ir::builder::Parameter>::make(cx, values)),+ }
+            ) -> Self::At<$b> {
+                $At { $($field: <$Field as $crate::ir::builder::Parameter>::make(cx, values)),+ }
             }
         }
 
-        impl$(<$T: $Bound>)? ::std::clone::Clone for $Name<$($T,)? $crate::ir::builder::OnDevice<'_>> {
+        #[allow(clippy::non_canonical_clone_impl, reason = "it is `Copy` only if all fields are")]
+        impl<$b $(, $T: $Bound)?> ::std::clone::Clone for $At<$b $(, $T)?> {
             fn clone(&self) -> Self {
-                $Name { $($field: ::std::clone::Clone::clone(&self.$field)),+ }
+                $At { $($field: ::std::clone::Clone::clone(&self.$field)),+ }
             }
+        }
+
+        impl<$b $(, $T: $Bound)?> ::std::marker::Copy for $At<$b $(, $T)?>
+        where
+            $(for<'same> <$FieldAt as $crate::ir::builder::Same<'same>>::This: ::std::marker::Copy),+
+        {
         }
 
         $crate::__launch_params! { $Name $(<$T: $Bound>)? { $($field: $Field),+ } }
-    )*};
+    };
+    (@add $head:tt $b:lifetime [$($done:tt)*] $field:tt $($rest:tt)*) => {
+        $crate::__params! { @fields $head $b [$($done)* $field] $($rest)* }
+    };
+}
+
+/// The device type of a parameter: of scalars and pointers, and of arrays and tuples of them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __param_at {
+    ($b:lifetime [[$($inner:tt)*]; $len:expr]) => { [$crate::__param_at!($b [$($inner)*]); $len] };
+    ($b:lifetime [($($inner:tt)*); $len:expr]) => { [$crate::__param_at!($b ($($inner)*)); $len] };
+    ($b:lifetime [$Element:ty; $len:expr]) => { [$crate::ir::Val<$b, $Element>; $len] };
+    ($b:lifetime ($($parts:tt)*)) => { $crate::__param_at!(@tuple $b [] $($parts)*) };
+    (@tuple $b:lifetime [$($done:ty,)*]) => { ($($done,)*) };
+    (@tuple $b:lifetime [$($done:ty,)*] [$($inner:tt)*] $(, $($rest:tt)*)?) => {
+        $crate::__param_at!(@tuple $b [$($done,)* $crate::__param_at!($b [$($inner)*]),] $($($rest)*)?)
+    };
+    (@tuple $b:lifetime [$($done:ty,)*] ($($inner:tt)*) $(, $($rest:tt)*)?) => {
+        $crate::__param_at!(@tuple $b [$($done,)* $crate::__param_at!($b ($($inner)*)),] $($($rest)*)?)
+    };
+    (@tuple $b:lifetime [$($done:ty,)*] $Part:ty $(, $($rest:tt)*)?) => {
+        $crate::__param_at!(@tuple $b [$($done,)* $crate::ir::Val<$b, $Part>,] $($($rest)*)?)
+    };
 }

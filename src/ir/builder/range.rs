@@ -107,6 +107,37 @@ impl<'x, T: Integer> Range<'x, T> {
         Range { unroll: NonZeroU32::new(n).map_or(Unroll::Keep, Unroll::By), ..self }
     }
 
+    /// Unrolls the loop `n` times, and loads and stores for `n` iterations at once: CuTe DSL's `vectorize`. What is loaded
+    /// or stored at the loop's index, through a pointer that was made outside, becomes a vector of `n` elements; the
+    /// remaining iterations run one by one. The results are the same; 0 and 1 change nothing.
+    ///
+    /// The step must be 1, and the vectors must be known to be aligned: start the range at a multiple of `n`, and use
+    /// `offset`, `assume_aligned` and `assume_divisible_by` for other starts. The body loads, computes and stores; it may
+    /// not read in one iteration what another one wrote. Else the build fails and says what is in the way.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// type Scale = (Global<f32>, GlobalMut<f32>, i32);
+    /// let kernel = Kernel::<Scale>::build("double", Target::SM_80, |k, (x, y, n)| {
+    ///     k.for_(range(0, n).vectorize(4), (), |k, i, ()| y.store(k, i, x.load(k, i) * 2.0));
+    /// })?;
+    /// let text = kernel.to_string();
+    /// assert!(text.contains("= ld_vec<4> ") && text.contains("st_vec "));
+    /// let device = Device::sim()?;
+    /// let (x, mut y) = (device.upload(&[1.0; 7])?, device.zeros::<f32>(7)?);
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&x, &mut y, 7))?;
+    /// assert_eq!(y.to_vec()?, [2.0; 7]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn vectorize(self, n: u32) -> Range<'x, T> {
+        let unroll = if n > 1 { NonZeroU32::new(n).map(Unroll::Vector) } else { None };
+        Range { unroll: unroll.unwrap_or(Unroll::Keep), ..self }
+    }
+
     /// Unrolls all iterations, without a loop. The bounds and the step must be constants, else the build
     /// fails.
     pub fn unroll_full(self) -> Range<'x, T> {

@@ -133,6 +133,7 @@ impl<'b, P: Pointer> Val<'b, P> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("toint", "__cvta_generic_to_shared"))]
     #[track_caller]
     pub fn ptr_to_int(self) -> Val<'b, P::Address> {
         let cx = self.context();
@@ -159,6 +160,47 @@ impl<'b, P: Pointer> Val<'b, P> {
     /// ```
     pub fn as_global(self) -> Option<Val<'b, Global<P::Elem>>> {
         (space_of::<P>() == Some(Space::Global)).then(|| Val::new(self.context(), self.id()))
+    }
+}
+
+impl<'b> Val<'b, i64> {
+    /// The pointer to global memory at this address, in bytes: the inverse of [`ptr_to_int`](Val::ptr_to_int), for example
+    /// for an address that another kernel stored. Tile IR's `int_to_ptr`.
+    ///
+    /// On the simulator an address means what [`ptr_to_int`](Val::ptr_to_int) returned in the same launch: the same
+    /// parameter. Every access is checked as others are.
+    ///
+    /// # Safety
+    /// On a GPU nothing checks accesses through the pointer, also in a kernel that is loaded with checks. While the kernel
+    /// runs they must stay inside one live allocation, at a multiple of the size of `T`. The kernel must not write what it
+    /// reads through a [`Global`] parameter.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// # #[allow(unsafe_code)]
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("third", Target::SM_80, |k, (x,)| {
+    ///     let address = x.ptr_to_int() + 8;
+    ///     // SAFETY: `x` has three elements.
+    ///     let third = unsafe { address.int_to_ptr::<f32>() };
+    ///     third.store(k, 0, 3.0);
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let mut x = device.zeros::<f32>(3)?;
+    /// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+    /// assert_eq!(x.to_vec()?, [0.0, 0.0, 3.0]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[allow(unsafe_code, reason = "the caller promises what the kernel that is built accesses")]
+    #[doc(alias = "reinterpret_cast")]
+    #[track_caller]
+    pub unsafe fn int_to_ptr<T: Element>(self) -> Val<'b, GlobalMut<T>> {
+        let cx = self.context();
+        let address = cx.operand(self);
+        cx.emit_val(Mem::IntToPtr { address, to: T::SCALAR })
     }
 }
 

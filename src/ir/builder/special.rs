@@ -147,6 +147,7 @@ volatile_registers! {
 impl<'b> Body<'b, '_> {
     /// Sleeps for between 0 and `2 * nanoseconds`, at most a millisecond. PTX ISA 9.7.13.1 `nanosleep`. In
     /// the simulator the other warps run.
+    #[doc(alias = "__nanosleep")]
     #[track_caller]
     pub fn nanosleep(&self, nanoseconds: impl IntoVal<'b, u32>) {
         let nanoseconds = self.context().operand_of(nanoseconds);
@@ -155,6 +156,7 @@ impl<'b> Body<'b, '_> {
 
     /// Ends the whole grid with an error: the launch fails, and a GPU context is lost.
     /// PTX ISA 9.7.19.4 `trap`.
+    #[doc(alias = "__trap")]
     #[track_caller]
     pub fn trap(&self) {
         self.context().emit(Thread::Trap {});
@@ -162,6 +164,7 @@ impl<'b> Body<'b, '_> {
 
     /// Stops in a debugger. PTX ISA 9.7.19.1 `brkpt`. The simulator ends the launch with a fault that names
     /// the thread.
+    #[doc(alias = "__brkpt")]
     #[track_caller]
     pub fn brkpt(&self) {
         self.context().emit(Thread::Brkpt {});
@@ -169,6 +172,7 @@ impl<'b> Body<'b, '_> {
 
     /// Waits until the grids that this one depends on (programmatic dependent launch) have ended and their
     /// memory accesses are seen. PTX ISA 9.7.13.13 `griddepcontrol.wait`; `sm_90`.
+    #[doc(alias = "cudaGridDependencySynchronize")]
     #[track_caller]
     pub fn griddepcontrol_wait(&self) {
         self.context().emit(Sync::GriddepcontrolWait {});
@@ -176,6 +180,7 @@ impl<'b> Body<'b, '_> {
 
     /// Lets the grids that depend on this one start, once all its blocks have called this or have ended.
     /// PTX ISA 9.7.13.13 `griddepcontrol.launch_dependents`; `sm_90`.
+    #[doc(alias = "cudaTriggerProgrammaticLaunchCompletion")]
     #[track_caller]
     pub fn griddepcontrol_launch_dependents(&self) {
         self.context().emit(Sync::GriddepcontrolLaunchDependents {});

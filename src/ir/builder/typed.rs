@@ -361,7 +361,8 @@ impl<T: Integer> Val<'_, T> {
     /// The largest power of two, at most 4096, that is known to divide the number: CuTe's `get_divisibility` of a device
     /// value.
     ///
-    /// Known are constants, symbols of parameters with a divisor, indices of counted loops, and what is computed of known
+    /// Known are constants, symbols of parameters with a divisor, promises
+    /// ([`assume_divisible_by`](Val::assume_divisible_by)), indices of counted loops, and what is computed of known
     /// numbers with `+ - * / << >> & | ^`, `min`, `max`, `select` and conversions between integers.
     ///
     /// ```

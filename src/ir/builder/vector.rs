@@ -87,6 +87,7 @@ packed!(f16 bf16);
 
 impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
     /// The vector of these values, the first one as element 0. [`Convert::VecPack`] PTX ISA 9.7.9.1 `mov`.
+    #[doc(alias = "make_float4")]
     #[track_caller]
     pub fn pack(lanes: [Val<'b, T>; N]) -> Val<'b, Vector<T, N>> {
         // A vector has elements.

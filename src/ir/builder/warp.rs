@@ -27,6 +27,9 @@ impl Redux for u32 {}
 ///
 /// Elements of 64 bits take two instructions.
 ///
+/// Shuffles exchange values and do not order memory accesses; nor do votes, matches, reductions and `elect`. If a lane stores
+/// an element and another lane loads it, call [`bar_warp`](Body::bar_warp) between the two.
+///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, WARP};
 ///
@@ -44,6 +47,7 @@ impl<'b> Body<'b, '_> {
     /// `value` of the lane that `mode` chooses by `lane` and `segment`, and whether that lane is inside the
     /// segment; where it is not, `value` of the thread itself. [`ShflMode`] has the formulas, and
     /// [`ShflMode::segment`] the operand `segment` for a width. PTX ISA 9.7.9.6 `shfl.sync`.
+    #[doc(alias("__shfl_sync", "shuffle_sync"))]
     #[track_caller]
     pub fn shfl<T: Element>(
         &self,
@@ -73,6 +77,7 @@ impl<'b> Body<'b, '_> {
 
     /// `value` of the lane `delta` below; of the thread itself where there is none.
     /// PTX ISA 9.7.9.6 `shfl.sync`.
+    #[doc(alias("__shfl_up_sync", "shuffle_sync_up"))]
     #[track_caller]
     pub fn shfl_up<T: Element>(
         &self,
@@ -85,6 +90,7 @@ impl<'b> Body<'b, '_> {
 
     /// `value` of the lane `delta` above; of the thread itself where there is none.
     /// PTX ISA 9.7.9.6 `shfl.sync`.
+    #[doc(alias("__shfl_down_sync", "shuffle_sync_down"))]
     #[track_caller]
     pub fn shfl_down<T: Element>(
         &self,
@@ -97,6 +103,7 @@ impl<'b> Body<'b, '_> {
 
     /// `value` of the lane whose number differs from the thread's in the bits of `mask`.
     /// PTX ISA 9.7.9.6 `shfl.sync`.
+    #[doc(alias("__shfl_xor_sync", "shfl_xor", "shuffle_sync_bfly"))]
     #[track_caller]
     pub fn shfl_bfly<T: Element>(
         &self,
@@ -108,6 +115,7 @@ impl<'b> Body<'b, '_> {
     }
 
     /// `value` of lane `lane % 32`. PTX ISA 9.7.9.6 `shfl.sync`.
+    #[doc(alias = "__shfl_sync")]
     #[track_caller]
     pub fn shfl_idx<T: Element>(
         &self,
@@ -149,6 +157,7 @@ impl<'b> Body<'b, '_> {
     }
 
     /// Returns whether `pred` holds in all members. PTX ISA 9.7.13.9 `vote.sync.all`.
+    #[doc(alias("__all_sync", "vote_all_sync"))]
     #[track_caller]
     pub fn vote_all(
         &self,
@@ -159,6 +168,7 @@ impl<'b> Body<'b, '_> {
     }
 
     /// Returns whether `pred` holds in any member. PTX ISA 9.7.13.9 `vote.sync.any`.
+    #[doc(alias("__any_sync", "vote_any_sync"))]
     #[track_caller]
     pub fn vote_any(
         &self,
@@ -179,6 +189,7 @@ impl<'b> Body<'b, '_> {
     }
 
     /// The bits of the members in which `pred` holds. PTX ISA 9.7.13.9 `vote.sync.ballot`.
+    #[doc(alias("__ballot_sync", "ballot", "vote_ballot_sync"))]
     #[track_caller]
     pub fn vote_ballot(
         &self,
@@ -192,6 +203,7 @@ impl<'b> Body<'b, '_> {
 
     /// The bits of the members whose `value` has the same bits as the thread's.
     /// PTX ISA 9.7.13.10 `match.any.sync`.
+    #[doc(alias = "__match_any_sync")]
     #[track_caller]
     pub fn match_any<T: Number>(
         &self,
@@ -205,6 +217,7 @@ impl<'b> Body<'b, '_> {
 
     /// `members` where `value` has the same bits in all of them, else 0; and whether it has.
     /// PTX ISA 9.7.13.10 `match.all.sync`.
+    #[doc(alias = "__match_all_sync")]
     #[track_caller]
     pub fn match_all<T: Number>(
         &self,
@@ -218,14 +231,16 @@ impl<'b> Body<'b, '_> {
 
     /// The lane of one of the members, the same one in all, and whether it is the thread.
     /// PTX ISA 9.7.13.14 `elect.sync`; `sm_90`. The simulator takes the lowest member that has not ended.
+    #[doc(alias("elect_one", "elect_sync"))]
     #[track_caller]
     pub fn elect(&self, members: impl IntoVal<'b, u32>) -> (Val<'b, u32>, Val<'b, bool>) {
         let members = self.context().operand_of(members);
         self.context().emit_pair(Warp::Elect { members })
     }
 
-    /// Waits for all members; what each of them wrote before is seen by the others after.
-    /// PTX ISA 9.7.13.2 `bar.warp.sync`.
+    /// Waits for all members; what each of them wrote before is seen by the others after. It is the only operation of a warp that
+    /// orders memory accesses. PTX ISA 9.7.13.2 `bar.warp.sync`.
+    #[doc(alias("__syncwarp", "syncwarp", "sync_warp"))]
     #[track_caller]
     pub fn bar_warp(&self, members: impl IntoVal<'b, u32>) {
         let members = self.context().operand_of(members);
@@ -235,6 +250,7 @@ impl<'b> Body<'b, '_> {
     /// The bits of the lanes that execute this together: on a GPU any set that has the thread, in the
     /// simulator all that take the same way. It does not say which lanes *can* come to this line.
     /// PTX ISA 9.7.13.11 `activemask`.
+    #[doc(alias = "__activemask")]
     #[track_caller]
     pub fn activemask(&self) -> Val<'b, u32> {
         self.context().emit_val(Warp::Activemask {})

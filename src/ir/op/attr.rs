@@ -121,6 +121,8 @@ pub enum Unroll {
     Keep,
     /// A loop with this many iterations in its body, and a loop for the remaining ones.
     By(NonZeroU32),
+    /// As `By`, with vectors for the loads and stores of so many iterations.
+    Vector(NonZeroU32),
     /// All iterations one after the other, without a loop. The bounds must be constants.
     Full,
 }

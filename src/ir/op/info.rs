@@ -111,6 +111,8 @@ pub enum ResultKind {
     GenericPointer,
     /// The type of the operand `base`, pointing into the attribute `space`.
     PointerInto,
+    /// A pointer to elements of the attribute `to` in global memory, which may be written.
+    GlobalPointer,
     /// An integer for the address of the pointer that is the operand.
     Address,
     /// A pointer to the elements of the constant array `array`.

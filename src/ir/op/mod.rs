@@ -446,6 +446,10 @@ impl Op {
                 Op::Mem(Mem::CvtaTo { space, .. }) => self.pointer_into(ir, info, *space),
                 _ => None,
             },
+            ResultKind::GlobalPointer => {
+                let elem = self.type_of_attribute(ir)?.scalar()?;
+                Some(Type::Pointer { space: Space::Global, elem, mutable: true })
+            }
             ResultKind::Address => {
                 space_support::address(self.type_of_operand(ir, info, Constraint::Pointer)?)
             }

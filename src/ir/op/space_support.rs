@@ -1,6 +1,6 @@
 //! Checks of PTX's support for pointer and atomic operations, by memory space and type.
 
-use super::support::Support;
+use super::support::{ANY, Support};
 use super::{AtomicOp, LoadAccess, MemScope, StoreAccess};
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;
@@ -98,6 +98,13 @@ pub(super) fn cvta_to(ir: &KernelIr, base: &Value, space: &Space) -> Support {
         (_, Space::Generic) => Err("`cvta` makes generic pointers, of those into a space"),
         (Some(Space::Generic), space) => Ok(first_target(space)),
         _ => Err("the pointer is not generic: its space is known"),
+    }
+}
+
+pub(super) fn int_to_ptr(ir: &KernelIr, address: &Value) -> Support {
+    match type_of(ir, address) {
+        Some(Type::Scalar(Scalar::I64)) => ANY,
+        _ => Err("an address of global memory is an i64"),
     }
 }
 

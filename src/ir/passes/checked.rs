@@ -350,7 +350,40 @@ impl Pass<'_> {
             self.stop(id, Check::Step { scalar }, region, bad, &[step]);
         } else if let Op::Mem(Mem::AssumeAligned { base, bytes }) = *op {
             self.check_promise(id, region, base, bytes);
+        } else if let Op::Mem(Mem::AssumeDivisibleBy { value, divisor }) = *op {
+            self.check_divisible(id, region, value, divisor);
+        } else if let Op::Mem(Mem::AssumeBetween { value, low, high }) = *op {
+            let Some(scalar) = ir.type_of(value).scalar() else { return };
+            let [value, low, high] = [value, low, high].map(|value| self.rewrite.value(value));
+            let below = self.compare(region, value, Compare::Lt, low);
+            let above = self.compare(region, value, Compare::Gt, high);
+            let bad = self.push(region, Arith::Or { lhs: below, rhs: above }, Scalar::Bool);
+            self.stop(id, Check::Between { scalar }, region, bad, &[value, low, high]);
         }
+    }
+
+    fn check_divisible(&mut self, id: OpId, region: RegionId, value: Value, divisor: u32) {
+        let Some(scalar) = self.rewrite.source.type_of(value).scalar() else { return };
+        let value = self.rewrite.value(value);
+        let zero = self.constant(region, scalar, 0);
+        // A type that does not hold the divisor holds no multiple of it but 0, and perhaps its negative.
+        let bits = i64::from(divisor);
+        let holds = |int: i64| Const::new(scalar, int as u64).as_int() == Some(int.into());
+        let bad = if divisor > 0 && holds(bits) {
+            let rhs = self.constant(region, scalar, divisor.into());
+            let rest = self.push(region, Arith::Rem { lhs: value, rhs }, scalar);
+            self.compare(region, rest, Compare::Ne, zero)
+        } else {
+            let bad = self.compare(region, value, Compare::Ne, zero);
+            if divisor > 0 && holds(-bits) {
+                let negative = self.constant(region, scalar, (-bits) as u64);
+                let other = self.compare(region, value, Compare::Ne, negative);
+                self.push(region, Arith::And { lhs: bad, rhs: other }, Scalar::Bool)
+            } else {
+                bad
+            }
+        };
+        self.stop(id, Check::Divisible { scalar, divisor }, region, bad, &[value]);
     }
 
     fn check_divisor(&mut self, id: OpId, region: RegionId, lhs: Value, rhs: Value) {

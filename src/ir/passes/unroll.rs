@@ -7,6 +7,7 @@
 //!    loop of `t % n` iterations with one. The index is carried and advanced by the step, so that nothing
 //!    wraps that did not wrap before. Where `t` is known, so are the bounds of the two loops, and a loop
 //!    without iterations is left out.
+//!    `vectorize n`: the `n` copies share their loads and stores at the index, as vectors (`analysis/vectorize.rs`).
 //! 3. A copy of a body that jumps from inside another construct is a loop that is left by its `continue`,
 //!    and the whole is a loop that is left by its `break`.
 //!
@@ -18,10 +19,11 @@ use super::counted::{Counted, unsigned};
 use super::rewrite::{Rewrite, Target};
 use crate::ir::analysis::jumps::is_straight;
 use crate::ir::analysis::trips::Trips;
+use crate::ir::analysis::vectorize::{Vectorized, vectorize};
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::KernelIr;
-use crate::ir::op::{Arith, Control, Op, Unroll, ValueList};
-use crate::ir::types::Type;
+use crate::ir::op::{Arith, Control, Convert, Mem, Op, Unroll, ValueList};
+use crate::ir::types::{Type, VectorType};
 
 /// Unrolls. The verifier has seen to it that it is possible, and not too large.
 pub(super) fn unroll(ir: &KernelIr) -> KernelIr {
@@ -37,7 +39,12 @@ fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) {
     for &id in ops {
         let data = &source.ops[id];
         match Counted::new(source, id).map(|counted| (counted.unroll, counted)) {
-            Some((Unroll::By(n), counted)) => counted.by(rewrite, region, n),
+            Some((Unroll::By(n), counted)) => counted.by(rewrite, region, n, None),
+            Some((Unroll::Vector(n), counted)) => {
+                // A loop that fetches ahead has accesses of another form: its copies keep their own.
+                let vectors = vectorize(source, id, n.get()).ok();
+                counted.by(rewrite, region, n, vectors.as_ref());
+            }
             Some((Unroll::Full, counted)) => counted.full(rewrite, region),
             Some((Unroll::Keep, _)) | None if !data.op.regions().is_empty() => {
                 for (inner, copy) in rewrite.copy_owner(id, region) {
@@ -47,6 +54,22 @@ fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) {
             Some((Unroll::Keep, _)) | None => rewrite.copy_plain(id, region),
         }
     }
+}
+
+/// The copies of a body in one iteration of a loop.
+#[derive(Clone, Copy)]
+struct Copies<'v> {
+    /// The loop that a `break` of the source breaks; a straight body has none.
+    leave: Option<OpId>,
+    count: u32,
+    vectors: Option<&'v Vectorized>,
+}
+
+/// The vectors of the copies of a body: those that were loaded, and the elements that are to be stored.
+#[derive(Default)]
+struct Lanes {
+    loaded: Vec<(OpId, Value)>,
+    stored: Vec<(OpId, ValueList)>,
 }
 
 impl Counted<'_> {
@@ -66,7 +89,13 @@ impl Counted<'_> {
     }
 
     /// Rule 2.
-    fn by(&self, rewrite: &mut Rewrite<'_>, region: RegionId, n: NonZeroU32) {
+    fn by(
+        &self,
+        rewrite: &mut Rewrite<'_>,
+        region: RegionId,
+        n: NonZeroU32,
+        vectors: Option<&Vectorized>,
+    ) {
         self.whole(rewrite, region, |rewrite, region, leave| {
             let unsigned = unsigned(self.scalar);
             let known = self.trips().map(|trips| trips.count);
@@ -92,24 +121,25 @@ impl Counted<'_> {
             let mut state = ValueList::from_slice(&[rewrite.value(self.lo)]);
             state.extend(rewrite.values(self.init));
             if known.is_none_or(|trips| trips / n > 0) {
-                state = self.rounds(rewrite, region, leave, [zero, rounds], n as u32, &state);
+                let copies = Copies { leave, count: n as u32, vectors };
+                state = self.rounds(rewrite, region, copies, [zero, rounds], &state);
             }
             if known.is_none_or(|trips| trips % n > 0) {
-                state = self.rounds(rewrite, region, leave, [zero, rest], 1, &state);
+                let copies = Copies { leave, count: 1, vectors: None };
+                state = self.rounds(rewrite, region, copies, [zero, rest], &state);
             }
             ValueList::from_slice(&state[1..])
         })
     }
 
-    /// A loop over the unsigned `range` with `copies` copies of the body, that carries the index and the
+    /// A loop over the unsigned `range` with copies of the body, that carries the index and the
     /// carried values, `state` at first. Returns the last ones.
     fn rounds(
         &self,
         rewrite: &mut Rewrite<'_>,
         region: RegionId,
-        leave: Option<OpId>,
+        copies: Copies<'_>,
         range: [Value; 2],
-        copies: u32,
         state: &ValueList,
     ) -> ValueList {
         let unsigned = unsigned(self.scalar);
@@ -126,14 +156,100 @@ impl Counted<'_> {
         let mut index = args[1];
         let mut carried = ValueList::from_slice(&args[2..]);
         let rhs = rewrite.value(self.step);
-        for _ in 0..copies {
-            carried = self.iteration(rewrite, body, leave, index, &carried);
+        let first = index;
+        let mut lanes =
+            copies.vectors.map(|vectors| self.loads(rewrite, body, vectors, copies.count, first));
+        for lane in 0..copies.count {
+            carried = match &mut lanes {
+                Some(lanes) => self.lane(rewrite, body, lane, lanes, index, &carried),
+                None => self.iteration(rewrite, body, copies.leave, index, &carried),
+            };
             index = rewrite.arith(body, self.location, self.scalar, Arith::Add { lhs: index, rhs });
+        }
+        if let Some(lanes) = lanes {
+            self.stores(rewrite, body, lanes, first);
         }
         let mut values = ValueList::from_slice(&[index]);
         values.extend(carried);
         rewrite.push(body, self.location, Control::Continue { target: id, values }, &[]);
         results
+    }
+
+    /// Loads the vectors of `count` iterations from `index` on.
+    fn loads(
+        &self,
+        rewrite: &mut Rewrite<'_>,
+        region: RegionId,
+        vectors: &Vectorized,
+        count: u32,
+        index: Value,
+    ) -> Lanes {
+        let source = self.source;
+        let mut lanes = Lanes::default();
+        for &op in &vectors.loads {
+            let data = &source.ops[op];
+            let Op::Mem(Mem::Ld { base, access, .. }) = data.op else { continue };
+            let elem = source.type_of(data.results[0]).scalar();
+            let Some(ty) = elem.and_then(|elem| VectorType::new(elem, count)) else { continue };
+            let load = Mem::LdVec { base: rewrite.value(base), index, lanes: count, access };
+            let vector = rewrite.push_value(region, data.location, load, Type::Vector(ty));
+            lanes.loaded.push((op, vector));
+        }
+        lanes.stored = vectors.stores.iter().map(|op| (*op, ValueList::new())).collect();
+        lanes
+    }
+
+    /// As [`Counted::iteration`] of a straight body, with the elements `lane` of the vectors.
+    fn lane(
+        &self,
+        rewrite: &mut Rewrite<'_>,
+        region: RegionId,
+        lane: u32,
+        lanes: &mut Lanes,
+        index: Value,
+        carried: &[Value],
+    ) -> ValueList {
+        let source = self.source;
+        let data = &source.regions[self.body];
+        rewrite.rename(&data.args, &[index]);
+        rewrite.rename(&data.args[1..], carried);
+        rewrite.declare_vars(self.body, region);
+        let (last, ops) = data.ops.split_last().unwrap_or((&self.id, &[]));
+        for &id in ops {
+            let op = &source.ops[id];
+            if let Some((_, vector)) = lanes.loaded.iter().find(|(load, _)| *load == id) {
+                let extract = Convert::VecExtract { vector: *vector, lane };
+                let ty = source.type_of(op.results[0]);
+                let value = rewrite.push_value(region, op.location, extract, ty);
+                rewrite.rename(&op.results, &[value]);
+            } else if let Some((_, values)) =
+                lanes.stored.iter_mut().find(|(store, _)| *store == id)
+                && let Op::Mem(Mem::St { value, .. }) = op.op
+            {
+                values.push(rewrite.value(value));
+            } else {
+                copy_ops(rewrite, &[id], region);
+            }
+        }
+        match &source.ops[*last].op {
+            Op::Control(Control::Continue { values, .. }) => rewrite.values(values),
+            _ => ValueList::from_slice(carried),
+        }
+    }
+
+    /// Stores the vectors from `index` on.
+    fn stores(&self, rewrite: &mut Rewrite<'_>, region: RegionId, lanes: Lanes, index: Value) {
+        for (op, values) in lanes.stored {
+            let data = &self.source.ops[op];
+            let Op::Mem(Mem::St { base, value, access, .. }) = data.op else { continue };
+            let elem = self.source.type_of(value).scalar();
+            let vector = elem.and_then(|elem| VectorType::new(elem, values.len() as u32));
+            let Some(ty) = vector else { continue };
+            let pack = Convert::VecPack { values };
+            let vector = rewrite.push_value(region, data.location, pack, Type::Vector(ty));
+            let store = Mem::StVec { base: rewrite.value(base), index, vector, access };
+            rewrite.push(region, data.location, store, &[]);
+        }
     }
 
     /// One copy of the body in `region`; returns the next carried values. `leave` is the loop that a

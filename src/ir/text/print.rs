@@ -269,6 +269,7 @@ impl Printer<'_, '_, '_> {
                 match unroll {
                     Unroll::Keep => {}
                     Unroll::By(n) => write!(self.f, " unroll {n}")?,
+                    Unroll::Vector(n) => write!(self.f, " vectorize {n}")?,
                     Unroll::Full => self.f.write_str(" unroll full")?,
                 }
                 if *prefetch > 0 {

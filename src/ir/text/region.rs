@@ -434,6 +434,13 @@ impl<'t> KernelParser<'_, 't> {
 
     #[inline]
     fn unroll(&mut self) -> Result<Unroll> {
+        if self.tokens.accept("vectorize")? {
+            let token = self.tokens.token;
+            let number = NonZeroU32::new(self.tokens.number()?);
+            return number
+                .map(Unroll::Vector)
+                .ok_or_else(|| unexpected(token, "a positive number"));
+        }
         if !self.tokens.accept("unroll")? {
             return Ok(Unroll::Keep);
         }

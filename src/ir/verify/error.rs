@@ -328,6 +328,18 @@ errors! {
         ),
         /// a loop whose `{bound}` is not a constant cannot be unrolled fully: use `.unroll(n)`, which needs no constant
         UnrollUnknownTripCount { bound: &'static str },
+        /// no load or store of this loop can be a vector of {lanes} elements: use the loop's index itself as the index, a
+        /// step of 1, and vectors of at most 16 bytes (`x.offset(..)` in front of the loop takes the rest of an index)
+        VectorizeNothing { lanes: u32 },
+        /// the `{op}` at {made} is in the way of a vectorized loop, whose body loads, computes, and stores at the loop's
+        /// index: move it out of the loop, or use `.unroll(n)`
+        VectorizeObstacle { op: &'static str, made: SourceLocation },
+        /// the `{op}` at {made} is not known to start at a multiple of {bytes} bytes: start the range at such a multiple
+        /// (`assume_divisible_by` promises it), and use `assume_aligned` on the pointer
+        VectorizeAlignment { op: &'static str, made: SourceLocation, bytes: u32 },
+        /// the `{op}` at {made} may meet what the store at {store} writes in another iteration of this vectorized loop:
+        /// store to another buffer, or use `.unroll(n)`
+        VectorizeAliasing { op: &'static str, made: SourceLocation, store: SourceLocation },
         /// with this loop unrolled the kernel has {operations} operations, but at most {limit} are possible: unroll by a
         /// smaller number
         UnrollSize { operations: u128, limit: u128 },

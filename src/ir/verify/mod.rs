@@ -72,6 +72,8 @@
 //!   - `WgmmaOperandComputed`: in a loop, registers of A are not computed while a `wgmma` still reads them.
 //! * **requests** (`requests.rs`), for a kernel that breaks no rule above
 //!   - `UnrollUnknownTripCount`: a loop that is to be unrolled fully has constant bounds.
+//!   - `VectorizeNothing`, `VectorizeObstacle`: a loop that is to be vectorized loads, computes, and stores at its index.
+//!   - `VectorizeAlignment`, `VectorizeAliasing`: its vectors are known to be aligned, and not to meet in another order.
 //!   - `UnrollSize`: unrolling does not make too many operations.
 //!   - `PrefetchStages`, `PrefetchSharedSize`, `PrefetchNoCopies`: a loop that is to fetch ahead has loads that
 //!     can be, not too many stages, and room for the tiles of all stages.

@@ -3,6 +3,7 @@
 use super::{Report, VerifyError};
 use crate::ir::analysis::prefetch::{CannotSplit, split};
 use crate::ir::analysis::trips::Trips;
+use crate::ir::analysis::vectorize::{CannotVectorize, vectorize};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::op::{Control, Op, Unroll};
 
@@ -73,6 +74,10 @@ impl Walk<'_, '_> {
         let copies = match unroll {
             Unroll::Keep => Some(1),
             Unroll::By(n) => Some(u128::from(n.get()) + 1),
+            Unroll::Vector(n) => {
+                self.vectorize(op, n.get());
+                Some(u128::from(n.get()) + 1)
+            }
             Unroll::Full => match Trips::new(ir, [*lo, *hi, *step]) {
                 Ok(trips) => Some(trips.count.max(2)),
                 Err(bound) => {
@@ -82,6 +87,29 @@ impl Walk<'_, '_> {
             },
         };
         copies.map(|copies| copies + beside)
+    }
+
+    /// Checks that accesses of the loop can be vectors.
+    fn vectorize(&mut self, op: OpId, lanes: u32) {
+        let ir = self.report.ir;
+        let place = |op: OpId| (ir.ops[op].op.name(), ir.location_of(op));
+        let error = match vectorize(ir, op, lanes) {
+            Ok(_) => return,
+            Err(CannotVectorize::Nothing) => VerifyError::VectorizeNothing { lanes },
+            Err(CannotVectorize::Obstacle(obstacle)) => {
+                let (op, made) = place(obstacle);
+                VerifyError::VectorizeObstacle { op, made }
+            }
+            Err(CannotVectorize::Unaligned(access, bytes)) => {
+                let (op, made) = place(access);
+                VerifyError::VectorizeAlignment { op, made, bytes }
+            }
+            Err(CannotVectorize::Aliasing(access, store)) => {
+                let (op, made) = place(access);
+                VerifyError::VectorizeAliasing { op, made, store: ir.location_of(store) }
+            }
+        };
+        self.report.at(op, error);
     }
 
     /// Checks that the loop can fetch ahead. Returns the number of stages, if it is possible.

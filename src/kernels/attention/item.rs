@@ -1,11 +1,11 @@
 //! [`Item`]: a tile of queries and the keys that it sees, for the kernels of all schedules.
 
-use crate::ir::builder::{AnyVector, OnDevice, VectorElement};
+use crate::ir::builder::{AnyVector, VectorElement};
 use crate::ir::{Body, Val, WARP};
 use crate::tensor::{AccumulatorRows, HeadSections, RegisterTensor, Sequences, TiledMma};
 
 use super::config::AttentionConfig;
-use super::plan::{Params, SequenceParams};
+use super::plan::{ParamsAt, SequencesAt};
 
 /// A tile of queries: its first query, the head of all sequences' heads (or heads of keys, whose queries share a tile), its
 /// tiles of keys, and the sequence.
@@ -29,8 +29,8 @@ impl<'b> Item<'b> {
     pub(super) fn decode<'a: 'b, T: VectorElement<2>>(
         k: &mut Body<'b, '_>,
         config: &AttentionConfig,
-        args: &Params<OnDevice<'a>>,
-        sequences: Option<&SequenceParams<T, OnDevice<'a>>>,
+        args: &ParamsAt<'a>,
+        sequences: Option<&SequencesAt<'a, T>>,
         number: Val<'b, i32>,
     ) -> Item<'b> {
         let ([_, columns], rows) = (config.tile, config.queries_of_tile());
@@ -67,7 +67,7 @@ impl<'b> Item<'b> {
     pub(super) fn heads<'a: 'b>(
         &self,
         config: &AttentionConfig,
-        args: &Params<OnDevice<'a>>,
+        args: &ParamsAt<'a>,
     ) -> [Val<'b, i32>; 3] {
         let batch = self.head / args.heads;
         let head = self.head - batch * args.heads;
@@ -99,7 +99,7 @@ impl<'b> Item<'b> {
     pub(super) fn store_lse<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        args: &Params<OnDevice<'a>>,
+        args: &ParamsAt<'a>,
         (own, column): (Own<'b>, Val<'b, i32>),
         rows: &AccumulatorRows,
         lse: impl IntoIterator<Item = Val<'b, f32>>,
@@ -116,7 +116,7 @@ impl<'b> Item<'b> {
     pub(super) fn store_rows<'a: 'b, T: VectorElement<2>>(
         &self,
         k: &mut Body<'b, '_>,
-        (to, batch): (&SequenceParams<T, OnDevice<'a>>, Val<'b, i32>),
+        (to, batch): (&SequencesAt<'a, T>, Val<'b, i32>),
         (own, column): (Own<'b>, Val<'b, i32>),
         (rows, output): (&AccumulatorRows, &RegisterTensor<'_, f32>),
     ) {
@@ -146,7 +146,7 @@ impl<'b> Item<'b> {
         &self,
         k: &mut Body<'b, '_>,
         config: &AttentionConfig,
-        args: &Params<OnDevice<'a>>,
+        args: &ParamsAt<'a>,
         (mma, rows, thread): (&TiledMma, &AccumulatorRows, Val<'b, i32>),
         scores: &RegisterTensor<'b, f32>,
         (first, count, column): (Val<'b, i32>, u32, Val<'b, i32>),

@@ -1,7 +1,7 @@
 //! [`Plan`]: the parts of the kernel for `sm_90a` that the host knows.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
-use crate::ir::builder::{OnDevice, VectorElement};
+use crate::ir::builder::VectorElement;
 use crate::ir::types::Scalar;
 use crate::ir::{Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val};
 use crate::layout::{ComposedLayout, Layout, layout, shape, tiler};
@@ -16,7 +16,7 @@ use super::problem::AttentionProblem;
 
 crate::params! {
     /// Q, K and V.
-    pub(super) struct Inputs<T: VectorElement<2>> {
+    pub(super) struct Inputs<T: VectorElement<2>> => InputsAt<'b, T> {
         pub(super) q: TensorMap<T, 4>,
         pub(super) k: TensorMap<T, 4>,
         pub(super) v: TensorMap<T, 4>,
@@ -25,7 +25,7 @@ crate::params! {
 
 crate::params! {
     /// The other parameters of the kernel.
-    pub(super) struct Params {
+    pub(super) struct Params => ParamsAt<'b> {
         pub(super) lse: GlobalMut<f32>,
         /// The work items that blocks have taken beside their first ones; 0 before and after a launch. Blocks that have one
         /// item each take none.
@@ -49,7 +49,7 @@ crate::params! {
 
 crate::params! {
     /// The output that threads write, and sequences of different lengths, which follow each other in one tensor.
-    pub(super) struct SequenceParams<T: VectorElement<2>> {
+    pub(super) struct SequenceParams<T: VectorElement<2>> => SequencesAt<'b, T> {
         pub(super) o: GlobalMut<T>,
         /// The strides of position, head and sequence.
         pub(super) strides: [i64; 3],
@@ -63,7 +63,7 @@ crate::params! {
 
 crate::params! {
     /// Q, K and V where threads copy them.
-    pub(super) struct Operands<T: VectorElement<2>> {
+    pub(super) struct Operands<T: VectorElement<2>> => OperandsAt<'b, T> {
         pub(super) q: Global<T>,
         pub(super) k: Global<T>,
         pub(super) v: Global<T>,
@@ -79,9 +79,9 @@ pub(super) type ByThreads<T> = (Operands<T>, SequenceParams<T>, Params);
 
 /// The parameters in a kernel body.
 pub(super) struct Args<'a, T: VectorElement<2>> {
-    pub(super) inputs: Inputs<T, OnDevice<'a>>,
+    pub(super) inputs: InputsAt<'a, T>,
     pub(super) output: Output<'a, T>,
-    pub(super) params: Params<OnDevice<'a>>,
+    pub(super) params: ParamsAt<'a>,
 }
 
 /// The output in a kernel body.
@@ -89,7 +89,7 @@ pub(super) enum Output<'a, T: VectorElement<2>> {
     /// Tensor copies write whole tiles.
     Tiles(Val<'a, TensorMapMut<T, 4>>),
     /// Threads write rows.
-    Rows(SequenceParams<T, OnDevice<'a>>),
+    Rows(SequencesAt<'a, T>),
 }
 
 /// The kernel of a configuration.

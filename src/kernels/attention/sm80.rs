@@ -5,7 +5,7 @@
 //! steps ahead, and there is one barrier in a step.
 
 use crate::arch::Major;
-use crate::ir::builder::{OnDevice, VectorElement};
+use crate::ir::builder::VectorElement;
 use crate::ir::{Body, Kernel, KernelOptions, Val, range};
 use crate::layout::{ComposedLayout, layout, shape, tiler};
 use crate::tensor::{
@@ -16,7 +16,7 @@ use crate::tensor::{
 use super::config::AttentionConfig;
 use super::error::AttentionError;
 use super::item::{Item, Own, offset_of};
-use super::plan::{AnyKernel, ByThreads, Operands, Params, SequenceParams, val_type};
+use super::plan::{AnyKernel, ByThreads, OperandsAt, ParamsAt, SequencesAt, val_type};
 
 /// Alignment of swizzled tiles.
 const ALIGN: u32 = 1024;
@@ -89,9 +89,9 @@ impl Plan {
     fn body<'a, T: VectorElement<2>, const N: usize>(
         &self,
         k: &mut Body<'a, '_>,
-        operands: &Operands<T, OnDevice<'a>>,
-        to: &SequenceParams<T, OnDevice<'a>>,
-        args: &Params<OnDevice<'a>>,
+        operands: &OperandsAt<'a, T>,
+        to: &SequencesAt<'a, T>,
+        args: &ParamsAt<'a>,
     ) {
         let Plan { config, mma, pipe, .. } = self;
         let AttentionConfig { head_dim, value_dim, tile: [rows, columns], .. } = *config;

@@ -16,7 +16,7 @@ use crate::tensor::{
 
 use super::config::{GROUP, ROWS, SoftmaxOverlap};
 use super::item::Item;
-use super::plan::{Args, Output, Params, Plan};
+use super::plan::{Args, Output, ParamsAt, Plan};
 
 /// Alignment of swizzled tiles.
 const ALIGN: u32 = 1024;
@@ -74,7 +74,7 @@ pub(super) struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
 impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
     /// The work items, which the producer draws.
     fn work(&self) -> WorkCounter<'b> {
-        let Params { taken, row_tiles, all_heads, .. } = self.args.params;
+        let ParamsAt { taken, row_tiles, all_heads, .. } = self.args.params;
         WorkCounter::new(taken, row_tiles * all_heads)
     }
 

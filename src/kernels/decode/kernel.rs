@@ -5,7 +5,7 @@
 //! done. 16 keys are within a page, so a warp loads one entry of the table for a step, one step before the copies that need
 //! it. At the end the block combines the partial results of its warps, and the last block of a tile those of its splits.
 
-use crate::ir::builder::{OnDevice, VectorElement};
+use crate::ir::builder::VectorElement;
 use crate::ir::op::CpAsyncCache;
 use crate::ir::{Body, Global, MutPointer, Pointer, Range, Shared, Val, WARP, range};
 use crate::layout::shape;
@@ -13,13 +13,13 @@ use crate::tensor::{OnlineSoftmax, Operand, Tensor, TensorPointer};
 
 use super::super::arrival::is_last_to_arrive;
 use super::config::{KEYS, ROWS};
-use super::tiles::{Params, Tiles};
+use super::tiles::{ParamsAt, Tiles};
 
 /// The part of a warp: the rows of a tile and the keys of a split.
 #[derive(Clone, Copy)]
 struct Part<'p, 'a, 'b, T: VectorElement<2>> {
     tiles: &'p Tiles,
-    args: &'p Params<T, OnDevice<'a>>,
+    args: &'p ParamsAt<'a, T>,
     /// The sequence, the head of keys, and the tile of rows.
     place: [Val<'b, i32>; 3],
     /// The first key of the split, its end, and the end of the sequence.
@@ -31,7 +31,7 @@ struct Part<'p, 'a, 'b, T: VectorElement<2>> {
 
 impl Tiles {
     /// The kernel.
-    pub(super) fn body<'a, T>(&self, k: &mut Body<'a, '_>, args: &Params<T, OnDevice<'a>>)
+    pub(super) fn body<'a, T>(&self, k: &mut Body<'a, '_>, args: &ParamsAt<'a, T>)
     where
         T: VectorElement<2>,
     {
@@ -111,7 +111,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
     /// Starts the copies of the queries of the rows.
     fn fetch_queries(&self, k: &Body<'b, '_>, to: Val<'b, Shared<T>>) {
         let [sequence, head, tile] = self.place;
-        let Params { q, q_strides: [of_query, of_head, _], group, queries, .. } = *self.args;
+        let ParamsAt { q, q_strides: [of_query, of_head, _], group, queries, .. } = *self.args;
         let from = q.offset(sequence.cvt::<i64>() * self.args.q_strides[2]);
         self.copy_rows(k, to, |row| {
             let row = tile * ROWS + row;

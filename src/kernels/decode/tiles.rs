@@ -16,7 +16,7 @@ use super::error::DecodeError;
 crate::params! {
     /// The parameters of the kernel. Strides are in elements: of Q and O from a query, a head and a sequence to the next one,
     /// of K and V from a token, a head and a page.
-    pub(super) struct Params<T: VectorElement<2>> {
+    pub(super) struct Params<T: VectorElement<2>> => ParamsAt<'b, T> {
         pub(super) q: Global<T>,
         pub(super) k: Global<T>,
         pub(super) v: Global<T>,

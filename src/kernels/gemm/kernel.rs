@@ -103,7 +103,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     ///
     /// tilewright::params! {
     ///     /// A factor for each row, and the matrix before it was scaled.
-    ///     struct Scaled {
+    ///     struct Scaled => ScaledAt<'b> {
     ///         factors: Global<f32>,
     ///         unscaled: GlobalMut<f32>,
     ///     }

@@ -10,7 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
 use crate::tensor::{chained, tree};
 
-use super::rows::{RowConfig, RowError, RowProblem, kept_row_options, own_row};
+use super::rows::{RowConfig, RowError, RowProblem, own_row};
 pub use launch::{NormArgs, NormFunction};
 
 /// The normalisation of a row `h`, whose mean square and variance are over all columns.
@@ -177,21 +177,17 @@ fn build<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
     if config.residual {
         let kernel = Kernel::<WithResidual<T, D>>::build_with(
-            kept_row_options(&tile),
+            tile.options(),
             &name,
             target,
             |k, (params, residual)| body::<T, D>(k, config, params, Some(residual)),
         );
         return kernel.map(AnyKernel::Residual);
     }
-    let kernel = Kernel::<(Params<T, D>,)>::build_with(
-        kept_row_options(&tile),
-        &name,
-        target,
-        |k, (params,)| {
+    let kernel =
+        Kernel::<(Params<T, D>,)>::build_with(tile.options(), &name, target, |k, (params,)| {
             body::<T, D>(k, config, params, None);
-        },
-    );
+        });
     kernel.map(AnyKernel::Plain)
 }
 

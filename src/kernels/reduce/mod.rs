@@ -283,7 +283,7 @@ fn build<T: Converted, Y: Converted>(
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<T>(k, row * pitch, columns);
             let x = x.offset(row * pitch);
-            let is_first = part.is_first_thread() & row.lt(sizes[0].cvt::<i64>());
+            let is_first = part.is_leader(k) & row.lt(sizes[0].cvt::<i64>());
             if op == RowReduceOp::ArgMax {
                 // Each thread keeps its largest element and the first step with it, and looks there for the column.
                 let (lowest, access) = (k.constant(f32::NEG_INFINITY), <Global<T>>::access());

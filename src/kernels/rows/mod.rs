@@ -9,7 +9,7 @@ pub use error::RowError;
 pub use problem::RowProblem;
 pub(in crate::kernels) use problem::{check_aligned, check_len};
 
-use crate::ir::{Body, KernelOptions, Val};
+use crate::ir::{Body, Val};
 use crate::runtime::Grid;
 use crate::tensor::RowTile;
 
@@ -23,14 +23,6 @@ pub(in crate::kernels) fn own_row<'b>(
 ) -> (Val<'b, i64>, Val<'b, i32>) {
     let row = tile.row(k);
     (row.cvt::<i64>(), row.lt(rows).select(columns, 0))
-}
-
-/// Returns the launch bounds of a kernel whose threads keep a row while they reduce it.
-#[inline]
-pub(in crate::kernels) fn kept_row_options(tile: &RowTile) -> KernelOptions {
-    // One register more than 64 would halve the blocks of an SM.
-    let blocks = if tile.is_wide() { 1024 / tile.threads.max(1) } else { 0 };
-    if blocks > 1 { tile.options().min_blocks_per_sm(blocks) } else { tile.options() }
 }
 
 /// Returns the grid of a row kernel.

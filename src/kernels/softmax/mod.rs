@@ -10,7 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val};
 use crate::tensor::chained;
 
-use super::rows::{RowConfig, RowError, RowProblem, kept_row_options, own_row};
+use super::rows::{RowConfig, RowError, RowProblem, own_row};
 pub use launch::SoftmaxFunction;
 
 /// The configuration of a [`Softmax`].
@@ -102,7 +102,7 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
     let kind = if log { "log_softmax" } else { "softmax" };
     let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
     Kernel::<Params<T, D>>::build_with(
-        kept_row_options(&tile),
+        tile.options(),
         &name,
         target,
         |k, ((x, x_pitch), (y, y_pitch), sizes)| {

@@ -1,5 +1,5 @@
-//! [`Analysis`] answers questions about a layout in memory: injectivity, image, overlap, bank
-//! conflicts, sectors and vectors.
+//! [`Analysis`] answers questions about a layout in memory: injectivity, equality of functions, image,
+//! overlap, bank conflicts, sectors and vectors.
 //!
 //! A [`Layout`] and a [`ComposedLayout`] answer them. If strides alone decide, nothing is walked
 //! and the size does not matter. Otherwise the domain is walked, up to [`DOMAIN_LIMIT`]
@@ -26,6 +26,7 @@ mod access;
 mod image;
 mod injective;
 mod overlap;
+mod same;
 mod vector;
 
 pub use access::{BankConflicts, BankPhase, Sectors, WarpSectors};
@@ -248,6 +249,28 @@ pub trait Analysis {
         image::is_bijective(&self.offsets()?)
     }
 
+    /// True if both layouts are one function of an integer coordinate: they have the same size, and
+    /// `L(i) == M(i)` for all `i` below it. Their modes may differ.
+    ///
+    /// ```
+    /// use tilewright::layout::{Swizzle, layout};
+    /// assert!(layout!((2, 3):(1, 2)).same_function(&layout!(6:1))?);
+    /// assert!(!layout!((2, 3):(3, 1)).same_function(&layout!(6:1))?);
+    /// // This swizzle changes nothing below 8.
+    /// let swizzled = Swizzle::new(1, 0, 3)?.compose_layout(&layout!(8:1))?;
+    /// assert!(layout!(8:1).same_function(&swizzled)?);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::TooLarge`] for different swizzles of large domains, which are walked,
+    /// [`LayoutError::Undecided`] for symbols that leave it open, [`LayoutError::NotStatic`] for
+    /// symbols under a map that must be walked, [`LayoutError::ExtentNotPositive`],
+    /// [`LayoutError::Overflow`].
+    fn same_function(&self, other: &impl Analysis) -> Result<bool> {
+        same::same_function(&self.offsets()?, &other.offsets()?)
+    }
+
     /// The set of all indices, as runs of one step.
     ///
     /// ```
@@ -399,10 +422,69 @@ impl Analysis for ComposedLayout {
     fn offsets(&self) -> Result<Offsets<'_>> {
         let outer = self.outer_layout()?;
         let (shift, inner) = match (self.offset().as_leaf(), self.inner()) {
+            (Some(shift), Part::Identity) => (shift.clone(), Inner::Plain),
             (Some(shift), Part::Swizzle(s)) if s.is_identity() => (shift.clone(), Inner::Plain),
             (Some(shift), Part::Swizzle(s)) => (shift.clone(), Inner::Swizzle(*s)),
             _ => (Int::ZERO, Inner::Any(self)),
         };
         Ok(Offsets { outer, shift, inner })
     }
+}
+
+/// The questions that laws ask, without the trait in scope.
+macro_rules! inherent {
+    ($($layout:ident, $example:literal;)*) => {$(
+        impl $layout {
+            /// True if no two coordinates have one index: [`Analysis::is_injective`].
+            ///
+            /// ```
+            /// # use tilewright::layout::{ComposedLayout, Layout};
+            #[doc = $example]
+            /// assert!(l.is_injective()?);
+            /// # Ok::<(), tilewright::layout::LayoutError>(())
+            /// ```
+            ///
+            /// # Errors
+            /// As [`Analysis::is_injective`].
+            pub fn is_injective(&self) -> Result<bool> {
+                Analysis::is_injective(self)
+            }
+
+            /// True if the layout is a permutation of `0..size`: [`Analysis::is_bijective`].
+            ///
+            /// ```
+            /// # use tilewright::layout::{ComposedLayout, Layout};
+            #[doc = $example]
+            /// assert!(l.is_bijective()?);
+            /// # Ok::<(), tilewright::layout::LayoutError>(())
+            /// ```
+            ///
+            /// # Errors
+            /// As [`Analysis::is_injective`].
+            pub fn is_bijective(&self) -> Result<bool> {
+                Analysis::is_bijective(self)
+            }
+
+            /// True if both layouts are one function of an integer coordinate:
+            /// [`Analysis::same_function`].
+            ///
+            /// ```
+            /// # use tilewright::layout::{ComposedLayout, Layout, layout};
+            #[doc = $example]
+            /// assert!(l.same_function(&l)? && !l.same_function(&layout!(32:1))?);
+            /// # Ok::<(), tilewright::layout::LayoutError>(())
+            /// ```
+            ///
+            /// # Errors
+            /// As [`Analysis::same_function`].
+            pub fn same_function(&self, other: &impl Analysis) -> Result<bool> {
+                <Self as Analysis>::same_function(self, other)
+            }
+        }
+    )*};
+}
+
+inherent! {
+    Layout, "let l: Layout = \"(4,8):(8,1)\".parse()?;";
+    ComposedLayout, "let l: ComposedLayout = \"S<2,0,2> o 0 o (4,8):(8,1)\".parse()?;";
 }

@@ -9,7 +9,9 @@ type Result<T> = std::result::Result<T, LayoutError>;
 
 impl ComposedLayout {
     /// A layout with `self(R(i)) == i`: `right_inverse(outer) o -offset o inner`. For offset 0 it
-    /// is written with the swizzle of the permuted bits outermost, as in CuTe.
+    /// is written with the swizzle of the permuted bits outermost, as in CuTe. If the swizzle moves
+    /// an index beyond those that the outer layout reaches, `R(i)` can be a coordinate beyond its
+    /// size, where its last mode continues.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -26,16 +28,18 @@ impl ComposedLayout {
         let (Some(swizzle), Part::Layout(outer)) = (self.swizzle(), self.outer()) else {
             return Ok(inverse);
         };
-        // The swizzle must permute the indices of the outer layout among themselves.
-        let size = outer.right_inverse()?.size()?.to_static()?;
-        let inside = size > 0 && size.count_ones() == 1 && swizzle.apply(size - 1) < size;
-        let moves = |bit: &i64| swizzle.apply(*bit) >= size;
-        let bits = (0..62).map(|i| 1i64 << i).take_while(|bit| *bit < size);
-        let fits = if inside {
-            !bits.into_iter().any(|bit| moves(&bit))
-        } else {
-            size <= 1 << 16 && !(0..size).any(|i| moves(&i))
+        // The swizzle must permute the indices of the outer layout among themselves. An index that
+        // it moves beyond them must be one that the outer layout has beyond its size.
+        let plain = outer.right_inverse()?;
+        let size = plain.size()?.to_static()?;
+        let has = |index: i64| {
+            let moved = swizzle.apply(index);
+            moved < size || plain.at(moved).and_then(|at| outer.at(at)) == Ok(moved)
         };
+        let is_power = size > 0 && size.count_ones() == 1 && swizzle.apply(size - 1) < size;
+        let bits = (0..62).map(|bit| 1i64 << bit).take_while(|bit| *bit < size);
+        let inside = is_power && bits.into_iter().all(|bit| swizzle.apply(bit) < size);
+        let fits = inside || (size <= 1 << 16 && (0..size).all(has));
         if fits || self.offset().as_static() != Some(0) {
             return Ok(inverse);
         }

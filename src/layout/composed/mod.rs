@@ -199,6 +199,7 @@ impl ComposedLayout {
     ///
     /// # Errors
     /// [`LayoutError::TooDeep`] for an absurd offset.
+    #[doc(alias = "make_composed_layout")]
     pub fn new(
         inner: impl Into<Part>,
         offset: impl IntoTuple<Int>,
@@ -492,7 +493,7 @@ impl fmt::Display for ComposedLayout {
 }
 impl fmt::Debug for ComposedLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self:+}")
     }
 }
 

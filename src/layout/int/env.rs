@@ -1,6 +1,7 @@
 //! [`Env`] gives numbers to symbols.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use super::Int;
 use super::expr::{Symbol, SymbolKey};
@@ -14,7 +15,7 @@ use super::expr::{Symbol, SymbolKey};
 /// assert_eq!(n.mul(&m)?.eval(&env)?, 42);
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Env {
     named: HashMap<Box<str>, i64>,
     fresh: HashMap<u64, i64>,
@@ -68,5 +69,23 @@ impl Env {
             SymbolKey::Named(name) => self.named.get(&**name).copied(),
             SymbolKey::Fresh(id) => self.fresh.get(id).copied(),
         }
+    }
+}
+
+/// Prints as Rust, for a test that repeats a failed case: `Env::new().with("n", 4)`. The values of [`Int::fresh`] symbols,
+/// which no text can name, follow as a comment.
+impl fmt::Debug for Env {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut named: Vec<_> = self.named.iter().collect();
+        named.sort_unstable();
+        f.write_str("Env::new()")?;
+        named.iter().try_for_each(|(name, value)| write!(f, ".with({name:?}, {value})"))?;
+        let mut fresh: Vec<_> = self.fresh.iter().collect();
+        fresh.sort_unstable();
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let values: Vec<String> = fresh.iter().map(|(_, value)| value.to_string()).collect();
+        write!(f, " /* fresh symbols: {} */", values.join(", "))
     }
 }

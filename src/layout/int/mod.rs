@@ -6,7 +6,8 @@
 //! simplification holds for every value that the assumptions allow.
 //!
 //! The divisor is never weaker than CuTe DSL's for the same expression: `16 * n` is divisible by 16
-//! times the divisor of `n`, and `ceil_div(n, 16)` with 16 | n is the exact `n/16`.
+//! times the divisor of `n`, `ceil_div(n, 16)` with 16 | n is the exact `n/16`, and `S<3,4,3>` of
+//! such an `n` is divisible by 16.
 
 mod arithmetic;
 mod env;
@@ -417,9 +418,10 @@ impl Int {
     }
 }
 
+/// Names with their facts, `n{div=16}`, in `{:?}` and in `{:#?}`: what a failed assertion prints reads back with `parse`.
 impl fmt::Debug for Int {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{self:+}")
     }
 }
 

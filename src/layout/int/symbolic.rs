@@ -303,7 +303,7 @@ pub(super) fn gcd(a: &Int, b: &Int) -> Result<Int> {
     call(Fun::Gcd, &x, &y, (0, max))?.mul(&g)
 }
 
-/// The largest value with the bits of both.
+/// Bounds of the bits of two values.
 fn bit_bounds(a: &Int, b: &Int) -> (i64, i64) {
     let ((alo, ahi), (blo, bhi)) = (a.bounds(), b.bounds());
     if alo < 0 || blo < 0 {
@@ -311,6 +311,11 @@ fn bit_bounds(a: &Int, b: &Int) -> (i64, i64) {
     }
     let top = (ahi | bhi).checked_ilog2().map_or(0, |bit| i64::MAX >> (62 - bit));
     (0, top)
+}
+
+/// The number of low bits that are known to be zero.
+fn zero_bits(x: &Int) -> u32 {
+    x.divisibility().trailing_zeros().min(62)
 }
 
 pub(super) fn xor(a: &Int, b: &Int) -> Result<Int> {
@@ -325,10 +330,16 @@ pub(super) fn xor(a: &Int, b: &Int) -> Result<Int> {
     if a.same(b) {
         return Ok(Int::ZERO);
     }
-    let bounds = bit_bounds(a, b);
-    let power = 1i64 << gcd_i64(a.divisibility(), b.divisibility()).trailing_zeros().min(62);
-    let (x, y) = if a.0 <= b.0 { (a, b) } else { (b, a) };
-    scaled_bits(Fun::Xor, x, y, bounds, power)
+    // A bit of the result is zero if it is zero in both operands.
+    scaled_bits(Fun::Xor, a, b, bit_bounds(a, b), zero_bits(a).min(zero_bits(b)))
+}
+
+/// True if `mask` has every bit that `x` can have.
+fn covers(mask: &Int, x: &Int) -> bool {
+    mask.as_static().is_some_and(|mask| {
+        let (min, max) = x.bounds();
+        mask == -1 || (min >= 0 && max <= mask && mask & mask.wrapping_add(1) == 0)
+    })
 }
 
 pub(super) fn and(a: &Int, b: &Int) -> Result<Int> {
@@ -337,25 +348,33 @@ pub(super) fn and(a: &Int, b: &Int) -> Result<Int> {
     if a.is(0) || b.is(0) {
         return Ok(Int::ZERO);
     }
-    if a.same(b) {
+    if a.same(b) || covers(b, a) {
         return Ok(a.clone());
     }
-    let (lo, hi) = bit_bounds(a, b);
-    let hi = if lo == 0 { hi.min(a.bounds().1).min(b.bounds().1) } else { hi };
-    let power = 1i64 << gcd_i64(a.divisibility(), b.divisibility()).trailing_zeros().min(62);
-    let (x, y) = if a.0 <= b.0 { (a, b) } else { (b, a) };
-    scaled_bits(Fun::And, x, y, (lo, hi), power)
+    if covers(a, b) {
+        return Ok(b.clone());
+    }
+    // The result is at most each operand that is not negative.
+    let highest = [a, b].into_iter().map(Int::bounds).filter(|(min, _)| *min >= 0).map(|b| b.1);
+    let bounds = highest.min().map_or((i64::MIN, i64::MAX), |highest| (0, highest));
+    // A bit of the result is zero if it is zero in one operand.
+    scaled_bits(Fun::And, a, b, bounds, zero_bits(a).max(zero_bits(b)))
 }
 
-/// Takes a common power of two out of a bit operation. For operands that may be negative it stays
-/// inside, because 2^63 could be such a power and is no coefficient.
-fn scaled_bits(fun: Fun, a: &Int, b: &Int, bounds: (i64, i64), power: i64) -> Result<Int> {
-    let by = Int::new(power);
-    match (a.exact_div(&by), b.exact_div(&by)) {
-        (Ok(x), Ok(y)) if power > 1 && bounds.0 >= 0 => {
-            let bounds = (bounds.0 / power, bounds.1 / power);
-            call(fun, &x, &y, bounds)?.mul(&by)
+/// Takes the `zeros` low bits, which are zero in the result, out of a bit operation.
+///
+/// `fun(a, b) == fun(a >> zeros, b >> zeros) << zeros`, because each bit of the result depends on
+/// one bit of each operand. Rounding down shifts negative values too. They can reach the factor
+/// 2^63, which is not a coefficient; then the operands stay as they are.
+fn scaled_bits(fun: Fun, a: &Int, b: &Int, bounds: (i64, i64), zeros: u32) -> Result<Int> {
+    if zeros > 0 {
+        let by = Int::new(1 << zeros);
+        let (x, y) = (a.floor_div(&by)?, b.floor_div(&by)?);
+        let high = if fun == Fun::Xor { xor(&x, &y) } else { and(&x, &y) };
+        if let Ok(scaled) = high?.mul(&by) {
+            return Ok(scaled);
         }
-        _ => call(fun, a, b, bounds),
     }
+    let (x, y) = if a.0 <= b.0 { (a, b) } else { (b, a) };
+    call(fun, x, y, bounds)
 }

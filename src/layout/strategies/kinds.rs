@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::{extents, layouts, nested, symbolic};
+use super::{extents, layouts, nested, symbols, with_symbols};
 use crate::layout::{ComposedLayout, Env, IntTuple, Layout, ScaledBasis, Swizzle};
 
 /// Layouts that are one-to-one: compact in a random order of their leaves, but for gaps after some of them.
@@ -120,7 +120,8 @@ pub fn swizzled_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
     })
 }
 
-/// Layouts with symbols, and an environment that gives each symbol its number: [`symbolic`] of [`layouts`].
+/// Layouts with symbols, and an environment that gives each symbol its number: what
+/// [`symbolic`](super::symbolic) makes of [`layouts`]. A counterexample shrinks to few symbols.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -131,5 +132,6 @@ pub fn swizzled_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
 /// });
 /// ```
 pub fn symbolic_layouts(max_size: i64) -> impl Strategy<Value = (Layout, Env)> {
-    layouts(max_size).prop_flat_map(symbolic)
+    // Not `prop_flat_map`, which would draw new symbols for each smaller layout, so that shrinking would hardly end.
+    (layouts(max_size), symbols(4)).prop_map(|(layout, picks)| with_symbols(&layout, picks))
 }

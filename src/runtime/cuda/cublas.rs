@@ -1,23 +1,23 @@
 //! Calls cuBLAS and cuBLASLt, which are looked up at first use.
 
 use std::any::Any;
-use std::ffi::{c_int, c_void};
+use std::ffi::{OsString, c_int, c_void};
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-use cudarc::cublas::sys as blas;
-use cudarc::cublaslt::sys as lt;
-use libloading::Library;
 
 use super::context::Context;
 use super::kernel_name::KernelName;
 use super::library::{self, library_functions};
+use super::library_folders::library_folders;
 use super::memory::{Memory, lock_shared};
 use super::stream::Stream;
 use super::submission_counter::QueuedLaunches;
 use super::uses::{Note, Uses};
 use crate::ir::types::Scalar;
 use crate::runtime::cublas_problem::{CublasError, Matmul, Operand};
+use cudarc::cublas::sys as blas;
+use cudarc::cublaslt::sys as lt;
 
 /// The bytes of scratch memory that both libraries may use: what NVIDIA recommends for Hopper.
 const WORKSPACE_BYTES: usize = 32 << 20;
@@ -140,22 +140,36 @@ impl Libraries {
     }
 
     fn find() -> Result<Libraries, CublasError> {
-        // cuBLAS opens cuBLASLt itself; where both are named, both are of one installation.
-        let (lt, blas) = (open("cublasLt")?, open("cublas")?);
+        let candidates = candidates(|name| std::env::var_os(name));
+        let [lt, blas] = library::open_together(&candidates).ok_or_else(|| {
+            let tried = candidates.iter().flatten().map(|path| path.display().to_string());
+            CublasError::NoLibrary { tried: tried.collect() }
+        })?;
         let missing = |symbol| CublasError::MissingSymbol { symbol };
         let blas = Blas::find(blas).map_err(missing)?;
         Ok(Libraries { blas, lt: Lt::find(lt).map_err(missing)? })
     }
 }
 
-/// Returns the library of this name, of any version of CUDA from 12 on, the newest first.
-fn open(name: &'static str) -> Result<&'static Library, CublasError> {
-    let candidates = if cfg!(windows) {
-        [format!("{name}64_13.dll"), format!("{name}64_12.dll"), format!("{name}.dll")]
-    } else {
-        [format!("lib{name}.so.13"), format!("lib{name}.so.12"), format!("lib{name}.so")]
+/// Returns where both libraries may be: first where the system looks, then in the folders of toolkits and wheels. Of each place
+/// the newest version comes first, from CUDA 12 on. cuBLAS opens cuBLASLt itself, by its name: cuBLASLt is loaded before it and
+/// from the same place, so that both are of one installation.
+fn candidates(variable: impl Fn(&str) -> Option<OsString>) -> Vec<[PathBuf; 2]> {
+    let file = |name: &str, version: &str| match (cfg!(windows), version) {
+        (true, "") => format!("{name}.dll"),
+        (true, version) => format!("{name}64_{version}.dll"),
+        (false, "") => format!("lib{name}.so"),
+        (false, version) => format!("lib{name}.so.{version}"),
     };
-    library::open(&candidates).ok_or(CublasError::NoLibrary { name, tried: candidates.into() })
+    let versions =
+        ["13", "12", ""].map(|version| [file("cublasLt", version), file("cublas", version)]);
+    let folders = library_folders("cublas", variable);
+    let named = versions.iter().map(|files| files.clone().map(PathBuf::from));
+    let in_folder = |folder: PathBuf| {
+        let paths = versions.clone().map(|files| files.map(|file| folder.join(file)));
+        paths.into_iter().filter(|paths| paths.iter().all(|path| path.exists()))
+    };
+    named.chain(folders.into_iter().flat_map(in_folder)).collect()
 }
 
 fn check(call: &'static str, code: u32) -> Result<(), CublasError> {
@@ -580,4 +594,47 @@ fn types(matmul: &Matmul) -> Result<([blas::cudaDataType; 2], blas::cudaDataType
     };
     let [a, b] = matmul.stored_inputs();
     Ok(([of(a)?, of(b)?], of(matmul.output)?))
+}
+
+#[cfg(all(test, target_os = "linux", target_env = "gnu"))]
+mod tests {
+    use super::*;
+
+    /// A wheel of CUDA 13 with copies of a library of the system in the place of NVIDIA's: both are found by their own names and
+    /// load. A folder with one of the two is left out.
+    #[test]
+    fn both_libraries_of_a_wheel_are_found_together() {
+        // The test itself has loaded the C library, so there is a library to copy.
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+        let is_small = |path: &&str| path.contains("/libgcc_s.so") || path.contains("/libm.so");
+        let any = paths.clone().find(is_small).expect("the standard library needs it");
+        let name = format!("tilewright-cublas-{}", std::process::id());
+        let environment = std::env::temp_dir().join(name);
+        let packages = environment.join("lib/python3.13/site-packages/nvidia");
+        let [whole, partial] = ["cu13/lib", "cublas/lib"].map(|lib| packages.join(lib));
+        for (folder, files) in [
+            (&whole, &["libcublas.so.13", "libcublasLt.so.13"][..]),
+            (&partial, &["libcublas.so.12"]),
+        ] {
+            std::fs::create_dir_all(folder).unwrap();
+            for file in files {
+                std::fs::copy(any, folder.join(file)).unwrap();
+            }
+        }
+        let variable = |name: &str| (name == "VIRTUAL_ENV").then(|| environment.clone().into());
+        let all = candidates(variable);
+        // First what the system finds by name.
+        let names = ["libcublasLt.so.13", "libcublas.so.13"].map(PathBuf::from);
+        assert_eq!(all.first(), Some(&names));
+        let of_wheels: Vec<_> =
+            all.into_iter().filter(|row| row[0].starts_with(&environment)).collect();
+        assert_eq!(
+            of_wheels,
+            [["libcublasLt.so.13", "libcublas.so.13"].map(|file| whole.join(file))]
+        );
+        let loaded = library::open_together(&of_wheels).is_some();
+        std::fs::remove_dir_all(environment).unwrap();
+        assert!(loaded);
+    }
 }

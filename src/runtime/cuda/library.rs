@@ -1,16 +1,32 @@
 //! Loads NVIDIA's libraries at run time and looks their functions up.
 
-use std::ffi::c_void;
+use std::ffi::{OsStr, c_void};
+#[cfg(feature = "cublas")]
+use std::path::PathBuf;
 
 use libloading::Library;
 
-/// Loads the first library of these names that there is. It is never closed.
-pub(super) fn open<N: AsRef<str>>(names: &[N]) -> Option<&'static Library> {
-    let found = names.iter().find_map(|name| {
-        // SAFETY: the names are those of NVIDIA's libraries, which may run their initialisers.
-        unsafe { Library::new(name.as_ref()) }.ok()
-    })?;
+/// Loads the first library of these names, or of these paths, that there is. It is never closed.
+pub(super) fn open<N: AsRef<OsStr>>(names: &[N]) -> Option<&'static Library> {
+    let found = names.iter().find_map(load)?;
     Some(Box::leak(Box::new(found)))
+}
+
+/// Loads the libraries of the first row of which all can be loaded, in the order of the row. They are never closed.
+#[cfg(feature = "cublas")]
+pub(super) fn open_together<const N: usize>(
+    rows: &[[PathBuf; N]],
+) -> Option<[&'static Library; N]> {
+    rows.iter().find_map(|row| {
+        let loaded: Vec<Library> = row.iter().map_while(load).collect();
+        let loaded: [Library; N] = loaded.try_into().ok()?;
+        Some(loaded.map(|library| &*Box::leak(Box::new(library))))
+    })
+}
+
+fn load(name: &impl AsRef<OsStr>) -> Option<Library> {
+    // SAFETY: the names are those of NVIDIA's libraries, which may run their initialisers.
+    unsafe { Library::new(name.as_ref()) }.ok()
 }
 
 /// Returns the function `name` of the library.

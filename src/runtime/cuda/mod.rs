@@ -1,4 +1,5 @@
-//! Drives GPUs through the CUDA driver API: the only module with `unsafe` code.
+//! Drives GPUs through the CUDA driver API. `unsafe` code is here and in [`exchange`](super::exchange), which borrows memory and
+//! streams of other code, and nowhere else.
 //!
 //! `cudarc` brings the types of the API. The functions are not called through it: its wrappers panic where the
 //! library or a symbol is missing, they turn every answer into a Rust enum, which is undefined for the error
@@ -35,6 +36,8 @@ mod kernel_name;
 mod lease;
 mod lent;
 mod library;
+#[cfg(any(feature = "cublas", feature = "nccl"))]
+mod library_folders;
 mod link;
 mod memory;
 mod module;

@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::convert::Infallible;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, MutexGuard, OnceLock, mpsc};
@@ -17,6 +18,7 @@ use super::capture::Launched;
 use super::context::{self, Context};
 use super::kernel_name::KernelName;
 use super::library::{self, library_functions};
+use super::library_folders::library_folders;
 use super::memory::{Memory, lock_shared};
 use super::nccl_watch::{ProcessId, Shared};
 use super::stream::Stream;
@@ -164,7 +166,11 @@ impl Nccl {
     }
 
     fn open() -> Result<Nccl, CommError> {
-        let library = library::open(NAMES)
+        let folders = library_folders("nccl", |name| std::env::var_os(name));
+        let in_folders =
+            folders.iter().flat_map(|folder| NAMES.iter().map(|name| folder.join(name)));
+        let candidates: Vec<PathBuf> = NAMES.iter().map(PathBuf::from).chain(in_folders).collect();
+        let library = library::open(&candidates)
             .ok_or_else(|| CommError::NoLibrary { tried: NAMES.join(" and ") })?;
         // The version comes first: an old library may lack other functions.
         type GetVersion = unsafe extern "C" fn(*mut c_int) -> u32;

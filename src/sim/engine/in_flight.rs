@@ -182,6 +182,7 @@ impl Memory<'_> {
     /// Starts a load.
     pub(in crate::sim) fn begin_load(&mut self, origin: Origin, mut load: Load) -> RawResult {
         load.check_source(self)?;
+        self.check_started(origin, 1 << load.lane, load.block);
         let (rank, lane) = (load.block as usize, load.lane);
         let access = || {
             let elem = load.elem(self);
@@ -250,6 +251,7 @@ impl Memory<'_> {
         (mut store, elem): (RemoteStore, Scalar),
     ) -> RawResult {
         let (rank, bytes) = store.bytes();
+        self.check_started(origin, 1 << store.lane, rank as u32);
         let access = || {
             let range = self.blocks[rank].shared.range(store.to.alloc);
             access_at(Space::SharedCluster, (store.to, elem, elem.size_bytes()), range)

@@ -192,6 +192,7 @@ impl Compiler<'_> {
                     for lane in lanes_of(context.active) {
                         let byte_address = barrier.byte_address(context, lane)?;
                         let block = context.regs.w[cta as usize][lane];
+                        context.memory.check_started(context.origin, 1 << lane, block);
                         let shared = context.memory.shared_of_mut(block);
                         let arrived = shared.and_then(|shared| {
                             shared.update_barrier(byte_address, |barrier, name| {

@@ -28,8 +28,9 @@ use crate::sim::options::{Accumulation, Order};
 use crate::sim::program::code::Code;
 use crate::sim::program::context::Park;
 use crate::sim::program::special::{Position, Shape};
+use crate::sim::progress::Ticker;
 use crate::sim::race::MbarrierAddress;
-use crate::sim::race::{At, BLOCK_BARRIER, Races};
+use crate::sim::race::{At, BLOCK_BARRIER, MissingEdge, Races};
 use crate::sim::trace::timeline::BarrierKey;
 
 /// Upper bound on the warp runs while an operation is pending that signals a barrier.
@@ -74,10 +75,12 @@ pub(in crate::sim) struct Stop {
 }
 
 impl Stop {
-    /// Returns whether one of its faults is a race.
+    /// Returns whether the race detector found one of its faults.
     pub(in crate::sim) fn has_race(&self) -> bool {
         let races = |why: &Why| match why {
-            Why::Fault(fault) => matches!(fault.cause, RawCause::Race { .. }),
+            Why::Fault(fault) => {
+                matches!(fault.cause, RawCause::Race { .. } | RawCause::BlockNotStarted { .. })
+            }
             Why::OutOfFuel { .. } => false,
         };
         races(&self.why) || self.also.iter().any(|stop| races(&stop.why))
@@ -276,17 +279,29 @@ impl<'c> Cluster<'c> {
         number: u64,
         order: Order,
         fuel: u64,
+        ticker: &Ticker<'_>,
     ) -> Result<Count, Stop> {
         self.start(number, (order, QUANTUM));
         let ended = loop {
-            match self.run_one(fuel) {
-                Ok(true) => {}
-                Ok(false) => break Ok(()),
-                Err(stop) => break Err(stop),
+            if let Some(ended) = self.run_each(fuel) {
+                break ended;
             }
+            ticker.tick();
         };
         self.with_races(ended)?;
         Ok(self.count())
+    }
+
+    /// Lets each warp run once, as [`Cluster::run_one`] does. Returns the end of the cluster if it has come.
+    pub(in crate::sim) fn run_each(&mut self, fuel: u64) -> Option<Result<(), Stop>> {
+        for _ in 0..self.warps() {
+            match self.run_one(fuel) {
+                Ok(true) => {}
+                Ok(false) => return Some(Ok(())),
+                Err(stop) => return Some(Err(stop)),
+            }
+        }
+        None
     }
 
     /// Returns the end of a run with the races that were found before it.
@@ -297,13 +312,22 @@ impl<'c> Cluster<'c> {
         };
         let mut all: Vec<Stop> =
             races.into_iter().map(|race| self.stopped(Box::new(race))).collect();
+        // Findings that kernels in use ignore come last.
+        all.sort_by_key(|stop| match &stop.why {
+            Why::Fault(fault) => matches!(
+                fault.cause,
+                RawCause::Race { missing: MissingEdge::ProxyFenceAfterRead, .. }
+            ),
+            Why::OutOfFuel { .. } => false,
+        });
         let Some(first) = all.first() else { return ended };
         if let Err(stop) = ended
             && let Why::Fault(fault) = &stop.why
         {
-            // A fault of the access that races says more than the race.
+            // A fault of the access that races says more than the race, and less than that its block may not be there.
             let at = |stop: &Stop| (stop.block, stop.warp, stop.step);
-            let same = fault.origin.is_none() && at(&stop) == at(first);
+            let raced = !matches!(&first.why, Why::Fault(first) if matches!(first.cause, RawCause::BlockNotStarted { .. }));
+            let same = fault.origin.is_none() && at(&stop) == at(first) && raced;
             let index = if same { 0 } else { all.len() };
             all.insert(index, stop);
         }

@@ -215,8 +215,8 @@ impl Warp {
                         Next::Diverged => return Err(self.divergence()),
                     }
                 }
-                Inst::Warp { members, run } => {
-                    self.collective(*members as usize, run, memory)?;
+                Inst::Warp { members, run, orders_memory } => {
+                    self.collective(*members as usize, run, memory, *orders_memory)?;
                     self.step += 1;
                     continue;
                 }
@@ -363,7 +363,13 @@ impl Warp {
     }
 
     /// Runs an operation of the warp for each group of lanes that name the same members.
-    fn collective(&mut self, members: usize, run: &Group, memory: &mut Memory<'_>) -> RawResult {
+    fn collective(
+        &mut self,
+        members: usize,
+        run: &Group,
+        memory: &mut Memory<'_>,
+        orders_memory: bool,
+    ) -> RawResult {
         let mut rest = self.active;
         while rest != 0 {
             let first = rest.trailing_zeros() as usize;
@@ -381,8 +387,10 @@ impl Warp {
                 return Err(self.missing_member(first, mask, missing.trailing_zeros()));
             }
             run(&mut self.regs, group)?;
-            let at = At { block: self.block, warp: self.number, step: self.step };
-            memory.note(|races| races.warp_sync(at, group));
+            if orders_memory {
+                let at = At { block: self.block, warp: self.number, step: self.step };
+                memory.note(|races| races.warp_sync(at, group));
+            }
             rest &= !group;
         }
         Ok(())

@@ -111,6 +111,22 @@ causes! {
             /// The dividend.
             dividend: Const,
         },
+        /// An integer that is not divisible as `assume_divisible_by` promised.
+        NotDivisible {
+            /// The integer.
+            value: Const,
+            /// The promised divisor.
+            divisor: u32,
+        },
+        /// An integer that is not where `assume_between` promised.
+        OutsideBounds {
+            /// The integer.
+            value: Const,
+            /// The least promised one.
+            low: Const,
+            /// The largest promised one.
+            high: Const,
+        },
         /// A `for` whose step is zero or negative.
         StepNotPositive {
             /// The step.
@@ -383,6 +399,12 @@ causes! {
         /// An access to the shared memory of a block of the cluster all of whose threads have ended.
         BlockEnded {
             /// The number of the block in its cluster.
+            rank: u32,
+        },
+        /// An access to the shared memory of a block of the cluster that is not known to have started: on a GPU it may not
+        /// be there yet. Found with [`Options::race`](crate::sim::Options::race).
+        BlockNotStarted {
+            /// The rank of the block in its cluster.
             rank: u32,
         },
         /// A copy of a number of bytes that is not possible.

@@ -53,6 +53,14 @@ impl Fault {
             }
             Check::Division { scalar } => FaultCause::DivisionByZero { dividend: number(*scalar) },
             Check::Step { scalar } => FaultCause::StepNotPositive { step: number(*scalar) },
+            Check::Divisible { scalar, divisor } => {
+                FaultCause::NotDivisible { value: number(*scalar), divisor: *divisor }
+            }
+            Check::Between { scalar } => {
+                let bound = |bits: u64| Const::new(*scalar, bits & low_bits(*scalar));
+                let (low, high) = (bound(length), bound(bytes));
+                FaultCause::OutsideBounds { value: number(*scalar), low, high }
+            }
             Check::Promise { bytes, pointer_bits } => {
                 let byte = offset(first, *pointer_bits) as i64;
                 FaultCause::BrokenPromise { bytes: *bytes, byte }

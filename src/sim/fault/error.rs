@@ -9,6 +9,7 @@ use crate::ir::types::Type;
 use crate::launch::assert::AssertFailures;
 use crate::launch::grid::ClusterError;
 use crate::sim::options::Order;
+use crate::sim::schedules::ResultsDiffer;
 
 /// Error of a launch on the simulator. [`RunError::Fault`] is the kernel's doing. After any other error the kernel
 /// did not run, or not to its end.
@@ -38,6 +39,8 @@ pub enum RunError {
     },
     /// Assertions of the kernel failed. It ran to its end.
     AssertFailed(Box<AssertFailures>),
+    /// Two of [`Options::schedules`](crate::sim::Options::schedules) left different values in a buffer.
+    ResultsDiffer(Box<ResultsDiffer>),
     /// The IR breaks a rule of the verifier, so it has no meaning: see
     /// [`Kernel::verify`](crate::ir::Kernel::verify).
     NotVerified,
@@ -123,6 +126,7 @@ impl fmt::Display for RunError {
         match self {
             RunError::Fault(fault) => fault.fmt(f),
             RunError::AssertFailed(failures) => failures.fmt(f),
+            RunError::ResultsDiffer(found) => found.fmt(f),
             RunError::OutOfFuel { fuel, op, location, block: [bx, by, bz], thread: [x, y, z], order, hot } => {
                 write!(
                 f,

@@ -21,6 +21,7 @@ impl RaceParts<'_> {
         let RaceParts { access, by, other, missing } = self;
         let kind = match (missing, other.writes, by.writes) {
             (MissingEdge::ProxyFence | MissingEdge::InitFence, ..) => "missing fence",
+            (MissingEdge::ProxyFenceAfterRead, ..) => "missing fence after a read",
             (_, true, true) => "write after write",
             (_, true, false) => "read after write",
             (_, false, _) => "write after read",
@@ -67,6 +68,10 @@ impl RaceParts<'_> {
             (MissingEdge::Scope { .. }, _) => "widen the scope of the narrower operation",
             (MissingEdge::ProxyFence, _) => {
                 "call `fence_proxy_async` in the thread of the earlier access, before the barrier that orders the two"
+            }
+            (MissingEdge::ProxyFenceAfterRead, _) => {
+                "call `fence_proxy_async` in the thread of the read, before the barrier that orders the two, or turn this \
+                 finding off with `Options::fence_after_reads`"
             }
             (MissingEdge::Launch, _) => {
                 "call `griddepcontrol_wait` before the access, and pass a barrier if another thread calls it"
@@ -122,7 +127,8 @@ impl fmt::Display for MissingEdge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             MissingEdge::Warp => {
-                "no `bar_warp` orders the two, and lanes of a warp do not run in step"
+                "no `bar_warp` orders the two: lanes of a warp do not run in step, and shuffles and votes do not order \
+                 memory accesses"
             }
             MissingEdge::Block => "no barrier orders the two threads of the block",
             MissingEdge::Cluster => {
@@ -138,6 +144,10 @@ impl fmt::Display for MissingEdge {
             }
             MissingEdge::ProxyFence => {
                 "it comes first, but no `fence_proxy_async` makes it visible to the asynchronous proxy"
+            }
+            MissingEdge::ProxyFenceAfterRead => {
+                "it comes first, but no `fence_proxy_async` orders that read with the asynchronous proxy, as the PTX ISA asks; \
+                 CUTLASS omits this fence when it releases a stage"
             }
             MissingEdge::InitFence => {
                 "it comes first, but no `fence_mbarrier_init` makes it visible to the asynchronous proxy"

@@ -18,7 +18,8 @@ pub struct Fault {
     pub kernel: String,
     /// The name of the operation.
     pub op: &'static str,
-    /// The path of the operation from the kernel's body, such as `for[2]/then/3`.
+    /// The operation's path in the IR: `for[2]/3` is operation 3 in the body of the loop that is operation 2. `{fault:#}`
+    /// prints it behind the sentence.
     pub path: String,
     /// The Rust line that made the operation.
     pub location: SourceLocation,
@@ -98,11 +99,10 @@ mod tests {
             order: Order::default(),
             also: Vec::new(),
         };
-        assert_eq!(
-            fault.to_string(),
-            "`st` at x.rs:3:9 writes f64 element 1 (bytes 12 to 20) of shared memory `shared1`, made at \
+        let sentence = "`st` at x.rs:3:9 writes f64 element 1 (bytes 12 to 20) of shared memory `shared1`, made at \
              x.rs:3:9, but must start at a multiple of 8 bytes, in thread (5, 0, 0) of block (0, 1, 0) \
-             of kernel `copy`; move the first element to such a multiple, or access single elements [4]"
-        );
+             of kernel `copy`; move the first element to such a multiple, or access single elements";
+        assert_eq!(fault.to_string(), sentence);
+        assert_eq!(format!("{fault:#}"), format!("{sentence} [4]"));
     }
 }

@@ -62,6 +62,14 @@ impl FaultCause {
             FaultCause::DivisionByZero { dividend } => {
                 says!("divides {dividend} by zero in").cure("compare the divisor with 0 first")
             }
+            FaultCause::NotDivisible { value, divisor } => {
+                says!("promises a multiple of {divisor}, but gets {value}, in")
+                    .cure("pass such a multiple, or do not assume it")
+            }
+            FaultCause::OutsideBounds { value, low, high } => {
+                says!("promises an integer from {low} to {high}, but gets {value}, in")
+                    .cure("pass such an integer, or do not assume it")
+            }
             FaultCause::StepNotPositive { step } => {
                 says!("has the step {step}, which is not positive, in").cure("pass a positive step")
             }
@@ -219,6 +227,13 @@ impl FaultCause {
                 says!("accesses block {rank} of the cluster, which has ended, in")
                     .cure("let all blocks of the cluster pass its barrier before they end")
             }
+            FaultCause::BlockNotStarted { rank } => says!(
+                "accesses block {rank} of the cluster, and nothing says that block {rank} has started, in"
+            )
+            .cure(
+                "let all threads of the cluster pass its barrier first (it may be relaxed), or wait for an mbarrier at which \
+                 that block has arrived",
+            ),
             FaultCause::CopyBytes { bytes, limit: 0 } => {
                 says!("copies {bytes} bytes, which must be a multiple of 16 above 0, in")
             }
@@ -358,18 +373,23 @@ impl fmt::Display for MemoryAccess {
     }
 }
 
-/// One sentence: the operation, its thread and block, and its path in the kernel. A line for each of [`Fault::also`]
-/// follows.
+/// One sentence: the operation, its Rust line, its thread and block, and the cure. A line for each of [`Fault::also`]
+/// follows. With `{:#}` the sentence ends with the operation's path in the IR, for example `[for[82]/54]`.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_sentence(f)?;
-        write!(f, " [{}]", self.path)?;
+        if f.alternate() {
+            write!(f, " [{}]", self.path)?;
+        }
         if self.order != Order::default() {
             write!(f, " (with `{:?}`)", self.order)?;
         }
         self.write_stuck(f)?;
         self.write_cycle(f)?;
-        self.also.iter().try_for_each(|fault| write!(f, "\n  also: {fault}"))
+        self.also.iter().try_for_each(|fault| {
+            f.write_str("\n  also: ")?;
+            fmt::Display::fmt(fault, f)
+        })
     }
 }
 

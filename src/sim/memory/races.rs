@@ -13,6 +13,7 @@ use crate::ir::op::{LoadAccess, LoadOrder, MemScope, StoreAccess, StoreOrder};
 use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::{AccessAt, Origin, RacerAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
+use crate::sim::options::FenceAfterReads;
 use crate::sim::race::{
     At, Before, Footprint, Grid, Lanes, MbarrierAddress, Overlap, Party, Race, Races, Strong,
     Target,
@@ -24,8 +25,15 @@ pub(in crate::sim) struct Watched {
     grid: Arc<Mutex<Grid>>,
     /// For each parameter the number of its buffer among the watched ones. Buffers with a shadow come first.
     buffers: Vec<Option<usize>>,
-    /// Set where stores of equal values race.
-    equal_stores: bool,
+    rules: Rules,
+}
+
+/// What counts as a race, as the options of the launch say.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sim) struct Rules {
+    /// Set if stores of equal values race.
+    pub(in crate::sim) equal_stores: bool,
+    pub(in crate::sim) fence_after_reads: FenceAfterReads,
 }
 
 impl Watched {
@@ -34,7 +42,7 @@ impl Watched {
     /// for a launch that overlaps with no other.
     pub(in crate::sim) fn new(
         params: &[(&GlobalBuffer, bool)],
-        equal_stores: bool,
+        rules: Rules,
         before: Option<(Vec<Before>, bool)>,
     ) -> Watched {
         let mut found: Vec<&GlobalBuffer> = Vec::new();
@@ -61,7 +69,7 @@ impl Watched {
         let overlap = before
             .map(|(before, keeps)| Overlap::new(found.iter().map(place).collect(), before, keeps));
         let lengths = found[..written].iter().map(|buffer| buffer.len_bytes());
-        Watched { grid: Grid::new(lengths, overlap), buffers, equal_stores }
+        Watched { grid: Grid::new(lengths, overlap), buffers, rules }
     }
 
     /// See [`Grid::take_footprint`].
@@ -92,11 +100,12 @@ impl Detector {
         (blocks, threads): (u32, u32),
         shared_bytes: usize,
     ) -> Box<Detector> {
-        let races = Races::new(Arc::clone(&watched.grid), blocks, threads, shared_bytes);
+        let mut races = Races::new(Arc::clone(&watched.grid), blocks, threads, shared_bytes);
+        races.fence_after_reads = watched.rules.fence_after_reads;
         Box::new(Detector {
             races,
             buffers: watched.buffers.clone(),
-            equal_stores: watched.equal_stores,
+            equal_stores: watched.rules.equal_stores,
             found: Vec::new(),
         })
     }
@@ -127,6 +136,18 @@ impl Detector {
             }
         } else if self.found.len() < MOST_RACES {
             self.found.push(fault);
+        }
+    }
+
+    /// Notes an access to the shared memory of a block that is not known to have started, once for each operation.
+    fn add_unstarted(&mut self, origin: Origin, lane: u32, rank: u32) {
+        let known = self.found.iter().any(|old| {
+            matches!(old.cause, RawCause::BlockNotStarted { .. })
+                && old.origin.is_some_and(|old| old.step == origin.step)
+        });
+        if !known && self.found.len() < MOST_RACES {
+            let fault = RawFault::new(lane as usize, RawCause::BlockNotStarted { rank });
+            self.found.push(RawFault { origin: Some(origin), ..*fault });
         }
     }
 
@@ -319,6 +340,12 @@ impl Memory<'_> {
                     _ => self.here,
                 };
                 let Some(block) = self.blocks.get(rank) else { return };
+                let at = At::from(origin);
+                if rank != self.here
+                    && let Some(lane) = detector.races.unaware_of_start(at, mask, rank as u32)
+                {
+                    detector.add_unstarted(origin, lane, rank as u32);
+                }
                 let range = block.shared.range(found.number);
                 (Target::Shared(rank), range.start, range.len)
             }
@@ -432,6 +459,18 @@ impl Memory<'_> {
         let (by, other) = (RacerAt(by), RacerAt(other));
         let fault = RawFault::new(lane, RawCause::Race { access, by, other, missing });
         Box::new(RawFault { origin: Some(origin), ..*fault })
+    }
+
+    /// Notes it if some of `lanes` access the shared memory of a block of the cluster that they do not know to have started.
+    #[inline]
+    pub(in crate::sim) fn check_started(&mut self, origin: Origin, lanes: u32, rank: u32) {
+        if let Some(detector) = &mut self.races
+            && rank != origin.block
+            && (rank as usize) < self.blocks.len()
+            && let Some(lane) = detector.races.unaware_of_start(origin.into(), lanes, rank)
+        {
+            detector.add_unstarted(origin, lane, rank);
+        }
     }
 
     /// Calls `f` with the detector, if there is one, and keeps the races that it finds, about elements of type `elem`.

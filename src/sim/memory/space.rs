@@ -135,6 +135,13 @@ impl Allocation {
     }
 }
 
+/// Returns the number of the allocation of global memory that an address is in, and the offset of the address in it. An
+/// address before the first one counts from the end of all.
+pub(in crate::sim) fn global_at(address: u64) -> (u32, u64) {
+    let number = (address >> GLOBAL_BITS) as u32;
+    (number.wrapping_sub(1), address & ((1 << GLOBAL_BITS) - 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +156,18 @@ mod tests {
                 assert_eq!(allocation.number_in(memory_space.space(), 3), Some(number));
             }
         }
+    }
+
+    #[test]
+    fn an_address_of_global_memory_is_that_of_its_allocation() {
+        let starts = Starts { shared: Vec::new(), local: Vec::new() };
+        for number in [0, 1, 0xffff] {
+            let allocation = Allocation { memory_space: MemorySpace::Global, number };
+            let start = allocation.address(Space::Global, &starts);
+            assert_eq!(global_at(start + 12), (number, 12));
+        }
+        // No kernel has so many parameters.
+        assert_eq!(global_at(0).0, u32::MAX);
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(in crate::sim) enum Inst {
     Warp {
         members: u32,
         run: Group,
+        /// Set for `bar.warp.sync`, the only one that orders memory accesses.
+        orders_memory: bool,
     },
     /// Reads a special register that changes.
     Volatile {
@@ -115,6 +117,8 @@ pub(in crate::sim) struct Code {
     pub(in crate::sim) shared_bytes: usize,
     /// Set if the kernel reads shared memory through the asynchronous proxy.
     pub(in crate::sim) watches_proxies: bool,
+    /// Set if threads poll global memory: see `polls.rs`.
+    pub(in crate::sim) polls: bool,
     /// Byte ranges of the local allocations of a thread.
     pub(in crate::sim) local: Vec<SharedRange>,
     /// Bytes of local memory of a thread.

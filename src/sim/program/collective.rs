@@ -138,7 +138,8 @@ impl Compiler<'_> {
             }
         };
         let members = self.scalar_of(members, Scalar::U32)?;
-        self.emit(id, Inst::Warp { members, run });
+        let orders_memory = matches!(op, Warp::BarWarp { .. });
+        self.emit(id, Inst::Warp { members, run, orders_memory });
         Ok(())
     }
 

@@ -1,12 +1,12 @@
 //! Compiles loads, stores, variables and pointers.
 
-use super::code::{Inst, MemoryStep};
+use super::code::{Checked, Inst, MemoryStep};
 use super::compiler::{Compiler, get};
 use super::context::Next;
 use super::refused::Refused::{self, Malformed};
 use super::slots::Slots;
 use crate::ir::op::Mem;
-use crate::ir::types::{Space, VectorType};
+use crate::ir::types::{Const, Space, VectorType};
 use crate::ir::{Entity, LocalData, OpId, Value};
 use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::memory::access::Access;
@@ -205,6 +205,24 @@ impl Compiler<'_> {
             Mem::LdVec { .. } | Mem::StVec { .. } | Mem::AssumeAligned { .. } => {
                 self.vector_access(id, op, result)?;
             }
+            Mem::AssumeDivisibleBy { value, divisor } => {
+                self.assume(id, [value], result.ok_or(Malformed)?, move |[value]| {
+                    let int = value.as_int().unwrap_or(0);
+                    let holds =
+                        if divisor == 0 { int == 0 } else { int % i128::from(divisor) == 0 };
+                    if holds { Ok(()) } else { Err(RawCause::NotDivisible { value, divisor }) }
+                })?;
+            }
+            Mem::AssumeBetween { value, low, high } => {
+                let values = [value, low, high];
+                self.assume(id, values, result.ok_or(Malformed)?, |[value, low, high]| {
+                    let holds = low.as_int() <= value.as_int() && value.as_int() <= high.as_int();
+                    if holds { Ok(()) } else { Err(RawCause::OutsideBounds { value, low, high }) }
+                })?;
+            }
+            Mem::IntToPtr { address, .. } => {
+                self.int_to_ptr(id, address, result.ok_or(Malformed)?)?;
+            }
             Mem::Offset { base, index } => {
                 let (pointer, _, elem) = self.pointer(base)?;
                 let (index, size_bytes) = (self.index(index)?, elem.size_bytes());
@@ -287,6 +305,40 @@ impl Compiler<'_> {
                 self.emit(id, inst);
             }
         }
+        Ok(())
+    }
+
+    /// A copy of the first of some integers, which are checked.
+    fn assume<const N: usize>(
+        &mut self,
+        id: OpId,
+        values: [Value; N],
+        result: Value,
+        check: impl Fn([Const; N]) -> Result<(), RawCause> + Send + Sync + 'static,
+    ) -> Result<(), Refused> {
+        let (scalar, _) = self.scalar(values[0])?;
+        let mut slots = [0; N];
+        for (slot, value) in slots.iter_mut().zip(values) {
+            *slot = self.scalar_of(value, scalar)?;
+        }
+        let dst = self.result(&[result], 0)?.scalar(scalar)? as usize;
+        let is_wide = scalar.bits() == 64;
+        let run: Checked = Box::new(move |regs: &mut Regs, mask| {
+            let bits = |regs: &Regs, slot: u32, lane: usize| match is_wide {
+                true => regs.d[slot as usize][lane],
+                false => regs.w[slot as usize][lane].into(),
+            };
+            for lane in lanes_of(mask) {
+                check(slots.map(|slot| Const::new(scalar, bits(regs, slot, lane))))
+                    .map_err(|cause| RawFault::new(lane, cause))?;
+            }
+            match is_wide {
+                true => regs.d[dst] = regs.d[slots[0] as usize],
+                false => regs.w[dst] = regs.w[slots[0] as usize],
+            }
+            Ok(())
+        });
+        self.emit(id, Inst::Checked(run));
         Ok(())
     }
 

@@ -13,6 +13,7 @@ pub(super) mod liveness;
 pub(super) mod memory;
 pub(super) mod named_barrier;
 pub(super) mod pointer;
+pub(super) mod polls;
 pub(super) mod refused;
 pub(super) mod slots;
 pub(super) mod special;

@@ -13,7 +13,7 @@ use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::lanes::{Lane, Regs};
 use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::memory::shared::of_cluster;
-use crate::sim::memory::space::{Allocation, MemorySpace, Starts};
+use crate::sim::memory::space::{Allocation, MemorySpace, Starts, global_at};
 
 impl Compiler<'_> {
     pub(in crate::sim) fn ptr_to_int(
@@ -39,6 +39,31 @@ impl Compiler<'_> {
                     regs.d[dst] = addresses;
                 } else {
                     regs.w[dst] = addresses.map(|address| address as u32);
+                }
+            })),
+        );
+        Ok(())
+    }
+
+    /// The inverse of [`Compiler::ptr_to_int`] in global memory. Where no buffer is, the pointer has no bytes.
+    pub(in crate::sim) fn int_to_ptr(
+        &mut self,
+        id: OpId,
+        address: Value,
+        result: Value,
+    ) -> Result<(), Refused> {
+        let src = self.scalar_of(address, Scalar::I64)? as usize;
+        let Slots::Pointer(PointerSlots { alloc: Alloc::Slot(alloc), offset: Some(dst) }) =
+            self.result(&[result], 0)?
+        else {
+            return Err(Malformed);
+        };
+        let (alloc, dst) = (alloc as usize, dst as usize);
+        self.emit(
+            id,
+            Inst::Pure(Box::new(move |regs| {
+                for lane in 0..LANES {
+                    (regs.w[alloc][lane], regs.d[dst][lane]) = global_at(regs.d[src][lane]);
                 }
             })),
         );

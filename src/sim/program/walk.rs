@@ -11,6 +11,7 @@ use super::code::{Code, ForLoop, Inst, Step};
 use super::compiler::{Compiler, Target, get};
 use super::for_range::ForRange;
 use super::liveness::last_uses;
+use super::polls::polls;
 use super::refused::Refused::{self, Malformed};
 use super::slots::{ConstWord, Registers, Slots};
 use crate::ir::eval::with_int;
@@ -50,6 +51,7 @@ pub(in crate::sim) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
             shared,
             shared_bytes,
             watches_proxies: proxy::is_used(ir),
+            polls: false,
             local,
             local_bytes,
         },
@@ -69,6 +71,7 @@ pub(in crate::sim) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
     compiler.regs.check_slots(0)?;
     let mut code = compiler.code;
     (code.w, code.d) = compiler.regs.len();
+    code.polls = polls(ir);
     (code.fill_w, code.fill_d) = (compiler.regs.fill_w, compiler.regs.fill_d);
     Ok(code)
 }

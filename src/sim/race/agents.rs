@@ -216,7 +216,9 @@ impl Races {
     /// Operation `number` of a warp completes in the present phase of an mbarrier, before it counts there.
     pub(in crate::sim) fn load_complete(&mut self, at: At, number: u32, barrier: MbarrierAddress) {
         let warp = self.warp(at);
-        let Some(barrier) = self.mbarriers.get(&barrier) else { return };
+        let Some(barrier) = self.mbarriers.get_mut(&barrier) else { return };
+        // Whoever waits for it knows that the block has issued it.
+        barrier.pending_mut().started |= 1 << at.block;
         let found = Completion { barrier: barrier.component, phases: barrier.phases + 1 };
         if let Some(completion) = self.completions.get_mut(number as usize) {
             *completion = found;

@@ -3,8 +3,9 @@
 //! **Clocks.** Each source of accesses is a component of a launch (`layout.rs`): the threads of a warp, its `cp.async`,
 //! the reads and the writes of its bulk stores, the `wgmma` of a warp group, an mbarrier. A clock (`clock.rs`) counts
 //! for each component the accesses that are known, by lane where lanes differ. The threads of a warp share one epoch,
-//! which grows with each release; lanes that know the same share one clock (`threads.rs`). No lock step is assumed: lanes
-//! of a warp are ordered by `bar.warp.sync`, shuffles and votes only.
+//! which grows with each release; lanes that know the same share one clock (`threads.rs`). No lock step is assumed: within
+//! a warp only `bar.warp.sync` orders lanes. Shuffles, votes, `match`, `redux` and `elect` exchange values and order no memory
+//! accesses, because neither PTX nor CUDA promises that they do.
 //!
 //! **Agents.** An asynchronous operation makes its accesses when it is issued, with what its thread knows then. They are
 //! before a thread that knows of its completion: the count of its component, or the phase of its mbarrier.
@@ -13,6 +14,12 @@
 //! asynchronous proxy sees (`fence.proxy.async`), which initialisations of mbarriers are fenced, what is fenced for
 //! which scope. A fence counts on either side of an edge. An access of a thread that is before one of the
 //! asynchronous proxy, but not visible to it, lacks a proxy fence.
+//!
+//! **Observation.** A strong write is before what follows a strong read of its value, also without a release and an acquire
+//! (`observed.rs`): a counter to which threads added can be reset by a plain store of the last one.
+//!
+//! **Starts.** A thread knows which blocks of its cluster have started, by any edge from one of their threads. An access to the
+//! shared memory of a block that it does not know to have started is a fault.
 //!
 //! **Shadow.** Each word has the records of its last write and of the reads since (`shadow.rs`); a new access is compared
 //! with them. Buffers of a launch have a shadow only if the kernel can write them.
@@ -23,7 +30,7 @@
 //! **Order of clusters.** With race detection the clusters of a launch run on one host thread, so that the fault is
 //! always the same. They share one [`Grid`] of shadows and of locations that release.
 //!
-//! **Lenient.** Shuffles and votes order their lanes. Of the scopes of mbarriers only remote arrivals without a release
+//! **Lenient.** Of the scopes of mbarriers only remote arrivals without a release
 //! to the cluster count: they publish the accesses of asynchronous operations. A fence before a barrier of the block
 //! counts for the thread behind the barrier. Stores of equal values do not race.
 //!
@@ -34,6 +41,7 @@
 mod agents;
 mod clock;
 mod layout;
+mod observed;
 mod overlap;
 mod record;
 mod report;
@@ -54,11 +62,12 @@ use self::layout::{Layout, Source};
 use self::overlap::Overlapped;
 use self::record::{Access, Record};
 use self::report::Later;
-use self::shadow::{Clash, Completion, FarCompletions, Shadow, View};
-use self::strong::{Block, Location};
+use self::shadow::{Clash, Completion, FarCompletions, Locations, Order, Shadow, View};
+use self::strong::Block;
 use self::sync::{Join, Mbarrier};
 use self::threads::{Fact, State, Threads};
 use crate::ir::op::MemScope;
+use crate::sim::options::FenceAfterReads;
 
 pub(in crate::sim) use self::agents::Pieces;
 pub(in crate::sim) use self::overlap::{Before, Footprint, Overlap};
@@ -74,7 +83,7 @@ pub(in crate::sim) struct Grid {
     /// overlap with others.
     buffers: Vec<Shadow>,
     /// By buffer and byte.
-    locations: HashMap<(usize, usize), Location>,
+    locations: Locations,
     /// Of operations that access such a buffer.
     completions: FarCompletions,
     /// Launches that may overlap with this one.
@@ -145,6 +154,8 @@ pub(in crate::sim) struct Races {
     block_threads: u32,
     cluster: u64,
     range: Range,
+    /// Whether an asynchronous write over bytes that threads have read needs a proxy fence.
+    pub(in crate::sim) fence_after_reads: FenceAfterReads,
     /// Unset for clusters of so high a number that their components have none.
     checks: bool,
     threads: Vec<Threads>,
@@ -154,7 +165,7 @@ pub(in crate::sim) struct Races {
     cluster_barrier: Join,
     /// By the rank of the block, and the address.
     mbarriers: HashMap<MbarrierAddress, Mbarrier>,
-    locations: HashMap<(usize, usize), Location>,
+    locations: Locations,
     copies: Vec<Copies>,
     stores: Vec<Stores>,
     completions: Vec<Completion>,
@@ -198,6 +209,7 @@ impl Races {
             block_threads: threads,
             cluster: 0,
             range: Range::default(),
+            fence_after_reads: FenceAfterReads::Required,
             checks: true,
             threads: Vec::new(),
             shared: (0..blocks).map(|_| Shadow::new(shared_bytes)).collect(),
@@ -227,7 +239,8 @@ impl Races {
             let own = own.map(|source| layout.of_warp(self.range, source, warp));
             let first = warp % layout.warps_of_block * 32;
             let count = self.block_threads.saturating_sub(first).clamp(1, 32);
-            self.threads.push(Threads::new(self.range, own, u32::MAX >> (32 - count)));
+            let rank = warp / layout.warps_of_block;
+            self.threads.push(Threads::new(self.range, own, u32::MAX >> (32 - count), rank));
         }
         self.shared.iter_mut().for_each(Shadow::reset);
         self.barriers.clear();
@@ -338,17 +351,20 @@ impl Races {
         }
         {
             let shadow = match (what.target, grid.as_deref_mut()) {
-                (Target::Global(buffer), Some(Grid { buffers, completions, .. })) => {
-                    buffers.get_mut(buffer).map(|shadow| (shadow, Some(&*completions)))
+                (Target::Global(buffer), Some(Grid { buffers, completions, locations, .. })) => {
+                    let far = (Some(&*completions), (&*locations, buffer));
+                    buffers.get_mut(buffer).map(|shadow| (shadow, far))
                 }
-                _ => Some((&mut shared, None)),
+                (Target::Shared(number) | Target::Global(number), _) => {
+                    Some((&mut shared, (None, (&self.locations, number))))
+                }
             };
-            if let Some((shadow, far)) = shadow {
+            if let Some((shadow, (far, locations))) = shadow {
                 threads.each(mask, |lanes, state| {
                     let own = (threads.own, warp, 0);
                     let space = (&self.layout, self.range);
                     let mut view = View::new(space, state, own, proxy, &self.completions);
-                    view.far = far;
+                    (view.far, view.locations) = (far, Some(locations));
                     for lane in lanes_of(lanes) {
                         let access = access_of(lane);
                         view.lane = 1 << lane;
@@ -484,6 +500,12 @@ impl Races {
             (view.far, view.compared) = (far, compared);
             pieces(&mut |from, len| {
                 shadow.access(&mut view, &access, (from, len), &mut |clash| {
+                    if clash.order == Order::Invisible
+                        && !clash.record.writes()
+                        && self.fence_after_reads == FenceAfterReads::Optional
+                    {
+                        return;
+                    }
                     let same = |old: &Clash| {
                         (old.record.step(), old.record.writes(), old.order)
                             == (clash.record.step(), clash.record.writes(), clash.order)

@@ -50,6 +50,10 @@ pub enum MissingEdge {
     },
     /// The access is ordered, but not for the asynchronous proxy.
     ProxyFence,
+    /// An asynchronous write over bytes that a thread has read: the read is ordered, but not for the asynchronous proxy. PTX
+    /// asks for a `fence.proxy.async` here, and CUTLASS omits it. See
+    /// [`Options::fence_after_reads`](crate::sim::Options::fence_after_reads).
+    ProxyFenceAfterRead,
     /// The initialisation of the mbarrier is not fenced.
     InitFence,
     /// The operation has not completed.
@@ -74,6 +78,7 @@ impl MissingEdge {
             MissingEdge::Grid => 4,
             MissingEdge::Scope { .. }
             | MissingEdge::ProxyFence
+            | MissingEdge::ProxyFenceAfterRead
             | MissingEdge::InitFence
             | MissingEdge::Pending
             | MissingEdge::Wait
@@ -236,7 +241,10 @@ impl Races {
     ) -> MissingEdge {
         let record = &clash.record;
         if clash.order == Order::Invisible {
-            return MissingEdge::ProxyFence;
+            return match record.writes() {
+                true => MissingEdge::ProxyFence,
+                false => MissingEdge::ProxyFenceAfterRead,
+            };
         }
         let distance = self.layout.distance(self.range, later.warp, record.component);
         if later.strong && record.strong().is_some() {

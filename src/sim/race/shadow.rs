@@ -8,8 +8,10 @@
 use std::collections::HashMap;
 
 use super::clock::{Component, Range};
+use super::lanes_of;
 use super::layout::{Layout, Source, rank};
 use super::record::{Access, Record};
+use super::strong::Location;
 use super::threads::{Fact, Own, State};
 
 /// The maximum number of records of a word beyond those in its cell.
@@ -30,6 +32,9 @@ impl Completion {
     }
 }
 
+/// The locations of strong operations, by memory and first byte.
+pub(super) type Locations = HashMap<(usize, usize), Location>;
+
 /// The completions of operations of other clusters.
 pub(super) type FarCompletions = HashMap<(Component, u32), Completion>;
 
@@ -47,6 +52,8 @@ pub(super) struct View<'v> {
     /// Of the operations of the cluster, by their number.
     pub(super) completions: &'v [Completion],
     pub(super) far: Option<&'v FarCompletions>,
+    /// The locations of strong operations, and the memory that is accessed.
+    pub(super) locations: Option<(&'v Locations, usize)>,
     /// A component, and the first and last count at which all its accesses were found to be before this one.
     memo: (Component, u32, u32),
     /// Gets a record of each component that is compared, with the highest count that was found to be before. Of loads it gets
@@ -72,8 +79,20 @@ impl<'v> View<'v> {
         completions: &'v [Completion],
     ) -> View<'v> {
         let memo = (Component::MAX, 0, 0);
-        let (far, compared) = (None, None);
-        View { layout, range, state, own, warp, lane, proxy, completions, far, memo, compared }
+        View {
+            layout,
+            range,
+            state,
+            own,
+            warp,
+            lane,
+            proxy,
+            completions,
+            far: None,
+            locations: None,
+            memo,
+            compared: None,
+        }
     }
 
     /// Returns the order of a record and the new access to `bytes`.
@@ -153,6 +172,27 @@ impl<'v> View<'v> {
             self.memo = (component, 0, count);
         }
         Order::Before
+    }
+
+    /// Returns whether the thread comes after an observation of a strong write to a word.
+    fn has_observed(&self, record: &Record, word: usize, bytes: u32) -> bool {
+        let Some((locations, memory)) = self.locations else { return false };
+        if !record.writes() || record.strong().is_none() || record.is_async() {
+            return false;
+        }
+        // The location starts at the first byte of the record, or in an earlier word if the operation is wider.
+        let first = 4 * word + (record.bytes().trailing_zeros() as usize & 3);
+        let starts = [first, 4 * word]
+            .into_iter()
+            .chain((1..4).filter_map(|i| (4 * word).checked_sub(4 * i)));
+        let lane = self.lane.trailing_zeros();
+        let knows = |operation| self.state.knows(&self.own, lane, operation);
+        lanes_of(record.lanes_at(bytes)).all(|writer| {
+            starts.clone().any(|start| {
+                let location = locations.get(&(memory, start));
+                location.is_some_and(|location| location.observed.is_before(record, writer, knows))
+            })
+        })
     }
 
     /// Returns whether two operations are morally strong (PTX ISA 8.7.1), so that they do not race: strong, of one proxy,
@@ -419,7 +459,12 @@ impl Cell {
                 return;
             }
             let order = view.order(record, both);
-            if order != Order::Before && !view.is_strong_with(access, record) {
+            if order != Order::Before
+                && !view.is_strong_with(access, record)
+                && !(access.writes
+                    && order == Order::Concurrent
+                    && view.has_observed(record, word, both))
+            {
                 clash(Clash { record: *record, order, word, bytes: both });
             }
         };

@@ -9,6 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::layout::rank;
+use super::observed::{Observed, Operation};
 use super::threads::{Fact, Knowledge, Threads};
 use crate::ir::op::MemScope;
 
@@ -57,6 +58,7 @@ pub(super) struct Location {
     releases: Vec<Release>,
     /// Differs from all earlier versions of all locations; 0 without a release.
     version: u64,
+    pub(super) observed: Observed,
 }
 
 /// The last version that any location got.
@@ -73,6 +75,16 @@ pub(super) struct Acquired {
 impl Location {
     /// One lane makes a strong operation.
     pub(super) fn operate(&mut self, threads: &mut Threads, block: Block, lane: u32, op: Strong) {
+        let by = Operation { component: threads.own[0], count: threads.now, lane };
+        match (op.reads, op.writes) {
+            (true, false) => self.observed.read(by),
+            (true, true) => self.observed.update(by),
+            (false, true) => {
+                self.observed
+                    .store(by, |other| threads.state(lane).knows(&threads.own, lane, other));
+            }
+            (false, false) => {}
+        }
         if op.reads {
             self.acquire(threads, block, lane, op);
         }
@@ -125,6 +137,9 @@ impl Location {
             let order = if release.whole { &known.order } else { fenced };
             threads.update(lane, |own| {
                 own.join_facts(known);
+                if block.cluster == release.block.cluster {
+                    own.started |= known.started;
+                }
                 if op.acquires {
                     own.order.join(order);
                 } else {

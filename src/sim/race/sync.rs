@@ -55,7 +55,7 @@ impl Mbarrier {
 pub(in crate::sim) const BLOCK_BARRIER: u32 = 16;
 
 impl Races {
-    /// Lanes of a warp synchronize: `bar.warp.sync`, a shuffle, a vote.
+    /// Lanes of a warp come to a `bar.warp.sync`.
     pub(in crate::sim) fn warp_sync(&mut self, at: At, lanes: u32) {
         let warp = self.warp(at);
         self.threads[warp as usize].sync(lanes);
@@ -107,6 +107,19 @@ impl Races {
         if let Some(done) = &self.cluster_barrier.done {
             self.threads[warp].learn(lanes, done);
         }
+    }
+
+    /// Returns one of `lanes` that does not know that a block of its cluster has started.
+    pub(in crate::sim) fn unaware_of_start(&self, at: At, lanes: u32, rank: u32) -> Option<u32> {
+        let mut unaware = 0;
+        if self.checks {
+            self.threads[self.warp(at) as usize].each(lanes, |inside, state| {
+                if state.known.started >> rank & 1 == 0 {
+                    unaware |= inside;
+                }
+            });
+        }
+        lanes_of(unaware).next()
     }
 
     /// `fence`.

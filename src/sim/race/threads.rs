@@ -5,6 +5,7 @@
 
 use super::clock::{ALL, Clock, Component, Range};
 use super::layout::rank;
+use super::observed::Operation;
 use super::strong::Acquired;
 use crate::ir::op::MemScope;
 
@@ -52,11 +53,14 @@ impl Fact {
 pub(super) struct Knowledge {
     pub(super) order: Clock,
     facts: [Clock; Fact::COUNT],
+    /// A bit for each block of the cluster that is known to have started.
+    pub(super) started: u32,
 }
 
 impl Knowledge {
     pub(super) fn new(range: Range) -> Knowledge {
-        Knowledge { order: Clock::new(range), facts: std::array::from_fn(|_| Clock::new(range)) }
+        let facts = std::array::from_fn(|_| Clock::new(range));
+        Knowledge { order: Clock::new(range), facts, started: 0 }
     }
 
     pub(super) fn fact(&self, fact: Fact) -> &Clock {
@@ -70,6 +74,7 @@ impl Knowledge {
     pub(super) fn join(&mut self, other: &Knowledge) {
         self.order.join(&other.order);
         self.join_facts(other);
+        self.started |= other.started;
     }
 
     /// Learns of the facts without the order.
@@ -82,6 +87,7 @@ impl Knowledge {
     pub(super) fn clear(&mut self) {
         self.order.clear();
         self.facts.iter_mut().for_each(Clock::clear);
+        self.started = 0;
     }
 }
 
@@ -106,6 +112,12 @@ impl State {
     /// The count up to which a thread has waited for its own accesses of component `wing` of its warp.
     pub(super) fn waited(&self, wing: usize) -> u32 {
         if wing == 0 { u32::MAX } else { self.waited[wing] }
+    }
+
+    /// Returns whether a thread with this state knows of an operation: `lane` of the warp with the components `own`.
+    pub(super) fn knows(&self, own: &Own, lane: u32, operation: Operation) -> bool {
+        (own[0], lane) == (operation.component, operation.lane)
+            || self.known.order.covers(operation.component, 1 << operation.lane, operation.count)
     }
 
     /// The count up to which a fact holds of them.
@@ -135,9 +147,9 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// The threads of `lanes` at the start of a cluster.
-    pub(super) fn new(range: Range, own: Own, lanes: u32) -> Threads {
-        let state = State::new(Knowledge::new(range));
+    /// The threads of `lanes` at the start of a cluster. They know that their own block, with rank `rank`, has started.
+    pub(super) fn new(range: Range, own: Own, lanes: u32, rank: u32) -> Threads {
+        let state = State::new(Knowledge { started: 1 << rank, ..Knowledge::new(range) });
         let groups = vec![Group { lanes: ALL, state }];
         Threads { own, now: 1, missing: !lanes, groups, acquired: [Acquired::default(); 32] }
     }
@@ -265,7 +277,7 @@ impl Threads {
         let now = self.now;
         self.change(lanes, |state| {
             for fact in facts {
-                let Knowledge { order, facts } = &mut state.known;
+                let Knowledge { order, facts, .. } = &mut state.known;
                 facts[*fact as usize].join(order);
                 state.own[*fact as usize] = state.waited;
                 state.own[*fact as usize][0] = now;
@@ -279,7 +291,7 @@ impl Threads {
         let scopes = [MemScope::Cta, MemScope::Cluster, MemScope::Gpu];
         let scopes = &scopes[..=rank(scope) as usize];
         self.change(lanes, |state| {
-            let Knowledge { order, facts } = &mut state.known;
+            let Knowledge { order, facts, .. } = &mut state.known;
             for scope in scopes {
                 order.join(&facts[Fact::seen(*scope) as usize]);
             }

@@ -87,6 +87,7 @@ impl<'b> ThrCopy<'_, 'b> {
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "partition_S")]
     #[track_caller]
     pub fn partition_s<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
         self.partition(k, "partition_S", tensor, Side::Source)
@@ -94,6 +95,7 @@ impl<'b> ThrCopy<'_, 'b> {
 
     /// The elements of the destination that the thread copies: CuTe's `partition_D`. See
     /// [`partition_s`](ThrCopy::partition_s).
+    #[doc(alias = "partition_D")]
     #[track_caller]
     pub fn partition_d<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
         self.partition(k, "partition_D", tensor, Side::Destination)
@@ -130,6 +132,7 @@ impl<'b> ThrCopy<'_, 'b> {
 
     /// A part of the thread that another partition made, such as the fragment of a [`ThrMma`](crate::tensor::ThrMma), in the modes
     /// in which this copy reads its source: CuTe's `retile_S`.
+    #[doc(alias = "retile")]
     #[track_caller]
     pub fn retile_s<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
         self.retile(k, "retile_S", tensor)

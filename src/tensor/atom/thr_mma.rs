@@ -11,6 +11,7 @@ use crate::tensor::view::tensor::{RegisterTensor, Tensor};
 
 impl TiledMma {
     /// The part of a thread: CuTe's `get_slice`. The thread is a number of the host or the device.
+    #[doc(alias("get_slice", "get_thread_slice"))]
     pub fn slice<'m, 'b>(&'m self, thread: impl Into<DeviceCoord<'b>>) -> ThrMma<'m, 'b> {
         ThrMma { mma: self, thread: thread.into() }
     }
@@ -169,6 +170,7 @@ impl<'b> ThrMma<'_, 'b> {
 
     /// New registers for the elements of the thread of an A of the shape (M, K): (V, M, K). CuTe's
     /// `partition_fragment_A`.
+    #[doc(alias("partition_fragment_A", "make_fragment_A"))]
     #[track_caller]
     pub fn fragment_a<T: Element>(
         &self,
@@ -180,6 +182,7 @@ impl<'b> ThrMma<'_, 'b> {
 
     /// New registers for the elements of the thread of a B of the shape (N, K): (V, N, K). CuTe's
     /// `partition_fragment_B`.
+    #[doc(alias("partition_fragment_B", "make_fragment_B"))]
     #[track_caller]
     pub fn fragment_b<T: Element>(
         &self,
@@ -191,6 +194,7 @@ impl<'b> ThrMma<'_, 'b> {
 
     /// New registers for the elements of the thread of a C of the shape (M, N): (V, M, N). CuTe's
     /// `partition_fragment_C`.
+    #[doc(alias("partition_fragment_C", "make_fragment_C"))]
     #[track_caller]
     pub fn fragment_c<T: Element>(
         &self,

@@ -60,6 +60,7 @@ impl TiledCopy {
     ///
     /// # Errors
     /// Threads and values do not reach each element of a tile once, or do not make up whole atoms.
+    #[doc(alias = "make_tiled_copy")]
     #[inline]
     pub fn new(
         atom: CopyAtom,
@@ -87,6 +88,7 @@ impl TiledCopy {
     ///
     /// # Errors
     /// As [`TiledCopy::new`].
+    #[doc(alias = "make_tiled_copy_tv")]
     #[inline]
     pub fn from_tv(
         atom: CopyAtom,
@@ -194,6 +196,7 @@ impl TiledCopy {
     ///
     /// # Errors
     /// An address that `data` does not have; those of [`TiledCopy::new`].
+    #[doc(alias = "make_cotiled_copy")]
     #[inline]
     pub fn cotiled(
         atom: CopyAtom,
@@ -422,6 +425,7 @@ impl TiledCopy {
     }
 
     /// The part of a thread: CuTe's `get_slice`. The thread is a number of the host or the device.
+    #[doc(alias("get_slice", "get_thread_slice"))]
     pub fn slice<'c, 'b>(&'c self, thread: impl Into<DeviceCoord<'b>>) -> ThrCopy<'c, 'b> {
         ThrCopy { copy: self, thread: thread.into() }
     }

@@ -86,6 +86,7 @@ impl TiledMma {
     ///
     /// # Errors
     /// That of [`TiledMma::unchecked`], and those of [`TiledMma::check_coverage`].
+    #[doc(alias = "make_tiled_mma")]
     pub fn new(
         atom: MmaAtom,
         atom_layout_mnk: &Layout,

@@ -25,6 +25,7 @@ use crate::tensor::view::tensor::Tensor;
 /// assert_eq!(kernel.ptx().text().matches("st.global.v2").count(), 8);
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
+#[doc(alias = "cute::clear")]
 #[track_caller]
 pub fn clear<'b, P>(k: &Body<'b, '_>, tensor: &Tensor<TensorPointer<'b, P>>)
 where

@@ -161,6 +161,7 @@ pub fn copy_zfill<'k: 'b, 'b, S, D>(
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("copy_aligned", "copy_vec"))]
 #[track_caller]
 pub fn autovec_copy<'b, S, D>(k: &Body<'b, '_>, source: &Tensor<S>, destination: &Tensor<D>)
 where

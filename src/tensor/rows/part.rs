@@ -185,10 +185,12 @@ impl<'b> RowPart<'b> {
         RowPart { vectors, columns, ..*self }
     }
 
-    /// Returns true in the first of the threads that share the row.
+    /// Returns true in the leader, the first of the threads that share the row: the one that stores the row's result.
+    ///
+    /// Blocks beyond the last row have leaders too, so also compare [`RowTile::row`] with the number of rows.
     #[track_caller]
-    pub(crate) fn is_first_thread(&self) -> Val<'b, bool> {
-        self.thread.eq(0)
+    pub fn is_leader<'k>(&self, k: &Body<'k, '_>) -> Val<'k, bool> {
+        self.tile.thread(k).eq(0)
     }
 
     /// Returns the number of single elements of the thread.

@@ -1,5 +1,7 @@
 //! Reductions over the threads that share a row.
 
+use std::borrow::Borrow;
+
 use crate::ir::builder::Group;
 use crate::ir::op::{BarrierForm, ClusterArrival};
 use crate::ir::{Body, Val};
@@ -7,10 +9,20 @@ use crate::ir::{Body, Val};
 use super::part::RowPart;
 use super::tile::RowTile;
 
-impl RowPart<'_> {
+impl<'b> RowPart<'b> {
     /// Returns `value` of all threads that share the row, combined in the order of the threads: the same result in all
     /// of them. The combining body must be associative. All threads of the block come here together. A cluster
     /// exchanges the results of its blocks through distributed shared memory.
+    ///
+    /// Use it to combine values, not to order memory accesses. What it orders depends on who shares the row:
+    ///
+    /// * Lanes of one warp, also if they are the whole block: nothing. The exchange is by shuffles. If one lane reads an
+    ///   element that another lane overwrites after the reduction, for example in place, call
+    ///   [`bar_warp`](Body::bar_warp) between the two.
+    /// * Several warps of a block: accesses before it come before accesses after it, as at [`barrier`](Body::barrier).
+    /// * A cluster: as much within each block, and nothing between blocks. It passes the barrier of the cluster once, relaxed.
+    ///   For accesses of other blocks, pass that barrier again with a release
+    ///   ([`barrier_cluster_arrive`](Body::barrier_cluster_arrive)) behind the reduction, not around it.
     #[track_caller]
     pub fn reduce<'o, const N: usize>(
         &self,
@@ -58,5 +70,79 @@ impl RowPart<'_> {
     pub fn sum<'o>(&self, k: &mut Body<'o, '_>, value: Val<'o, f32>) -> Val<'o, f32> {
         let [sum] = self.reduce(k, [value], |_, [a], [b]| [a + b]);
         sum
+    }
+
+    /// Returns the element at `column` of the row that the threads hold, in each of them: bit by bit, or 0 if they hold no
+    /// element of that column.
+    ///
+    /// A loss takes the logit of its target this way. A second load from memory would race with the store of a kernel that
+    /// works in place. `values` are the thread's elements in the order of [`load`](RowPart::load). All threads of the block
+    /// come here together, and those that share a row pass the same column. A thread compares the column with that of each
+    /// of its elements; then the threads exchange one word, as for [`reduce`](RowPart::reduce).
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    /// use tilewright::tensor::{RowAccess, RowTile};
+    ///
+    /// // loss(row) = sum of the row - x(row, target(row)), for rows of 50 elements.
+    /// let access = RowAccess::Ragged;
+    /// let tile = RowTile { threads: 64, team: 32, cluster: 1, vectors: 1, access };
+    /// type Params = (Global<f32>, Global<i32>, GlobalMut<f32>);
+    /// let kernel = Kernel::<Params>::build_with(tile.options(), "loss", Target::SM_80, |k, (x, target, loss)| {
+    ///     let row = tile.row(k);
+    ///     let start = row.mul_wide(50);
+    ///     let part = tile.part::<f32>(k, start, k.constant(50));
+    ///     let values = part.load(k, x.offset(start), 0.0);
+    ///     let own = values.iter().copied().reduce(|a, b| a + b).unwrap();
+    ///     let sum = part.sum(k, own);
+    ///     let column = target.load(k, row);
+    ///     let of_target = part.at(k, &values, column);
+    ///     k.if_(part.is_leader(k), |k| loss.store(k, row, sum - of_target));
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let x: Vec<f32> = (0..100).map(|i| if i % 50 == 7 { 100.0 } else { 1.0 }).collect();
+    /// let (x, target) = (device.upload(&x)?, device.upload(&[7, 49])?);
+    /// let mut loss = device.zeros::<f32>(2)?;
+    /// let grid = Grid::new([tile.blocks(2), 1, 1], [64, 1, 1]);
+    /// device.load(&kernel)?.launch(grid, (&x, &target, &mut loss))?;
+    /// assert_eq!(loss.to_vec()?, [49.0, 148.0]);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn at<'o, V: Borrow<Val<'o, f32>>>(
+        &self,
+        k: &mut Body<'o, '_>,
+        values: impl IntoIterator<Item = V>,
+        column: Val<'o, i32>,
+    ) -> Val<'o, f32>
+    where
+        'b: 'o,
+    {
+        let (k, _call) = (&mut k.rescoped(), k.call());
+        let zero: Val<'o, u32> = k.constant(0);
+        let mut values = values.into_iter();
+        // The vectors that a ragged row does not have reach over its last elements.
+        let has = column.lt(self.vector_end());
+        let distance = has.select(column - self.first_column(), -1);
+        let distances = (0..self.tile.vectors as i32).flat_map(|number| {
+            (0..self.vector as i32).map(move |lane| number * self.stride() + lane)
+        });
+        let own = distances.zip(values.by_ref()).fold(zero, |own, (at, value)| {
+            distance.eq(at).select(value.borrow().bitcast::<u32>(), own)
+        });
+        let own = self.ends().into_iter().zip(values).fold(own, |own, ((at, has), value)| {
+            (has & at.eq(column)).select(value.borrow().bitcast::<u32>(), own)
+        });
+        // One thread has the element, and the others have 0.
+        if self.tile.cluster == 1 {
+            return k.reduce(self.tile.group(), own, |_, a, b| a | b).bitcast::<f32>();
+        }
+        let [element] = self.reduce(k, [own.bitcast::<f32>()], |_, [a], [b]| {
+            [(a.bitcast::<u32>() | b.bitcast::<u32>()).bitcast::<f32>()]
+        });
+        element
     }
 }

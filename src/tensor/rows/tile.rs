@@ -2,7 +2,7 @@
 
 use crate::ir::builder::Group;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Pointer, Val};
+use crate::ir::{Body, Element, KernelOptions, Pointer, Val};
 use crate::tensor::lead;
 
 use super::part::RowPart;
@@ -107,10 +107,30 @@ impl RowTile {
         rows.div_ceil(self.rows_per_block().max(1)).saturating_mul(self.cluster)
     }
 
-    /// Returns the launch bounds of a kernel with this tile.
-    pub fn options(&self) -> crate::ir::KernelOptions {
-        let options = crate::ir::KernelOptions::default().block([self.threads, 1, 1]);
-        if self.cluster > 1 { options.cluster([self.cluster, 1, 1]) } else { options }
+    /// Returns the launch bounds of a kernel with this tile: its threads and its cluster.
+    ///
+    /// If a thread holds 8 vectors or more, the bounds also limit it to 64 registers, so that an SM has room for 1024
+    /// threads: while one block reduces its row, others load theirs. Without the limit `ptxas` may take more registers,
+    /// and one more than 64 halves the number of blocks. If a kernel holds so much that 64 registers spill, lift the
+    /// limit with [`min_blocks_per_sm(1)`](KernelOptions::min_blocks_per_sm).
+    ///
+    /// ```
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::tensor::{RowAccess, RowTile};
+    ///
+    /// let access = RowAccess::Ragged;
+    /// let tile = RowTile { threads: 256, team: 256, cluster: 1, vectors: 8, access };
+    /// let kernel = Kernel::<(GlobalMut<f32>,)>::build_with(tile.options(), "k", Target::SM_80, |_, _| ())?;
+    /// assert!(kernel.ptx().text().contains(".minnctapersm 4"));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
+    pub fn options(&self) -> KernelOptions {
+        let mut options = KernelOptions::default().block([self.threads, 1, 1]);
+        if self.cluster > 1 {
+            options = options.cluster([self.cluster, 1, 1]);
+        }
+        let blocks = 1024 / self.threads.max(1);
+        if self.is_wide() && blocks > 1 { options.min_blocks_per_sm(blocks) } else { options }
     }
 
     /// Returns true if a thread has 8 vectors or more. They take half of the 64 registers that 1024 threads of an SM have.
@@ -143,13 +163,18 @@ impl RowTile {
         start: Val<'b, i64>,
         columns: Val<'b, i32>,
     ) -> RowPart<'b> {
+        RowPart::new(k, *self, self.vector(T::SCALAR), self.thread(k), start, columns)
+    }
+
+    /// Returns the index of this thread among those that share its row.
+    #[track_caller]
+    pub(super) fn thread<'b>(&self, k: &Body<'b, '_>) -> Val<'b, i32> {
         let thread = k.thread_idx().x;
-        let thread = match (self.cluster, self.rows_per_block()) {
+        match (self.cluster, self.rows_per_block()) {
             (1, 1) => thread,
             (1, _) => thread % self.team as i32,
             (cluster, _) => k.block_idx().x % cluster as i32 * self.threads as i32 + thread,
-        };
-        RowPart::new(k, *self, self.vector(T::SCALAR), thread, start, columns)
+        }
     }
 
     /// Returns this thread's part of a row whose first element is `*row`, at any address: that of a

@@ -149,6 +149,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// not aligned so is a fault where the kernel relies on it.
     ///
     /// `bytes` that are no power of two are an error of the build.
+    #[doc(alias = "tl.multiple_of")]
     #[track_caller]
     pub fn assume_aligned(self, k: &Body<'b, '_>, bytes: u32) -> Self {
         if !bytes.is_power_of_two() {

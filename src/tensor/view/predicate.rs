@@ -205,6 +205,7 @@ impl<'b> CoordTensor<'b> {
     /// assert_eq!(kernel.to_string().matches("setp").count(), 1);
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias("elem_less", "mask"))]
     #[track_caller]
     pub fn within(&self, k: &Body<'b, '_>, limit: impl Into<DeviceCoord<'b>>) -> Predicate<'b> {
         let _call = k.call();

@@ -41,6 +41,7 @@ use crate::layout::LayoutError;
 /// ```
 ///
 /// A tensor of more than four modes, and an extent with symbols, are errors of the build.
+#[doc(alias = "print")]
 #[track_caller]
 pub fn print_tensor<'b, E: Readable<'b>>(k: &Body<'b, '_>, tensor: &Tensor<E>) {
     let _call = k.call();

@@ -112,6 +112,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     /// A tensor of one value: CuTe DSL's `full`.
     ///
     /// A shape with symbols is an error of the build.
+    #[doc(alias = "zeros_like")]
     #[track_caller]
     pub fn full(k: &Body<'b, '_>, shape: impl Into<IntTuple>, value: impl IntoVal<'b, T>) -> Self {
         let (shape, value) = (shape.into(), k.value(value));
@@ -198,6 +199,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     /// modes are missing and the others fit other modes of `shape` too, as `(4)` in `(4,4)`, it is an
     /// error of the build: [`reduce_keepdims`](TensorSsa::reduce_keepdims) and
     /// [`reshape`](TensorSsa::reshape) say which are meant.
+    #[doc(alias = "tl.broadcast_to")]
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<IntTuple>) -> Self {
         let shape = shape.into();
@@ -270,6 +272,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias("tl.reshape", "view"))]
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<IntTuple>) -> Self {
         let shape = shape.into();
@@ -288,6 +291,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     ///
     /// The modes that are folded are dropped from the shape, as a slice drops them.
     /// [`reduce_keepdims`](TensorSsa::reduce_keepdims) leaves them as 1, for operators with the tensor itself.
+    #[doc(alias = "tl.reduce")]
     #[track_caller]
     pub fn reduce(
         &self,
@@ -430,6 +434,7 @@ fn kept(profile: &Coord, shape: IntTupleRef<'_>) -> Result<Vec<bool>, LayoutErro
 
 impl<'b> TensorSsa<'b, bool> {
     /// `then_values` where the element is true, else `else_values`: CuTe DSL's `where`.
+    #[doc(alias("where", "tl.where"))]
     #[track_caller]
     pub fn select<T: Element>(
         &self,
@@ -459,6 +464,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// All elements as values: CuTe DSL's `load` of a whole tensor.
     ///
     /// A shape with symbols is an error of the build; strides may have them.
+    #[doc(alias = "tl.load")]
     #[track_caller]
     #[inline]
     pub fn load_all(&self, k: &Body<'b, '_>) -> TensorSsa<'b, E::Elem> {
@@ -486,6 +492,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
 impl<'b, E: Writable<'b>> Tensor<E> {
     /// Sets all elements: CuTe DSL's `store` of a whole tensor. The values may be repeated as those of an
     /// operator.
+    #[doc(alias = "tl.store")]
     #[track_caller]
     pub fn store_all(&self, k: &Body<'b, '_>, values: &TensorSsa<'b, E::Elem>) {
         let _call = k.call();

@@ -136,6 +136,7 @@ impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
     ///
     /// A layout into coordinates, or a composition with anything but a swizzle, is an error of the
     /// build.
+    #[doc(alias = "make_tensor")]
     #[track_caller]
     pub fn new(
         k: &Body<'b, '_>,
@@ -195,6 +196,7 @@ impl<'b, T: Element> SharedTensor<'b, T> {
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias = "make_smem_tensor")]
     #[track_caller]
     pub fn shared(k: &Body<'b, '_>, layout: impl Into<TensorLayout>) -> Self {
         Self::shared_aligned(k, layout, 16)
@@ -243,6 +245,7 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
     /// A new tensor in registers: CuTe's `make_rmem_tensor`. The elements hold nothing until they are set.
     ///
     /// A layout with symbols is an error of the build.
+    #[doc(alias("make_rmem_tensor", "make_fragment"))]
     #[track_caller]
     pub fn registers(k: &Body<'b, '_>, layout: impl Into<Layout>) -> Self {
         let layout = layout.into();
@@ -265,6 +268,7 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
     }
 
     /// Sets all elements: CuTe's `fill`. Of a part of a fragment, those of the part alone.
+    #[doc(alias("cute::fill", "tl.full"))]
     #[track_caller]
     pub fn fill(&self, k: &Body<'b, '_>, value: impl IntoOperand<'b, T>) {
         if !self.poisoned
@@ -355,6 +359,7 @@ impl<'b> CoordTensor<'b> {
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias = "make_identity_tensor")]
     #[track_caller]
     pub fn identity(k: &Body<'b, '_>, shape: impl Into<IntTuple>) -> Self {
         let shape = shape.into();
@@ -523,6 +528,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// .unwrap_err();
     /// assert!(error.to_string().ends_with("the coordinate 4 is outside mode 1, whose extent is 4"));
     /// ```
+    #[doc(alias = "tl.load")]
     #[track_caller]
     pub fn load(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Val<'b, E::Elem> {
         match self.element(k, "load", &coord.into()) {
@@ -532,6 +538,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     }
 
     /// Sets the element at a coordinate inside the shape.
+    #[doc(alias = "tl.store")]
     #[track_caller]
     pub fn store(
         &self,

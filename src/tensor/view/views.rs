@@ -204,6 +204,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     }
 
     /// `R(i) == T(right(i))`: [`Layout::composition`].
+    #[doc(alias = "compose")]
     #[track_caller]
     pub fn composition<'t>(&self, k: &Body<'b, '_>, right: impl Into<TilerRef<'t>>) -> Self {
         let right = right.into();
@@ -234,6 +235,7 @@ impl<'b, P: Recast> Tensor<TensorPointer<'b, P>> {
     /// })?;
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
+    #[doc(alias("recast_tensor", "recast_ptr"))]
     #[track_caller]
     pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> Tensor<TensorPointer<'b, P::Of<T>>> {
         let (from, to) = (P::Elem::SCALAR.bits().into(), T::SCALAR.bits().into());

@@ -31,6 +31,7 @@ pub(super) fn subjects() -> Vec<Subject> {
         Subject::new("bulk store ring", bulk, (1, 64), vec![Arg::zeros(1024)]),
         copies_to_an_mbarrier(),
         wgmma(),
+        wgmma_ring(),
     ]
 }
 
@@ -118,4 +119,104 @@ fn wgmma() -> Subject {
     let shared = "  shared @a: bf16 x 1024 align 128\n  shared @b: bf16 x 128 align 128\n  var @acc: f32 x 4\n";
     let text = kernel("sm_90a", "%y: ptr<global, mut f32>", shared, body);
     Subject::new("wgmma loop", text, (1, 128), vec![Arg::zeros(512)])
+}
+
+/// A warp fills a ring of two stages with the operands of a warp group. One lane of each warp of the group releases a stage, for 24
+/// rounds: three arrivals in place of four show only after some turns, because a wait of one warp covers the whole group.
+fn wgmma_ring() -> Subject {
+    let body = "
+  %a = shared_base<@a> : ptr<shared, mut bf16>
+  %b = shared_base<@b> : ptr<shared, mut bf16>
+  %full = shared_base<@full> : ptr<shared, mut u64>
+  %empty = shared_base<@empty> : ptr<shared, mut u64>
+  %n24 = const 24 : i32
+  %seven = const 7 : i32
+  %n128 = const 128 : i32
+  %n1024 = const 1024 : i32
+  %f0 = const 0.0 : f32
+  %true = const true : bool
+  %fills = setp<ge> %t, %n128 : bool
+  set_var<@acc, 0> %f0
+  set_var<@acc, 1> %f0
+  set_var<@acc, 2> %f0
+  set_var<@acc, 3> %f0
+  if %first {
+    for @init %j: i32 = %zero to %two step %one {
+      mbarrier_init %full, %j, %u1
+      mbarrier_init %empty, %j, %u4
+      continue @init
+    }
+    yield
+  }
+  barrier
+  for @rounds %k: i32 = %zero to %n24 step %one {
+    %stage = and %k, %one : i32
+    %turn = shr %k, %u1 : i32
+    %odd = and %turn, %one : i32
+    %parity = cvt<u32> %odd : u32
+    %even = xor %odd, %one : i32
+    %before = cvt<u32> %even : u32
+    %a_at = mul %stage, %n1024 : i32
+    %b_at = mul %stage, %n128 : i32
+    %as = offset %a, %a_at : ptr<shared, mut bf16>
+    %bs = offset %b, %b_at : ptr<shared, mut bf16>
+    if %fills {
+      mbarrier_wait_parity %empty, %stage, %before
+      for @fill_a %i: i32 = %lane to %n1024 step %n32 {
+        %ik = add %i, %k : i32
+        %ir = rem %ik, %seven : i32
+        %v = cvt<bf16> %ir : bf16
+        st %as, %i, %v
+        continue @fill_a
+      }
+      for @fill_b %bi: i32 = %lane to %n128 step %n32 {
+        %bik = add %bi, %k : i32
+        %bir = rem %bik, %four : i32
+        %bv = cvt<bf16> %bir : bf16
+        st %bs, %bi, %bv
+        continue @fill_b
+      }
+      fence_proxy_async<shared::cta>
+      bar_warp %all
+      if %leads {
+        %filled = mbarrier_arrive %full, %stage, %u1 : u64
+        yield
+      }
+      yield
+    } else {
+      mbarrier_wait_parity %full, %stage, %parity
+      %da = matrix_descriptor<34363932672> %as : u64
+      %db = matrix_descriptor<34360262656> %bs : u64
+      wgmma_fence
+      wgmma<m64n8k16, bf16, bf16, @acc, 0> %da, %db, %true
+      wgmma_commit_group
+      wgmma_wait_group<0>
+      if %leads {
+        %freed = mbarrier_arrive %empty, %stage, %u1 : u64
+        yield
+      }
+      yield
+    }
+    continue @rounds
+  }
+  if %fills {
+    yield
+  } else {
+    %d0 = get_var<@acc, 0> : f32
+    %d1 = get_var<@acc, 1> : f32
+    %d2 = get_var<@acc, 2> : f32
+    %d3 = get_var<@acc, 3> : f32
+    %o0 = mul %t, %four : i32
+    %o1 = add %o0, %one : i32
+    %o2 = add %o1, %one : i32
+    %o3 = add %o2, %one : i32
+    st %y, %o0, %d0
+    st %y, %o1, %d1
+    st %y, %o2, %d2
+    st %y, %o3, %d3
+    yield
+  }";
+    let shared = "  shared @a: bf16 x 2048 align 128\n  shared @b: bf16 x 256 align 128\n  shared @full: u64 x 2 align 8\n  shared @empty: u64 x 2 align 8\n  var @acc: f32 x 4\n";
+    let text = kernel("sm_90a", "%y: ptr<global, mut f32>", shared, body);
+    Subject::new("wgmma ring", text, (1, 160), vec![Arg::zeros(512)])
 }

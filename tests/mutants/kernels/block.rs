@@ -12,6 +12,8 @@ pub(super) fn subjects() -> Vec<Subject> {
         stencil(),
         named_barriers(),
         mbarrier_ring(),
+        long_ring(),
+        warp_list(),
     ]
 }
 
@@ -246,6 +248,108 @@ fn named_barriers() -> Subject {
   }";
     let text = kernel("sm_80", XY, "  shared @s: i32 x 32 align 4\n", body);
     Subject::new("named barriers", text, (1, 64), vec![Arg::numbers(128), Arg::zeros(128)])
+}
+
+/// One warp fills a ring of three stages, which four warps read for twelve rounds; one lane of each arrives. A surplus or a
+/// missing arrival shows only after some turns of the ring.
+fn long_ring() -> Subject {
+    let body = "
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %full = shared_base<@full> : ptr<shared, mut u64>
+  %empty = shared_base<@empty> : ptr<shared, mut u64>
+  %stages = const 3 : i32
+  %rounds = const 12 : i32
+  %n128 = const 128 : i32
+  %other = sub %n31, %lane : i32
+  %warp = shr %t, %u5 : i32
+  %fills = setp<ge> %t, %n128 : bool
+  if %first {
+    for @init %j: i32 = %zero to %stages step %one {
+      mbarrier_init %full, %j, %u1
+      mbarrier_init %empty, %j, %u4
+      continue @init
+    }
+    yield
+  }
+  barrier
+  for @rounds %k: i32 = %zero to %rounds step %one {
+    %ks = rem %k, %stages : i32
+    %turn = div %k, %stages : i32
+    %odd = and %turn, %one : i32
+    %parity = cvt<u32> %odd : u32
+    %even = xor %odd, %one : i32
+    %before = cvt<u32> %even : u32
+    %k32 = mul %k, %n32 : i32
+    %i = add %k32, %lane : i32
+    %at = mul %ks, %n32 : i32
+    if %fills {
+      %v = ld %x, %i : i32
+      mbarrier_wait_parity %empty, %ks, %before
+      %to = add %at, %lane : i32
+      st %s, %to, %v
+      bar_warp %all
+      if %leads {
+        %filled = mbarrier_arrive %full, %ks, %u1 : u64
+        yield
+      }
+      yield
+    } else {
+      mbarrier_wait_parity %full, %ks, %parity
+      %from = add %at, %other : i32
+      %w = ld %s, %from : i32
+      %k128 = mul %k, %n128 : i32
+      %o = add %k128, %t : i32
+      st %y, %o, %w
+      bar_warp %all
+      if %leads {
+        %freed = mbarrier_arrive %empty, %ks, %u1 : u64
+        yield
+      }
+      yield
+    }
+    continue @rounds
+  }";
+    let shared = "  shared @s: i32 x 96 align 4\n  shared @full: u64 x 3 align 8\n  shared @empty: u64 x 3 align 8\n";
+    let text = kernel("sm_80", XY, shared, body);
+    Subject::new("long ring", text, (1, 160), vec![Arg::numbers(384), Arg::zeros(1536)])
+}
+
+/// The lanes of a warp exchange values by shuffles and votes beside shared memory: a list of the large numbers, in order, then
+/// the same in reverse order.
+fn warp_list() -> Subject {
+    let body = "
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %n112 = const 112 : i32
+  %bit = shl %u1, %tu : u32
+  %below = sub %bit, %u1 : u32
+  %v = ld %x, %t : i32
+  %is = setp<gt> %v, %n112 : bool
+  %ballot = vote_ballot %is, %all : u32
+  %before = and %ballot, %below : u32
+  %rank_u = popc %before : u32
+  %rank = cvt<i32> %rank_u : i32
+  %count_u = popc %ballot : u32
+  %count = cvt<i32> %count_u : i32
+  st %s, %t, %zero
+  bar_warp %all
+  if %is {
+    st %s, %rank, %v
+    yield
+  }
+  bar_warp %all
+  %other = sub %n31, %t : i32
+  %w = ld %s, %other : i32
+  %largest = redux<max> %w, %all : i32
+  bar_warp %all
+  %sum = add %w, %largest : i32
+  st %s, %t, %sum
+  bar_warp %all
+  %z = ld %s, %other : i32
+  %o = add %z, %count : i32
+  st %y, %t, %o";
+    let body = format!("\n  %tu = cvt<u32> %t : u32{body}");
+    let text = kernel("sm_80", XY, "  shared @s: i32 x 32 align 4\n", &body);
+    Subject::new("warp list", text, (1, 32), vec![Arg::numbers(192), Arg::zeros(32)])
 }
 
 /// One warp fills a ring of two stages for another one, with mbarriers at which one lane arrives for its warp.

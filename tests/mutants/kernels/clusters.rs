@@ -6,7 +6,7 @@ use tilewright::ir::types::Scalar;
 use super::*;
 
 pub(super) fn subjects() -> Vec<Subject> {
-    vec![exchange(), st_async(), multicast()]
+    vec![exchange(), start_guard(), remote_arrivals(), st_async(), multicast()]
 }
 
 const RANKS: &str = "
@@ -42,6 +42,63 @@ fn exchange() -> Subject {
     );
     let text = kernel("sm_90", XY, "  shared @s: i32 x 32 align 4\n", &body);
     Subject::new("cluster exchange", text, (4, 32), vec![Arg::numbers(128), Arg::zeros(128)])
+        .cluster(2)
+}
+
+/// Blocks store to each other's tile, as soon as the first barrier of the cluster says that the other one has started.
+fn start_guard() -> Subject {
+    let body = format!(
+        "{RANKS}
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %far = mapa %s, %next : ptr<shared::cluster, mut i32>
+  %other = sub %n31, %t : i32
+  %start = mul %block, %n32 : i32
+  %o = add %start, %t : i32
+  %v = ld %x, %o : i32
+  barrier_cluster_arrive<, relaxed>
+  barrier_cluster_wait
+  st %far, %other, %v
+  barrier_cluster_arrive
+  barrier_cluster_wait
+  %w = ld %s, %t : i32
+  st %y, %o, %w"
+    );
+    let text = kernel("sm_90", XY, "  shared @s: i32 x 32 align 4\n", &body);
+    Subject::new("start guard", text, (4, 32), vec![Arg::numbers(128), Arg::zeros(128)]).cluster(2)
+}
+
+/// Blocks add to a counter of block 0 of their cluster and arrive at its mbarrier; block 0 waits and stores the sum.
+fn remote_arrivals() -> Subject {
+    let body = format!(
+        "{RANKS}
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %bar = shared_base<@bar> : ptr<shared, mut u64>
+  %far = mapa %s, %u0 : ptr<shared::cluster, mut i32>
+  %collects = setp<eq> %number, %zero : bool
+  %i = mul %block, %n32 : i32
+  %at = add %i, %t : i32
+  %v = ld %x, %at : i32
+  if %first {{
+    st %s, %zero, %zero
+    mbarrier_init %bar, %zero, %u64
+    fence_mbarrier_init
+    yield
+  }}
+  barrier_cluster_arrive
+  barrier_cluster_wait
+  %old = atom<add, relaxed, cluster> %far, %zero, %v : i32
+  mbarrier_arrive_cluster<release> %bar, %zero, %u0
+  if %collects {{
+    mbarrier_wait_parity %bar, %zero, %u0
+    %sum = ld %s, %zero : i32
+    %o = add %sum, %t : i32
+    st %y, %at, %o
+    yield
+  }}"
+    );
+    let shared = "  shared @s: i32 x 1 align 4\n  shared @bar: u64 x 1 align 8\n";
+    let text = kernel("sm_90", XY, shared, &body);
+    Subject::new("remote arrivals", text, (4, 32), vec![Arg::numbers(128), Arg::zeros(128)])
         .cluster(2)
 }
 

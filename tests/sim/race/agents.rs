@@ -85,7 +85,7 @@ fn loads_of_boxes() {
         ("barrier ;free", "bar_warp %all", MissingEdge::Block),
         ("fence_mbarrier_init ;init", "", MissingEdge::InitFence),
         // Threads have read the box before, and the next one overwrites it.
-        ("fence_proxy_async<shared::cta> ;fence", "", MissingEdge::ProxyFence),
+        ("fence_proxy_async<shared::cta> ;fence", "", MissingEdge::ProxyFenceAfterRead),
     ]);
     // The proxy fence makes the barrier visible too.
     let text = fenced.text.replace("fence_mbarrier_init", "fence_proxy_async");
@@ -95,6 +95,41 @@ fn loads_of_boxes() {
         matches!(fault.cause, FaultCause::InFlight { .. } | FaultCause::Race { .. }),
         "{fault}"
     );
+}
+
+/// CUTLASS releases a stage after it was read, without the proxy fence for which the PTX ISA asks.
+#[test]
+fn loads_over_a_tile_that_was_only_read() {
+    let case = boxes("fence_proxy_async<shared::cta>");
+    let cutlass = case.text.replace("fence_proxy_async<shared::cta> ;fence", "");
+    let fault = case.fault("fence_proxy_async<shared::cta> ;fence", "").to_string();
+    assert!(fault.starts_with("data race (missing fence after a read): "), "{fault}");
+    assert!(fault.contains("CUTLASS omits this fence"), "{fault}");
+    assert!(fault.contains("`Options::fence_after_reads`"), "{fault}");
+    let optional = |options: Options| options.fence_after_reads(FenceAfterReads::Optional);
+    case.run_with(&cutlass, optional).unwrap();
+    // The option is about this fence only: what threads have written needs one, and so does the order.
+    for (right, wrong, expected) in [
+        ("barrier ;free", "", MissingEdge::Block),
+        ("st %y, %t, %v0", "st %s, %t, %v0", MissingEdge::ProxyFence),
+    ] {
+        let error = case.run_with(&cutlass.replace(right, wrong), optional).unwrap_err();
+        let Some(FaultCause::Race { missing, .. }) = error.fault().map(|fault| &fault.cause) else {
+            panic!("{error}");
+        };
+        assert_eq!(*missing, expected, "{error}");
+    }
+    // Beside another race it comes last.
+    let both = cutlass.replace("st %y, %t, %v1", "st %y, %zero, %t");
+    let error = case.run_with(&both, |options| options).unwrap_err();
+    let fault = error.fault().unwrap();
+    let missing = |fault: &Fault| match fault.cause {
+        FaultCause::Race { missing, .. } => Some(missing),
+        _ => None,
+    };
+    assert!(matches!(missing(fault), Some(MissingEdge::Warp | MissingEdge::Block)), "{fault}");
+    let last = fault.also.last().and_then(missing);
+    assert_eq!(last, Some(MissingEdge::ProxyFenceAfterRead), "{fault}");
 }
 
 /// Threads write a tile that one thread stores, and write it again.
@@ -166,7 +201,7 @@ fn loads_of_boxes_in_clusters() {
         );
         case.check(&[
             ("barrier ;free", "bar_warp %all", MissingEdge::Block),
-            ("fence_proxy_async<shared::cta> ;fence", "", MissingEdge::ProxyFence),
+            ("fence_proxy_async<shared::cta> ;fence", "", MissingEdge::ProxyFenceAfterRead),
             ("fence_mbarrier_init ;init", "", MissingEdge::InitFence),
         ]);
     }

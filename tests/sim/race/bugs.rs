@@ -258,7 +258,7 @@ fn one_of_two_paths_releases_without_a_fence() {
     let case = Case::new(text, 1, 64).map(map);
     for path in ["odd", "even"] {
         let fence = format!("fence_proxy_async<shared::cta> ;{path}");
-        finds(&case, &fence, "", &[MissingEdge::ProxyFence]);
+        finds(&case, &fence, "", &[MissingEdge::ProxyFenceAfterRead]);
     }
     // tile-ai/tilelang#3087: a ring of one barrier waits for the wrong parity.
     let fault = case.fault("%even = xor %jodd, %one", "%even = xor %jodd, %zero");

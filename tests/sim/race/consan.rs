@@ -436,7 +436,7 @@ fn recipients_in_other_blocks() {
                 14,
                 "barrier_cluster_arrive<, relaxed> ;ready\n  barrier_cluster_wait",
                 "barrier",
-                &["Race", "NotABarrier"],
+                &["BlockNotStarted"],
             ),
             (14, "fence_mbarrier_init ;init", "", &["Race"]),
         ],

@@ -4,6 +4,7 @@
 
 mod agents;
 mod bugs;
+mod clusters;
 mod consan;
 mod launches;
 mod several;
@@ -15,7 +16,8 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Kernel, parse};
 use tilewright::runtime::Grid;
 use tilewright::sim::{
-    Agent, Fault, FaultCause, GlobalBuffer, KernelArg, MissingEdge, Options, Order, RunError, run,
+    Agent, Fault, FaultCause, FenceAfterReads, GlobalBuffer, KernelArg, MissingEdge, Options,
+    Order, RunError, run,
 };
 
 /// A kernel, its grid, and options that it needs.
@@ -46,6 +48,15 @@ impl Case {
     }
 
     pub(super) fn run(&self, text: &str, order: Order) -> Result<(), RunError> {
+        self.run_with(text, |options| options.order(order))
+    }
+
+    /// As [`Case::run`], with other options.
+    pub(super) fn run_with(
+        &self,
+        text: &str,
+        options: impl Fn(Options) -> Options,
+    ) -> Result<(), RunError> {
         let ir = parse("test.kir", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let kernel = Kernel::verify(ir).unwrap_or_else(|errors| panic!("{errors}\n{text}"));
         let buffers: Vec<GlobalBuffer> =
@@ -54,8 +65,8 @@ impl Case {
         if let Some(map) = &self.map {
             args[0] = KernelArg::TensorMap(map, &buffers[0]);
         }
-        let options = Options::default().order(order).fuel(1 << 22).threads(1).race(true);
-        let options = options.cooperative(self.cooperative);
+        let default = Options::default().fuel(1 << 22).threads(1).race(true);
+        let options = options(default.cooperative(self.cooperative));
         run(kernel.ir(), self.grid, &args, &options).map(|_| ())
     }
 

@@ -31,17 +31,40 @@ fn lanes_of_a_warp() {
     assert!(fault.contains("warp 0, of the same block; no `bar_warp` orders the two"), "{fault}");
 }
 
+/// `__shfl_sync`, `__ballot_sync` and the like imply no memory barrier; only `bar.warp.sync` does.
 #[test]
-fn shuffles_order_lanes_too() {
-    let body = "
+fn collectives_order_no_memory() {
+    for collective in [
+        "%b, %p = shfl<bfly> %t, %u1, %u31, %all : i32, bool",
+        "%b = vote<any> %first, %all : bool",
+        "%b = vote_ballot %first, %all : u32",
+        "%b = match_any %t, %all : u32",
+        "%b, %p = match_all %t, %all : u32, bool",
+        "%b = redux<add> %t, %all : i32",
+        "%b, %p = elect %all : u32, bool",
+    ] {
+        let body = format!(
+            "
   %s = shared_base<@s> : ptr<shared, mut i32>
+  %u31 = const 31 : u32
   %other = sub %n31, %t : i32
-  st %s, %other, %t
-  %b = vote_ballot %first, %all : u32
-  %v = ld %s, %t : i32
-  st %x, %t, %v";
-    let text = kernel("sm_80", "%x: ptr<global, mut i32>", "  shared @s: i32 x 32 align 4\n", body);
-    Case::new(text, 1, 32).check(&[("%b = vote_ballot %first, %all : u32", "", MissingEdge::Warp)]);
+  st %s, %t, %t
+  bar_warp %all ;written
+  {collective}
+  %v = ld %s, %other : i32
+  bar_warp %all ;read
+  st %s, %t, %v
+  st %x, %t, %v"
+        );
+        let shared = "  shared @s: i32 x 32 align 4\n";
+        let case = Case::new(kernel("sm_90", "%x: ptr<global, mut i32>", shared, &body), 1, 32);
+        case.check(&[
+            ("bar_warp %all ;written", "", MissingEdge::Warp),
+            ("bar_warp %all ;read", "", MissingEdge::Warp),
+        ]);
+        let fault = case.fault("bar_warp %all ;written", "").to_string();
+        assert!(fault.contains("shuffles and votes do not order memory accesses"), "{fault}");
+    }
 }
 
 #[test]
@@ -170,6 +193,79 @@ fn the_last_block_reads_what_all_wrote() {
     ]);
     // The atomic operation releases and acquires without the fence.
     case.run(&case.text.replace("fence<acq_rel, gpu> ;fence", ""), Order::RoundRobin).unwrap();
+}
+
+/// NVIDIA's `threadFenceReduction`: the last block, found by a relaxed ticket, reads what all wrote and resets the counter by a
+/// plain store. The relaxed additions come before it in observation order.
+#[test]
+fn the_last_block_resets_the_counter() {
+    let body = "
+  %s = shared_base<@s> : ptr<shared, mut i32>
+  %n = const 7 : i32
+  %at = add %block, %two : i32
+  if %first {
+    st %x, %at, %block
+    fence<acq_rel, gpu> ;release
+    %before = atom<add, relaxed, gpu> %x, %zero, %one : i32
+    st %s, %zero, %before
+    fence<acq_rel, gpu> ;acquire
+    yield
+  }
+  barrier
+  %found = ld %s, %zero : i32
+  %last = setp<eq> %found, %n : bool
+  %resets = setp<eq> %t, %n32 : bool
+  if %last {
+    %v = ld %x, %two : i32
+    if %resets {
+      st %x, %zero, %zero ;reset
+      st %x, %one, %v
+      yield
+    }
+    yield
+  }";
+    let shared = "  shared @s: i32 x 1 align 4\n";
+    let text = kernel("sm_80", "%x: ptr<global, mut i32>", shared, body);
+    let case = Case::new(text, 8, 64);
+    case.check(&[
+        // A block that is not the last one resets: others add later.
+        ("%n = const 7", "%n = const 3", MissingEdge::Grid),
+        // The payload needs the fences, unlike the counter.
+        ("fence<acq_rel, gpu> ;release", "", MissingEdge::Grid),
+        ("fence<acq_rel, gpu> ;acquire", "", MissingEdge::Grid),
+        ("st %s, %zero, %before", "st %s, %zero, %n", MissingEdge::Grid),
+        ("relaxed, gpu", "relaxed, cta", MissingEdge::Scope { needed: MemScope::Gpu }),
+    ]);
+    // A plain load of the counter needs more: another schedule may have let it come before an addition.
+    let load =
+        "fence<acq_rel, gpu> ;acquire\n    %again = ld %x, %zero : i32\n    st %s, %zero, %again";
+    let fault = case.fault("fence<acq_rel, gpu> ;acquire", load);
+    assert!(matches!(fault.cause, FaultCause::Race { missing: MissingEdge::Grid, .. }), "{fault}");
+    let without = case.text.replace("%v = ld %x, %two : i32", "%v = add %two, %zero : i32");
+    let without = without.replace("st %x, %at, %block", "");
+    for fence in ["fence<acq_rel, gpu> ;release", "fence<acq_rel, gpu> ;acquire"] {
+        case.run(&without.replace(fence, ""), Order::RoundRobin).unwrap();
+    }
+}
+
+/// The waiter resets a flag by a plain store: it has observed the relaxed store that set it.
+#[test]
+fn a_waiter_resets_its_flag() {
+    let mut case = message();
+    case.text =
+        case.text.replace("st %x, %two, %v", "st %x, %one, %zero ;reset\n    st %x, %two, %v");
+    let scope = MissingEdge::Scope { needed: MemScope::Gpu };
+    case.check(&[
+        // It resets before it has seen the flag.
+        ("loop @spin {", "st %x, %one, %zero\n    loop @spin {", MissingEdge::Grid),
+        ("ld<relaxed.gpu> %x, %one", "ld<relaxed.cta> %x, %one", scope),
+        ("st<relaxed.gpu> %x, %one", "st<relaxed.cta> %x, %one", scope),
+        ("st<relaxed.gpu> %x, %one", "st %x, %one", MissingEdge::Grid),
+    ]);
+    // Two waiters: the second one may still read the flag.
+    case.grid = Grid::new([3, 1, 1], [1, 1, 1]);
+    let fault = case.fault("st %x, %two, %v", "st %x, %block, %v");
+    assert!(matches!(fault.cause, FaultCause::Race { missing: MissingEdge::Grid, .. }), "{fault}");
 }
 
 #[test]

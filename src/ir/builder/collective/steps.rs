@@ -42,6 +42,14 @@ pub(super) struct Steps<'o, 'f, V, F> {
     group: std::marker::PhantomData<fn() -> V>,
 }
 
+/// Where the last value of an inclusive scan is.
+pub(super) enum LastScanned {
+    /// In the last lane of each group of `lanes` lanes.
+    InLanes { scanned: ValueList, lanes: u32 },
+    /// In shared memory, as the element of the last warp.
+    OfWarps(ValueList),
+}
+
 /// The symmetry of the combining body in its operands.
 enum Order {
     /// The operands are not interchangeable.
@@ -377,6 +385,53 @@ where
         let lane = lane.into_val(self.cx);
         let each = values.iter().zip(&self.types);
         each.map(|(value, ty)| self.shfl(*value, *ty, lane, mode)).collect()
+    }
+
+    /// The scan of the `lanes` lanes of each group in a warp, or of the block, inclusive without `init`, and where the
+    /// aggregate is found.
+    pub(super) fn scan(
+        &self,
+        value: ValueList,
+        init: Option<ValueList>,
+        is_block: bool,
+        lanes: u32,
+    ) -> (ValueList, LastScanned) {
+        let scanned = self.scan_lanes(value, lanes);
+        // The lane's own part: with the lane before for an exclusive scan, whose first lane gets what the warps before have.
+        let before = init.map(|init| {
+            let before = self.of_lane(&scanned, 1u32, ShflMode::Up);
+            let is_first = (self.lane() & (i32::try_from(lanes).unwrap_or(i32::MAX) - 1)).eq(0);
+            let start = self.unless(is_first, &init, |steps| steps.combine(&init, &before));
+            (init, before, is_first, start)
+        });
+        let own = before.as_ref().map_or_else(|| scanned.clone(), |(.., start)| start.clone());
+        if !is_block {
+            return (own, LastScanned::InLanes { scanned, lanes });
+        }
+        let prefixes = self.scan_warps(&scanned);
+        let warp = self.thread() >> 5;
+        let result = self.unless(warp.eq(0), &own, |steps| {
+            let warps = steps.load(&prefixes, warp - 1);
+            let Some((init, before, is_first, _)) = before else {
+                return steps.combine(&warps, &scanned);
+            };
+            let start = steps.combine(&init, &warps);
+            steps.unless(is_first, &start, |steps| steps.combine(&start, &before))
+        });
+        (result, LastScanned::OfWarps(prefixes))
+    }
+
+    /// The value of all threads of a group, in each of them, after the scan.
+    pub(super) fn aggregate(&self, last: LastScanned) -> ValueList {
+        match last {
+            LastScanned::OfWarps(prefixes) => self.load(&prefixes, self.warps() - 1),
+            LastScanned::InLanes { scanned, lanes } => {
+                let whole = self.threads().is_some_and(|threads| threads.is_multiple_of(lanes));
+                let last = self.lane() | (i32::try_from(lanes).unwrap_or(i32::MAX) - 1);
+                let last = if whole { last } else { last.min(self.lanes() - 1) };
+                self.of_lane(&scanned, last.cvt::<u32>(), ShflMode::Idx)
+            }
+        }
     }
 
     /// In each lane of a group of `lanes`, the values of the lanes up to it.

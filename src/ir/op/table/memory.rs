@@ -5,7 +5,7 @@ macro_rules! memory_rows {
     ($callback:ident $($before:tt)*) => {
         $crate::ir::op::table::sync::sync_rows! { $callback
             $($before)*
-        /// Memory, pointers and register variables.
+        /// Memory, pointers, promises and register variables.
         Mem {
             /// `*(base + index)`, `index` in elements. PTX ISA 9.7.9.8 `ld`.
             ld = Ld (base: Pointer, index: Index) { access: LoadAccess } -> Elem : Any, Read, SM_80
@@ -23,6 +23,10 @@ macro_rules! memory_rows {
                 { access: StoreAccess } -> Unit : Any, Write, SM_80 where store(access);
             /// The same pointer, which the kernel promises to be at a multiple of `bytes`, a power of two.
             assume_aligned = AssumeAligned (base: T) { bytes: u32 } -> T : Pointer, Pure, SM_80;
+            /// The same integer, which the kernel promises to be a multiple of `divisor`.
+            assume_divisible_by = AssumeDivisibleBy (value: T) { divisor: u32 } -> T : Int, Pure, SM_80;
+            /// The same integer, which the kernel promises to be at least `low` and at most `high`.
+            assume_between = AssumeBetween (value: T, low: T, high: T) {} -> T : Int, Pure, SM_80;
             /// The pointer `base + index`, `index` in elements.
             offset = Offset (base: T, index: Index) {} -> T : Pointer, Pure, SM_80;
             /// The pointer `base` to elements of type `to`, at the same address, which must be a multiple
@@ -46,6 +50,10 @@ macro_rules! memory_rows {
             /// The address, in bytes: as `i64` of global and generic pointers, as `i32` of those into the other
             /// spaces, which are small. Tile IR's `ptr_to_int`, PTX ISA 9.7.9.8 `mov`.
             ptr_to_int = PtrToInt (base: Pointer) {} -> Address : Any, Pure, SM_80;
+            /// The pointer to elements of type `to` at the address `address` of global memory, in bytes. Tile IR's
+            /// `int_to_ptr`, PTX ISA 9.7.9.8 `mov`.
+            int_to_ptr = IntToPtr (address: T) { to: Scalar } -> GlobalPointer : Int, Pure, SM_80
+                where int_to_ptr(address);
             /// The pointer to the same location in the shared memory of block `cta` of the cluster.
             /// PTX ISA 9.7.9.23 `mapa`.
             mapa = Mapa (base: Pointer, cta: U32) {} -> ClusterPointer : Any, Pure, SM_90, PTX_7_8

@@ -433,7 +433,7 @@ impl GemmConfig {
 type Plans = [(GemmConfig, Prediction)];
 
 /// The key of a plan: target, types, contiguous modes, epilogue and groups; problem; machine.
-type Asked = (GemmConfig, GemmProblem, [u64; 6]);
+type Asked = (GemmConfig, GemmProblem, [u64; 7]);
 
 /// The plans of a process.
 static TABLE: LazyLock<Mutex<HashMap<Asked, Arc<Plans>>>> = LazyLock::new(Mutex::default);

@@ -8,7 +8,8 @@ use crate::kernels::gemm::split::parts::Splits;
 
 /// The reasons for a configuration, by [`GemmConfig::explain`]: its predicted time by causes, and the configurations that
 /// are predicted to be slower. It prints as a table: the times of the busiest SM, of memory, of the L2 cache and of energy overlap, and
-/// the predicted time is about the longest of them.
+/// the predicted time is about the longest of them. If the time is not [calibrated](Prediction::is_calibrated), the table says so: then
+/// compare it with those of other configurations only.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// The configuration.
@@ -29,7 +30,8 @@ impl fmt::Display for Explanation {
         let Explanation { config, prediction: p, tiles: [rows, columns, steps], sms, .. } = self;
         let us = |seconds: f64| seconds * 1e6;
         writeln!(f, "{config}")?;
-        writeln!(f, "{:>10.2} us predicted; limit: {}", us(p.seconds), p.limit())?;
+        let order = if p.is_calibrated { "" } else { " (the order only: not calibrated)" };
+        writeln!(f, "{:>10.2} us predicted{order}; limit: {}", us(p.seconds), p.limit())?;
         let splits = match config.splits {
             Splits::Even(parts) => format!("{parts} splits"),
             Splits::Stream => "shared steps".to_owned(),

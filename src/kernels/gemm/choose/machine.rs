@@ -3,6 +3,19 @@
 use crate::runtime::{Device, Properties};
 
 /// The figures of a device that the model uses.
+///
+/// The constants are for ranking configurations without the device. Their clocks, caches and memory are NVIDIA's figures; of
+/// the memory rate streams reach 91.4 %, as measured on an H200. Only the H200 has been calibrated: for the others trust the order of
+/// configurations, not the times ([`Prediction::is_calibrated`](super::Prediction::is_calibrated)).
+///
+/// ```
+/// use tilewright::ir::{Target, types::Scalar};
+/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Machine};
+/// let wanted = GemmConfig { target: Target::SM_80, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+/// let why = wanted.explain(&GemmProblem::new(4096, 4096, 4096), &Machine::A100)?;
+/// assert_eq!((why.sms, why.prediction.is_calibrated), (108, false));
+/// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "tune", derive(serde::Serialize, serde::Deserialize))]
 pub struct Machine {
@@ -18,17 +31,69 @@ pub struct Machine {
     pub power_w: f64,
     /// Bytes of shared memory of an SM.
     pub shared_bytes: u64,
+    /// Multiply-accumulates of 16-bit elements by `mma.sync` in a cycle of an SM, with `f32` accumulators.
+    #[cfg_attr(feature = "tune", serde(default = "hopper_mma_sync"))]
+    pub mma_sync_per_cycle: f64,
 }
+
+/// Records made before the figure was added are of Hopper GPUs.
+#[cfg(feature = "tune")]
+fn hopper_mma_sync() -> f64 {
+    HOPPER_MMA_SYNC
+}
+
+/// `mma.sync` reaches 607 TFLOP/s on an H200 at 1980 MHz: 57 % of the rate of `wgmma`.
+pub(crate) const HOPPER_MMA_SYNC: f64 = 1160.0;
 
 impl Machine {
     /// The NVIDIA H200 (SXM): 132 SMs, 1980 MHz, 60 MiB of L2, 700 W; 4.4 TB/s are measured.
     pub const H200: Machine = Machine {
         sms: 132,
         clock_hz: 1.98e9,
-        l2_bytes: 60.0 * 1024.0 * 1024.0,
+        l2_bytes: 60.0 * MIB,
         memory_bytes_per_s: 4.4e12,
         power_w: 700.0,
         shared_bytes: 228 * 1024,
+        mma_sync_per_cycle: HOPPER_MMA_SYNC,
+    };
+
+    /// The NVIDIA H100 SXM: 132 SMs, 1980 MHz, 50 MiB of L2, 3.35 TB/s, 700 W (H100 datasheet; "NVIDIA H100 Tensor Core GPU
+    /// Architecture").
+    pub const H100: Machine =
+        Machine { l2_bytes: 50.0 * MIB, memory_bytes_per_s: REACHED * 3.35e12, ..Machine::H200 };
+
+    /// The NVIDIA A100 80GB SXM: 108 SMs, 1410 MHz, 40 MiB of L2, 2.039 TB/s, 400 W, 312 TFLOP/s (A100 80GB datasheet; "NVIDIA A100
+    /// Tensor Core GPU Architecture").
+    pub const A100: Machine = Machine {
+        sms: 108,
+        clock_hz: 1.41e9,
+        l2_bytes: 40.0 * MIB,
+        memory_bytes_per_s: REACHED * 2.039e12,
+        power_w: 400.0,
+        shared_bytes: 164 * 1024,
+        mma_sync_per_cycle: 1024.0,
+    };
+
+    /// The NVIDIA GeForce RTX 4090: 128 SMs, 2520 MHz, 72 MiB of L2, 1.008 TB/s, 450 W, 165.2 TFLOP/s with `f32` accumulators ("NVIDIA
+    /// Ada GPU Architecture").
+    pub const RTX_4090: Machine = Machine {
+        sms: 128,
+        clock_hz: 2.52e9,
+        l2_bytes: 72.0 * MIB,
+        memory_bytes_per_s: REACHED * 1.008e12,
+        power_w: 450.0,
+        shared_bytes: 100 * 1024,
+        mma_sync_per_cycle: 256.0,
+    };
+
+    /// The NVIDIA L40S: 142 SMs, 2520 MHz, 96 MiB of L2, 864 GB/s, 350 W, 362 TFLOP/s (L40S datasheet).
+    pub const L40S: Machine = Machine {
+        sms: 142,
+        l2_bytes: 96.0 * MIB,
+        memory_bytes_per_s: REACHED * 8.64e11,
+        power_w: 350.0,
+        mma_sync_per_cycle: 512.0,
+        ..Machine::RTX_4090
     };
 
     /// Returns the number of clusters of thread blocks, one on each SM, that run at once. The SMs of a cluster are of one group of
@@ -57,18 +122,37 @@ impl Machine {
 
     /// Returns the bits of all figures, which tell machines apart.
     #[inline]
-    pub(crate) fn bits(&self) -> [u64; 6] {
-        let Machine { sms, clock_hz, l2_bytes, memory_bytes_per_s, power_w, shared_bytes } = *self;
-        let [clock, l2, memory, power] =
-            [clock_hz, l2_bytes, memory_bytes_per_s, power_w].map(f64::to_bits);
-        [sms.into(), clock, l2, memory, power, shared_bytes]
+    pub(crate) fn bits(&self) -> [u64; 7] {
+        let Machine {
+            sms,
+            clock_hz,
+            l2_bytes,
+            memory_bytes_per_s,
+            power_w,
+            shared_bytes,
+            mma_sync_per_cycle,
+        } = *self;
+        let [clock, l2, memory, power, mma_sync] =
+            [clock_hz, l2_bytes, memory_bytes_per_s, power_w, mma_sync_per_cycle].map(f64::to_bits);
+        [sms.into(), clock, l2, memory, power, shared_bytes, mma_sync]
+    }
+
+    /// Returns whether this is an H200, whose times calibrate the model: the figures that drivers report differ a little.
+    #[inline]
+    pub(crate) fn is_h200(&self) -> bool {
+        let of_memory = self.memory_bytes_per_s / Machine::H200.memory_bytes_per_s;
+        self.sms == Machine::H200.sms && (of_memory - 1.0).abs() < 0.05
     }
 }
+
+/// Bytes of a MiB.
+const MIB: f64 = 1024.0 * 1024.0;
 
 /// The share of the peak rate of memory that streams reach: 4.4 of 4.8 TB/s of an H200.
 const REACHED: f64 = 0.914;
 
-/// Takes the clocks from the H200 where they are 0, and the watts in proportion to the SMs: drivers do not say them.
+/// Takes the clocks from the H200 where they are 0, and the watts in proportion to the SMs: drivers do not say them. The rate of
+/// `mma.sync` follows from the compute capability; a GPU of 8.6 or 8.9 counts as a GeForce.
 impl From<&Properties> for Machine {
     #[inline]
     fn from(properties: &Properties) -> Machine {
@@ -84,6 +168,11 @@ impl From<&Properties> for Machine {
             memory_bytes_per_s: (REACHED * peak).max(1e9),
             power_w: base.power_w * size,
             shared_bytes: properties.shared_bytes_per_sm,
+            mma_sync_per_cycle: match properties.capability {
+                (8, 0) => Machine::A100.mma_sync_per_cycle,
+                (8, _) => Machine::RTX_4090.mma_sync_per_cycle,
+                _ => HOPPER_MMA_SYNC,
+            },
         }
     }
 }
@@ -119,5 +208,50 @@ mod tests {
             Machine::from(&Properties { l2_bytes, memory_bus_bits, memory_clock_khz, ..h200 });
         assert!(is_close(h100.memory_bytes_per_s, 3.06e12), "{h100:?}");
         assert_ne!(h100.bits(), machine.bits());
+    }
+
+    /// What drivers report of the GPUs that have a constant. The power is no part of it.
+    #[test]
+    fn constants_are_those_of_the_devices() {
+        let hopper = ((9, 0), 65536, 228 << 10);
+        let ada = ((8, 9), 65536, 100 << 10);
+        let ampere = ((8, 0), 65536, 164 << 10);
+        for (name, machine, (capability, registers, shared), figures) in [
+            // SMs, MiB of L2, bits of the memory bus, kHz of the clock and of the memory.
+            ("H100", Machine::H100, hopper, [132, 50, 5120, 1_980_000, 2_619_000]),
+            ("A100", Machine::A100, ampere, [108, 40, 5120, 1_410_000, 1_593_000]),
+            ("RTX 4090", Machine::RTX_4090, ada, [128, 72, 384, 2_520_000, 10_501_000]),
+            ("L40S", Machine::L40S, ada, [142, 96, 384, 2_520_000, 9_001_000]),
+        ] {
+            let [sm_count, l2, memory_bus_bits, clock_khz, memory_clock_khz] = figures;
+            let found = Machine::from(&Properties {
+                capability,
+                sm_count,
+                threads_per_sm: 2048,
+                registers_per_sm: registers,
+                shared_bytes_per_sm: shared,
+                l2_bytes: u64::from(l2) << 20,
+                memory_bus_bits,
+                clock_khz,
+                memory_clock_khz,
+            });
+            let ratio = found.memory_bytes_per_s / machine.memory_bytes_per_s;
+            assert!((ratio - 1.0).abs() < 0.01, "{name}: {ratio}");
+            let Machine { memory_bytes_per_s, power_w, mma_sync_per_cycle, .. } = machine;
+            let found = Machine { memory_bytes_per_s, power_w, ..found };
+            // An L40S and a GeForce have the same capability.
+            let found =
+                if name == "L40S" { Machine { mma_sync_per_cycle, ..found } } else { found };
+            assert_eq!(found, machine, "{name}");
+            assert!(!machine.is_h200() && Machine::H200.is_h200());
+        }
+        // The rates of the data sheets, in TFLOP/s: two operations for each multiply-accumulate.
+        for (machine, teraflops) in
+            [(Machine::A100, 312.0), (Machine::RTX_4090, 165.2), (Machine::L40S, 366.0)]
+        {
+            let Machine { sms, clock_hz, mma_sync_per_cycle, .. } = machine;
+            let found = 2.0 * f64::from(sms) * clock_hz * mma_sync_per_cycle / 1e12;
+            assert!((found / teraflops - 1.0).abs() < 0.02, "{found} {teraflops}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::ir::types::Scalar;
 use crate::sorting::sort_by;
 
-use crate::kernels::gemm::choose::machine::Machine;
+use crate::kernels::gemm::choose::machine::{HOPPER_MMA_SYNC, Machine};
 use crate::kernels::gemm::choose::parameters::Parameters;
 use crate::kernels::gemm::choose::prediction::Prediction;
 use crate::kernels::gemm::choose::regime::Regime;
@@ -167,7 +167,7 @@ impl GemmModel {
             + memory * p.memory_j;
         let watts = match regime {
             Regime::Latency | Regime::Burst => self.machine.power_w * p.burst_w,
-            Regime::Steady => self.machine.power_w,
+            Regime::Steady => self.machine.power_w * p.steady_w,
         };
         let energy_s = energy_j / (watts - p.idle_w).max(1.0);
         // All SMs together are given fewer bytes by the L2 cache than each of them can take.
@@ -187,6 +187,7 @@ impl GemmModel {
         let seconds = longest * sum.powf(1.0 / p.power) * stream * hindered + copies_s;
         Prediction {
             seconds,
+            is_calibrated: self.is_calibrated(config),
             busy_s,
             memory_s,
             cache_s,
@@ -200,6 +201,13 @@ impl GemmModel {
             fix_up_s,
             copies_s,
         }
+    }
+
+    /// Returns whether there are measured times of such a configuration on this machine, which the predicted ones are close to.
+    #[inline]
+    fn is_calibrated(&self, config: &GemmConfig) -> bool {
+        let is_16_bit = matches!(config.a, Scalar::Bf16 | Scalar::F16);
+        self.machine.is_h200() && config.is_warp_specialised() && is_16_bit
     }
 
     /// Returns the seconds of a launch beside the work of its blocks. The blocks of several launches that overlap share the device,
@@ -451,7 +459,8 @@ impl GemmModel {
                 let copies =
                     lines * f64::from(problem.k) / steps * f64::from(config.a.size_bytes());
                 let copies = copies / f64::from(config.alignment.max(1));
-                let products = products / p.mma_sync_share;
+                let rate = p.mma_sync_share * self.machine.mma_sync_per_cycle / HOPPER_MMA_SYNC;
+                let products = products / rate;
                 if config.alignment < 4 {
                     products + p.round_trip_cycles.max(copies * p.load_cycles)
                 } else {

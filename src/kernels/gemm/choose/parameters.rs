@@ -12,6 +12,7 @@ macro_rules! parameters {
         impl Parameters {
             /// Fitted to `bf16` products on an NVIDIA H200, `benches/data/h200-gemm.json`. It has no sample for `alone_cycles` and
             /// `stream_simt_share`, and few of stream-K and `mma.sync`: these stay near fits to other times of an H200 and an H100.
+            /// `steady_w` is from 4096 and 8192 cubed in steady work, `benches/data/h200-gemm-report.json`.
             pub const H200: Parameters = Parameters { $($name: $value,)* };
 
             /// The number of parameters.
@@ -81,6 +82,8 @@ parameters! {
     idle_w = 148.0,
     /// Watts of a millisecond's burst, relative to the limit.
     burst_w = 1.93,
+    /// The same of steady work. It is above 1 because the energies are fitted to bursts, which tell them up to a factor.
+    steady_w = 1.25,
     /// Seconds of the launch that copies unaligned operands before the product, which overlaps with the one before.
     launch_of_copies_s = 1.48e-6,
     /// The cost of a byte of a copy that stays in the L2 cache, as a share of that of a byte of memory.

@@ -7,9 +7,7 @@ pub(crate) mod terms;
 
 use std::marker::PhantomData;
 
-use crate::ir::builder::{
-    Context, Float, OnDevice, ParamList, ParamSource, ParamValues, Parameter,
-};
+use crate::ir::builder::{Context, Float, ParamList, ParamSource, ParamValues, Parameter};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, Number, Registers, Val};
 use crate::runtime::{ArgList, Argument};
@@ -46,7 +44,7 @@ impl<A: Element, C: Number> EpilogueTypes for (A, C) {
 
 crate::params! {
     /// The operands of the epilogue of a configuration.
-    pub struct EpilogueParams<T: EpilogueTypes> {
+    pub struct EpilogueParams<T: EpilogueTypes> => EpilogueParamsAt<'b, T> {
         pub(crate) alpha: T::Sum,
         pub(crate) beta: T::Sum,
         pub(crate) c: Global<T::C>,
@@ -257,7 +255,7 @@ impl<T: EpilogueTypes> EpilogueForm<T::Sum> for ConfiguredEpilogue<T> {
     fn map<'a>(
         &self,
         _: Option<Registers<'a, u32>>,
-        args: EpilogueParams<T, OnDevice<'a>>,
+        args: EpilogueParamsAt<'a, T>,
         extents: [Val<'a, i32>; 2],
     ) -> impl EpilogueMap<'a, T::Sum> {
         EpilogueOps { ops: self.0, args, extents }
@@ -267,7 +265,7 @@ impl<T: EpilogueTypes> EpilogueForm<T::Sum> for ConfiguredEpilogue<T> {
 /// `activation(alpha x + beta C + bias)`.
 struct EpilogueOps<'a, T: EpilogueTypes> {
     ops: Epilogue,
-    args: EpilogueParams<T, OnDevice<'a>>,
+    args: EpilogueParamsAt<'a, T>,
     /// The rows and columns of D.
     extents: [Val<'a, i32>; 2],
 }

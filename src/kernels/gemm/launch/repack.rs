@@ -23,7 +23,7 @@ const THREADS: u32 = 256;
 
 crate::params! {
     /// A batch of matrices of `lines` x `columns` elements, each with its pitch and its batch stride.
-    pub(crate) struct CopyParams<T: Element> {
+    pub(crate) struct CopyParams<T: Element> => CopyArgs<'b, T> {
         from: Global<T>,
         from_strides: [i64; 2],
         /// Elements of the source from its first to its last.
@@ -37,9 +37,6 @@ crate::params! {
         parts: u32,
     }
 }
-
-/// The parameters of a copy in a kernel body.
-type CopyArgs<'a, T> = CopyParams<T, crate::ir::builder::OnDevice<'a>>;
 
 /// Writes the aligned 16 bytes number `part` of the destination, whose lines start and end with such vectors.
 ///

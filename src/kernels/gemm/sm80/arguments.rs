@@ -1,6 +1,6 @@
 //! Common parts of the kernels in which all threads copy tiles.
 
-use crate::ir::builder::{OnDevice, ParamList, Parameter};
+use crate::ir::builder::{ParamList, Parameter};
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
 use crate::runtime::{ArgList, Argument, Buffer, Declared, Grid};
 use crate::tensor::Tile;
@@ -18,7 +18,7 @@ use crate::kernels::gemm::split::{GemmWorkspace, SplitArgs, SplitParams, Threads
 
 crate::params! {
     /// The parameters of a kernel beside those of its epilogue: matrices, each with its row pitch and its batch stride, and sizes.
-    pub(crate) struct Params<T: Types> {
+    pub(crate) struct Params<T: Types> => ParamsAt<'b, T> {
         pub(crate) a: Global<T::A>,
         pub(crate) a_strides: [i64; 2],
         pub(crate) b: Global<T::B>,
@@ -40,7 +40,7 @@ pub(crate) type MakeEpilogue<'f, 'b, S> =
 /// The body of a kernel for elements of these types.
 pub(crate) type ThreadsBody<T> = dyn for<'b> Fn(
     &mut Body<'b, 'b>,
-    Params<T, OnDevice<'b>>,
+    ParamsAt<'b, T>,
     MakeEpilogue<'_, 'b, <T as Types>::Sum>,
     Option<&SplitArgs<'b>>,
 );

@@ -1,7 +1,7 @@
 //! A and B of the warp-specialised kernel, by tensor maps or as lines that threads fetch: parameters, values, arguments.
 
 use crate::arch::Major;
-use crate::ir::builder::{OnDevice, ParamList, ParamValues, Parameter};
+use crate::ir::builder::{ParamList, ParamValues, Parameter};
 use crate::ir::{Body, Element, Global, TensorMap};
 use crate::runtime::{ArgList, Argument, AtLaunch, Buffer, TensorMapArg};
 use crate::tensor::{GlobalLines, ThrLines, TmaTensors};
@@ -16,7 +16,7 @@ use crate::kernels::gemm::sm90::ragged::{Made, maps_of};
 
 crate::params! {
     /// A and B, where tensor copies fetch them.
-    struct MapParams<T: Types> {
+    struct MapParams<T: Types> => MapsAt<'b, T> {
         a: TensorMap<T::A, 3>,
         b: TensorMap<T::B, 3>,
     }
@@ -24,16 +24,16 @@ crate::params! {
 
 crate::params! {
     /// A and B, where threads fetch them.
-    struct LineParams<T: Types> {
-        a: LinesOf<T::A>,
-        b: LinesOf<T::B>,
+    struct LineParams<T: Types> => BothLinesAt<'b, T> {
+        a: LinesOf<T::A> => LinesAt<'b, T::A>,
+        b: LinesOf<T::B> => LinesAt<'b, T::B>,
     }
 }
 
 crate::params! {
     /// An operand that threads fetch: its pitch and its batch stride, the elements from its first one to its last one,
     /// its lines and their elements.
-    struct LinesOf<T: Element> {
+    struct LinesOf<T: Element> => LinesAt<'b, T> {
         from: Global<T>,
         strides: [i64; 2],
         readable: i64,
@@ -66,11 +66,11 @@ impl Plan {
     ) -> Input<'_, 'a, T::A, T::B> {
         let GemmConfig { tile: [m, n, depth], load, major_a, major_b, ragged, .. } = self.config;
         if load == LoadForm::Threads {
-            let LineParams { a, b } = LineParams::<T>::make(k.context(), values);
+            let BothLinesAt { a, b } = LineParams::<T>::make(k.context(), values);
             let a = a.slice(k, major_a, [m, depth]);
             return Input::Lines(Box::new((a, b.slice(k, major_b, [n, depth]))));
         }
-        let MapParams { a, b } = MapParams::<T>::make(k.context(), values);
+        let MapsAt { a, b } = MapParams::<T>::make(k.context(), values);
         let made = ragged.then(|| Global::<u64>::make(k.context(), values));
         let maps = |operand| made.map(|made| maps_of(made, operand));
         Input::Maps(
@@ -80,10 +80,10 @@ impl Plan {
     }
 }
 
-impl<'a, E: Element> LinesOf<E, OnDevice<'a>> {
+impl<'a, E: Element> LinesAt<'a, E> {
     /// Returns a thread's part of tiles of these lines.
     fn slice(self, k: &Body<'a, '_>, major: Major, tile: [u32; 2]) -> ThrLines<'a, E> {
-        let LinesOf { from, strides, readable, extents } = self;
+        let LinesAt { from, strides, readable, extents } = self;
         let lines = GlobalLines { from, major, strides, readable, extents };
         lines.slice(k, tile, k.thread_idx().x % GROUP)
     }

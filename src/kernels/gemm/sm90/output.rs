@@ -17,7 +17,7 @@ use crate::kernels::gemm::sm90::ragged::{Made, RaggedProblem, maps_of};
 
 crate::params! {
     /// D, where threads store it: its row pitch and its batch stride.
-    struct RowParams<T: Element> {
+    struct RowParams<T: Element> => RowsAt<'b, T> {
         d: GlobalMut<T>,
         strides: [i64; 2],
     }
@@ -25,8 +25,8 @@ crate::params! {
 
 crate::params! {
     /// D of groups of rows: its row pitch and 0.
-    struct GroupParams<T: Element> {
-        d: MappedRows<T>,
+    struct GroupParams<T: Element> => GroupsAt<'b, T> {
+        d: MappedRows<T> => MappedRowsAt<'b, T>,
         strides: [i64; 2],
         bounds: Global<i32>,
         count: i32,
@@ -36,7 +36,7 @@ crate::params! {
 
 crate::params! {
     /// D of products of different sizes: a map for its form, and the maps and sizes of all products.
-    struct ProductParams<T: Element> {
+    struct ProductParams<T: Element> => ProductsAt<'b, T> {
         d: TensorMapMut<T, 3>,
         maps: Global<u64>,
         table: Global<i64>,
@@ -47,8 +47,11 @@ crate::params! {
 /// A matrix that tensor copies and threads write: its map and its first element. A launch passes the map.
 pub(crate) struct MappedRows<T>(PhantomData<fn() -> T>);
 
+/// [`MappedRows`] in a kernel body.
+pub(crate) type MappedRowsAt<'b, T> = (Val<'b, TensorMapMut<T, 3>>, Val<'b, GlobalMut<T>>);
+
 impl<T: Element> Parameter for MappedRows<T> {
-    type At<'b> = (Val<'b, TensorMapMut<T, 3>>, Val<'b, GlobalMut<T>>);
+    type At<'b> = MappedRowsAt<'b, T>;
 
     fn declare(list: &mut ParamList) {
         <(TensorMapMut<T, 3>, GlobalMut<T>) as Parameter>::declare(list);
@@ -113,11 +116,11 @@ impl Plan {
         match OutputForm::of(&self.config) {
             OutputForm::Map => TensorMapMut::<D, 3>::make(cx, values).into(),
             OutputForm::Rows => {
-                let RowParams { d: to, strides } = RowParams::<D>::make(cx, values);
+                let RowsAt { d: to, strides } = RowParams::<D>::make(cx, values);
                 GlobalRows { to, strides, extents: sizes.extents }.into()
             }
             OutputForm::Groups => {
-                let GroupParams { d: (map, to), strides, bounds, count, capacity } =
+                let GroupsAt { d: (map, to), strides, bounds, count, capacity } =
                     GroupParams::<D>::make(cx, values);
                 let rows = GlobalRows { to, strides, extents: sizes.extents };
                 StoreDestination::Groups {
@@ -127,7 +130,7 @@ impl Plan {
                 }
             }
             OutputForm::Products => {
-                let ProductParams { d: map, maps, table, count } =
+                let ProductsAt { d: map, maps, table, count } =
                     ProductParams::<D>::make(cx, values);
                 let sizes = GroupSizes { table, words: RaggedProblem::WORDS, count };
                 StoreDestination::Made { map, maps: maps_of(maps, 2), sizes }

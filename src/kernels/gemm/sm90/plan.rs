@@ -1,7 +1,7 @@
 //! [`Plan`]: what the warp-specialised kernel's host side computes before the kernel is built.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
-use crate::ir::builder::{OnDevice, ParamList, Parameter};
+use crate::ir::builder::{ParamList, Parameter};
 use crate::ir::types::Scalar;
 use crate::ir::{Kernel, KernelOptions};
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
@@ -21,7 +21,7 @@ use crate::kernels::gemm::split::SplitParams;
 
 crate::params! {
     /// The sizes of the product.
-    pub(crate) struct SizeParams {
+    pub(crate) struct SizeParams => Sizes<'b> {
         /// Row tiles and column tiles of D, steps along K, matrices of the batch.
         pub(crate) row_tiles: i32,
         pub(crate) column_tiles: i32,
@@ -34,9 +34,6 @@ crate::params! {
         pub(crate) extents: [i32; 2],
     }
 }
-
-/// The sizes in a kernel body.
-pub(crate) type Sizes<'a> = SizeParams<OnDevice<'a>>;
 
 /// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
 #[derive(Clone, Debug)]

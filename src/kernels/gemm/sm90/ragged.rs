@@ -15,7 +15,7 @@ use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::types::Types;
 use crate::kernels::gemm::launch::mode::How;
 use crate::kernels::gemm::sm90::input::MapArgs;
-use crate::kernels::gemm::sm90::output::MappedRows;
+use crate::kernels::gemm::sm90::output::{MappedRows, MappedRowsAt};
 
 /// Elements of a tensor map, of 8 bytes.
 const MAP: u32 = 16;
@@ -93,10 +93,10 @@ impl RaggedProblem {
 
 crate::params! {
     /// The parameters of the kernel that makes the maps.
-    pub(crate) struct MakeParams<T: Types> {
+    pub(crate) struct MakeParams<T: Types> => MakeAt<'b, T> {
         a: TensorMap<T::A, 3>,
         b: TensorMap<T::B, 3>,
-        d: MappedRows<T::D>,
+        d: MappedRows<T::D> => MappedRowsAt<'b, T::D>,
         from_a: Global<T::A>,
         from_b: Global<T::B>,
         table: Global<i64>,
@@ -123,7 +123,7 @@ fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(MakeParams<T>,)>, Gemm
                 k.griddepcontrol_wait();
             }
             let product = k.block_idx().x * THREADS as i32 + k.thread_idx().x;
-            let MakeParams { a, b, d: (d, to_d), from_a, from_b, table, maps, count } = args;
+            let MakeAt { a, b, d: (d, to_d), from_a, from_b, table, maps, count } = args;
             k.if_(product.lt(count), |k| {
                 let table = table.offset(product * RaggedProblem::WORDS);
                 let [m, n, depth] = [0, 1, 2].map(|at| table.load(k, at));

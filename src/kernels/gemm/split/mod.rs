@@ -4,7 +4,7 @@ pub(crate) mod parts;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::ir::builder::{Float, OnDevice};
+use crate::ir::builder::Float;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, GlobalMut, NamedBarrier, Registers, Val, Vector, WARP, range};
 use crate::runtime::{ArgList, Argument, Buffer, Device, Grid};
@@ -16,7 +16,7 @@ use crate::kernels::gemm::split::parts::{Part, Parts, Slots, Splits};
 
 crate::params! {
     /// The workspace of a kernel that splits its accumulators, or whose blocks draw their tiles.
-    pub(crate) struct SplitParams {
+    pub(crate) struct SplitParams => SplitArgs<'b> {
         /// The accumulators of each warp group, or thread block, of each part of a tile.
         pub(crate) partials: GlobalMut<f32>,
         /// The parts that are written, for each warp group of each tile, or the tiles that are drawn and the blocks that end: 0 before
@@ -26,9 +26,6 @@ crate::params! {
         pub(crate) parts: i32,
     }
 }
-
-/// The workspace in a kernel body.
-pub(crate) type SplitArgs<'a> = SplitParams<OnDevice<'a>>;
 
 /// Words of a vector of accumulators.
 const VECTOR: u32 = 4;

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use self::events::{Event, events};
-use self::model::{BARRIER, Done, Model, SCOPES, THREADS, Verdict, WARPS, absolute, block, lanes};
+use self::model::{
+    BARRIER, Done, Model, SCOPES, Set, THREADS, Verdict, WARPS, absolute, block, lanes,
+};
 use super::layout::rank;
 use super::threads::Fact;
 use super::*;
@@ -78,6 +80,8 @@ impl Both {
             is_async: false,
             loads: false,
             generic: true,
+            by_thread: false,
+            observed: Set::new(),
         };
         let races = &mut self.races[cluster];
         match *event {
@@ -96,18 +100,18 @@ impl Both {
                 }
                 for lane in lanes(warp, mask) {
                     let mut new = done(target, offset(lane)..offset(lane) + len, writes);
-                    new.strong = what.strong;
-                    match self.one(warp, lane, None, new) {
-                        Ok(number) => {
-                            self.model.threads[warp][lane].order.insert(number);
-                        }
+                    (new.strong, new.by_thread) = (what.strong, true);
+                    let number = match self.one(warp, lane, None, new) {
+                        Ok(number) => number,
                         Err(found) => {
                             verdict = found;
                             break;
                         }
-                    }
+                    };
+                    self.model.threads[warp][lane].order.insert(number);
                     if let Some(op) = strong {
-                        self.model.operate(warp, lane, (absolute(warp, target), first), op);
+                        let at = (absolute(warp, target), first);
+                        self.model.operate((warp, lane, number), at, op);
                     }
                 }
             }
@@ -372,7 +376,8 @@ proptest! {
             prop_assert_eq!(!raced.is_empty(), verdict != Verdict::Good, "{:?} {:?}: {:?} {:?}", warp, event, raced, verdict);
             let ends = !raced.is_empty();
             if verdict == Verdict::Invisible {
-                prop_assert!(raced.iter().any(|race| race.missing == MissingEdge::ProxyFence));
+                let fences = [MissingEdge::ProxyFence, MissingEdge::ProxyFenceAfterRead];
+                prop_assert!(raced.iter().any(|race| fences.contains(&race.missing)));
             }
             if ends {
                 break;

@@ -1,6 +1,6 @@
 //! The model: a thread knows a set of accesses, and an edge is a union.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::layout::rank;
 use super::super::threads::Fact;
@@ -46,6 +46,10 @@ pub(super) struct Done {
     /// It completes at an mbarrier.
     pub(super) loads: bool,
     pub(super) generic: bool,
+    /// The access of a thread itself, for which observation order counts.
+    pub(super) by_thread: bool,
+    /// The strong operations that come before whatever follows this one: of a strong read what it observes.
+    pub(super) observed: Set,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -91,6 +95,8 @@ pub(super) struct Model {
     pub(super) clusters: [Sync; 2],
     pub(super) mbarriers: Vec<Sync>,
     pub(super) locations: Vec<((Target, usize), Vec<Released>)>,
+    /// The strong operations that a read of each location observes.
+    pub(super) chains: BTreeMap<(usize, usize), Set>,
     pub(super) copies: Vec<Vec<Grouped>>,
     pub(super) stores: Vec<Vec<Grouped>>,
     /// The accesses of each operation that completes at an mbarrier, its block, and whether it is pending.
@@ -140,6 +146,7 @@ impl Model {
             clusters: Default::default(),
             mbarriers: vec![Sync::default(); 4],
             locations: Vec::new(),
+            chains: BTreeMap::new(),
             copies: vec![vec![Grouped::default(); 32]; WARPS],
             stores: vec![vec![Grouped::default(); 32]; WARPS],
             loads: Vec::new(),
@@ -178,7 +185,8 @@ impl Model {
             }
             let far = rank(distance(old.warp, new.warp));
             let strong = |scope: Option<MemScope>| scope.is_some_and(|scope| rank(scope) >= far);
-            if !known.order.contains(&number) {
+            let is_observed = new.by_thread && new.writes && self.observes(known, number);
+            if !known.order.contains(&number) && !is_observed {
                 if old.is_async != new.is_async || !(strong(old.strong) && strong(new.strong)) {
                     verdict = Verdict::Concurrent;
                 }
@@ -197,7 +205,50 @@ impl Model {
         Ok(self.history.len() - 1)
     }
 
-    pub(super) fn operate(&mut self, warp: usize, lane: usize, at: (Target, usize), op: Strong) {
+    /// Returns whether an operation that is known has observed operation `number`.
+    fn observes(&self, known: &Known, number: usize) -> bool {
+        known.order.iter().any(|read| self.history[*read].observed.contains(&number))
+    }
+
+    /// Operation `number` of a thread is strong.
+    fn observe(
+        &mut self,
+        warp: usize,
+        lane: usize,
+        number: usize,
+        at: (Target, usize),
+        op: Strong,
+    ) {
+        let key = match at.0 {
+            Target::Shared(rank) => (rank, at.1),
+            Target::Global(buffer) => (usize::MAX - buffer, at.1),
+        };
+        let mut chain = self.chains.remove(&key).unwrap_or_default();
+        let known = &self.threads[warp][lane];
+        if op.writes {
+            if !op.reads {
+                chain.retain(|old| known.order.contains(old) || self.observes(known, *old));
+            }
+            let before = known.order.iter().copied().filter(|old| {
+                let old = &self.history[*old];
+                old.strong.is_some() && (old.target, old.bytes.start) == at
+            });
+            chain.extend(before);
+            chain.insert(number);
+        }
+        if op.reads {
+            self.history[number].observed = chain.clone();
+        }
+        self.chains.insert(key, chain);
+    }
+
+    pub(super) fn operate(
+        &mut self,
+        (warp, lane, number): (usize, usize, usize),
+        at: (Target, usize),
+        op: Strong,
+    ) {
+        self.observe(warp, lane, number, at, op);
         let index = self.locations.iter().position(|(known, _)| *known == at);
         let index = index.unwrap_or_else(|| {
             self.locations.push((at, Vec::new()));

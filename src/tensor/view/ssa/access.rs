@@ -233,6 +233,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "tl.gather")]
     #[track_caller]
     pub fn gather(
         &self,

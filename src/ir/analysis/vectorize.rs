@@ -1,0 +1,139 @@
+//! Finds the accesses of a loop that are vectors for several iterations at once.
+//!
+//! A load or a store at the loop's index, through a pointer of outside, is at consecutive elements in consecutive
+//! iterations. For `lanes` iterations the loads come first, then the computations, then the stores. That is the same
+//! program where no load of a later iteration reads what a store of an earlier one wrote, and no two stores meet.
+
+use super::alignment;
+use super::origin::Origins;
+use crate::ir::entity::{OpId, RegionId, Value};
+use crate::ir::kernel::KernelIr;
+use crate::ir::op::{Control, Effect, LoadOrder, Mem, Op, StoreOrder};
+use crate::ir::types::{Space, Type, VectorType};
+
+/// The loads and stores that become vectors, in the order of the body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::ir) struct Vectorized {
+    pub(in crate::ir) loads: Vec<OpId>,
+    pub(in crate::ir) stores: Vec<OpId>,
+}
+
+/// The reason for which a loop has no vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ir) enum CannotVectorize {
+    /// No access is at the index, or the step is not 1.
+    Nothing,
+    /// The operation is neither an access at the index nor a computation.
+    Obstacle(OpId),
+    /// The access may start between the multiples of its size in bytes.
+    Unaligned(OpId, u32),
+    /// Two accesses, the second one a store, may meet in one element in different iterations.
+    Aliasing(OpId, OpId),
+}
+
+/// An access to one element.
+#[derive(Clone, Copy)]
+struct Access {
+    op: OpId,
+    /// The position in the body.
+    at: usize,
+    base: Value,
+    is_vector: bool,
+}
+
+/// Returns the accesses of the loop `id` that are vectors of `lanes` elements.
+pub(in crate::ir) fn vectorize(
+    ir: &KernelIr,
+    id: OpId,
+    lanes: u32,
+) -> Result<Vectorized, CannotVectorize> {
+    let Op::Control(Control::For { lo, step, body, .. }) = ir.ops[id].op else {
+        return Err(CannotVectorize::Nothing);
+    };
+    if ir.integer(step) != Some(1) {
+        return Err(CannotVectorize::Nothing);
+    }
+    let (mut loads, mut stores) = (Vec::new(), Vec::new());
+    let ops = &ir.regions[body].ops;
+    for (at, &op) in ops[..ops.len().saturating_sub(1)].iter().enumerate() {
+        match ir.ops[op].op {
+            Op::Mem(Mem::Ld { base, index, access }) if access.order == LoadOrder::Weak => {
+                let is_vector = is_at_index(ir, body, base, index) && has_vector(ir, base, lanes);
+                loads.push(Access { op, at, base, is_vector });
+            }
+            Op::Mem(Mem::St { base, index, access, .. })
+                if access.order == StoreOrder::Weak && is_at_index(ir, body, base, index) =>
+            {
+                if !has_vector(ir, base, lanes) {
+                    return Err(CannotVectorize::Nothing);
+                }
+                stores.push(Access { op, at, base, is_vector: true });
+            }
+            Op::Const(_) | Op::Mem(Mem::GetVar { .. } | Mem::SetVar { .. }) => {}
+            ref other if other.info().is_some_and(|info| info.effect == Effect::Pure) => {}
+            _ => return Err(CannotVectorize::Obstacle(op)),
+        }
+    }
+    let vectors = loads.iter().chain(&stores).filter(|access| access.is_vector);
+    let mut vectors = vectors.peekable();
+    if vectors.peek().is_none() {
+        return Err(CannotVectorize::Nothing);
+    }
+    for access in vectors {
+        let Type::Pointer { elem, .. } = ir.type_of(access.base) else { continue };
+        let bytes = lanes * elem.size_bytes();
+        if !alignment::address(ir, access.base, lo).is_multiple(bytes.into()) {
+            return Err(CannotVectorize::Unaligned(access.op, bytes));
+        }
+    }
+    check_aliasing(ir, &loads, &stores)?;
+    let ops = |of: Vec<Access>| of.into_iter().filter(|a| a.is_vector).map(|a| a.op).collect();
+    Ok(Vectorized { loads: ops(loads), stores: ops(stores) })
+}
+
+/// Returns whether `base + index` is at the loop's index from a pointer of outside.
+fn is_at_index(ir: &KernelIr, body: RegionId, base: Value, index: Value) -> bool {
+    ir.regions[body].args.first() == Some(&index) && ir.values[base].region != body
+}
+
+/// Returns whether one access moves so many elements that `base` points to.
+fn has_vector(ir: &KernelIr, base: Value, lanes: u32) -> bool {
+    let Type::Pointer { elem, .. } = ir.type_of(base) else { return false };
+    VectorType::new(elem, lanes).is_some_and(|vector| vector.is_one_access())
+}
+
+fn check_aliasing(
+    ir: &KernelIr,
+    loads: &[Access],
+    stores: &[Access],
+) -> Result<(), CannotVectorize> {
+    if stores.is_empty() {
+        return Ok(());
+    }
+    let origins = Origins::new(ir);
+    let space = |base: Value| match ir.type_of(base) {
+        Type::Pointer { space, .. } => space,
+        Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => Space::Generic,
+    };
+    // A launch passes no buffer that is written twice, and allocations do not overlap.
+    let is_apart = |a: Value, b: Value| {
+        let (first, second) = (space(a), space(b));
+        let generic = first == Space::Generic || second == Space::Generic;
+        match (origins.root(a), origins.root(b)) {
+            (Some(a), Some(b)) => a != b,
+            _ => first != second && !generic,
+        }
+    };
+    for (i, store) in stores.iter().enumerate() {
+        let meets = |access: &&Access, same_is_fine: bool| {
+            let same = access.base == store.base && access.is_vector && same_is_fine;
+            !same && !is_apart(access.base, store.base)
+        };
+        let load = loads.iter().find(|load| meets(load, load.at < store.at));
+        let met = load.or_else(|| stores[..i].iter().find(|other| meets(other, true)));
+        if let Some(other) = met {
+            return Err(CannotVectorize::Aliasing(other.op, store.op));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Promises about integers.
+
+use super::typed::{Integer, IntoOperand, Val};
+use crate::ir::op::Mem;
+
+/// Promises about an integer: facts that the host knows and the kernel cannot see, such as the divisor of a row length.
+///
+/// A promise is used where the result is: give it a name and use that instead of the first value. The simulator and a
+/// kernel that is loaded with checks find a broken one; elsewhere a broken promise is undefined behaviour.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector};
+/// use tilewright::runtime::{Device, Grid};
+///
+/// type Params = (Global<f32>, GlobalMut<f32>, i32);
+/// let kernel = Kernel::<Params>::build("row", Target::SM_80, |k, (x, y, pitch)| {
+///     let pitch = pitch.assume_divisible_by(4).assume_between(0, 1 << 20);
+///     let start = k.block_idx().x * pitch;
+///     assert_eq!(start.divisor(), 4);
+///     let four: Val<'_, Vector<f32, 4>> = x.load_vector(k, start);
+///     y.store_vector(k, k.block_idx().x * 4, four);
+/// })?;
+/// let device = Device::sim()?;
+/// let (function, x) = (device.load(&kernel)?, device.upload(&[1.0; 32])?);
+/// let mut y = device.zeros(8)?;
+/// function.launch(Grid::new([2, 1, 1], [1, 1, 1]), (&x, &mut y, 8))?;
+/// assert_eq!(y.to_vec()?, [1.0; 8]);
+/// let fault = function.launch(Grid::new([2, 1, 1], [1, 1, 1]), (&x, &mut y, 6)).unwrap_err();
+/// assert!(fault.to_string().contains("promises a multiple of 4, but gets 6"));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<'b, T: Integer> Val<'b, T> {
+    /// The same integer, which the kernel promises to be a multiple of `divisor`: of 0 only 0 is one. Its power of two
+    /// counts in [`divisor`](Val::divisor), so in what vector accesses and copies know about their alignment.
+    #[doc(alias("assume", "multiple_of", "tl.multiple_of"))]
+    #[track_caller]
+    pub fn assume_divisible_by(self, divisor: u32) -> Val<'b, T> {
+        let cx = self.context();
+        let value = cx.operand(self);
+        cx.emit_val(Mem::AssumeDivisibleBy { value, divisor })
+    }
+
+    /// The same integer, which the kernel promises to be at least `low` and at most `high`. Where `low` is a constant that
+    /// is not negative, `/` and `%` by a positive constant take no correction of the rounding.
+    #[doc(alias("assume", "__builtin_assume", "tl.assume"))]
+    #[track_caller]
+    pub fn assume_between(
+        self,
+        low: impl IntoOperand<'b, T>,
+        high: impl IntoOperand<'b, T>,
+    ) -> Val<'b, T> {
+        let cx = self.context();
+        let value = cx.operand(self);
+        let (low, high) = (cx.operand_of(low), cx.operand_of(high));
+        cx.emit_val(Mem::AssumeBetween { value, low, high })
+    }
+}

@@ -1,0 +1,120 @@
+//! Words of eight 4-bit integers, unpacked to pairs of `f16` or `bf16`.
+//!
+//! A 4-bit integer `n` in the mantissa of a float whose last bit is worth 1 makes `base + n`: `0x6400 | n` is the `f16`
+//! `1024 + n`, `0x4300 | n` is the `bf16` `128 + n`. So one `lop3` masks the integers of both half words and sets their
+//! exponents, and one subtraction, which is exact, leaves `n`. The mantissa of `f16` also holds an integer 4 bits higher,
+//! as `1024 + 16 n`: a multiplication by 1/16 in the same instruction saves its shift.
+
+use super::typed::{Arithmetic, Converted, Fused, Val};
+use super::vector::{Vector, VectorElement};
+use crate::ir::narrow::{bf16, f16};
+
+/// A type that words of 4-bit integers are unpacked to: [`f16`](struct@f16) and [`bf16`].
+pub trait FromInt4: VectorElement<2> + Converted {
+    /// Bits in both half words: of the float `base` whose last mantissa bit is worth 1.
+    #[doc(hidden)]
+    const BASE_BITS: u32;
+    /// That float.
+    #[doc(hidden)]
+    const BASE: f32;
+    /// True if the mantissa also holds an integer 4 bits higher.
+    #[doc(hidden)]
+    const HOLDS_HIGH: bool;
+    /// The value, which the type has.
+    #[doc(hidden)]
+    fn exact(value: f32) -> Self;
+}
+
+impl FromInt4 for f16 {
+    const BASE_BITS: u32 = 0x6400_6400;
+    const BASE: f32 = 1024.0;
+    const HOLDS_HIGH: bool = true;
+    fn exact(value: f32) -> f16 {
+        f16::from_f32(value)
+    }
+}
+
+impl FromInt4 for bf16 {
+    const BASE_BITS: u32 = 0x4300_4300;
+    const BASE: f32 = 128.0;
+    const HOLDS_HIGH: bool = false;
+    fn exact(value: f32) -> bf16 {
+        bf16::from_f32(value)
+    }
+}
+
+/// Eight 4-bit integers in a word, `n0` in the lowest bits.
+///
+/// Pairs are two integers 16 bits apart, because one instruction reaches both half words: `[n0 n4] [n1 n5] [n2 n6]
+/// [n3 n7]`. Weights that are packed on the host in the order `0 2 4 6 1 3 5 7` therefore come out as neighbours:
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target, bf16};
+/// use tilewright::runtime::{Device, Grid};
+///
+/// // Signed weights -4 to 3, packed so that neighbours make pairs.
+/// let weights: [i32; 8] = std::array::from_fn(|i| i as i32 - 4);
+/// let order = [0, 2, 4, 6, 1, 3, 5, 7];
+/// let word = (0..).zip(order).fold(0, |word, (i, at)| word | (weights[at] as u32 & 15) << (4 * i));
+///
+/// type Params = (GlobalMut<u32>, GlobalMut<bf16>);
+/// let kernel = Kernel::<Params>::build("unpack", Target::SM_80, |k, (x, y)| {
+///     let pairs = x.load(k, 0).unpack_i4::<bf16>();
+///     y.store_slice(k, 0, &pairs.map(|pair| pair.lanes()).concat());
+/// })?;
+/// let device = Device::sim()?;
+/// let (mut x, mut y) = (device.upload(&[word])?, device.zeros::<bf16>(8)?);
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x, &mut y))?;
+/// assert_eq!(y.to_vec()?, weights.map(|weight| bf16::from_f32(weight as f32)));
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<'b> Val<'b, u32> {
+    /// Unpacks unsigned integers, 0 to 15, to the same values in `T`: pair `i` is `[n(i) n(i+4)]`. A pair
+    /// takes two instructions, `lop3` and `sub` or `fma`, beside three shifts for the four pairs of `bf16`, or one for
+    /// those of `f16`.
+    #[doc(alias = "dequantize")]
+    #[track_caller]
+    pub fn unpack_u4<T: FromInt4>(self) -> [Val<'b, Vector<T, 2>>; 4]
+    where
+        Vector<T, 2>: Arithmetic + Fused,
+    {
+        unpack(self, 0)
+    }
+
+    /// Unpacks signed integers in two's complement, -8 to 7, as [`unpack_u4`](Val::unpack_u4), at the same cost.
+    #[doc(alias = "dequantize")]
+    #[track_caller]
+    pub fn unpack_i4<T: FromInt4>(self) -> [Val<'b, Vector<T, 2>>; 4]
+    where
+        Vector<T, 2>: Arithmetic + Fused,
+    {
+        unpack(self, 8)
+    }
+}
+
+/// Unpacks `(n ^ flipped) - flipped` for each integer `n`: with 8, the value in two's complement.
+#[track_caller]
+fn unpack<'b, T: FromInt4>(word: Val<'b, u32>, flipped: u32) -> [Val<'b, Vector<T, 2>>; 4]
+where
+    Vector<T, 2>: Arithmetic + Fused,
+{
+    let splat = |value: f32| Val::<Vector<T, 2>>::splat(word.constant(T::exact(value)));
+    let both = |bits: u32| bits << 16 | bits;
+    // The integers at bit `at` of both half words, as `BASE + (n ^ flipped) * 2^at`.
+    let merged = |word: Val<'b, u32>, at: u32| {
+        let exponent = T::BASE_BITS ^ both(flipped << at);
+        word.lop3(both(15 << at), exponent, |word, mask, exponent| word & mask ^ exponent)
+            .bitcast::<Vector<T, 2>>()
+    };
+    let low = |word| merged(word, 0) - splat(T::BASE + flipped as f32);
+    let high =
+        |word| merged(word, 4).fma(splat(1.0 / 16.0), splat(-(T::BASE / 16.0 + flipped as f32)));
+    if T::HOLDS_HIGH {
+        let upper = word >> 8;
+        [low(word), high(word), low(upper), high(upper)]
+    } else {
+        [low(word), low(word >> 4), low(word >> 8), low(word >> 12)]
+    }
+}

@@ -1,0 +1,63 @@
+//! Decides whether two layouts are one function.
+//!
+//! The coalesced form of a layout of numbers is determined by its function: the first mode is the longest run of equal steps
+//! from coordinate 0 on, the second mode the longest run of such runs, and so on. So two layouts are one function exactly if
+//! their coalesced forms are equal, and nothing is walked. A swizzle is one-to-one, so that equal swizzles change nothing.
+
+use super::{Inner, Offsets, Result};
+use crate::layout::basis::ScaledBasis;
+use crate::layout::compare::equal;
+use crate::layout::error::LayoutError;
+use crate::layout::int::Int;
+use crate::layout::layout::Layout;
+
+#[inline]
+pub(super) fn same_function(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<bool> {
+    let strides_decide = match (&a.inner, &b.inner) {
+        (Inner::Plain, Inner::Plain) => true,
+        (Inner::Swizzle(a), Inner::Swizzle(b)) => a == b,
+        _ => false,
+    };
+    if strides_decide {
+        return same_strided(a, b);
+    }
+    Ok(equal(&a.outer.size()?, &b.outer.size()?)? && a.walk()? == b.walk()?)
+}
+
+#[inline]
+fn same_strided(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<bool> {
+    let (left, right) = (modes(a.outer)?, modes(b.outer)?);
+    if a.shift == b.shift && left == right {
+        return Ok(true);
+    }
+    let is_static = a.shift.is_static()
+        && b.shift.is_static()
+        && left.iter().chain(&right).all(|(s, d)| s.is_static() && d.is_static());
+    if is_static
+        || equal(&a.shift, &b.shift) == Ok(false)
+        || equal(&a.outer.size()?, &b.outer.size()?) == Ok(false)
+    {
+        return Ok(false);
+    }
+    Err(LayoutError::Undecided {
+        operation: "same_function",
+        condition: format!("that {}+{} is {}+{}", a.shift, a.outer, b.shift, b.outer),
+    })
+}
+
+/// The coalesced modes of more than one coordinate. Strides of 0 are the plain 0.
+#[inline]
+fn modes(layout: &Layout) -> Result<Vec<(Int, ScaledBasis)>> {
+    let mut plain = layout.clone();
+    for (s, d) in plain.shape.iter().zip(&mut plain.stride) {
+        if s.bounds().1 < 1 {
+            return Err(LayoutError::ExtentNotPositive { extent: s.clone() });
+        }
+        if d.is_zero() {
+            *d = ScaledBasis::from(Int::ZERO);
+        }
+    }
+    let flat = plain.coalesce()?;
+    let wide = flat.as_ref().leaves().filter(|(s, _)| !s.is(1));
+    Ok(wide.map(|(s, d)| (s.clone(), d.clone())).collect())
+}

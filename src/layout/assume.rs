@@ -1,0 +1,495 @@
+//! [`Assumption`] is a fact about one symbol. A refusal names the one that would make the operation
+//! succeed.
+//!
+//! The search tries the operation again with each candidate: a divisor, a bound or a value that
+//! occurs in the operands. So what an error suggests is known to work.
+
+use std::cell::Cell;
+use std::fmt;
+
+use super::basis::ScaledBasis;
+use super::error::LayoutError;
+use super::int::{Factor, Fun, Int, Symbol};
+use super::layout::Layout;
+use super::layout_ref::LayoutRef;
+use super::tiler::{Tiler, TilerLeaf, TilerRef};
+use super::tuple::{IntTuple, IntTupleRef, Tuple};
+
+type Result<T> = std::result::Result<T, LayoutError>;
+
+/// A fact about one symbol: a divisor, a bound or its value. Prints as `n % 8 == 0`, `n >= 2`,
+/// `n <= 4` or `n == 1`.
+///
+/// [`LayoutError::assumption`] has the one that a refused operation needs, and
+/// [`Layout::assuming`] applies it.
+///
+/// ```
+/// use tilewright::layout::{Int, Layout, layout};
+/// // Two modes of stride 1 overlap, unless one of them has the extent 1.
+/// let l = Layout::new((Int::symbol("n"), 2), (1, 1))?;
+/// let error = l.downcast(4).unwrap_err();
+/// let assumption = error.assumption().expect("one is enough");
+/// assert_eq!(assumption.to_string(), "n == 1");
+/// assert_eq!(l.assuming(assumption)?.downcast(4)?, layout!((1, 8):(4, 1)));
+/// # Ok::<(), tilewright::layout::LayoutError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Assumption {
+    symbol: Symbol,
+    fact: Fact,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Fact {
+    MultipleOf(i64),
+    AtLeast(i64),
+    AtMost(i64),
+    Equals(i64),
+}
+
+impl Assumption {
+    /// The symbol.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Layout};
+    /// # let l = Layout::new((Int::symbol("n"), 2), (1, 1))?;
+    /// # let error = l.downcast(4).unwrap_err();
+    /// assert_eq!(error.assumption().map(|a| a.symbol().name()), Some("n"));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn symbol(&self) -> &Symbol {
+        &self.symbol
+    }
+
+    /// Returns whether `value` satisfies the assumption.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Layout};
+    /// # let l = Layout::new((Int::symbol("n"), 2), (1, 1))?;
+    /// # let error = l.downcast(4).unwrap_err();
+    /// assert_eq!(error.assumption().map(|a| (a.holds(1), a.holds(2))), Some((true, false)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    pub fn holds(&self, value: i64) -> bool {
+        match self.fact {
+            Fact::MultipleOf(divisor) => value.checked_rem(divisor) == Some(0),
+            Fact::AtLeast(min) => value >= min,
+            Fact::AtMost(max) => value <= max,
+            Fact::Equals(number) => value == number,
+        }
+    }
+
+    /// What stands for the symbol, with the facts that it already has.
+    fn replacement(&self, symbol: &Symbol) -> Result<Int> {
+        let known = Int::from_symbol(symbol.clone());
+        let (min, max) = known.bounds();
+        let number = |number| Int::new(number).assume(symbol.divisor(), min, max);
+        match self.fact {
+            Fact::MultipleOf(divisor) => Ok(known.divisible_by(divisor)),
+            Fact::AtLeast(least) if least == max => number(max),
+            Fact::AtLeast(least) => known.assume(1, min.max(least), max),
+            Fact::AtMost(most) if most == min => number(min),
+            Fact::AtMost(most) => known.assume(1, min, max.min(most)),
+            Fact::Equals(value) => number(value),
+        }
+    }
+
+    /// True for a divisor or a bound, false for one value.
+    pub(crate) fn is_broad(&self) -> bool {
+        !matches!(self.fact, Fact::Equals(_))
+    }
+
+    /// The number in the assumption.
+    fn number(&self) -> i64 {
+        match self.fact {
+            Fact::MultipleOf(number)
+            | Fact::AtLeast(number)
+            | Fact::AtMost(number)
+            | Fact::Equals(number) => number,
+        }
+    }
+
+    /// True if the known facts about the symbol allow it and do not imply it.
+    fn is_news(&self) -> bool {
+        let (min, max) = self.symbol.bounds();
+        let known = self.symbol.divisor();
+        match self.fact {
+            Fact::MultipleOf(divisor) => {
+                let smallest = known.checked_mul(divisor / super::int::gcd_i64(known, divisor));
+                known % divisor != 0 && (min <= 0 || smallest.is_some_and(|least| least <= max))
+            }
+            Fact::AtLeast(least) => min < least && least <= max,
+            Fact::AtMost(most) => min <= most && most < max,
+            Fact::Equals(number) => min <= number && number <= max && number % known == 0,
+        }
+    }
+}
+
+impl fmt::Display for Assumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Int::from_symbol(self.symbol.clone());
+        match self.fact {
+            Fact::MultipleOf(divisor) => write!(f, "{name} % {divisor} == 0"),
+            Fact::AtLeast(min) => write!(f, "{name} >= {min}"),
+            Fact::AtMost(max) => write!(f, "{name} <= {max}"),
+            Fact::Equals(value) => write!(f, "{name} == {value}"),
+        }
+    }
+}
+impl fmt::Debug for Assumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Int {
+    /// The same value with the assumption about its symbol, simplified.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Layout};
+    /// let n = Int::symbol("n");
+    /// let error = Layout::new((&n, 2), (1, 1))?.downcast(4).unwrap_err();
+    /// let assumption = error.assumption().expect("`n == 1` is enough");
+    /// assert_eq!(n.mul(&8.into())?.assuming(assumption)?, 8);
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::AssumptionViolated`] or [`LayoutError::ConditionViolated`] if the value
+    /// contradicts the assumption, and the errors of arithmetic.
+    pub fn assuming(&self, assumption: &Assumption) -> Result<Int> {
+        if self.is_static() {
+            return Ok(self.clone());
+        }
+        let mut sum = Int::ZERO;
+        for term in self.terms() {
+            let mut product = Int::new(term.coefficient);
+            for factor in &term.factors {
+                let value = match factor {
+                    // A factor is the symbol divided by its divisor.
+                    Factor::Symbol(symbol) => {
+                        let value = if symbol.key() == assumption.symbol.key() {
+                            assumption.replacement(symbol)?
+                        } else {
+                            Int::from_symbol(Symbol::clone(symbol))
+                        };
+                        value.exact_div(&Int::new(symbol.divisor()))?
+                    }
+                    Factor::Call(call) => {
+                        let (a, b) = (call.a.assuming(assumption)?, call.b.assuming(assumption)?);
+                        match call.fun {
+                            Fun::FloorDiv => a.floor_div(&b)?,
+                            Fun::Mod => a.modulo(&b)?,
+                            Fun::CeilDiv => a.ceil_div(&b)?,
+                            Fun::Min => a.min(&b)?,
+                            Fun::Max => a.max(&b)?,
+                            Fun::Gcd => a.gcd(&b)?,
+                            Fun::Xor => a.xor(&b)?,
+                            Fun::And => a.and(&b)?,
+                            Fun::Assume => {
+                                a.assume(call.facts.divisor, call.facts.min, call.facts.max)?
+                            }
+                            Fun::Checked if b.bounds().0 > 0 => {
+                                return Err(LayoutError::ConditionViolated {
+                                    value: a.to_string(),
+                                    condition: format!("{b} <= 0"),
+                                });
+                            }
+                            Fun::Checked => a.on_condition(&b),
+                            Fun::Overflow => Int::overflowed(),
+                        }
+                    }
+                };
+                product = product.mul(&value)?;
+            }
+            sum = sum.add(&product)?;
+        }
+        Ok(sum)
+    }
+
+    /// True if the value holds on a condition that evaluation checks.
+    pub(crate) fn is_conditional(&self) -> bool {
+        self.terms().iter().flat_map(|term| &term.factors).any(|factor| match factor {
+            Factor::Symbol(_) => false,
+            Factor::Call(call) => {
+                call.fun == Fun::Checked || call.a.is_conditional() || call.b.is_conditional()
+            }
+        })
+    }
+
+    /// Calls `each` for each number in the expression.
+    fn constants(&self, each: &mut impl FnMut(i64)) {
+        if let Some(value) = self.as_static() {
+            each(value);
+        }
+        for term in self.terms() {
+            each(term.coefficient);
+            for factor in &term.factors {
+                if let Factor::Call(call) = factor {
+                    call.a.constants(each);
+                    call.b.constants(each);
+                }
+            }
+        }
+    }
+
+    /// Calls `each` for each symbol in the expression, in order.
+    fn symbols(&self, each: &mut impl FnMut(&Symbol)) {
+        for factor in self.terms().iter().flat_map(|term| &term.factors) {
+            match factor {
+                Factor::Symbol(symbol) => each(symbol),
+                Factor::Call(call) => {
+                    call.a.symbols(each);
+                    call.b.symbols(each);
+                }
+            }
+        }
+    }
+}
+
+impl Layout {
+    /// The same layout with the assumption about the symbol in its extents and strides.
+    ///
+    /// ```
+    /// # use tilewright::layout::{Int, Layout, layout};
+    /// let l = Layout::new((Int::symbol("n"), 2), (1, 1))?;
+    /// let error = l.downcast(4).unwrap_err();
+    /// assert!(error.to_string().ends_with("; assume n == 1"), "{error}");
+    /// let assumed = l.assuming(error.assumption().expect("one is enough"))?;
+    /// assert_eq!(assumed.downcast(4)?, layout!((1, 8):(4, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Int::assuming`].
+    pub fn assuming(&self, assumption: &Assumption) -> Result<Layout> {
+        let stride = |d: &ScaledBasis| match d.value() {
+            Some(value) => Ok(d.with_value(value.assuming(assumption)?)),
+            None => Ok(d.clone()),
+        };
+        Ok(Layout {
+            codes: self.codes.clone(),
+            shape: self.shape.iter().map(|s| s.assuming(assumption)).collect::<Result<_>>()?,
+            stride: self.stride.iter().map(stride).collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// The operands of a refused operation; those that it does not have are `_`, `1:0` and 1.
+pub(crate) struct Operands {
+    pub(crate) layout: Layout,
+    pub(crate) tiler: Tiler,
+    pub(crate) other: Layout,
+    pub(crate) tuple: IntTuple,
+}
+
+impl Operands {
+    pub(crate) fn new(layout: LayoutRef<'_>) -> Self {
+        let tiler = Tuple::leaf(TilerLeaf::All);
+        Self { layout: layout.to_layout(), tiler, other: Layout::trivial(), tuple: 1.into() }
+    }
+
+    pub(crate) fn with_tiler(self, tiler: TilerRef<'_>) -> Self {
+        let tiler = match tiler {
+            TilerRef::Layout(layout) => Tuple::leaf(layout.to_layout()),
+            TilerRef::Tuple(tiler) => tiler.to_owned(),
+        };
+        Self { tiler, ..self }
+    }
+
+    pub(crate) fn with_layout(self, other: LayoutRef<'_>) -> Self {
+        Self { other: other.to_layout(), ..self }
+    }
+
+    pub(crate) fn with_tuple(self, tuple: IntTupleRef<'_>) -> Self {
+        Self { tuple: tuple.to_owned(), ..self }
+    }
+
+    fn assuming(&self, assumption: &Assumption) -> Result<Self> {
+        let tiler = self.tiler.map(|leaf| {
+            Ok::<_, LayoutError>(match leaf {
+                TilerLeaf::Int(extent) => TilerLeaf::Int(extent.assuming(assumption)?),
+                TilerLeaf::All => TilerLeaf::All,
+                TilerLeaf::Layout(layout) => {
+                    TilerLeaf::Layout(Box::new(layout.assuming(assumption)?))
+                }
+            })
+        })?;
+        let (layout, other) = (self.layout.assuming(assumption)?, self.other.assuming(assumption)?);
+        let tuple = self.tuple.map(|value| value.assuming(assumption))?;
+        Ok(Self { layout, tiler, other, tuple })
+    }
+
+    /// The layouts and integers, in order.
+    fn modes(&self) -> Vec<(Int, Int)> {
+        let mut all = Vec::new();
+        let mut add = |layout: &Layout| {
+            for (s, d) in layout.as_ref().leaves() {
+                all.push((s.clone(), d.value().cloned().unwrap_or(Int::ONE)));
+            }
+        };
+        add(&self.layout);
+        add(&self.other);
+        for leaf in self.tiler.leaves() {
+            match leaf {
+                TilerLeaf::Int(extent) => add(&Layout::leaf(extent.clone(), 1)),
+                TilerLeaf::All => {}
+                TilerLeaf::Layout(layout) => add(layout),
+            }
+        }
+        all.extend(self.tuple.leaves().iter().map(|extent| (extent.clone(), Int::ONE)));
+        all
+    }
+
+    fn symbols(&self) -> Vec<Symbol> {
+        let mut all: Vec<Symbol> = Vec::new();
+        for (s, d) in self.modes() {
+            for value in [s, d] {
+                value.symbols(&mut |symbol| {
+                    if !all.iter().any(|other| other.key() == symbol.key()) {
+                        all.push(symbol.clone());
+                    }
+                });
+            }
+        }
+        all
+    }
+
+    /// The numbers that a divisor or a bound can come from: extents, strides, their products, and
+    /// the sizes of the first modes.
+    fn numbers(&self) -> Vec<i64> {
+        let mut all = vec![2];
+        let mut size = 1i64;
+        for (s, d) in self.modes() {
+            let (s, d) = (s.as_static().unwrap_or(1), d.as_static().unwrap_or(1).saturating_abs());
+            size = size.saturating_mul(s);
+            all.extend([s, d, s.saturating_mul(d), size]);
+        }
+        smallest(all, MAX_NUMBERS)
+    }
+}
+
+/// The smallest numbers from 2 on, each once.
+fn smallest(mut all: Vec<i64>, count: usize) -> Vec<i64> {
+    all.retain(|number| (2..=MAX_NUMBER).contains(number));
+    all.sort_unstable();
+    all.dedup();
+    all.truncate(count);
+    all
+}
+
+/// The limits of the candidates of one symbol.
+const MAX_NUMBERS: usize = 8;
+const MAX_NUMBER: i64 = 1 << 32;
+
+/// The candidates, the weakest first.
+fn candidates(operands: &Operands) -> Vec<Assumption> {
+    let (symbols, numbers) = (operands.symbols(), operands.numbers());
+    let mut facts = vec![Fact::AtLeast(0), Fact::AtLeast(1)];
+    facts.extend(numbers.iter().map(|&number| Fact::MultipleOf(number)));
+    facts.extend(numbers.iter().map(|&number| Fact::AtLeast(number)));
+    facts.push(Fact::AtMost(-1));
+    facts.extend(numbers.iter().rev().map(|&number| Fact::AtMost(number)));
+    facts.extend([1].iter().chain(&numbers).map(|&number| Fact::Equals(number)));
+    let all = facts.into_iter().flat_map(|fact| {
+        symbols.iter().map(move |symbol| Assumption { symbol: symbol.clone(), fact })
+    });
+    all.filter(Assumption::is_news).collect()
+}
+
+thread_local! {
+    static SEARCHING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `search`; refusals in it look for no assumption.
+pub(crate) fn searching<T>(search: impl FnOnce() -> T) -> T {
+    struct Reset(bool);
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            SEARCHING.set(self.0);
+        }
+    }
+    let _reset = Reset(SEARCHING.replace(true));
+    search()
+}
+
+/// Returns the error with the weakest assumption under which `again` has a result. Errors that do
+/// not depend on symbols stay as they are.
+#[cold]
+pub(crate) fn advise(
+    error: LayoutError,
+    operands: &Operands,
+    again: impl Fn(&Operands) -> Result<Layout>,
+) -> LayoutError {
+    let depends = matches!(
+        error.cause(),
+        LayoutError::NotAdmissible { .. }
+            | LayoutError::Carries { .. }
+            | LayoutError::NotInjective { .. }
+            | LayoutError::NotDivisible { .. }
+            | LayoutError::Undecided { .. }
+            | LayoutError::NoUnitStride { .. }
+            | LayoutError::Unsupported { .. }
+            | LayoutError::ConditionViolated { .. }
+            | LayoutError::ExpressionTooLarge { .. }
+    );
+    if !depends || operands.symbols().is_empty() {
+        return error;
+    }
+    let works = |assumption: &Assumption| {
+        operands.assuming(assumption).is_ok_and(|operands| again(&operands).is_ok())
+    };
+    let find = || candidates(operands).into_iter().find(works);
+    // A search inside another one would multiply the attempts.
+    let assumption = if SEARCHING.get() { None } else { searching(find) };
+    LayoutError::Symbolic { cause: Box::new(error), assumption: assumption.map(Box::new) }
+}
+
+/// Assumptions that split the operation on `layout` with the result `made` into cases. Those of one
+/// family are about one symbol and exclude each other.
+pub(crate) fn families(layout: &Layout, made: &Result<Layout>) -> Vec<Vec<Assumption>> {
+    let operands = Operands::new(layout.as_ref());
+    let mut numbers = operands.numbers();
+    match made {
+        // The numbers in the conditions.
+        Ok(made) => {
+            for (s, d) in Operands::new(made.as_ref()).modes() {
+                for value in [s, d] {
+                    value.constants(&mut |number| numbers.push(number.saturating_abs()));
+                }
+            }
+        }
+        Err(error) => numbers.extend(error.assumption().map(Assumption::number)),
+    }
+    let numbers = smallest(numbers, MAX_NUMBERS);
+    let mut all = vec![
+        vec![Fact::Equals(1), Fact::AtLeast(2)],
+        vec![Fact::AtLeast(1), Fact::AtMost(-1)],
+        vec![Fact::AtLeast(2), Fact::Equals(1), Fact::AtMost(-1)],
+    ];
+    for &number in &numbers {
+        let divisors = (1..number.min(MAX_DIVISOR)).filter(|divisor| number % divisor == 0);
+        let mut family = vec![Fact::MultipleOf(number)];
+        family.extend(divisors.map(Fact::Equals));
+        all.push(family);
+        all.push(vec![Fact::AtMost(number - 1), Fact::AtLeast(number)]);
+        all.push(vec![Fact::AtMost(number), Fact::AtLeast(number + 1)]);
+    }
+    let mut families = Vec::new();
+    for symbol in operands.symbols() {
+        for facts in &all {
+            let family: Vec<Assumption> = facts
+                .iter()
+                .map(|&fact| Assumption { symbol: symbol.clone(), fact })
+                .filter(Assumption::is_news)
+                .collect();
+            if family.len() > 1 {
+                families.push(family);
+            }
+        }
+    }
+    families
+}
+
+/// Divisors that are tried as values of a symbol are below this.
+const MAX_DIVISOR: i64 = 16;

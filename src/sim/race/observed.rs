@@ -1,0 +1,97 @@
+//! Observation order: a strong read comes after the strong writes whose values it returns.
+//!
+//! PTX's causality order (PTX ISA 8.9) has two parts. A release and an acquire order all accesses around them. Without them
+//! a strong read still orders one thing: the write that it reads comes before whatever follows the read, and so do
+//! the atomic operations that this write continues. A thread that was the last to add to a counter can therefore reset it by a
+//! plain store, although the other threads only added to it.
+//!
+//! The detector lets this count for a plain store only. For a plain load it would hide that a barrier is missing, whenever the
+//! thread that loads happens to be the last one that added.
+//!
+//! A location keeps its strong writes and the reads that saw them. A write comes before an access if its thread knows one of
+//! these reads. Clocks cannot say this, because they know the accesses of a thread up to one of them, and never one alone.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::clock::Component;
+use super::record::Record;
+
+/// The maximum number of reads that a location keeps.
+const READS: usize = 64;
+
+/// A strong operation of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Operation {
+    pub(super) component: Component,
+    pub(super) count: u32,
+    pub(super) lane: u32,
+}
+
+/// A read, and the last write that it saw.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    by: Operation,
+    saw: u32,
+}
+
+/// The strong writes of a location, and the reads that saw them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Observed {
+    /// For each thread the epoch of its last write, and the index of that write.
+    writes: HashMap<(Component, u32), (u32, u32)>,
+    /// The index of the last write.
+    last: u32,
+    reads: VecDeque<Read>,
+}
+
+impl Observed {
+    /// A thread reads the location.
+    pub(super) fn read(&mut self, by: Operation) {
+        let saw = self.last;
+        let same = |read: &Read| {
+            (read.saw, read.by.component, read.by.lane) == (saw, by.component, by.lane)
+        };
+        // A loop that waits reads the same write again and again.
+        if self.writes.is_empty() || self.reads.iter().any(same) {
+            return;
+        }
+        if self.reads.len() >= READS {
+            self.reads.pop_front();
+        }
+        self.reads.push_back(Read { by, saw });
+    }
+
+    /// A thread overwrites the location. It continues the writes that `knows` says come before it.
+    pub(super) fn store(&mut self, by: Operation, knows: impl Fn(Operation) -> bool) {
+        let saw = self.reads.iter().filter(|read| knows(read.by)).map(|read| read.saw).max();
+        self.writes.retain(|(component, lane), (count, index)| {
+            let write = Operation { component: *component, count: *count, lane: *lane };
+            saw.is_some_and(|saw| *index <= saw) || knows(write)
+        });
+        self.write(by);
+    }
+
+    /// A thread reads and writes the location in one operation. It continues all writes.
+    pub(super) fn update(&mut self, by: Operation) {
+        self.write(by);
+        // Who knows an earlier read and not this one has a race with this one.
+        self.reads.clear();
+        self.reads.push_back(Read { by, saw: self.last });
+    }
+
+    fn write(&mut self, by: Operation) {
+        self.last += 1;
+        self.writes.insert((by.component, by.lane), (by.count, self.last));
+    }
+
+    /// Returns whether some read saw the strong write of a lane, and `knows` says that the thread knows this read.
+    pub(super) fn is_before(
+        &self,
+        write: &Record,
+        lane: u32,
+        knows: impl Fn(Operation) -> bool,
+    ) -> bool {
+        let Some((count, index)) = self.writes.get(&(write.component, lane)) else { return false };
+        *count >= write.count && self.reads.iter().any(|read| read.saw >= *index && knows(read.by))
+    }
+}
