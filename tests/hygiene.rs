@@ -480,15 +480,15 @@ fn variants(path: &str, name: &str) -> Vec<String> {
     variants
 }
 
-/// Checks that each variant of the enum is marked in a filetest of the folder, as an `error` or a `fault`. The test file
-/// names the variants that no text can cause.
-fn check_marks(enum_path: &str, name: &str, mark: &str, folder: &str, test: &str) {
-    let missing = without_marks(enum_path, name, mark, folder, test);
+/// Checks that each variant of the enum is marked in a filetest of the folder, as an `error` or a `fault`. The tests in
+/// Rust name the variants that no text can cause.
+fn check_marks(enum_path: &str, name: &str, mark: &str, folder: &str, tests: &str) {
+    let missing = without_marks(enum_path, name, mark, folder, &read(tests));
     assert!(missing.is_empty(), "variants of {name} without a negative test: {missing:?}");
 }
 
-fn without_marks(enum_path: &str, name: &str, mark: &str, folder: &str, test: &str) -> Vec<String> {
-    let test = code(&read(test));
+fn without_marks(enum_path: &str, name: &str, mark: &str, folder: &str, tests: &str) -> Vec<String> {
+    let tests = code(tests);
     let marks: String = files(folder, "kir").into_iter().map(|(_, text)| text).collect();
     variants(enum_path, name)
         .into_iter()
@@ -496,7 +496,7 @@ fn without_marks(enum_path: &str, name: &str, mark: &str, folder: &str, test: &s
             let mark = format!("; {mark}: {variant}");
             let marked = words(&marks, &mark).next().is_some();
             let named = format!("{name}::{variant}");
-            !marked && words(&test, &named).next().is_none()
+            !marked && words(&tests, &named).next().is_none()
         })
         .collect()
 }
@@ -539,8 +539,8 @@ fn every_error_of_the_parser_has_a_test() {
 #[test]
 fn every_fault_has_a_test() {
     let path = "src/sim/fault/cause.rs";
-    let test = "tests/sim/faults.rs";
-    let missing = without_marks(path, "FaultCause", "fault", "tests/filetests/sim", test);
+    let tests: String = files("tests/sim", "rs").into_iter().map(|(_, text)| text).collect();
+    let missing = without_marks(path, "FaultCause", "fault", "tests/filetests/sim", &tests);
     assert!(missing.is_empty(), "faults without a test: {missing:?}");
 }
 

@@ -165,15 +165,14 @@ impl Entry<'_> {
     /// Returns whether the kernel promises that a value is at least 0.
     fn is_assumed_not_negative(&self, value: Value) -> bool {
         let ValueDef::Result(op, _) = self.ir.values[value].def else { return false };
-        match self.ir.ops[op].op {
-            Op::Mem(Mem::AssumeBetween { low, .. }) => {
-                let ValueDef::Result(made, _) = self.ir.values[low].def else { return false };
-                let Op::Const(low) = self.ir.ops[made].op else { return false };
-                low.as_int().is_some_and(|low| low >= 0)
-            }
-            Op::Mem(Mem::AssumeDivisibleBy { value, .. }) => self.is_assumed_not_negative(value),
-            _ => false,
+        let op = &self.ir.ops[op].op;
+        if let Op::Mem(Mem::AssumeDivisibleBy { value, .. }) = *op {
+            return self.is_assumed_not_negative(value);
         }
+        let Op::Mem(Mem::AssumeBetween { low, .. }) = *op else { return false };
+        let ValueDef::Result(made, _) = self.ir.values[low].def else { return false };
+        let Op::Const(low) = self.ir.ops[made].op else { return false };
+        low.as_int().is_some_and(|low| low >= 0)
     }
 
     /// `to` becomes `x / d`, negated where `negative`.

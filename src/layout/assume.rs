@@ -1,12 +1,11 @@
-//! [`Assumption`] is a fact about one symbol. A refusal names the one that would make the operation
-//! succeed.
+//! Operations under an [`Assumption`], and the search for one that makes a refused operation succeed.
 //!
 //! The search tries the operation again with each candidate: a divisor, a bound or a value that
 //! occurs in the operands. So what an error suggests is known to work.
 
 use std::cell::Cell;
-use std::fmt;
 
+use super::assumption::{Assumption, Fact};
 use super::basis::ScaledBasis;
 use super::error::LayoutError;
 use super::int::{Factor, Fun, Int, Symbol};
@@ -17,68 +16,7 @@ use super::tuple::{IntTuple, IntTupleRef, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A fact about one symbol: a divisor, a bound or its value. Prints as `n % 8 == 0`, `n >= 2`,
-/// `n <= 4` or `n == 1`.
-///
-/// [`LayoutError::assumption`] has the one that a refused operation needs, and
-/// [`Layout::assuming`] applies it.
-///
-/// ```
-/// use tilewright::layout::{Int, Layout, layout};
-/// // Two modes of stride 1 overlap, unless one of them has the extent 1.
-/// let l = Layout::new((Int::symbol("n"), 2), (1, 1))?;
-/// let error = l.downcast(4).unwrap_err();
-/// let assumption = error.assumption().expect("one is enough");
-/// assert_eq!(assumption.to_string(), "n == 1");
-/// assert_eq!(l.assuming(assumption)?.downcast(4)?, layout!((1, 8):(4, 1)));
-/// # Ok::<(), tilewright::layout::LayoutError>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Assumption {
-    symbol: Symbol,
-    fact: Fact,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Fact {
-    MultipleOf(i64),
-    AtLeast(i64),
-    AtMost(i64),
-    Equals(i64),
-}
-
 impl Assumption {
-    /// The symbol.
-    ///
-    /// ```
-    /// # use tilewright::layout::{Int, Layout};
-    /// # let l = Layout::new((Int::symbol("n"), 2), (1, 1))?;
-    /// # let error = l.downcast(4).unwrap_err();
-    /// assert_eq!(error.assumption().map(|a| a.symbol().name()), Some("n"));
-    /// # Ok::<(), tilewright::layout::LayoutError>(())
-    /// ```
-    pub fn symbol(&self) -> &Symbol {
-        &self.symbol
-    }
-
-    /// Returns whether `value` satisfies the assumption.
-    ///
-    /// ```
-    /// # use tilewright::layout::{Int, Layout};
-    /// # let l = Layout::new((Int::symbol("n"), 2), (1, 1))?;
-    /// # let error = l.downcast(4).unwrap_err();
-    /// assert_eq!(error.assumption().map(|a| (a.holds(1), a.holds(2))), Some((true, false)));
-    /// # Ok::<(), tilewright::layout::LayoutError>(())
-    /// ```
-    pub fn holds(&self, value: i64) -> bool {
-        match self.fact {
-            Fact::MultipleOf(divisor) => value.checked_rem(divisor) == Some(0),
-            Fact::AtLeast(min) => value >= min,
-            Fact::AtMost(max) => value <= max,
-            Fact::Equals(number) => value == number,
-        }
-    }
-
     /// What stands for the symbol, with the facts that it already has.
     fn replacement(&self, symbol: &Symbol) -> Result<Int> {
         let known = Int::from_symbol(symbol.clone());
@@ -92,53 +30,6 @@ impl Assumption {
             Fact::AtMost(most) => known.assume(1, min, max.min(most)),
             Fact::Equals(value) => number(value),
         }
-    }
-
-    /// True for a divisor or a bound, false for one value.
-    pub(crate) fn is_broad(&self) -> bool {
-        !matches!(self.fact, Fact::Equals(_))
-    }
-
-    /// The number in the assumption.
-    fn number(&self) -> i64 {
-        match self.fact {
-            Fact::MultipleOf(number)
-            | Fact::AtLeast(number)
-            | Fact::AtMost(number)
-            | Fact::Equals(number) => number,
-        }
-    }
-
-    /// True if the known facts about the symbol allow it and do not imply it.
-    fn is_news(&self) -> bool {
-        let (min, max) = self.symbol.bounds();
-        let known = self.symbol.divisor();
-        match self.fact {
-            Fact::MultipleOf(divisor) => {
-                let smallest = known.checked_mul(divisor / super::int::gcd_i64(known, divisor));
-                known % divisor != 0 && (min <= 0 || smallest.is_some_and(|least| least <= max))
-            }
-            Fact::AtLeast(least) => min < least && least <= max,
-            Fact::AtMost(most) => min <= most && most < max,
-            Fact::Equals(number) => min <= number && number <= max && number % known == 0,
-        }
-    }
-}
-
-impl fmt::Display for Assumption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Int::from_symbol(self.symbol.clone());
-        match self.fact {
-            Fact::MultipleOf(divisor) => write!(f, "{name} % {divisor} == 0"),
-            Fact::AtLeast(min) => write!(f, "{name} >= {min}"),
-            Fact::AtMost(max) => write!(f, "{name} <= {max}"),
-            Fact::Equals(value) => write!(f, "{name} == {value}"),
-        }
-    }
-}
-impl fmt::Debug for Assumption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

@@ -1,8 +1,9 @@
-//! [`Cases`] are the results of an operation for several assumptions about symbols.
+//! [`LayoutCases`] are the results of an operation for several assumptions about symbols.
 
 use std::fmt;
 
-use super::assume::{Assumption, families, searching};
+use super::assume::{families, searching};
+use super::assumption::Assumption;
 use super::error::LayoutError;
 use super::int::Env;
 use super::layout::Layout;
@@ -23,7 +24,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Cases(Vec<(Vec<Assumption>, Layout)>);
+pub struct LayoutCases(Vec<(Vec<Assumption>, Layout)>);
 
 /// The largest number of splits on the way to one case.
 const DEPTH: usize = 2;
@@ -49,8 +50,8 @@ impl Layout {
     ///
     /// # Errors
     /// That of the operation if it has no result in any of the cases.
-    pub fn by_cases(&self, operation: impl Fn(&Layout) -> Result<Layout>) -> Result<Cases> {
-        let mut cases = Cases(Vec::new());
+    pub fn by_cases(&self, operation: impl Fn(&Layout) -> Result<Layout>) -> Result<LayoutCases> {
+        let mut cases = LayoutCases(Vec::new());
         let made = operation(self);
         searching(|| cases.add(self, &mut Vec::new(), &made, &operation));
         if cases.0.is_empty() {
@@ -75,7 +76,7 @@ fn is_settled(made: &Result<Layout>) -> bool {
     made.as_ref().is_ok_and(|layout| !layout.is_conditional())
 }
 
-impl Cases {
+impl LayoutCases {
     /// Adds the cases of the operation on `layout`, which has the result `made`.
     fn add(
         &mut self,
@@ -97,7 +98,7 @@ impl Cases {
         }
     }
 
-    /// The cases in the order in which [`eval`](Cases::eval) tries them. All assumptions of a case
+    /// The cases in the order in which [`eval`](LayoutCases::eval) tries them. All assumptions of a case
     /// must hold.
     ///
     /// ```
@@ -177,7 +178,7 @@ fn split(
     best
 }
 
-impl fmt::Display for Cases {
+impl fmt::Display for LayoutCases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (assumptions, layout)) in self.0.iter().enumerate() {
             f.write_str(if i > 0 { "; " } else { "" })?;
@@ -189,7 +190,7 @@ impl fmt::Display for Cases {
         Ok(())
     }
 }
-impl fmt::Debug for Cases {
+impl fmt::Debug for LayoutCases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

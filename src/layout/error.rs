@@ -5,7 +5,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use super::assume::Assumption;
+use super::assumption::Assumption;
 use super::int::Int;
 
 /// The path of a mode: the index at each level, outermost first. Prints as `1.0`.

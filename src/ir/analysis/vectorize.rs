@@ -56,22 +56,22 @@ pub(in crate::ir) fn vectorize(
     let (mut loads, mut stores) = (Vec::new(), Vec::new());
     let ops = &ir.regions[body].ops;
     for (at, &op) in ops[..ops.len().saturating_sub(1)].iter().enumerate() {
-        match ir.ops[op].op {
-            Op::Mem(Mem::Ld { base, index, access }) if access.order == LoadOrder::Weak => {
-                let is_vector = is_at_index(ir, body, base, index) && has_vector(ir, base, lanes);
-                loads.push(Access { op, at, base, is_vector });
+        let kind = &ir.ops[op].op;
+        if let Op::Mem(Mem::Ld { base, index, access }) = *kind
+            && access.order == LoadOrder::Weak
+        {
+            let is_vector = is_at_index(ir, body, base, index) && has_vector(ir, base, lanes);
+            loads.push(Access { op, at, base, is_vector });
+        } else if let Op::Mem(Mem::St { base, index, access, .. }) = *kind
+            && access.order == StoreOrder::Weak
+            && is_at_index(ir, body, base, index)
+        {
+            if !has_vector(ir, base, lanes) {
+                return Err(CannotVectorize::Nothing);
             }
-            Op::Mem(Mem::St { base, index, access, .. })
-                if access.order == StoreOrder::Weak && is_at_index(ir, body, base, index) =>
-            {
-                if !has_vector(ir, base, lanes) {
-                    return Err(CannotVectorize::Nothing);
-                }
-                stores.push(Access { op, at, base, is_vector: true });
-            }
-            Op::Const(_) | Op::Mem(Mem::GetVar { .. } | Mem::SetVar { .. }) => {}
-            ref other if other.info().is_some_and(|info| info.effect == Effect::Pure) => {}
-            _ => return Err(CannotVectorize::Obstacle(op)),
+            stores.push(Access { op, at, base, is_vector: true });
+        } else if !is_harmless(kind) {
+            return Err(CannotVectorize::Obstacle(op));
         }
     }
     let vectors = loads.iter().chain(&stores).filter(|access| access.is_vector);
@@ -89,6 +89,12 @@ pub(in crate::ir) fn vectorize(
     check_aliasing(ir, &loads, &stores)?;
     let ops = |of: Vec<Access>| of.into_iter().filter(|a| a.is_vector).map(|a| a.op).collect();
     Ok(Vectorized { loads: ops(loads), stores: ops(stores) })
+}
+
+/// Returns whether loads and stores may move across the operation.
+fn is_harmless(op: &Op) -> bool {
+    matches!(op, Op::Const(_) | Op::Mem(Mem::GetVar { .. } | Mem::SetVar { .. }))
+        || op.info().is_some_and(|info| info.effect == Effect::Pure)
 }
 
 /// Returns whether `base + index` is at the loop's index from a pointer of outside.

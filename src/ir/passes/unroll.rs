@@ -231,9 +231,10 @@ impl Counted<'_> {
                 copy_ops(rewrite, &[id], region);
             }
         }
-        match &source.ops[*last].op {
-            Op::Control(Control::Continue { values, .. }) => rewrite.values(values),
-            _ => ValueList::from_slice(carried),
+        if let Op::Control(Control::Continue { values, .. }) = &source.ops[*last].op {
+            rewrite.values(values)
+        } else {
+            ValueList::from_slice(carried)
         }
     }
 

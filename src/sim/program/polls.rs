@@ -23,17 +23,18 @@ pub(in crate::sim) fn polls(ir: &KernelIr) -> bool {
 
 /// Returns the pointer of an operation that asks for a value that another thread writes.
 fn polled(op: &Op) -> Option<Value> {
-    match op {
-        Op::Mem(Mem::Ld { base, access, .. } | Mem::LdVec { base, access, .. })
-            if access.order != LoadOrder::Weak =>
-        {
-            Some(*base)
-        }
-        Op::Atomic(
-            Atomic::AtomCas { base, .. } | Atomic::Atom { base, op: AtomicOp::Exch, .. },
-        ) => Some(*base),
-        _ => None,
+    if let Op::Mem(Mem::Ld { base, access, .. } | Mem::LdVec { base, access, .. }) = op
+        && access.order != LoadOrder::Weak
+    {
+        return Some(*base);
     }
+    if let Op::Atomic(
+        Atomic::AtomCas { base, .. } | Atomic::Atom { base, op: AtomicOp::Exch, .. },
+    ) = op
+    {
+        return Some(*base);
+    }
+    None
 }
 
 fn may_be_global(ir: &KernelIr, base: Value) -> bool {
