@@ -1,4 +1,5 @@
 //! A GEMM at cuBLAS's speed on Hopper, in a screen and a half: `cargo run --release --example hopper_gemm`.
+//! `cargo bench --bench hopper_gemm` times it beside cuBLAS.
 //!
 //! `D = A B` in bf16 with f32 accumulators, for any M, N and K. A is row-major and B is column-major, as in most linear
 //! layers. `plain_gemm` is the same GEMM as one plain loop; this one adds what the last 20 % of speed need:
@@ -13,8 +14,8 @@ use std::error::Error;
 
 use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Kernel, KernelOptions, Target, TensorMap, TensorMapMut, bf16, range};
-use tilewright::layout::{Layout, layout, shape, tiler};
+use tilewright::ir::{Kernel, KernelOptions, Target, TensorMap, TensorMapMut, Val, bf16, range};
+use tilewright::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use tilewright::runtime::{Buffer, Device, Grid, TensorMapArg, TensorMapArgMut};
 use tilewright::tensor::{
     MmaAtom, OperandSource, Raster, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, Tile,
@@ -32,41 +33,49 @@ const STORE: u32 = 64;
 /// A (M, K), B (N, K) and D (M, N, 1) as tensor maps; the tiles along M and N, and the steps along K (at least four).
 type Params = (TensorMap<bf16, 2>, TensorMap<bf16, 2>, TensorMapMut<bf16, 3>, [i32; 3]);
 
-/// The TMA copies of a step's operands and of a finished tile: what both the kernel and its tensor maps are made from.
-struct Copies {
-    a: TmaCopy,
-    b: TmaCopy,
-    d: StagedStore,
+/// Everything the host decides before the kernel is built: where tiles lie in shared memory, and the copies that move them.
+pub(crate) struct Plan {
+    ring_a: ComposedLayout,
+    ring_b: ComposedLayout,
+    copy_a: TmaCopy,
+    copy_b: TmaCopy,
+    store_d: StagedStore,
 }
 
-impl Copies {
-    fn new() -> Result<Copies, Box<dyn Error>> {
+impl Plan {
+    pub(crate) fn new() -> Result<Plan, Box<dyn Error>> {
         let [m, n, depth] = TILE;
-        let rows = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(16)?;
-        Ok(Copies {
-            a: TmaCopy::new(Scalar::Bf16, &rows.tile_to_shape(&shape!(m, depth), None)?)?,
-            b: TmaCopy::new(Scalar::Bf16, &rows.tile_to_shape(&shape!(n, depth), None)?)?,
-            d: StagedStore::new(Scalar::Bf16, STORE, 2)?,
+        // The layout that `wgmma` reads without bank conflicts.
+        let atom = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(16)?;
+        let order = shape!(0, 1, 2);
+        Ok(Plan {
+            ring_a: atom.tile_to_shape(&shape!(m, depth, STAGES), Some(&order))?,
+            ring_b: atom.tile_to_shape(&shape!(n, depth, STAGES), Some(&order))?,
+            copy_a: TmaCopy::new(Scalar::Bf16, &atom.tile_to_shape(&shape!(m, depth), None)?)?,
+            copy_b: TmaCopy::new(Scalar::Bf16, &atom.tile_to_shape(&shape!(n, depth), None)?)?,
+            store_d: StagedStore::new(Scalar::Bf16, STORE, 2)?,
         })
     }
 }
 
-fn kernel(copies: &Copies) -> Result<Kernel<Params>, Box<dyn Error>> {
+/// Returns the row, column and matrix of D where the tile of a consumer warp group starts.
+fn origin<'b>(tile: Tile<'b>, group: Val<'b, i32>) -> [Val<'b, i32>; 3] {
+    [tile.row * TILE[0] + group * 64, tile.column * TILE[1], tile.batch]
+}
+
+pub(crate) fn kernel(plan: &Plan) -> Result<Kernel<Params>, Box<dyn Error>> {
     let [m, n, depth] = TILE;
-    let (quarters, order) = (n / STORE, shape!(0, 1, 2));
-    let rows = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(16)?;
-    let ring_a = rows.tile_to_shape(&shape!(m, depth, STAGES), Some(&order))?;
-    let ring_b = rows.tile_to_shape(&shape!(n, depth, STAGES), Some(&order))?;
+    let quarters = n / STORE;
     let op = Wgmma::new(n, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
     let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((2, 1, 1)), tiler!(_, _, _))?;
     let options = KernelOptions::default().block([384, 1, 1]).min_blocks_per_sm(1);
 
     let (name, target) = ("hopper_gemm", Target::SM_90A);
     let kernel = Kernel::<Params>::build_with(options, name, target, |k, (a, b, d, sizes)| {
-        let sa = SharedTensor::<bf16>::shared_aligned(k, ring_a.clone(), 1024);
-        let sb = SharedTensor::<bf16>::shared_aligned(k, ring_b.clone(), 1024);
-        let staging = k.shared_aligned::<bf16>(2 * copies.d.elements(), 1024);
-        let pipe = TmaPipeline::new(k, STAGES, copies.a.bytes() + copies.b.bytes(), 2);
+        let sa = SharedTensor::<bf16>::shared_aligned(k, plan.ring_a.clone(), 1024);
+        let sb = SharedTensor::<bf16>::shared_aligned(k, plan.ring_b.clone(), 1024);
+        let staging = k.shared_aligned::<bf16>(2 * plan.store_d.elements(), 1024);
+        let pipe = TmaPipeline::new(k, STAGES, plan.copy_a.bytes() + plan.copy_b.bytes(), 2);
         let [row_tiles, column_tiles, steps] = sizes;
         let batch = k.constant(1);
         let raster = Raster::Swizzle { width: 16 };
@@ -80,8 +89,8 @@ fn kernel(copies: &Copies) -> Result<Kernel<Params>, Box<dyn Error>> {
         let roles = WarpRole::producers_and_consumers([1, 2], Some([40, 232]));
         warp_roles(k, &roles, 168, |k, role, group| {
             if role == 0 {
-                let (a, b) = (copies.a.tensor(k, a), copies.b.tensor(k, b));
-                return k.if_(thread.eq(0), |k| {
+                let (a, b) = (plan.copy_a.tensor(k, a), plan.copy_b.tensor(k, b));
+                k.if_(thread.eq(0), |k| {
                     tiles.for_each(k, pipe.producer(k), |k, tile, state| {
                         let ga = a.local_tile(k, &tiler!(m, depth), (tile.row, ..));
                         let gb = b.local_tile(k, &tiler!(n, depth), (tile.column, ..));
@@ -95,11 +104,12 @@ fn kernel(copies: &Copies) -> Result<Kernel<Params>, Box<dyn Error>> {
                         })
                     });
                 });
+                return;
             }
             let mainloop = WgmmaMainloop::new(k, &mma, pipe, thread - 128, &sa, &sb);
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), 128).aligned();
-            let own = staging.offset(group * copies.d.elements());
-            let store = copies.d.slice(k, d, own, thread % 128, barrier);
+            let own = staging.offset(group * plan.store_d.elements());
+            let store = plan.store_d.slice(k, d, own, thread % 128, barrier);
             // The previous tile, rounded to bf16 and packed in pairs; row -1 means that there is none yet.
             let finished = k.registers::<u32>(n / 4);
             finished.fill(k, 0);
@@ -108,17 +118,17 @@ fn kernel(copies: &Copies) -> Result<Kernel<Params>, Box<dyn Error>> {
             let (_, last) = tiles.for_each(k, start, |k, tile, (state, previous)| {
                 let acc = mma.slice(0).fragment_c::<f32>(k, shape!(m, n));
                 let state = mainloop.run_over(k, &acc, state, steps, quarters, |k, quarter| {
-                    let at = [previous.row * m + group * 64, previous.column * n, previous.batch];
+                    let at = origin(previous, group);
                     k.if_(previous.row.ge(0), |k| store.part(k, at, &finished, quarter));
                 });
                 mainloop.finish(k, state);
-                let at = [tile.row * m + group * 64, tile.column * n, tile.batch];
-                store.keep(k, &acc, at, &finished, &());
+                store.keep(k, &acc, origin(tile, group), &finished, &());
                 (state, tile)
             });
             k.if_(last.row.ge(0), |k| {
-                let at = [last.row * m + group * 64, last.column * n, last.batch];
-                (0..quarters).for_each(|quarter| store.part(k, at, &finished, quarter));
+                for quarter in 0..quarters {
+                    store.part(k, origin(last, group), &finished, quarter);
+                }
             });
             store.finish(k);
         });
@@ -127,18 +137,18 @@ fn kernel(copies: &Copies) -> Result<Kernel<Params>, Box<dyn Error>> {
 }
 
 /// The arguments of a launch for matrices of any size, and its grid.
-struct Launch<'h> {
-    grid: Grid,
-    a: TensorMapArg<'h, bf16>,
-    b: TensorMapArg<'h, bf16>,
-    d: TensorMapArgMut<'h, bf16>,
-    sizes: [i32; 3],
+pub(crate) struct Launch<'h> {
+    pub(crate) grid: Grid,
+    pub(crate) a: TensorMapArg<'h, bf16>,
+    pub(crate) b: TensorMapArg<'h, bf16>,
+    pub(crate) d: TensorMapArgMut<'h, bf16>,
+    pub(crate) sizes: [i32; 3],
 }
 
 impl<'h> Launch<'h> {
-    fn new(
+    pub(crate) fn new(
         device: &Device,
-        copies: &Copies,
+        plan: &Plan,
         [m, n, depth]: [u32; 3],
         a: &'h Buffer<bf16>,
         b: &'h Buffer<bf16>,
@@ -151,9 +161,9 @@ impl<'h> Launch<'h> {
         let sms = device.properties().map_or(3, |properties| properties.sm_count);
         Ok(Launch {
             grid: Grid::new([sms.min(rows * columns), 1, 1], [384, 1, 1]),
-            a: a.tensor_map(&copies.a.desc(&Layout::new((m, depth), (depth, 1))?)?)?,
-            b: b.tensor_map(&copies.b.desc(&Layout::new((n, depth), (depth, 1))?)?)?,
-            d: d.tensor_map_mut(&copies.d.desc(&Layout::new((m, n, 1), (n, 1, 0))?)?)?,
+            a: a.tensor_map(&plan.copy_a.desc(&Layout::new((m, depth), (depth, 1))?)?)?,
+            b: b.tensor_map(&plan.copy_b.desc(&Layout::new((n, depth), (depth, 1))?)?)?,
+            d: d.tensor_map_mut(&plan.store_d.desc(&Layout::new((m, n, 1), (n, 1, 0))?)?)?,
             sizes: [rows.cast_signed(), columns.cast_signed(), steps.cast_signed()],
         })
     }
@@ -161,7 +171,7 @@ impl<'h> Launch<'h> {
 
 /// Computes D on the device and compares a thousand elements with the host.
 fn check(device: &Device, sizes: [u32; 3]) -> Result<(), Box<dyn Error>> {
-    let copies = Copies::new()?;
+    let plan = Plan::new()?;
     let [m, n, depth] = sizes.map(usize::try_from);
     let (m, n, depth) = (m?, n?, depth?);
     // Small integers: every product and every sum is exact in f32.
@@ -171,8 +181,8 @@ fn check(device: &Device, sizes: [u32; 3]) -> Result<(), Box<dyn Error>> {
         device.upload(&values)
     };
     let (a, b, mut d) = (upload(m * depth, 0)?, upload(n * depth, 3)?, device.zeros(m * n)?);
-    let function = device.load(&kernel(&copies)?)?;
-    let mut launch = Launch::new(device, &copies, sizes, &a, &b, &mut d)?;
+    let function = device.load(&kernel(&plan)?)?;
+    let mut launch = Launch::new(device, &plan, sizes, &a, &b, &mut d)?;
     function.launch(launch.grid, (&launch.a, &launch.b, &mut launch.d, launch.sizes))?;
     let d = d.to_vec()?;
     for at in (0..m * n).step_by((m * n / 1000).max(1) | 1) {
@@ -184,94 +194,13 @@ fn check(device: &Device, sizes: [u32; 3]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints the rate for square matrices of random normal numbers, beside cuBLAS.
-#[cfg(feature = "cublas")]
-fn measure(device: &Device, size: u32) -> Result<(), Box<dyn Error>> {
-    use std::time::Duration;
-    use tilewright::runtime::{Cublas, LaunchOptions, Matmul};
-
-    const BURST: u32 = 10;
-    let copies = Copies::new()?;
-    let mut bits = 0x9e37_79b9_u32;
-    let mut uniform = || {
-        bits ^= bits << 13;
-        bits ^= bits >> 17;
-        bits ^= bits << 5;
-        bits as f32 / u32::MAX as f32 - 0.5
-    };
-    // The sum of four uniform numbers is close to a normal one.
-    let mut normal = || bf16::from_f32((0..4).map(|_| uniform()).sum::<f32>() * 1.73);
-    let len = usize::try_from(size)?.pow(2);
-    let a = device.upload(&(0..len).map(|_| normal()).collect::<Vec<_>>())?;
-    let b = device.upload(&(0..len).map(|_| normal()).collect::<Vec<_>>())?;
-    let (mut d, mut by_cublas) = (device.zeros(len)?, device.zeros::<bf16>(len)?);
-    let function = device.load(&kernel(&copies)?)?;
-    let (cublas, stream) = (Cublas::open(device)?, device.stream()?);
-    let matmul = Matmul {
-        sizes: [size; 3],
-        a: Major::K,
-        b: Major::K,
-        inputs: [Scalar::Bf16; 2],
-        output: Scalar::Bf16,
-    };
-    let mut launch = Launch::new(device, &copies, [size; 3], &a, &b, &mut d)?;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..15 {
-        for is_ours in [true, false] {
-            // A short rest between the bursts: large GEMMs are limited by power.
-            std::thread::sleep(Duration::from_millis(30));
-            let mut begin = stream.record()?;
-            for i in 0..=BURST {
-                if i == 1 {
-                    begin = stream.record()?;
-                }
-                if is_ours {
-                    let options = LaunchOptions::default().stream(&stream);
-                    let args = (&launch.a, &launch.b, &mut launch.d, launch.sizes);
-                    function.launch_with(options, launch.grid, args)?;
-                } else {
-                    cublas.gemm(&matmul, &stream, &a, &b, &mut by_cublas)?;
-                }
-            }
-            let end = stream.record()?;
-            end.synchronize()?;
-            let elapsed = begin.elapsed_until(&end)?.as_secs_f64() / f64::from(BURST);
-            if is_ours { ours.push(elapsed) } else { theirs.push(elapsed) }
-        }
-    }
-    let median = |times: &mut Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    };
-    let (ours, theirs) = (median(&mut ours), median(&mut theirs));
-    let rate = |seconds: f64| 2.0 * f64::from(size).powi(3) / seconds / 1e12;
-    println!(
-        "{size}^3 on {}: {:.0} TFLOP/s, cuBLAS {:.0} TFLOP/s, {:.3}x cuBLAS",
-        device.name(),
-        rate(ours),
-        rate(theirs),
-        theirs / ours
-    );
-    Ok(())
-}
-
-#[cfg(not(feature = "cublas"))]
-fn measure(_: &Device, _: u32) -> Result<(), Box<dyn Error>> {
-    Err("built without the feature `cublas`".into())
-}
-
-/// Checks sizes that fit the tile and others, and times large ones on a GPU.
+/// Checks sizes that fit the tile and others.
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     // More tiles than the simulator has blocks, edges along all three modes, a K of fewer than four steps.
     for sizes in [[256, 512, 256], [200, 296, 328], [130, 1032, 40]] {
         check(device, sizes)?;
     }
     println!("right on {}", device.name());
-    if !device.is_sim() {
-        for size in [4096, 8192] {
-            measure(device, size)?;
-        }
-    }
     Ok(())
 }
 

@@ -2,16 +2,19 @@
 
 use crate::ir::op::{Atomic, AtomicOp, Control, LoadOrder, Mem, Op};
 use crate::ir::types::{Space, Type};
-use crate::ir::{KernelIr, Value};
+use crate::ir::{KernelIr, Value, ValueDef};
 
-/// Returns whether the kernel polls global memory: whether a `loop` has a strong load of it, a compare-and-swap or an
-/// exchange. Then its blocks may wait for each other. For a kernel that compiles.
+/// Returns whether the kernel polls global memory: whether a `loop` contains a strong load, an exchange, or a
+/// compare-and-swap with a constant, which takes a lock. Then its blocks may wait for each other.
+///
+/// A compare-and-swap with a value that the loop has read is an atomic update that retries: nobody waits.
+/// The kernel must have been verified.
 pub(in crate::sim) fn polls(ir: &KernelIr) -> bool {
     let mut left = vec![(ir.body, false)];
     while let Some((region, in_loop)) = left.pop() {
         let ops = ir.regions.get(region).into_iter().flat_map(|region| &region.ops);
         for op in ops.filter_map(|op| ir.ops.get(*op)) {
-            if in_loop && polled(&op.op).is_some_and(|base| may_be_global(ir, base)) {
+            if in_loop && polled(ir, &op.op).is_some_and(|base| may_be_global(ir, base)) {
                 return true;
             }
             let in_loop = in_loop || matches!(op.op, Op::Control(Control::Loop { .. }));
@@ -22,15 +25,17 @@ pub(in crate::sim) fn polls(ir: &KernelIr) -> bool {
 }
 
 /// Returns the pointer of an operation that asks for a value that another thread writes.
-fn polled(op: &Op) -> Option<Value> {
+fn polled(ir: &KernelIr, op: &Op) -> Option<Value> {
     if let Op::Mem(Mem::Ld { base, access, .. } | Mem::LdVec { base, access, .. }) = op
         && access.order != LoadOrder::Weak
     {
         return Some(*base);
     }
-    if let Op::Atomic(
-        Atomic::AtomCas { base, .. } | Atomic::Atom { base, op: AtomicOp::Exch, .. },
-    ) = op
+    if let Op::Atomic(Atomic::Atom { base, op: AtomicOp::Exch, .. }) = op {
+        return Some(*base);
+    }
+    if let Op::Atomic(Atomic::AtomCas { base, compare, .. }) = op
+        && is_constant(ir, *compare)
     {
         return Some(*base);
     }
@@ -40,4 +45,11 @@ fn polled(op: &Op) -> Option<Value> {
 fn may_be_global(ir: &KernelIr, base: Value) -> bool {
     let ty = ir.values.get(base).map(|data| data.ty);
     matches!(ty, Some(Type::Pointer { space: Space::Global | Space::Generic, .. }))
+}
+
+fn is_constant(ir: &KernelIr, value: Value) -> bool {
+    let Some(ValueDef::Result(op, _)) = ir.values.get(value).map(|data| data.def) else {
+        return false;
+    };
+    ir.ops.get(op).is_some_and(|data| matches!(data.op, Op::Const(_)))
 }
