@@ -65,7 +65,7 @@
 //! | CuTe | here | equation for the result `R` |
 //! |---|---|---|
 //! | `coalesce(L)` | [`Layout::coalesce`], [`coalesce_by`](Layout::coalesce_by) | `R(i) == L(i)`, depth at most 1 |
-//! | `filter`, `filter_zeros` | [`Layout::filter`], [`filter_zeros`](Layout::filter_zeros) | drops modes of stride 0, which reach no new index |
+//! | `filter`, `filter_zeros` | [`Layout::filter`], [`filter_zeros`](Layout::filter_zeros) | sets the extent of stride-0 modes to 1, because they reach no new index; `filter` also coalesces |
 //! | `composition(A, B)` | [`Layout::composition`] | `R(i) == A⁺(B(i))` |
 //! | `composition` of swizzled layouts | [`ComposedLayout::compose_composed`], [`Swizzle::compose_layout`], [`Layout::compose_swizzle`] | the same |
 //! | `size<I,J>(L)`, `rank`, `depth`, `shape`, `stride`, `cosize`, `coshape` | [`Layout::mode`], then the query: `L.mode(&[i, j])?.size()` | of that mode |
