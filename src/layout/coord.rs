@@ -49,8 +49,8 @@ pub type Coord = Tuple<Slot>;
 /// ```
 pub type CoordRef<'a> = TupleRef<'a, Slot>;
 
-/// The value that `_` stands for in [`coord!`](super::coord!) and [`tiler!`](super::tiler!). Use it
-/// if you build a [`Coord`] or a tiler without the macro.
+/// The value that `_` stands for in `coord!` and `tiler!`. Use it if you build a [`Coord`] or a
+/// tiler without the macro.
 ///
 /// ```
 /// use tilewright::layout::{Coord, Tiler, Underscore, coord, tiler};

@@ -109,8 +109,8 @@ pub struct BankPhase {
     pub lanes: u32,
     /// How many distinct words the lanes access.
     pub words: u32,
-    /// The most distinct words in one bank, which is how often the access is replayed in total. 1
-    /// means no conflict.
+    /// The most distinct words in one bank, which is how many wavefronts the phase takes. 1 means
+    /// no conflict.
     pub degree: u32,
     /// The bank that has `degree` words; the lowest if there are several.
     pub bank: u32,

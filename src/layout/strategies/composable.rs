@@ -95,8 +95,8 @@ pub fn composable_triples(max_size: i64) -> impl Strategy<Value = (Layout, Layou
     })
 }
 
-/// Tilers that divide a static layout without remainder, a tile for each mode: an integer or a layout, also with a step. All four
-/// divides exist.
+/// Generates tilers that divide a static layout without remainder, with one tile per mode: an
+/// integer, or a layout that may have a step. All four divides by them exist.
 ///
 /// ```
 /// use proptest::prelude::*;
