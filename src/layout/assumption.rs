@@ -5,11 +5,12 @@ use std::fmt;
 
 use super::int::{Int, Symbol, gcd_i64};
 
-/// A fact about one symbol: a divisor, a bound or its value. Prints as `n % 8 == 0`, `n >= 2`, `n
-/// <= 4` or `n == 1`.
+/// A fact about one symbol: a divisor, a bound or its value. It prints as `n % 8 == 0`, `n >= 2`,
+/// `n <= 4` or `n == 1`.
 ///
-/// If an operation is refused because of a symbol, [`LayoutError::assumption`] has the assumption
-/// that it needs, and [`Layout::assuming`] applies it.
+/// If an operation is refused because of a symbol,
+/// [`LayoutError::assumption`](super::LayoutError::assumption) has the assumption that it needs,
+/// and [`Layout::assuming`](super::Layout::assuming) applies it.
 ///
 /// ```
 /// use tilewright::layout::{Int, Layout, layout};

@@ -194,8 +194,8 @@ impl Layout {
     /// elements (`c` is the largest stride times its extent), and `R` repeats this tile over
     /// `cotarget`:
     ///
-    /// * Over an integer, the tile is repeated `ceil_div(cotarget, c)` times. So `size(F) * size(R)
-    ///   >= cotarget`, and the last repetition may reach past it.
+    /// * Over an integer, the tile is repeated `ceil_div(cotarget, c)` times. So
+    ///   `size(F) * size(R) >= cotarget`, and the last repetition may reach past it.
     /// * Over a shape `(s0, s1, ..)` we count mode by mode, as CuTe does: `ceil_div(s0, c0) *
     ///   ceil_div(s1, c1) * ..` times, with `c0 = c` and `c(i+1) = ceil_div(ci, si)`. If a mode
     ///   does not divide its part of the tile, this is too few to cover the shape: `(2,2):(1,2)`

@@ -181,8 +181,8 @@ impl Layout {
 }
 
 /// Divides by a fixed divisor with a multiplication and a shift. Persistent kernels use it to find
-/// their tile. For dividends from 0 to 2^31 - 1, `n / d == (n * multiplier >> 32) >> shift`; for `d
-/// == 1`, `n / d == n`.
+/// their tile. For dividends from 0 to 2^31 - 1, the quotient is `(n * multiplier >> 32) >> shift`,
+/// and `n` itself if the divisor is 1.
 ///
 /// ```
 /// use tilewright::layout::FastDivmod;

@@ -147,8 +147,8 @@ impl<L: Clone> Tuple<L> {
         out.finish()
     }
 
-    /// Returns the running results of `f` over the modes: mode `i` is `f(.. f(f(init, mode 0), mode
-    /// 1) .., mode i)`. CuTe's `iscan`.
+    /// Returns the running results of `f` over the modes: mode `i` is
+    /// `f(.. f(f(init, mode 0), mode 1) .., mode i)`. CuTe's `iscan`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};

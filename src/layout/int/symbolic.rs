@@ -74,8 +74,8 @@ pub(super) fn exact_div(a: &Int, b: &Int) -> Option<Int> {
     mul(&q, b).ok()?.same(a).then_some(q)
 }
 
-/// Returns true if the value is provably at least 0, also after a common factor is taken out: `n*m
-/// - n` is `n*(m - 1)`.
+/// Returns true if the value is provably at least 0, also after a common factor is taken out:
+/// `n*m - n` is `n*(m - 1)`.
 pub(super) fn never_negative(d: &Int) -> bool {
     if d.bounds().0 >= 0 {
         return true;

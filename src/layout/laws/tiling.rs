@@ -230,7 +230,7 @@ macro_rules! tilings {
         /// ```
         ///
         /// # Errors
-        /// The [`Violation`].
+        /// Returns the [`Violation`].
         pub fn $name<'t>(
             layout: &Layout,
             tiler: impl Into<TilerRef<'t>>,
