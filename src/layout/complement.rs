@@ -1,4 +1,5 @@
-//! `complement`: a layout of the indices that a layout does not reach.
+//! `complement` finds the indices that a layout does not reach, as a layout. Divides and products
+//! are built on it.
 
 use super::assume::{Operands, advise};
 use super::coalesce::{Flat, Keep};

@@ -1,4 +1,5 @@
-//! `right_inverse`, `left_inverse` and `nullspace`.
+//! Inverts layouts. `right_inverse` and `left_inverse` map indices back to coordinates, and
+//! `nullspace` finds the coordinates with index 0.
 
 use std::cell::Cell;
 

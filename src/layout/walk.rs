@@ -124,7 +124,7 @@ impl Indices {
 }
 
 /// Folds over the indices of `modes` from `base` on. The two innermost loops are explicit, so that
-/// the compiler can optimize them.
+/// the compiler can optimise them.
 #[inline]
 fn nested<B, F: FnMut(B, i64) -> B>(modes: &[Mode], base: i64, mut acc: B, f: &mut F) -> B {
     match modes {
