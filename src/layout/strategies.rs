@@ -69,7 +69,7 @@ fn strides() -> impl Strategy<Value = i64> {
     weighted(often.into_iter().chain(sometimes).chain((0..64).map(|stride| (1, stride))).collect())
 }
 
-/// Is true for every fourth layout, which may then have negative strides.
+/// Draws true for one layout in four, which may then have negative strides.
 fn signed() -> impl Strategy<Value = bool> {
     prop_oneof![3 => Just(false), 1 => Just(true)]
 }
@@ -199,7 +199,7 @@ pub fn tilers(rank: usize) -> impl Strategy<Value = Tiler> {
     })
 }
 
-/// Generates swizzles of up to four bits.
+/// Generates swizzles of up to three bits.
 ///
 /// ```
 /// use proptest::prelude::*;
