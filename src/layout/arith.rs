@@ -65,8 +65,8 @@ fn divide_into(
 }
 
 impl Int {
-    /// Returns the least common multiple, which is never negative: `|self| / gcd(self, other) *
-    /// |other|`. It is 0 if one of them is 0.
+    /// Returns the least common multiple, which is never negative:
+    /// `|self| / gcd(self, other) * |other|`. It is 0 if one of them is 0.
     ///
     /// ```
     /// # use tilewright::layout::Int;

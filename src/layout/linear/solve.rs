@@ -166,8 +166,8 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// Returns [`LayoutError::RankDeficient`] if the layout does not reach every integer below `1
-    /// << out_bits`.
+    /// Returns [`LayoutError::RankDeficient`] if the layout does not reach every integer below
+    /// `1 << out_bits`.
     #[inline]
     pub fn right_inverse(&self) -> Result<Self> {
         let (echelon, needed) = (Echelon::of(&self.columns), self.out_bits);
