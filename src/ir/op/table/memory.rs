@@ -1,6 +1,6 @@
-//! Rows of memory, atomic operations and caches.
+//! Rows for memory accesses, atomics and cache hints.
 
-/// Adds these rows to those before, and passes them on.
+/// Passes these rows on, after the rows that came before.
 macro_rules! memory_rows {
     ($callback:ident $($before:tt)*) => {
         $crate::ir::op::table::sync::sync_rows! { $callback

@@ -1,6 +1,6 @@
-//! Rows of operations on numbers.
+//! Rows for arithmetic, comparison and conversion.
 
-/// Adds these rows to those before, and passes them on.
+/// Passes these rows on, after the rows that came before.
 macro_rules! number_rows {
     ($callback:ident $($before:tt)*) => {
         $crate::ir::op::table::memory::memory_rows! { $callback

@@ -1,6 +1,6 @@
-//! Rows of barriers, fences and asynchronous copies.
+//! Rows for barriers, fences and asynchronous copies.
 
-/// Adds these rows to those before, and passes them on.
+/// Passes these rows on, after the rows that came before.
 macro_rules! sync_rows {
     ($callback:ident $($before:tt)*) => {
         $crate::ir::op::table::warp::warp_rows! { $callback

@@ -1,6 +1,6 @@
-//! Rows of tensor cores, warps and single threads.
+//! Rows for tensor cores, warps and single threads.
 
-/// Adds these rows to those before, and passes them on.
+/// Passes these rows on, after the rows that came before.
 macro_rules! warp_rows {
     ($callback:ident $($before:tt)*) => {
         $callback! {
