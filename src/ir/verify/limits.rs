@@ -9,8 +9,9 @@ use crate::ir::op::{AsyncCopy, Axis, Op};
 use crate::ir::target::Target;
 use crate::ir::types::{Space, Type};
 
-/// Registers that a variable can have. A thread has 255 in hardware; the limit is far above, so that it only
-/// refuses what is a mistake, and bounds the memory that a line of text can make others take.
+/// The maximum number of registers per variable. The hardware has 255 per thread; this much larger
+/// limit only rejects mistakes, and bounds the memory that a single line of text can make us
+/// allocate.
 const VAR_REGISTERS: u32 = 1 << 16;
 
 /// Bytes of parameters that a launch can pass: PTX ISA 6.1.3, from version 8.1 on.
