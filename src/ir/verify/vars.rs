@@ -5,7 +5,7 @@
 //! every path to the current operation. Where paths join, the sets are intersected; paths that end
 //! do not count. Instead of copying the set at each branch, the pass records what a region adds and
 //! removes it again at the region's end. So its run time grows with the operation count and with
-//! the nesting depth at which registers are set, not with the product of operations and registers.
+//! the nesting depth at which registers are set.
 
 use std::collections::{HashMap, HashSet};
 
