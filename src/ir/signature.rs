@@ -270,9 +270,9 @@ impl Signature {
     /// index: `number` returns the launch's scalar arguments, `len` the length of its buffers in
     /// elements.
     ///
+    /// # Errors
     /// Returns [`TooShort`](SignatureError::TooShort), or [`NoLength`](SignatureError::NoLength) if
     /// the required length cannot be evaluated.
-    /// [`TooShort`](SignatureError::TooShort) and [`NoLength`](SignatureError::NoLength).
     #[inline]
     pub fn check_lengths(
         &self,

@@ -22,7 +22,6 @@
 //!   every `wgmma` that reads through one is waited for above the barrier.
 //! * The parity alternates with the iteration: it is `i % 2` or `i & 1`, and the index starts at an
 //!   even value with an odd step.
-//!   step.
 
 use std::collections::HashSet;
 

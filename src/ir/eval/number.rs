@@ -7,7 +7,6 @@
 //! NaN is detected by its bits rather than by `is_nan`. To LLVM all NaNs of an operation are alike,
 //! so in an optimised build a floating-point comparison could let the host's NaN through, for
 //! example from a square root.
-//! build it gives the host's NaN of a square root where a comparison of floating point numbers chooses another.
 
 use super::lane::{Lane, Pair};
 use crate::ir::narrow::{bf16, f16};

@@ -105,7 +105,6 @@
 //!     in flight.
 //!   - `PrefetchEarlyExit`, `PrefetchDependsOnUse`, `PrefetchAliasingStore`,
 //!     `PrefetchAcrossBarrier`: hoisting the loads does not change the result.
-//!     these loads ahead changes nothing.
 
 mod constants;
 mod diagnostic;
