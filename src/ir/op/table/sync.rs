@@ -53,8 +53,9 @@ macro_rules! sync_rows {
             griddepcontrol_launch_dependents = GriddepcontrolLaunchDependents () {} -> Unit
                 : Any, Sync, SM_90, PTX_7_8;
         }
-        /// Mbarriers: barriers in shared memory that count arrivals and bytes. A phase completes when no arrival and
-        /// no byte is pending. The mbarrier is the element `*(barrier + index)`.
+        /// Mbarriers: barriers in shared memory that count arrivals and bytes. A phase completes
+        /// when no arrival and no byte is pending. The mbarrier is the element
+        /// `*(barrier + index)`.
         Mbarrier {
             /// Makes a barrier whose phases wait for `count` arrivals. PTX ISA 9.7.13.15.9 `mbarrier.init`.
             mbarrier_init = MbarrierInit (barrier: MutPointer, index: Index, count: U32) {} -> Unit

@@ -5,7 +5,8 @@ macro_rules! warp_rows {
     ($callback:ident $($before:tt)*) => {
         $callback! {
             $($before)*
-        /// Tensor core operations and their matrix loads and stores. All threads of a warp execute them together.
+        /// Tensor core operations and their matrix loads and stores. All threads of a warp execute
+        /// them together.
         Mma {
             /// `D += A B`, with D in registers `first ..` of the variable `d`, and each thread's parts of A
             /// and B in `a` and `b`. PTX ISA 9.7.14.5 `mma.sync`.
@@ -77,8 +78,8 @@ macro_rules! warp_rows {
             setmaxnreg = Setmaxnreg () { action: SetmaxnregAction, count: u32 } -> Unit
                 : Any, Sync / Warp, SM_90A, PTX_8_0 where setmaxnreg(count);
         }
-        /// Warp-level operations. Every thread whose bit is set in `members` must execute the operation,
-        /// with the same `members`, unless it has exited.
+        /// Warp-level operations. Every thread whose bit is set in `members` must execute the
+        /// operation, with the same `members`, unless it has exited.
         Warp {
             /// `value` of the lane that `mode`, `lane` and `segment` choose, and whether that lane is
             /// inside the segment; where it is not, `value` of the thread itself.
