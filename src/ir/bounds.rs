@@ -21,7 +21,7 @@ pub struct LaunchBounds {
     pub min_blocks_per_sm: Option<u32>,
     /// The maximum number of registers per thread (`.maxnreg`).
     pub max_registers: Option<u32>,
-    /// How blocks are grouped into clusters. `None` launches without clusters.
+    /// How blocks are grouped into clusters. With `None`, a launch may choose clusters or use none.
     pub cluster: Option<ClusterShape>,
 }
 
@@ -32,7 +32,7 @@ pub enum ClusterShape {
     /// The cluster size in blocks along each axis, the same for every launch
     /// (`.reqnctapercluster`).
     Fixed([u32; 3]),
-    /// Each launch chooses the cluster size (`.explicitcluster`).
+    /// Each launch must choose the cluster size (`.explicitcluster`).
     AtLaunch,
 }
 
