@@ -1,7 +1,7 @@
-//! Launch bounds: block size, cluster shape and register limits of a kernel.
+//! Launch bounds: a kernel's block size, cluster shape and register limits.
 
-/// The block and cluster shape of a kernel, and its limits for the register allocation of `ptxas`. Each launch,
-/// or `ptxas`, chooses the entries that are `None`.
+/// A kernel's block size, cluster shape and register limits: the counterpart of
+/// `__launch_bounds__`. If an entry is `None`, each launch (or `ptxas`, for registers) chooses it.
 ///
 /// ```
 /// use tilewright::ir::{ClusterShape, LaunchBounds};
@@ -12,42 +12,44 @@
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LaunchBounds {
-    /// Threads of a block along each axis, if all launches have the same (PTX ISA 11.4, `.reqntid`).
+    /// The block size along each axis, if every launch has the same (PTX ISA 11.4, `.reqntid`).
     pub block: Option<[u32; 3]>,
-    /// The maximum number of threads in a block (`.maxntid`); excludes a fixed block.
+    /// The maximum number of threads per block (`.maxntid`). Excludes `block`.
     pub max_threads: Option<u32>,
-    /// The minimum number of resident blocks on an SM (`.minnctapersm`). Requires `block`
-    /// or `max_threads`.
+    /// The minimum number of resident blocks per SM (`.minnctapersm`). Requires `block` or
+    /// `max_threads`.
     pub min_blocks_per_sm: Option<u32>,
-    /// The maximum number of registers of a thread (`.maxnreg`).
+    /// The maximum number of registers per thread (`.maxnreg`).
     pub max_registers: Option<u32>,
-    /// The clusters in which the blocks are launched.
+    /// How blocks are grouped into clusters. With `None`, a launch may choose clusters or use none.
     pub cluster: Option<ClusterShape>,
 }
 
-/// The clusters of a kernel: groups of blocks that run at once and reach each other's shared memory.
+/// How blocks are grouped into clusters. The blocks of a cluster run at the same time and can
+/// access each other's shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClusterShape {
-    /// The blocks of a cluster along each axis, for all launches (`.reqnctapercluster`).
+    /// The cluster size in blocks along each axis, the same for every launch
+    /// (`.reqnctapercluster`).
     Fixed([u32; 3]),
-    /// Each launch says how many blocks a cluster has (`.explicitcluster`).
+    /// Each launch must choose the cluster size (`.explicitcluster`).
     AtLaunch,
 }
 
 impl LaunchBounds {
-    /// The maximum number of threads in a block on any GPU.
+    /// The maximum number of threads per block on any GPU.
     pub const MAX_THREADS: u32 = 1024;
-    /// The maximum number of blocks in a cluster on any GPU. More than
-    /// [`PORTABLE_CLUSTER`](LaunchBounds::PORTABLE_CLUSTER) are not on every GPU with clusters.
+    /// The maximum number of blocks per cluster on any GPU. Some GPUs with clusters allow no more
+    /// than [`PORTABLE_CLUSTER`](LaunchBounds::PORTABLE_CLUSTER).
     pub const MAX_CLUSTER: u32 = 16;
-    /// The blocks of a cluster that every GPU with clusters has room for.
+    /// The number of blocks per cluster that every GPU with clusters supports.
     pub const PORTABLE_CLUSTER: u32 = 8;
-    /// The maximum number of resident blocks on an SM.
+    /// The maximum number of resident blocks per SM.
     pub const MAX_BLOCKS_PER_SM: u32 = 32;
-    /// The minimum and the maximum of `.maxnreg`, in registers of a thread.
+    /// The smallest and the largest valid `.maxnreg`, in registers per thread.
     pub const REGISTERS: (u32, u32) = (24, 255);
 
-    /// The blocks of a cluster along each axis, where the kernel fixes them.
+    /// Returns the cluster size in blocks along each axis, if the kernel fixes it.
     pub const fn cluster_blocks(&self) -> Option<[u32; 3]> {
         match self.cluster {
             Some(ClusterShape::Fixed(blocks)) => Some(blocks),

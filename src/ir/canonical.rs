@@ -1,4 +1,4 @@
-//! The canonical form of a kernel, and equality of kernels.
+//! The canonical form of a kernel, which equality of kernels compares.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::kernel::{KernelIr, OpData, Region, SharedData, ValueData, ValueDef, V
 use super::op::{Control, Op};
 use super::types::{Const, Scalar, Type};
 
-/// Old index to new index. What is not in the kernel becomes the last index, which does not exist.
+/// Maps old ids to new ids. Ids of unreachable entities map to `u32::MAX`, which no arena contains.
 struct Renumbering<K>(Vec<K>);
 
 impl<K: Entity> Renumbering<K> {
@@ -26,7 +26,7 @@ impl<K: Entity> Renumbering<K> {
     }
 }
 
-/// Everything that the body of a kernel reaches, in the order of the text form.
+/// Everything reachable from a kernel's body, in text-form order.
 #[derive(Default)]
 struct Order {
     regions: Vec<RegionId>,
@@ -45,8 +45,8 @@ impl Order {
         let mut order = Order::default();
         order.values.extend(ir.params.iter().map(|param| param.value));
         let mut seen = vec![false; ir.regions.len()];
-        // What remains to be done, the next at the end. Not recursive, as kernels that are not verified
-        // may be of any depth.
+        // The work list; the next step is at the end. The walk is not recursive because an
+        // unverified kernel may nest arbitrarily deep.
         let mut next = vec![Next::Region(ir.body)];
         while let Some(step) = next.pop() {
             match step {
@@ -71,17 +71,17 @@ impl Order {
     }
 }
 
-/// A step of the walk that finds the [`Order`].
+/// A step of the walk that computes the [`Order`].
 enum Next {
     Region(RegionId),
     Op(OpId),
 }
 
 impl KernelIr {
-    /// Returns the same kernel without unreachable entities, all numbered in the order of the text form. Parsed
-    /// kernels have this form; built and rewritten kernels need not.
+    /// Returns the same kernel with unreachable entities removed and all ids renumbered in
+    /// text-form order. Parsed kernels already have this form; built and rewritten kernels may not.
     ///
-    /// Meant for verified or parsed kernels. Dangling indices stay dangling.
+    /// The kernel should be verified or parsed. Dangling ids stay dangling.
     #[inline]
     pub fn canonical(&self) -> KernelIr {
         let order = Order::new(self);
@@ -129,7 +129,7 @@ impl KernelIr {
     }
 }
 
-/// Replaces what `op` names beside its operands.
+/// Renumbers everything in `op` except its operands.
 fn rename(
     op: &mut Op,
     regions: &Renumbering<RegionId>,
@@ -153,7 +153,7 @@ fn rename(
     }
 }
 
-/// The parts of two kernels that have to be equal, in canonical form, without source locations.
+/// Returns the parts of a canonical kernel that equality compares: everything but source locations.
 #[inline]
 fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
     let regions: Vec<&Region> = ir.regions.iter().map(|(_, region)| region).collect();
@@ -187,8 +187,8 @@ fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
     )
 }
 
-/// Two kernels are equal if they are the same program: entity numbers, unreachable entities and source locations
-/// do not count.
+/// Two kernels are equal if they are the same program. Ids, unreachable entities and source
+/// locations do not matter.
 impl PartialEq for KernelIr {
     #[inline]
     fn eq(&self, other: &KernelIr) -> bool {

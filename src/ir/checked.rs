@@ -1,4 +1,5 @@
-//! Defines [`CheckedKernel`], a kernel that checks its own accesses.
+//! Kernels that check their own accesses on the GPU: [`CheckedKernel`], and the [`Record`] of a
+//! violation.
 
 use std::fmt;
 
@@ -9,10 +10,12 @@ use super::passes;
 use super::types::{Scalar, Space};
 use super::verify::VerifyErrors;
 
-/// A kernel with checks in its code, for a device that checks nothing itself. Made by [`Kernel::checked`].
+/// A kernel with checks compiled into its code, because a GPU itself checks almost nothing.
+/// [`Kernel::checked`] makes one.
 ///
-/// A launch passes the arguments of the kernel; the bytes that [`extents`](CheckedKernel::extents) names, as `u64`; and the address of [`Record::WORDS`] words of zero. The first thread that violates a check fills in the
-/// record, and the kernel ends with `trap`.
+/// A launch passes the kernel's own arguments, then a `u64` size in bytes for each parameter in
+/// [`extents`](CheckedKernel::extents), then the address of [`Record::WORDS`] zeroed words. The
+/// first thread that violates a check fills in the record, and the kernel ends with `trap`.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -32,101 +35,105 @@ pub struct CheckedKernel {
     sites: Vec<Site>,
 }
 
-/// A check in the code of a kernel.
+/// A check in a kernel's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Site {
-    /// The name of the operation.
+    /// The name of the checked operation.
     pub op: &'static str,
-    /// The path of the operation from the kernel's body, without the checks.
+    /// The operation's path from the kernel's body, not counting the checks.
     pub path: String,
-    /// The Rust line of the operation.
+    /// The operation's source line in the Rust program.
     pub location: SourceLocation,
-    /// The subject of the check.
+    /// What is checked.
     pub check: Check,
 }
 
-/// The subject of a check.
+/// What a [`Site`] checks, and which values it records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Check {
-    /// An access is inside its allocation and aligned. Values: the offset of its first byte, the bytes of the
-    /// allocation, the bytes of the access, and in shared memory of another block the rank of that block.
+    /// An access must be inside its allocation and aligned. Values: the offset of its first byte,
+    /// the allocation's size in bytes, the access's size in bytes, and for another block's shared
+    /// memory that block's rank.
     Access(CheckedAccess),
-    /// The divisor is not zero. Value: the dividend.
+    /// The divisor must not be zero. Value: the dividend.
     Division {
-        /// The type of the dividend.
+        /// The dividend's type.
         scalar: Scalar,
     },
-    /// The step of a `for` is positive. Value: the step.
+    /// The step of a `for` must be positive. Value: the step.
     Step {
-        /// The type of the step.
+        /// The step's type.
         scalar: Scalar,
     },
-    /// The value of an `assume_divisible_by` is a multiple of `divisor`. Value: that value.
+    /// The operand of an `assume_divisible_by` must be a multiple of `divisor`. Value: the operand.
     Divisible {
-        /// The type of the value.
+        /// The operand's type.
         scalar: Scalar,
         /// The promised divisor.
         divisor: u32,
     },
-    /// The value of an `assume_between` is between its bounds. Values: that value, the bounds.
+    /// The operand of an `assume_between` must be within its bounds. Values: the operand, the lower
+    /// and the upper bound.
     Between {
-        /// The type of the values.
+        /// The type of all three values.
         scalar: Scalar,
     },
-    /// The pointer of an `assume_aligned` is a multiple of `bytes`. Value: its offset in its allocation.
+    /// The pointer of an `assume_aligned` must be a multiple of `bytes`. Value: its offset in its
+    /// allocation.
     Promise {
         /// The promised alignment.
         bytes: u32,
-        /// The bits of the pointer and of its offset.
+        /// The width of the pointer and of its offset, in bits.
         pointer_bits: u32,
     },
 }
 
-/// An access that is checked: what is known before the kernel runs.
+/// What is known about a checked access before the kernel runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckedAccess {
-    /// True for a store, false for a load.
+    /// Whether it is a store rather than a load.
     pub is_store: bool,
-    /// The memory space of the allocation.
+    /// The allocation's memory space.
     pub space: Space,
-    /// The name of the parameter or of the allocation.
+    /// The name of the parameter or allocation.
     pub allocation: String,
-    /// The Rust line of the allocation, if the kernel made it.
+    /// The source line of the allocation, if the kernel made it.
     pub made: Option<SourceLocation>,
-    /// The type of the elements.
+    /// The element type.
     pub elem: Scalar,
-    /// The alignment of the first byte.
+    /// The required alignment of the first byte.
     pub align: u32,
 }
 
-/// The first violation of a launch, as a thread writes it: words of 64 bits.
+/// The first violation of a launch, as a thread writes it to memory: 64-bit words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {
-    /// The position of the check in [`CheckedKernel::sites`].
+    /// The index of the violated check in [`CheckedKernel::sites`].
     pub site: usize,
-    /// The thread in its block.
+    /// The thread's index in its block.
     pub thread: [u32; 3],
-    /// The block.
+    /// The block's index in the grid.
     pub block: [u32; 3],
-    /// The values of the [`Check`], zero-extended; missing values are 0.
+    /// The values of the [`Check`], zero-extended. Unused ones are 0.
     pub values: [u64; 4],
 }
 
 impl Record {
-    /// The number of words.
+    /// The size of a record, in words.
     pub const WORDS: usize = 12;
-    /// The word that counts the threads that violated a check.
+    /// The word that counts threads with violations.
     pub(in crate::ir) const COUNT: usize = 0;
-    /// The word with the number of the check, from 1. It is written last.
+    /// The word with the check's index plus 1. It is written last, so a nonzero value means that
+    /// the record is complete.
     pub(in crate::ir) const SITE: usize = 1;
-    /// The first of three words with the thread; the block and the values follow.
+    /// The first of three words with the thread index. The block index and the values follow.
     pub(in crate::ir) const THREAD: usize = 2;
 
-    /// Reads a record; `None` if no thread has completed it.
+    /// Decodes a record. Returns `None` if no thread has completed it.
     ///
     /// ```
     /// use tilewright::ir::Record;
@@ -148,22 +155,25 @@ impl Record {
 }
 
 impl<P> Kernel<P> {
-    /// Returns the kernel with a check in front of each access to memory, each division of integers, each loop with
-    /// a computed step, and each `assume_aligned`.
+    /// Returns the kernel with checks added. A check runs before each memory access, each integer
+    /// division, each loop whose step is not a constant, and each `assume_aligned`,
+    /// `assume_divisible_by` and `assume_between`.
     ///
-    /// A pointer is checked against the parameter or allocation that it was made from. Not checked are pointers with
-    /// several of them, operands of PTX text, and matrices of `wgmma`. If the kernel has loops that cannot be pipelined with
-    /// checks in them, the checks are added after [`lower`](Kernel::lower).
+    /// A pointer is checked against the parameter or allocation that it derives from. Not checked
+    /// are pointers that may derive from several, operands of inline PTX, and `wgmma` matrices. If
+    /// the checks prevent the kernel from verifying, for example because they stand in the way of
+    /// pipelining a loop, they are added to the [lowered](Kernel::lower) kernel instead.
     ///
     /// # Errors
-    /// Limits that the kernel with its checks exceeds, such as the depth of nested regions.
+    /// Returns the limits that the kernel exceeds once it has checks, such as the nesting depth of
+    /// regions.
     pub fn checked(&self) -> Result<CheckedKernel, VerifyErrors> {
         CheckedKernel::of(self.ir())
     }
 }
 
 impl CheckedKernel {
-    /// The checks of a verified kernel, or of what it is lowered to where it cannot have them.
+    /// Adds checks to a verified kernel, or to its lowered form if it does not verify with checks.
     pub(crate) fn of(ir: &KernelIr) -> Result<CheckedKernel, VerifyErrors> {
         CheckedKernel::new(ir).or_else(|errors| match lowered(ir, SourceLocation::caller()) {
             Ok(lowered) => CheckedKernel::new(&lowered),
@@ -174,7 +184,7 @@ impl CheckedKernel {
     fn new(ir: &KernelIr) -> Result<CheckedKernel, VerifyErrors> {
         let passes::checked::WithChecks { mut ir, extents, sites } =
             passes::checked::with_checks(ir);
-        // Checks take registers. A block of any size still has to fit.
+        // Checks need registers, so tell `ptxas` to leave room for a block of any size.
         let bounds = &mut ir.bounds;
         if bounds.block.is_none() && bounds.max_registers.is_none() {
             bounds.max_threads.get_or_insert(LaunchBounds::MAX_THREADS);
@@ -182,24 +192,24 @@ impl CheckedKernel {
         Ok(CheckedKernel { kernel: Kernel::verify(ir)?, extents, sites })
     }
 
-    /// Returns the kernel.
+    /// Returns the kernel with its checks.
     pub fn kernel(&self) -> &Kernel<Untyped> {
         &self.kernel
     }
 
-    /// Returns the positions of the parameters whose bytes a launch passes, in order: those of a buffer, or of the box of a
-    /// tensor map.
+    /// Returns the indices of the parameters whose size in bytes a launch passes, in order: a
+    /// buffer's size, or the size of a tensor map's box.
     pub fn extents(&self) -> &[u32] {
         &self.extents
     }
 
-    /// Returns the checks.
+    /// Returns the checks, in the order of [`Record::site`].
     pub fn sites(&self) -> &[Site] {
         &self.sites
     }
 }
 
-/// The name of the kernel and the number of its checks.
+/// Prints the kernel's name and how many checks it has.
 impl fmt::Display for CheckedKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` with {} checks", self.kernel.name(), self.sites.len())

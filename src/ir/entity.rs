@@ -1,17 +1,17 @@
-//! Typed indices and their arenas.
+//! Typed 32-bit ids ([`Value`], [`OpId`], ..) and the [`Arena`]s that they index.
 //!
-//! Every part of a kernel lives in an arena of its [`KernelIr`](super::KernelIr) and is named by a
-//! 32-bit index of its own type, so that an index of one arena cannot be used on another.
+//! Every part of a kernel lives in one of the arenas of its [`KernelIr`](super::KernelIr). Each
+//! arena has its own id type, so you cannot index an arena with an id of another kind.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// A typed index into an [`Arena`].
+/// A typed id: an index into an [`Arena`].
 pub trait Entity: Copy + Eq + 'static {
-    /// The entity with number `index`.
+    /// Returns the id of the arena entry at `index`.
     fn from_index(index: usize) -> Self;
-    /// The number of this entity; numbers are dense and start at 0.
+    /// Returns the index into the arena. Indices are dense and start at 0.
     fn index(self) -> usize;
 }
 
@@ -23,7 +23,7 @@ macro_rules! entity {
 
         impl Entity for $name {
             fn from_index(index: usize) -> Self {
-                // An arena of 2^32 entries does not fit in memory, so nothing is lost here.
+                // An arena of 2^32 entries does not fit in memory, so the cast never truncates.
                 $name(index as u32)
             }
 
@@ -47,7 +47,7 @@ macro_rules! entity {
 }
 
 entity!(
-    /// An SSA value: the result of an operation, an argument of a region, or a parameter.
+    /// An SSA value: an operation's result, a region's argument, or a kernel parameter.
     Value,
     "%"
 );
@@ -57,7 +57,7 @@ entity!(
     "op"
 );
 entity!(
-    /// A region: a list of operations with arguments, owned by one operation or by the kernel.
+    /// A region: a list of operations with arguments, owned by an operation or by the kernel.
     RegionId,
     "region"
 );
@@ -67,27 +67,27 @@ entity!(
     "var"
 );
 entity!(
-    /// A shared memory allocation of a kernel.
+    /// A shared-memory allocation.
     SharedId,
     "shared"
 );
 entity!(
-    /// A local memory allocation of a kernel: one for each thread.
+    /// A local-memory allocation. Each thread has its own copy.
     LocalId,
     "local"
 );
 entity!(
-    /// A constant array of a kernel.
+    /// A constant array.
     ArrayId,
     "array"
 );
 entity!(
-    /// A source location of the Rust program that built the kernel.
+    /// A source location in the Rust program that built the kernel.
     LocationId,
     "location"
 );
 
-/// A growing list of `T`, indexed by the entity `K`.
+/// An append-only list of `T`, indexed by the id type `K`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Arena<K, T> {
     items: Vec<T>,
@@ -95,44 +95,44 @@ pub struct Arena<K, T> {
 }
 
 impl<K: Entity, T> Arena<K, T> {
-    /// An arena without entries.
+    /// Creates an empty arena.
     pub const fn new() -> Self {
         Arena { items: Vec::new(), key: PhantomData }
     }
 
-    /// Adds an entry and returns its index.
+    /// Adds an entry and returns its id.
     pub fn push(&mut self, item: T) -> K {
         let key = K::from_index(self.items.len());
         self.items.push(item);
         key
     }
 
-    /// Drops all entries but the first `len`.
+    /// Drops all entries after the first `len`.
     pub(in crate::ir) fn truncate(&mut self, len: usize) {
         self.items.truncate(len);
     }
 
-    /// The number of entries.
+    /// Returns how many entries there are.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Returns whether there is no entry.
+    /// Returns whether the arena is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The entry of `key`, or `None` where `key` belongs to a larger arena.
+    /// Returns the entry, or `None` if `key` is out of range.
     pub fn get(&self, key: K) -> Option<&T> {
         self.items.get(key.index())
     }
 
-    /// All entries with their indices, in the order in which they were added.
+    /// Iterates over all entries with their ids, in insertion order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (K, &T)> {
         self.items.iter().enumerate().map(|(i, item)| (K::from_index(i), item))
     }
 
-    /// All indices, in the order in which the entries were added.
+    /// Iterates over all ids, in insertion order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = K> + use<K, T> {
         (0..self.items.len()).map(K::from_index)
     }

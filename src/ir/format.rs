@@ -1,19 +1,21 @@
-//! Texts with placeholders for values: the messages of `assert` and the formats of `printf`.
+//! Format strings: the messages of `assert` and the text of `printf`.
 //!
-//! A placeholder is written as in Rust and means what C's `printf` can do with it, because that is what a
-//! GPU has: `{}` prints a floating point number as `%g` does, with six digits.
+//! Placeholders look like Rust's, but can express only what C's `printf` can, because that is what
+//! a GPU offers. For example, `{}` prints a floating-point value as `%g`, with six significant
+//! digits.
 
 use super::types::{Const, Scalar};
 use crate::errors::errors;
 
-/// The notation of a value.
+/// The notation in which a placeholder prints its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Style {
-    /// `{}`: decimal; `true` and `false`; floating point as C's `%g`, with a precision as `%f`.
+    /// `{}`: integers in decimal, `bool` as `true` or `false`, floating point as C's `%g`, or as
+    /// `%f` if there is a precision.
     Display,
     /// `{:x}`: hexadecimal, in two's complement.
     LowerHex,
-    /// `{:X}`: hexadecimal with capital letters, in two's complement.
+    /// `{:X}`: hexadecimal in capitals, in two's complement.
     UpperHex,
     /// `{:o}`: octal, in two's complement.
     Octal,
@@ -23,23 +25,23 @@ pub enum Style {
     UpperExp,
 }
 
-/// A place in a text for a value: `{}` or `{:..}`.
+/// A placeholder: `{}` or `{:..}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Placeholder {
-    /// As it is written, with its braces.
+    /// The source text, including the braces.
     pub text: String,
-    /// The alignment in a wider field: left if true. `None` lets the type decide: numbers go to the right,
-    /// `bool` to the left.
+    /// Whether the value is left-aligned when the field is wider than the value. `None` lets the
+    /// type decide: numbers are right-aligned, `bool` is left-aligned.
     pub left: Option<bool>,
-    /// A `+` before nonnegative numbers.
+    /// Whether to print a `+` before nonnegative numbers.
     pub plus: bool,
-    /// The prefix `0x` or `0o` of hexadecimal and octal numbers.
+    /// Whether to print the prefix `0x` or `0o` before hexadecimal and octal numbers.
     pub prefix: bool,
-    /// Zeros after the sign and the prefix that fill a wider field.
+    /// Whether to pad with zeros after the sign and prefix.
     pub zeros: bool,
-    /// The minimum number of characters.
+    /// The minimum field width, in characters.
     pub width: u8,
-    /// Digits after the point.
+    /// Digits after the decimal point.
     pub precision: Option<u8>,
     /// The notation of the value.
     pub style: Style,
@@ -48,21 +50,22 @@ pub struct Placeholder {
 /// A part of a [`Format`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Piece {
-    /// Text that stands for itself.
+    /// Literal text.
     Text(String),
-    /// A value.
+    /// A placeholder for a value.
     Value(Placeholder),
 }
 
-/// A text with placeholders, as [`Body::printf`](crate::ir::Body::printf) takes it.
+/// A parsed format string. [`Body::printf`](crate::ir::Body::printf) takes one.
 ///
 /// ```text
 /// placeholder = "{" (":" ("<" | ">")? "+"? "#"? "0"? width? ("." precision)? style?)? "}"
 /// style       = "x" | "X" | "o" | "e" | "E"
 /// ```
 ///
-/// `{{` and `}}` stand for braces and `%%` for a percent sign. Any other `%` stands for itself; C's conversions, such as
-/// `%d` and `%5.2f`, are errors. Width and precision are at most 255.
+/// Write `{{` and `}}` for braces and `%%` for a percent sign. A `%` that does not start one of C's
+/// conversions may stand alone; conversions such as `%d` and `%5.2f` are errors. Width and
+/// precision are at most 255.
 ///
 /// ```
 /// use tilewright::ir::{Element, Format};
@@ -81,11 +84,11 @@ pub struct Format {
 }
 
 errors! {
-    /// An invalid text of a [`Format`]. Positions are in characters, from 1.
+    /// Errors from parsing a [`Format`]. Positions count characters from 1.
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum FormatError {
-        /// A `{` that no `}` follows.
+        /// A `{` without its `}`.
         UnclosedPlaceholder { position: usize } = |f| write!(
             f,
             "the `{{` at character {position} is not closed: write `{{}}` for a value and `{{{{` for a brace"
@@ -94,7 +97,7 @@ errors! {
         UnopenedPlaceholder {
             position: usize,
         } = |f| write!(f, "the `}}` at character {position} closes nothing: write `}}}}` for a brace"),
-        /// Unknown text between braces.
+        /// The text between braces is not a valid placeholder.
         InvalidPlaceholder { text: String, position: usize } = |f| write!(
             f,
             "`{}` at character {position} is not a placeholder: write `{{}}`, or `{{:` with an alignment `<` or `>`, `+`, `#`, `0`, a width, `.` and a precision, one of `x`, `X`, `o`, `e`, `E`, and `}}`",
@@ -110,10 +113,10 @@ errors! {
 crate::errors::message_as_debug!(FormatError);
 
 impl Format {
-    /// Reads a text with placeholders.
+    /// Parses a format string.
     ///
     /// # Errors
-    /// The first position that does not parse.
+    /// Returns the first position that does not parse.
     pub fn parse(text: &str) -> Result<Format, FormatError> {
         let (mut pieces, mut plain) = (Vec::new(), String::new());
         let mut rest = text;
@@ -160,12 +163,12 @@ impl Format {
         Ok(Format { pieces })
     }
 
-    /// The parts, in order.
+    /// Returns the literal texts and placeholders, in order.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// The placeholders, in order.
+    /// Iterates over the placeholders, in order.
     pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Text(_) => None,
@@ -173,8 +176,8 @@ impl Format {
         })
     }
 
-    /// The text with the values in place of the placeholders, in order. A placeholder without a value stays
-    /// as it is written.
+    /// Formats the values, one per placeholder. A placeholder without a value prints as its own
+    /// source text.
     pub fn to_text(&self, values: &[Const]) -> String {
         let (mut out, mut values) = (String::new(), values.iter());
         for piece in &self.pieces {
@@ -190,8 +193,8 @@ impl Format {
     }
 }
 
-/// The length of the conversion of C's `printf` that `rest`, the text behind a `%`, starts with. A space is no flag here:
-/// `5 % of` is text.
+/// Returns the length of the `printf` conversion at the start of `rest`, the text after a `%`. A
+/// space does not count as a flag, so that `5 % of` stays plain text.
 fn conversion(rest: &str) -> Option<usize> {
     let is_flag = |c: char| matches!(c, '-' | '+' | '#' | '0'..='9' | '.' | '*');
     let after_flags = rest.trim_start_matches(is_flag);
@@ -216,13 +219,13 @@ fn conversion(rest: &str) -> Option<usize> {
             | 's'
             | 'p'
     );
-    // `50%discount` is text: a conversion is not followed by more letters.
+    // `50%discount` is plain text: a letter directly after the conversion means that it is none.
     let next = after_length.chars().nth(1);
     let ends = !next.is_some_and(|c| c.is_ascii_alphabetic());
     (is_conversion && ends).then(|| rest.len() - after_length.len() + 1)
 }
 
-/// The placeholder that is written as `text`, with `inside` between its braces.
+/// Parses the placeholder `text`; `inside` is the part between its braces.
 fn placeholder(inside: &str, text: &str) -> Option<Placeholder> {
     let mut rest = match inside.strip_prefix(':') {
         Some(rest) => rest,
@@ -263,7 +266,7 @@ fn placeholder(inside: &str, text: &str) -> Option<Placeholder> {
     Some(Placeholder { text, left, plus, prefix, zeros, width, precision, style })
 }
 
-/// The number that `rest` starts with, if it starts with one; `None` if it is too large.
+/// Parses the integer at the start of `rest`, if there is one. Returns `None` if it is too large.
 fn number(rest: &mut &str) -> Option<Option<u8>> {
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, after) = rest.split_at(end);
@@ -272,7 +275,7 @@ fn number(rest: &mut &str) -> Option<Option<u8>> {
 }
 
 impl Placeholder {
-    /// Returns the reason why a value of the type has no such notation, if there is one.
+    /// Returns why this placeholder cannot print values of type `scalar`, or `None` if it can.
     pub fn refusal(&self, scalar: Scalar) -> Option<&'static str> {
         let is_float = scalar.is_float();
         match self.style {
@@ -305,7 +308,7 @@ impl Placeholder {
         }
     }
 
-    /// The value as it is written here.
+    /// Formats one value.
     pub fn to_text(&self, value: Const) -> String {
         let (negative, mut body, is_number) = match (value.as_int(), self.style) {
             (Some(int), Style::Display) => (int < 0, int.unsigned_abs().to_string(), true),
@@ -341,7 +344,7 @@ impl Placeholder {
         if left && !self.zeros { format!("{text:<width$}") } else { format!("{text:>width$}") }
     }
 
-    /// A number that is not negative, as C writes it.
+    /// Formats a nonnegative number as C does.
     fn float(&self, x: f64) -> String {
         let upper = self.style == Style::UpperExp;
         let special = match (x.is_nan(), x.is_infinite(), upper) {
@@ -367,7 +370,7 @@ impl Placeholder {
     }
 }
 
-/// `x` with one digit before the point, and the exponent.
+/// Returns `x` with one digit before the decimal point, and the decimal exponent.
 fn scientific(x: f64, precision: usize) -> (String, i32) {
     let text = format!("{x:.precision$e}");
     match text.split_once('e') {
@@ -376,13 +379,14 @@ fn scientific(x: f64, precision: usize) -> (String, i32) {
     }
 }
 
-/// C writes the sign of the exponent, and at least two digits.
+/// Appends the exponent as C does: always with a sign, and with at least two digits.
 fn with_exponent(digits: &str, exponent: i32) -> String {
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// C's `%g`: six significant digits without trailing zeros, with an exponent where it is below -4 or above 5.
+/// Formats as C's `%g`: six significant digits without trailing zeros, with an exponent if it is
+/// below -4 or above 5.
 fn general(x: f64) -> String {
     let shorten = |text: &str| match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -407,7 +411,7 @@ mod tests {
         format.to_text(&[value.to_const()])
     }
 
-    /// The expected texts follow the C standard (7.21.6.1 of ISO C11) and were checked with glibc.
+    /// The expected texts follow ISO C11 7.21.6.1 and were checked against glibc.
     #[test]
     fn floating_point_is_written_as_c_writes_it() {
         let cases: [(&str, f64, &str); 24] = [

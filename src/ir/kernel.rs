@@ -1,4 +1,5 @@
-//! The parts of a kernel: arenas of regions, operations, values, variables and shared allocations.
+//! The data structures behind a kernel: [`KernelIr`] owns arenas of operations, regions, values and
+//! allocations. Come here to inspect a kernel or to write a pass.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,16 +14,16 @@ use super::op::{AsyncCopy, BoxMode, Diagnostic, Op, Sync};
 use super::target::Target;
 use super::types::{Const, Scalar, Type};
 
-/// A kernel as data, not yet verified. [`Kernel`](super::Kernel) is the verified form.
+/// A kernel as plain data, not yet verified. [`Kernel`](super::Kernel) is the verified form.
 #[derive(Clone, Debug)]
 pub struct KernelIr {
-    /// The name of the PTX entry.
+    /// The name of the PTX entry point.
     pub name: String,
-    /// The target of the kernel.
+    /// The GPU architecture that the kernel is built for.
     pub target: Target,
     /// The launch bounds.
     pub bounds: LaunchBounds,
-    /// The parameters, in the order in which a launch passes them.
+    /// The parameters, in launch order.
     pub params: Vec<Param>,
     /// The outermost region. It has no arguments and ends in `return`.
     pub body: RegionId,
@@ -34,9 +35,9 @@ pub struct KernelIr {
     pub values: Arena<Value, ValueData>,
     /// All register variables.
     pub vars: Arena<VarId, VarData>,
-    /// All shared memory allocations.
+    /// All shared-memory allocations.
     pub shared: Arena<SharedId, SharedData>,
-    /// All local memory allocations.
+    /// All local-memory allocations.
     pub locals: Arena<LocalId, LocalData>,
     /// All constant arrays.
     pub arrays: Arena<ArrayId, ArrayData>,
@@ -46,24 +47,24 @@ pub struct KernelIr {
 }
 
 impl KernelIr {
-    /// The maximum depth of nested regions in a verified kernel, including its body.
-    /// What follows regions may so be recursive.
+    /// The maximum nesting depth of regions in a verified kernel, counting its body. Because of
+    /// this limit, code that walks regions may recurse.
     pub const MAX_DEPTH: usize = 256;
 
-    /// The maximum size in bytes of a text for [`parse_kernels`](crate::ir::parse_kernels).
+    /// The maximum size of a text for [`parse_kernels`](crate::ir::parse_kernels), in bytes.
     pub const MAX_TEXT_BYTES: usize = 64 << 20;
 
-    /// Bytes of static shared memory that a block can have on every target. What a kernel has beyond is
-    /// dynamic: see [`KernelIr::dynamic_shared_bytes`].
+    /// The static shared memory that every target allows a block, in bytes. A kernel that needs
+    /// more gets all of it as dynamic shared memory: see [`KernelIr::dynamic_shared_bytes`].
     pub const MAX_STATIC_SHARED_BYTES: u64 = 48 * 1024;
 
-    /// The maximum size in bytes of all constant arrays of a module (PTX ISA 5.1.3).
+    /// The maximum size of all constant arrays in a module, in bytes (PTX ISA 5.1.3).
     pub const CONST_BYTES: u64 = 64 << 10;
 
-    /// The maximum size in bytes of the local memory of a thread.
+    /// The maximum local memory per thread, in bytes.
     pub const LOCAL_BYTES: u64 = 512 << 10;
 
-    /// A kernel with an empty body.
+    /// Creates a kernel with an empty body.
     pub fn new(name: impl Into<String>, target: Target) -> KernelIr {
         let mut regions = Arena::new();
         let body = regions.push(Region::default());
@@ -85,34 +86,35 @@ impl KernelIr {
         }
     }
 
-    /// The index of a source location, the same one for equal locations.
+    /// Interns a source location: equal locations get the same id.
     pub fn location(&mut self, location: SourceLocation) -> LocationId {
         *self.location_ids.entry(location).or_insert_with(|| self.locations.push(location))
     }
 
-    /// Returns the source location of the operation.
+    /// Returns the operation's source location.
     pub fn location_of(&self, op: OpId) -> SourceLocation {
         self.locations[self.ops[op].location]
     }
 
-    /// The type of a value.
+    /// Returns the value's type.
     pub fn type_of(&self, value: Value) -> Type {
         self.values[value].ty
     }
 
-    /// The constant that a value is; `None` for all other values.
+    /// Returns the constant if `value` is one.
     pub(in crate::ir) fn constant(&self, value: Value) -> Option<Const> {
         let ValueDef::Result(op, _) = self.values.get(value)?.def else { return None };
         if let Op::Const(constant) = self.ops.get(op)?.op { Some(constant) } else { None }
     }
 
-    /// The integer that a value is; `None` for a value that is not a constant or not an integer.
+    /// Returns the integer if `value` is an integer constant.
     pub(in crate::ir) fn integer(&self, value: Value) -> Option<i128> {
         self.constant(value).and_then(Const::as_int)
     }
 
-    /// The bytes of shared memory that a block takes, and the offset of each allocation: the
-    /// allocations in order, each at the next multiple of its alignment.
+    /// Lays out the block's shared memory. Returns the offset of each allocation and the total
+    /// size, in bytes. Allocations keep their order, and each starts at the next multiple of its
+    /// alignment.
     pub fn shared_layout(&self) -> (Vec<u64>, u64) {
         let mut end = 0u64;
         let offsets = self
@@ -127,8 +129,9 @@ impl KernelIr {
         (offsets, end)
     }
 
-    /// The bytes of local memory that a thread takes, and the offset of each allocation: the allocations in
-    /// order, each at the next multiple of [`LocalData::ALIGN_BYTES`].
+    /// Lays out the thread's local memory. Returns the offset of each allocation and the total
+    /// size, in bytes. Allocations keep their order, and each starts at the next multiple of
+    /// [`LocalData::ALIGN_BYTES`].
     pub fn local_layout(&self) -> (Vec<u64>, u64) {
         let mut end = 0u64;
         let offsets = self
@@ -143,8 +146,8 @@ impl KernelIr {
         (offsets, end)
     }
 
-    /// The bytes of dynamic shared memory that a launch gives to each block: all of its shared memory where
-    /// that is more than a block has without being asked, else none.
+    /// Returns the dynamic shared memory that a launch passes for each block, in bytes. This is 0
+    /// if all allocations fit into static shared memory, and otherwise the size of all allocations.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -164,7 +167,8 @@ impl KernelIr {
         if bytes > Self::MAX_STATIC_SHARED_BYTES { bytes } else { 0 }
     }
 
-    /// The operations that the body reaches, in the order of the text form. For a verified kernel.
+    /// Returns the operations reachable from the body, in text-form order. The kernel must be
+    /// verified.
     pub fn reached_ops(&self) -> Vec<OpId> {
         fn visit(ir: &KernelIr, region: RegionId, found: &mut Vec<OpId>) {
             for op in &ir.regions[region].ops {
@@ -179,14 +183,15 @@ impl KernelIr {
         found
     }
 
-    /// Returns whether the verified kernel has an `assert`.
+    /// Returns whether the verified kernel contains an `assert`.
     pub fn has_asserts(&self) -> bool {
         let is_assert =
             |op: OpId| matches!(self.ops[op].op, Op::Diagnostic(Diagnostic::Assert { .. }));
         self.reached_ops().into_iter().any(is_assert)
     }
 
-    /// Returns whether the verified kernel has a `griddepcontrol_wait`, or PTX text with it.
+    /// Returns whether the verified kernel contains a `griddepcontrol_wait`, either as an operation
+    /// or in inline PTX.
     pub fn waits_for_grids(&self) -> bool {
         let text = "griddepcontrol.wait";
         self.reached_ops().into_iter().map(|op| &self.ops[op].op).any(|op| {
@@ -195,8 +200,8 @@ impl KernelIr {
         })
     }
 
-    /// For each parameter: whether copies use it as a tensor map of tiled mode, and of im2col mode, and whether stores
-    /// use it in im2col mode.
+    /// Returns three flags for each parameter: used as a tensor map in tiled mode, used in im2col
+    /// mode, and stored to in im2col mode.
     pub(crate) fn box_modes(&self) -> Vec<[bool; 3]> {
         let mut modes = vec![[false; 3]; self.params.len()];
         for op in self.reached_ops() {
@@ -225,7 +230,8 @@ impl KernelIr {
         modes
     }
 
-    /// The parameter from which a tensor map is made: the map itself where it is one.
+    /// Returns the parameter that a tensor map derives from. For a map that is itself a parameter,
+    /// this is `map`.
     pub(crate) fn template(&self, mut map: Value) -> Value {
         while let ValueDef::Result(op, _) = self.values[map].def
             && let Op::AsyncCopy(AsyncCopy::TensormapAcquire { map: of, .. }) = &self.ops[op].op
@@ -235,8 +241,9 @@ impl KernelIr {
         map
     }
 
-    /// Returns the bytes of the parameters, each at the next multiple of its size. A kernel with assertions has
-    /// one hidden parameter more. For a kernel whose parameters have values.
+    /// Returns the size of the parameter buffer in bytes. Each parameter starts at a multiple of
+    /// its size, except that tensor maps are aligned to 64 bytes. A kernel with assertions has one
+    /// hidden pointer parameter at the end. All parameters must have values.
     pub fn param_bytes(&self) -> u64 {
         let sizes = self.params.iter().map(|param| match self.type_of(param.value) {
             Type::TensorMap { .. } => (Type::TENSOR_MAP_BYTES, Type::TENSOR_MAP_ALIGN_BYTES),
@@ -246,8 +253,9 @@ impl KernelIr {
         sizes.chain(hidden).fold(0, |end: u64, (bytes, align)| end.next_multiple_of(align) + bytes)
     }
 
-    /// Returns whether control can leave the end of the region: its last operation is `yield`, or not a
-    /// terminator. An `if` without an arm that falls through ends its region like a terminator.
+    /// Returns whether control can leave the region at its end. It can if the last operation is a
+    /// `yield` or is not a terminator. An `if` counts as a terminator when neither of its two arms
+    /// falls through.
     pub fn falls_through(&self, region: RegionId) -> bool {
         use super::op::Control;
         let Some(&last) = self.regions[region].ops.last() else { return true };
@@ -264,12 +272,13 @@ impl KernelIr {
         }
     }
 
-    /// The arguments that `continue` sets in the loop `target`; `None` where `target` is not a loop.
+    /// Returns the values that `continue` sets in the loop `target`, or `None` if `target` is not a
+    /// loop.
     pub fn carried_args(&self, target: OpId) -> Option<&[Value]> {
         use super::op::Control;
         let Op::Control(control) = &self.ops[target].op else { return None };
         match control {
-            // The first argument is the index.
+            // The first argument is the loop index.
             Control::For { body, .. } => Some(self.regions[*body].args.get(1..).unwrap_or(&[])),
             Control::Loop { body, .. } => Some(&self.regions[*body].args),
             Control::If { .. }
@@ -280,8 +289,9 @@ impl KernelIr {
         }
     }
 
-    /// The path of an operation from the kernel's body, such as `for[2]/then/3`: each enclosing operation
-    /// with its position, then the position in the innermost region.
+    /// Returns the operation's path from the kernel's body: each enclosing operation with its
+    /// position, then the position in the innermost region. For example, `for[2]/if[5]/then/3` is
+    /// op 3 in the `then` arm of the `if` that is op 5 of the loop body of op 2.
     pub fn path_of(&self, op: OpId) -> String {
         self.path_with(op, |op| {
             let region = &self.regions[self.ops[op].region];
@@ -289,13 +299,14 @@ impl KernelIr {
         })
     }
 
-    /// The path of an operation, with the positions of operations in their regions.
+    /// Returns the operation's path, with a custom lookup for positions.
     pub(in crate::ir) fn path_with(
         &self,
         op: OpId,
         position: impl Fn(OpId) -> Option<usize>,
     ) -> String {
-        // From the inside out, without recursion: nothing limits how deep regions nest.
+        // Builds the path inside out and without recursion, because an unverified kernel can nest
+        // arbitrarily deep.
         let mut parts = Vec::new();
         let position =
             |op: OpId| position(op).map_or_else(|| "end".to_owned(), |number| number.to_string());
@@ -315,140 +326,140 @@ impl KernelIr {
     }
 }
 
-/// A parameter of a kernel.
+/// A kernel parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Param {
-    /// Its name in the text form and in PTX.
+    /// The name, in the text form and in PTX.
     pub name: String,
-    /// Its value in the body.
+    /// The value that stands for it in the body.
     pub value: Value,
 }
 
-/// A list of operations.
+/// A list of operations with arguments, like an MLIR region with a single block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Region {
-    /// The operation that owns the region; `None` for the body of the kernel.
+    /// The operation that owns the region, or `None` for the kernel's body.
     pub parent: Option<OpId>,
-    /// The arguments.
+    /// The region's arguments, such as a loop's index and carried values.
     pub args: SmallVec<[Value; 4]>,
     /// The operations, in order.
     pub ops: Vec<OpId>,
 }
 
-/// An operation with its results, its region and its source location.
+/// An operation with its results, region and source location.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OpData {
     /// The operation.
     pub op: Op,
-    /// Its results.
+    /// The values that it defines.
     pub results: SmallVec<[Value; 2]>,
-    /// The region that holds it.
+    /// The region that contains it.
     pub region: RegionId,
-    /// The call that made it.
+    /// Where the Rust program (or parsed text) created it.
     pub location: LocationId,
 }
 
 /// A value: its type and where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ValueData {
-    /// The type.
+    /// The value's type.
     pub ty: Type,
-    /// The definition.
+    /// What defines it.
     pub def: ValueDef,
-    /// The region in which the value can be used, with all regions inside it.
+    /// The region in which the value is visible. Nested regions can use it too.
     pub region: RegionId,
-    /// The call that made it.
+    /// Where the Rust program (or parsed text) created it.
     pub location: LocationId,
 }
 
-/// The definition of a value.
+/// What defines a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValueDef {
-    /// A parameter of the kernel, by position.
+    /// The kernel parameter with this index.
     Param(u32),
-    /// A result of an operation, by position.
+    /// An operation's result with this index.
     Result(OpId, u32),
-    /// An argument of a region, by position.
+    /// A region's argument with this index.
     Arg(RegionId, u32),
 }
 
-/// Registers of one type that can be set more than once. They hold no value until they are set, at each
-/// entry of the region that declares them.
+/// A register variable: one or more mutable registers of one type. Its registers are unset each
+/// time control enters the region that declares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VarData {
     /// The type of each register.
     pub ty: Type,
-    /// The number of registers.
+    /// How many registers it has.
     pub len: u32,
     /// The region that declares the variable.
     pub region: RegionId,
-    /// The call that made it.
+    /// Where the Rust program (or parsed text) created it.
     pub location: LocationId,
-    /// The name of its registers in PTX; not compared, and not in the text form.
+    /// The name of its registers in PTX. Comparison and the text form ignore it.
     pub name: Option<&'static str>,
 }
 
-/// An allocation in shared memory.
+/// A shared-memory allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SharedData {
-    /// The type of the elements.
+    /// The element type.
     pub elem: Scalar,
-    /// The number of elements.
+    /// The length in elements.
     pub len: u32,
-    /// The alignment of the first element in bytes, a power of two.
+    /// The alignment of the first element in bytes; a power of two.
     pub align_bytes: u32,
-    /// The call that made it.
+    /// Where the Rust program (or parsed text) created it.
     pub location: LocationId,
 }
 
-/// An allocation in local memory: memory that each thread has of its own, from the start of the kernel to its end.
+/// A local-memory allocation: private to each thread, and alive from the kernel's start to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LocalData {
-    /// The type of the elements.
+    /// The element type.
     pub elem: Scalar,
-    /// The number of elements.
+    /// The length in elements.
     pub len: u32,
-    /// The call that made it.
+    /// Where the Rust program (or parsed text) created it.
     pub location: LocationId,
 }
 
 impl LocalData {
-    /// The bytes that every allocation starts at a multiple of.
+    /// The alignment of every local allocation, in bytes.
     pub const ALIGN_BYTES: u32 = 16;
 
-    /// The bytes of all elements.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.len) * u64::from(self.elem.size_bytes())
     }
 }
 
-/// A constant array: memory of the module that no thread can write.
+/// A constant array: read-only memory of the module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayData {
-    /// The type of the elements.
+    /// The element type.
     pub elem: Scalar,
-    /// The bits of each element; those above its width do not count.
+    /// The bits of each element. Bits above the element type's width are ignored.
     pub bits: Arc<[u64]>,
-    /// The call that made it.
+    /// Where the Rust program (or parsed text) created it.
     pub location: LocationId,
 }
 
 impl ArrayData {
-    /// The elements.
+    /// Returns the elements as constants.
     pub fn elements(&self) -> impl ExactSizeIterator<Item = Const> {
         self.bits.iter().map(|bits| Const::new(self.elem, *bits))
     }
 
-    /// The bytes of all elements.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bits.len() as u64 * u64::from(self.elem.size_bytes())
     }
 }
 
-/// A line of the Rust program that built a kernel, or of a text that was parsed.
+/// A source position in the Rust program that built the kernel, or in a parsed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceLocation {
-    /// The file, as rustc was given it.
+    /// The file path, as passed to rustc.
     pub file: &'static str,
     /// The line, from 1.
     pub line: u32,
@@ -457,7 +468,7 @@ pub struct SourceLocation {
 }
 
 impl SourceLocation {
-    /// Returns the source location of the caller.
+    /// Returns the caller's source location.
     #[track_caller]
     pub fn caller() -> SourceLocation {
         let location = Location::caller();

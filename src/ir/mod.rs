@@ -1,9 +1,11 @@
-//! The kernel IR, with its typed builder, its verifier and its text form.
+//! The kernel IR: its typed builder, verifier, passes and text form.
 //!
-//! A kernel has typed values, operations and structured regions.
+//! Come here to write a kernel. [`Kernel::build`] runs your closure once, records its operations
+//! and verifies the result. A [`Kernel`] is therefore always valid, and generating code from it or
+//! simulating it never panics. [`KernelIr`] is the same kernel as plain data, before verification.
 //!
-//! A kernel is built by a Rust closure ([`Kernel::build`]) and verified at once, so a [`Kernel`] is always
-//! valid: code generation and simulation of it never panic. [`KernelIr`] is the same as plain data.
+//! The IR looks like an MLIR dialect: typed SSA values, operations, and regions nested in
+//! operations.
 //!
 //! ```
 //! use tilewright::ir::{GlobalMut, Kernel, Target, parse};
@@ -32,10 +34,11 @@
 //! | add operations to a body | [`Body`], and the methods of [`Val`] |
 //! | look at a finished kernel | [`Kernel::ir`], [`op`], [`types`] |
 //! | write and read kernels as text | `Display` of [`Kernel`], [`parse()`] |
-//! | bound threads, clusters and registers | [`KernelOptions`], [`LaunchBounds`] |
+//! | limit threads, clusters and registers | [`KernelOptions`], [`LaunchBounds`] |
 //!
-//! Values are in SSA form; register variables ([`Registers`]) are the mutable exception. Control flow is
-//! structured: [`Control`](op::Control) operations own regions, and a region ends in a terminator.
+//! Values are in SSA form; register variables ([`Registers`]) are the only mutable exception. Control
+//! flow is structured: [`Control`](op::Control) operations own regions, and each region ends in a
+//! terminator.
 
 mod analysis;
 mod bounds;

@@ -1,8 +1,8 @@
-//! Closed sets of names: printing and parsing of types and attributes.
+//! Prints and parses fixed sets of names, such as scalar types and comparison predicates.
 
 use std::fmt;
 
-/// A text that names no member of a set of names.
+/// The error of parsing a name that is not in its set. The message lists all valid names.
 ///
 /// ```
 /// use tilewright::ir::op::Compare;
@@ -34,7 +34,8 @@ impl fmt::Display for ParseNameError {
 impl std::error::Error for ParseNameError {}
 crate::errors::message_as_debug!(ParseNameError);
 
-/// The member of `all` that prints as `text`. `what` is the set as a noun with its article.
+/// Returns the member of `all` that prints as `text`. `what` describes the set for the error
+/// message, with an article: "a scalar type".
 pub(in crate::ir) fn find<T: Copy + fmt::Display>(
     what: &'static str,
     all: &[T],
@@ -44,7 +45,7 @@ pub(in crate::ir) fn find<T: Copy + fmt::Display>(
     Ok(all[index])
 }
 
-/// The number of the name that is `text`, of `len` names.
+/// Returns the index of the name that equals `text`, among `len` names.
 fn position(
     what: &'static str,
     (len, name): (usize, &dyn Fn(usize) -> String),
@@ -61,15 +62,15 @@ fn position(
     Err(ParseNameError { what, text: text.to_owned(), names })
 }
 
-/// Defines `ALL`, `name`, `Display` and `FromStr` of an enum without fields. A row is the type, its noun with an
-/// article, and the name of each variant.
+/// Defines `ALL`, `name`, `Display` and `FromStr` for a fieldless enum. Each row gives the type,
+/// its noun with an article for error messages, and each variant's name.
 macro_rules! named {
     ($($ty:ident, $what:literal: $($Variant:ident = $name:literal),* $(,)?;)*) => {$(
         impl $ty {
-            /// All of them.
+            /// All variants, in order.
             pub const ALL: &'static [$ty] = &[$($ty::$Variant),*];
 
-            /// PTX's name.
+            /// Returns PTX's name for it.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($ty::$Variant => $name,)*

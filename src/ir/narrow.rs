@@ -1,4 +1,5 @@
-//! Rust types of the floating point formats that Rust lacks.
+//! Rust types for the floating-point formats that Rust lacks: `f16`, `bf16`, `tf32`, `f8e4m3` and
+//! `f8e5m2`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,23 +7,23 @@ use std::fmt;
 use super::number::Rounding;
 use super::types::Scalar;
 
-/// The ignored low bits of a `tf32`.
+/// How many low bits of a `tf32` are ignored.
 const TF32_SHIFT: u32 = 13;
 
-/// The value of a scalar of a narrow format, exact; `None` for other scalars.
+/// Decodes a value of a narrow format, exactly. Returns `None` for other scalars.
 pub(crate) fn decode(scalar: Scalar, bits: u32) -> Option<f64> {
     let shift = if matches!(scalar, Scalar::Tf32) { TF32_SHIFT } else { 0 };
     scalar.format().map(|format| format.decode(bits >> shift))
 }
 
-/// The bits of `x` rounded to a narrow format; `None` for other scalars.
+/// Rounds `x` to a narrow format and returns the bits, or `None` for other scalars.
 pub(crate) fn encode(scalar: Scalar, x: f64, rounding: Rounding, saturate: bool) -> Option<u32> {
     let shift = if matches!(scalar, Scalar::Tf32) { TF32_SHIFT } else { 0 };
     scalar.format().map(|format| format.encode(x, rounding, saturate) << shift)
 }
 
-/// As [`encode`], in the way of conversions that name no rounding: to nearest even; in 8 bits, numbers that
-/// are too large become the largest one, for PTX has no other conversion to them.
+/// Like [`encode`], with the rounding of conversions that name none: to nearest even. 8-bit formats
+/// saturate, because PTX has no other conversion to them.
 pub(crate) fn encode_nearest(scalar: Scalar, x: f64) -> Option<u32> {
     encode(scalar, x, Rounding::NearestEven, scalar.bits() == 8)
 }
@@ -34,51 +35,50 @@ macro_rules! narrow {
     )*) => {$(
         $(#[$doc])*
         ///
-        /// Comparison, like [`Debug`](fmt::Debug) and [`Display`](fmt::Display), is that of the numbers: NaN is
-        /// not equal to itself, and the two zeros are equal.
+        /// Compares and prints by value: NaN is not equal to itself, and the two zeros are equal.
         #[allow(non_camel_case_types, reason = "it is named like Rust's own `f32`")]
         #[derive(Clone, Copy, Default)]
         #[repr(transparent)]
         pub struct $name($bits);
 
         impl $name {
-            /// The number 0.
+            /// Zero.
             pub const ZERO: $name = $name(0);
-            /// The number 1.
+            /// One.
             pub const ONE: $name = $name($one);
-            /// The largest finite number.
+            /// The largest finite value.
             pub const MAX: $name = $name($max);
-            /// The NaN that operations of PTX return.
+            /// The NaN that PTX operations return.
             pub const NAN: $name = $name($nan);
 
-            /// The number with these bits.
+            /// Reinterprets the bits as a value.
             pub const fn from_bits(bits: $bits) -> $name {
                 $name(bits)
             }
 
-            /// The bits of the number.
+            /// Returns the value's bits.
             pub const fn to_bits(self) -> $bits {
                 self.0
             }
 
-            /// The nearest number of the format; from the middle between two the one with an even fraction.
+            /// Rounds to the nearest value of the format, ties to an even fraction.
             #[doc = narrow!(@overflow $scalar)]
             pub fn from_f32(x: f32) -> $name {
                 $name::from_f64(x.into())
             }
 
-            /// As for `f32`: rounds once, from the exact value.
+            /// Like [`from_f32`](Self::from_f32). Rounds once, from the exact `f64`.
             pub fn from_f64(x: f64) -> $name {
-                // The format is a narrow one, so that there are bits.
+                // The scalar is a narrow one, so `encode_nearest` always returns bits.
                 $name(encode_nearest(Scalar::$scalar, x).unwrap_or($nan) as $bits)
             }
 
-            /// The number as `f32`, exact.
+            /// Converts to `f32`, exactly.
             pub fn to_f32(self) -> f32 {
                 self.to_f64() as f32
             }
 
-            /// The number as `f64`, exact.
+            /// Converts to `f64`, exactly.
             pub fn to_f64(self) -> f64 {
                 decode(Scalar::$scalar, self.0.into()).unwrap_or(f64::NAN)
             }
@@ -131,7 +131,7 @@ macro_rules! narrow {
 }
 
 narrow! {
-    /// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
+    /// IEEE 754 binary16: 5 exponent bits, 10 fraction bits.
     ///
     /// ```
     /// use tilewright::ir::f16;
@@ -141,15 +141,15 @@ narrow! {
     /// assert!(f16::from_f32(65520.0).to_f32().is_infinite() && f16::MAX.to_f32() == 65504.0);
     /// ```
     f16(u16): F16, one 0x3c00, largest 0x7bff, nan 0x7fff;
-    /// The upper half of an `f32`: 8 bits of exponent, 7 of fraction.
+    /// bfloat16, the upper half of an `f32`: 8 exponent bits, 7 fraction bits.
     ///
     /// ```
     /// use tilewright::ir::bf16;
     /// assert_eq!(bf16::from_f32(3.14159).to_string(), "3.140625");
     /// ```
     bf16(u16): Bf16, one 0x3f80, largest 0x7f7f, nan 0x7fff;
-    /// The part of an `f32` that tensor cores read: 8 bits of exponent, 10 of fraction, in the upper 19 bits of 32.
-    /// The lower 13 bits are ignored.
+    /// TensorFloat-32, the part of an `f32` that tensor cores read: 8 exponent bits and 10 fraction
+    /// bits, in the upper 19 bits of 32. The lower 13 bits are ignored.
     ///
     /// ```
     /// use tilewright::ir::tf32;
@@ -157,7 +157,7 @@ narrow! {
     /// assert_eq!(tf32::from_bits(0.3f32.to_bits()).to_f32(), 0.2998047); // cut off
     /// ```
     tf32(u32): Tf32, one 0x3f80_0000, largest 0x7f7f_e000, nan 0x7fff_e000;
-    /// The OCP 8-bit format E4M3: 4 bits of exponent, 3 of fraction, NaN, no infinity.
+    /// OCP 8-bit E4M3: 4 exponent bits, 3 fraction bits. It has NaN but no infinity.
     ///
     /// ```
     /// use tilewright::ir::f8e4m3;
@@ -165,7 +165,7 @@ narrow! {
     /// assert_eq!(f8e4m3::from_f32(1e9), f8e4m3::MAX); // 448
     /// ```
     f8e4m3(u8): F8E4M3, one 0x38, largest 0x7e, nan 0x7f;
-    /// The OCP 8-bit format E5M2: 5 bits of exponent, 2 of fraction, with infinities and NaN.
+    /// OCP 8-bit E5M2: 5 exponent bits, 2 fraction bits, with infinity and NaN.
     ///
     /// ```
     /// use tilewright::ir::f8e5m2;
@@ -191,7 +191,7 @@ infinity! {
     f8e5m2 0x7c;
 }
 
-/// The types of the crate `half` have the same bits.
+/// Conversions to and from the crate `half`, whose types have the same bits.
 #[cfg(feature = "half")]
 mod half_types {
     use super::{bf16, f16};

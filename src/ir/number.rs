@@ -1,15 +1,16 @@
-//! Floating point formats narrower than `f32`: exact decoding, and encoding with every rounding of PTX.
+//! Floating-point formats other than `f32` and `f64`: exact decoding, and encoding with each of
+//! PTX's rounding modes.
 //!
-//! A format is a sign bit, `exponent_bits` and `fraction_bits`, with the bias and the subnormal numbers of
-//! IEEE 754. All formats are narrow enough that every number of them is an `f64`, so decoding is exact, and
-//! encoding rounds once, from the exact value.
+//! A format has a sign bit, `exponent_bits` and `fraction_bits`, with IEEE 754's bias and
+//! subnormals. Every value of these formats is exact in `f64`, so decoding never rounds and
+//! encoding rounds once.
 
-/// The rounding of a number between two neighbours of a format (PTX ISA 9.7.9.21 `cvt`).
+/// How a value between two neighbours of a format is rounded (PTX ISA 9.7.9.21 `cvt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounding {
-    /// `.rn`: to the nearer one; from the middle to the one with an even fraction.
+    /// `.rn`: to the nearest, ties to an even fraction.
     NearestEven,
-    /// `.rna`: to the nearer one; from the middle away from zero.
+    /// `.rna`: to the nearest, ties away from zero.
     NearestAway,
     /// `.rz`: toward zero.
     Zero,
@@ -19,32 +20,32 @@ pub enum Rounding {
     Up,
 }
 
-/// The meaning of the largest exponent of a format.
+/// What the largest exponent of a format encodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Specials {
     /// Infinity (fraction 0) and NaN, as in IEEE 754.
     Ieee,
-    /// Numbers; only the largest fraction is NaN, and there is no infinity.
+    /// Finite values, except that the largest fraction is NaN. The format has no infinity.
     NanOnly,
 }
 
-/// A floating point format.
+/// A floating-point format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FloatFormat {
-    /// Bits of the exponent.
+    /// Width of the exponent, in bits.
     pub exponent_bits: u32,
-    /// Bits of the fraction.
+    /// Width of the fraction, in bits.
     pub fraction_bits: u32,
-    /// The meaning of the largest exponent.
+    /// What the largest exponent encodes.
     pub specials: Specials,
 }
 
 impl FloatFormat {
     /// IEEE 754 binary16.
     pub const F16: FloatFormat = FloatFormat::ieee(5, 10);
-    /// The upper half of binary32.
+    /// bfloat16, the upper half of binary32.
     pub const BF16: FloatFormat = FloatFormat::ieee(8, 7);
-    /// The 19 bits of binary32 that tensor cores use; here without the 13 bits below them.
+    /// The 19 bits of binary32 that tensor cores use, without the 13 ignored bits below them.
     pub const TF32: FloatFormat = FloatFormat::ieee(8, 10);
     /// OCP 8-bit format with 5 exponent bits.
     pub const F8E5M2: FloatFormat = FloatFormat::ieee(5, 2);
@@ -68,7 +69,7 @@ impl FloatFormat {
         (1 << self.exponent_bits) - 1
     }
 
-    /// The bits without the sign of the largest finite number.
+    /// Returns the bits of the largest finite value, without the sign.
     const fn largest(self) -> u32 {
         let largest_exponent = self.exponent_mask() << self.fraction_bits;
         match self.specials {
@@ -77,12 +78,13 @@ impl FloatFormat {
         }
     }
 
-    /// Returns the bits, without the sign, of the quiet NaN that PTX makes: all fraction bits set.
+    /// Returns the bits of the quiet NaN that PTX produces, without the sign: all fraction bits
+    /// set.
     const fn nan(self) -> u32 {
         (self.exponent_mask() << self.fraction_bits) | self.fraction_mask()
     }
 
-    /// The value of `bits`, whose upper bits are ignored.
+    /// Decodes `bits`. Bits above the format's width are ignored.
     pub fn decode(self, bits: u32) -> f64 {
         let fraction = bits & self.fraction_mask();
         let exponent = (bits >> self.fraction_bits) & self.exponent_mask();
@@ -107,9 +109,10 @@ impl FloatFormat {
         scale(significand, exponent as i32 - self.bias() - self.fraction_bits as i32)
     }
 
-    /// The bits of `x` rounded to the format. Where `saturate`, a number beyond the largest finite one
-    /// becomes that one (PTX `.satfinite`); else it becomes infinity where the rounding says so, and NaN in
-    /// a format without infinity.
+    /// Rounds `x` to the format and returns the bits. If the result is too large: with `saturate`,
+    /// returns the largest finite value with the same sign (PTX `.satfinite`); otherwise returns
+    /// infinity or the largest finite value, as the rounding mode demands. Formats without infinity
+    /// use NaN instead.
     pub fn encode(self, x: f64, rounding: Rounding, saturate: bool) -> u32 {
         let sign = u32::from(x.is_sign_negative()) << (self.fraction_bits + self.exponent_bits);
         if x.is_nan() {
@@ -120,19 +123,20 @@ impl FloatFormat {
         }
         let x_bits = x.to_bits();
         let (x_exponent, x_fraction) = ((x_bits >> 52 & 0x7ff) as i32, x_bits & ((1 << 52) - 1));
-        // x = significand * 2^(exponent - 52), also for the subnormal numbers of f64.
+        // x = significand * 2^(exponent - 52), also when x is subnormal.
         let (significand, exponent) = if x_exponent == 0 {
             (x_fraction, -1022)
         } else {
             (x_fraction | 1 << 52, x_exponent - 1023)
         };
-        // The unit in the last place of the format at this magnitude is 2^(shift - 52 + exponent).
+        // At this magnitude, the format's unit in the last place is 2^(shift - 52 + exponent).
         let lowest = 1 - self.bias();
         let shift = 52 - self.fraction_bits as i32 + (lowest - exponent).max(0);
         let (kept, lost) = if shift < 64 {
             (significand >> shift, significand << (64 - shift))
         } else {
-            // Below half of the smallest number: nothing is kept, and what is lost is not zero or exact.
+            // Below half of the smallest subnormal: keep nothing. Any nonzero remainder below half
+            // will do.
             (0, u64::from(significand != 0))
         };
         let away = match rounding {
@@ -142,8 +146,8 @@ impl FloatFormat {
             Rounding::Down => lost != 0 && sign != 0,
             Rounding::Up => lost != 0 && sign == 0,
         };
-        // `kept` has the implicit bit for normal numbers, which adds one to the exponent; a carry out of
-        // the fraction moves to the next exponent the same way.
+        // `kept` includes the implicit bit of normal values, which adds one to the exponent field.
+        // A carry out of the fraction increments the exponent in the same way.
         let biased = (exponent.max(lowest) - lowest) as u64;
         let magnitude = (biased << self.fraction_bits) + kept + u64::from(away);
         if magnitude > u64::from(self.largest()) {
@@ -158,7 +162,7 @@ impl FloatFormat {
         sign | magnitude as u32
     }
 
-    /// The bits without the sign of what overflow gives.
+    /// Returns the bits, without the sign, that overflow produces.
     const fn infinity(self) -> u32 {
         match self.specials {
             Specials::Ieee => self.exponent_mask() << self.fraction_bits,
@@ -167,17 +171,18 @@ impl FloatFormat {
     }
 }
 
-/// `a * b + c`, rounded to odd: toward zero, with the last bit set where that is not exact. `a * b` must be
-/// exact in `f64`.
+/// Returns `a * b + c` rounded to odd: toward zero, then with the last bit set if the result is
+/// inexact. `a * b` must be exact in `f64`.
 ///
-/// `f64` has more than two bits more than every format up to `f32`, so rounding the result to such a format is
-/// as rounding the exact sum (Boldo, Melquiond: Emulation of a FMA and correctly rounded sums, 2008). All steps
-/// compile to vector instructions, where `f64::mul_add` is a call on many hosts.
+/// Because `f64` has over two bits more than every format up to `f32`, rounding the result again to
+/// such a format gives the same as rounding the exact sum once (Boldo, Melquiond: Emulation of a
+/// FMA and correctly rounded sums, 2008). We do this instead of `f64::mul_add` because it compiles
+/// to vector instructions, whereas `mul_add` is a library call on many hosts.
 #[inline(always)]
 pub(crate) fn mul_add_to_odd(a: f64, b: f64, c: f64) -> f64 {
     let product = a * b;
     let sum = product + c;
-    // The error of the sum, exact (Knuth's two-sum); NaN where the sum is not finite.
+    // The exact error of the sum (Knuth's two-sum); NaN if the sum is not finite.
     let of_c = sum - product;
     let error = (product - (sum - of_c)) + (c - of_c);
     let is_inexact = (error > 0.0) | (error < 0.0);
@@ -187,20 +192,20 @@ pub(crate) fn mul_add_to_odd(a: f64, b: f64, c: f64) -> f64 {
     f64::from_bits(if is_inexact { odd } else { bits })
 }
 
-/// An integer below 2^64 in magnitude, rounded to odd.
+/// Converts an integer with magnitude below 2^64 to `f64`, rounded to odd.
 pub(crate) fn int_to_odd(int: i128) -> f64 {
     let magnitude = int.unsigned_abs();
     let excess = (128 - magnitude.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
     let kept = magnitude >> excess;
     let odd = kept | u128::from(kept << excess != magnitude);
-    // At most 53 bits, and a power of two that `f64` has: both steps are exact.
+    // At most 53 bits times a power of two within `f64`'s range: both steps are exact.
     let x = odd as f64 * f64::from_bits(u64::from(1023 + excess) << 52);
     if int < 0 { -x } else { x }
 }
 
-/// `x * 2^exponent`, exact for the numbers of narrow formats.
+/// Returns `x * 2^exponent`, exact for the values of narrow formats.
 fn scale(x: f64, exponent: i32) -> f64 {
-    // The smallest number is 2^-133 (bf16), the largest factor 2^117: both powers are normal f64 numbers.
+    // The smallest value is 2^-133 (bf16) and the largest factor 2^117: both are normal f64 values.
     x * f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 
@@ -220,7 +225,8 @@ mod tests {
         1 + format.exponent_bits + format.fraction_bits
     }
 
-    /// Every number of the format survives; every rounding picks one of the two neighbours as defined.
+    /// Every value of the format survives a round trip, and each rounding mode picks the right
+    /// neighbour.
     #[test]
     fn encoding_inverts_decoding_and_rounds_to_a_neighbour() {
         for format in FORMATS {

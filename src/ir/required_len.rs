@@ -1,6 +1,6 @@
-//! The required length of a buffer parameter: an expression over the other parameters.
-//!
-//! Each launch evaluates it before it starts.
+//! Required buffer lengths: an expression over the other parameters that each launch evaluates
+//! before it starts, so that a short buffer is an error on the host rather than an out-of-bounds
+//! access on the device.
 
 use std::fmt;
 
@@ -9,24 +9,25 @@ use super::kernel::{KernelIr, ValueDef};
 use super::op::{Arith, Convert, Op};
 use super::types::Const;
 
-/// The minimum number of elements that a launch passes for a pointer.
+/// The minimum length of the buffer that a launch passes for a pointer parameter, in elements.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::ir) struct RequiredLen {
-    /// The position of the pointer among the parameters.
+    /// The pointer's index among the parameters.
     pub(in crate::ir) param: usize,
     pub(in crate::ir) len: LenExpr,
 }
 
-/// An integer expression over the parameters of a kernel, computed without wrapping.
+/// An integer expression over kernel parameters. Evaluated in 128 bits, so it does not wrap as the
+/// kernel's arithmetic would.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::ir) enum LenExpr {
     Number(i128),
-    /// The position of a parameter, and its name.
+    /// A parameter's index and name.
     Param(usize, String),
     Call(LenFun, Box<(LenExpr, LenExpr)>),
 }
 
-/// A function of two integers.
+/// A binary integer function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) enum LenFun {
     Add,
@@ -42,7 +43,7 @@ pub(in crate::ir) enum LenFun {
 }
 
 impl LenFun {
-    /// The function that an operation computes, with its operands.
+    /// Returns the function that an operation computes, with its operands.
     fn of(op: &Arith) -> Option<(LenFun, Value, Value)> {
         let (fun, a, b) = if let Arith::Add { lhs, rhs } = op {
             (LenFun::Add, lhs, rhs)
@@ -70,7 +71,8 @@ impl LenFun {
         Some((fun, *a, *b))
     }
 
-    /// `None` where the function has no value, or one beyond 128 bits.
+    /// Returns `None` if the result is undefined, such as a division by zero, or does not fit in
+    /// 128 bits.
     fn apply(self, a: i128, b: i128) -> Option<i128> {
         let amount = || u32::try_from(b).ok().filter(|amount| *amount < i128::BITS - 1);
         match self {
@@ -87,7 +89,7 @@ impl LenFun {
         }
     }
 
-    /// The function as Rust writes it; an operator stands between its operands.
+    /// Returns the function's name in Rust, and whether it is an infix operator.
     fn text(self) -> (&'static str, bool) {
         match self {
             LenFun::Add => ("+", true),
@@ -104,12 +106,12 @@ impl LenFun {
     }
 }
 
-/// The maximum depth of an expression, in operations.
+/// The maximum depth of an expression, in operations. Deeper expressions are not followed.
 const DEPTH: u32 = 64;
 
 impl LenExpr {
-    /// The expression that computes `value`; `None` where something else than integer arithmetic on
-    /// parameters and constants does.
+    /// Returns the expression that computes `value`. Returns `None` if it depends on anything but
+    /// integer arithmetic on parameters and constants, such as a load or a loop.
     pub(in crate::ir) fn of(ir: &KernelIr, value: Value) -> Option<LenExpr> {
         LenExpr::within(ir, value, DEPTH)
     }
@@ -127,7 +129,8 @@ impl LenExpr {
         if let Op::Const(number) = op {
             return number.as_int().map(LenExpr::Number);
         }
-        // A conversion between integers keeps the number, or the kernel has lost it.
+        // A conversion between integers keeps the value, unless it overflowed and the kernel has
+        // already lost it.
         if let Op::Convert(Convert::Cvt { value, .. }) = *op {
             return LenExpr::within(ir, value, depth);
         }
@@ -137,7 +140,8 @@ impl LenExpr {
         Some(LenExpr::Call(fun, Box::new(operands)))
     }
 
-    /// The number, where `argument` has those of the parameters; `None` where there is none, or one beyond
+    /// Evaluates the expression with the parameter values that `argument` returns. Returns `None`
+    /// if a value is missing or not an integer, or if the result is undefined or does not fit in
     /// 128 bits.
     pub(in crate::ir) fn eval(&self, argument: &dyn Fn(usize) -> Option<Const>) -> Option<i128> {
         match self {
@@ -150,7 +154,7 @@ impl LenExpr {
     }
 }
 
-/// As Rust writes it, with the names that the parameters have in the kernel.
+/// Prints the expression as Rust code, with parameters as `%name`.
 impl fmt::Display for LenExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = |expr: &LenExpr, f: &mut fmt::Formatter<'_>| match expr {

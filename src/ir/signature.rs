@@ -1,6 +1,8 @@
-//! Run-time signature of a kernel: templates of layouts and tuples, and required buffer lengths.
+//! What a launch must agree with: layout and tuple templates, and required buffer lengths.
 //!
-//! The kernel knows the form of each layout or tuple. A launch passes the numbers for its symbols.
+//! A kernel is built for layouts with symbols in them, for example `(M,N):(N,1)`. Each launch
+//! passes layouts of the same form with integers in place of the symbols, and [`Signature::bind`]
+//! checks them and extracts the values.
 
 use std::fmt;
 
@@ -9,8 +11,8 @@ use super::types::{Const, Scalar};
 use crate::errors::errors;
 use crate::layout::{Env, Factor, Int, IntTuple, Layout, LayoutError, ScaledBasis, Symbol, Width};
 
-/// The layout or tuple that a parameter of a kernel is built for. Its symbols stand for the numbers that a
-/// launch passes; everything else is fixed.
+/// The layout or tuple that a kernel parameter is built for. A launch supplies the values of its
+/// symbols; everything else is fixed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Template {
     /// For a parameter of type [`Layout`].
@@ -54,14 +56,15 @@ impl fmt::Display for Template {
     }
 }
 
-/// A leaf of a template: an extent, or a stride with its basis.
+/// A leaf of a template: an extent or a stride.
 enum Leaf<'t> {
     Int(&'t Int),
     Stride(&'t ScaledBasis),
 }
 
 impl Leaf<'_> {
-    /// The integer; `None` where the scale is a ratio, which has no symbols.
+    /// Returns the integer, or `None` for a basis stride whose scale is a ratio. Ratios have no
+    /// symbols.
     fn int(&self) -> Option<&Int> {
         match self {
             Leaf::Int(int) => Some(int),
@@ -69,7 +72,8 @@ impl Leaf<'_> {
         }
     }
 
-    /// Returns whether the two differ in kind or in the mode of a basis.
+    /// Returns whether the two differ in more than the value: one is a stride and the other is not,
+    /// or their basis modes or ratios differ.
     fn is_other_kind(&self, other: &Leaf<'_>) -> bool {
         match (self, other) {
             (Leaf::Int(_), Leaf::Int(_)) => false,
@@ -93,7 +97,7 @@ impl fmt::Display for Leaf<'_> {
 }
 
 impl Template {
-    /// The leaves: of a layout first those of the shape.
+    /// Returns the leaves in order. A layout's shape comes before its strides.
     fn leaves(&self) -> Vec<Leaf<'_>> {
         match self {
             Template::Layout(layout) => {
@@ -106,7 +110,7 @@ impl Template {
         }
     }
 
-    /// Returns whether both have the same form; the leaves may differ.
+    /// Returns whether both have the same nesting. Their leaves may differ.
     fn is_congruent(&self, other: &Template) -> bool {
         match (self, other) {
             (Template::Layout(a), Template::Layout(b)) => a.shape().congruent(b.shape()),
@@ -116,7 +120,7 @@ impl Template {
         }
     }
 
-    /// The symbols that are leaves of their own, each as an integer, and all symbols in it.
+    /// Returns the leaves that are a single symbol, and all symbols anywhere in the template.
     pub(in crate::ir) fn symbols(&self) -> (Vec<Int>, Vec<Symbol>) {
         let (mut leaves, mut all) = (Vec::new(), Vec::new());
         for leaf in self.leaves() {
@@ -130,7 +134,7 @@ impl Template {
     }
 }
 
-/// Appends the symbols of an expression.
+/// Appends an expression's symbols to `out`.
 fn symbols_of(int: &Int, out: &mut Vec<Symbol>) {
     for factor in int.terms().iter().flat_map(|term| &term.factors) {
         match factor {
@@ -143,7 +147,7 @@ fn symbols_of(int: &Int, out: &mut Vec<Symbol>) {
     }
 }
 
-/// Returns whether two symbols stand for one number; their assumptions may differ.
+/// Returns whether two symbols stand for the same value. Their assumptions may differ.
 pub(in crate::ir) fn same_symbol(a: &Symbol, b: &Symbol) -> bool {
     match (a.id(), b.id()) {
         (None, None) => a.name() == b.name(),
@@ -151,7 +155,7 @@ pub(in crate::ir) fn same_symbol(a: &Symbol, b: &Symbol) -> bool {
     }
 }
 
-/// The scalar type of a symbol in a kernel.
+/// Returns the scalar type that a symbol has in a kernel.
 pub(in crate::ir) fn scalar_of(symbol: &Symbol) -> Scalar {
     match symbol.width() {
         Width::W32 => Scalar::I32,
@@ -159,35 +163,36 @@ pub(in crate::ir) fn scalar_of(symbol: &Symbol) -> Scalar {
     }
 }
 
-/// A parameter of the kernel that is the number of a symbol.
+/// A kernel parameter that passes a symbol's value.
 #[derive(Clone, Debug)]
 pub(in crate::ir) struct SymbolParam {
     /// The symbol as an integer.
     pub(in crate::ir) int: Int,
-    /// The position of the parameter in the kernel.
+    /// The parameter's index in the kernel.
     pub(in crate::ir) index: usize,
     pub(in crate::ir) scalar: Scalar,
 }
 
-/// The layouts, tuples and buffer lengths that a launch must match: see
+/// The layouts, tuples and buffer lengths that a launch must match. Build one with
 /// [`KernelOptions::template`](crate::ir::KernelOptions::template).
 #[derive(Clone, Debug, Default)]
 pub struct Signature {
-    /// The templates, each with the position of its parameter.
+    /// The templates, each with its parameter index.
     pub(in crate::ir) templates: Vec<(usize, Template)>,
     pub(in crate::ir) symbols: Vec<SymbolParam>,
-    /// Expressions that the kernel computes, each with the type in which it must fit.
+    /// Expressions that the kernel computes, each with the type that their value must fit in.
     pub(in crate::ir) computed: Vec<(Int, Scalar)>,
     pub(in crate::ir) required: Vec<RequiredLen>,
 }
 
 impl Signature {
-    /// The numbers of the symbols, each with the position of its parameter, in rising order. `given` are the
-    /// layouts and tuples of a launch, in the order of the parameters.
+    /// Matches the launch's layouts and tuples, in parameter order, against the templates. Returns
+    /// the value of each symbol with its parameter index, sorted by index.
     ///
     /// # Errors
-    /// Where they are not of the form that the kernel is built for, or contradict what is known of the
-    /// symbols.
+    /// Fails if an argument's form differs from its template, if a fixed leaf or a symbol has
+    /// conflicting values, if an assumption about a symbol does not hold, or if a value does not
+    /// fit in its type.
     pub fn bind(&self, given: &[Template]) -> Result<Vec<(usize, Const)>, SignatureError> {
         if given.len() != self.templates.len() {
             let (expected, given) = (self.templates.len(), given.len());
@@ -252,7 +257,7 @@ impl Signature {
             check_range(int, value, *scalar)?;
         }
         let numbers = self.symbols.iter().zip(bound).map(|(symbol, value)| {
-            // Every symbol is a leaf of a template, so it has got its number.
+            // Every symbol is a leaf of some template, so it has been bound.
             let value = value.unwrap_or_default();
             check_range(&symbol.int, value, symbol.scalar)?;
             Ok((symbol.index, Const::new(symbol.scalar, value as u64)))
@@ -260,11 +265,14 @@ impl Signature {
         numbers.collect()
     }
 
-    /// Refuses buffers that are shorter than [`Val::require_len`](crate::ir::Val::require_len) says. `number` has
-    /// the scalars of a launch and `len` the elements of its buffers, by the position of the parameter.
+    /// Checks that each buffer is at least as long as
+    /// [`Val::require_len`](crate::ir::Val::require_len) demands. Both closures take a parameter
+    /// index: `number` returns the launch's scalar arguments, `len` the length of its buffers in
+    /// elements.
     ///
     /// # Errors
-    /// [`TooShort`](SignatureError::TooShort) and [`NoLength`](SignatureError::NoLength).
+    /// Returns [`TooShort`](SignatureError::TooShort), or [`NoLength`](SignatureError::NoLength) if
+    /// the required length cannot be evaluated.
     #[inline]
     pub fn check_lengths(
         &self,
@@ -294,7 +302,8 @@ fn check_range(int: &Int, value: i64, scalar: Scalar) -> Result<(), SignatureErr
 }
 
 errors! {
-    /// An argument of a launch that does not match the kernel's signature. Parameters are counted from 0.
+    /// Errors for launch arguments that do not match the kernel's signature. Parameters count from
+    /// 0.
     #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum SignatureError {
@@ -305,7 +314,7 @@ errors! {
         Form { param: usize, template: String, given: String },
         /// the argument `{given}` of parameter {param} has a symbol: a launch passes numbers
         NotStatic { param: usize, given: String },
-        /// A leaf is another number than the kernel is built for.
+        /// A fixed leaf has a different value than the kernel is built for.
         Leaf {
             param: usize,
             template: String,

@@ -1,12 +1,14 @@
-//! The GPU generations that a kernel can be built for.
+//! The GPU architectures that you can build a kernel for.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A PTX target, such as `sm_90a`. It is a value, given by the caller: building never asks the machine.
+/// A PTX target, such as `sm_90a`.
 ///
-/// `sm_80` is the base that every target offers. Targets other than those named here are built through
-/// [`Target::new`] and get the base feature set. There are only targets of the PTX ISA: [`Target::all`] lists them.
+/// You choose the target when you build a kernel; a build never queries the machine. `sm_80` is the
+/// oldest. A newer target has everything that older targets without a suffix have. Targets with
+/// suffix `a` add instructions that run on their architecture only, such as `wgmma` on `sm_90a`.
+/// [`Target::all`] lists the valid targets.
 ///
 /// ```
 /// use tilewright::ir::Target;
@@ -21,11 +23,11 @@ pub struct Target {
     arch_specific: bool,
 }
 
-/// A row of the table of targets.
+/// A row of the target table.
 #[derive(Clone, Copy)]
 struct Known {
     sm: u16,
-    /// A target with suffix `a` exists.
+    /// Whether a target with suffix `a` exists.
     has_specific: bool,
     threads_per_sm: u32,
     max_shared_kib: u64,
@@ -35,8 +37,9 @@ const fn known(sm: u16, has_specific: bool, threads_per_sm: u32, max_shared_kib:
     Known { sm, has_specific, threads_per_sm, max_shared_kib }
 }
 
-/// The targets that the PTX ISA has from `sm_80` on, with the limits of their SMs (CUDA C++ Programming Guide, "Technical
-/// Specifications per Compute Capability"). `TARGETS` in `src/codegen/ptx.rs` has their PTX versions.
+/// The PTX ISA's targets from `sm_80` on, with their per-SM limits (CUDA C++ Programming Guide,
+/// "Technical Specifications per Compute Capability"). Their PTX versions are in `TARGETS` in
+/// `src/codegen/ptx.rs`.
 const KNOWN: [Known; 11] = [
     known(80, false, 2048, 163),
     known(86, false, 1536, 99),
@@ -54,14 +57,14 @@ const KNOWN: [Known; 11] = [
 impl Target {
     /// Ampere: `sm_80`.
     pub const SM_80: Target = Target { sm: 80, arch_specific: false };
-    /// Ada: `sm_89`, the first with conversions to 8-bit floating point.
+    /// Ada: `sm_89`, the first target with conversions to 8-bit floating point.
     pub const SM_89: Target = Target { sm: 89, arch_specific: false };
-    /// Hopper, as far as newer GPUs have it too: `sm_90`.
+    /// Hopper: `sm_90`, the features that newer GPUs also have.
     pub const SM_90: Target = Target { sm: 90, arch_specific: false };
-    /// Hopper with the instructions that only it has: `sm_90a`.
+    /// Hopper: `sm_90a`, including the instructions that no other GPU has.
     pub const SM_90A: Target = Target { sm: 90, arch_specific: true };
 
-    /// All targets, the oldest first: those of the PTX ISA from `sm_80` on.
+    /// Returns all targets from `sm_80` on, oldest first.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -76,8 +79,8 @@ impl Target {
         })
     }
 
-    /// The target `sm_<sm>`, with suffix `a` where `arch_specific`; `None` where the PTX ISA has no such target, and
-    /// below `sm_80`.
+    /// Returns `sm_<sm>`, with suffix `a` if `arch_specific`. Returns `None` if the PTX ISA has no
+    /// such target or if it is older than `sm_80`.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -95,11 +98,12 @@ impl Target {
         None
     }
 
-    /// The target to build for on a device of compute capability `major.minor`: `sm_90a` for 9.0, else the newest plain
-    /// target that runs there. `None` below 8.0.
+    /// Returns the best target for a device of compute capability `major.minor`: `sm_90a` for 9.0,
+    /// and otherwise the newest target without suffix that the device can run. Returns `None` below
+    /// 8.0.
     ///
-    /// A driver compiles PTX of an older target for a newer device, so a device that is newer than all targets gets the
-    /// newest one.
+    /// A device that is newer than every target gets the newest one, because the driver compiles
+    /// PTX of older targets for newer devices.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -118,17 +122,17 @@ impl Target {
         Target::all().filter(|target| !target.arch_specific && target.sm <= sm).last()
     }
 
-    /// The number after `sm_`, ten times the major plus the minor version.
+    /// Returns the integer after `sm_`: ten times the major version plus the minor version.
     pub const fn sm(self) -> u16 {
         self.sm
     }
 
-    /// Returns whether the target has the suffix `a`: its code runs on this architecture only.
+    /// Returns whether the target has suffix `a`, so that its code runs on this architecture only.
     pub const fn arch_specific(self) -> bool {
         self.arch_specific
     }
 
-    /// The row of the table. Every target has one.
+    /// Returns the target's table row. Every target has one.
     const fn row(self) -> Known {
         let mut i = KNOWN.len() - 1;
         while i > 0 && KNOWN[i].sm != self.sm {
@@ -148,8 +152,8 @@ impl Target {
         self.row().threads_per_sm
     }
 
-    /// The bytes of shared memory that a block can have, static and dynamic together (CUDA C++ Programming
-    /// Guide, "Technical Specifications per Compute Capability").
+    /// Returns the maximum shared memory per block in bytes, static and dynamic together (CUDA C++
+    /// Programming Guide, "Technical Specifications per Compute Capability").
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -159,7 +163,7 @@ impl Target {
         self.row().max_shared_kib * 1024
     }
 
-    /// Returns whether this target has all features of `first`.
+    /// Returns whether this target has every feature of `first`.
     pub const fn offers(self, first: Target) -> bool {
         if first.arch_specific {
             self.arch_specific && self.sm == first.sm
@@ -175,7 +179,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// A text that names no target.
+/// The error of parsing a text that is not a target. The message lists the valid ones.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseTargetError {
     text: String,

@@ -8,12 +8,14 @@ use super::narrow;
 pub use super::number::{FloatFormat, Rounding, Specials};
 pub use super::vector::VectorType;
 
-/// The type of one number or truth value in a register or in memory, as a host value.
+/// An element type: one value in a register or in memory.
 ///
-/// It names the same types as the Rust types that implement [`Element`](super::Element), whose constant
-/// [`SCALAR`](super::Element::SCALAR) it is. [`ValType`](crate::tensor::ValType) is the type of an operand of a tensor
-/// core instruction: it also has the types that no register holds alone, and
-/// [`ValType::scalar`](crate::tensor::ValType::scalar) gives the `Scalar` of the others.
+/// Use it where a type is data at run time. In Rust code, the types that implement
+/// [`Element`](super::Element) stand for the same set, and [`SCALAR`](super::Element::SCALAR) maps
+/// each of them to its `Scalar`. Tensor core instructions have a larger set of operand types,
+/// [`ValType`](crate::tensor::ValType), because they also take types that no register holds alone,
+/// for example `s4`. [`ValType::scalar`](crate::tensor::ValType::scalar) returns the `Scalar` if
+/// there is one.
 ///
 /// ```
 /// use tilewright::ir::{Element, bf16, types::Scalar};
@@ -23,7 +25,7 @@ pub use super::vector::VectorType;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scalar {
-    /// `true` or `false`; a PTX predicate in registers, one byte in memory.
+    /// `true` or `false`: a PTX predicate in registers, one byte in memory.
     Bool,
     /// Signed, 8 bits.
     I8,
@@ -41,16 +43,18 @@ pub enum Scalar {
     U32,
     /// Unsigned, 64 bits.
     U64,
-    /// OCP 8-bit floating point with 4 exponent bits. Stored and converted, not computed with.
+    /// OCP 8-bit floating point with 4 exponent bits. For storage and conversion: it has no
+    /// arithmetic.
     F8E4M3,
-    /// OCP 8-bit floating point with 5 exponent bits. Stored and converted, not computed with.
+    /// OCP 8-bit floating point with 5 exponent bits. For storage and conversion: it has no
+    /// arithmetic.
     F8E5M2,
     /// IEEE 754 binary16.
     F16,
-    /// The upper half of binary32.
+    /// bfloat16, the upper half of binary32.
     Bf16,
-    /// The upper 19 bits of binary32, in 32 bits; tensor cores ignore the lower 13. It has loads, stores and
-    /// conversions, but no arithmetic.
+    /// TensorFloat-32: the upper 19 bits of binary32, stored in 32 bits. Tensor cores ignore the
+    /// lower 13. It has loads, stores and conversions, but no arithmetic.
     Tf32,
     /// IEEE 754 binary32.
     F32,
@@ -79,7 +83,7 @@ impl Scalar {
         Scalar::F64,
     ];
 
-    /// Bytes of one element in memory; also its natural alignment.
+    /// Size of one element in memory, in bytes. This is also its natural alignment.
     pub const fn size_bytes(self) -> u32 {
         match self {
             Scalar::Bool | Scalar::I8 | Scalar::U8 | Scalar::F8E4M3 | Scalar::F8E5M2 => 1,
@@ -89,12 +93,12 @@ impl Scalar {
         }
     }
 
-    /// Bits of one element in memory.
+    /// Size of one element in memory, in bits.
     pub const fn bits(self) -> u32 {
         self.size_bytes() * 8
     }
 
-    /// Returns whether this is an integer type (`Bool` is not).
+    /// Returns whether this is an integer type. `Bool` is not.
     pub const fn is_int(self) -> bool {
         !matches!(self, Scalar::Bool) && !self.is_float()
     }
@@ -104,7 +108,8 @@ impl Scalar {
         matches!(self, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64)
     }
 
-    /// The unsigned integer type of the same width; any other type is itself.
+    /// Returns the unsigned integer type of the same width, or the type itself if it is not a
+    /// signed integer.
     pub(crate) const fn unsigned(self) -> Scalar {
         match self {
             Scalar::I8 => Scalar::U8,
@@ -115,22 +120,23 @@ impl Scalar {
         }
     }
 
-    /// Returns whether this is a floating point type, of any width.
+    /// Returns whether this is a floating-point type, of any width.
     pub const fn is_float(self) -> bool {
         matches!(self, Scalar::F32 | Scalar::F64) || self.format().is_some()
     }
 
-    /// Returns whether this is a floating point type of 8 bits.
+    /// Returns whether this is an 8-bit floating-point type.
     pub(crate) const fn is_f8(self) -> bool {
         matches!(self, Scalar::F8E4M3 | Scalar::F8E5M2)
     }
 
-    /// Returns whether the type has arithmetic: integers, `f16`, `bf16`, `f32` and `f64`.
+    /// Returns whether the type has arithmetic: true for integers, `f16`, `bf16`, `f32` and `f64`.
     pub const fn is_number(self) -> bool {
         !matches!(self, Scalar::Bool | Scalar::Tf32 | Scalar::F8E4M3 | Scalar::F8E5M2)
     }
 
-    /// The format of a floating point type other than `f32` and `f64`.
+    /// Returns the bit format of a floating-point type narrower than `f32`, or of `tf32`; `None`
+    /// for all other types.
     pub const fn format(self) -> Option<FloatFormat> {
         match self {
             Scalar::F8E4M3 => Some(FloatFormat::F8E4M3),
@@ -152,7 +158,7 @@ impl Scalar {
         }
     }
 
-    /// The name in the text form, which is the name of the Rust type.
+    /// Returns the name in the text form, which is also the Rust type's name.
     pub const fn name(self) -> &'static str {
         match self {
             Scalar::Bool => "bool",
@@ -189,20 +195,21 @@ impl FromStr for Scalar {
     }
 }
 
-/// A PTX state space that a pointer can point into.
+/// A PTX state space that a pointer points into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
-    /// Memory of the device, visible to all threads.
+    /// Device memory, visible to all threads.
     Global,
-    /// Memory of one block.
+    /// The thread block's shared memory.
     Shared,
-    /// Shared memory of all blocks of a cluster, as one of them sees it.
+    /// The shared memory of every block in the cluster, addressed from one of them.
     SharedCluster,
-    /// Memory of one thread.
+    /// A thread's private memory.
     Local,
-    /// Constant arrays of the module, of at most 64 KiB: fast where all threads of a warp read one element.
+    /// The module's constant arrays, at most 64 KiB. Fast if all threads of a warp read the same
+    /// element.
     Const,
-    /// Any of the others: the address says which.
+    /// Any of the other spaces; the address tells which.
     Generic,
 }
 
@@ -217,7 +224,7 @@ impl Space {
         Space::Generic,
     ];
 
-    /// Bits of a pointer into this space.
+    /// Returns the width of a pointer into this space, in bits.
     pub const fn pointer_bits(self) -> u32 {
         match self {
             Space::Global | Space::Local | Space::Const | Space::Generic => 64,
@@ -225,7 +232,7 @@ impl Space {
         }
     }
 
-    /// PTX's name of the space.
+    /// Returns PTX's name for the space.
     pub const fn name(self) -> &'static str {
         match self {
             Space::Global => "global",
@@ -255,42 +262,42 @@ impl FromStr for Space {
 /// The type of an IR value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Type {
-    /// A number or truth value.
+    /// A single element.
     Scalar(Scalar),
-    /// A few elements of one scalar type.
+    /// 2 to 16 elements of one scalar type.
     Vector(VectorType),
     /// A pointer to elements of a scalar type.
     Pointer {
         /// The memory space.
         space: Space,
-        /// The type of the elements.
+        /// The element type.
         elem: Scalar,
-        /// True if stores through it are allowed.
+        /// Whether stores through it are allowed.
         mutable: bool,
     },
-    /// The tensor map of a tensor in global memory: a parameter for the operations of the tensor memory
-    /// accelerator (TMA) only.
+    /// The tensor map (`CUtensorMap`) of a tensor in global memory. It is a kernel parameter, and
+    /// only TMA operations can use it.
     TensorMap {
-        /// The elements of the tensor.
+        /// The tensor's element type.
         elem: Scalar,
-        /// The dimensions of the tensor.
+        /// The number of dimensions.
         rank: u8,
-        /// True if copies into the tensor are allowed.
+        /// Whether copies into the tensor are allowed.
         mutable: bool,
     },
 }
 
 impl Type {
-    /// The truth value type.
+    /// `bool` as a type.
     pub const BOOL: Type = Type::Scalar(Scalar::Bool);
 
-    /// The bytes of a tensor map as a parameter (CUDA driver API, `CUtensorMap`).
+    /// Size of a tensor map parameter, in bytes (CUDA driver API, `CUtensorMap`).
     pub const TENSOR_MAP_BYTES: u64 = 128;
 
-    /// The bytes that a tensor map as a parameter is aligned to.
+    /// Alignment of a tensor map parameter, in bytes.
     pub const TENSOR_MAP_ALIGN_BYTES: u64 = 64;
 
-    /// The scalar type, or `None` for other types.
+    /// Returns the scalar type, or `None` if this is not a scalar.
     pub const fn scalar(self) -> Option<Scalar> {
         match self {
             Type::Scalar(s) => Some(s),
@@ -298,7 +305,7 @@ impl Type {
         }
     }
 
-    /// The vector type, or `None` for other types.
+    /// Returns the vector type, or `None` if this is not a vector.
     pub const fn vector(self) -> Option<VectorType> {
         match self {
             Type::Vector(vector) => Some(vector),
@@ -306,13 +313,14 @@ impl Type {
         }
     }
 
-    /// Bits of a value of this type in a register (a `bool` counts as its byte in memory).
+    /// Returns the size of a value of this type in a register, in bits. A `bool` counts as 8, its
+    /// size in memory.
     pub const fn bits(self) -> u32 {
         match self {
             Type::Scalar(s) => s.bits(),
             Type::Vector(vector) => vector.bits(),
             Type::Pointer { space, .. } => space.pointer_bits(),
-            // In a register there is its generic address.
+            // The register holds the map's generic address.
             Type::TensorMap { .. } => 64,
         }
     }
@@ -330,7 +338,7 @@ impl From<VectorType> for Type {
     }
 }
 
-/// `f32`, `f16x2` for vectors, `ptr<global, f32>` and `ptr<global, mut f32>` for pointers,
+/// Prints, for example, `f32`, `f16x2`, `ptr<global, f32>`, `ptr<global, mut f32>`,
 /// `tensor_map<f32, 2>` and `tensor_map<mut f32, 2>`.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -347,7 +355,8 @@ impl fmt::Display for Type {
     }
 }
 
-/// A scalar or a vector type. Pointers are more than a word.
+/// Parses a scalar or a vector type. Pointers are not accepted, because they are more than one
+/// word.
 impl FromStr for Type {
     type Err = ParseNameError;
 
@@ -360,7 +369,7 @@ impl FromStr for Type {
     }
 }
 
-/// A constant: a scalar type and the bits of the value, zero-extended to 64.
+/// A constant: a scalar type and the value's bits, zero-extended to 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Const {
     scalar: Scalar,
@@ -368,7 +377,8 @@ pub struct Const {
 }
 
 impl Const {
-    /// The constant of type `scalar` with the given bits; bits above the width are dropped.
+    /// Returns the constant of type `scalar` with these bits. Bits above the type's width are
+    /// dropped.
     pub const fn new(scalar: Scalar, bits: u64) -> Const {
         let bits = match scalar {
             Scalar::Bool => (bits != 0) as u64,
@@ -378,22 +388,22 @@ impl Const {
         Const { scalar, bits }
     }
 
-    /// The type of the constant.
+    /// Returns the type.
     pub const fn scalar(self) -> Scalar {
         self.scalar
     }
 
-    /// The bits of the value, zero-extended.
+    /// Returns the value's bits, zero-extended.
     pub const fn bits(self) -> u64 {
         self.bits
     }
 
-    /// The address of the bits, for callers that pass them by address.
+    /// Borrows the bits, for callers that pass them by address.
     pub(crate) const fn bits_place(&self) -> &u64 {
         &self.bits
     }
 
-    /// The value of an integer constant, or `None` for other types.
+    /// Returns the value of an integer constant, or `None` for other types.
     pub const fn as_int(self) -> Option<i128> {
         let shift = 64 - self.scalar.bits();
         match self.scalar {
@@ -414,7 +424,7 @@ impl Const {
 }
 
 impl Const {
-    /// The value of a floating point constant, or `None` for other types.
+    /// Returns the value of a floating-point constant, or `None` for other types.
     pub fn to_f64(self) -> Option<f64> {
         match self.scalar {
             Scalar::F32 => Some(f32::from_bits(self.bits as u32).into()),
@@ -424,8 +434,8 @@ impl Const {
     }
 }
 
-/// The value as Rust writes it (`-1`, `2.5`, `true`); NaN prints as `nan:` and its bits in hexadecimal. A
-/// `tf32` with nonzero ignored bits prints as its bits in hexadecimal.
+/// Prints the value as Rust writes it (`-1`, `2.5`, `true`). NaN prints as `nan:` and its bits in
+/// hexadecimal. A `tf32` whose ignored bits are not all zero prints as its bits in hexadecimal.
 impl fmt::Display for Const {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(int) = self.as_int() {
@@ -444,7 +454,7 @@ impl fmt::Display for Const {
                 Some(x) if scalar == Scalar::Tf32 && !x.is_nan() && self.bits & 0x1fff != 0 => {
                     (format!("{:#x}", self.bits), false)
                 }
-                // Every number of a narrow format is an `f32`.
+                // Every value of a narrow format is exact in `f32`.
                 Some(x) => (format!("{:?}", x as f32), x.is_nan()),
                 None => ((self.bits != 0).to_string(), false),
             },

@@ -1,4 +1,4 @@
-//! Vector types: 2 to 16 elements of one scalar type in one value.
+//! Vector types: one IR value that holds 2 to 16 elements of a scalar type.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,15 +6,17 @@ use std::str::FromStr;
 use super::name::{self, ParseNameError};
 use super::types::Scalar;
 
-/// The type of a vector: 2, 4, 8 or 16 elements of a scalar type other than `bool`, of at most 128 bits
-/// together, which is what one access of PTX moves (PTX ISA 5.4.2, 9.7.9.8); or 8 elements of 32 bits, what 8 elements
-/// of 8 or 16 bits are converted to, which is loaded and stored by two accesses.
+/// A vector type: 2, 4, 8 or 16 elements of a scalar type other than `bool`.
 ///
-/// In registers, elements of 8 and 16 bits lie side by side in words of 32 bits, the first one in the lowest
-/// bits, as they do in memory; so `f16x2` is the operand of PTX's packed instructions. A vector of 16 bits is
-/// a half word. Elements of 32 and 64 bits have a register each.
+/// A vector has at most 128 bits, the most that one PTX access moves (PTX ISA 5.4.2, 9.7.9.8). The
+/// exception is 8 elements of 32 bits, the result of converting 8 elements of 8 or 16 bits, which
+/// takes two accesses to load or store.
 ///
-/// It is written `f16x2`, `u8x16`, `f64x2`:
+/// In registers, elements of 8 and 16 bits are packed into 32-bit words as in memory, with the
+/// first element in the lowest bits. So `f16x2` is an operand of PTX's packed instructions. A
+/// 16-bit vector takes half a word. Elements of 32 and 64 bits have a register each.
+///
+/// The text form writes vectors as `f16x2`, `u8x16` or `f64x2`:
 ///
 /// ```
 /// use tilewright::ir::types::{Scalar, VectorType};
@@ -30,7 +32,7 @@ pub struct VectorType {
 }
 
 impl VectorType {
-    /// The maximum number of bits of one memory access.
+    /// The maximum size of one memory access, in bits.
     pub const ACCESS_BITS: u32 = 128;
 
     /// `f16x2`
@@ -38,7 +40,7 @@ impl VectorType {
     /// `bf16x2`
     pub const BF16X2: VectorType = VectorType { elem: Scalar::Bf16, lanes: 2 };
 
-    /// The vector of `lanes` elements of type `elem`; `None` where there is none.
+    /// Returns the vector of `lanes` elements of type `elem`, or `None` if there is no such type.
     pub const fn new(elem: Scalar, lanes: u32) -> Option<VectorType> {
         let lanes_exist = matches!(lanes, 2 | 4 | 8 | 16);
         if matches!(elem, Scalar::Bool) || !lanes_exist {
@@ -51,48 +53,50 @@ impl VectorType {
         Some(VectorType { elem, lanes: lanes as u8 })
     }
 
-    /// The vector of `lanes` elements of type `elem`, which the caller knows to exist.
+    /// Returns the vector of `lanes` elements of type `elem`, unchecked: the caller knows that it
+    /// is valid.
     pub(in crate::ir) const fn of(elem: Scalar, lanes: u8) -> VectorType {
         VectorType { elem, lanes }
     }
 
-    /// All vector types.
+    /// Iterates over all vector types.
     pub fn all() -> impl Iterator<Item = VectorType> {
         let lanes = |elem| [2, 4, 8, 16].into_iter().filter_map(move |n| VectorType::new(elem, n));
         Scalar::ALL.into_iter().flat_map(lanes)
     }
 
-    /// The type of an element.
+    /// Returns the element type.
     pub const fn elem(self) -> Scalar {
         self.elem
     }
 
-    /// The number of elements.
+    /// Returns the element count.
     pub const fn lanes(self) -> u32 {
         self.lanes as u32
     }
 
-    /// Bits of the vector, in memory as in registers.
+    /// Returns the size in bits, the same in memory and in registers.
     pub const fn bits(self) -> u32 {
         self.elem.bits() * self.lanes()
     }
 
-    /// Returns whether one memory access moves it.
+    /// Returns whether one memory access can load or store it.
     pub const fn is_one_access(self) -> bool {
         self.bits() <= Self::ACCESS_BITS
     }
 
-    /// Bytes of the vector in memory; also the alignment of an access to it.
+    /// Returns the size in memory, in bytes. This is also the alignment that an access to it
+    /// requires.
     pub const fn size_bytes(self) -> u32 {
         self.bits() / 8
     }
 
-    /// The number of registers that hold it.
+    /// Returns how many registers hold it.
     pub const fn registers(self) -> u32 {
         self.lanes().div_ceil(self.lanes_per_register())
     }
 
-    /// The number of elements of each register.
+    /// Returns how many elements each register holds.
     pub const fn lanes_per_register(self) -> u32 {
         match self.elem.bits() {
             8 | 16 if self.bits() < 32 => self.lanes(),
@@ -108,7 +112,7 @@ impl VectorType {
     }
 }
 
-/// `f16x2`
+/// Prints, for example, `f16x2`.
 impl fmt::Display for VectorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}", self.elem, self.lanes)

@@ -1,4 +1,5 @@
-//! Finds the elements that two layouts have in common, and the alignment of one layout.
+//! How many elements two layouts have in common, and how well a layout is aligned: the questions
+//! behind vectorized copies.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -12,31 +13,32 @@ use super::number::split_i64;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The coordinates that a layout maps to 0, 1, 2, ..
+/// The coordinates found so far that a layout maps to 0, 1, 2, ..
 struct Prefix<'a> {
-    /// The coalesced layout; its last mode is unbounded.
+    /// The coalesced layout. Its last mode is unbounded.
     modes: &'a [(Int, ScaledBasis)],
-    /// For each mode but the last, the largest digit of the coordinates so far and the digit of a
-    /// step.
+    /// For each mode but the last, the largest digit of the coordinates so far and the current
+    /// step's digit.
     loads: SmallVec<[(i64, i64); 8]>,
-    /// The number of coordinates.
+    /// How many coordinates there are so far.
     reached: i64,
-    /// The largest coordinate.
+    /// The largest coordinate so far.
     last: i64,
     bounds: Bounds,
 }
 
-/// The limits of a search for common elements.
+/// What limits a search for common elements.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// The number of coordinates that both layouts have.
+    /// How many coordinates both layouts have.
     domain: i64,
-    /// The largest number of elements.
+    /// The most elements to look for.
     count: i64,
 }
 
 impl Prefix<'_> {
-    /// Appends the coordinates `extent:step`; none if the prefix ends before the last of them.
+    /// Appends the coordinates `extent:step`. Returns `None` if the prefix ends before the last of
+    /// them.
     #[inline]
     fn extend(&mut self, mut extent: i64, mut step: i64) -> Option<()> {
         while extent > 1 {
@@ -59,7 +61,7 @@ impl Prefix<'_> {
         Some(())
     }
 
-    /// The number of steps until a digit carries, if the index of one step is `reached`.
+    /// Returns how many steps fit until a digit carries, if one step has the index `reached`.
     #[inline]
     fn run(&mut self, step: i64) -> Option<i64> {
         let ((_, last), inner) = self.modes.split_last()?;
@@ -84,8 +86,8 @@ impl Prefix<'_> {
 }
 
 impl Layout {
-    /// The coordinates that both layouts map to `0..n`, as a layout of at least `n` elements, and
-    /// `n`, which is at most `limit`.
+    /// Returns the coordinates that both layouts map to `0..n`, as a layout with at least `n`
+    /// elements, and `n` itself, which is at most `limit`.
     #[inline]
     pub(crate) fn common(&self, other: &Layout, limit: i64) -> Result<(Layout, i64)> {
         let domain = self.size()?.bounds().0.min(other.size()?.bounds().0).max(1);
@@ -93,8 +95,8 @@ impl Layout {
         let first = other.first_right_inverse()?;
         let mut best = self.identity_after(&first, bounds)?;
         let mut longest = (first, best);
-        // CuTe tries this inverse alone. If layouts overlap themselves there can be a longer one, and
-        // `self` can have a longer one than `other`.
+        // CuTe tries only this inverse. There can be a longer one if layouts overlap themselves, or
+        // if `self` has a longer inverse than `other`.
         let all = Layout::right_inverse as fn(&Layout) -> Result<Layout>;
         for (invert, inverted, layout) in
             [(all, other, self), (Layout::first_right_inverse, self, other), (all, self, other)]
@@ -112,9 +114,9 @@ impl Layout {
         Ok(longest)
     }
 
-    /// The largest `n` within the bounds such that the first `n` coordinates of `inverse` are whole
-    /// modes, or a part of the last one, and `self(inverse(i)) == i` for all `i < n`. A symbol ends
-    /// the count.
+    /// Returns the largest `n` within the bounds for which `self(inverse(i)) == i` for all `i < n`,
+    /// and for which the first `n` coordinates of `inverse` are whole modes, except that the last
+    /// may be cut. A symbol ends the count.
     #[inline]
     fn identity_after(&self, inverse: &Layout, bounds: Bounds) -> Result<i64> {
         let mut left = Flat::<Int>::default();
@@ -130,14 +132,16 @@ impl Layout {
         Ok(prefix.reached)
     }
 
-    /// The coordinates of the elements that both layouts have at the same index, from index 0 on:
-    /// `self(R(i)) == i == other(R(i))` for all `i < size(R)`.
+    /// Returns the coordinates of the elements that both layouts have at the same index, from index
+    /// 0 on: `self(R(i)) == i == other(R(i))` for all `i < size(R)`.
     ///
-    /// `R(i)` is a coordinate of both layouts, so `R` is at most as large as the smaller one. `R` is
-    /// the longest beginning of the right inverses of both that keeps this law, or `1:0`. Its size
-    /// is the same if you exchange the layouts, and so is `R`, unless a layout has several
-    /// coordinates of one index. CuTe tries the right inverse of `other` alone and continues a
-    /// layout beyond its size: `(2:1)` and `(4:1)` have 2 elements in common, and CuTe answers 4.
+    /// `R(i)` is a coordinate of both layouts, so `R` is at most as large as the smaller one. It is
+    /// the longest prefix of a right inverse of either layout for which this holds, or `1:0`. If
+    /// you exchange the layouts, `size(R)` stays the same. So does `R`, unless a layout has several
+    /// coordinates with the same index.
+    ///
+    /// CuTe tries only the right inverse of `other`, and lets a layout continue past its size: it
+    /// says that `(2:1)` and `(4:1)` have 4 elements in common, but there are only 2.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -148,14 +152,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`right_inverse`](Layout::right_inverse).
+    /// The same as [`right_inverse`](Layout::right_inverse).
     #[inline]
     pub fn max_common_layout(&self, other: &Layout) -> Result<Layout> {
         self.common_layout(other, i64::MAX)
     }
 
-    /// As [`max_common_layout`](Layout::max_common_layout), of at most `limit` elements. A result
-    /// of one element keeps the stride that CuTe prints.
+    /// Like [`max_common_layout`](Layout::max_common_layout), but with at most `limit` elements. A
+    /// result with one element keeps the stride that CuTe prints.
     #[inline]
     pub(crate) fn common_layout(&self, other: &Layout, limit: i64) -> Result<Layout> {
         match self.common(other, limit)? {
@@ -164,9 +168,10 @@ impl Layout {
         }
     }
 
-    /// The number of elements that are contiguous in both at the same coordinates: the widest
-    /// vector of a copy. The size of [`max_common_layout`](Layout::max_common_layout), which is at
-    /// most the size of either layout and the same in both directions.
+    /// Returns how many elements are contiguous in both layouts at the same coordinates. This is
+    /// the widest vector that a copy between them can use. It is the size of
+    /// [`max_common_layout`](Layout::max_common_layout), so it is at most the size of either layout
+    /// and the same in both directions.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -176,15 +181,15 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// As [`max_common_layout`](Layout::max_common_layout).
+    /// The same as [`max_common_layout`](Layout::max_common_layout).
     #[inline]
     pub fn max_common_vector(&self, other: &Layout) -> Result<Int> {
         Ok(self.common(other, i64::MAX)?.1.into())
     }
 
-    /// The largest `n` such that the layout is a layout of aligned blocks of `n` contiguous
-    /// elements, as far as static extents and strides and the divisors of symbols prove it. CuTe
-    /// takes every dynamic stride for aligned.
+    /// Returns the largest `n` for which the layout provably consists of aligned blocks of `n`
+    /// contiguous elements. Static extents and strides count, and so do the divisors of symbols.
+    /// (CuTe assumes that every dynamic stride is aligned.)
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};
@@ -195,7 +200,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`logical_divide`](Layout::logical_divide).
+    /// The same as [`logical_divide`](Layout::logical_divide).
     #[inline]
     pub fn max_alignment(&self) -> Result<Int> {
         let flat = self.coalesce()?;
@@ -204,7 +209,7 @@ impl Layout {
         if many {
             out.open();
         }
-        // The divisors of the steps of modes with a symbol.
+        // The greatest common divisor of the steps of modes that have a symbol.
         let mut steps = Int::ZERO;
         for (s, d) in flat.as_ref().leaves() {
             if s.is_static() && d.as_static().is_some() {

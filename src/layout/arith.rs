@@ -1,4 +1,4 @@
-//! Implements arithmetic and compatibility of integer tuples, and the least common multiple.
+//! Arithmetic on integer tuples, and whether shapes are compatible.
 
 use super::compare::{all, equal};
 use super::complement::complement;
@@ -14,7 +14,7 @@ fn ranks_differ(expected: usize, found: usize) -> LayoutError {
     LayoutError::RankMismatch { expected, found }
 }
 
-/// `f` leaf by leaf; if `pad`, missing leaves of the second tuple count as 1.
+/// Applies `f` leaf by leaf. If `pad` is set, missing leaves of the second tuple count as 1.
 fn zip_with(
     a: IntTupleRef<'_>,
     b: IntTupleRef<'_>,
@@ -51,7 +51,7 @@ fn divide_into(
             return zip_with(a, b, pad, out, &mut |x, y, out| divide_into(x, y, pad, f, out));
         }
         (None, Some(b)) => {
-            // CuTe's fold: the next mode is divided by what remains of the divisor.
+            // Fold as CuTe does: the next mode is divided by what is left of the divisor.
             let mut rest = b.clone();
             out.open();
             for mode in a.children() {
@@ -65,7 +65,8 @@ fn divide_into(
 }
 
 impl Int {
-    /// The least common multiple, not negative: `|self| / gcd(self, other) * |other|`; 0 if one of them is 0.
+    /// Returns the least common multiple, which is never negative:
+    /// `|self| / gcd(self, other) * |other|`. It is 0 if one of them is 0.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -76,7 +77,7 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if the result does not fit in 64 bits.
     pub fn lcm(&self, other: &Int) -> Result<Int> {
         if self.is(0) || other.is(0) {
             return Ok(Int::ZERO);
@@ -86,7 +87,7 @@ impl Int {
 }
 
 impl IntTuple {
-    /// The leaf, as an integer.
+    /// Returns the integer, if this is a leaf.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -96,12 +97,12 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotAnInteger`] for a tuple.
+    /// Returns [`LayoutError::NotAnInteger`] for a tuple.
     pub fn to_int(&self) -> Result<&Int> {
         self.as_leaf().ok_or_else(|| LayoutError::NotAnInteger { found: self.to_string() })
     }
 
-    /// The sum of all leaves.
+    /// Returns the sum of all leaves.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -110,7 +111,7 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if the sum does not fit in 64 bits.
     pub fn sum(&self) -> Result<Int> {
         self.leaves.iter().try_fold(Int::ZERO, |sum, leaf| sum.add(leaf))
     }
@@ -120,7 +121,7 @@ impl IntTuple {
         rest.iter().try_fold(first.clone(), |acc, leaf| f(&acc, leaf))
     }
 
-    /// The largest leaf.
+    /// Returns the largest leaf.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -129,12 +130,12 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] for `()`.
+    /// Returns [`LayoutError::RankMismatch`] for `()`.
     pub fn max(&self) -> Result<Int> {
         self.reduce(Int::max)
     }
 
-    /// The smallest leaf.
+    /// Returns the smallest leaf.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -143,12 +144,12 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] for `()`.
+    /// Returns [`LayoutError::RankMismatch`] for `()`.
     pub fn min(&self) -> Result<Int> {
         self.reduce(Int::min)
     }
 
-    /// The greatest common divisor of the leaves.
+    /// Returns the greatest common divisor of all leaves.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -157,12 +158,12 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] for `()`.
+    /// Returns [`LayoutError::RankMismatch`] for `()`.
     pub fn gcd(&self) -> Result<Int> {
         self.reduce(Int::gcd)
     }
 
-    /// The least common multiple of the leaves: [`Int::lcm`] of all.
+    /// Returns the least common multiple of all leaves, by [`Int::lcm`].
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -171,12 +172,12 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] for `()`, [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::RankMismatch`] for `()`, or [`LayoutError::Overflow`].
     pub fn lcm(&self) -> Result<Int> {
         self.reduce(Int::lcm)
     }
 
-    /// The sum of the products of corresponding leaves.
+    /// Multiplies corresponding leaves and returns the sum.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -185,7 +186,8 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotCongruent`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::NotCongruent`] if the tuples are nested differently, or
+    /// [`LayoutError::Overflow`].
     pub fn inner_product(&self, other: &IntTuple) -> Result<Int> {
         if !self.congruent(other) {
             return Err(LayoutError::NotCongruent {
@@ -197,8 +199,9 @@ impl IntTuple {
         pairs.into_iter().try_fold(Int::ZERO, |sum, (a, b)| sum.add(&a.mul(b)?))
     }
 
-    /// `ceil_div` mode by mode; missing modes of the divisor are 1. An integer divisor of a tuple
-    /// is folded: `ceil_div((4,5,6), 40)` is `(1,1,3)`, as each mode takes its part of 40.
+    /// Divides mode by mode and rounds up. Missing modes of the divisor count as 1. If a tuple is
+    /// divided by an integer, each mode takes its part of the divisor: `ceil_div((4,5,6), 40)` is
+    /// `(1,1,3)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -208,7 +211,8 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`], [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::RankMismatch`] if the divisor is nested differently,
+    /// [`LayoutError::DivisionByZero`], or [`LayoutError::Overflow`].
     #[inline]
     pub fn ceil_div(&self, by: &IntTuple) -> Result<IntTuple> {
         let mut out = Builder::new();
@@ -216,8 +220,8 @@ impl IntTuple {
         out.finish()
     }
 
-    /// The number of tiles of each mode: `ceil_div` by a tiler, with `shape(complement(tile,
-    /// mode))` for a layout.
+    /// Returns how many tiles each mode has: [`ceil_div`](IntTuple::ceil_div) by a tiler. If a tile
+    /// is a layout, the result there is the shape of its complement in the mode.
     ///
     /// ```
     /// # use tilewright::layout::{shape, tiler};
@@ -226,7 +230,8 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// Those of [`ceil_div`](IntTuple::ceil_div) and [`Layout::complement`](super::Layout::complement).
+    /// The same as [`ceil_div`](IntTuple::ceil_div) and
+    /// [`Layout::complement`](super::Layout::complement).
     pub fn ceil_div_by<'t>(&self, by: impl Into<TilerRef<'t>>) -> Result<IntTuple> {
         let mut out = Builder::new();
         match by.into() {
@@ -238,7 +243,8 @@ impl IntTuple {
         out.finish()
     }
 
-    /// [`Int::shape_div`] mode by mode, with an integer divisor of a tuple folded.
+    /// Applies [`Int::shape_div`] mode by mode. If a tuple is divided by an integer, each mode
+    /// takes its part of the divisor.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -247,8 +253,8 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`], [`LayoutError::NotDivisible`],
-    /// [`LayoutError::DivisionByZero`].
+    /// Returns [`LayoutError::RankMismatch`] if the divisor is nested differently,
+    /// [`LayoutError::NotDivisible`], or [`LayoutError::DivisionByZero`].
     #[inline]
     pub fn shape_div(&self, by: &IntTuple) -> Result<IntTuple> {
         let mut out = Builder::new();
@@ -256,7 +262,8 @@ impl IntTuple {
         out.finish()
     }
 
-    /// [`Int::round_up`] mode by mode; missing modes of the divisor are 1.
+    /// Rounds each mode up to a multiple, as [`Int::round_up`] does. Missing modes of the divisor
+    /// count as 1.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -265,8 +272,9 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`] if one is an integer and the
-    /// other a tuple, [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::RankMismatch`] if the divisor has more modes,
+    /// [`LayoutError::NotAnInteger`] if an integer meets a tuple, [`LayoutError::DivisionByZero`],
+    /// or [`LayoutError::Overflow`].
     #[inline]
     pub fn round_up(&self, by: &IntTuple) -> Result<IntTuple> {
         #[inline]
@@ -284,7 +292,7 @@ impl IntTuple {
         out.finish()
     }
 
-    /// Each leaf times the product of the sub-tree of `other` there.
+    /// Multiplies each leaf by the product of the subtree of `other` at its place.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -293,7 +301,8 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::RankMismatch`] if `other` is nested differently, or
+    /// [`LayoutError::Overflow`].
     #[inline]
     pub fn elem_scale(&self, other: &IntTuple) -> Result<IntTuple> {
         #[inline]
@@ -309,8 +318,8 @@ impl IntTuple {
         out.finish()
     }
 
-    /// True if each leaf of `self` is the size of the corresponding sub-tree of `other`. Every
-    /// coordinate into `self` is then a coordinate into `other`.
+    /// Returns true if each leaf of `self` is the size of the subtree of `other` at its place. Then
+    /// every coordinate into `self` is also a coordinate into `other`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -321,13 +330,13 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Undecided`] if symbols leave it open, [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Undecided`] if symbols leave it open, or [`LayoutError::Overflow`].
     #[inline]
     pub fn compatible(&self, other: &IntTuple) -> Result<bool> {
         compatible(self.as_ref(), other.as_ref())
     }
 
-    /// True if `tiler` divides the shape mode by mode without remainder.
+    /// Returns true if `tiler` divides the shape mode by mode without remainder.
     ///
     /// ```
     /// # use tilewright::layout::{shape, tiler};
@@ -337,8 +346,9 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Undecided`] if symbols leave it open, [`LayoutError::UnexpectedUnderscore`],
-    /// and those of [`ceil_div_by`](IntTuple::ceil_div_by).
+    /// Returns [`LayoutError::Undecided`] if symbols leave it open,
+    /// [`LayoutError::UnexpectedUnderscore`] for `_`, and the errors of
+    /// [`ceil_div_by`](IntTuple::ceil_div_by).
     pub fn evenly_divides<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<bool> {
         match tiler.into() {
             TilerRef::Layout(tile) => {
@@ -349,7 +359,8 @@ impl IntTuple {
         }
     }
 
-    /// The next coordinate of a shape in colexicographic order; after the last one the first.
+    /// Returns the next coordinate of a shape, counting with the first mode fastest. After the last
+    /// one comes the first.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -358,7 +369,8 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotCongruent`], [`LayoutError::NotStatic`].
+    /// Returns [`LayoutError::NotCongruent`] if the two are nested differently, or
+    /// [`LayoutError::NotStatic`].
     #[inline]
     pub fn increment(&self, shape: &IntTuple) -> Result<IntTuple> {
         if !self.congruent(shape) {

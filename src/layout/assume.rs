@@ -1,7 +1,8 @@
-//! Operations under an [`Assumption`], and the search for one that makes a refused operation succeed.
+//! Runs operations under an [`Assumption`], and searches for one that makes a refused operation
+//! succeed.
 //!
 //! The search tries the operation again with each candidate: a divisor, a bound or a value that
-//! occurs in the operands. So what an error suggests is known to work.
+//! occurs in the operands. So whatever an error suggests is known to work.
 
 use std::cell::Cell;
 
@@ -17,7 +18,7 @@ use super::tuple::{IntTuple, IntTupleRef, Tuple};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl Assumption {
-    /// What stands for the symbol, with the facts that it already has.
+    /// Returns what stands for the symbol, with the facts that are already known.
     fn replacement(&self, symbol: &Symbol) -> Result<Int> {
         let known = Int::from_symbol(symbol.clone());
         let (min, max) = known.bounds();
@@ -34,7 +35,7 @@ impl Assumption {
 }
 
 impl Int {
-    /// The same value with the assumption about its symbol, simplified.
+    /// Simplifies the value under the assumption about its symbol.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout};
@@ -46,8 +47,8 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::AssumptionViolated`] or [`LayoutError::ConditionViolated`] if the value
-    /// contradicts the assumption, and the errors of arithmetic.
+    /// Returns [`LayoutError::AssumptionViolated`] or [`LayoutError::ConditionViolated`] if the
+    /// value contradicts the assumption, or an error of the arithmetic.
     pub fn assuming(&self, assumption: &Assumption) -> Result<Int> {
         if self.is_static() {
             return Ok(self.clone());
@@ -98,7 +99,7 @@ impl Int {
         Ok(sum)
     }
 
-    /// True if the value holds on a condition that evaluation checks.
+    /// Returns true if the value carries a condition that evaluation checks.
     pub(crate) fn is_conditional(&self) -> bool {
         self.terms().iter().flat_map(|term| &term.factors).any(|factor| match factor {
             Factor::Symbol(_) => false,
@@ -108,7 +109,7 @@ impl Int {
         })
     }
 
-    /// Calls `each` for each number in the expression.
+    /// Calls `each` for each integer in the expression.
     fn constants(&self, each: &mut impl FnMut(i64)) {
         if let Some(value) = self.as_static() {
             each(value);
@@ -139,7 +140,7 @@ impl Int {
 }
 
 impl Layout {
-    /// The same layout with the assumption about the symbol in its extents and strides.
+    /// Applies the assumption to the symbol in all extents and strides.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};
@@ -152,7 +153,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Int::assuming`].
+    /// The same as [`Int::assuming`].
     pub fn assuming(&self, assumption: &Assumption) -> Result<Layout> {
         let stride = |d: &ScaledBasis| match d.value() {
             Some(value) => Ok(d.with_value(value.assuming(assumption)?)),
@@ -166,7 +167,7 @@ impl Layout {
     }
 }
 
-/// The operands of a refused operation; those that it does not have are `_`, `1:0` and 1.
+/// The operands of a refused operation. Those that it does not use are `_`, `1:0` and 1.
 pub(crate) struct Operands {
     pub(crate) layout: Layout,
     pub(crate) tiler: Tiler,
@@ -211,7 +212,8 @@ impl Operands {
         Ok(Self { layout, tiler, other, tuple })
     }
 
-    /// The layouts and integers, in order.
+    /// Returns the extents and strides of all operands, in order. A plain integer counts as an
+    /// extent with stride 1.
     fn modes(&self) -> Vec<(Int, Int)> {
         let mut all = Vec::new();
         let mut add = |layout: &Layout| {
@@ -246,8 +248,8 @@ impl Operands {
         all
     }
 
-    /// The numbers that a divisor or a bound can come from: extents, strides, their products, and
-    /// the sizes of the first modes.
+    /// Returns the integers that a divisor or a bound may come from: extents, strides, their
+    /// products, and the sizes of the first modes.
     fn numbers(&self) -> Vec<i64> {
         let mut all = vec![2];
         let mut size = 1i64;
@@ -260,7 +262,7 @@ impl Operands {
     }
 }
 
-/// The smallest numbers from 2 on, each once.
+/// Keeps the smallest distinct integers from 2 on.
 fn smallest(mut all: Vec<i64>, count: usize) -> Vec<i64> {
     all.retain(|number| (2..=MAX_NUMBER).contains(number));
     all.sort_unstable();
@@ -269,11 +271,11 @@ fn smallest(mut all: Vec<i64>, count: usize) -> Vec<i64> {
     all
 }
 
-/// The limits of the candidates of one symbol.
+/// Limits on the candidates for one symbol.
 const MAX_NUMBERS: usize = 8;
 const MAX_NUMBER: i64 = 1 << 32;
 
-/// The candidates, the weakest first.
+/// Returns the candidates, the weakest first.
 fn candidates(operands: &Operands) -> Vec<Assumption> {
     let (symbols, numbers) = (operands.symbols(), operands.numbers());
     let mut facts = vec![Fact::AtLeast(0), Fact::AtLeast(1)];
@@ -292,7 +294,7 @@ thread_local! {
     static SEARCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `search`; refusals in it look for no assumption.
+/// Runs `search`. Operations that are refused inside it do not search for assumptions themselves.
 pub(crate) fn searching<T>(search: impl FnOnce() -> T) -> T {
     struct Reset(bool);
     impl Drop for Reset {
@@ -304,8 +306,8 @@ pub(crate) fn searching<T>(search: impl FnOnce() -> T) -> T {
     search()
 }
 
-/// Returns the error with the weakest assumption under which `again` has a result. Errors that do
-/// not depend on symbols stay as they are.
+/// Adds to the error the weakest assumption under which `again` succeeds. Errors that do not depend
+/// on symbols stay as they are.
 #[cold]
 pub(crate) fn advise(
     error: LayoutError,
@@ -336,13 +338,14 @@ pub(crate) fn advise(
     LayoutError::Symbolic { cause: Box::new(error), assumption: assumption.map(Box::new) }
 }
 
-/// Assumptions that split the operation on `layout` with the result `made` into cases. Those of one
-/// family are about one symbol and exclude each other.
+/// Returns families of assumptions that split an operation on `layout` into cases. `made` is its
+/// result without assumptions. The assumptions of a family are about the same symbol and exclude
+/// each other.
 pub(crate) fn families(layout: &Layout, made: &Result<Layout>) -> Vec<Vec<Assumption>> {
     let operands = Operands::new(layout.as_ref());
     let mut numbers = operands.numbers();
     match made {
-        // The numbers in the conditions.
+        // The integers in the conditions.
         Ok(made) => {
             for (s, d) in Operands::new(made.as_ref()).modes() {
                 for value in [s, d] {
@@ -382,5 +385,5 @@ pub(crate) fn families(layout: &Layout, made: &Result<Layout>) -> Vec<Vec<Assump
     families
 }
 
-/// Divisors that are tried as values of a symbol are below this.
+/// Only divisors below this are tried as values of a symbol.
 const MAX_DIVISOR: i64 = 16;

@@ -1,15 +1,16 @@
-//! [`Assumption`] is a fact about one symbol. A refused operation names the one that would make it
-//! succeed.
+//! [`Assumption`] is a fact about one symbol. If an operation is refused, the error names the one
+//! that would make it succeed.
 
 use std::fmt;
 
 use super::int::{Int, Symbol, gcd_i64};
 
-/// A fact about one symbol: a divisor, a bound or its value. Prints as `n % 8 == 0`, `n >= 2`,
+/// A fact about one symbol: a divisor, a bound or its value. It prints as `n % 8 == 0`, `n >= 2`,
 /// `n <= 4` or `n == 1`.
 ///
-/// [`LayoutError::assumption`] has the one that a refused operation needs, and
-/// [`Layout::assuming`] applies it.
+/// If an operation is refused because of a symbol,
+/// [`LayoutError::assumption`](super::LayoutError::assumption) has the assumption that it needs,
+/// and [`Layout::assuming`](super::Layout::assuming) applies it.
 ///
 /// ```
 /// use tilewright::layout::{Int, Layout, layout};
@@ -36,7 +37,7 @@ pub(super) enum Fact {
 }
 
 impl Assumption {
-    /// The symbol.
+    /// Returns the symbol.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout};
@@ -49,7 +50,7 @@ impl Assumption {
         &self.symbol
     }
 
-    /// Returns whether `value` satisfies the assumption.
+    /// Returns true if `value` satisfies the assumption.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout};
@@ -67,12 +68,12 @@ impl Assumption {
         }
     }
 
-    /// True for a divisor or a bound, false for one value.
+    /// Returns true for a divisor or a bound, and false for a single value.
     pub(crate) fn is_broad(&self) -> bool {
         !matches!(self.fact, Fact::Equals(_))
     }
 
-    /// The number in the assumption.
+    /// Returns the integer in the assumption.
     pub(super) fn number(&self) -> i64 {
         match self.fact {
             Fact::MultipleOf(number)
@@ -82,7 +83,7 @@ impl Assumption {
         }
     }
 
-    /// True if the known facts about the symbol allow it and do not imply it.
+    /// Returns true if what is known about the symbol allows the assumption, but does not imply it.
     pub(super) fn is_news(&self) -> bool {
         let (min, max) = self.symbol.bounds();
         let known = self.symbol.divisor();

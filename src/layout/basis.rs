@@ -11,10 +11,10 @@ use super::tuple::{IntTuple, IntTupleRef, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The longest mode path of a basis element.
+/// The longest mode path that a basis element can have.
 const MAX_PATH: usize = 7;
 
-/// The mode path of a basis element, outermost first; empty for a plain integer.
+/// A basis element's mode path, outermost first. Empty for a plain integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct BasisPath {
     modes: [u8; MAX_PATH],
@@ -58,9 +58,10 @@ pub(crate) enum Scale {
     Ratio(Box<Ratio>),
 }
 
-/// A stride: `value * E(path)`. With the empty path it is the plain number `value`.
+/// A stride: the basis element at a mode path, times a scale. With the empty path it is a plain
+/// integer. You need basis elements if a layout should map to coordinates, for example for
+/// predication or TMA: `(4,8):(1@0,1@1)` is the identity on `(4,8)`.
 ///
-/// A layout of basis strides maps into coordinates: `(4,8):(1@0,1@1)` is the identity on `(4,8)`.
 /// The path prints innermost first, as in CuTe: `1@1@0` is `E<0,1>`.
 ///
 /// ```
@@ -81,7 +82,7 @@ pub struct ScaledBasis {
 const _: () = assert!(size_of::<ScaledBasis>() == 24);
 
 impl ScaledBasis {
-    /// `value * E(path)`.
+    /// Makes `value * E(path)`.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -90,13 +91,13 @@ impl ScaledBasis {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooDeep`] for a path of more than 7 modes, [`LayoutError::TooLarge`] for a
-    /// mode above 255.
+    /// Returns [`LayoutError::TooDeep`] if the path has more than 7 modes, or
+    /// [`LayoutError::TooLarge`] if a mode is above 255.
     pub fn new(value: impl Into<Int>, path: &[usize]) -> Result<Self> {
         Ok(Self { value: Scale::Int(value.into()), path: BasisPath::new(path)? })
     }
 
-    /// `ratio * E(path)`; an integral ratio becomes an integer.
+    /// Makes `ratio * E(path)`. An integral ratio becomes an integer.
     ///
     /// ```
     /// # use tilewright::layout::{Ratio, ScaledBasis};
@@ -105,12 +106,12 @@ impl ScaledBasis {
     /// ```
     ///
     /// # Errors
-    /// As [`ScaledBasis::new`].
+    /// The same as [`ScaledBasis::new`].
     pub fn with_ratio(ratio: Ratio, path: &[usize]) -> Result<Self> {
         Ok(Self { value: Scale::from_ratio(ratio), path: BasisPath::new(path)? })
     }
 
-    /// The basis element `E(path)`: a coordinate with 1 at the mode `path` and 0 elsewhere.
+    /// Makes the basis element `E(path)`: the coordinate with 1 at the mode `path` and 0 elsewhere.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -119,12 +120,12 @@ impl ScaledBasis {
     /// ```
     ///
     /// # Errors
-    /// As [`ScaledBasis::new`].
+    /// The same as [`ScaledBasis::new`].
     pub fn e(path: &[usize]) -> Result<Self> {
         Self::new(1, path)
     }
 
-    /// The plain integer; `None` for a basis element and for a ratio.
+    /// Returns the plain integer, or `None` for a basis element or a fraction.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -140,7 +141,7 @@ impl ScaledBasis {
         }
     }
 
-    /// The plain integer.
+    /// Returns the plain integer, which this must be.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -150,7 +151,7 @@ impl ScaledBasis {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotAnIntegerStride`].
+    /// Returns [`LayoutError::NotAnIntegerStride`] for a basis element or a fraction.
     #[inline]
     pub fn to_int(&self) -> Result<&Int> {
         match self.as_int() {
@@ -159,7 +160,7 @@ impl ScaledBasis {
         }
     }
 
-    /// The number, if it is a plain static integer.
+    /// Returns the value, if this is a plain integer without symbols.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -173,7 +174,7 @@ impl ScaledBasis {
         }
     }
 
-    /// The scale as an integer, if it is not a ratio.
+    /// Returns the scale, if it is an integer.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -187,7 +188,7 @@ impl ScaledBasis {
         }
     }
 
-    /// The scale as a ratio, if it is static.
+    /// Returns the scale as a fraction, if it is static.
     ///
     /// ```
     /// # use tilewright::layout::{Ratio, ScaledBasis};
@@ -201,7 +202,7 @@ impl ScaledBasis {
         }
     }
 
-    /// The mode path, outermost first; empty for a plain number.
+    /// Returns the mode path, outermost first. Empty for a plain integer.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -212,7 +213,7 @@ impl ScaledBasis {
         self.path.modes().iter().map(|&m| usize::from(m))
     }
 
-    /// True for a basis element.
+    /// Returns true for a basis element.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -224,7 +225,7 @@ impl ScaledBasis {
         self.path.len > 0
     }
 
-    /// True if the scale has no symbol.
+    /// Returns true if the scale has no symbol.
     ///
     /// ```
     /// # use tilewright::layout::{Int, ScaledBasis};
@@ -237,7 +238,7 @@ impl ScaledBasis {
         }
     }
 
-    /// True for the number 0 and for a basis element scaled by 0.
+    /// Returns true for 0 and for a basis element scaled by 0.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -248,7 +249,7 @@ impl ScaledBasis {
         matches!(&self.value, Scale::Int(value) if value.is(0))
     }
 
-    /// `factor * self`.
+    /// Returns `factor * self`.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -257,14 +258,14 @@ impl ScaledBasis {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`]; [`LayoutError::NotStatic`] for a ratio times a symbol that its
-    /// denominator does not divide.
+    /// Returns [`LayoutError::Overflow`], or [`LayoutError::Undecided`] if a fraction is multiplied
+    /// by a symbol that its denominator does not provably divide.
     #[inline]
     pub fn scaled(&self, factor: &Int) -> Result<Self> {
         Ok(Self { value: self.value.scaled(factor)?, path: self.path })
     }
 
-    /// The value for the numbers that `env` gives the symbols.
+    /// Replaces the symbols by their values in `env`.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, ScaledBasis};
@@ -274,7 +275,7 @@ impl ScaledBasis {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Int::eval`].
+    /// The same as [`Int::eval`].
     pub fn eval(&self, env: &Env) -> Result<Self> {
         Ok(match &self.value {
             Scale::Int(value) => {
@@ -284,8 +285,8 @@ impl ScaledBasis {
         })
     }
 
-    /// The stride as a coordinate: the scale at the mode of the path and 0 elsewhere, or the plain
-    /// number. CuTe's `as_arithmetic_tuple`.
+    /// Returns the stride as a coordinate: the scale at the mode of the path and 0 elsewhere, or
+    /// the plain integer. CuTe's `as_arithmetic_tuple`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, ScaledBasis, shape};
@@ -296,7 +297,7 @@ impl ScaledBasis {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotAnIntegerStride`] for a ratio.
+    /// Returns [`LayoutError::NotAnIntegerStride`] for a fraction.
     #[inline]
     pub fn to_coord(&self) -> Result<IntTuple> {
         let mut sum = Sum::Zero;
@@ -354,7 +355,7 @@ impl fmt::Debug for ScaledBasis {
     }
 }
 
-/// `factor * stride`: [`ScaledBasis::scaled`], with the factor on the left.
+/// Returns `factor * stride`, as [`ScaledBasis::scaled`] does, with the factor on the left.
 ///
 /// ```
 /// use tilewright::layout::{Int, ScaledBasis};
@@ -372,7 +373,7 @@ impl Mul<&ScaledBasis> for &Int {
     }
 }
 
-/// `stride * factor`: [`ScaledBasis::scaled`].
+/// Returns `stride * factor`, as [`ScaledBasis::scaled`] does.
 impl Mul<&Int> for &ScaledBasis {
     type Output = Result<ScaledBasis>;
 
@@ -381,11 +382,11 @@ impl Mul<&Int> for &ScaledBasis {
     }
 }
 
-/// The same for host integers and a stride or a reference to one. There is only one integer type,
-/// so that the literal in `3 * &e` has a type.
+/// The same for Rust integers. Only `i64` has this operator, so that the literal in `3 * &e` has a
+/// known type.
 macro_rules! times_host_integer {
     ($($stride:ty),*) => {$(
-        /// `factor * stride`: [`ScaledBasis::scaled`].
+        /// Returns `factor * stride`, as [`ScaledBasis::scaled`] does.
         impl Mul<$stride> for i64 {
             type Output = Result<ScaledBasis>;
 
@@ -393,7 +394,7 @@ macro_rules! times_host_integer {
                 stride.scaled(&Int::new(self))
             }
         }
-        /// `stride * factor`: [`ScaledBasis::scaled`].
+        /// Returns `stride * factor`, as [`ScaledBasis::scaled`] does.
         impl Mul<i64> for $stride {
             type Output = Result<ScaledBasis>;
 
@@ -463,8 +464,8 @@ impl From<&IntTuple> for Tuple<ScaledBasis> {
 }
 
 impl IntTuple {
-    /// The sum of two coordinates, entry by entry. Missing entries and the plain 0 count as 0.
-    /// CuTe's sum of arithmetic tuples.
+    /// Adds two coordinates entry by entry. A missing entry or a plain 0 counts as 0. CuTe's sum of
+    /// arithmetic tuples.
     ///
     /// ```
     /// # use tilewright::layout::{ScaledBasis, shape};
@@ -476,7 +477,8 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotAnInteger`] where a tuple meets a number other than 0, [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::NotAnInteger`] if a tuple meets an integer other than 0, or
+    /// [`LayoutError::Overflow`].
     #[inline]
     pub fn plus(&self, other: &IntTuple) -> Result<IntTuple> {
         let mut out = Builder::new();
@@ -511,7 +513,7 @@ fn add_entries(a: IntTupleRef<'_>, b: IntTupleRef<'_>, out: &mut Builder<Int>) -
     Ok(())
 }
 
-/// A coordinate under construction: a sum of scaled basis elements, or a number.
+/// A coordinate under construction: a sum of scaled basis elements, or an integer.
 #[derive(Clone, Debug)]
 pub(crate) enum Sum {
     Zero,
@@ -528,7 +530,7 @@ impl Sum {
         self.add_at(stride.path.modes(), value, stride)
     }
 
-    /// Adds an entry for a basis element, also if its factor is zero, so that the profile of the
+    /// Adds an entry for a basis element even if its factor is zero, so that the nesting of the
     /// result does not depend on the coordinate.
     fn add_at(&mut self, path: &[u8], value: Int, stride: &ScaledBasis) -> Result<()> {
         let Some((&mode, rest)) = path.split_first() else {

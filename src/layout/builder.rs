@@ -12,7 +12,8 @@ use super::tuple::Leaves;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// Builds a [`Layout`] from left to right, leaf by leaf.
+/// Builds a [`Layout`] from left to right, leaf by leaf. You need it only if the nesting is not
+/// known at compile time; otherwise use `layout!` or [`Layout::new`].
 ///
 /// ```
 /// use tilewright::layout::{LayoutBuilder, layout};
@@ -38,7 +39,8 @@ pub struct LayoutBuilder {
         in the layout that `KernelOptions::template` gives a parameter",
     note = "a host count is converted with `as i64`"
 )]
-/// An extent ([`Int`]) or a stride ([`ScaledBasis`]) of a layout: a host number, or what else converts to `L`.
+/// An argument for an extent ([`Int`]) or a stride ([`ScaledBasis`]): a Rust integer, or anything
+/// else that converts to `L`.
 ///
 /// ```
 /// use tilewright::layout::{Int, IntoLeaf};
@@ -50,7 +52,7 @@ pub struct LayoutBuilder {
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub trait IntoLeaf<L> {
-    /// The extent or the stride.
+    /// Converts to the extent or the stride.
     ///
     /// ```
     /// use tilewright::layout::{Int, IntoLeaf};
@@ -69,7 +71,7 @@ impl<L, T: Into<L>> IntoLeaf<L> for T {
 }
 
 impl LayoutBuilder {
-    /// An empty builder.
+    /// Makes an empty builder.
     ///
     /// ```
     /// # use tilewright::layout::LayoutBuilder;
@@ -81,7 +83,7 @@ impl LayoutBuilder {
         Self::default()
     }
 
-    /// Begins a tuple of modes.
+    /// Opens a tuple of modes. What you push next is inside it.
     ///
     /// ```
     /// # use tilewright::layout::LayoutBuilder;
@@ -96,7 +98,7 @@ impl LayoutBuilder {
         self.profile.open();
     }
 
-    /// Ends the tuple that was begun last.
+    /// Closes the tuple that was opened last.
     ///
     /// ```
     /// # use tilewright::layout::LayoutBuilder;
@@ -148,7 +150,7 @@ impl LayoutBuilder {
         }
     }
 
-    /// The layout.
+    /// Returns the layout. Closes the tuples that are still open.
     ///
     /// ```
     /// # use tilewright::layout::LayoutBuilder;
@@ -160,14 +162,14 @@ impl LayoutBuilder {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooDeep`] or [`LayoutError::TooLarge`] beyond the limits of a tuple.
     #[inline]
     pub fn finish(self) -> Result<Layout> {
         Ok(Layout { codes: self.profile.finish()?, shape: self.shape, stride: self.stride })
     }
 
-    /// The layout that a macro wrote down. Nesting beyond the limit would have to stand in the
-    /// source text; it gives the empty layout.
+    /// Returns the layout that a macro wrote. Only source code that is nested beyond the limit
+    /// could fail; it gives the empty layout.
     #[doc(hidden)]
     #[inline]
     pub fn finish_literal(self) -> Layout {

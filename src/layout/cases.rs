@@ -1,4 +1,4 @@
-//! [`LayoutCases`] are the results of an operation for several assumptions about symbols.
+//! [`LayoutCases`] holds an operation's results by cases, for several assumptions about symbols.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use super::layout::Layout;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The results of an operation by cases: for each case, assumptions about symbols and the layout
-/// that the operation gives under them. [`Layout::by_cases`] makes them.
+/// An operation's results by cases: the assumptions about symbols in each case, and the layout that
+/// the operation gives under them. You get it from [`Layout::by_cases`].
 ///
 /// ```
 /// use tilewright::layout::{Env, Int, Layout};
@@ -26,14 +26,14 @@ type Result<T> = std::result::Result<T, LayoutError>;
 #[derive(Clone, PartialEq, Eq)]
 pub struct LayoutCases(Vec<(Vec<Assumption>, Layout)>);
 
-/// The largest number of splits on the way to one case.
+/// How many assumptions a case may have.
 const DEPTH: usize = 2;
 
 impl Layout {
-    /// The result of `operation` by cases. An operation that symbols leave open is tried again under
-    /// assumptions about one symbol that exclude each other, such as `n == 1` and `n >= 2`, up to
-    /// twice in a row. Use it if an operation is refused, or if its result carries a condition that
-    /// some values violate.
+    /// Runs `operation` by cases. If symbols leave it open, it is tried again under assumptions
+    /// about one symbol that exclude each other, such as `n == 1` and `n >= 2`, and once more if
+    /// that is not enough. Use it if an operation is refused, or if its result carries a condition
+    /// that some of your values violate.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, Layout};
@@ -49,7 +49,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// That of the operation if it has no result in any of the cases.
+    /// Returns the operation's error if it has no result in any case.
     pub fn by_cases(&self, operation: impl Fn(&Layout) -> Result<Layout>) -> Result<LayoutCases> {
         let mut cases = LayoutCases(Vec::new());
         let made = operation(self);
@@ -69,7 +69,7 @@ impl Layout {
     }
 }
 
-/// The layout, the assumption about it, and the result.
+/// An assumption about the layout, the layout under it, and the result.
 type Side = (Assumption, Layout, Result<Layout>);
 
 fn is_settled(made: &Result<Layout>) -> bool {
@@ -77,7 +77,8 @@ fn is_settled(made: &Result<Layout>) -> bool {
 }
 
 impl LayoutCases {
-    /// Adds the cases of the operation on `layout`, which has the result `made`.
+    /// Adds the cases of an operation on `layout`, which has the result `made` without more
+    /// assumptions.
     fn add(
         &mut self,
         layout: &Layout,
@@ -92,14 +93,14 @@ impl LayoutCases {
                 assumptions.pop();
             }
         }
-        // A result with a condition is tried last.
+        // A result that carries a condition is tried last.
         if let Ok(made) = made {
             self.0.push((assumptions.clone(), made.clone()));
         }
     }
 
-    /// The cases in the order in which [`eval`](LayoutCases::eval) tries them. All assumptions of a case
-    /// must hold.
+    /// Iterates over the cases in the order in which [`eval`](LayoutCases::eval) tries them. In a
+    /// case, all its assumptions hold.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout};
@@ -113,7 +114,7 @@ impl LayoutCases {
         self.0.iter().map(|(assumptions, layout)| (assumptions.as_slice(), layout))
     }
 
-    /// The result for the numbers that `env` gives the symbols: that of the first case whose
+    /// Returns the result for the symbols' values in `env`: that of the first case whose
     /// assumptions and conditions they satisfy.
     ///
     /// ```
@@ -127,7 +128,7 @@ impl LayoutCases {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::ConditionViolated`] if the numbers satisfy no case, and those of
+    /// Returns [`LayoutError::ConditionViolated`] if no case applies, or the errors of
     /// [`Int::eval`](super::Int::eval).
     pub fn eval(&self, env: &Env) -> Result<Layout> {
         let mut violated = None;
@@ -150,7 +151,8 @@ impl LayoutCases {
     }
 }
 
-/// The assumptions about one symbol that settle the most cases, with the result for each.
+/// Returns the assumptions about one symbol that leave the fewest cases open, with the result for
+/// each.
 fn split(
     layout: &Layout,
     made: &Result<Layout>,

@@ -1,5 +1,4 @@
-//! Simplifies layouts by `coalesce`, `filter` and `filter_zeros`: the same function with fewer
-//! modes.
+//! `coalesce`, `filter` and `filter_zeros`: simplify a layout so that it has fewer modes.
 
 use super::builder::LayoutBuilder;
 use super::draft::{Draft, Operation, perform};
@@ -12,18 +11,18 @@ use super::tuple::{IntTuple, IntTupleRef, Leaves};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
-/// The leaves of a layout that [`merged`] visits.
+/// Which leaves of a layout [`merged`] visits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// The leaves of an extent other than 1.
+    /// Leaves whose extent is not 1.
     Wide,
-    /// Those leaves and the last one, which is read as unbounded.
+    /// The same, and the last leaf, which is read as unbounded.
     WideAndLast,
-    /// The leaves of an extent other than 1 and a static stride other than 0.
+    /// Leaves whose extent is not 1 and whose stride is not a static 0.
     Filtered,
 }
 
-/// Calls `each` with the leaves, adjacent ones merged.
+/// Merges adjacent leaves if possible, and calls `each` with the results.
 #[inline(always)]
 pub(crate) fn merged<N: Number>(
     layout: LayoutRef<'_>,
@@ -57,7 +56,7 @@ pub(crate) fn merged<N: Number>(
     }
 }
 
-/// Leaves of a layout without nesting.
+/// The leaves of a layout without nesting.
 pub(crate) struct Flat<N: Number> {
     pub(crate) modes: N::Flat,
 }
@@ -70,13 +69,13 @@ impl<N: Number> Default for Flat<N> {
 }
 
 impl<N: Number> Flat<N> {
-    /// Appends the leaves, adjacent ones merged.
+    /// Appends the leaves of `layout`, merged if they are adjacent.
     #[inline]
     pub(crate) fn coalesce(&mut self, layout: LayoutRef<'_>, keep: Keep) -> Result<(), N::Error> {
         merged(layout, keep, |s, d| N::put(&mut self.modes, (s, d)))
     }
 
-    /// Appends a mode, merged into the last one if possible.
+    /// Appends a mode, or merges it into the last one if possible.
     #[inline]
     pub(crate) fn merge(&mut self, s: N, d: N::Stride) -> Result<(), N::Error> {
         if let Some((last, stride)) = self.modes.tail()
@@ -88,7 +87,8 @@ impl<N: Number> Flat<N> {
         N::put(&mut self.modes, (s, d))
     }
 
-    /// Appends `1:0` if there are no modes, so that the leaves are those of [`emit`](Flat::emit).
+    /// Appends `1:0` if there are no modes, so that the leaves are the same as [`emit`](Flat::emit)
+    /// writes.
     #[inline]
     pub(crate) fn fill(&mut self) -> Result<(), N::Error> {
         if self.modes.is_empty() {
@@ -97,7 +97,7 @@ impl<N: Number> Flat<N> {
         Ok(())
     }
 
-    /// Appends `1:0`, a leaf, or a tuple of leaves.
+    /// Writes `1:0`, a leaf, or a tuple of leaves.
     #[inline]
     pub(crate) fn emit(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
         match self.modes.len() {
@@ -130,7 +130,7 @@ impl<N: Number> std::fmt::Display for Flat<N> {
     }
 }
 
-/// `coalesce` and `filter`, of the whole or of each mode below a leaf of a profile.
+/// `coalesce` or `filter`, on the whole layout or on each mode below a leaf of a profile.
 struct Simplify<'a> {
     layout: LayoutRef<'a>,
     profile: Option<IntTupleRef<'a>>,
@@ -155,7 +155,7 @@ impl Simplify<'_> {
         flat.emit(out)
     }
 
-    /// Modes without a counterpart in the profile are copied.
+    /// Copies the modes that the profile does not cover.
     fn by_profile<N: Number>(
         &self,
         layout: LayoutRef<'_>,
@@ -182,10 +182,10 @@ impl Simplify<'_> {
 }
 
 impl Layout {
-    /// The same function of an integer with as few modes as possible, flat.
+    /// Returns the same function with as few modes as possible: `R(i) == L(i)` for all `i <
+    /// size(L)`, and `R` is not nested.
     ///
-    /// `R(i) == L(i)` for all `i < size(L)`, `depth(R) <= 1`. A static extent is not merged with a
-    /// symbolic one.
+    /// A static extent is not merged with a symbolic one.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -195,14 +195,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if an extent does not fit in 64 bits.
     #[inline]
     pub fn coalesce(&self) -> Result<Layout> {
         perform(&Simplify { layout: self.as_ref(), profile: None, filter: false })
     }
 
-    /// [`coalesce`](Layout::coalesce) of each mode below a leaf of `profile`; modes that the
-    /// profile does not reach stay.
+    /// Runs [`coalesce`](Layout::coalesce) on each mode below a leaf of `profile`. Use it to keep
+    /// the rank. Modes that the profile does not cover stay.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -212,14 +212,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooManyModes`] if the profile has more modes than the layout.
+    /// Returns [`LayoutError::TooManyModes`] if the profile has more modes than the layout.
     #[inline]
     pub fn coalesce_by(&self, profile: &IntTuple) -> Result<Layout> {
         let profile = Some(profile.as_ref());
         perform(&Simplify { layout: self.as_ref(), profile, filter: false })
     }
 
-    /// The layout with each extent of a static stride 0 replaced by 1.
+    /// Sets the extent to 1 for each static stride 0, which reaches no new index.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -237,7 +237,8 @@ impl Layout {
         out
     }
 
-    /// [`filter_zeros`](Layout::filter_zeros) where `profile`, a tuple that the shape refines, is 0.
+    /// Sets all extents to 1 below each leaf of `profile` that is 0. The shape must be nested like
+    /// `profile` or more deeply.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -247,7 +248,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotCongruent`].
+    /// Returns [`LayoutError::NotCongruent`] if the shape is nested differently.
     #[inline]
     pub fn filter_zeros_by(&self, profile: &IntTuple) -> Result<Layout> {
         #[inline]
@@ -272,8 +273,7 @@ impl Layout {
         Ok(Layout { codes: self.codes.clone(), shape, stride: self.stride.clone() })
     }
 
-    /// [`coalesce`](Layout::coalesce) of [`filter_zeros`](Layout::filter_zeros): only the modes that
-    /// reach new indices.
+    /// Removes stride-0 modes, which reach no new index, and coalesces.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -282,13 +282,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if an extent does not fit in 64 bits.
     #[inline]
     pub fn filter(&self) -> Result<Layout> {
         perform(&Simplify { layout: self.as_ref(), profile: None, filter: true })
     }
 
-    /// [`filter`](Layout::filter) of each mode below a leaf of `profile`.
+    /// Runs [`filter`](Layout::filter) on each mode below a leaf of `profile`.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -298,7 +298,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// As [`coalesce_by`](Layout::coalesce_by).
+    /// The same as [`coalesce_by`](Layout::coalesce_by).
     #[inline]
     pub fn filter_by(&self, profile: &IntTuple) -> Result<Layout> {
         let profile = Some(profile.as_ref());

@@ -1,4 +1,4 @@
-//! Builds compact layouts: of a shape, in an order, or like another layout.
+//! Builds compact layouts: for a shape, in a given order, or like another layout.
 
 use smallvec::SmallVec;
 
@@ -13,10 +13,11 @@ use super::tuple::{IntTuple, IntTupleRef, Leaves, product};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl Layout {
-    /// The column-major compact layout of a shape: the first mode has stride 1, each further one
-    /// the product of the extents before it. A static extent 1 gets stride 0, as in CuTe.
+    /// Builds the column-major compact layout of a shape: the first mode has stride 1, and each
+    /// following mode's stride is the product of the extents before it. A static extent of 1 gets
+    /// stride 0, as in CuTe.
     ///
-    /// A stride of more than 64 bits is kept as a value; every use of it is
+    /// This never fails. If a stride does not fit in 64 bits, every use of it returns
     /// [`LayoutError::Overflow`].
     ///
     /// ```
@@ -29,7 +30,7 @@ impl Layout {
         Self::compact_in(shape.into(), false)
     }
 
-    /// The row-major compact layout of a shape: the last leaf has stride 1.
+    /// Builds the row-major compact layout of a shape: the last leaf has stride 1.
     ///
     /// ```
     /// # use tilewright::layout::Layout;
@@ -59,9 +60,9 @@ impl Layout {
         Self { codes: shape.codes, shape: shape.leaves, stride }
     }
 
-    /// The compact layout whose modes get their strides in the order of the numbers in `order`, a
-    /// tuple that `shape` refines: CuTe's `make_ordered_layout`. Symbols in `order` come after all
-    /// numbers, from left to right.
+    /// Builds the compact layout whose strides grow in the order of the integers in `order`: CuTe's
+    /// `make_ordered_layout`. `shape` must be nested like `order` or more deeply. Symbols in
+    /// `order` come last, from left to right.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, shape};
@@ -70,7 +71,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotCongruent`] if `order` is not weakly congruent to `shape`,
+    /// Returns [`LayoutError::NotCongruent`] if `order` is not weakly congruent to `shape`, or
     /// [`LayoutError::Overflow`].
     #[doc(alias("make_ordered_layout", "compact_order"))]
     #[inline]
@@ -81,7 +82,7 @@ impl Layout {
                 right: shape.to_string(),
             });
         }
-        // The leaves of the shape below each leaf of the order.
+        // For each leaf of the order, the leaves of the shape that it covers.
         let mut groups = Groups::new();
         let mut next = 0;
         collect_groups(order.as_ref(), shape.as_ref(), &mut next, &mut groups);
@@ -104,9 +105,8 @@ impl Layout {
         Ok(Self { codes: shape.codes.clone(), shape: shape.leaves.clone(), stride })
     }
 
-    /// A compact layout of the same shape whose modes have their strides in the same order. Modes
-    /// of stride 0 keep stride 0. Symbolic strides come after all numbers, from left to right, as
-    /// in CuTe.
+    /// Builds a compact layout with the same shape, whose strides are in the same order. Stride-0
+    /// modes keep stride 0. Symbolic strides come last, from left to right, as in CuTe.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -115,7 +115,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::NotAnIntegerStride`] if a stride is a basis element or a fraction, or
+    /// [`LayoutError::Overflow`].
     #[doc(alias = "make_layout_like")]
     #[inline]
     pub fn layout_like(&self) -> Result<Layout> {
@@ -132,8 +133,8 @@ impl Layout {
         Ok(IntTuple { codes: self.codes.clone(), leaves })
     }
 
-    /// The layout of a register fragment of the same shape: the first mode is compact, and the
-    /// others follow in the order of their strides. CuTe's `make_fragment_like`.
+    /// Builds the layout of a register fragment with the same shape: the first mode is compact, and
+    /// the other modes follow in the order of their strides. CuTe's `make_fragment_like`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -143,7 +144,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::NotAnIntegerStride`] if a stride is a basis element or a fraction, or
+    /// [`LayoutError::Overflow`].
     #[doc(alias = "make_fragment_like")]
     #[inline]
     pub fn fragment_like(&self) -> Result<Layout> {
@@ -159,7 +161,7 @@ impl Layout {
         block.tiled_product(&tiler)
     }
 
-    /// The identity on the shape of the layout: CuTe's `make_basis_like` as a layout.
+    /// Builds the identity on the layout's shape: CuTe's `make_basis_like` as a layout.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -168,14 +170,15 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// As [`identity`](Layout::identity).
+    /// The same as [`identity`](Layout::identity).
     #[inline]
     pub fn identity_like(&self) -> Result<Layout> {
         Layout::identity(self.shape())
     }
 }
 
-/// For each leaf of an order, its position in the order and the leaves of the shape below it.
+/// For each leaf of an order: its position in the order, and the leaves of the shape that it
+/// covers.
 type Groups = SmallVec<[((i64, usize), std::ops::Range<usize>); 8]>;
 
 #[inline]
@@ -197,8 +200,8 @@ fn collect_groups(
     }
 }
 
-/// A layout of up to `n` coordinates of `shape`, spread over its modes. Each mode takes the
-/// greatest common divisor of its extent and the rest of `n`. CuTe's `domain_distribute`.
+/// Builds a layout of up to `n` coordinates of `shape`, spread over its modes. Each mode takes the
+/// greatest common divisor of its extent and what is left of `n`. CuTe's `domain_distribute`.
 ///
 /// ```
 /// use tilewright::layout::{Int, domain_distribute, layout, shape};
@@ -207,7 +210,8 @@ fn collect_groups(
 /// ```
 ///
 /// # Errors
-/// [`LayoutError::Overflow`], [`LayoutError::DivisionByZero`] for an extent and `n` 0.
+/// Returns [`LayoutError::Overflow`], or [`LayoutError::DivisionByZero`] if both an extent and `n`
+/// are 0.
 #[inline]
 pub fn domain_distribute(shape: &IntTuple, n: &Int) -> Result<Layout> {
     let mut out = LayoutBuilder::new();
@@ -223,8 +227,8 @@ pub fn domain_distribute(shape: &IntTuple, n: &Int) -> Result<Layout> {
     out.finish()?.coalesce()
 }
 
-/// The strides of the compact column-major layout of `shape` that begins at `start`. A tuple
-/// `start` is applied mode by mode. CuTe's `compact_col_major`.
+/// Returns the compact column-major strides of `shape`, with `start` as the first stride. If
+/// `start` is a tuple, it applies mode by mode. CuTe's `compact_col_major`.
 ///
 /// ```
 /// use tilewright::layout::{compact_col_major, shape};
@@ -233,7 +237,8 @@ pub fn domain_distribute(shape: &IntTuple, n: &Int) -> Result<Layout> {
 /// ```
 ///
 /// # Errors
-/// [`LayoutError::RankMismatch`], [`LayoutError::Overflow`].
+/// Returns [`LayoutError::RankMismatch`] if `start` is nested differently, or
+/// [`LayoutError::Overflow`].
 #[inline]
 pub fn compact_col_major(shape: &IntTuple, start: &IntTuple) -> Result<IntTuple> {
     let mut out = Builder::new();
@@ -241,7 +246,7 @@ pub fn compact_col_major(shape: &IntTuple, start: &IntTuple) -> Result<IntTuple>
     out.finish()
 }
 
-/// The strides of the compact row-major layout of `shape` that begins at `start`. CuTe's
+/// Returns the compact row-major strides of `shape`, with `start` as the last stride. CuTe's
 /// `compact_row_major`.
 ///
 /// ```
@@ -251,7 +256,7 @@ pub fn compact_col_major(shape: &IntTuple, start: &IntTuple) -> Result<IntTuple>
 /// ```
 ///
 /// # Errors
-/// As [`compact_col_major`].
+/// The same as [`compact_col_major`].
 #[inline]
 pub fn compact_row_major(shape: &IntTuple, start: &IntTuple) -> Result<IntTuple> {
     let mut out = Builder::new();

@@ -1,4 +1,4 @@
-//! Compares integers and integer tuples: lexicographically, colexicographically, leaf by leaf.
+//! Compares integer tuples: lexicographically, colexicographically, or leaf by leaf.
 
 use super::error::LayoutError;
 use super::int::Int;
@@ -7,8 +7,8 @@ use super::tuple::{IntTuple, IntTupleRef};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl IntTuple {
-    /// True if the first pair of leaves that differ, in order, is smaller in `self`; a shorter
-    /// tuple comes before its extensions.
+    /// Returns true if `self` is smaller in the first leaf where the two differ. A shorter tuple
+    /// comes before its extensions.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -17,13 +17,14 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotAnInteger`] where an integer meets a tuple, [`LayoutError::Undecided`].
+    /// Returns [`LayoutError::NotAnInteger`] if an integer meets a tuple, or
+    /// [`LayoutError::Undecided`] if symbols leave it open.
     #[inline]
     pub fn lex_less(&self, other: &IntTuple) -> Result<bool> {
         order(self.as_ref(), other.as_ref(), false)
     }
 
-    /// Not `lex_less(other, self)`.
+    /// Returns `!other.lex_less(self)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -32,13 +33,13 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// As [`lex_less`](IntTuple::lex_less).
+    /// The same as [`lex_less`](IntTuple::lex_less).
     #[inline]
     pub fn lex_leq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!other.lex_less(self)?)
     }
 
-    /// `lex_less(other, self)`.
+    /// Returns `other.lex_less(self)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -47,13 +48,13 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// As [`lex_less`](IntTuple::lex_less).
+    /// The same as [`lex_less`](IntTuple::lex_less).
     #[inline]
     pub fn lex_gtr(&self, other: &IntTuple) -> Result<bool> {
         other.lex_less(self)
     }
 
-    /// Not `lex_less(self, other)`.
+    /// Returns `!self.lex_less(other)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -62,13 +63,13 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// As [`lex_less`](IntTuple::lex_less).
+    /// The same as [`lex_less`](IntTuple::lex_less).
     #[inline]
     pub fn lex_geq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!self.lex_less(other)?)
     }
 
-    /// [`lex_less`](IntTuple::lex_less) from the last mode to the first.
+    /// Like [`lex_less`](IntTuple::lex_less), but from the last mode to the first.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -77,13 +78,13 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// As [`lex_less`](IntTuple::lex_less).
+    /// The same as [`lex_less`](IntTuple::lex_less).
     #[inline]
     pub fn colex_less(&self, other: &IntTuple) -> Result<bool> {
         order(self.as_ref(), other.as_ref(), true)
     }
 
-    /// Not `colex_less(other, self)`.
+    /// Returns `!other.colex_less(self)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -92,13 +93,13 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// As [`lex_less`](IntTuple::lex_less).
+    /// The same as [`lex_less`](IntTuple::lex_less).
     #[inline]
     pub fn colex_leq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!other.colex_less(self)?)
     }
 
-    /// `colex_less(other, self)`.
+    /// Returns `other.colex_less(self)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -107,13 +108,13 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// As [`lex_less`](IntTuple::lex_less).
+    /// The same as [`lex_less`](IntTuple::lex_less).
     #[inline]
     pub fn colex_gtr(&self, other: &IntTuple) -> Result<bool> {
         other.colex_less(self)
     }
 
-    /// Not `colex_less(self, other)`.
+    /// Returns `!self.colex_less(other)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -122,13 +123,14 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// As [`lex_less`](IntTuple::lex_less).
+    /// The same as [`lex_less`](IntTuple::lex_less).
     #[inline]
     pub fn colex_geq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!self.colex_less(other)?)
     }
 
-    /// True if every leaf of `self` is less than that of `other`.
+    /// Returns true if every leaf of `self` is less than the one of `other`. Use it to test whether
+    /// a coordinate is inside a shape.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -137,13 +139,14 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// As [`lex_less`](IntTuple::lex_less).
+    /// The same as [`lex_less`](IntTuple::lex_less).
     #[inline]
     pub fn elem_less(&self, other: &IntTuple) -> Result<bool> {
         elem_less(self.as_ref(), other.as_ref())
     }
 
-    /// Not `elem_less(other, self)`, as CuTe defines it: some leaf of `self` is not greater.
+    /// Returns `!other.elem_less(self)`, as CuTe defines it. This is not "every leaf is less or
+    /// equal": it is already true if one leaf of `self` is not greater.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -153,13 +156,13 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// As [`lex_less`](IntTuple::lex_less).
+    /// The same as [`lex_less`](IntTuple::lex_less).
     #[inline]
     pub fn elem_leq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!other.elem_less(self)?)
     }
 
-    /// `elem_less(other, self)`.
+    /// Returns `other.elem_less(self)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -168,13 +171,14 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// As [`lex_less`](IntTuple::lex_less).
+    /// The same as [`lex_less`](IntTuple::lex_less).
     #[inline]
     pub fn elem_gtr(&self, other: &IntTuple) -> Result<bool> {
         other.elem_less(self)
     }
 
-    /// Not `elem_less(self, other)`, as CuTe defines it: some leaf of `self` is not less.
+    /// Returns `!self.elem_less(other)`, as CuTe defines it. It is already true if one leaf of
+    /// `self` is not less.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -183,15 +187,14 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// As [`lex_less`](IntTuple::lex_less).
+    /// The same as [`lex_less`](IntTuple::lex_less).
     #[inline]
     pub fn elem_geq(&self, other: &IntTuple) -> Result<bool> {
         Ok(!self.elem_less(other)?)
     }
 }
 
-/// Compares two integers for all values of their symbols; an error if symbols leave the answer
-/// open.
+/// Returns whether two integers are equal whatever their symbols are, or an error if that is open.
 pub(crate) fn equal(a: &Int, b: &Int) -> Result<bool> {
     if let (Some(a), Some(b)) = (a.as_static(), b.as_static()) {
         return Ok(a == b);
@@ -222,7 +225,7 @@ fn less(a: &Int, b: &Int) -> Result<bool> {
     Err(LayoutError::Undecided { operation: "comparison", condition: format!("whether {a} < {b}") })
 }
 
-/// Returns whether `f` holds for all pairs; stops at the first error or `false`.
+/// Returns whether `f` is true for all pairs. Stops at the first `false` or error.
 pub(crate) fn all<A, B>(
     pairs: impl Iterator<Item = (A, B)>,
     f: impl Fn(A, B) -> Result<bool>,
@@ -257,7 +260,7 @@ fn order(a: IntTupleRef<'_>, b: IntTupleRef<'_>, reverse: bool) -> Result<bool> 
         if order(*x, *y, reverse)? {
             return Ok(true);
         }
-        // After the last pair nothing makes `a` smaller.
+        // After the last pair, nothing can make `a` smaller.
         if i + 1 == ys.len() || !same(*x, *y)? {
             return Ok(false);
         }
@@ -265,7 +268,7 @@ fn order(a: IntTupleRef<'_>, b: IntTupleRef<'_>, reverse: bool) -> Result<bool> 
     Ok(false)
 }
 
-/// Returns whether the two are equal, leaf by leaf.
+/// Returns whether the two are nested alike and equal leaf by leaf.
 fn same(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<bool> {
     if !a.congruent(b) {
         return Ok(false);

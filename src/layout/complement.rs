@@ -1,4 +1,5 @@
-//! Computes `complement`: a layout of the indices that a layout does not reach.
+//! `complement` finds the indices that a layout does not reach, as a layout. Divides and products
+//! are built on it.
 
 use super::assume::{Operands, advise};
 use super::coalesce::{Flat, Keep};
@@ -11,15 +12,15 @@ use super::tuple::{IntTuple, IntTupleRef};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
-/// Facts about a complement besides its modes.
+/// What a complement tells besides its modes.
 pub(crate) struct Covered<N> {
-    /// The size of one tile: the stride times the extent of the last mode of the filtered layout.
+    /// The size of one tile: the last filtered mode's stride times its extent.
     pub(crate) tile: N,
-    /// 0 if the result holds for the values of the symbols.
+    /// 0 if the result is right for the values of the symbols.
     pub(crate) violation: N,
 }
 
-/// One more than the sum of the largest steps of all modes.
+/// Returns 1 plus the sum of each mode's largest step, by absolute value.
 #[inline]
 pub(crate) fn cosize<N: Number>(layout: LayoutRef<'_>) -> Result<N, N::Error> {
     let mut sum = N::new(1);
@@ -32,7 +33,7 @@ pub(crate) fn cosize<N: Number>(layout: LayoutRef<'_>) -> Result<N, N::Error> {
     Ok(sum)
 }
 
-/// Appends the coalesced complement of the filtered leaves of `layout` in the shape `cotarget`.
+/// Appends the coalesced complement of `layout`'s filtered leaves within the shape `cotarget`.
 pub(crate) fn complement_into<N: Number>(
     layout: LayoutRef<'_>,
     cotarget: &mut dyn Iterator<Item = Result<N, N::Error>>,
@@ -57,8 +58,8 @@ pub(crate) fn complement_into<N: Number>(
             }
         }
     }
-    // Takes the mode of the smallest stride again and again. The interval between the covered
-    // indices and its stride is a mode of the complement.
+    // Take the mode with the smallest stride again and again. The gap between the indices covered
+    // so far and that stride becomes a mode of the complement.
     let mut current = N::new(1);
     let mut violation = N::new(0);
     for first in 0..modes.len() {
@@ -69,7 +70,7 @@ pub(crate) fn complement_into<N: Number>(
         }
         let Some((s, d)) = rest.first() else { break };
         let d = d.plain()?;
-        // A gap that is not a multiple of the covered part is used up to the last multiple.
+        // If the gap is not a multiple of the covered part, use it up to the last multiple.
         let gap = d.floor_div(&current)?;
         if !d.is_number() || !current.is_number() {
             violation = violation.max(&current.sub(d)?)?;
@@ -78,7 +79,8 @@ pub(crate) fn complement_into<N: Number>(
             return Err(not_injective());
         }
         if s.bounds().0 < 2 && !d.same(&current) {
-            // Numbers would drop a mode of extent 1 and the modes before it.
+            // With static extents, a mode of extent 1 would be dropped together with the modes
+            // before it.
             let dropped = N::new(2).sub(s)?.min(&d.sub(&current)?)?;
             violation = violation.max(&dropped)?;
         }
@@ -87,8 +89,8 @@ pub(crate) fn complement_into<N: Number>(
         current = next;
     }
     let tile = current.clone();
-    // The rest of the shape, by CuTe's fold of `ceil_div`. Runs of static and runs of symbolic
-    // extents are multiplied together.
+    // The rest of the shape, by folding `ceil_div` as CuTe does. Consecutive static extents are
+    // multiplied together, and so are consecutive symbolic ones.
     let mut by = tile.clone();
     let mut open: Option<N> = None;
     for extent in cotarget {
@@ -118,8 +120,9 @@ fn push<N: Number>(out: &mut Flat<N>, s: N, d: &N) -> Result<(), N::Error> {
     if s.is(1) { Ok(()) } else { out.merge(s, N::Stride::from_number(d.clone())) }
 }
 
-/// The position of the smallest stride. Where symbols leave the order open, it is a guess that the caller checks by a
-/// condition: numbers before symbols, then by divisor, then by position.
+/// Returns the position of the smallest stride. If symbols leave the order open, this is a guess
+/// that the caller checks with a condition: static strides before symbolic ones, then by divisor,
+/// then by position.
 #[inline]
 pub(crate) fn smallest<'a, N: Number<Stride: 'a>>(
     strides: impl Iterator<Item = &'a N::Stride> + Clone,
@@ -136,7 +139,7 @@ pub(crate) fn smallest<'a, N: Number<Stride: 'a>>(
     guessed::<N>(strides)
 }
 
-/// The stride that is probably the smallest. No other is provably below it.
+/// Guesses the smallest stride among those that are not provably larger than another.
 #[cold]
 fn guessed<'a, N: Number<Stride: 'a>>(
     strides: impl Iterator<Item = &'a N::Stride> + Clone,
@@ -157,7 +160,7 @@ fn guessed<'a, N: Number<Stride: 'a>>(
     Ok(best.map_or(0, |(i, _)| i))
 }
 
-/// The complement in a shape, or in the cosize.
+/// The complement within a shape, or within the cosize if there is none.
 struct Complementing<'a> {
     layout: LayoutRef<'a>,
     cotarget: Option<IntTupleRef<'a>>,
@@ -183,18 +186,23 @@ impl Operation for Complementing<'_> {
 }
 
 impl Layout {
-    /// The indices below `size(cotarget)` that the layout does not reach, in order.
+    /// Returns a layout of the indices below `size(cotarget)` that `self` does not reach, in
+    /// increasing order. Use it to find out how to repeat a layout so that it fills a buffer:
+    /// `(2,2):(1,6)` in 24 elements leaves `(3,2):(2,12)`.
     ///
-    /// With `F = filter(self)` and `R` the result: `F` and `R` together are one-to-one and `R` is
-    /// increasing. If the strides of `F` divide each other in order, `F` and the gaps in it make a
-    /// tile of `c` elements, the largest stride times its extent. `R` repeats this tile over
-    /// `cotarget`. Over a number it repeats the tile `ceil_div(cotarget, c)` times, so that
-    /// `size(F) * size(R) >= cotarget` and the last repetition may reach beyond it. Over a shape
-    /// `(s0, s1, ..)` it counts as CuTe does, mode by mode: `ceil_div(s0, c0) * ceil_div(s1, c1) *
-    /// ..` times with `c0 = c` and `c(i+1) = ceil_div(ci, si)`. That is less than the size if a
-    /// mode does not divide its part of the tile: `(2,2):(1,2)` fills one tile of 4 of the 6
-    /// elements of `(3,2)`. A gap that is not a multiple of the covered part is used up to the last
-    /// multiple.
+    /// Let `F = filter(self)` and `R` be the result. Then `(F, R)` is one-to-one and `R` increases.
+    /// If the strides of `F` divide each other in order, `F` and its gaps form a tile of `c`
+    /// elements (`c` is the largest stride times its extent), and `R` repeats this tile over
+    /// `cotarget`:
+    ///
+    /// * Over an integer, the tile is repeated `ceil_div(cotarget, c)` times. So
+    ///   `size(F) * size(R) >= cotarget`, and the last repetition may reach past it.
+    /// * Over a shape `(s0, s1, ..)` we count mode by mode, as CuTe does: `ceil_div(s0, c0) *
+    ///   ceil_div(s1, c1) * ..` times, with `c0 = c` and `c(i+1) = ceil_div(ci, si)`. If a mode
+    ///   does not divide its part of the tile, this is too few to cover the shape: `(2,2):(1,2)`
+    ///   fills only one tile, which is 4 of the 6 elements of `(3,2)`.
+    ///
+    /// A gap that is not a multiple of the covered part is used up to the last multiple.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -205,10 +213,11 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotInjective`] if a mode of `F` reaches past the stride of the next larger
-    /// one, [`LayoutError::ExtentNotPositive`] for an extent of the cotarget below 1,
-    /// [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`],
-    /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::NotInjective`] if a mode of `F` reaches past the next larger stride,
+    /// [`LayoutError::ExtentNotPositive`] if an extent of the cotarget is below 1,
+    /// [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`] if symbols
+    /// leave a condition open, [`LayoutError::NotAnIntegerStride`] for a basis element or a
+    /// fraction, and [`LayoutError::Overflow`].
     #[inline]
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
         complement(self.as_ref(), Some(cotarget.as_ref())).map_err(|error| {
@@ -217,7 +226,8 @@ impl Layout {
         })
     }
 
-    /// [`complement`](Layout::complement) in `cosize(filter(self))`: only the gaps inside.
+    /// Returns only the gaps inside the layout: [`complement`](Layout::complement) within
+    /// `cosize(filter(self))`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -226,7 +236,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// As [`complement`](Layout::complement).
+    /// The same as [`complement`](Layout::complement).
     #[inline]
     pub fn complement_inner(&self) -> Result<Layout> {
         complement(self.as_ref(), None).map_err(|error| {

@@ -1,19 +1,20 @@
-//! Computes `composition`: a layout after a layout or after a tiler, with the test of
-//! admissibility.
+//! `composition`: applies one layout after another, or a tiler mode by mode.
 //!
-//! The law is `R(i) == A⁺(B(i))` for all `i < size(B)`, where `A⁺` is `A` with its last mode
-//! unbounded in both directions. The shape of `R` refines the shape of `B`. Every integer, also -1,
-//! has digits in the modes of `A⁺`: the inner digits are in their extents, and the last digit is
-//! negative for a negative index.
+//! The result `R` satisfies `R(i) == A⁺(B(i))` for all `i < size(B)`, where `A⁺` is `A` with its
+//! last mode unbounded in both directions. `R`'s shape refines `B`'s shape. Any integer, even -1,
+//! has digits in the modes of `A⁺`: the inner digits stay within their extents, and the last digit
+//! is negative if the index is.
 //!
-//! The steps are:
-//! * `A` is coalesced first, which makes its modes digits of a mixed radix.
-//! * Each mode `s:d` of `B` is composed alone. `i * d` is affine in `i` until the first digit
-//!   carries, after `n = min ceil(extent / digit of d)` steps. So `n` must divide `s`, and `n:A(d)`
-//!   is followed by the composition of `s/n : n*d`.
-//! * The largest digits of all new modes are added, and no sum may carry.
+//! How it works:
+//! * Coalesce `A`, so that its modes are the digits of a mixed-radix number.
+//! * Compose each mode `s:d` of `B` on its own. `i * d` is affine in `i` until the first digit
+//!   carries, after `n = min ceil(extent / digit of d)` steps. So `n` must divide `s`; emit
+//!   `n:A(d)` and continue with `s/n : n*d`.
+//! * Add up the largest digits of all new modes. If a sum carries, no layout is equal to `A⁺ o B`,
+//!   and the composition is an error ("admissibility").
 //!
-//! CuTe's algorithm finds the same modes wherever it is right, so the printed forms agree.
+//! This finds the same modes as CuTe's algorithm whenever CuTe is right, so the printed forms
+//! agree.
 
 use super::assume::{Operands, advise};
 use super::basis::{BasisPath, ScaledBasis};
@@ -29,14 +30,15 @@ use super::tuple::first_subtree;
 
 type Done<N> = Result<(), <N as Number>::Error>;
 
-/// The left side below one basis path of the right side, and the load of its digits.
+/// The part of the left-hand side that one basis path of the right-hand side selects, and the sums
+/// of its digits.
 struct Left<N: Number> {
     path: BasisPath,
     flat: Flat<N>,
-    /// True if the extents of all modes but the last are numbers.
+    /// True if all extents but the last are static.
     numbers: bool,
-    /// For each mode but the last, the sum of the largest digits of all new modes, and the digit of
-    /// the current step. Symbolic summands are in `symbolic_load`.
+    /// For each mode but the last: the sum of the new modes' largest digits, and the current step's
+    /// digit. Symbolic summands are in `symbolic_load`.
     load: N::Counts,
     symbolic_load: Option<Vec<N>>,
 }
@@ -53,7 +55,7 @@ impl<N: Number> Left<N> {
         }
     }
 
-    /// Starts the composition. The modes must be complete.
+    /// Checks the extents and clears the digit sums. Call it when `flat` has all its modes.
     #[inline]
     fn begin(&mut self) -> Done<N> {
         if let Some((_, inner)) = self.flat.modes.split_last() {
@@ -79,7 +81,7 @@ impl<N: Number> Left<N> {
         })
     }
 
-    /// Appends the composition with the mode `s:d` of the right side, as one mode.
+    /// Appends the composition with the right-hand mode `s:d`, as one mode.
     #[inline]
     fn leaf(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
         match &*self.flat.modes {
@@ -99,7 +101,7 @@ impl<N: Number> Left<N> {
         let mut step = d;
         let Some(((_, last), inner)) = self.flat.modes.split_last() else { return Ok(()) };
         if s == 1 {
-            // Any stride is right; CuTe prints this one.
+            // With one coordinate any stride is right. CuTe prints this one.
             step = step.checked_abs().ok_or_else(overflow)?;
             for (extent, _) in inner {
                 let extent = extent.number().unwrap_or(1);
@@ -111,7 +113,7 @@ impl<N: Number> Left<N> {
         let mut rest = s;
         let mut made = 0;
         loop {
-            // The digits of the step, and the number of steps until the first of them carries.
+            // Split the step into digits, and find out after how many steps the first one carries.
             let mut run = i64::MAX;
             let mut high = step;
             let mut value: Option<N::Stride> = None;
@@ -127,7 +129,7 @@ impl<N: Number> Left<N> {
                     };
                 }
             }
-            // The last mode is unbounded both ways, so only its digit may be negative.
+            // The last mode is unbounded in both directions, so only its digit may be negative.
             if high != 0 {
                 value = match sum(value, last, &N::new(high))? {
                     Some(value) => Some(value),
@@ -154,8 +156,9 @@ impl<N: Number> Left<N> {
         }
     }
 
-    /// CuTe's algorithm. A condition of admissibility is decided by divisors and bounds if they
-    /// suffice; otherwise the result carries it, and evaluation checks it.
+    /// Runs CuTe's algorithm on symbols. If their divisors and bounds decide a condition of
+    /// admissibility, it is settled here. Otherwise the result carries the condition, and
+    /// evaluation checks it.
     #[inline]
     fn compose_symbolic(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
         let (low, high) = d.bounds();
@@ -206,8 +209,8 @@ impl<N: Number> Left<N> {
         out.group_last(made)
     }
 
-    /// The composition with `s:d` for `d < 0` as one mode. It is right if no digit carries in `s`
-    /// steps, which [`check`](Left::check) tests.
+    /// Appends the composition with `s:d` for `d < 0`, as one mode. That is right if no digit
+    /// carries within `s` steps, which [`check`](Left::check) tests.
     #[inline]
     fn compose_negative(&mut self, s: &N, d: &N, out: &mut Draft<N>) -> Done<N> {
         let mut loads = self.take_loads();
@@ -232,8 +235,8 @@ impl<N: Number> Left<N> {
         self.symbolic_load.take().unwrap_or_else(|| vec![N::new(0); self.load.len()])
     }
 
-    /// A number that is 0 exactly if the step is a multiple of the extent, or is smaller and either
-    /// divides it or ends inside it.
+    /// Returns an expression that is 0 exactly if the step is a multiple of the extent, or if it is
+    /// smaller and either divides the extent or ends inside it.
     #[inline]
     fn open_condition(
         &self,
@@ -255,8 +258,8 @@ impl<N: Number> Left<N> {
         Ok(open)
     }
 
-    /// Checks that the new modes do not carry into each other. Returns the extent that overflows;
-    /// an open condition goes to the last mode of `out`.
+    /// Checks that the new modes do not carry into each other. Returns the extent that overflows,
+    /// if there is one. If symbols leave it open, the last mode of `out` gets the condition.
     #[inline]
     fn check(&self, out: &mut Draft<N>) -> Result<Option<N>, N::Error> {
         for (i, ((load, _), (extent, _))) in
@@ -273,7 +276,7 @@ impl<N: Number> Left<N> {
                 if extent.is_number() && load.is_number() {
                     return Ok(Some(extent.clone()));
                 }
-                // The values of the symbols decide this condition at evaluation.
+                // Only the symbols' values can decide this, so evaluation checks it.
                 let excess = load.add(&N::new(1))?.sub(extent)?;
                 out.check_last(&excess)?;
             }
@@ -282,7 +285,8 @@ impl<N: Number> Left<N> {
     }
 }
 
-/// The sum of a stride and a multiple of another, if it is a stride.
+/// Adds `times * stride` to `sum`. Returns `None` if the result is not a stride, that is, if it
+/// would mix basis elements.
 #[inline]
 fn sum<S: Stride>(
     sum: Option<S>,
@@ -296,7 +300,7 @@ fn sum<S: Stride>(
     })
 }
 
-/// The left sides that the right side has used so far; usually one.
+/// The left-hand sides that the composition has used so far, one per basis path; usually just one.
 pub(crate) struct Composer<'a, N: Number> {
     left: LayoutRef<'a>,
     first: Left<N>,
@@ -310,7 +314,7 @@ impl<'a, N: Number> Composer<'a, N> {
         Self { left, first: Left::new(), begun: false, others: Vec::new() }
     }
 
-    /// The modes of the left side for a right side of integer strides. The caller fills them before
+    /// The left-hand modes for a right-hand side with integer strides. Fill them before you call
     /// [`begin`](Composer::begin).
     #[inline]
     pub(crate) fn flat(&mut self) -> &mut Flat<N> {
@@ -369,7 +373,7 @@ impl<'a, N: Number> Composer<'a, N> {
         self.part(d)?.leaf(s, step, out)
     }
 
-    /// The left side at the path of a stride.
+    /// Returns the left-hand side for a stride's basis path, and adds it if it is new.
     #[inline]
     fn part(&mut self, d: &N::Stride) -> Result<&mut Left<N>, N::Error> {
         let path = d.path();
@@ -377,7 +381,7 @@ impl<'a, N: Number> Composer<'a, N> {
         if let Some(at) = self.others.iter().position(known) {
             return Ok(&mut self.others[at]);
         }
-        // Values of both kinds cannot be added, so one layout cannot have both as arguments.
+        // A layout cannot take both an integer and a tuple as its argument.
         let modes = path.modes();
         let mixed = |part: &Left<N>| {
             let other = part.path.modes();
@@ -422,7 +426,7 @@ impl<'a, N: Number> Composer<'a, N> {
     }
 }
 
-/// The error, wrapped in the path of the leaf `leaf` of a layout.
+/// Adds the path of leaf `leaf` to the error.
 #[cold]
 fn within_leaf<N: Number>(error: N::Error, codes: &[u16], leaf: usize) -> N::Error {
     if codes.first() == Some(&LEAF) {
@@ -456,9 +460,9 @@ pub(crate) fn compose_into<N: Number>(
     composer.check(right, out)
 }
 
-/// An operation that appends the result for two layouts to a draft.
+/// An operation on a layout and a tile, which [`ByTiler`] applies mode by mode.
 pub(crate) trait Pairwise {
-    /// True if modes beyond the tiler are kept.
+    /// True if the result keeps the modes that the tiler does not cover.
     const REST: bool;
 
     fn pair<N: Number>(
@@ -469,7 +473,7 @@ pub(crate) trait Pairwise {
     ) -> Done<N>;
 }
 
-/// A pairwise operation of a layout and a tiler.
+/// Applies a [`Pairwise`] operation by a tiler.
 pub(crate) struct ByTiler<'a, P> {
     pub(crate) layout: LayoutRef<'a>,
     pub(crate) tiler: TilerRef<'a>,
@@ -486,7 +490,7 @@ impl<P: Pairwise> Operation for ByTiler<'_, P> {
     }
 }
 
-/// Pairs each mode of `layout` with the leaf of `tiler` there.
+/// Pairs each mode of `layout` with the tiler's leaf for it.
 fn by_tiler<N: Number, P: Pairwise>(
     layout: LayoutRef<'_>,
     tiler: TilerTuple<'_>,
@@ -527,8 +531,8 @@ fn by_tiler<N: Number, P: Pairwise>(
     Ok(())
 }
 
-/// The result of an operation of a layout and a tiler, or its error with the assumption about a
-/// symbol that it needs.
+/// Runs an operation on a layout and a tiler. If it fails, adds to the error the assumption about a
+/// symbol that would make it succeed.
 #[inline]
 pub(crate) fn by_tiler_or_advice(
     layout: LayoutRef<'_>,
@@ -558,14 +562,17 @@ impl Pairwise for Composition {
 }
 
 impl Layout {
-    /// `self o right`: the layout with `R(i) == self⁺(right(i))` for all `i < size(right)`, where
-    /// `self⁺` is `self` with its last mode unbounded. `compatible(shape(right), shape(R))`.
+    /// Returns `self o right`: the layout that applies `right` first and `self` to its result.
+    /// `R(i) == self⁺(right(i))` for all `i < size(right)`, where `self⁺` is `self` with its last
+    /// mode unbounded. `R` has `right`'s shape or a refinement of it: `compatible(shape(right),
+    /// shape(R))`.
     ///
-    /// A tiler instead of a layout is applied mode by mode: an integer `n` stands for `n:1`, and
-    /// `_` keeps the mode. Modes beyond the tiler are left out.
+    /// If you pass a tiler instead of a layout, it is applied mode by mode: an integer `n` stands
+    /// for `n:1`, and `_` keeps the mode. Modes that the tiler does not cover are dropped.
     ///
-    /// If the divisors and bounds of symbols leave the law open, the result carries the condition.
-    /// An evaluation that violates it is [`LayoutError::ConditionViolated`].
+    /// If the divisors and bounds of symbols do not settle whether the equation holds, the result
+    /// carries that condition, and an evaluation that violates it returns
+    /// [`LayoutError::ConditionViolated`].
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
@@ -576,10 +583,11 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotAdmissible`] if a mode of `right` alone has no such layout,
-    /// [`LayoutError::Carries`] if two modes of `right` carry into each other,
-    /// [`LayoutError::Undecided`] if symbols leave a sign open, [`LayoutError::TooManyModes`],
-    /// [`LayoutError::MixedCodomain`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::NotAdmissible`] if no layout is the composition with one of `right`'s
+    /// modes, [`LayoutError::Carries`] if two of its modes carry into each other,
+    /// [`LayoutError::Undecided`] if symbols leave a sign open, [`LayoutError::TooManyModes`] if
+    /// the tiler has more modes than `self`, [`LayoutError::MixedCodomain`] if `right` mixes
+    /// integer strides and basis elements, and [`LayoutError::Overflow`].
     #[doc(alias = "compose")]
     pub fn composition<'t>(&self, right: impl Into<TilerRef<'t>>) -> Result<Layout, LayoutError> {
         by_tiler_or_advice(self.as_ref(), right.into(), |layout, tiler| {

@@ -1,5 +1,5 @@
-//! [`Coord`] and the maps between coordinates and indices: converts by `crd2idx`, `idx2crd`,
-//! `crd2crd`.
+//! [`Coord`], the coordinate type for slicing, and the maps between coordinates and indices:
+//! `crd2idx`, `idx2crd`, `crd2crd`.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A leaf of a [`Coord`]: an index in the mode, or `_` for the whole mode.
+/// A leaf of a [`Coord`]: an index into the mode, or `_` for the whole mode.
 ///
 /// ```
 /// use tilewright::layout::{Slot, coord};
@@ -21,13 +21,14 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Slot {
-    /// This index.
+    /// An index into the mode.
     At(Int),
-    /// `_`: every index.
+    /// `_`: keeps the whole mode.
     All,
 }
 
-/// A coordinate in which a mode may be `_`, written with `coord!`.
+/// A coordinate in which a mode may be `_`, for slicing. Write it with `coord!`. If no mode is `_`,
+/// an [`IntTuple`] is enough.
 ///
 /// ```
 /// use tilewright::layout::{Coord, coord};
@@ -37,7 +38,7 @@ pub enum Slot {
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub type Coord = Tuple<Slot>;
-/// A sub-tree of a [`Coord`].
+/// A borrowed subtree of a [`Coord`].
 ///
 /// ```
 /// use tilewright::layout::{Coord, CoordRef, coord};
@@ -48,7 +49,8 @@ pub type Coord = Tuple<Slot>;
 /// ```
 pub type CoordRef<'a> = TupleRef<'a, Slot>;
 
-/// `_` as a value, for a [`Coord`] or a tiler.
+/// The value that `_` stands for in `coord!` and `tiler!`. Use it if you build a [`Coord`] or a
+/// tiler without the macro.
 ///
 /// ```
 /// use tilewright::layout::{Coord, Tiler, Underscore, coord, tiler};
@@ -103,7 +105,7 @@ impl fmt::Debug for Slot {
 }
 
 impl Coord {
-    /// True if a leaf is `_`.
+    /// Returns true if a leaf is `_`.
     ///
     /// ```
     /// # use tilewright::layout::coord;
@@ -113,7 +115,7 @@ impl Coord {
         self.leaves.contains(&Slot::All)
     }
 
-    /// The coordinate as integers.
+    /// Converts to integers, if there is no `_`. `operation` appears in the error.
     ///
     /// ```
     /// # use tilewright::layout::{coord, shape};
@@ -123,7 +125,7 @@ impl Coord {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::UnexpectedUnderscore`].
+    /// Returns [`LayoutError::UnexpectedUnderscore`] if a leaf is `_`.
     #[inline]
     pub fn to_ints(&self, operation: &'static str) -> Result<IntTuple> {
         self.map(|slot| match slot {
@@ -132,7 +134,7 @@ impl Coord {
         })
     }
 
-    /// The coordinate for the numbers that `env` gives the symbols.
+    /// Replaces the symbols by their values in `env`.
     ///
     /// ```
     /// # use tilewright::layout::{Coord, Env, Int, Underscore, coord};
@@ -142,7 +144,7 @@ impl Coord {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Int::eval`].
+    /// The same as [`Int::eval`].
     #[inline]
     pub fn eval(&self, env: &Env) -> Result<Coord> {
         self.map(|slot| {
@@ -158,7 +160,7 @@ fn rank_mismatch(expected: usize, found: usize) -> LayoutError {
     LayoutError::RankMismatch { expected, found }
 }
 
-/// Calls `step` with the part of the coordinate that falls to each leaf of `layout`.
+/// Calls `step` for each leaf of `layout`, with that leaf's part of the coordinate.
 fn distribute<'a>(
     coord: IntTupleRef<'_>,
     layout: LayoutRef<'a>,
@@ -179,7 +181,7 @@ fn distribute<'a>(
     Ok(())
 }
 
-/// Distributes an integer: mixed-radix digits, with the remainder in the last leaf.
+/// Splits an integer into mixed-radix digits, one for each leaf. The last leaf takes what is left.
 fn distribute_index<'a>(
     index: &Int,
     layout: LayoutRef<'a>,
@@ -199,12 +201,13 @@ fn distribute_index<'a>(
 }
 
 impl Layout {
-    /// The index of a coordinate, of a layout into the integers: `L(c)`.
+    /// Returns the index of a coordinate, `L(c)`. The layout must map to integers; if its strides
+    /// are basis elements, use [`apply`](Layout::apply).
     ///
-    /// Coordinates outside of the shape are accepted, as in CuTe: each entry counts times its
-    /// stride, and an integer past the end runs on in the last mode. So does a negative integer:
-    /// the entries before the last are never negative, and the last one is `floor(c / n)` for the
-    /// product `n` of the extents before it, as in Python (C++ rounds to 0 instead).
+    /// As in CuTe, the coordinate may be outside the shape: each entry is multiplied by its stride,
+    /// and an integer past the end continues in the last mode. A negative integer does the same:
+    /// all its entries but the last are at least 0, and the last one is `floor(c / n)`, where `n`
+    /// is the product of the other extents. (C++ rounds toward zero instead.)
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -217,9 +220,10 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] or [`LayoutError::NotAnInteger`] for a coordinate that the
-    /// shape does not refine, [`LayoutError::NotAnIndex`] for a basis stride (use
-    /// [`apply`](Layout::apply)), [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::RankMismatch`] or [`LayoutError::NotAnInteger`] if the coordinate
+    /// does not fit the shape, [`LayoutError::NotAnIndex`] if a stride is a basis element,
+    /// [`LayoutError::NotAnIntegerStride`] if a stride is a fraction, and
+    /// [`LayoutError::Overflow`].
     pub fn crd2idx(&self, coord: impl IntoTuple<Int>) -> Result<Int> {
         let coord = coord.into_tuple()?;
         let mut sum = Int::ZERO;
@@ -230,7 +234,8 @@ impl Layout {
         Ok(sum)
     }
 
-    /// The value at a coordinate: an integer, or a coordinate for a layout of basis strides.
+    /// Returns the value at a coordinate: an integer, or a coordinate if the strides are basis
+    /// elements.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, shape};
@@ -239,7 +244,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`crd2idx`](Layout::crd2idx), [`LayoutError::MixedCodomain`].
+    /// The same as [`crd2idx`](Layout::crd2idx), except that basis elements are allowed. Returns
+    /// [`LayoutError::MixedCodomain`] if only some strides are basis elements.
     pub fn apply(&self, coord: impl IntoTuple<Int>) -> Result<IntTuple> {
         let coord = coord.into_tuple()?;
         let mut sum = Sum::Zero;
@@ -247,7 +253,8 @@ impl Layout {
         sum.finish()
     }
 
-    /// The index of coordinate `index`, of a static layout into the integers.
+    /// Returns the index of the `index`-th coordinate of a static layout. It is the fast form of
+    /// [`crd2idx`](Layout::crd2idx), for loops over a layout.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -256,8 +263,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIndex`], [`LayoutError::NotAnIntegerStride`],
-    /// [`LayoutError::Overflow`], [`LayoutError::DivisionByZero`] for an extent 0.
+    /// Returns [`LayoutError::NotStatic`] if the layout has symbols, [`LayoutError::NotAnIndex`] if
+    /// a stride is a basis element, [`LayoutError::NotAnIntegerStride`] if it is a fraction,
+    /// [`LayoutError::Overflow`], and [`LayoutError::DivisionByZero`] if an extent is 0.
     #[inline]
     pub fn at(&self, index: i64) -> Result<i64> {
         let overflow = || LayoutError::overflow("crd2idx");
@@ -269,7 +277,7 @@ impl Layout {
             };
             let digit;
             if extent > 0 && rest >= 0 {
-                // Unsigned division is cheaper, and it is the usual case.
+                // Unsigned division is cheaper, and most indices are not negative.
                 let (n, d) = (rest.unsigned_abs(), extent.unsigned_abs());
                 let quotient =
                     if (n | d) >> 32 == 0 { u64::from(n as u32 / d as u32) } else { n / d };
@@ -279,7 +287,7 @@ impl Layout {
                 return Err(LayoutError::DivisionByZero { operation: "crd2idx" });
             } else {
                 let quotient = super::int::floor_div_i64(rest, extent).ok_or_else(overflow)?;
-                // The remainder fits even if the product does not.
+                // The remainder fits even if this product wraps.
                 digit = rest.wrapping_sub(quotient.wrapping_mul(extent));
                 rest = quotient;
             }
@@ -293,7 +301,7 @@ impl Layout {
     }
 }
 
-/// The stride of a layout into the integers.
+/// Returns the stride as an integer, or says why it is none.
 fn index_stride(stride: &ScaledBasis) -> Result<&Int> {
     match stride.as_int() {
         None if stride.is_basis() => Err(LayoutError::NotAnIndex { stride: stride.to_string() }),
@@ -307,8 +315,8 @@ fn not_a_number(extent: &Int, stride: &ScaledBasis) -> LayoutError {
     error.err().unwrap_or(LayoutError::overflow("crd2idx"))
 }
 
-/// The position of a coordinate in the colexicographic order of a shape: `c0 + s0 * (c1 + s1 *
-/// ..)`.
+/// Returns the position of a coordinate when a shape is counted through with the first mode
+/// fastest: `c0 + s0 * (c1 + s1 * ..)`. For the index in a layout, use [`Layout::crd2idx`].
 ///
 /// ```
 /// use tilewright::layout::{crd2idx, shape};
@@ -318,7 +326,8 @@ fn not_a_number(extent: &Int, stride: &ScaledBasis) -> LayoutError {
 /// ```
 ///
 /// # Errors
-/// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`], [`LayoutError::Overflow`].
+/// Returns [`LayoutError::RankMismatch`] or [`LayoutError::NotAnInteger`] if the coordinate does
+/// not fit the shape, or [`LayoutError::Overflow`].
 #[inline]
 pub fn crd2idx(coord: &IntTuple, shape: &IntTuple) -> Result<Int> {
     #[inline]
@@ -353,8 +362,9 @@ pub fn crd2idx(coord: &IntTuple, shape: &IntTuple) -> Result<Int> {
     Ok(sum)
 }
 
-/// The coordinate at a position of the colexicographic order of a shape. A tuple `index` is applied
-/// mode by mode. An index past the end runs on in the last entry.
+/// Returns the coordinate at a position when a shape is counted through with the first mode
+/// fastest. If `index` is a tuple, each entry is split within its own mode. An index past the end
+/// continues in the last entry.
 ///
 /// ```
 /// use tilewright::layout::{idx2crd, shape};
@@ -364,7 +374,8 @@ pub fn crd2idx(coord: &IntTuple, shape: &IntTuple) -> Result<Int> {
 /// ```
 ///
 /// # Errors
-/// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`], [`LayoutError::DivisionByZero`].
+/// Returns [`LayoutError::RankMismatch`] or [`LayoutError::NotAnInteger`] if a tuple index does not
+/// fit the shape, or [`LayoutError::DivisionByZero`] if an extent is 0.
 #[inline]
 pub fn idx2crd(index: &IntTuple, shape: &IntTuple) -> Result<IntTuple> {
     #[inline]
@@ -416,8 +427,8 @@ pub fn idx2crd(index: &IntTuple, shape: &IntTuple) -> Result<IntTuple> {
     out.finish()
 }
 
-/// `idx2crd` for given strides: each entry is `(index / stride) % extent`; an extent 1 gives 0.
-/// It inverts a compact layout.
+/// Returns the coordinate with the index `index` in a compact layout: each entry is `(index /
+/// stride) % extent`, and 0 if the extent is 1.
 ///
 /// ```
 /// use tilewright::layout::{idx2crd_with, layout, shape};
@@ -426,7 +437,8 @@ pub fn idx2crd(index: &IntTuple, shape: &IntTuple) -> Result<IntTuple> {
 /// ```
 ///
 /// # Errors
-/// As [`idx2crd`], and [`LayoutError::NotAnIntegerStride`].
+/// The same as [`idx2crd`], and [`LayoutError::NotAnIntegerStride`] if a stride is a basis element
+/// or a fraction.
 #[inline]
 pub fn idx2crd_with(index: &IntTuple, layout: &Layout) -> Result<IntTuple> {
     #[inline]
@@ -460,8 +472,8 @@ pub fn idx2crd_with(index: &IntTuple, layout: &Layout) -> Result<IntTuple> {
     out.finish()
 }
 
-/// The coordinate in `dst` at the position of `coord` in `src`, mode by mode while all three are
-/// tuples.
+/// Converts a coordinate of the shape `src` to the coordinate of `dst` at the same position. If all
+/// three are tuples, it converts mode by mode.
 ///
 /// ```
 /// use tilewright::layout::{crd2crd, shape};
@@ -471,7 +483,7 @@ pub fn idx2crd_with(index: &IntTuple, layout: &Layout) -> Result<IntTuple> {
 /// ```
 ///
 /// # Errors
-/// As [`crd2idx`](crd2idx()) and [`idx2crd`].
+/// The same as [`crd2idx`](crd2idx()) and [`idx2crd`].
 #[inline]
 pub fn crd2crd(coord: &IntTuple, src: &IntTuple, dst: &IntTuple) -> Result<IntTuple> {
     if !coord.is_leaf() && !src.is_leaf() && !dst.is_leaf() {

@@ -1,4 +1,4 @@
-//! Computes `logical_divide` and its arrangements `zipped`, `tiled` and `flat`.
+//! `logical_divide` and its arrangements: splits a layout into a tile and the layout of the tiles.
 
 use super::coalesce::{Flat, Keep};
 use super::complement::complement_into;
@@ -13,7 +13,7 @@ use super::tiler::{TilerLeaf, TilerRef, TilerTuple};
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 type Done<N> = Result<(), <N as Number>::Error>;
 
-/// The arrangement of the modes of a divide or product.
+/// How a divide or product arranges its modes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrange {
     Zipped,
@@ -26,8 +26,8 @@ struct Divide;
 impl Pairwise for Divide {
     const REST: bool = true;
 
-    /// `(layout o tile, layout o complement(tile, shape(coalesce(layout))))`. Modes that the tile
-    /// does not divide are rounded up.
+    /// Appends `(layout o tile, layout o complement(tile, shape(coalesce(layout))))`. Modes that
+    /// the tile does not divide are rounded up.
     #[inline]
     fn pair<N: Number>(
         &self,
@@ -52,12 +52,13 @@ impl Pairwise for Divide {
     }
 }
 
-/// Rounds the extent of each mode but the last up to a multiple of its part of `tile`, unless that
-/// part is the whole extent. The last mode is unbounded anyway.
+/// Rounds each extent but the last up to a multiple of that mode's part of `tile`, unless the part
+/// is the whole extent. The last mode is unbounded, so it needs no rounding.
 ///
-/// A mode of symbols may turn out to be contiguous with a later one. Numbers would have been merged
-/// then and divided together. So the result holds only if no such mode is rounded up or fails to
-/// divide the part of the tile beyond it. The returned number is 0 if that is the case.
+/// A symbolic mode may turn out to be contiguous with a later one. With static extents the two
+/// would have been merged and divided together, so the result is right only if no such mode is
+/// rounded up or fails to divide the part of the tile beyond it. Returns an expression that is 0 if
+/// so.
 #[inline]
 fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
     let mut tile = tile.clone();
@@ -70,8 +71,8 @@ fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
         let padded = extent.ceil_div(&tile)?.mul(&extent.min(&tile)?)?;
         let ragged = padded.sub(&extent)?;
         if !extent.at_least(&tile) {
-            // The complement counts `ceil(extent / tile) * ceil(next / ceil(tile / extent))` tiles,
-            // which is `ceil(extent * next / tile)` if the extent divides the tile.
+            // The complement counts `ceil(extent / tile) * ceil(next / ceil(tile / extent))` tiles.
+            // That equals `ceil(extent * next / tile)` if the extent divides the tile.
             let past = tile.sub(&extent)?.max(&N::new(0))?;
             let uneven = tile.modulo(&extent)?.min(&past)?;
             violation = violation.max(&merged_unevenly(left, i, &uneven)?)?;
@@ -92,8 +93,8 @@ fn pad<N: Number>(left: &mut Flat<N>, tile: &N) -> Result<N, N::Error> {
     Ok(violation)
 }
 
-/// Above 0 if `uneven` is and numbers would merge mode `i` with a later one: they are contiguous
-/// and the modes between them have extent 1.
+/// Returns an expression above 0 if `uneven` is above 0 and static extents would merge mode `i`
+/// with a later one, that is, if the two are contiguous and all modes between them have extent 1.
 fn merged_unevenly<N: Number>(left: &Flat<N>, i: usize, uneven: &N) -> Result<N, N::Error> {
     let mut violation = N::new(0);
     let mut uneven = uneven.clone();
@@ -115,7 +116,7 @@ fn merged_unevenly<N: Number>(left: &Flat<N>, i: usize, uneven: &N) -> Result<N,
     Ok(violation)
 }
 
-/// A divide or product by a tiler, its modes arranged.
+/// A divide or product by a tiler, with its modes rearranged.
 pub(crate) struct Arranged<'a, P> {
     pub(crate) operation: ByTiler<'a, P>,
     pub(crate) arrange: Arrange,
@@ -135,15 +136,15 @@ impl<P: Pairwise> Operation for Arranged<'_, P> {
     }
 }
 
-/// Collects the first modes of the pairs at the leaves of a tiler, then the second modes and the
-/// modes beyond the tiler.
+/// Collects the tiles (the first modes of the pairs at the tiler's leaves), then the rests (the
+/// second modes, and the modes beyond the tiler).
 fn arrange_modes<N: Number>(
     layout: Tree<'_, N>,
     tiler: TilerTuple<'_>,
     arrange: Arrange,
     out: &mut Draft<N>,
 ) -> Done<N> {
-    // A tuple of one mode stays a tuple: CuTe slices it with one `_`.
+    // A tuple with one mode stays a tuple, because CuTe slices it with a single `_`.
     let wrap_tile = arrange != Arrange::Flat || tiler.rank() == 1;
     let wrap_rest = arrange == Arrange::Zipped || layout.rank() == 1;
     let (tiles, rests) = (tiler.rank().min(layout.rank()), layout.rank());
@@ -158,7 +159,7 @@ fn arrange_modes<N: Number>(
     seconds(layout, tiler, out)
 }
 
-/// The two modes of a pair, arranged.
+/// Appends the two modes of a pair in the arrangement `arrange`.
 fn arrange_pair<N: Number>(layout: Tree<'_, N>, arrange: Arrange, out: &mut Draft<N>) -> Done<N> {
     if arrange == Arrange::Zipped {
         return out.push_tree(layout);
@@ -185,7 +186,7 @@ fn pair<'a, N: Number>(
     let rank = layout.rank();
     if layout.is_leaf() || rank != 2 {
         return Err(N::fail(|| match tile.as_leaf() {
-            // `_` keeps a mode as it is, so there is no tile and rest.
+            // `_` keeps the mode as it is, so it was not split into tile and rest.
             Some(TilerLeaf::All) => LayoutError::UnexpectedUnderscore {
                 operation: "a zipped, tiled or flat divide or product",
             },
@@ -226,9 +227,14 @@ fn seconds<N: Number>(layout: Tree<'_, N>, tiler: TilerTuple<'_>, out: &mut Draf
 }
 
 impl Layout {
-    /// Splits into a tile and the rest: `A o (tiler, complement(tiler, shape(A)))` with `A =
-    /// coalesce(self)`, mode by mode for a tuple tiler. A mode of `A` that its part of the tile
-    /// does not divide is rounded up, so the result runs over whole tiles.
+    /// Splits each mode into a tile and the rest: `(tile, tiles)`. With `A = coalesce(self)` the
+    /// result is `A o (tiler, complement(tiler, shape(A)))`; a tuple tiler does this mode by mode.
+    ///
+    /// If the tile does not divide a mode of `A`, that mode is rounded up, so the result covers
+    /// whole tiles and can reach indices outside `self`. For example, dividing `10:1` by 4 gives
+    /// three tiles.
+    ///
+    /// To collect all tile modes in front, use [`zipped_divide`](Layout::zipped_divide).
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout, tiler};
@@ -242,7 +248,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`composition`](Layout::composition) and [`complement`](Layout::complement).
+    /// The same as [`composition`](Layout::composition) and [`complement`](Layout::complement).
     #[doc(alias = "tile")]
     pub fn logical_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
         by_tiler_or_advice(self.as_ref(), tiler.into(), |layout, tiler| {
@@ -256,7 +262,9 @@ impl Layout {
         })
     }
 
-    /// [`logical_divide`](Layout::logical_divide) as `((tile, ..), (rest, ..))`.
+    /// Splits into tiles like [`logical_divide`](Layout::logical_divide), arranged as `((tile, ..),
+    /// (rest, ..))`. Slice the second mode to pick a tile: this is the form for assigning tiles to
+    /// thread blocks.
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
@@ -266,13 +274,15 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`logical_divide`](Layout::logical_divide); [`LayoutError::UnexpectedUnderscore`]
-    /// if a `_` in the tiler keeps a mode that is not a pair.
+    /// The same as [`logical_divide`](Layout::logical_divide), and
+    /// [`LayoutError::UnexpectedUnderscore`] if a `_` in the tiler keeps a mode, which then has no
+    /// tile and rest.
     pub fn zipped_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
         self.divided(tiler, Arrange::Zipped)
     }
 
-    /// [`logical_divide`](Layout::logical_divide) as `((tile, ..), rest, ..)`.
+    /// Splits into tiles like [`logical_divide`](Layout::logical_divide), arranged as `((tile, ..),
+    /// rest, ..)`.
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
@@ -282,12 +292,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`zipped_divide`](Layout::zipped_divide).
+    /// The same as [`zipped_divide`](Layout::zipped_divide).
     pub fn tiled_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
         self.divided(tiler, Arrange::Tiled)
     }
 
-    /// [`logical_divide`](Layout::logical_divide) as `(tile, .., rest, ..)`.
+    /// Splits into tiles like [`logical_divide`](Layout::logical_divide), arranged as `(tile, ..,
+    /// rest, ..)`.
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
@@ -297,7 +308,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`zipped_divide`](Layout::zipped_divide).
+    /// The same as [`zipped_divide`](Layout::zipped_divide).
     pub fn flat_divide<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
         self.divided(tiler, Arrange::Flat)
     }

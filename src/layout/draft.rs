@@ -1,4 +1,5 @@
-//! [`Draft`] is a layout under construction; [`perform`] runs an operation, first on numbers.
+//! [`Draft`] is a layout under construction. [`perform`] runs an operation, first on `i64` and
+//! then, if needed, on [`Int`].
 
 use super::basis::ScaledBasis;
 use super::error::LayoutError;
@@ -9,7 +10,7 @@ use super::number::{List, Number, Stride};
 use super::profile::{Codes, LEAF, MAX_DEPTH, too_many_modes};
 use super::tuple::{Leaves, TupleRef};
 
-/// A layout under construction: its codes and leaves from left to right.
+/// A layout under construction: its codes and leaves, from left to right.
 pub(crate) struct Draft<N: Number> {
     codes: N::Codes,
     modes: N::Modes,
@@ -24,21 +25,21 @@ impl<N: Number> Draft<N> {
         Self { codes: N::Codes::default(), modes: N::Modes::default() }
     }
 
-    /// Begins a tuple of the next `arity` modes.
+    /// Begins a tuple. The next `arity` modes are inside it.
     #[inline]
     pub(crate) fn tuple(&mut self, arity: usize) -> Result<(), N::Error> {
         let code = arity_code::<N>(arity)?;
         N::put(&mut self.codes, code)
     }
 
-    /// A mode of a single extent and stride.
+    /// Appends a leaf.
     #[inline]
     pub(crate) fn push(&mut self, extent: N, stride: N::Stride) -> Result<(), N::Error> {
         N::put(&mut self.codes, LEAF)?;
         N::put(&mut self.modes, (extent, stride))
     }
 
-    /// A copy of a mode of another draft.
+    /// Appends a copy of a mode of another draft.
     #[inline]
     pub(crate) fn push_tree(&mut self, mode: Tree<'_, N>) -> Result<(), N::Error> {
         for &code in mode.codes {
@@ -50,13 +51,13 @@ impl<N: Number> Draft<N> {
         Ok(())
     }
 
-    /// The modes so far.
+    /// Returns what was appended so far.
     #[inline]
     pub(crate) fn as_ref(&self) -> Tree<'_, N> {
         TupleRef { codes: &self.codes, leaves: &self.modes }
     }
 
-    /// A copy of a mode.
+    /// Appends a copy of a mode.
     #[inline]
     pub(crate) fn push_ref(&mut self, mode: LayoutRef<'_>) -> Result<(), N::Error> {
         for &code in mode.codes {
@@ -79,7 +80,7 @@ impl<N: Number> Draft<N> {
         if self.codes.insert_at(at, code) { Ok(()) } else { Err(too_many::<N>()) }
     }
 
-    /// Puts the condition that `violation` is not above 0 on the extent of the last leaf.
+    /// Attaches to the last leaf's extent the condition that `violation` is not above 0.
     #[inline]
     pub(crate) fn check_last(&mut self, violation: &N) -> Result<(), N::Error> {
         if violation.bounds().1 <= 0 {
@@ -127,7 +128,7 @@ impl Draft<Int> {
     fn finish(self) -> Result<Layout, LayoutError> {
         let (shape, stride) = self.modes.into_iter().unzip();
         let layout = Layout { codes: self.codes, shape, stride };
-        // A layout of few nodes cannot be too deep.
+        // A layout with few nodes cannot be too deep.
         if layout.codes.len() > MAX_DEPTH && layout.depth() > MAX_DEPTH {
             return Err(LayoutError::TooDeep { limit: MAX_DEPTH });
         }
@@ -135,16 +136,16 @@ impl Draft<Int> {
     }
 }
 
-/// An operation on layouts, for any kind of numbers.
+/// An operation on layouts, written once for both `i64` and [`Int`].
 pub(crate) trait Operation {
     /// Appends the result.
     fn run<N: Number>(&self, out: &mut Draft<N>) -> Result<(), N::Error>;
 }
 
-/// The result of an operation.
+/// Runs an operation and returns its result.
 #[inline]
 pub(crate) fn perform(operation: &impl Operation) -> Result<Layout, LayoutError> {
-    // Written in its final position, because a layout is 376 bytes.
+    // Write it where it will be returned, because a layout is 376 bytes.
     let empty = Layout { codes: Codes::new(), shape: Leaves::new(), stride: Leaves::new() };
     let mut made = Ok(empty);
     if let Ok(layout) = &mut made {
@@ -188,7 +189,7 @@ mod tests {
 
     type Made = Result<Layout, LayoutError>;
 
-    /// The results of all operations on a pair of layouts.
+    /// Runs all operations on a pair of layouts.
     fn all(a: &Layout, b: &Layout) -> Vec<Made> {
         vec![
             a.coalesce(),
@@ -207,10 +208,10 @@ mod tests {
         ]
     }
 
-    /// Results and errors have the same text, whether numbers are tried first or not.
+    /// Results and errors have the same text, whether `i64` is tried first or not.
     #[test]
     fn both_kinds_of_numbers_agree() {
-        // Miri takes a second for each operation.
+        // Under Miri, each operation takes a second.
         let (extent, stride) = if cfg!(miri) { (2, 1) } else { (4, 8) };
         let leaves = (1..=extent).flat_map(|s| (-1..=stride).map(move |d| (s, d)));
         let leaves: Vec<(i64, i64)> = leaves.collect();

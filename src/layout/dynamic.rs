@@ -1,5 +1,4 @@
-//! Turns layouts of numbers into layouts of symbols, so that one kernel serves all tensors of a
-//! kind.
+//! Replaces static extents and strides by symbols, so that one kernel serves all tensors of a kind.
 
 use super::builder::LayoutBuilder;
 use super::error::LayoutError;
@@ -11,7 +10,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 const COMPACT: &str = "mark_compact_shape_dynamic";
 
 impl Layout {
-    /// The extents and strides, mode by mode, of a layout without nested modes.
+    /// Returns the extent and stride of each mode. The layout must not be nested.
     #[inline]
     fn flat_modes(&self, operation: &'static str) -> Result<Vec<(Int, Int)>> {
         if self.depth() > 1 {
@@ -21,7 +20,7 @@ impl Layout {
         leaves.map(|(extent, stride)| Ok((extent.clone(), stride.to_int()?.clone()))).collect()
     }
 
-    /// A layout of the same profile.
+    /// Builds a layout with the same profile from these modes.
     #[inline]
     fn with_modes(&self, modes: Vec<(Int, Int)>) -> Result<Layout> {
         let mut out = LayoutBuilder::new();
@@ -36,13 +35,13 @@ impl Layout {
         out.finish()
     }
 
-    /// The same layout with symbols instead of numbers. Only two kinds of strides stay: the 1 of
-    /// the mode `leading_dim`, and 0, which repeats. CuTe DSL's `mark_layout_dynamic`. A kernel for
-    /// it takes every layout of the kind (`KernelOptions::template`).
+    /// Replaces static extents and strides by symbols, so that one kernel takes every layout of
+    /// this kind (`KernelOptions::template`). Only two kinds of strides stay static: the 1 of the
+    /// mode `leading_dim`, and 0, which repeats elements. CuTe DSL's `mark_layout_dynamic`.
     ///
-    /// Without `leading_dim` it is the one mode of stride 1; modes of extent 1 are passed over if
-    /// there are others. The symbols equal no others, strides are 64-bit numbers, and existing
-    /// symbols stay.
+    /// If `leading_dim` is `None`, it is the only mode with stride 1. Modes of extent 1 do not
+    /// count if there are others. Each symbol is new and differs from all others, stride symbols
+    /// are 64 bits wide, and symbols that were there before stay.
     ///
     /// ```
     /// use tilewright::layout::{Env, layout};
@@ -55,9 +54,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Undecided`] if several modes have the stride 1 and `leading_dim` is missing,
-    /// [`LayoutError::NoSuchMode`], [`LayoutError::Unsupported`] for nested modes and for a leading
-    /// mode of another stride, [`LayoutError::NotAnIntegerStride`].
+    /// Returns [`LayoutError::Undecided`] if several modes have stride 1 and `leading_dim` is
+    /// `None`, [`LayoutError::NoSuchMode`], [`LayoutError::Unsupported`] for nested modes or if the
+    /// leading mode's stride is not 1, and [`LayoutError::NotAnIntegerStride`].
     pub fn mark_layout_dynamic(&self, leading_dim: impl Into<Option<usize>>) -> Result<Layout> {
         let operation = "mark_layout_dynamic";
         let mut modes = self.flat_modes(operation)?;
@@ -105,13 +104,14 @@ impl Layout {
         }
     }
 
-    /// The same compact layout with a symbol for the extent of `mode`, a known multiple of
-    /// `divisibility`, and strides that follow from it. CuTe DSL's `mark_compact_shape_dynamic`.
+    /// Replaces the extent of `mode` in a compact layout by a symbol, a known multiple of
+    /// `divisibility`. The strides outside of it follow. Call it again to mark more modes. CuTe
+    /// DSL's `mark_compact_shape_dynamic`.
     ///
-    /// `stride_order` lists the modes from the outermost to the innermost, like `dim_order` of
-    /// PyTorch. Without it, the order is read from the strides; a mode of extent 1 then lies inside
-    /// another one with the same stride. The symbol equals no other one. More modes are marked one
-    /// after the other.
+    /// `stride_order` lists the modes from the outermost to the innermost, like PyTorch's
+    /// `dim_order`. Without it, the order is read from the strides. If two modes have the same
+    /// stride, the one with extent 1 is the inner one. The symbol is new and differs from all
+    /// others.
     ///
     /// ```
     /// use tilewright::layout::layout;
@@ -131,11 +131,10 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`], [`LayoutError::NotDivisible`] for an extent that `divisibility`
-    /// does not divide, [`LayoutError::Undecided`] if the strides leave the order open,
-    /// [`LayoutError::Unsupported`] for a layout that is not compact in the order, for an order
-    /// that does not have each mode once, for a mode that has a symbol already and for nested
-    /// modes.
+    /// Returns [`LayoutError::NoSuchMode`], [`LayoutError::NotDivisible`] if `divisibility` does
+    /// not divide the extent, [`LayoutError::Undecided`] if the strides leave the order open, and
+    /// [`LayoutError::Unsupported`] if the layout is not compact in that order, if the order does
+    /// not list each mode once, if the mode has a symbol already, or if modes are nested.
     pub fn mark_compact_shape_dynamic<'o>(
         &self,
         mode: usize,
@@ -157,11 +156,11 @@ impl Layout {
             Some(order) => self.checked_order(&modes, order)?,
             None => self.order_of_strides(&modes, mode)?,
         };
-        // The product of the extents inside a mode, before and after.
+        // The product of the extents inside a mode, before and after the change.
         let (mut old, mut new) = (Int::ONE, Int::ONE);
         for i in order {
             let Some((extent, stride)) = modes.get_mut(i) else { continue };
-            // A mode of extent 1 may have any stride, which then stays.
+            // A mode of extent 1 may have any stride, which then stays as it is.
             let follows = stride.same(&old);
             if !follows && !extent.is(1) {
                 let argument = format!("{self}, which is not compact in this order");
@@ -179,7 +178,7 @@ impl Layout {
         self.with_modes(modes)
     }
 
-    /// The order from the outermost to the innermost mode, reversed.
+    /// Checks an order from the outermost to the innermost mode, and reverses it.
     #[inline]
     fn checked_order(&self, modes: &[(Int, Int)], order: &[usize]) -> Result<Vec<usize>> {
         let mut sorted = order.to_vec();
@@ -191,8 +190,8 @@ impl Layout {
         Err(LayoutError::Unsupported { operation: COMPACT, argument })
     }
 
-    /// The modes from the innermost to the outermost, by their strides. Modes of extent 1 that fit
-    /// nowhere are left out.
+    /// Returns the modes from the innermost to the outermost, by their strides. Modes of extent 1
+    /// that fit nowhere are left out.
     #[inline]
     fn order_of_strides(&self, modes: &[(Int, Int)], marked: usize) -> Result<Vec<usize>> {
         let mut left: Vec<usize> = (0..modes.len()).collect();
@@ -204,7 +203,8 @@ impl Layout {
             let found: Vec<usize> = left.iter().copied().filter(fits).collect();
             let next = match found.as_slice() {
                 [] => break,
-                // Modes of extent 1 beside others: their order matters only for the marked mode.
+                // Several modes fit. If one has extent 1, their order matters only if it is the
+                // marked one.
                 several if several.len() > 1 && several.contains(&marked) && is_one(&marked) => {
                     None
                 }

@@ -1,4 +1,5 @@
-//! [`LayoutError`] is the error of the algebra, [`NameError`] that of mode names; [`ModePath`] names a mode.
+//! [`LayoutError`] is the algebra's error, [`NameError`] the one for mode names. [`ModePath`] says
+//! which mode an error is about.
 
 use crate::errors::errors;
 use std::fmt;
@@ -8,7 +9,7 @@ use smallvec::SmallVec;
 use super::assumption::Assumption;
 use super::int::Int;
 
-/// The path of a mode: the index at each level, outermost first. Prints as `1.0`.
+/// The path of a mode: its index at each level, outermost first. Prints as `1.0`.
 ///
 /// ```
 /// use tilewright::layout::ModePath;
@@ -18,7 +19,7 @@ use super::int::Int;
 pub struct ModePath(SmallVec<[u16; 8]>);
 
 impl ModePath {
-    /// The indices, outermost first.
+    /// Iterates over the indices, outermost first.
     ///
     /// ```
     /// # use tilewright::layout::ModePath;
@@ -28,7 +29,7 @@ impl ModePath {
         self.0.iter().map(|&i| usize::from(i))
     }
 
-    /// True for the path of the whole tuple.
+    /// Returns true for the empty path, which means the whole tuple.
     ///
     /// ```
     /// # use tilewright::layout::ModePath;
@@ -69,10 +70,10 @@ impl fmt::Display for ModePath {
 }
 
 errors! {
-    /// An operation of the algebra without a result.
+    /// Why an operation of the algebra has no result.
     ///
-    /// A variant is a cause with its values. If the cause belongs to a mode, [`LayoutError::At`]
-    /// wraps it.
+    /// Each variant is a cause with the values at fault. If the cause is in one mode,
+    /// [`LayoutError::At`] wraps it. To match on a cause, call [`cause`](LayoutError::cause) first.
     ///
     /// ```
     /// use tilewright::layout::{Layout, LayoutError, layout};
@@ -85,27 +86,27 @@ errors! {
     pub enum LayoutError {
         /// in mode {mode}: {cause}
         At { mode: ModePath, cause: Box<LayoutError> },
-        /// The cause happened in an operation on a layout with names.
+        /// An operation on a layout with names failed.
         Named {
             /// The operation, in CuTe's words.
             operation: &'static str,
-            /// The layout with its names, printed.
+            /// The layout with its names, as text.
             layout: String,
-            /// The name of the mode, and the path inside it.
+            /// The mode's name, and the path inside it.
             mode: Option<String>,
-            /// The cause.
+            /// Why it failed.
             cause: Box<LayoutError>,
         } = |f| {
             write!(f, "`{operation}` of {layout}: ")?;
             mode.iter().try_for_each(|mode| write!(f, "in mode {mode}: "))?;
             cause.fmt(f)
         },
-        /// The operation has no result for all values of its symbols. The text has at most 200
-        /// characters; `cause` has the rest.
+        /// The operation does not succeed for all values of its symbols. The message has at most
+        /// 200 characters; `cause` has the rest.
         Symbolic {
-            /// The reason.
+            /// Why it does not succeed.
             cause: Box<LayoutError>,
-            /// An assumption about one symbol under which the operation has a result.
+            /// An assumption about one symbol that would be enough, if there is one.
             assumption: Option<Box<Assumption>>,
         } = |f| {
             let advice = match assumption {
@@ -135,26 +136,27 @@ errors! {
         ExtentNotPositive { extent: Int },
         /// {value} is not divisible by {by}
         NotDivisible { value: Int, by: Int },
-        /// `left o right` is not a layout: this mode of `right` is not mapped to an affine function.
+        /// `left o right` is not a layout, because `left` does not map this mode of `right` to an
+        /// affine function.
         NotAdmissible {
-            /// The left layout, printed.
+            /// The left-hand layout, as text.
             left: String,
-            /// The extent of the offending mode of the right layout.
+            /// The extent of the right-hand mode at fault.
             extent: Int,
-            /// The stride of the offending mode of the right layout.
+            /// The stride of the right-hand mode at fault.
             stride: Int,
         } = |f| write!(
             f,
             "{left} o {extent}:{stride} is not a layout: the steps of {stride} leave a mode of {left} at a place that does not divide it; choose a stride and an extent that divide or are multiples of its extents{}",
             if stride.bounds().0 < 0 { NEGATIVE } else { "" }
         ),
-        /// Two modes of the right layout of a composition carry into each other in a mode of the left.
+        /// In a composition, two modes of `right` carry into each other in a mode of `left`.
         Carries {
-            /// The left layout, printed.
+            /// The left-hand layout, as text.
             left: String,
-            /// The right layout, printed.
+            /// The right-hand layout, as text.
             right: String,
-            /// The extent of the mode of the left layout that overflows.
+            /// The extent of the left-hand mode that overflows.
             extent: Int,
         } = |f| write!(
             f,
@@ -183,7 +185,7 @@ errors! {
         UnboundSymbol { name: String },
         /// {name} = {value} contradicts what was said about it: a multiple of {divisor} from {min} to {max}
         AssumptionViolated { name: String, value: i64, divisor: i64, min: i64, max: i64 },
-        /// Symbols leave an operation open.
+        /// Symbols leave it open whether the operation succeeds.
         Undecided {
             /// The operation, in CuTe's words.
             operation: &'static str,
@@ -194,11 +196,11 @@ errors! {
             "{operation} is not decided by what is known of the symbols: it needs {}; give a divisor or bounds",
             cropped(condition, 80)
         ),
-        /// Values break the condition of a symbolic result.
+        /// The symbols' values violate the condition that a symbolic result carries.
         ConditionViolated {
-            /// The extent or stride, printed.
+            /// The extent or stride, as text.
             value: String,
-            /// The condition, printed.
+            /// The condition, as text.
             condition: String,
         } = |f| write!(
             f,
@@ -262,7 +264,7 @@ errors! {
 crate::errors::message_as_debug!(LayoutError);
 
 impl LayoutError {
-    /// The error without its mode.
+    /// Returns the innermost cause, without the mode and other context around it.
     ///
     /// ```
     /// # use tilewright::layout::LayoutError;
@@ -278,8 +280,8 @@ impl LayoutError {
         }
     }
 
-    /// The assumption about one symbol under which the operation has a result, if one is enough.
-    /// [`Layout::assuming`](super::Layout::assuming) applies it.
+    /// Returns the assumption about one symbol that would make the operation succeed, if one is
+    /// enough. Apply it with [`Layout::assuming`](super::Layout::assuming).
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout};
@@ -296,7 +298,7 @@ impl LayoutError {
         }
     }
 
-    /// The mode of the error, if the operation works mode by mode.
+    /// Returns the mode that the error is about, if the operation works mode by mode.
     ///
     /// ```
     /// # use tilewright::layout::{LayoutError, ModePath};
@@ -311,7 +313,7 @@ impl LayoutError {
         }
     }
 
-    /// The same error, one level further out.
+    /// Adds a mode to the error's path, one level further out.
     ///
     /// ```
     /// # use tilewright::layout::LayoutError;
@@ -337,7 +339,7 @@ impl LayoutError {
 }
 
 errors! {
-    /// Names that do not fit the modes.
+    /// Why names do not fit the modes of a layout.
     ///
     /// ```
     /// use tilewright::layout::{LayoutError, NameError, layout};
@@ -361,10 +363,10 @@ errors! {
 }
 crate::errors::message_as_debug!(NameError);
 
-/// The largest number of characters of a refusal of symbols.
+/// The most characters that a message about symbols may have.
 const MAX_TEXT: usize = 200;
 
-/// The text, or its beginning if it has more than `limit` characters.
+/// Cuts the text off after `limit` characters.
 fn cropped(text: &str, limit: usize) -> String {
     if text.chars().count() <= limit {
         return text.to_owned();
@@ -374,5 +376,5 @@ fn cropped(text: &str, limit: usize) -> String {
     short
 }
 
-/// The reason that a composition with a negative stride is rarely a layout.
+/// Why a composition with a negative stride is rarely a layout.
 const NEGATIVE: &str = "; a negative index counts down from the end of every mode but the last, so that -1 is the coordinate (-1 % extent, .., -1)";

@@ -1,11 +1,13 @@
-//! [`Builder`] puts tuples together; [`IntoTuple`] converts arguments to tuples.
+//! [`IntoTuple`] lets you pass Rust integers, tuples and arrays as shapes; [`Builder`] builds a
+//! tuple piece by piece.
 
 use super::error::LayoutError;
 use super::int::Int;
 use super::profile::{LEAF, ProfileBuilder};
 use super::tuple::{Leaves, Tuple, TupleRef};
 
-/// Builds a [`Tuple`] from left to right.
+/// Builds a [`Tuple`] from left to right. You need it only if the nesting is not known at compile
+/// time; otherwise pass a Rust tuple.
 ///
 /// ```
 /// use tilewright::layout::{Builder, Int, shape};
@@ -33,7 +35,7 @@ impl<L> Default for Builder<L> {
 }
 
 impl<L> Builder<L> {
-    /// An empty builder.
+    /// Makes an empty builder.
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int};
@@ -45,7 +47,7 @@ impl<L> Builder<L> {
         Self { profile: ProfileBuilder::default(), leaves: Leaves::new() }
     }
 
-    /// Begins a tuple.
+    /// Opens a tuple. What you push next is inside it.
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int, shape};
@@ -60,7 +62,7 @@ impl<L> Builder<L> {
         self.profile.open();
     }
 
-    /// Ends the tuple that was begun last.
+    /// Closes the tuple that was opened last.
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int};
@@ -92,7 +94,7 @@ impl<L> Builder<L> {
         self.leaves.push(leaf.into());
     }
 
-    /// Appends a whole sub-tree.
+    /// Appends a whole subtree.
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int, shape};
@@ -110,7 +112,7 @@ impl<L> Builder<L> {
         self.leaves.extend(tree.leaves.iter().cloned());
     }
 
-    /// The tuple.
+    /// Returns the tuple. Closes the tuples that are still open.
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int, shape};
@@ -123,7 +125,7 @@ impl<L> Builder<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooDeep`] or [`LayoutError::TooLarge`] beyond the limits of a tuple.
     #[inline]
     pub fn finish(self) -> Result<Tuple<L>, LayoutError> {
         Ok(Tuple { codes: self.profile.finish()?, leaves: self.leaves })
@@ -164,7 +166,7 @@ pub trait IntoTuple<L> {
     /// ```
     fn push_into(self, out: &mut Builder<L>);
 
-    /// The tuple.
+    /// Converts to a tuple.
     ///
     /// ```
     /// # use tilewright::layout::{Int, IntTuple, IntoTuple, shape};
@@ -174,7 +176,7 @@ pub trait IntoTuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooDeep`] or [`LayoutError::TooLarge`] beyond the limits of a tuple.
     #[inline]
     fn into_tuple(self) -> Result<Tuple<L>, LayoutError>
     where
@@ -255,8 +257,9 @@ macro_rules! rust_tuples {
             fn from(items: ($($name,)*)) -> Self {
                 let mut out = Builder::new();
                 items.push_into(&mut out);
-                // Rust tuples of eight are far from both limits, and a nested `Tuple` respects them
-                // already. Only absurd nesting of both gives the empty tuple instead.
+                // Rust tuples of up to eight entries stay far below both limits, and a nested
+                // `Tuple` respects them already. Only absurd nesting of both ends up as the empty
+                // tuple here.
                 out.finish().unwrap_or_default()
             }
         }

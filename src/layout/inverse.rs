@@ -1,4 +1,5 @@
-//! Computes `right_inverse`, `left_inverse` and `nullspace`.
+//! Inverts layouts. `right_inverse` and `left_inverse` map indices back to coordinates, and
+//! `nullspace` finds the coordinates with index 0.
 
 use std::cell::Cell;
 
@@ -17,8 +18,8 @@ use super::number::{Number, Stride as _};
 
 type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
-/// Puts the modes of the coalesced layout, each with its stride in the domain: the exclusive prefix
-/// product of the extents.
+/// Collects the coalesced layout's modes, each with its stride in the domain (the product of the
+/// extents before it).
 #[inline]
 fn placed<N: Number>(layout: LayoutRef<'_>, modes: &mut N::Placed) -> Result<(), N::Error> {
     let mut index = N::new(1);
@@ -29,8 +30,8 @@ fn placed<N: Number>(layout: LayoutRef<'_>, modes: &mut N::Placed) -> Result<(),
     })
 }
 
-/// Sorts by stride, symbols last, by CuTe's exchanges. They decide the order of equal strides,
-/// which shows in the printed result.
+/// Sorts by stride, symbols last, with the same exchange sort as CuTe. It decides the order of
+/// equal strides, which shows in the printed result.
 #[inline]
 fn sort_by_stride<N: Number>(modes: &mut [(N, N::Stride, N)]) {
     for i in 0..modes.len() {
@@ -42,7 +43,7 @@ fn sort_by_stride<N: Number>(modes: &mut [(N, N::Stride, N)]) {
     }
 }
 
-/// Moves mode `at` to the front and the modes before it one back.
+/// Moves mode `at` to the front and shifts the modes before it back by one.
 #[inline]
 fn to_front<T>(modes: &mut [T], at: usize) {
     for i in (0..at).rev() {
@@ -50,10 +51,10 @@ fn to_front<T>(modes: &mut [T], at: usize) {
     }
 }
 
-/// The right inverse that CuTe finds, or a longer one.
+/// Finds CuTe's right inverse, or a longer one.
 struct RightInverse<'a> {
     layout: LayoutRef<'a>,
-    /// True to look for a longer one.
+    /// Whether to look for a longer one.
     longest: bool,
 }
 
@@ -63,7 +64,7 @@ impl Operation for RightInverse<'_> {
         let mut modes = N::Placed::default();
         placed::<N>(self.layout, &mut modes)?;
         sort_by_stride::<N>(&mut modes);
-        // Modes without overlap leave no choice.
+        // If no modes overlap, there is only one possible chain.
         let mut overlaps = false;
         let mut end = 0i64;
         for (s, d, _) in modes.iter() {
@@ -94,25 +95,25 @@ impl Operation for RightInverse<'_> {
     }
 }
 
-/// The key that numbers are sorted by; symbols come last.
+/// The sort key: the stride if it is static. Symbols come last.
 #[inline]
 fn stride_or_max<N: Number>(stride: &N::Stride) -> i64 {
     stride.plain().ok().and_then(N::number).unwrap_or(i64::MAX)
 }
 
-/// A leaf that a right inverse may take.
+/// A leaf that a right inverse may use.
 struct Link {
     stride: i64,
     extent: i64,
-    /// The stride of the leaf in the domain.
+    /// The leaf's stride in the domain.
     index: i64,
-    /// The size that the longest chain from here reaches, and its next leaf.
+    /// How far the longest chain from here reaches, and the next leaf in that chain.
     reached: i64,
     next: Option<usize>,
 }
 
-/// The longest chain of static leaves, if it reaches more than `reached`. Each stride of a chain is
-/// the size that the chain reaches before it.
+/// Returns the longest chain of static leaves, if it reaches further than `reached`. In a chain,
+/// each stride equals the size that the leaves before it reach.
 #[cold]
 fn longest_chain<N: Number>(
     layout: LayoutRef<'_>,
@@ -130,7 +131,8 @@ fn longest_chain<N: Number>(
         }
         index = index.checked_mul(extent).ok_or_else(|| N::overflow("right_inverse"))?;
     }
-    // A chain continues only at a larger stride, so the leaf after a leaf is known before it.
+    // A chain continues only at a larger stride. So if we go from large to small, the successor of
+    // a leaf is already known.
     links.sort_by_key(|link| std::cmp::Reverse(link.stride));
     let mut first: Option<usize> = None;
     for i in 0..links.len() {
@@ -158,7 +160,8 @@ fn longest_chain<N: Number>(
     }
 }
 
-/// The left inverse, with a proof that the layout is one-to-one if there is one.
+/// Finds the left inverse, and sets `injective` if the strides alone prove that the layout is
+/// one-to-one.
 struct LeftInverse<'a> {
     layout: LayoutRef<'a>,
     injective: &'a Cell<bool>,
@@ -169,15 +172,15 @@ impl Operation for LeftInverse<'_> {
     fn run<N: Number>(&self, out: &mut Draft<N>) -> Result<(), N::Error> {
         let mut modes = N::Placed::default();
         placed::<N>(self.layout, &mut modes)?;
-        // Only the mode of the largest stride may be negative, so it is at the end.
+        // Only the mode with the largest stride may be negative, so it comes last.
         let negative = order_by_stride::<N>(&mut modes, self.layout)?;
         let mut inverse = Flat::<N>::default();
         let mut reached = N::new(1);
-        // The stride of the open step, and the last mode taken.
+        // The open step's stride, and the last mode taken.
         let mut stride = N::new(0);
         let mut last: Option<(&N, &N)> = None;
         let mut injective = true;
-        // Not above 0 if the symbolic strides have this order and divide each other.
+        // At most 0 if the symbolic strides are in this order and divide each other.
         let mut violation = N::new(0);
         for (s, d, p) in modes.iter() {
             let d = d.plain()?;
@@ -224,8 +227,8 @@ impl Operation for LeftInverse<'_> {
     }
 }
 
-/// Sorts the modes by the absolute values of their strides and stores these. True if the last
-/// stride was negative.
+/// Sorts the modes by the absolute values of their strides, and stores those. Returns true if the
+/// last stride was negative.
 #[inline]
 fn order_by_stride<N: Number>(
     modes: &mut [(N, N::Stride, N)],
@@ -268,7 +271,7 @@ fn order_by_stride<N: Number>(
         (&*modes, largest, &negative, has_symbols)
         && before.plain()?.same(largest)
     {
-        // It is open which of the two is the negative one.
+        // Either of the two could be the negative one.
         return Err(below_a_larger::<N>(layout));
     }
     match (&negative, largest) {
@@ -287,12 +290,14 @@ fn below_a_larger<N: Number>(layout: LayoutRef<'_>) -> N::Error {
 }
 
 impl Layout {
-    /// The longest layout with `self(R(i)) == i` for all `i < size(R)` that consists of leaves of
-    /// `self`. The stride of each leaf is the size that the leaves before it reach.
+    /// Returns a layout that maps indices back to coordinates, with `self(R(i)) == i` for all `i <
+    /// size(R)`. It is the longest one that can be made of `self`'s leaves, where each stride
+    /// equals the size that the leaves before it reach. `size(R)` is thus the number of indices
+    /// from 0 on that `self` stores contiguously, which is the question behind vectorized copies.
     ///
-    /// Of leaves with the same stride CuTe takes the first, after coalescing. If that ends early,
-    /// the result is the longest sequence instead. With symbols, a mode is taken if its stride is
-    /// provably the size that is reached, in CuTe's order.
+    /// If several leaves have the same stride, CuTe takes the first after coalescing. If that ends
+    /// early, we return the longest chain instead. With symbols, we go in CuTe's order and take a
+    /// mode only if its stride is provably the size reached so far.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};
@@ -307,24 +312,27 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`].
+    /// Returns [`LayoutError::Overflow`], or [`LayoutError::NotAnIntegerStride`] if a stride is a
+    /// basis element or a fraction.
     #[doc(alias = "inverse")]
     #[inline]
     pub fn right_inverse(&self) -> Result<Layout> {
         perform(&RightInverse { layout: self.as_ref(), longest: true })
     }
 
-    /// The right inverse that CuTe finds.
+    /// Returns the right inverse that CuTe finds, even if there is a longer one.
     #[inline]
     pub(crate) fn first_right_inverse(&self) -> Result<Layout> {
         perform(&RightInverse { layout: self.as_ref(), longest: false })
     }
 
-    /// A layout with `self(R(self(i))) == self(i)` for all `i < size(self)`; for a one-to-one
-    /// layout `R(self(i)) == i`.
+    /// Returns a layout that maps the index of a coordinate back to it: `R(self(i)) == i` if `self`
+    /// is one-to-one. Otherwise only `self(R(self(i))) == self(i)` holds, for all `i < size(self)`.
     ///
-    /// The largest stride may be negative: the last mode of `R` takes the rest of an index, also of
-    /// a negative one.
+    /// The largest stride may be negative: then the last mode of `R` takes what is left of an
+    /// index, even of a negative one. Symbolic strides are taken in the order of their divisors.
+    /// This is right only if they divide each other in that order, so the result carries that
+    /// condition, and evaluation checks it.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -335,13 +343,11 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] if the strides do not divide each other in order,
+    /// Returns [`LayoutError::NotDivisible`] if the strides do not divide each other in order,
     /// [`LayoutError::NotInjective`] if modes overlap so that the equation fails,
     /// [`LayoutError::Unsupported`] for a negative stride that is not the largest,
-    /// [`LayoutError::ExtentNotPositive`],
-    /// [`LayoutError::Undecided`] for a symbolic stride of unknown sign, [`LayoutError::NotAnIntegerStride`],
-    /// [`LayoutError::Overflow`]. Symbolic strides are taken in the order of their divisors, on the condition that they divide each
-    /// other in that order, which evaluation checks.
+    /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Undecided`] if the sign of a symbolic
+    /// stride is not known, [`LayoutError::NotAnIntegerStride`], and [`LayoutError::Overflow`].
     #[inline]
     pub fn left_inverse(&self) -> Result<Layout> {
         self.any_left_inverse().map_err(|error| {
@@ -360,7 +366,8 @@ impl Layout {
         Ok(result)
     }
 
-    /// The equation itself, for layouts of overlapping modes up to a million coordinates.
+    /// Tests the equation itself, for overlapping modes. Gives up (false) above a million
+    /// coordinates.
     #[inline]
     fn satisfies_left_inverse(&self, inverse: &Layout) -> Result<bool> {
         const LIMIT: i64 = 1 << 20;
@@ -377,7 +384,8 @@ impl Layout {
         }
     }
 
-    /// The coordinates with index 0 by static strides 0: `self(R(i)) == 0` for all `i < size(R)`.
+    /// Returns the coordinates that the layout maps to 0 because their static strides are 0:
+    /// `self(R(i)) == 0` for all `i < size(R)`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -387,7 +395,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if a product does not fit in 64 bits.
     #[inline]
     pub fn nullspace(&self) -> Result<Layout> {
         let mut modes: SmallVec<[(Int, Int); 8]> = SmallVec::new();

@@ -1,8 +1,9 @@
 //! Checks a result of the algebra against the definition of its operation.
 //!
-//! Each function takes the operands of an operation and a result, whoever computed it. It evaluates both sides of the
-//! operation's equation at every coordinate and returns the first [`Violation`]: the law, the coordinate, and both values.
-//! For example, this is how you test a layout function of your own against [`Layout::composition`]'s definition:
+//! To check a result, pass an operation's operands and the result, whoever computed it. The check
+//! evaluates both sides of the operation's equation at every coordinate and returns the first
+//! [`Violation`]: the law, the coordinate, and both values. For example, this is how you test a
+//! layout function of your own against the definition of [`Layout::composition`]:
 //!
 //! ```
 //! use tilewright::layout::{layout, laws};
@@ -18,17 +19,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Violation`] is an error, so `?` works in the body of a `proptest!` test and in a `main`.
+//! [`Violation`] is an error, so you can use `?` in a `proptest!` test and in `main`.
 //!
 //! # What is checked, and what is trusted
 //!
-//! * A check evaluates layouts ([`ComposedLayout::apply`]) and never calls the operation that it checks. Divides and
-//!   products are defined by a complement, so their checks compute one and check it too.
-//! * The layouts must be static: evaluate symbols with [`Layout::eval`] first. The law of a symbolic operation is
-//!   [`check_same`] of `op(L).eval(env)` and `op(L.eval(env))`.
-//! * Up to [`LIMIT`] coordinates are walked. If a domain has more, the rest is not looked at.
-//! * That an operation *refuses* its operands is not a violation. To show that it refuses nothing that has a result, run it on
-//!   [`all_layouts`] and look for the result by brute force.
+//! * A check evaluates layouts ([`ComposedLayout::apply`]) and never calls the operation that it
+//!   checks. Divides and products are defined by a complement, so their checks compute one, and
+//!   check that too.
+//! * Layouts must be static. If there are symbols, call [`Layout::eval`] first. To check that a
+//!   symbolic operation is right, compare `op(L).eval(env)` with `op(L.eval(env))` by
+//!   [`check_same`].
+//! * At most [`LIMIT`] coordinates are visited. If a domain has more, the rest is not checked.
+//! * It is not a violation if an operation *refuses* its operands. To show that it refuses nothing
+//!   that has a result, run it on [`all_layouts`] and search for the result by brute force.
 
 mod all_layouts;
 mod inverse;
@@ -58,10 +61,10 @@ use super::tiler::{TilerLeaf, TilerRef, TilerTuple};
 use super::tuple::{IntTuple, IntTupleRef, Tuple};
 use crate::errors::errors;
 
-/// The result of a check.
+/// What a check returns.
 type Check = Result<(), Violation>;
 
-/// The largest number of coordinates that a check walks.
+/// The most coordinates that a check visits.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -73,7 +76,7 @@ type Check = Result<(), Violation>;
 /// ```
 pub const LIMIT: i64 = 1 << 16;
 
-/// The laws that this module checks. Prints as the operation and its equation.
+/// The laws that this module can check. Each prints as its operation and its equation.
 ///
 /// ```
 /// use tilewright::layout::laws::Law;
@@ -82,7 +85,7 @@ pub const LIMIT: i64 = 1 << 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Law {
-    /// Two layouts are one function.
+    /// Two layouts are the same function.
     Same,
     /// `coalesce` and `coalesce_by`.
     Coalesce,
@@ -110,14 +113,14 @@ pub enum Law {
     RakedProduct,
     /// `tile_to_shape`.
     TileToShape,
-    /// `slice_and_offset`, and what is made of it: `local_tile`, `local_partition`.
+    /// `slice_and_offset`, `local_tile` and `local_partition`.
     Slice,
     /// `recast_layout`, `upcast` and `downcast`.
     Recast,
 }
 
 impl Law {
-    /// The operation, by its name in CuTe.
+    /// Returns the operation's name in CuTe.
     ///
     /// ```
     /// # use tilewright::layout::laws::Law;
@@ -127,7 +130,7 @@ impl Law {
         self.texts().0
     }
 
-    /// The equation for the result `R`.
+    /// Returns the equation for the result `R`.
     ///
     /// ```
     /// # use tilewright::layout::laws::Law;
@@ -164,12 +167,12 @@ impl Law {
         }
     }
 
-    /// The violation for an evaluation that fails.
+    /// Makes the violation for a side that cannot be evaluated.
     fn stuck(self) -> impl Fn(LayoutError) -> Violation {
         move |cause| Violation::NotEvaluated { law: self, cause }
     }
 
-    /// The violation for a result of a wrong form.
+    /// Makes the violation for a result of the wrong form.
     fn form(self, result: impl fmt::Display, fault: impl fmt::Display) -> Violation {
         Violation::Form { law: self, result: result.to_string(), fault: fault.to_string() }
     }
@@ -182,7 +185,7 @@ impl Law {
         Err(Violation::Unequal { law: self, at, left, right })
     }
 
-    /// The value at an integer coordinate, with the last mode unbounded.
+    /// Evaluates the layout at an integer coordinate. The last mode is unbounded.
     fn value(self, layout: &ComposedLayout, i: i64) -> Result<IntTuple, Violation> {
         layout.apply(i).map_err(self.stuck())
     }
@@ -191,7 +194,7 @@ impl Law {
         layout.outer_layout().map_err(self.stuck())
     }
 
-    /// The size of a static layout.
+    /// Returns a static layout's size.
     fn size(self, layout: &Layout) -> Result<i64, Violation> {
         self.number(layout.size())
     }
@@ -200,7 +203,7 @@ impl Law {
         number.and_then(|number| number.to_static()).map_err(self.stuck())
     }
 
-    /// The extent and stride of each leaf.
+    /// Returns each leaf's extent and stride.
     fn leaves(self, layout: &Layout) -> Result<Vec<(i64, i64)>, Violation> {
         let leaf = |(s, d): (&Int, &super::basis::ScaledBasis)| {
             Ok((s.to_static()?, d.to_int()?.to_static()?))
@@ -243,7 +246,7 @@ errors! {
 crate::errors::message_as_debug!(Violation);
 
 impl Violation {
-    /// The law that does not hold.
+    /// Returns the law that is violated.
     ///
     /// ```
     /// use tilewright::layout::{layout, laws};
@@ -261,7 +264,7 @@ impl Violation {
     }
 }
 
-/// The coordinate with 0 for the entries of `shape` that it lacks.
+/// Fills the entries of `shape` that the coordinate lacks with 0.
 fn filled(coord: IntTupleRef<'_>, shape: IntTupleRef<'_>) -> IntTuple {
     if coord.is_leaf() {
         return coord.to_owned();
@@ -279,7 +282,8 @@ fn filled(coord: IntTupleRef<'_>, shape: IntTupleRef<'_>) -> IntTuple {
     IntTuple::from_items(&items).unwrap_or(zero)
 }
 
-/// True if two values are equal as coordinates: the plain 0 is every coordinate of zeros, and missing entries are 0.
+/// Returns true if two values are equal as coordinates: missing entries count as 0, so that a plain
+/// 0 equals any coordinate of zeros.
 ///
 /// ```
 /// use tilewright::layout::{laws::same_value, shape};
@@ -302,9 +306,11 @@ pub fn same_value(a: &IntTuple, b: &IntTuple) -> bool {
     walk(Some(a.as_ref()), Some(b.as_ref()))
 }
 
-/// Checks that `result` is the same function as `layout`: the same size, and `R(i) == L(i)` for all `i < size(L)`.
+/// Checks that `result` is the same function as `layout`: both have the same size, and `R(i) ==
+/// L(i)` for all `i < size(L)`.
 ///
-/// [`Layout::same_function`] answers without a walk; this names the first coordinate that differs.
+/// [`Layout::same_function`] decides this without visiting every coordinate. Use this check if you
+/// want to know the first coordinate where the two differ.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -315,7 +321,7 @@ pub fn same_value(a: &IntTuple, b: &IntTuple) -> bool {
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 pub fn check_same(
     layout: impl Into<ComposedLayout>,
     result: impl Into<ComposedLayout>,
@@ -336,7 +342,8 @@ fn same(law: Law, layout: &ComposedLayout, result: &ComposedLayout) -> Check {
     Ok(())
 }
 
-/// Checks `R(i) == L(i)` for all `i < size(L)`, that `R` is not nested, and that no two adjacent modes of it are one.
+/// Checks that `R(i) == L(i)` for all `i < size(L)`, that `R` is not nested, and that no two
+/// adjacent modes of `R` could be merged.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -348,7 +355,7 @@ fn same(law: Law, layout: &ComposedLayout, result: &ComposedLayout) -> Check {
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_coalesce(layout: &Layout, result: &Layout) -> Result<(), Violation> {
     let law = Law::Coalesce;
@@ -371,7 +378,7 @@ pub fn check_coalesce(layout: &Layout, result: &Layout) -> Result<(), Violation>
     Ok(())
 }
 
-/// Checks [`check_coalesce`] for each mode of `profile`, CuTe's `coalesce(L, profile)`.
+/// Runs [`check_coalesce`] for each mode of `profile`: CuTe's `coalesce(L, profile)`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws, shape};
@@ -382,7 +389,7 @@ pub fn check_coalesce(layout: &Layout, result: &Layout) -> Result<(), Violation>
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_coalesce_by(
     layout: &Layout,
@@ -407,7 +414,7 @@ pub fn check_coalesce_by(
     Ok(())
 }
 
-/// Checks that `result` is `layout` without its modes of stride 0, coalesced.
+/// Checks that `result` is `layout` without its stride-0 modes, coalesced.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -418,7 +425,7 @@ pub fn check_coalesce_by(
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_filter(layout: &Layout, result: &Layout) -> Result<(), Violation> {
     let law = Law::Filter;
@@ -433,9 +440,8 @@ pub fn check_filter(layout: &Layout, result: &Layout) -> Result<(), Violation> {
     }
 }
 
-/// Checks `R(i) == A(B(i))` for all `i < size(B)`, and that the shape of `R` refines that of `B`.
-///
-/// `A` continues beyond its size with its last mode, as CuTe reads it.
+/// Checks that `R(i) == A(B(i))` for all `i < size(B)`, and that `R`'s shape refines `B`'s. Past
+/// its size, `A` continues in its last mode, as in CuTe.
 ///
 /// ```
 /// use tilewright::layout::{ComposedLayout, layout, laws};
@@ -449,7 +455,7 @@ pub fn check_filter(layout: &Layout, result: &Layout) -> Result<(), Violation> {
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 pub fn check_composition(
     a: impl Into<ComposedLayout>,
     b: impl Into<ComposedLayout>,
@@ -479,7 +485,8 @@ fn composition(law: Law, a: &ComposedLayout, b: &ComposedLayout, result: &Compos
     Ok(())
 }
 
-/// Checks a composition with a tiler: [`check_composition`] for each mode and its tile. A mode at `_` must stay as it is.
+/// Checks a composition with a tiler: runs [`check_composition`] for each mode and its tile. A mode
+/// with `_` must stay as it is.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws, tiler};
@@ -490,7 +497,7 @@ fn composition(law: Law, a: &ComposedLayout, b: &ComposedLayout, result: &Compos
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 pub fn check_composition_by<'t>(
     a: &Layout,
     tiler: impl Into<TilerRef<'t>>,
@@ -521,7 +528,7 @@ fn composition_by(a: &Layout, tiler: TilerRef<'_>, result: &Layout) -> Check {
     }
 }
 
-/// A tiler as what it does at one level.
+/// What a tiler does at one level.
 enum Tile<'t> {
     All,
     Whole(Box<Layout>),
@@ -542,9 +549,10 @@ fn part(tiler: TilerRef<'_>) -> Tile<'_> {
 
 /// Checks that `result` is a complement of `layout` in `cotarget`.
 ///
-/// With `F = filter(L)`: `(F, R)` is one-to-one and `R` increases. If each stride of `F`, in increasing order, is a multiple
-/// of the elements before it, then `F` and `R` reach the whole cotarget. For a shape it is reached as CuTe counts it: as many
-/// tiles as lie beside each other in each mode, where the next mode continues with what one mode leaves of a tile.
+/// With `F = filter(L)`, `(F, R)` must be one-to-one and `R` must increase. If, in increasing
+/// order, each stride of `F` is a multiple of the size that the modes before it cover, then `F` and
+/// `R` must also reach the whole cotarget. A shape is counted as CuTe counts it: in each mode, as
+/// many tiles as fit side by side, and the next mode continues with what is left of the tile.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws, shape};
@@ -556,7 +564,7 @@ fn part(tiler: TilerRef<'_>) -> Tile<'_> {
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_complement(
     layout: &Layout,
@@ -606,13 +614,13 @@ pub fn check_complement(
     }
 }
 
-/// The quotient of numbers above 0, rounded up.
+/// Divides positive integers and rounds up.
 fn ceil_div(a: i64, b: i64) -> i64 {
     a / b + i64::from(a % b != 0)
 }
 
-/// Returns the size that the modes cover, if each stride, in increasing order, is a multiple of the size covered by the
-/// modes before it.
+/// Returns the size that the modes cover if, in increasing order, each stride is a multiple of the
+/// size covered before it.
 fn in_order(leaves: &[(i64, i64)]) -> Option<i64> {
     let mut modes: Vec<(i64, i64)> = leaves.iter().map(|&(s, d)| (d, s)).collect();
     modes.sort_unstable();
@@ -625,7 +633,7 @@ fn in_order(leaves: &[(i64, i64)]) -> Option<i64> {
     all.then_some(covered)
 }
 
-/// The pair of modes of a result.
+/// Returns the two modes of a result, which must be a pair.
 fn pair(law: Law, result: &Layout) -> Result<(Layout, Layout), Violation> {
     let mut modes = result.modes();
     match (modes.next(), modes.next(), modes.next()) {
@@ -634,7 +642,7 @@ fn pair(law: Law, result: &Layout) -> Result<(Layout, Layout), Violation> {
     }
 }
 
-/// The tuple of these integers, or the integer if `is_leaf`.
+/// Makes a tuple of these integers, or a plain integer if `is_leaf`.
 fn coordinate(law: Law, entries: &[i64], is_leaf: bool) -> Result<IntTuple, Violation> {
     match entries {
         [entry] if is_leaf => Ok(Tuple::leaf(*entry)),

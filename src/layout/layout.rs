@@ -1,4 +1,4 @@
-//! [`Layout`] is a function from coordinates to integers or coordinates, given by shape and stride.
+//! [`Layout`], the type at the centre of the algebra: a shape and a stride.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -14,7 +14,7 @@ use super::tuple::{IntTuple, IntTupleRef, Leaves, Tuple, TupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// Strides: a tuple congruent to a shape.
+/// Nested strides, congruent to a shape.
 ///
 /// ```
 /// use tilewright::layout::{StrideTuple, layout};
@@ -23,7 +23,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub type StrideTuple = Tuple<ScaledBasis>;
-/// A sub-tree of a [`StrideTuple`].
+/// A borrowed subtree of a [`StrideTuple`].
 ///
 /// ```
 /// use tilewright::layout::{StrideRef, layout};
@@ -34,11 +34,16 @@ pub type StrideTuple = Tuple<ScaledBasis>;
 /// ```
 pub type StrideRef<'a> = TupleRef<'a, ScaledBasis>;
 
-/// A function from coordinates to indices: `shape : stride`.
+/// A function from coordinates to indices, written `shape : stride`.
 ///
-/// A coordinate is an integer, or a tuple that the shape refines. The index of a coordinate of
-/// leaves is the sum of its products with the strides. An integer is split into such a coordinate:
-/// the first mode runs fastest, and the last mode takes the rest.
+/// A coordinate is an integer, or a tuple that is at most as nested as the shape. If it has one
+/// integer for each leaf of the shape, its index is the inner product with the strides. An integer
+/// that stands for a nested mode is first split into that mode's entries: the first entry runs
+/// fastest, and the last one takes what is left, so it may exceed its extent.
+///
+/// If the strides are basis elements, as in [`Layout::identity`], the layout maps to coordinates
+/// instead of indices. For memory that is swizzled, see [`ComposedLayout`](super::ComposedLayout);
+/// for modes with names, see [`NamedLayout`](super::NamedLayout).
 ///
 /// ```
 /// use tilewright::layout::{Layout, layout};
@@ -58,7 +63,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `shape : stride`.
+    /// Builds a layout from a shape and its strides.
     ///
     /// ```
     /// # use tilewright::layout::Layout;
@@ -68,7 +73,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotCongruent`].
+    /// Returns [`LayoutError::NotCongruent`] if the two are not nested alike.
     #[doc(alias = "make_layout")]
     pub fn new(shape: impl IntoTuple<Int>, stride: impl IntoTuple<ScaledBasis>) -> Result<Self> {
         let (shape, stride) = (shape.into_tuple()?, stride.into_tuple()?);
@@ -81,7 +86,7 @@ impl Layout {
         Ok(Self { codes: shape.codes, shape: shape.leaves, stride: stride.leaves })
     }
 
-    /// One mode: `extent : stride`.
+    /// Builds a layout with one mode, `extent : stride`. It is a leaf, not a tuple with one entry.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -97,7 +102,7 @@ impl Layout {
         Self { codes, shape, stride: strides }
     }
 
-    /// `1:0`, the layout of one coordinate.
+    /// Returns `1:0`, the layout with one coordinate and index 0.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -108,7 +113,9 @@ impl Layout {
         Self::leaf(1, 0)
     }
 
-    /// The identity on a shape: each leaf has its own basis element as stride.
+    /// Builds the layout that maps each coordinate of `shape` to itself. Each leaf has its own
+    /// basis element as stride. Use it to find out which element of a tensor a tile or a thread
+    /// holds.
     ///
     /// ```
     /// # use tilewright::layout::Layout;
@@ -117,7 +124,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`] beyond the limits of a basis path.
+    /// Returns [`LayoutError::TooDeep`] or [`LayoutError::TooLarge`] if the shape is nested too
+    /// deeply, or has too many modes, for a basis path.
     #[doc(alias = "make_identity_layout")]
     pub fn identity(shape: impl IntoTuple<Int>) -> Result<Self> {
         #[inline]
@@ -143,7 +151,7 @@ impl Layout {
         Ok(Self { codes: shape.codes, shape: shape.leaves, stride })
     }
 
-    /// The layout with the modes `modes`, in order: CuTe's `make_layout` of layouts.
+    /// Makes a layout with `modes` as its modes, in order: CuTe's `make_layout` on layouts.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -153,7 +161,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooDeep`] or [`LayoutError::TooLarge`] beyond the limits of a tuple.
     #[doc(alias = "make_layout")]
     pub fn concat<'a>(modes: impl IntoIterator<Item = &'a Layout>) -> Result<Self> {
         let mut out = LayoutBuilder::new();
@@ -165,7 +173,7 @@ impl Layout {
         out.finish()
     }
 
-    /// The whole layout as a borrowed mode.
+    /// Borrows the whole layout as a mode.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -176,7 +184,7 @@ impl Layout {
         LayoutRef { codes: &self.codes, shape: &self.shape, stride: &self.stride }
     }
 
-    /// The shape.
+    /// Returns the shape.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -188,7 +196,7 @@ impl Layout {
         self.as_ref().shape()
     }
 
-    /// The strides, congruent to the shape.
+    /// Returns the strides, which are congruent to the shape.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -200,7 +208,7 @@ impl Layout {
         self.as_ref().stride()
     }
 
-    /// The number of modes: 1 for a single extent and stride.
+    /// Returns how many modes the layout has; 1 for a leaf.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -211,7 +219,7 @@ impl Layout {
         self.shape().rank()
     }
 
-    /// The deepest nesting: 0 for a single extent and stride.
+    /// Returns how deeply the shape is nested; 0 for a leaf.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -222,7 +230,7 @@ impl Layout {
         self.shape().depth()
     }
 
-    /// True for a single extent and stride.
+    /// Returns true for a leaf, that is, one extent with one stride and no parentheses.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -233,7 +241,7 @@ impl Layout {
         self.as_ref().is_leaf()
     }
 
-    /// The modes.
+    /// Iterates over the modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -245,7 +253,7 @@ impl Layout {
         self.as_ref().modes()
     }
 
-    /// True if no extent and no stride has a symbol.
+    /// Returns true if no extent and no stride contains a symbol.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};
@@ -255,7 +263,7 @@ impl Layout {
         self.shape.iter().all(Int::is_static) && self.stride.iter().all(ScaledBasis::is_static)
     }
 
-    /// The number of coordinates: the product of the extents.
+    /// Returns how many coordinates the layout has: the product of the extents.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -265,14 +273,15 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if the product does not fit in 64 bits.
     #[inline]
     pub fn size(&self) -> Result<Int> {
         self.as_ref().size()
     }
 
-    /// One more than the largest index, for strides that are not negative. In general it is the
-    /// size of [`coshape`](Layout::coshape), which uses the absolute values of strides.
+    /// Returns one more than the largest index, if no stride is negative: the number of elements
+    /// that a buffer for this layout needs. Negative strides count by their absolute value, as in
+    /// [`coshape`](Layout::coshape), whose size this is.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -281,14 +290,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if the result does not fit in 64 bits.
     #[inline]
     pub fn cosize(&self) -> Result<Int> {
         self.as_ref().cosize()
     }
 
-    /// The smallest shape that contains all results: `sum (extent - 1) * |stride|`, plus 1 in each
-    /// entry. An integer for a layout into the integers.
+    /// Returns the smallest shape that contains all results: `sum (extent - 1) * |stride|`, plus 1
+    /// in each entry. It is an integer if the layout maps to integers.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, shape};
@@ -297,13 +306,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`] for a ratio.
+    /// Returns [`LayoutError::Overflow`], or [`LayoutError::NotAnIntegerStride`] if a stride is a
+    /// fraction.
     #[inline]
     pub fn coshape(&self) -> Result<IntTuple> {
         self.as_ref().coshape()
     }
 
-    /// The layout for the numbers that `env` gives the symbols.
+    /// Replaces the symbols by their values in `env` and returns the static layout.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, Layout, layout};
@@ -313,7 +323,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Int::eval`].
+    /// The same as [`Int::eval`].
     #[inline]
     pub fn eval(&self, env: &Env) -> Result<Layout> {
         Ok(Self {

@@ -1,4 +1,4 @@
-//! [`LayoutRef`] borrows a mode of a layout.
+//! [`LayoutRef`] is a borrowed mode of a layout.
 
 use std::fmt;
 
@@ -11,7 +11,8 @@ use super::tuple::{IntTuple, IntTupleRef, TupleRef, first_subtree, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A mode of a [`Layout`], borrowed.
+/// A borrowed mode of a [`Layout`], or the whole layout. It is `Copy`. To run operations of the
+/// algebra on it, call [`to_layout`](LayoutRef::to_layout) first.
 ///
 /// ```
 /// use tilewright::layout::{LayoutRef, layout};
@@ -28,7 +29,7 @@ pub struct LayoutRef<'a> {
 }
 
 impl<'a> LayoutRef<'a> {
-    /// The shape.
+    /// Returns the shape.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -41,7 +42,7 @@ impl<'a> LayoutRef<'a> {
         TupleRef { codes: self.codes, leaves: self.shape }
     }
 
-    /// The strides, congruent to the shape.
+    /// Returns the strides, which are congruent to the shape.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -54,7 +55,7 @@ impl<'a> LayoutRef<'a> {
         TupleRef { codes: self.codes, leaves: self.stride }
     }
 
-    /// True for a single extent and stride.
+    /// Returns true for a leaf, that is, one extent with one stride and no parentheses.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -67,7 +68,7 @@ impl<'a> LayoutRef<'a> {
         self.codes.first() == Some(&LEAF)
     }
 
-    /// The number of modes: 1 for a leaf.
+    /// Returns how many modes there are; 1 for a leaf.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -80,7 +81,7 @@ impl<'a> LayoutRef<'a> {
         self.shape().rank()
     }
 
-    /// The modes; for a leaf, the leaf itself.
+    /// Iterates over the modes; for a leaf, over the leaf itself.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -94,7 +95,7 @@ impl<'a> LayoutRef<'a> {
         Modes { rest: LayoutRef { codes, ..self } }
     }
 
-    /// The extents and strides of the leaves, in order.
+    /// Iterates over the extents and strides of the leaves, in order.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -107,7 +108,7 @@ impl<'a> LayoutRef<'a> {
         self.shape.iter().zip(self.stride)
     }
 
-    /// The number of coordinates: the product of the extents.
+    /// Returns how many coordinates there are: the product of the extents.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -117,13 +118,13 @@ impl<'a> LayoutRef<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if the product does not fit in 64 bits.
     #[inline]
     pub fn size(self) -> Result<Int> {
         product(self.shape)
     }
 
-    /// The deepest nesting: 0 for a single extent and stride.
+    /// Returns how deeply the mode is nested; 0 for a leaf.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -135,7 +136,7 @@ impl<'a> LayoutRef<'a> {
         self.shape().depth()
     }
 
-    /// One more than the largest index, as [`Layout::cosize`].
+    /// Returns one more than the largest index, as [`Layout::cosize`] does.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -144,13 +145,13 @@ impl<'a> LayoutRef<'a> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`coshape`](LayoutRef::coshape).
+    /// The same as [`coshape`](LayoutRef::coshape).
     #[inline]
     pub fn cosize(self) -> Result<Int> {
         self.coshape()?.product()
     }
 
-    /// The smallest shape that contains all results, as [`Layout::coshape`].
+    /// Returns the smallest shape that contains all results, as [`Layout::coshape`] does.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -160,7 +161,8 @@ impl<'a> LayoutRef<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`], [`LayoutError::NotAnIntegerStride`] for a ratio.
+    /// Returns [`LayoutError::Overflow`], or [`LayoutError::NotAnIntegerStride`] if a stride is a
+    /// fraction.
     #[inline]
     pub fn coshape(self) -> Result<IntTuple> {
         let mut sum = Sum::Zero;
@@ -174,7 +176,7 @@ impl<'a> LayoutRef<'a> {
         sum.finish()?.map(|leaf| leaf.add(&Int::ONE))
     }
 
-    /// The mode as a layout of its own.
+    /// Copies the mode into a layout of its own.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -192,7 +194,7 @@ impl<'a> LayoutRef<'a> {
     }
 }
 
-/// Iterator over the modes of a layout.
+/// Iterates over the modes of a layout.
 ///
 /// ```
 /// use tilewright::layout::{Modes, layout};

@@ -1,14 +1,16 @@
-//! Macros write layouts, shapes, coordinates and tilers in CuTe's notation.
+//! Macros for layouts, shapes, coordinates and tilers in CuTe's notation.
 //!
-//! A macro that is exported lands in the root of the crate, where its hidden name is not seen. What readers use are the
-//! re-exports at the end: each needs `#[doc(inline)]`, here and wherever it is exported again, or it has no page.
+//! An exported macro lands in the crate root, where we hide it under another name. Readers use the
+//! re-exports at the end. Each of them needs `#[doc(inline)]`, here and wherever it is exported
+//! again, or it has no page.
 
-/// A layout in CuTe's notation: `layout!((4, (2, 8)):(2, (1, 8)))`; without strides, the compact
-/// column-major layout.
+/// Writes a layout in CuTe's notation: `layout!((4, (2, 8)):(2, (1, 8)))`. Without strides you get
+/// the compact column-major layout.
 ///
-/// The shape is one literal, name or tuple; strides are expressions. Extents and strides have any integer type or
-/// are an [`Int`](crate::layout::Int); a stride may also be a [`ScaledBasis`](crate::layout::ScaledBasis). Shape and
-/// stride of different profiles do not compile.
+/// The shape is one literal, name or tuple; strides are expressions. Extents and strides may have
+/// any integer type or be an [`Int`](crate::layout::Int); a stride may also be a
+/// [`ScaledBasis`](crate::layout::ScaledBasis). If shape and stride are nested differently, the
+/// macro does not compile.
 ///
 /// ```
 /// use tilewright::layout::{Layout, layout};
@@ -91,9 +93,9 @@ macro_rules! __tuple {
     }};
 }
 
-/// A shape. With several entries the parentheses of the macro are those of the tuple: `shape!(4, (2, 8))` is
-/// `(4,(2,8))`. One entry stands for itself, as in [`layout!`]: `shape!(24)` is `24`, and `shape!((24))` or
-/// `shape!(24,)` is `(24)`.
+/// Writes a shape. If there are several entries, the macro's parentheses are those of the tuple:
+/// `shape!(4, (2, 8))` is `(4,(2,8))`. One entry stands for itself, as in [`layout!`]: `shape!(24)`
+/// is `24`, and `shape!((24))` or `shape!(24,)` is `(24)`.
 ///
 /// ```
 /// use tilewright::layout::{Int, IntTuple, shape};
@@ -109,7 +111,8 @@ macro_rules! __shape {
     ($($items:tt)*) => { $crate::__tuple!($crate::layout::Int; $($items)*) };
 }
 
-/// An integer tuple, such as an order, a profile or a coordinate without `_`; written as [`shape!`] writes a shape.
+/// Writes an integer tuple that is not a shape, such as an order, a profile or a coordinate without
+/// `_`. It works like [`shape!`].
 ///
 /// ```
 /// use tilewright::layout::{Layout, LayoutError, shape, tuple};
@@ -124,7 +127,7 @@ macro_rules! __int_tuple {
     ($($items:tt)*) => { $crate::__shape!($($items)*) };
 }
 
-/// A coordinate with `_` for whole modes: `coord!(1, (_, 2))`.
+/// Writes a coordinate, with `_` for whole modes: `coord!(1, (_, 2))`.
 ///
 /// ```
 /// use tilewright::layout::coord;
@@ -136,7 +139,7 @@ macro_rules! __coord {
     ($($items:tt)*) => { $crate::__tuple!($crate::layout::Slot; $($items)*) };
 }
 
-/// A tiler of integers, layouts, `_` and tuples: `tiler!(2, 4:1, (_, 8))`.
+/// Writes a tiler of integers, layouts, `_` and tuples: `tiler!(2, 4:1, (_, 8))`.
 ///
 /// ```
 /// use tilewright::layout::tiler;

@@ -1,12 +1,14 @@
-//! Implements CuTe's layout algebra as a host library, for numbers and for symbols.
+//! CuTe's layout algebra on the host, for integers and for symbolic extents and strides.
 //!
-//! It is exact where CuTe is right, and returns an error where CuTe is wrong.
+//! Come here to describe how a tensor lies in memory, to split it among thread blocks and threads,
+//! and to prove what such a split does. Where CuTe's answer is right, this module prints the same
+//! one. Where CuTe's answer is wrong, it returns an error.
 //!
-//! A **layout** is a function from coordinates to indices, written `shape : stride`. In
-//! `(4,(2,8)):(2,(1,8))` the coordinate `(3,(1,5))` has the index `3*2 + 1*1 + 5*8`. A coordinate
-//! may be less nested than the shape: the integer 7 in the mode `(2,8)` is `(1,3)`, because the
-//! first entry runs fastest and the last entry takes the rest. So every layout is also a function
-//! of one integer, and the operations below are statements about that function.
+//! A **layout** maps coordinates to indices and is written `shape : stride`. For example, in
+//! `(4,(2,8)):(2,(1,8))` the coordinate `(3,(1,5))` has the index `3*2 + 1*1 + 5*8`. You can also
+//! pass one integer for a nested mode: the 7 in the mode `(2,8)` means `(1,3)`, because the first
+//! entry runs fastest and the last entry takes what is left. So you can call every layout with a
+//! single integer `i`, and the equations below are written that way.
 //!
 //! ```
 //! use tilewright::layout::{Env, Int, Layout, LayoutError, coord, layout, tiler};
@@ -47,58 +49,58 @@
 //!
 //! | type | what it is | written |
 //! |---|---|---|
-//! | [`Int`] | a number, or an expression over symbols with divisor and bounds | `4`, `n/16`, `?{div=16}` |
-//! | [`IntTuple`] | an integer or a tuple of such: shapes, orders, coordinates | `(4,(2,8))`, [`shape!`], [`tuple!`] |
-//! | [`Coord`] | a coordinate in which `_` keeps a mode | `(1,_)`, [`coord!`] |
-//! | [`ScaledBasis`] | a stride: an integer, or a scaled basis element of a coordinate space | `2@1@0` |
+//! | [`Int`] | an integer, or an expression over symbols with known divisors and bounds | `4`, `n/16`, `?{div=16}` |
+//! | [`IntTuple`] | an integer or a nested tuple of integers: shapes, orders, coordinates | `(4,(2,8))`, [`shape!`], [`tuple!`] |
+//! | [`Coord`] | a coordinate for slicing, in which `_` keeps a mode | `(1,_)`, [`coord!`] |
+//! | [`ScaledBasis`] | one stride: an integer, or a scaled basis element if the layout maps to coordinates | `2@1@0` |
 //! | [`Layout`] | shape and stride | `(4,8):(8,1)`, [`layout!`] |
 //! | [`NamedLayout`] | a layout whose modes have names | `(4,8):(8,1) of (m,k)`, [`Layout::named`] |
-//! | [`Tiler`] | an integer, a layout, `_` or a tuple of those, applied mode by mode | `(2,4:1,_)`, [`tiler!`] |
-//! | [`Swizzle`] | an exclusive or of some bits of an index onto others | `S<3,4,3>` |
-//! | [`ComposedLayout`] | a swizzle, layout or function after an offset after a layout | `S<3,4,3> o 0 o (8,64):(64,1)` |
+//! | [`Tiler`] | an integer, a layout, `_` or a tuple of these; a tuple is applied mode by mode | `(2,4:1,_)`, [`tiler!`] |
+//! | [`Swizzle`] | XORs some bits of an index into others, to avoid bank conflicts | `S<3,4,3>` |
+//! | [`ComposedLayout`] | a layout, then an offset, then a swizzle, a layout or a function | `S<3,4,3> o 0 o (8,64):(64,1)` |
 //! | [`Ratio`] | an exact fraction | `3/4` |
 //!
-//! # Operations, by CuTe's names
+//! # Operations, by their CuTe names
 //!
 //! | CuTe | here | equation for the result `R` |
 //! |---|---|---|
 //! | `coalesce(L)` | [`Layout::coalesce`], [`coalesce_by`](Layout::coalesce_by) | `R(i) == L(i)`, depth at most 1 |
-//! | `filter`, `filter_zeros` | [`Layout::filter`], [`filter_zeros`](Layout::filter_zeros) | the modes that reach new indices |
+//! | `filter`, `filter_zeros` | [`Layout::filter`], [`filter_zeros`](Layout::filter_zeros) | sets the extent of stride-0 modes to 1, because they reach no new index; `filter` also coalesces |
 //! | `composition(A, B)` | [`Layout::composition`] | `R(i) == A⁺(B(i))` |
 //! | `composition` of swizzled layouts | [`ComposedLayout::compose_composed`], [`Swizzle::compose_layout`], [`Layout::compose_swizzle`] | the same |
-//! | `size<I,J>(L)`, `rank`, `depth`, `shape`, `stride`, `cosize`, `coshape` | [`Layout::mode`] and the question: `L.mode(&[i, j])?.size()` | of that mode |
-//! | `complement(L, M)` | [`Layout::complement`] | `(filter(L), R)` is one-to-one, `R` increases |
+//! | `size<I,J>(L)`, `rank`, `depth`, `shape`, `stride`, `cosize`, `coshape` | [`Layout::mode`], then the query: `L.mode(&[i, j])?.size()` | of that mode |
+//! | `complement(L, M)` | [`Layout::complement`] | `(filter(L), R)` is one-to-one, and `R` increases |
 //! | `right_inverse`, `left_inverse` | [`Layout::right_inverse`], [`left_inverse`](Layout::left_inverse) | `L(R(i)) == i`; `L(R(L(i))) == L(i)` |
 //! | `nullspace(L)` | [`Layout::nullspace`] | `L(R(i)) == 0` |
-//! | `logical_divide(L, T)` | [`Layout::logical_divide`], [`zipped`](Layout::zipped_divide), [`tiled`](Layout::tiled_divide), [`flat`](Layout::flat_divide) | `L o (T, complement(T, shape(L)))`, where the inner modes of `L` that the tile does not divide round up to whole tiles |
+//! | `logical_divide(L, T)` | [`Layout::logical_divide`], [`zipped`](Layout::zipped_divide), [`tiled`](Layout::tiled_divide), [`flat`](Layout::flat_divide) | `L o (T, complement(T, shape(L)))`; inner modes of `L` that the tile does not divide round up to whole tiles |
 //! | `logical_product(B, T)` | [`Layout::logical_product`], `zipped`, `tiled`, `flat`, [`blocked`](Layout::blocked_product), [`raked`](Layout::raked_product) | `(B, complement(B, size(B) * cosize(T)) o T)` |
-//! | `tile_to_shape` | [`Layout::tile_to_shape`] | `B` repeated to a shape |
-//! | `local_tile`, `local_partition` | [`Layout::local_tile`], [`local_partition`](Layout::local_partition) | the part of a block, of a thread |
+//! | `tile_to_shape` | [`Layout::tile_to_shape`] | repeats `B` until it has the shape |
+//! | `local_tile`, `local_partition` | [`Layout::local_tile`], [`local_partition`](Layout::local_partition) | the tile of a thread block, the elements of a thread |
 //! | `slice`, `dice`, `slice_and_offset` | [`Layout::slice`], [`dice`](Layout::dice), [`slice_and_offset`](Layout::slice_and_offset) | `L(c) == offset + R(rest of c)` |
-//! | `upcast`, `downcast`, `recast_layout` | [`Layout::upcast`], [`downcast`](Layout::downcast), [`recast_layout`](Layout::recast_layout) | the same memory in other elements |
+//! | `upcast`, `downcast`, `recast_layout` | [`Layout::upcast`], [`downcast`](Layout::downcast), [`recast_layout`](Layout::recast_layout) | views the same memory as wider or narrower elements |
 //! | `max_common_layout`, `_vector` | [`Layout::max_common_layout`], [`max_common_vector`](Layout::max_common_vector) | `a(R(i)) == i == b(R(i))`, `R(i)` in both domains |
-//! | `mark_layout_dynamic`, `mark_compact_shape_dynamic` | [`Layout::mark_layout_dynamic`], [`mark_compact_shape_dynamic`](Layout::mark_compact_shape_dynamic) | symbols for numbers |
+//! | `mark_layout_dynamic`, `mark_compact_shape_dynamic` | [`Layout::mark_layout_dynamic`], [`mark_compact_shape_dynamic`](Layout::mark_compact_shape_dynamic) | replaces integers by symbols |
 //! | `crd2idx`, `idx2crd`, `crd2crd` | [`crd2idx`](crd2idx()), [`idx2crd`], [`crd2crd`], [`Layout::crd2idx`] | mixed radix, first mode fastest |
 //!
-//! # How it reads the definitions
+//! # What you can rely on
 //!
-//! * `A⁺` is `A` with its last mode unbounded, as CuTe reads it: a tile that does not divide the
-//!   last extent rounds up. In a divide the other modes round up too, each to whole tiles.
-//! * An operation satisfies its equation on its whole domain or returns a [`LayoutError`]. If
-//!   CuTe's answer is right, ours prints the same.
-//! * For symbols, evaluation commutes with the operation: `eval(op(L)) == op(eval(L))` as
-//!   functions. If divisors and bounds leave a condition open, the result carries it, and an `eval`
-//!   that violates it is [`LayoutError::ConditionViolated`]. A refusal names an assumption about
-//!   one symbol that is enough, if there is one ([`LayoutError::assumption`]), and
-//!   [`Layout::by_cases`] gives results by cases.
-//! * Arithmetic is 64-bit and checked. Nothing wraps, nothing panics.
-//! * No operation on static layouts of up to 8 leaves allocates.
+//! * An operation satisfies its equation on its whole domain, or it returns a [`LayoutError`]. It
+//!   never panics. Arithmetic is 64-bit and checked, so it never wraps.
+//! * `A⁺` is `A` with its last mode unbounded, as in CuTe: a tile that does not divide the last
+//!   extent rounds up. In a divide the other modes round up too, each to whole tiles.
+//! * With symbols, you can run the operation first and evaluate later: `eval(op(L)) == op(eval(L))`
+//!   as functions. If an operation is correct only for some values of the symbols, its result
+//!   carries that condition, and [`Layout::eval`] returns [`LayoutError::ConditionViolated`] for
+//!   the other values. If an operation refuses a symbol, [`LayoutError::assumption`] names an
+//!   assumption that would be enough (if there is one), and [`Layout::by_cases`] computes one
+//!   result per case.
+//! * Operations on static layouts of up to 8 leaves do not allocate.
 //!
-//! [`laws`] checks a result against the equation of its operation, whoever computed it.
+//! To check a result against its equation, whoever computed it, use [`laws`].
 //!
-//! Sources: CuTe's `layout.hpp`, `stride.hpp`, `int_tuple.hpp`, `swizzle.hpp`,
-//! `layout_composed.hpp`, by behaviour; "CuTe Layout Representation and Algebra" (arXiv
-//! 2603.02298); "Categorical Foundations for CuTe Layouts" (arXiv 2601.05972).
+//! Sources: the behaviour of CuTe's `layout.hpp`, `stride.hpp`, `int_tuple.hpp`, `swizzle.hpp` and
+//! `layout_composed.hpp`; "CuTe Layout Representation and Algebra" (arXiv 2603.02298); "Categorical
+//! Foundations for CuTe Layouts" (arXiv 2601.05972).
 
 // Analyses of layouts in memory, and layouts as bit matrices.
 mod analysis;

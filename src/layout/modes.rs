@@ -1,4 +1,4 @@
-//! Gives access to the modes of a layout and rearranges them.
+//! Access to the modes of a layout, and operations that rearrange them.
 
 use super::builder::LayoutBuilder;
 use super::error::LayoutError;
@@ -9,7 +9,7 @@ use super::tuple::{IntTuple, IntTupleRef};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl<'a> LayoutRef<'a> {
-    /// The mode at a path.
+    /// Returns the mode at a path, which gives the index at each level.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -19,7 +19,7 @@ impl<'a> LayoutRef<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if an index is not below the rank there.
     pub fn mode(self, path: &[usize]) -> Result<LayoutRef<'a>> {
         let mut node = self;
         for &mode in path {
@@ -38,8 +38,8 @@ fn check_range(begin: usize, end: usize, rank: usize) -> Result<()> {
 }
 
 impl Layout {
-    /// The mode at a path, borrowed. It replaces CuTe's mode parameters: `size<I,J>(L)` is
-    /// `L.mode(&[i, j])?.size()`.
+    /// Borrows the mode at a path, which gives the index at each level. It replaces CuTe's mode
+    /// parameters: `size<I,J>(L)` is `L.mode(&[i, j])?.size()`.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -53,12 +53,12 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if an index is not below the rank there.
     pub fn mode(&self, path: &[usize]) -> Result<LayoutRef<'_>> {
         self.as_ref().mode(path)
     }
 
-    /// The mode at a path, as a layout of its own.
+    /// Copies the mode at a path into a layout of its own.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -67,13 +67,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if an index is not below the rank there.
     #[inline]
     pub fn get(&self, path: &[usize]) -> Result<Layout> {
         Ok(self.as_ref().mode(path)?.to_layout())
     }
 
-    /// The modes `modes`, in that order, as a tuple.
+    /// Returns the modes `modes` as a tuple, in that order. Use it to permute modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -82,7 +82,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if an index is not below the rank.
     #[inline]
     pub fn select(&self, modes: &[usize]) -> Result<Layout> {
         let mut out = LayoutBuilder::new();
@@ -94,7 +94,7 @@ impl Layout {
         out.finish()
     }
 
-    /// The modes `begin..end` as a tuple.
+    /// Returns the modes `begin..end` as a tuple.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -103,7 +103,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::BadRange`].
+    /// Returns [`LayoutError::BadRange`] if the range is empty or reaches past the rank.
     #[inline]
     pub fn take(&self, begin: usize, end: usize) -> Result<Layout> {
         check_range(begin, end, self.rank())?;
@@ -114,7 +114,7 @@ impl Layout {
         out.finish()
     }
 
-    /// The layout with the modes `begin..end` as one mode.
+    /// Groups the modes `begin..end` into one mode.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -123,7 +123,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::BadRange`].
+    /// Returns [`LayoutError::BadRange`] if the range is empty or reaches past the rank.
     #[doc(alias = "group_modes")]
     #[inline]
     pub fn group(&self, begin: usize, end: usize) -> Result<Layout> {
@@ -143,7 +143,7 @@ impl Layout {
         out.finish()
     }
 
-    /// The leaves as one flat tuple; a leaf stays a leaf.
+    /// Flattens the layout into one tuple of leaves. A leaf stays a leaf.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -152,7 +152,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`] for more leaves than a tuple has modes.
+    /// Returns [`LayoutError::TooLarge`] if there are more leaves than a tuple can have modes.
     #[inline]
     pub fn flatten(&self) -> Result<Layout> {
         if self.is_leaf() {
@@ -167,7 +167,7 @@ impl Layout {
         out.finish()
     }
 
-    /// The modes of the layout with the profile of `profile`, one mode per leaf of it.
+    /// Nests the modes like `profile`, with one mode for each of its leaves.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -177,7 +177,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`].
+    /// Returns [`LayoutError::RankMismatch`] if `profile` has another number of leaves than the
+    /// layout has modes.
     #[inline]
     pub fn unflatten(&self, profile: &IntTuple) -> Result<Layout> {
         fn walk<'a>(
@@ -202,7 +203,7 @@ impl Layout {
         out.finish()
     }
 
-    /// The layout with `mode` after its modes.
+    /// Appends `mode` as the last mode.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -211,13 +212,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooLarge`] beyond the limit on modes.
     #[inline]
     pub fn append(&self, mode: &Layout) -> Result<Layout> {
         self.padded_with(mode, self.rank() + 1, false)
     }
 
-    /// The layout with `mode` before its modes.
+    /// Prepends `mode` as the first mode.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -226,13 +227,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooLarge`] beyond the limit on modes.
     #[inline]
     pub fn prepend(&self, mode: &Layout) -> Result<Layout> {
         self.padded_with(mode, self.rank() + 1, true)
     }
 
-    /// The layout with `mode` appended until it has `rank` modes.
+    /// Appends `mode` until the layout has `rank` modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -241,13 +242,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] if it has more already.
+    /// Returns [`LayoutError::RankMismatch`] if the layout already has more.
     #[inline]
     pub fn append_to(&self, rank: usize, mode: &Layout) -> Result<Layout> {
         self.padded_with(mode, rank, false)
     }
 
-    /// The layout with `mode` prepended until it has `rank` modes.
+    /// Prepends `mode` until the layout has `rank` modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -256,7 +257,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] if it has more already.
+    /// Returns [`LayoutError::RankMismatch`] if the layout already has more.
     #[inline]
     pub fn prepend_to(&self, rank: usize, mode: &Layout) -> Result<Layout> {
         self.padded_with(mode, rank, true)
@@ -284,7 +285,7 @@ impl Layout {
         out.finish()
     }
 
-    /// The layout with mode `index` replaced by `mode`.
+    /// Replaces mode `index` by `mode`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -293,7 +294,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if the index is not below the rank.
     #[inline]
     pub fn replace(&self, index: usize, mode: &Layout) -> Result<Layout> {
         let rank = self.rank();
@@ -312,7 +313,7 @@ impl Layout {
         out.finish()
     }
 
-    /// The modes of the two layouts paired up.
+    /// Pairs up the modes of two layouts.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -322,7 +323,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`].
+    /// Returns [`LayoutError::RankMismatch`] if the ranks differ.
     #[inline]
     pub fn zip(&self, other: &Layout) -> Result<Layout> {
         let mut out = LayoutBuilder::new();

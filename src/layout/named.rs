@@ -14,21 +14,23 @@ use super::tuple::{IntTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A layout whose modes have names. The names follow their modes through divides, products and
-/// slices. They stand in the text of the layout, `(64,32):(32,1) of (m,k)`, and in the errors of
-/// its operations.
+/// A layout whose modes have names. Use it if you want to select modes by name and to read names in
+/// error messages; otherwise a [`Layout`] is simpler and has all operations.
+///
+/// The names follow their modes through divides, products and slices. They are printed with the
+/// layout, `(64,32):(32,1) of (m,k)`, and in the errors of its operations.
 ///
 /// | operation | names |
 /// |---|---|
-/// | each mode as its tile and its tiles: `logical_divide`, `blocked_product`, .. | those of the modes: `(m,k)` |
+/// | `logical_divide`, `blocked_product`, .., which put each mode's tile and tiles into one mode | `(m,k)`, as before |
 /// | `zipped_divide`, `zipped_product` | `((m,k),(tiles of m,tiles of k))` |
 /// | `tiled_divide`, `tiled_product` | `((m,k),tiles of m,tiles of k)` |
 /// | `flat_divide`, `flat_product` | `(m,k,tiles of m,tiles of k)` |
-/// | any of these with a tiler of the whole | as for one mode, `(m,k)` |
-/// | `slice` | those of the modes that stay; all parts of a mode have its name |
+/// | any of these with a tiler for the whole layout | as if there were one mode, called `(m,k)` |
+/// | `slice` | those of the modes that stay; if several parts of a mode stay, all have its name |
 /// | `group_modes` | `(m,(n,k))` |
 ///
-/// A [`Tensor`](crate::tensor::Tensor) of it has the same names.
+/// A [`Tensor`](crate::tensor::Tensor) with this layout has the same names.
 ///
 /// ```
 /// use tilewright::layout::{coord, layout, tiler};
@@ -55,7 +57,7 @@ pub struct NamedLayout {
 }
 
 impl Layout {
-    /// The layout with a name for each of its modes.
+    /// Gives each mode a name.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -66,7 +68,8 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Name`]: a number of names that is not the number of modes; a name that is empty, or stands twice.
+    /// Returns [`LayoutError::Name`] if there is not one name per mode, or if a name is empty or
+    /// occurs twice.
     pub fn named<N: Into<String>>(
         &self,
         names: impl IntoIterator<Item = N>,
@@ -77,7 +80,7 @@ impl Layout {
 }
 
 impl NamedLayout {
-    /// The layout without names.
+    /// Returns the layout without names.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -88,12 +91,12 @@ impl NamedLayout {
         &self.layout
     }
 
-    /// The layout and the names.
+    /// Returns the layout and the names.
     pub(crate) fn into_parts(self) -> (Layout, Names) {
         (self.layout, self.names)
     }
 
-    /// The names, one for each mode.
+    /// Iterates over the names, one for each mode.
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
@@ -105,7 +108,7 @@ impl NamedLayout {
         self.names.iter()
     }
 
-    /// The index of the mode `name`.
+    /// Returns the index of the mode `name`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -114,13 +117,13 @@ impl NamedLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Name`]: no mode has the name, or several have it.
+    /// Returns [`LayoutError::Name`] if no mode or more than one mode has the name.
     #[inline]
     pub fn index_of(&self, name: &str) -> Result<usize> {
         self.names.find(name).map_err(LayoutError::Name)
     }
 
-    /// The mode `name`.
+    /// Returns the mode `name`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -131,13 +134,13 @@ impl NamedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`index_of`](NamedLayout::index_of).
+    /// The same as [`index_of`](NamedLayout::index_of).
     #[inline]
     pub fn mode(&self, name: &str) -> Result<LayoutRef<'_>> {
         self.layout.mode(&[self.index_of(name)?])
     }
 
-    /// The coordinate with these indices in these modes and `_` in all others.
+    /// Returns the coordinate with these indices in the named modes, and `_` in all others.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -147,7 +150,8 @@ impl NamedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`index_of`](NamedLayout::index_of); a name that is given two positions.
+    /// The same as [`index_of`](NamedLayout::index_of), and [`LayoutError::Name`] if a name occurs
+    /// twice.
     pub fn coordinate<'n, I: Into<Int>>(
         &self,
         positions: impl IntoIterator<Item = (&'n str, I)>,
@@ -166,8 +170,7 @@ impl NamedLayout {
         }
     }
 
-    /// The layout at indices of some modes: [`slice`](NamedLayout::slice) at
-    /// [`coordinate`](NamedLayout::coordinate).
+    /// Slices the layout at these indices in the named modes, and keeps all other modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -177,7 +180,7 @@ impl NamedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of both.
+    /// The same as [`coordinate`](NamedLayout::coordinate) and [`slice`](NamedLayout::slice).
     pub fn slice_named<'n, I: Into<Int>>(
         &self,
         positions: impl IntoIterator<Item = (&'n str, I)>,
@@ -185,7 +188,7 @@ impl NamedLayout {
         self.slice(&self.coordinate(positions)?)
     }
 
-    /// [`Layout::slice`]: the modes at the `_` of a coordinate.
+    /// Keeps the modes at the `_` of a coordinate, as [`Layout::slice`] does.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -195,14 +198,14 @@ impl NamedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::slice`].
+    /// The same as [`Layout::slice`].
     #[inline]
     pub fn slice(&self, coord: &Coord) -> Result<NamedLayout> {
         let names = self.names.at(coord.as_ref());
         self.with("slice", true, self.layout.slice(coord), |_| names)
     }
 
-    /// [`Layout::slice_and_offset`]: the slice and the index of its origin.
+    /// Returns the slice and the index where it begins, as [`Layout::slice_and_offset`] does.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -212,7 +215,7 @@ impl NamedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::slice_and_offset`].
+    /// The same as [`Layout::slice_and_offset`].
     #[inline]
     pub fn slice_and_offset(&self, coord: &Coord) -> Result<(NamedLayout, IntTuple)> {
         let operation = "slice_and_offset";
@@ -222,7 +225,7 @@ impl NamedLayout {
         Ok((NamedLayout { layout, names }, offset))
     }
 
-    /// [`Layout::group`]: the modes `begin..end` as one.
+    /// Groups the modes `begin..end` into one mode, as [`Layout::group`] does.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -232,14 +235,14 @@ impl NamedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::group`].
+    /// The same as [`Layout::group`].
     #[inline]
     pub fn group_modes(&self, begin: usize, end: usize) -> Result<NamedLayout> {
         let made = self.layout.group(begin, end);
         self.with("group_modes", true, made, |_| self.names.group(begin, end))
     }
 
-    /// [`Layout::select`]: the modes `modes`, in that order.
+    /// Returns the modes `modes` in that order, as [`Layout::select`] does.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -249,13 +252,13 @@ impl NamedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::select`].
+    /// The same as [`Layout::select`].
     #[inline]
     pub fn select(&self, modes: &[usize]) -> Result<NamedLayout> {
         self.with("select", true, self.layout.select(modes), |_| self.names.select(modes))
     }
 
-    /// [`Layout::blocked_product`]: each mode of the block with the mode of the tiler.
+    /// Repeats the layout side by side along each mode, as [`Layout::blocked_product`] does.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -265,14 +268,14 @@ impl NamedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::blocked_product`].
+    /// The same as [`Layout::blocked_product`].
     #[inline]
     pub fn blocked_product(&self, tiler: &Layout) -> Result<NamedLayout> {
         let made = self.layout.blocked_product(tiler);
         self.with("blocked_product", false, made, |made| self.names.interleaved(made.rank()))
     }
 
-    /// [`Layout::raked_product`]: each mode of the tiler with the mode of the block.
+    /// Interleaves the repetitions along each mode, as [`Layout::raked_product`] does.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -282,14 +285,14 @@ impl NamedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::raked_product`].
+    /// The same as [`Layout::raked_product`].
     #[inline]
     pub fn raked_product(&self, tiler: &Layout) -> Result<NamedLayout> {
         let made = self.layout.raked_product(tiler);
         self.with("raked_product", false, made, |made| self.names.interleaved(made.rank()))
     }
 
-    /// The result of an operation with its names, or its error with those of the modes.
+    /// Gives an operation's result its names, or adds the names to its error.
     fn with(
         &self,
         operation: &'static str,
@@ -302,7 +305,8 @@ impl NamedLayout {
         Ok(NamedLayout { layout, names })
     }
 
-    /// The error of an operation. If it works `by_mode`, its paths are modes of this layout.
+    /// Adds the layout and the name of the mode to an error. `by_mode` says that the error's paths
+    /// are modes of this layout.
     #[inline]
     fn failed(&self, operation: &'static str, by_mode: bool, error: LayoutError) -> LayoutError {
         let mode = error.mode().filter(|_| by_mode).and_then(|path| {
@@ -319,8 +323,8 @@ impl NamedLayout {
 
 macro_rules! by_tiler {
     ($($name:ident, $logical:ident, $arrange:expr, $expected:literal;)*) => {
-        /// Divides and products by a tiler: the layout is the result of the same operation of
-        /// [`Layout`].
+        /// Divides and products by a tiler. The layout of the result is the same as for the
+        /// operation on [`Layout`].
         impl NamedLayout {$(
             #[doc = concat!("[`Layout::", stringify!($name), "`].")]
             ///
@@ -369,7 +373,7 @@ impl From<NamedLayout> for Layout {
     }
 }
 
-/// `(64,32):(32,1) of (m,k)`.
+/// Prints `(64,32):(32,1) of (m,k)`.
 impl fmt::Display for NamedLayout {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! [`Names`] follow modes through operations.
+//! [`Names`] are mode names that follow their modes through operations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::tiler::TilerRef;
 
 type Name = Arc<str>;
 
-/// The names of modes, one for each; empty for modes without names.
+/// One name per mode, or nothing if the modes have no names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Names(Option<Arc<[Name]>>);
 
 impl Names {
-    /// Checks that there are `modes` different names and makes them the names of the modes.
+    /// Makes names for `modes` modes. Checks that there are as many, and that all differ.
     pub(crate) fn new<N: Into<String>>(
         names: impl IntoIterator<Item = N>,
         modes: usize,
@@ -36,12 +36,12 @@ impl Names {
         Ok(Names(Some(names)))
     }
 
-    /// The names; nothing if there are none.
+    /// Iterates over the names; nothing if the modes have none.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|names| names.iter()).map(|name| name.as_ref())
     }
 
-    /// The one mode of a name.
+    /// Returns the only mode with this name.
     #[inline]
     pub(crate) fn find(&self, name: &str) -> Result<usize, NameError> {
         let mut found = self.iter().enumerate().filter(|(_, other)| *other == name);
@@ -52,19 +52,19 @@ impl Names {
         }
     }
 
-    /// All as the name of one mode: `(m,k)`.
+    /// Joins all names into the name of one mode: `(m,k)`.
     #[inline]
     fn joined(&self) -> String {
         format!("({})", self.iter().collect::<Vec<_>>().join(","))
     }
 
-    /// The names of new modes, made from the present ones.
+    /// Makes the names of new modes from the present ones.
     fn map(&self, f: impl FnOnce(&[Name]) -> Vec<Name>) -> Names {
         Names(self.0.as_ref().map(|names| f(names).into()))
     }
 
-    /// The modes that a slice keeps. `kept` is the number of remaining parts of each mode; all
-    /// parts have its name.
+    /// Returns the names after a slice. `kept` says how many parts of each mode are left; all of
+    /// them have its name.
     pub(crate) fn slice(&self, kept: impl IntoIterator<Item = usize>) -> Names {
         self.map(|names| {
             let each = names.iter().zip(kept);
@@ -72,7 +72,7 @@ impl Names {
         })
     }
 
-    /// The modes that a host coordinate keeps.
+    /// Returns the names after a slice at a host coordinate.
     #[inline]
     pub(crate) fn at(&self, coord: CoordRef<'_>) -> Names {
         fn kept(coord: CoordRef<'_>) -> usize {
@@ -88,7 +88,7 @@ impl Names {
         }
     }
 
-    /// The modes from `begin` to `end - 1` as one.
+    /// Returns the names after the modes `begin..end` were grouped into one.
     #[inline]
     pub(crate) fn group(&self, begin: usize, end: usize) -> Names {
         self.map(|names| {
@@ -104,15 +104,15 @@ impl Names {
         self.map(|names| modes.iter().filter_map(|mode| names.get(*mode).cloned()).collect())
     }
 
-    /// The modes of a partition before the thread is chosen: (thread, value, the modes ..).
+    /// Returns the names of a partition before a thread is chosen: (thread, value, the modes ..).
     #[inline]
     pub(crate) fn by_thread(&self) -> Names {
         let front = ["thread", "value"].map(Name::from);
         self.map(|names| front.into_iter().chain(names.iter().cloned()).collect())
     }
 
-    /// The modes after a product that puts each tile mode beside its block mode. Modes that the
-    /// block lacks have tiles alone.
+    /// Returns the names after a product that puts each tile mode beside its block mode. If the
+    /// tiler has more modes than the block, these consist of tiles only.
     #[inline]
     pub(crate) fn interleaved(&self, rank: usize) -> Names {
         let lacking = |names: &[Name]| rank.saturating_sub(names.len());
@@ -122,9 +122,10 @@ impl Names {
         })
     }
 
-    /// The modes after a divide or a product by `tiler` with the result `made`: each mode as its
-    /// tile and its tiles, or arranged. A tiler of the whole sees one mode, `(m,k)`; `pair`
-    /// computes its result before the arrangement.
+    /// Returns the names after a divide or a product by `tiler` whose result is `made`. `arrange`
+    /// is how the tiles are arranged, or `None` if each mode holds its tile and its tiles. A tiler
+    /// for the whole layout sees a single mode, `(m,k)`; then `pair` must compute the result before
+    /// it was arranged.
     pub(crate) fn tiled<E>(
         &self,
         arrange: Option<Arrange>,
@@ -143,8 +144,8 @@ impl Names {
         }
     }
 
-    /// As [`tiled`](Names::tiled), flat, into `rank` modes; the first `tile` modes are those of the
-    /// tile.
+    /// Like [`tiled`](Names::tiled) in the flat arrangement, with `rank` modes. The first `tile`
+    /// modes are the tile.
     #[inline]
     pub(crate) fn flat(&self, tiler: TilerRef<'_>, tile: usize, rank: usize) -> Names {
         match tiler.by_mode() {
@@ -153,7 +154,7 @@ impl Names {
         }
     }
 
-    /// After a divide by a tiler of `rank` modes.
+    /// Returns the names after a divide by a tiler with `rank` modes.
     #[inline]
     fn by_mode(&self, arrange: Option<Arrange>, rank: usize) -> Names {
         self.map(|names| {
@@ -172,7 +173,8 @@ impl Names {
         })
     }
 
-    /// After a divide of all modes together: `tile` modes of the tile, and those of the tiles.
+    /// Returns the names after a divide of all modes together: `tile` modes of the tile, then the
+    /// tiles.
     #[inline]
     fn as_one(&self, tile: usize, rank: usize) -> Names {
         self.map(|names| {
@@ -190,7 +192,7 @@ fn tiles_of(name: &Name) -> Name {
     format!("tiles of {name}").into()
 }
 
-/// ` of (m,k)`, or nothing.
+/// Prints ` of (m,k)`, or nothing.
 impl fmt::Display for Names {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

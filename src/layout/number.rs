@@ -1,9 +1,8 @@
-//! [`Number`] abstracts over the leaves of a layout during an operation: `i64` or [`Int`].
+//! [`Number`] lets each operation be written once, for both `i64` and [`Int`].
 //!
-//! Each operation is written once, for any [`Number`]. With `i64` it works in arrays on the stack
-//! and takes only static layouts into the integers; without a result it returns [`Unable`] and no
-//! reason. With [`Int`] it takes every layout and returns the error.
-//! [`perform`](super::draft::perform) tries `i64` first.
+//! With `i64`, an operation works in arrays on the stack and takes only static layouts into the
+//! integers. If it cannot go on, it returns [`Unable`] without a reason. With [`Int`], it takes
+//! every layout and returns the real error. [`perform`](super::draft::perform) tries `i64` first.
 
 use std::ops::{Deref, DerefMut};
 
@@ -19,7 +18,7 @@ use super::tuple::Leaves;
 pub(crate) trait List<T>: Default + DerefMut<Target = [T]> {
     fn tail(&mut self) -> Option<&mut T>;
 
-    /// Appends an item; false if there is no room.
+    /// Appends an item. Returns false if there is no room.
     #[must_use]
     fn add(&mut self, item: T) -> bool;
     fn insert_at(&mut self, at: usize, item: T) -> bool;
@@ -44,7 +43,7 @@ impl<T, const N: usize> List<T> for SmallVec<[T; N]> {
     }
 }
 
-/// Up to `N` numbers.
+/// Up to `N` items on the stack.
 pub(crate) struct Stack<T, const N: usize> {
     len: usize,
     items: [T; N],
@@ -101,37 +100,37 @@ impl<T: Copy + Default, const N: usize> List<T> for Stack<T, N> {
     }
 }
 
-/// The extents of layouts during an operation, with the types of strides and lists.
+/// An extent during an operation, with the matching types for strides and lists.
 pub(crate) trait Number: Clone {
     type Stride: Stride<Number = Self>;
-    /// The reason that there is no result.
+    /// Why there is no result.
     type Error;
     type Codes: List<u16>;
     /// Extents and strides.
     type Modes: List<(Self, Self::Stride)>;
-    /// The same, coalesced.
+    /// The same, after coalescing.
     type Flat: List<(Self, Self::Stride)>;
-    /// The same, with a number for each.
+    /// The same, each with one more value.
     type Placed: List<(Self, Self::Stride, Self)>;
-    /// Two counts for each mode.
+    /// Two counts per mode.
     type Counts: List<(i64, i64)>;
 
     fn new(value: i64) -> Self;
     fn read(value: &Int) -> Result<Self, Self::Error>;
     fn to_int(&self) -> Int;
-    /// The error; only [`Int`] evaluates the reason.
+    /// Makes the error. Only [`Int`] calls `why`.
     fn fail(why: impl FnOnce() -> LayoutError) -> Self::Error;
-    /// The error, wrapped in a mode of the argument.
+    /// Adds a mode of the argument to the error's path.
     fn within(error: Self::Error, mode: usize) -> Self::Error;
 
     fn number(&self) -> Option<i64>;
     fn bounds(&self) -> (i64, i64);
-    /// Provably equal.
+    /// Returns true if both are provably equal.
     fn same(&self, other: &Self) -> bool;
-    /// Provably at least `other`.
+    /// Returns true if this is provably at least `other`.
     fn at_least(&self, other: &Self) -> bool;
     fn multiple_of(&self, other: &Self) -> bool;
-    /// The value on the condition that `violation` is not above 0.
+    /// Attaches the condition that `violation` is not above 0.
     fn on_condition(&self, violation: &Self) -> Self;
 
     fn add(&self, other: &Self) -> Result<Self, Self::Error>;
@@ -163,37 +162,37 @@ pub(crate) trait Number: Clone {
         Self::fail(|| LayoutError::overflow(operation))
     }
 
-    /// The item at the end of the list, or the error that there is no room.
+    /// Appends an item, or returns the error that there is no room.
     #[inline]
     fn put<T>(list: &mut impl List<T>, item: T) -> Result<(), Self::Error> {
         if list.add(item) { Ok(()) } else { Err(Self::fail(too_many_modes)) }
     }
 }
 
-/// The strides of layouts during an operation.
+/// A stride during an operation.
 pub(crate) trait Stride: Clone {
     type Number: Number<Stride = Self>;
 
     fn read(value: &ScaledBasis) -> Result<Self, <Self::Number as Number>::Error>;
     fn to_basis(&self) -> ScaledBasis;
     fn from_number(value: Self::Number) -> Self;
-    /// The mode path of a basis element.
+    /// Returns the basis element's mode path.
     fn path(&self) -> BasisPath;
-    /// The factor of the basis element.
+    /// Returns the basis element's factor.
     fn factor(&self) -> Result<&Self::Number, <Self::Number as Number>::Error>;
-    /// The plain number.
+    /// Returns the stride as a plain integer, which it must be.
     fn plain(&self) -> Result<&Self::Number, <Self::Number as Number>::Error>;
     fn scaled(&self, by: &Self::Number) -> Result<Self, <Self::Number as Number>::Error>;
-    /// The sum, if it is a stride.
+    /// Adds two strides, if the sum is a stride.
     fn plus(&self, other: &Self) -> Option<Self>;
-    /// True if the modes `s0:d0` and `s1:d1` merge into one mode: `d1 == s0 * d0`.
+    /// Returns true if the modes `s0:d0` and `s1:d1` merge into one: `d1 == s0 * d0`.
     ///
-    /// A static extent is not merged with a symbolic one after it, as in CuTe: kernels unroll over
-    /// the static one.
+    /// As in CuTe, a static extent is not merged with a symbolic one after it, because kernels
+    /// unroll over the static one.
     fn merges(s0: &Self::Number, d0: &Self, s1: &Self::Number, d1: &Self) -> bool;
 }
 
-/// There is no result on `i64`.
+/// There is no result with `i64`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unable;
 
@@ -207,8 +206,8 @@ macro_rules! checked {
     )*};
 }
 
-/// `a / b` rounded down and the remainder. If `a >= 0` and `b > 0` fit into 32 bits it uses 32-bit
-/// division, which is several times as fast.
+/// Returns `a / b`, rounded down, and the remainder. If both are positive and fit in 32 bits, it
+/// uses the 32-bit division, which is several times as fast.
 #[inline]
 pub(crate) fn split_i64(a: i64, b: i64) -> Option<(i64, i64)> {
     if a >= 0 && b > 0 {
@@ -217,12 +216,12 @@ pub(crate) fn split_i64(a: i64, b: i64) -> Option<(i64, i64)> {
         return Some((quotient.cast_signed(), (n - quotient * d).cast_signed()));
     }
     let quotient = floor_div_i64(a, b)?;
-    // The remainder fits even if the product does not.
+    // The remainder fits even if this product wraps.
     Some((quotient, a.wrapping_sub(quotient.wrapping_mul(b))))
 }
 
-/// The largest numbers of leaves and codes of a result, and of leaves of an argument after
-/// coalescing, that need no allocation. Larger layouts are left to [`Int`].
+/// How many leaves and codes a result, and how many coalesced leaves an argument, may have without
+/// an allocation. Larger layouts are left to [`Int`].
 const LEAVES: usize = 12;
 const CODES: usize = 24;
 const FLAT: usize = 8;

@@ -1,4 +1,4 @@
-//! Computes `local_tile` and `local_partition`: the part of a layout for a thread block or a
+//! `local_tile` and `local_partition`: the part of a layout that belongs to a thread block or a
 //! thread.
 
 use super::coord::Coord;
@@ -12,10 +12,11 @@ use super::tuple::{IntTuple, Tuple};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl Layout {
-    /// The tile at `coord` after dividing by `tiler`, and its offset: CuTe's `local_tile`.
+    /// Divides by `tiler` and returns the tile at `coord` with its offset: CuTe's `local_tile`. Use
+    /// it to get a thread block's tile of a tensor.
     ///
-    /// The modes are those of the tile, then those of the rest at each `_` of `coord`. Missing
-    /// entries of `coord` are `_`.
+    /// The result has the modes of the tile, followed by one mode for each `_` of `coord`, which
+    /// runs over the remaining tiles. Missing entries of `coord` count as `_`.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout, tiler};
@@ -27,7 +28,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`zipped_divide`](Layout::zipped_divide) and
+    /// The same as [`zipped_divide`](Layout::zipped_divide) and
     /// [`slice_and_offset`](Layout::slice_and_offset).
     pub fn local_tile<'t>(
         &self,
@@ -38,8 +39,8 @@ impl Layout {
         tiled.slice_and_offset(&tile_coord(&tiled, coord)?)
     }
 
-    /// The elements of thread `index` if copies of `threads` cover the layout, and their offset:
-    /// CuTe's `local_partition`.
+    /// Returns the elements of thread `index`, with their offset, when copies of `threads` cover
+    /// the layout: CuTe's `local_partition`.
     ///
     /// ```
     /// # use tilewright::layout::{Int, layout};
@@ -50,7 +51,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// As [`local_tile`](Layout::local_tile).
+    /// The same as [`local_tile`](Layout::local_tile).
     #[inline]
     pub fn local_partition(&self, threads: &Layout, index: &Int) -> Result<(Layout, IntTuple)> {
         let tiled = self.zipped_divide(&thread_tiler(threads)?)?;
@@ -66,7 +67,7 @@ fn ranks(tiled: &Layout) -> Result<[usize; 2]> {
     }
 }
 
-/// The coordinate of a zipped divide that keeps the tile and takes `coord` of the rest.
+/// Returns the coordinate in a zipped divide that keeps the tile and takes `coord` of the rest.
 #[inline]
 pub(crate) fn tile_coord(tiled: &Layout, coord: &Coord) -> Result<Coord> {
     let [tile, rest] = ranks(tiled)?;
@@ -74,14 +75,14 @@ pub(crate) fn tile_coord(tiled: &Layout, coord: &Coord) -> Result<Coord> {
     Tuple::from_items([underscores(tile)?.as_ref(), coord.as_ref()])
 }
 
-/// The tile that `threads` covers once.
+/// Returns the tile that `threads` covers once.
 #[inline]
 pub(crate) fn thread_tiler(threads: &Layout) -> Result<Tiler> {
     Ok(Tiler::from(&product_each(threads.shape())?))
 }
 
-/// The coordinate of a zipped divide that takes the element of thread `index` in the tile and keeps
-/// the rest.
+/// Returns the coordinate in a zipped divide that takes thread `index`'s element of the tile and
+/// keeps the rest.
 #[inline]
 pub(crate) fn thread_coord(tiled: &Layout, threads: &Layout, index: &Int) -> Result<Coord> {
     let [tile, rest] = ranks(tiled)?;

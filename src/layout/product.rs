@@ -1,5 +1,5 @@
-//! Computes `logical_product`, its arrangements, `blocked_product`, `raked_product` and
-//! `tile_to_shape`.
+//! Products: repeat a block. `logical_product` and its arrangements, `blocked_product`,
+//! `raked_product` and `tile_to_shape`.
 
 use super::assume::{Operands, advise};
 use super::builder::LayoutBuilder;
@@ -25,7 +25,7 @@ struct Product;
 impl Pairwise for Product {
     const REST: bool = true;
 
-    /// `(block, complement(block, size(block) * cosize(tile)) o tile)`.
+    /// Appends `(block, complement(block, size(block) * cosize(tile)) o tile)`.
     #[inline]
     fn pair<N: Number>(
         &self,
@@ -52,8 +52,9 @@ impl Pairwise for Product {
     }
 }
 
-/// A number above 0 if the last mode of `free` has extent 1 and the tile reaches it, with `cosize`
-/// or a negative index. Numbers would drop that mode, and the mode before it would be unbounded.
+/// Returns an expression above 0 if the last mode of `free` has extent 1 and the tile reaches it,
+/// by its cosize or by a negative index. With static extents that mode would be dropped, and the
+/// mode before it would be the unbounded one.
 #[inline]
 fn dropped_by_numbers<N: Number>(
     free: &Flat<N>,
@@ -78,8 +79,11 @@ fn dropped_by_numbers<N: Number>(
 }
 
 impl Layout {
-    /// The block repeated over the tiler: `(self, complement(self, size * cosize(tiler)) o tiler)`,
-    /// mode by mode for a tuple tiler.
+    /// Repeats the block `self` once per coordinate of the tiler: `(self, complement(self, size *
+    /// cosize(tiler)) o tiler)`. A tuple tiler does this mode by mode.
+    ///
+    /// The result is `(block, repetition)`. To get a layout with the same modes as the block, use
+    /// [`blocked_product`](Layout::blocked_product) or [`raked_product`](Layout::raked_product).
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -89,7 +93,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`composition`](Layout::composition) and [`complement`](Layout::complement).
+    /// The same as [`composition`](Layout::composition) and [`complement`](Layout::complement).
     pub fn logical_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
         by_tiler_or_advice(self.as_ref(), tiler.into(), |layout, tiler| {
             perform(&ByTiler { layout, tiler, pairwise: Product })
@@ -102,7 +106,8 @@ impl Layout {
         })
     }
 
-    /// [`logical_product`](Layout::logical_product) as `((block, ..), (tile, ..))`.
+    /// Repeats the block like [`logical_product`](Layout::logical_product), arranged as `((block,
+    /// ..), (tile, ..))`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -112,12 +117,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`logical_product`](Layout::logical_product).
+    /// The same as [`logical_product`](Layout::logical_product), and
+    /// [`LayoutError::UnexpectedUnderscore`] if a `_` in the tiler keeps a mode.
     pub fn zipped_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
         self.multiplied(tiler, Arrange::Zipped)
     }
 
-    /// [`logical_product`](Layout::logical_product) as `((block, ..), tile, ..)`.
+    /// Repeats the block like [`logical_product`](Layout::logical_product), arranged as `((block,
+    /// ..), tile, ..)`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -127,12 +134,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`logical_product`](Layout::logical_product).
+    /// The same as [`zipped_product`](Layout::zipped_product).
     pub fn tiled_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
         self.multiplied(tiler, Arrange::Tiled)
     }
 
-    /// [`logical_product`](Layout::logical_product) as `(block, .., tile, ..)`.
+    /// Repeats the block like [`logical_product`](Layout::logical_product), arranged as `(block,
+    /// .., tile, ..)`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -142,13 +150,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`logical_product`](Layout::logical_product).
+    /// The same as [`zipped_product`](Layout::zipped_product).
     pub fn flat_product<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<Layout> {
         self.multiplied(tiler, Arrange::Flat)
     }
 
-    /// The block repeated over the tiler, each mode of the block with the mode of the tiler:
-    /// `((block0, tile0), (block1, tile1), ..)`.
+    /// Repeats the block side by side along each of its modes: `((block0, tile0), (block1, tile1),
+    /// ..)`. The elements of one block stay neighbours. For example, a 2x5 block over a 3x4 tiler
+    /// gives a 6x20 layout.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -158,13 +167,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`logical_product`](Layout::logical_product).
+    /// The same as [`logical_product`](Layout::logical_product).
     #[inline]
     pub fn blocked_product(&self, tiler: &Layout) -> Result<Layout> {
         self.interleaved(tiler, false)
     }
 
-    /// The block spread over the tiler: `((tile0, block0), (tile1, block1), ..)`.
+    /// Interleaves the repetitions of the block along each of its modes: `((tile0, block0), (tile1,
+    /// block1), ..)`. The elements of one block are spread out, as in a cyclic distribution.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -174,7 +184,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`logical_product`](Layout::logical_product).
+    /// The same as [`logical_product`](Layout::logical_product).
     #[inline]
     pub fn raked_product(&self, tiler: &Layout) -> Result<Layout> {
         self.interleaved(tiler, true)
@@ -195,7 +205,7 @@ impl Layout {
         let rank = block.rank().max(tiler.rank());
         let one = Layout::trivial();
         let pad = |l: &Layout| -> Result<Layout> {
-            // `append<R>` of an integer makes a tuple only if modes are missing.
+            // Like CuTe's `append<R>`: an integer becomes a tuple only if modes are missing.
             l.append_to(rank, &one)
         };
         let (block, tile) = (pad(block)?, pad(tiler)?);
@@ -211,8 +221,9 @@ impl Layout {
         out.finish()
     }
 
-    /// The block repeated until it has the shape `target`, over the modes in the order of `order`
-    /// (by default the first mode first). `compatible(target, shape(R))`.
+    /// Repeats the block until it has the shape `target`. `order` says in which order the modes are
+    /// filled; by default the first mode is first. `compatible(target, shape(R))` holds. Use it to
+    /// build a shared-memory layout from a swizzle atom.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -224,8 +235,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] if the block does not divide the target,
-    /// [`LayoutError::TooManyModes`], and those of [`blocked_product`](Layout::blocked_product).
+    /// Returns [`LayoutError::NotDivisible`] if the block does not divide the target,
+    /// [`LayoutError::TooManyModes`] if the block has more modes than the target, and the errors of
+    /// [`blocked_product`](Layout::blocked_product).
     #[inline]
     pub fn tile_to_shape(&self, target: &IntTuple, order: Option<&IntTuple>) -> Result<Layout> {
         self.repeated(target, order).map_err(|error| {

@@ -1,4 +1,4 @@
-//! [`ProfileBuilder`] writes the profile of a tuple from left to right and checks its limits.
+//! [`ProfileBuilder`] writes a tuple's profile from left to right and checks its limits.
 
 use smallvec::SmallVec;
 
@@ -6,23 +6,23 @@ use super::error::LayoutError;
 
 /// The code of a leaf in a profile.
 pub(crate) const LEAF: u16 = u16::MAX;
-/// The deepest supported nesting; it bounds the recursion of every operation.
+/// The deepest nesting that we support. It bounds the recursion of every operation.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// The codes of a profile, one for each node in pre-order.
+/// A profile's codes, one per node in pre-order: how many children it has, or [`LEAF`].
 pub(crate) type Codes = SmallVec<[u16; 16]>;
 
-/// The error for more modes or leaves than a tuple may have.
+/// The error for a tuple with too many modes or leaves.
 #[cold]
 pub(crate) fn too_many_modes() -> LayoutError {
     LayoutError::TooLarge { what: "the number of modes and leaves", limit: u64::from(LEAF) - 1 }
 }
 
-/// The codes of a profile under construction; the leaves are kept by its owner.
+/// A profile under construction. Its owner keeps the leaves.
 #[derive(Clone, Default)]
 pub(crate) struct ProfileBuilder {
     codes: Codes,
-    /// The index of the code and the number of children so far of each open tuple.
+    /// For each open tuple, the index of its code and how many children it has so far.
     open: SmallVec<[(u32, u32); 8]>,
     error: Option<LayoutError>,
 }
@@ -35,7 +35,7 @@ impl ProfileBuilder {
         }
     }
 
-    /// Begins a tuple.
+    /// Opens a tuple.
     #[inline]
     pub(crate) fn open(&mut self) {
         self.child();
@@ -46,7 +46,7 @@ impl ProfileBuilder {
         self.codes.push(0);
     }
 
-    /// Ends the tuple that was begun last.
+    /// Closes the tuple that was opened last.
     #[inline]
     pub(crate) fn close(&mut self) {
         let Some((at, count)) = self.open.pop() else { return };
@@ -65,18 +65,18 @@ impl ProfileBuilder {
         self.codes.push(LEAF);
     }
 
-    /// Appends a sub-tree with the codes `codes` and the depth that `depth` returns.
+    /// Appends a subtree with the codes `codes`. `depth` must return its depth.
     #[inline]
     pub(crate) fn tree(&mut self, codes: &[u16], depth: impl FnOnce() -> usize) {
         self.child();
-        // A tree of few nodes cannot be too deep in a shallow tuple.
+        // A tree with few nodes cannot be too deep inside a shallow tuple.
         if self.open.len() + codes.len() > MAX_DEPTH && self.open.len() + depth() > MAX_DEPTH {
             self.error.get_or_insert(LayoutError::TooDeep { limit: MAX_DEPTH });
         }
         self.codes.extend_from_slice(codes);
     }
 
-    /// The codes, those of the empty tuple if nothing was appended.
+    /// Returns the codes; those of the empty tuple if nothing was appended.
     #[inline]
     pub(crate) fn finish(mut self) -> Result<Codes, LayoutError> {
         while !self.open.is_empty() {

@@ -9,7 +9,8 @@ use super::int::{floor_div_i64, gcd_i64};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// An exact fraction of two 64-bit integers, always reduced, with a positive denominator.
+/// An exact fraction of two 64-bit integers, always reduced, with a positive denominator. Recasts
+/// need it if the element widths do not divide each other.
 ///
 /// ```
 /// use tilewright::layout::Ratio;
@@ -40,7 +41,7 @@ fn reduce(numerator: i128, denominator: i128) -> Result<Ratio> {
 }
 
 impl Ratio {
-    /// `numerator / denominator`, reduced.
+    /// Makes `numerator / denominator`, reduced.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -50,13 +51,13 @@ impl Ratio {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::ZeroDenominator`]; [`LayoutError::Overflow`] if the reduced fraction does
-    /// not fit (`1 / i64::MIN`).
+    /// Returns [`LayoutError::ZeroDenominator`], or [`LayoutError::Overflow`] if the reduced
+    /// fraction does not fit (`1 / i64::MIN`).
     pub fn new(numerator: i64, denominator: i64) -> Result<Self> {
         reduce(i128::from(numerator), i128::from(denominator))
     }
 
-    /// The numerator of the reduced fraction; it has the sign.
+    /// Returns the numerator of the reduced fraction, which has the sign.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -67,7 +68,7 @@ impl Ratio {
         *self.0.numer()
     }
 
-    /// The denominator of the reduced fraction, positive.
+    /// Returns the denominator of the reduced fraction, which is positive.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -78,7 +79,7 @@ impl Ratio {
         *self.0.denom()
     }
 
-    /// True if it is an integer.
+    /// Returns true if this is an integer.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -89,7 +90,7 @@ impl Ratio {
         self.denominator() == 1
     }
 
-    /// The integer, if it is one.
+    /// Returns the integer, if this is one.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -100,7 +101,7 @@ impl Ratio {
         self.is_integral().then(|| self.numerator())
     }
 
-    /// The largest integer that is not above it.
+    /// Returns the largest integer that is not above the fraction.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -112,7 +113,7 @@ impl Ratio {
         floor_div_i64(self.numerator(), self.denominator()).unwrap_or(i64::MIN)
     }
 
-    /// The nearest floating-point number.
+    /// Returns the nearest floating-point value.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -128,7 +129,7 @@ impl Ratio {
         (i128::from(self.numerator()), i128::from(self.denominator()))
     }
 
-    /// `self * other`.
+    /// Returns `self * other`.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -137,13 +138,13 @@ impl Ratio {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if the reduced result does not fit.
     pub fn mul(&self, other: Ratio) -> Result<Ratio> {
         let ((a, b), (c, d)) = (self.wide(), other.wide());
         reduce(a * c, b * d)
     }
 
-    /// `self / other`.
+    /// Returns `self / other`.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -152,13 +153,13 @@ impl Ratio {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::ZeroDenominator`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::ZeroDenominator`] if `other` is zero, or [`LayoutError::Overflow`].
     pub fn div(&self, other: Ratio) -> Result<Ratio> {
         let ((a, b), (c, d)) = (self.wide(), other.wide());
         reduce(a * d, b * c)
     }
 
-    /// `self + other`.
+    /// Returns `self + other`.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -167,14 +168,14 @@ impl Ratio {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if the reduced result does not fit.
     pub fn add(&self, other: Ratio) -> Result<Ratio> {
         let ((a, b), (c, d)) = (self.wide(), other.wide());
         let sum = (a * d).checked_add(c * b).ok_or_else(|| LayoutError::overflow("a ratio"))?;
         reduce(sum, b * d)
     }
 
-    /// `self - other`.
+    /// Returns `self - other`.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -183,14 +184,14 @@ impl Ratio {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if the reduced result does not fit.
     pub fn sub(&self, other: Ratio) -> Result<Ratio> {
         let ((a, b), (c, d)) = (self.wide(), other.wide());
         let sum = (a * d).checked_sub(c * b).ok_or_else(|| LayoutError::overflow("a ratio"))?;
         reduce(sum, b * d)
     }
 
-    /// The absolute value.
+    /// Returns the absolute value.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -199,13 +200,13 @@ impl Ratio {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if the numerator is `i64::MIN`.
     pub fn abs(self) -> Result<Ratio> {
         let (n, d) = self.wide();
         reduce(n.abs(), d)
     }
 
-    /// CuTe's `gcd` of ratios: `gcd(a*y, b*x) / (b*x)` for `a/b` and `x/y`.
+    /// Returns CuTe's `gcd` of two fractions: `gcd(a*y, b*x) / (b*x)` for `a/b` and `x/y`.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -214,7 +215,7 @@ impl Ratio {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`], [`LayoutError::ZeroDenominator`] for a zero `other`.
+    /// Returns [`LayoutError::Overflow`], or [`LayoutError::ZeroDenominator`] if `other` is zero.
     pub fn gcd(self, other: Ratio) -> Result<Ratio> {
         let ((a, b), (x, y)) = (self.wide(), other.wide());
         let narrow = |v: i128| i64::try_from(v).map_err(|_| LayoutError::overflow("a ratio"));

@@ -1,4 +1,4 @@
-//! Computes `upcast`, `downcast` and `recast_layout`: the same memory as elements of another width.
+//! `upcast`, `downcast` and `recast_layout`: view the same memory as wider or narrower elements.
 
 use super::assume::{Operands, advise};
 use super::basis::ScaledBasis;
@@ -17,9 +17,9 @@ fn positive(n: i64) -> Result<Int> {
 }
 
 impl Layout {
-    /// The layout for elements of the size of `n` present ones: contiguous modes become `n` times
-    /// shorter, other strides `n` times smaller. The image of the result times `n` is the set of
-    /// multiples of `n` in the image of `self`.
+    /// Returns the layout of the same memory for elements `n` times as wide. Contiguous modes
+    /// become `n` times shorter, and other strides are divided by `n`. If `R` reaches an index `j`,
+    /// then `self` reaches `n * j`, and these are all its multiples of `n`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -29,9 +29,10 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] for a stride of a mode with an extent other than 1 that
-    /// neither divides `n` nor is a multiple; a symbolic extent must be 1 there, which evaluation checks. A symbolic stride is divided on the condition that it
-    /// is a multiple, which evaluation checks. [`LayoutError::ExtentNotPositive`] for `n < 1`.
+    /// Returns [`LayoutError::NotDivisible`] if a stride neither divides `n` nor is a multiple of
+    /// it, unless the extent is 1; a symbolic extent must then be 1, which evaluation checks. A
+    /// symbolic stride must be a multiple of `n`, which evaluation checks. Returns
+    /// [`LayoutError::ExtentNotPositive`] if `n < 1`.
     #[inline]
     pub fn upcast(&self, n: i64) -> Result<Layout> {
         self.coarser(n).map_err(|error| self.recast_advice(error, |l| l.coarser(n)))
@@ -57,7 +58,7 @@ impl Layout {
             let Some(v) = value.as_static() else {
                 // A mode of extent 1 may have any stride, and keeps its extent.
                 let uneven = value.modulo(&by)?.min(&s.sub(&Int::ONE)?)?;
-                // The stride of such a mode is rounded away from 0, as for numbers.
+                // Such a stride is rounded away from 0, as static ones are.
                 let coarse = match value.bounds().0 {
                     0.. => value.ceil_div(&by)?,
                     _ => value.floor_div(&by)?,
@@ -82,9 +83,9 @@ impl Layout {
         Ok(out)
     }
 
-    /// The layout for elements of 1/`n` of the present size: the mode of stride 1 becomes `n` times
-    /// longer, the strides of the others `n` times larger. Of several modes of stride 1 it is the
-    /// first one with an extent other than 1, or the first one.
+    /// Returns the layout of the same memory for elements 1/`n` as wide. The mode with stride 1
+    /// becomes `n` times longer, and all other strides are multiplied by `n`. If several modes have
+    /// stride 1, it is the first whose extent is not 1, or else the first.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -94,10 +95,12 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoUnitStride`] if no mode has stride 1, because the new elements would have no
-    /// mode: write broadcast operands such as `16:0` as `(1,16):(1,0)`; a single symbolic stride that may be 1 is taken for 1, which evaluation checks; [`LayoutError::NotInjective`] if several modes of an extent other than 1 have stride 1
-    /// or -1; [`LayoutError::Undecided`] for a symbolic stride of unknown sign;
-    /// [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `n < 1`.
+    /// Returns [`LayoutError::NoUnitStride`] if no mode has stride 1, because the new elements
+    /// would have no mode. For a broadcast operand such as `16:0`, write `(1,16):(1,0)`. If a
+    /// single symbolic stride may be 1, it is taken to be 1, which evaluation checks.
+    /// Returns [`LayoutError::NotInjective`] if several modes whose extent is not 1 have stride 1
+    /// or -1, [`LayoutError::Undecided`] if the sign of a symbolic stride is not known,
+    /// [`LayoutError::Overflow`], or [`LayoutError::ExtentNotPositive`] if `n < 1`.
     #[inline]
     pub fn downcast(&self, n: i64) -> Result<Layout> {
         self.finer(n).map_err(|error| self.recast_advice(error, |l| l.finer(n)))
@@ -106,7 +109,7 @@ impl Layout {
     #[inline]
     fn finer(&self, n: i64) -> Result<Layout> {
         let by = positive(n)?;
-        // For `n == 1` the elements do not change, whatever the strides are.
+        // With `n == 1` the elements stay the same, whatever the strides are.
         if n == 1 {
             return Ok(self.clone());
         }
@@ -125,7 +128,7 @@ impl Layout {
         }
         let (unit, unit_extent) = units().find(|(_, s)| !s.is(1)).unwrap_or((first, &Int::ONE));
         let unit_extent = unit_extent.clone();
-        // 0 if the symbolic stride that is taken for 1 is 1.
+        // 0 if the symbolic stride that we take to be 1 is 1.
         let assumed = match (found, self.stride[first].value()) {
             (None, Some(value)) => Some(value.sub(&Int::ONE)?.abs()?),
             _ => None,
@@ -134,7 +137,7 @@ impl Layout {
         for (i, (s, d)) in out.shape.iter_mut().zip(&mut out.stride).enumerate() {
             if i == unit {
                 let longer = s.mul(&by)?;
-                // If this extent evaluates to 1, the first mode of stride 1 would have to become
+                // If this extent evaluates to 1, the first mode with stride 1 would have to become
                 // longer instead.
                 *s = if i == first { longer } else { longer.on_condition(&Int::new(2).sub(s)?) };
                 if let Some(violation) = &assumed {
@@ -155,7 +158,7 @@ impl Layout {
                 }
                 let mut longer = Int::new(2).sub(value)?;
                 if unit < i || unit_extent.bounds().0 > 1 {
-                    // The other mode is lengthened if this one has the extent 1.
+                    // If this mode has extent 1, the other one becomes longer.
                     longer = longer.min(&s.sub(&Int::ONE)?)?;
                 }
                 scaled = scaled.with_value(result.on_condition(&longer));
@@ -165,7 +168,8 @@ impl Layout {
         Ok(out)
     }
 
-    /// The mode with a symbolic stride that may be 1, if there is only one and no stride is 1 or -1.
+    /// Returns the only mode with a symbolic stride that may be 1, if no stride is a static 1 or
+    /// -1.
     #[inline]
     fn only_possible_unit(&self) -> Option<usize> {
         let is_unit = |d: &ScaledBasis| matches!(d.as_static(), Some(1 | -1));
@@ -179,9 +183,9 @@ impl Layout {
         first.filter(|_| another.is_none() && !self.stride.iter().any(is_unit)).map(|(at, _)| at)
     }
 
-    /// The layout for elements of `new_bits`, for memory that `self` describes in elements of
-    /// `old_bits`. It is an upcast by the numerator and a downcast by the denominator of their
-    /// ratio.
+    /// Returns the layout for elements of `new_bits`, if `self` describes the memory in elements of
+    /// `old_bits`. It upcasts by the numerator and downcasts by the denominator of `new_bits /
+    /// old_bits`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -192,7 +196,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`upcast`](Layout::upcast) and [`downcast`](Layout::downcast).
+    /// The same as [`upcast`](Layout::upcast) and [`downcast`](Layout::downcast).
     #[inline]
     pub fn recast_layout(&self, old_bits: i64, new_bits: i64) -> Result<Layout> {
         let (up, down) = recast_steps(old_bits, new_bits)?;
@@ -205,7 +209,8 @@ impl Layout {
         recast(self).map_err(|error| self.recast_advice(error, recast))
     }
 
-    /// The bytes that elements of `bits` at all indices of the layout span, rounded up.
+    /// Returns how many bytes a buffer for this layout needs, if an element has `bits` bits: the
+    /// cosize in bytes, rounded up.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -214,14 +219,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`], [`LayoutError::ExtentNotPositive`] for `bits < 1`.
+    /// Returns [`LayoutError::Overflow`], or [`LayoutError::ExtentNotPositive`] if `bits < 1`.
     #[inline]
     pub fn size_in_bytes(&self, bits: i64) -> Result<Int> {
         self.cosize()?.mul(&positive(bits)?)?.ceil_div(&Int::new(8))
     }
 }
 
-/// The factors of the upcast and of the downcast from `old_bits` to `new_bits`.
+/// Returns the factors by which to upcast and then downcast from `old_bits` to `new_bits`.
 pub(crate) fn recast_steps(old_bits: i64, new_bits: i64) -> Result<(i64, i64)> {
     positive(old_bits)?;
     positive(new_bits)?;

@@ -1,5 +1,4 @@
-//! Implements `serde` for the types of the algebra: as text in their notation, symbols with their
-//! facts.
+//! `serde` for the types of the algebra: as text in their notation, with the facts about symbols.
 
 use std::fmt;
 

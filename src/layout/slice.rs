@@ -1,4 +1,5 @@
-//! Computes `slice`, `dice` and the offset of a slice.
+//! `slice` and `dice`: fix some entries of a coordinate, and keep the modes at the `_` or the
+//! others.
 
 use super::basis::Sum;
 use super::coord::{Coord, CoordRef, Slot};
@@ -17,7 +18,7 @@ pub(crate) fn check_rank(coord: CoordRef<'_>, rank: usize) -> Result<()> {
     Err(LayoutError::RankMismatch { expected: rank, found: coord.rank() })
 }
 
-/// The modes at the `_` of `coord` (`keep`), or those at its indices (`!keep`).
+/// Keeps the modes at the `_` of `coord` (`keep`), or those at its indices (`!keep`).
 #[inline]
 fn picked(coord: &Coord, layout: LayoutRef<'_>, keep: bool) -> Result<Layout> {
     let shape = layout.shape().picked(coord, keep)?;
@@ -55,7 +56,8 @@ fn add_offset(coord: CoordRef<'_>, layout: LayoutRef<'_>, sum: &mut Sum) -> Resu
     Ok(())
 }
 
-/// The offset of the indices of `coord`. If `layout` maps to coordinates, it has their profile.
+/// Returns the offset of the indices of `coord`. If `layout` maps to coordinates, so is the offset,
+/// nested like them.
 #[inline]
 pub(crate) fn offset_of(coord: &Coord, layout: LayoutRef<'_>) -> Result<IntTuple> {
     let mut sum = Sum::Zero;
@@ -69,7 +71,7 @@ pub(crate) fn offset_of(coord: &Coord, layout: LayoutRef<'_>) -> Result<IntTuple
 }
 
 impl Layout {
-    /// The modes at the `_` of a coordinate, as one tuple.
+    /// Keeps the modes at the `_` of a coordinate, as one tuple.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -80,13 +82,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`].
+    /// Returns [`LayoutError::RankMismatch`], or [`LayoutError::NotAnInteger`] if the coordinate is
+    /// nested more deeply than the layout.
     #[inline]
     pub fn slice(&self, coord: &Coord) -> Result<Layout> {
         picked(coord, self.as_ref(), true)
     }
 
-    /// The modes at the indices of a coordinate, which [`slice`](Layout::slice) leaves out.
+    /// Keeps the modes at the indices of a coordinate, which [`slice`](Layout::slice) drops.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -96,14 +99,15 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// As [`slice`](Layout::slice).
+    /// The same as [`slice`](Layout::slice).
     #[inline]
     pub fn dice(&self, coord: &Coord) -> Result<Layout> {
         picked(coord, self.as_ref(), false)
     }
 
-    /// [`slice`](Layout::slice), and the value of the layout at the coordinate with 0 for each `_`:
-    /// `self(c) == offset + R(the entries of c at the `_`)`.
+    /// Returns the [`slice`](Layout::slice) `R`, and the layout's value at the coordinate with 0
+    /// for each `_`: `self(c) == offset + R(the entries of c at the `_`)`. Use it to get the part
+    /// of a tensor that a thread or a thread block works on.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -114,13 +118,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// As [`slice`](Layout::slice), [`LayoutError::Overflow`].
+    /// The same as [`slice`](Layout::slice), and [`LayoutError::Overflow`].
     #[inline]
     pub fn slice_and_offset(&self, coord: &Coord) -> Result<(Layout, IntTuple)> {
         Ok((self.slice(coord)?, offset_of(coord, self.as_ref())?))
     }
 
-    /// The layout itself and its value at `coord`, which together move its domain by `coord`.
+    /// Returns the layout itself and its value at `coord`. Together they move the origin to
+    /// `coord`.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -130,14 +135,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// As [`apply`](Layout::apply).
+    /// The same as [`apply`](Layout::apply).
     #[inline]
     pub fn domain_offset(&self, coord: &IntTuple) -> Result<(Layout, IntTuple)> {
         Ok((self.clone(), self.apply(coord)?))
     }
 }
 
-/// `coord`, a tuple, extended with `_` to `rank` modes; an integer or `_` stays.
+/// Extends the tuple `coord` with `_` to `rank` modes. An integer or `_` stays as it is.
 #[inline]
 pub(crate) fn padded(coord: CoordRef<'_>, rank: usize) -> Result<Coord> {
     if coord.is_leaf() {
@@ -150,7 +155,7 @@ pub(crate) fn padded(coord: CoordRef<'_>, rank: usize) -> Result<Coord> {
     Tuple::from_items(items)
 }
 
-/// `(_, _, ..)`; one mode is sliced by one `_`, as in CuTe.
+/// Returns `(_, _, ..)`. One mode is sliced by one `_`, as in CuTe.
 #[inline]
 pub(crate) fn underscores(rank: usize) -> Result<Coord> {
     let underscore: Coord = Tuple::leaf(Slot::All);
@@ -160,7 +165,7 @@ pub(crate) fn underscores(rank: usize) -> Result<Coord> {
     Tuple::from_items(std::iter::repeat_n(underscore.as_ref(), rank))
 }
 
-/// The entries of a flat index into a shape, one for each mode.
+/// Splits a flat index into a shape, with one entry for each mode.
 #[inline]
 pub(crate) fn flat_coord(index: &Int, thread: LayoutRef<'_>) -> Result<Coord> {
     let mut items: Vec<Coord> = Vec::new();
@@ -181,7 +186,7 @@ pub(crate) fn flat_coord(index: &Int, thread: LayoutRef<'_>) -> Result<Coord> {
     Tuple::from_items(items)
 }
 
-/// The products of the modes of a shape, as a flat tuple.
+/// Returns the product of each mode of a shape, as a flat tuple.
 #[inline]
 pub(crate) fn product_each(shape: IntTupleRef<'_>) -> Result<IntTuple> {
     let items = shape.children().map(IntTupleRef::product).collect::<Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! [`StaticLayout`] is a layout of numbers, checked once, with accessors that cannot fail.
+//! [`StaticLayout`] is a static layout that was checked once, so that its accessors cannot fail.
 
 use super::error::LayoutError;
 use super::layout::Layout;
@@ -7,7 +7,8 @@ use super::walk::Indices;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A layout of numbers into the integers whose size and cosize fit into 64 bits. Made by [`Layout::to_static`].
+/// A static layout into the integers whose size and cosize fit in 64 bits. Get it from
+/// [`Layout::to_static`] if you want plain `i64` values without a `?` on every call.
 ///
 /// ```
 /// use tilewright::layout::{StaticLayout, layout};
@@ -26,7 +27,8 @@ pub struct StaticLayout<'a> {
 }
 
 impl Layout {
-    /// The layout with accessors that cannot fail: `l.to_static()?.size()` instead of `l.size()?.to_static()?`.
+    /// Checks the layout once, so that you can write `l.to_static()?.size()` instead of
+    /// `l.size()?.to_static()?`.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};
@@ -36,8 +38,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIntegerStride`],
-    /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::NotStatic`] if there are symbols, [`LayoutError::NotAnIntegerStride`]
+    /// if a stride is a basis element or a fraction, [`LayoutError::ExtentNotPositive`], or
+    /// [`LayoutError::Overflow`].
     #[inline]
     pub fn to_static(&self) -> Result<StaticLayout<'_>> {
         self.as_ref().to_static()
@@ -45,7 +48,7 @@ impl Layout {
 }
 
 impl<'a> LayoutRef<'a> {
-    /// The mode with accessors that cannot fail, as [`Layout::to_static`].
+    /// Checks the mode once, as [`Layout::to_static`] does.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -55,7 +58,7 @@ impl<'a> LayoutRef<'a> {
     /// ```
     ///
     /// # Errors
-    /// As [`Layout::to_static`].
+    /// The same as [`Layout::to_static`].
     #[inline]
     pub fn to_static(self) -> Result<StaticLayout<'a>> {
         let indices = Indices::of(self)?;
@@ -65,7 +68,7 @@ impl<'a> LayoutRef<'a> {
 }
 
 impl<'a> StaticLayout<'a> {
-    /// The number of coordinates: the product of the extents.
+    /// Returns how many coordinates there are: the product of the extents.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -76,7 +79,7 @@ impl<'a> StaticLayout<'a> {
         self.size
     }
 
-    /// One more than the largest index, for strides that are not negative; see [`Layout::cosize`].
+    /// Returns one more than the largest index, if no stride is negative; see [`Layout::cosize`].
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -87,7 +90,7 @@ impl<'a> StaticLayout<'a> {
         self.cosize
     }
 
-    /// The number of modes.
+    /// Returns how many modes there are.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -98,7 +101,7 @@ impl<'a> StaticLayout<'a> {
         self.layout.rank()
     }
 
-    /// The deepest nesting: 0 for a single extent and stride.
+    /// Returns how deeply the shape is nested; 0 for a leaf.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -109,7 +112,7 @@ impl<'a> StaticLayout<'a> {
         self.layout.depth()
     }
 
-    /// The layout itself, borrowed.
+    /// Returns the layout itself, borrowed.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -121,7 +124,7 @@ impl<'a> StaticLayout<'a> {
         self.layout
     }
 
-    /// The leaves in pre-order, as extent and stride.
+    /// Iterates over the leaves in pre-order, as extent and stride.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -130,14 +133,14 @@ impl<'a> StaticLayout<'a> {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     pub fn leaves(&self) -> impl Iterator<Item = (i64, i64)> + 'a {
-        // The constructor found a number in each.
+        // The constructor made sure that each is static.
         let number = |(s, d): (&crate::layout::Int, &crate::layout::ScaledBasis)| {
             (s.as_static().unwrap_or(1), d.as_static().unwrap_or(0))
         };
         self.layout.leaves().map(number)
     }
 
-    /// The index of the coordinate `i`; `None` outside `0..size`.
+    /// Returns the index of the coordinate `i`, or `None` outside `0..size`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -155,7 +158,7 @@ impl<'a> StaticLayout<'a> {
         (0..self.size).contains(&i).then(|| self.leaves().map(index).sum())
     }
 
-    /// The indices `self(0), self(1), ..`.
+    /// Iterates over the indices `self(0), self(1), ..`.
     ///
     /// ```
     /// # use tilewright::layout::layout;

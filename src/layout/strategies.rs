@@ -1,6 +1,7 @@
-//! Generates random layouts for `proptest`; the laws of this crate are tested with them.
+//! Random layouts for `proptest`. Use them to test your own layout code; this crate tests its laws
+//! with them.
 //!
-//! `book/src/15-property-testing.md` shows how to state a law.
+//! `book/src/15-property-testing.md` shows how to state and test a law.
 //!
 //! ```
 //! use proptest::prelude::*;
@@ -26,8 +27,8 @@ use super::{
     Tiler, TilerLeaf, Tuple,
 };
 
-/// A nested layout from leaves with their depths, `(depth, leaf)`: each leaf opens or closes tuples
-/// until it lies at its depth.
+/// Builds a nested layout from `(depth, leaf)` pairs: before each leaf, tuples are opened or closed
+/// until the depth is right.
 fn nested(leaves: Vec<(u8, (i64, i64))>) -> Layout {
     let mut out = LayoutBuilder::new();
     let mut depth = 0;
@@ -46,7 +47,7 @@ fn nested(leaves: Vec<(u8, (i64, i64))>) -> Layout {
     out.finish_literal()
 }
 
-/// One of the numbers, as often as its weight says; shrinks to a smaller one.
+/// Picks one of the integers, each as often as its weight says. Shrinks to smaller ones.
 fn weighted(mut numbers: Vec<(usize, i64)>) -> impl Strategy<Value = i64> {
     numbers.sort_unstable_by_key(|(_, number)| *number);
     let repeated =
@@ -54,26 +55,26 @@ fn weighted(mut numbers: Vec<(usize, i64)>) -> impl Strategy<Value = i64> {
     prop::sample::select(repeated.collect::<Vec<i64>>())
 }
 
-/// Extents that often divide each other.
+/// Picks extents that often divide each other.
 fn extents() -> impl Strategy<Value = i64> {
     let often = [1, 2, 4, 8].map(|extent| (30, extent));
     let sometimes = [3, 6, 12, 5].map(|extent| (15, extent));
     weighted(often.into_iter().chain(sometimes).chain((1..16).map(|extent| (2, extent))).collect())
 }
 
-/// Strides that often divide each other.
+/// Picks strides that often divide each other.
 fn strides() -> impl Strategy<Value = i64> {
     let often = [0, 1, 2, 4, 8, 16, 32].map(|stride| (36, stride));
     let sometimes = [3, 6, 12, 24, 5].map(|stride| (26, stride));
     weighted(often.into_iter().chain(sometimes).chain((0..64).map(|stride| (1, stride))).collect())
 }
 
-/// True for one layout of four: it may have negative strides.
+/// Draws true for one layout in four, which may then have negative strides.
 fn signed() -> impl Strategy<Value = bool> {
     prop_oneof![3 => Just(false), 1 => Just(true)]
 }
 
-/// Shapes of up to four leaves, nested up to depth 2, of a size up to `max_size`.
+/// Generates shapes of up to four leaves, nested up to depth 2, of at most `max_size` elements.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -86,9 +87,10 @@ pub fn shapes(max_size: i64) -> impl Strategy<Value = IntTuple> {
     layouts(max_size).prop_map(|l| l.shape().to_owned())
 }
 
-/// Static layouts of rank 1 to 4, nested up to depth 2, with any strides, of a size up to
-/// `max_size`. Half of them are compact in some order of their leaves; a quarter have negative
-/// strides.
+/// Generates static layouts of rank 1 to 4, nested up to depth 2, with any strides and at most
+/// `max_size` elements. Half of them are compact in some order of their leaves, and a quarter have
+/// negative strides. This is the strategy to start with; the others restrict it to one kind of
+/// layout.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -99,7 +101,8 @@ pub fn shapes(max_size: i64) -> impl Strategy<Value = IntTuple> {
 /// ```
 pub fn layouts(max_size: i64) -> impl Strategy<Value = Layout> {
     let leaf = (0u8..2, (extents(), strides()), any::<u8>(), any::<bool>());
-    // A counterexample shrinks to fewer leaves, also after their numbers have become small.
+    // Leaves can be dropped, so that a counterexample shrinks to fewer leaves even after their
+    // values have become small.
     let leaves = vec(prop::option::weighted(0.9, leaf), 1..5);
     (leaves, any::<bool>(), signed()).prop_map(move |(drawn, compact, signed)| {
         let drawn: Vec<_> = drawn.into_iter().flatten().collect();
@@ -131,7 +134,7 @@ pub fn layouts(max_size: i64) -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Layouts of basis strides: a layout after the identity on some shape.
+/// Generates layouts whose strides are basis elements, each an identity with scaled strides.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -150,7 +153,8 @@ pub fn basis_layouts(max_size: i64) -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Two layouts; the second usually maps into the domain of the first.
+/// Generates two independent layouts. If you need pairs whose composition exists, use
+/// [`composable_pairs`].
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -167,7 +171,7 @@ pub fn layout_pairs(max_size: i64) -> impl Strategy<Value = (Layout, Layout)> {
     (layouts(max_size), layouts(max_size))
 }
 
-/// A tiler for a layout: for each mode an integer, `_` or a layout.
+/// Generates tilers of up to `rank` modes, each an integer, `_` or a layout.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -195,7 +199,7 @@ pub fn tilers(rank: usize) -> impl Strategy<Value = Tiler> {
     })
 }
 
-/// Swizzles of up to four bits.
+/// Generates swizzles of up to three bits.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -211,7 +215,8 @@ pub fn swizzles() -> impl Strategy<Value = Swizzle> {
     })
 }
 
-/// Swizzled layouts of powers of two, and of any extents.
+/// Generates swizzled layouts, with any extents and sometimes an offset. For swizzles that permute
+/// the layout's own indices, use [`swizzled_layouts`].
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -227,9 +232,9 @@ pub fn composed_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
         })
 }
 
-/// A layout with symbols in place of some extents and strides, and their values. Each symbol is
-/// divisible by a random divisor of its value. A symbol for a negative stride has a known or an
-/// unknown sign.
+/// Replaces some of a layout's extents and strides by symbols, and returns it with their values.
+/// Each symbol is known to be divisible by a random divisor of its value. The sign of a symbol for
+/// a negative stride may be known or not.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -244,18 +249,19 @@ pub fn symbolic(layout: Layout) -> impl Strategy<Value = (Layout, Env)> {
     symbols(layout.shape().leaves().len()).prop_map(move |picks| with_symbols(&layout, picks))
 }
 
-/// What becomes of an extent or stride: a number below [`SYMBOL`], or a symbol with a divisor. Shrinks to a number.
+/// What happens to an extent or stride: it stays if the first entry is below [`SYMBOL`], and
+/// otherwise becomes a symbol with a divisor. Shrinks to staying.
 type SymbolPick = (u8, prop::sample::Index);
 
-/// A symbol with a known sign.
+/// The pick for a symbol with a known sign.
 const SYMBOL: u8 = 4;
 
-/// The picks for the extents and then the strides of a layout of up to so many leaves.
+/// Draws the picks for the extents, and then the strides, of a layout of up to `leaves` leaves.
 fn symbols(leaves: usize) -> impl Strategy<Value = Vec<SymbolPick>> {
     vec((0u8..6, any::<prop::sample::Index>()), 2 * leaves)
 }
 
-/// The layout with symbols in place of the extents and strides that are picked.
+/// Replaces the extents and strides that are picked by symbols.
 fn with_symbols(layout: &Layout, picks: Vec<SymbolPick>) -> (Layout, Env) {
     let mut env = Env::new();
     let mut next = 0;
@@ -291,7 +297,7 @@ fn with_symbols(layout: &Layout, picks: Vec<SymbolPick>) -> (Layout, Env) {
     (made, env)
 }
 
-/// The layout as a tiler of one leaf.
+/// Wraps a layout as a tiler of one leaf.
 ///
 /// ```
 /// use tilewright::layout::{layout, strategies::as_tiler};

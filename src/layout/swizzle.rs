@@ -1,4 +1,4 @@
-//! [`Swizzle`] XORs some bits of an index onto others.
+//! [`Swizzle`] XORs some bits of an index into others, so that accesses spread over the banks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +9,14 @@ use super::text::Parser;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// CuTe's `Swizzle<bits, base, shift>`: `x ^ ((x & Y) >> shift)` with a mask `Y` of `bits` bits.
-/// `Y` begins at bit `base + max(shift, 0)`; the bits that change, `Z`, begin at bit `base -
-/// min(shift, 0)`. A negative distance shifts to the left. It is a bijection and its own inverse.
+/// CuTe's `Swizzle<bits, base, shift>`, which XORs some bits of an index into others: `x ^ ((x & Y)
+/// >> shift)`. The mask `Y` of the bits that are read has `bits` bits from bit `base + max(shift,
+/// 0)` on. The mask `Z` of the bits that change has as many, from bit `base - min(shift, 0)` on. A
+/// negative `shift` shifts to the left. A swizzle is its own inverse.
+///
+/// For example, `S<3,4,3>` is the 128-byte swizzle in bytes: it XORs the row (bits 7 to 9) into the
+/// 16-byte column (bits 4 to 6). To swizzle a layout, use
+/// [`compose_layout`](Swizzle::compose_layout).
 ///
 /// ```
 /// use tilewright::layout::Swizzle;
@@ -30,7 +35,8 @@ pub struct Swizzle {
 }
 
 impl Swizzle {
-    /// `bits` bits from bit `base` on, read at a distance of `shift`.
+    /// Builds a swizzle that keeps the lowest `base` bits and XORs `bits` bits into others at a
+    /// distance of `shift`.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -40,8 +46,8 @@ impl Swizzle {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::BadSwizzle`] if `bits` or `base` is negative, `|shift| < bits`, or a bit lies
-    /// above bit 61.
+    /// Returns [`LayoutError::BadSwizzle`] if `bits` or `base` is negative, if `|shift| < bits`, or
+    /// if a bit would be above bit 61.
     #[doc(alias = "make_swizzle")]
     pub fn new(bits: i64, base: i64, shift: i64) -> Result<Self> {
         let bad = || LayoutError::BadSwizzle { bits, base, shift };
@@ -56,7 +62,7 @@ impl Swizzle {
         }
     }
 
-    /// The identity in the form that CuTe gives it, `S<0,4,3>`.
+    /// Returns the identity as CuTe writes it, `S<0,4,3>`.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -66,7 +72,8 @@ impl Swizzle {
         Self { bits: 0, base: 4, shift: 3 }
     }
 
-    /// The swizzle that reads the bits `y` and changes the bits `z`: CuTe's `make_swizzle`.
+    /// Builds the swizzle that reads the bits in `y` and changes the bits in `z`: CuTe's
+    /// `make_swizzle`.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -75,7 +82,8 @@ impl Swizzle {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::BadSwizzleMasks`].
+    /// Returns [`LayoutError::BadSwizzleMasks`] if the masks are not runs of equally many bits, or
+    /// if they overlap.
     pub fn from_masks(y: u64, z: u64) -> Result<Self> {
         let bad = || LayoutError::BadSwizzleMasks { y, z };
         if y == 0 && z == 0 {
@@ -92,7 +100,7 @@ impl Swizzle {
         Ok(made)
     }
 
-    /// The number of bits.
+    /// Returns how many bits change.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -104,7 +112,7 @@ impl Swizzle {
         i64::from(self.bits)
     }
 
-    /// The number of low bits that the swizzle neither reads nor changes.
+    /// Returns how many low bits the swizzle neither reads nor changes.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -116,7 +124,7 @@ impl Swizzle {
         i64::from(self.base)
     }
 
-    /// The distance between the bits that are read and the bits that change.
+    /// Returns the distance from the bits that change up to the bits that are read.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -128,7 +136,7 @@ impl Swizzle {
         i64::from(self.shift)
     }
 
-    /// The bits that are read.
+    /// Returns the mask of the bits that are read.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -140,7 +148,7 @@ impl Swizzle {
         ((1i64 << self.bits) - 1) << (self.base() + self.shift().max(0))
     }
 
-    /// The bits that change.
+    /// Returns the mask of the bits that change.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -152,7 +160,7 @@ impl Swizzle {
         ((1i64 << self.bits) - 1) << (self.base() - self.shift().min(0))
     }
 
-    /// True if nothing changes.
+    /// Returns true if the swizzle changes nothing.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -163,7 +171,7 @@ impl Swizzle {
         self.bits == 0
     }
 
-    /// The swizzled index.
+    /// Returns the swizzled index.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -177,7 +185,7 @@ impl Swizzle {
         index ^ if self.shift >= 0 { read >> self.shift } else { read << -self.shift }
     }
 
-    /// The swizzled index, also of symbols.
+    /// Returns the swizzled index, which may contain symbols.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, Swizzle};
@@ -187,7 +195,7 @@ impl Swizzle {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
-    /// # Errors
+    /// Returns [`LayoutError::Overflow`] if an operand does not fit in 64 bits.
     /// [`LayoutError::Overflow`], of an operand.
     pub fn apply_int(self, index: &Int) -> Result<Int> {
         if let Some(index) = index.as_static() {
@@ -199,7 +207,8 @@ impl Swizzle {
         index.xor(&moved)
     }
 
-    /// The swizzle that undoes it: itself, because the bits that are read do not change.
+    /// Returns the swizzle that undoes this one. That is the swizzle itself, because the bits that
+    /// it reads do not change.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -212,8 +221,8 @@ impl Swizzle {
         self
     }
 
-    /// The swizzle `self o other` of two swizzles of one distance that touch different bits or
-    /// undo each other.
+    /// Returns the swizzle `self o other`, if it is a single swizzle: both have the same distance,
+    /// and they either touch different bits or undo each other.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -223,7 +232,7 @@ impl Swizzle {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
-    /// # Errors
+    /// Returns [`LayoutError::BadSwizzleMasks`] if no single swizzle does both.
     /// [`LayoutError::BadSwizzleMasks`] if no single swizzle does it.
     #[inline]
     pub fn compose(self, other: Swizzle) -> Result<Swizzle> {
@@ -240,8 +249,8 @@ impl Swizzle {
         Self::from_masks(y, z)
     }
 
-    /// The swizzle for elements of the size of `n` present ones, `n` a power of two. Bits below an
-    /// element are dropped.
+    /// Returns the swizzle for elements `n` times as wide, where `n` is a power of two. Bits inside
+    /// such an element are dropped.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -250,7 +259,7 @@ impl Swizzle {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] if `n` is not a power of two.
+    /// Returns [`LayoutError::NotDivisible`] if `n` is not a power of two.
     pub fn upcast(self, n: i64) -> Result<Self> {
         let base = self.base() - log2(n)?;
         if base >= 0 {
@@ -259,7 +268,7 @@ impl Swizzle {
         Self::new((self.bits() + base).max(0), 0, self.shift())
     }
 
-    /// The swizzle for elements of 1/`n` of the present size, `n` a power of two.
+    /// Returns the swizzle for elements 1/`n` as wide, where `n` is a power of two.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -268,13 +277,14 @@ impl Swizzle {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] if `n` is not a power of two, [`LayoutError::BadSwizzle`] if
-    /// the bits become too high.
+    /// Returns [`LayoutError::NotDivisible`] if `n` is not a power of two, or
+    /// [`LayoutError::BadSwizzle`] if a bit would be above bit 61.
     pub fn downcast(self, n: i64) -> Result<Self> {
         Self::new(self.bits(), self.base() + log2(n)?, self.shift())
     }
 
-    /// The swizzle for elements of `new_bits` of memory swizzled in elements of `old_bits`.
+    /// Returns the swizzle for elements of `new_bits`, given the swizzle of the same memory for
+    /// elements of `old_bits`.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -283,14 +293,14 @@ impl Swizzle {
     /// ```
     ///
     /// # Errors
-    /// Those of [`upcast`](Swizzle::upcast) and [`downcast`](Swizzle::downcast).
+    /// The same as [`upcast`](Swizzle::upcast) and [`downcast`](Swizzle::downcast).
     #[inline]
     pub fn recast(self, old_bits: i64, new_bits: i64) -> Result<Self> {
         let (up, down) = super::recast::recast_steps(old_bits, new_bits)?;
         self.upcast(up)?.downcast(down)
     }
 
-    /// The largest aligned block that stays contiguous: `1 << base`.
+    /// Returns the size of the largest aligned block that stays contiguous: `1 << base`.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -337,7 +347,7 @@ pub(crate) fn parse_swizzle(p: &mut Parser<'_>) -> Result<Swizzle> {
 impl FromStr for Swizzle {
     type Err = LayoutError;
 
-    /// Reads `S<3,4,3>` and `Sw<3,4,3>`.
+    /// Parses `S<3,4,3>` or `Sw<3,4,3>`.
     #[inline]
     fn from_str(text: &str) -> Result<Self> {
         let mut parser = Parser::new(text);
@@ -347,7 +357,7 @@ impl FromStr for Swizzle {
     }
 }
 
-/// The lowest bit of a mask, as a mask.
+/// Returns a mask's lowest bit, as a mask.
 pub(crate) fn lowest_bit(mask: i64) -> i64 {
     mask & mask.wrapping_neg()
 }

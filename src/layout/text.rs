@@ -1,4 +1,4 @@
-//! Parses integers, tuples, layouts and tilers, in CuTe's notation and in our own.
+//! Parses integers, tuples, layouts and tilers, in CuTe's notation and in ours.
 
 use std::str::FromStr;
 
@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
         if self.depth > MAX_DEPTH { Err(LayoutError::TooDeep { limit: MAX_DEPTH }) } else { Ok(()) }
     }
 
-    /// Digits, with the sign already read.
+    /// Parses digits. The sign has been read already.
     #[inline]
     fn digits(&mut self, negative: bool) -> Result<i64> {
         let rest = self.rest();
@@ -94,7 +94,7 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    /// `4`, `-4`, `_4`.
+    /// Parses `4`, `-4` or `_4`.
     #[inline]
     pub(crate) fn number(&mut self) -> Result<i64> {
         self.skip_space();
@@ -123,8 +123,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A sum. A sign belongs to the whole product after it, as in the printed form: `-n/x` is
-    /// `-(n/x)`.
+    /// Parses a sum. As in the printed form, a sign belongs to the whole product after it: `-n/x`
+    /// is `-(n/x)`.
     #[inline]
     fn expression(&mut self) -> Result<Int> {
         let mut sum = self.term(false)?;
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A product after its sign.
+    /// Parses a product after its sign.
     #[inline]
     fn term(&mut self, mut negative: bool) -> Result<Int> {
         while self.eat("-") {
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
         let start = self.at;
         if self.at_number() {
             self.eat("_");
-            // The only number without a positive counterpart.
+            // The only integer whose negation does not fit.
             if let Ok(i64::MIN) = self.digits(true) {
                 return self.product_after(Int::new(i64::MIN));
             }
@@ -251,7 +251,8 @@ impl<'a> Parser<'a> {
         operation(&a, &b)
     }
 
-    /// The facts after a symbol: none, `{div=16}`, `{i64}`, `{i64 div=16}`, `{min=0 max=9}`.
+    /// Parses the facts after a symbol, if any: `{div=16}`, `{i64}`, `{i64 div=16}`, `{min=0
+    /// max=9}`.
     #[inline]
     fn facts(&mut self, symbol: Int) -> Result<Int> {
         if !self.rest().starts_with('{') {
@@ -281,8 +282,8 @@ impl<'a> Parser<'a> {
         symbol.assume(divisor, min, max)
     }
 
-    /// A leaf or a tuple of trees. If an operator follows parentheses around one expression, they
-    /// belong to the expression.
+    /// Parses a leaf or a tuple of trees. If an operator follows the closing parenthesis, the
+    /// parentheses belong to an expression.
     pub(crate) fn tree<L: Leaf>(&mut self, out: &mut Builder<L>) -> Result<()> {
         self.deeper()?;
         if self.peek() == Some('(') && !self.is_expression() && !L::claims(self) {
@@ -305,7 +306,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The character after the matching closing parenthesis.
+    /// Returns the character after the matching closing parenthesis.
     fn after_parenthesis(&self) -> Option<char> {
         let mut depth = 0usize;
         for (i, c) in self.rest().char_indices() {
@@ -351,11 +352,11 @@ impl super::into_tuple::IntoTuple<ScaledBasis> for Builder<ScaledBasis> {
     }
 }
 
-/// A leaf of a tree in the notation.
+/// A leaf type that can be parsed.
 pub(crate) trait Leaf: Sized {
     fn parse(p: &mut Parser<'_>) -> Result<Self>;
 
-    /// True if the parenthesis here opens a leaf, not a tuple.
+    /// Returns true if the parenthesis here opens a leaf, not a tuple.
     fn claims(_: &Parser<'_>) -> bool {
         false
     }
@@ -408,7 +409,7 @@ impl Leaf for ScaledBasis {
     fn parse(p: &mut Parser<'_>) -> Result<Self> {
         let start = p.at;
         let value = match p.expression() {
-            // A quotient of two numbers is a ratio, not a division.
+            // A quotient of two integers is a fraction here, not a division.
             Ok(value) if value.is_static() => match ratio(p, start) {
                 Some(ratio) => Scale::from_ratio(ratio?),
                 None => Scale::Int(value),
@@ -431,8 +432,8 @@ impl Leaf for ScaledBasis {
     }
 }
 
-/// The product, by halves. Extending a product of `n` symbols takes `n` steps, so one by one would
-/// take `n * n`.
+/// Multiplies by halves. Extending a product of `n` symbols takes `n` steps, so going one by one
+/// would take `n * n`.
 fn product(factors: &[Int]) -> Result<Int> {
     match factors {
         [] => Ok(Int::ONE),
@@ -444,7 +445,7 @@ fn product(factors: &[Int]) -> Result<Int> {
     }
 }
 
-/// The ratio from `start` to here, if the text is one.
+/// Returns the fraction from `start` to here, if the text is one.
 #[inline]
 fn ratio(p: &Parser<'_>, start: usize) -> Option<Result<Ratio>> {
     let text = p.text.get(start..p.at)?;
@@ -463,8 +464,8 @@ fn whole<T>(text: &str, parse: impl FnOnce(&mut Parser<'_>) -> Result<T>) -> Res
 impl FromStr for Int {
     type Err = LayoutError;
 
-    /// Reads the output of `Display`, and CuTe's `_4`, `?`, `?{div=16}`, `?{i64 div=16}`. Each `?`
-    /// is a fresh symbol. A name may have facts too: `n{div=16 min=0}`.
+    /// Parses the output of `Display`, and CuTe's `_4`, `?`, `?{div=16}`, `?{i64 div=16}`. Each `?`
+    /// becomes a new symbol. A name may have facts too: `n{div=16 min=0}`.
     #[inline]
     fn from_str(text: &str) -> Result<Self> {
         whole(text, |p| p.expression())
@@ -474,7 +475,7 @@ impl FromStr for Int {
 impl FromStr for Ratio {
     type Err = LayoutError;
 
-    /// Reads `3/4` and `3`.
+    /// Parses `3/4` or `3`.
     #[inline]
     fn from_str(text: &str) -> Result<Self> {
         whole(text, |p| {
@@ -488,7 +489,7 @@ impl FromStr for Ratio {
 impl FromStr for ScaledBasis {
     type Err = LayoutError;
 
-    /// Reads `4`, `3/4`, `2@1@0`.
+    /// Parses `4`, `3/4` or `2@1@0`.
     #[inline]
     fn from_str(text: &str) -> Result<Self> {
         whole(text, ScaledBasis::parse)
@@ -498,7 +499,7 @@ impl FromStr for ScaledBasis {
 impl<L: Leaf> FromStr for Tuple<L> {
     type Err = LayoutError;
 
-    /// Reads `4`, `(4,(2,8))`, `(4)`, `()`.
+    /// Parses `4`, `(4,(2,8))`, `(4)` or `()`.
     fn from_str(text: &str) -> Result<Self> {
         whole(text, |p| {
             let mut out = Builder::new();
@@ -511,7 +512,7 @@ impl<L: Leaf> FromStr for Tuple<L> {
 impl FromStr for Layout {
     type Err = LayoutError;
 
-    /// Reads `(4,(2,8)):(2,(1,8))`, also with CuTe's `_4`; a shape alone is compact.
+    /// Parses `(4,(2,8)):(2,(1,8))`, also with CuTe's `_4`. A shape alone becomes a compact layout.
     #[inline]
     fn from_str(text: &str) -> Result<Self> {
         whole(text, |p| p.layout())

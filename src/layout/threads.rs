@@ -1,4 +1,5 @@
-//! Builds layouts of threads and values, and implements CuTe DSL's additions to the algebra.
+//! Thread-value layouts, and what the CuTe DSL adds to the algebra: multicast masks, leading
+//! dimensions, fast division.
 
 use super::compare::equal;
 use super::composed::ComposedLayout;
@@ -12,9 +13,9 @@ use super::tuple::{IntTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The tile that `threads` with `values` each cover, and the layout of its elements by thread and
-/// value. The result is `(tiler, tv)`: `tv((t, v))` is the column-major index in the tile of value
-/// `v` of thread `t`. CuTe DSL's `make_layout_tv`.
+/// Builds a thread-value layout. Returns `(tiler, tv)`: the tile that `threads` cover if each holds
+/// `values`, and the layout `tv` for which `tv((t, v))` is the column-major index in the tile of
+/// thread `t`'s value `v`. CuTe DSL's `make_layout_tv`.
 ///
 /// ```
 /// use tilewright::layout::{layout, make_layout_tv, shape};
@@ -25,9 +26,10 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// ```
 ///
 /// # Errors
-/// [`LayoutError::NotBijective`] if the threads and values do not number the elements of the tile
-/// from 0 on, each once: some elements would have no known index. [`LayoutError::Undecided`] if
-/// symbols leave that open. Those of [`Layout::raked_product`].
+/// Returns [`LayoutError::NotBijective`] if threads and values do not number the elements of the
+/// tile from 0 on, each once, because then some elements would have no index. Returns
+/// [`LayoutError::Undecided`] if symbols leave that open, and the errors of
+/// [`Layout::raked_product`].
 #[inline]
 pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, Layout)> {
     let tile = threads.raked_product(values)?;
@@ -39,8 +41,9 @@ pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, La
     Ok((tile.shape().to_owned().product_each()?, layout))
 }
 
-/// The mask of the values of `layout` along mode `mode`, at `coord` in the other modes. It selects
-/// the thread blocks of a cluster for a multicast. CuTe DSL's `make_layout_image_mask`.
+/// Returns the bit mask of the indices that `layout` reaches along mode `mode`, with `coord` in the
+/// other modes. Use it to select the thread blocks of a cluster for a multicast. CuTe DSL's
+/// `make_layout_image_mask`.
 ///
 /// ```
 /// use tilewright::layout::{coord, layout, make_layout_image_mask, shape};
@@ -50,9 +53,9 @@ pub fn make_layout_tv(threads: &Layout, values: &Layout) -> Result<(IntTuple, La
 /// ```
 ///
 /// # Errors
-/// [`LayoutError::NoSuchMode`], [`LayoutError::RankMismatch`], [`LayoutError::NotStatic`],
-/// [`LayoutError::OutsideShape`] for a value that is no bit of 16, [`LayoutError::TooLarge`] for
-/// more coordinates than 16 bits allow.
+/// Returns [`LayoutError::NoSuchMode`], [`LayoutError::RankMismatch`] if `coord` does not fit,
+/// [`LayoutError::NotStatic`], [`LayoutError::OutsideShape`] if an index is not below 16, or
+/// [`LayoutError::TooLarge`] if there are more coordinates than 16 bits allow.
 #[inline]
 pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) -> Result<u16> {
     if mode >= layout.rank() {
@@ -63,8 +66,8 @@ pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) ->
     let (sliced, offset) = layout.slice_and_offset(&slicer)?;
     let offset = offset.to_int()?.to_static()?;
     sliced.indices()?;
-    // Strides of 0 add no bit. Each other mode of extent `s` takes at least `s - 1` of the 15 steps
-    // from the first bit to the last, so that there are at most 2^15 coordinates.
+    // Stride-0 modes add no bit. Every other mode of extent `s` takes at least `s - 1` of the 15
+    // steps from the first bit to the last, so there are at most 2^15 coordinates.
     let walked = sliced.filter()?;
     let limit = 1u16 << 15;
     if walked.size()?.to_static()? > i64::from(limit) {
@@ -84,8 +87,8 @@ pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) ->
 }
 
 impl Layout {
-    /// The path of the first leaf of stride 1 and extent other than 1: the dimension along which
-    /// the elements are contiguous. CuTe DSL's `leading_dim`.
+    /// Returns the path of the first leaf with stride 1 whose extent is not 1: the mode along which
+    /// elements are contiguous. CuTe DSL's `leading_dim`.
     ///
     /// ```
     /// # use tilewright::layout::{ModePath, layout};
@@ -108,8 +111,8 @@ impl Layout {
         walk(self.as_ref())
     }
 
-    /// True if the first stride of the mode at `path` is 1: the mode is the contiguous one. CuTe
-    /// DSL's `is_major`.
+    /// Returns true if the mode at `path` is the contiguous one, that is, if its first stride is 1.
+    /// CuTe DSL's `is_major`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -119,13 +122,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if an index is not below the rank there.
     pub fn is_major(&self, path: &[usize]) -> Result<bool> {
         let mode = self.as_ref().mode(path)?;
         Ok(mode.stride.first().and_then(super::basis::ScaledBasis::as_static) == Some(1))
     }
 
-    /// The layout with modes `1:0` appended until it has `rank` modes. CuTe DSL's `append_ones`.
+    /// Appends `1:0` until the layout has `rank` modes. CuTe DSL's `append_ones`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -134,13 +137,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] if it has more already.
+    /// Returns [`LayoutError::RankMismatch`] if the layout already has more.
     #[inline]
     pub fn append_ones(&self, rank: usize) -> Result<Layout> {
         self.append_to(rank, &Layout::trivial())
     }
 
-    /// The layout with modes `1:0` prepended until it has `rank` modes. CuTe DSL's `prepend_ones`.
+    /// Prepends `1:0` until the layout has `rank` modes. CuTe DSL's `prepend_ones`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -149,13 +152,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] if it has more already.
+    /// Returns [`LayoutError::RankMismatch`] if the layout already has more.
     #[inline]
     pub fn prepend_ones(&self, rank: usize) -> Result<Layout> {
         self.prepend_to(rank, &Layout::trivial())
     }
 
-    /// The swizzle of a plain layout, the identity: CuTe's `get_swizzle_portion`.
+    /// Returns the swizzle of a plain layout, which is the identity: CuTe's `get_swizzle_portion`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -165,7 +168,7 @@ impl Layout {
         Swizzle::identity()
     }
 
-    /// The layout as a composed layout, which composes with swizzles and functions.
+    /// Wraps the layout as a [`ComposedLayout`], which can be composed with swizzles and functions.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -177,9 +180,9 @@ impl Layout {
     }
 }
 
-/// A divisor that divides by a multiplication and a shift. For dividends from 0 to 2^31 - 1, `n / d
-/// == (n * multiplier >> 32) >> shift`, and `n / d == n` for `d == 1`. A persistent kernel finds
-/// its tile with it.
+/// Divides by a fixed divisor with a multiplication and a shift. Persistent kernels use it to find
+/// their tile. For dividends from 0 to 2^31 - 1, the quotient is `(n * multiplier >> 32) >> shift`,
+/// and `n` itself if the divisor is 1.
 ///
 /// ```
 /// use tilewright::layout::FastDivmod;
@@ -196,7 +199,7 @@ pub struct FastDivmod {
 }
 
 impl FastDivmod {
-    /// The divisor `divisor`, from 1 to 2^31 - 1.
+    /// Precomputes the division by `divisor`, which must be from 1 to 2^31 - 1.
     ///
     /// ```
     /// # use tilewright::layout::FastDivmod;
@@ -206,8 +209,8 @@ impl FastDivmod {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::DivisionByZero`] for 0, [`LayoutError::ExtentNotPositive`] for a negative
-    /// number, [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::DivisionByZero`] for 0, [`LayoutError::ExtentNotPositive`] for a
+    /// negative divisor, or [`LayoutError::TooLarge`].
     #[doc(alias = "FastDivmodDivisor")]
     pub fn new(divisor: i64) -> Result<Self> {
         if divisor == 0 {
@@ -223,8 +226,8 @@ impl FastDivmod {
         if divisor == 1 {
             return Ok(Self { divisor, multiplier: 0, shift: 0 });
         }
-        // With 2^(l-1) < d <= 2^l and p = 31 + l, m = ceil(2^p / d) has 32 bits. Its error, below d
-        // <= 2^l, does not reach the quotient of a dividend below 2^31.
+        // With 2^(l-1) < d <= 2^l and p = 31 + l, m = ceil(2^p / d) has 32 bits. Its error is below
+        // d <= 2^l, which does not change the quotient of a dividend below 2^31.
         let log2 = 32 - (divisor - 1).leading_zeros();
         let power = 31 + log2;
         let multiplier = (1u64 << power).div_ceil(u64::from(divisor));
@@ -232,7 +235,7 @@ impl FastDivmod {
         Ok(Self { divisor, multiplier, shift: power - 32 })
     }
 
-    /// The divisor.
+    /// Returns the divisor.
     ///
     /// ```
     /// # use tilewright::layout::FastDivmod;
@@ -244,7 +247,7 @@ impl FastDivmod {
         self.divisor
     }
 
-    /// The multiplier, 0 for the divisor 1.
+    /// Returns the multiplier; 0 for the divisor 1.
     ///
     /// ```
     /// # use tilewright::layout::FastDivmod;
@@ -255,7 +258,7 @@ impl FastDivmod {
         self.multiplier
     }
 
-    /// The shift after the high half of the product.
+    /// Returns by how much to shift the high half of the product.
     ///
     /// ```
     /// # use tilewright::layout::FastDivmod;
@@ -268,7 +271,7 @@ impl FastDivmod {
         self.shift
     }
 
-    /// Quotient and remainder of a dividend below 2^31.
+    /// Returns quotient and remainder of a dividend below 2^31.
     ///
     /// ```
     /// # use tilewright::layout::FastDivmod;

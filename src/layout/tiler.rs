@@ -1,4 +1,4 @@
-//! [`Tiler`] is the argument of divides and compositions, applied mode by mode.
+//! [`Tiler`] is the argument of divides, products and compositions, applied mode by mode.
 
 use std::fmt;
 
@@ -19,15 +19,15 @@ use super::tuple::{IntTuple, Tuple, TupleRef};
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum TilerLeaf {
-    /// `n`, for `n:1`.
+    /// `n`, which stands for `n:1`.
     Int(Int),
-    /// `_`: the mode stays as it is.
+    /// `_`: keeps the mode as it is.
     All,
     /// A layout.
     Layout(Box<Layout>),
 }
 
-/// An integer, a layout, `_`, or a tuple of tilers, one per mode. Written with `tiler!`.
+/// An integer, a layout, `_`, or a tuple of tilers, one per mode. Write it with `tiler!`.
 ///
 /// ```
 /// use tilewright::layout::{Tiler, tiler};
@@ -39,7 +39,7 @@ pub enum TilerLeaf {
 pub type Tiler = Tuple<TilerLeaf>;
 
 impl Tiler {
-    /// The tiler for the numbers that `env` gives the symbols.
+    /// Replaces the symbols by their values in `env`.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, Tiler, Underscore, tiler};
@@ -49,7 +49,7 @@ impl Tiler {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Int::eval`].
+    /// The same as [`Int::eval`].
     #[inline]
     pub fn eval(&self, env: &Env) -> Result<Tiler, LayoutError> {
         self.map(|leaf| {
@@ -64,7 +64,8 @@ impl Tiler {
 
 pub(crate) type TilerTuple<'a> = TupleRef<'a, TilerLeaf>;
 
-/// A borrowed tiler or layout, for operations that take either.
+/// A borrowed tiler or layout. Operations take `impl Into<TilerRef>`, so that you can pass `&Tiler`
+/// or `&Layout`.
 ///
 /// ```
 /// use tilewright::layout::{Layout, LayoutError, TilerRef, layout, tiler};
@@ -78,14 +79,15 @@ pub(crate) type TilerTuple<'a> = TupleRef<'a, TilerLeaf>;
 /// ```
 #[derive(Clone, Copy)]
 pub enum TilerRef<'a> {
-    /// A layout, applied to the whole.
+    /// A layout, which applies to the whole.
     Layout(LayoutRef<'a>),
-    /// A tiler, applied mode by mode.
+    /// A tiler, which applies mode by mode.
     Tuple(TupleRef<'a, TilerLeaf>),
 }
 
 impl TilerRef<'_> {
-    /// The number of modes that it is applied to one by one; `None` for a tiler of the whole.
+    /// Returns how many modes the tiler applies to one by one, or `None` if it applies to the
+    /// whole.
     pub(crate) fn by_mode(self) -> Option<usize> {
         match self {
             TilerRef::Tuple(tuple) if !tuple.is_leaf() => Some(tuple.rank()),

@@ -1,4 +1,5 @@
-//! Applies functions to the modes of a layout, gives a layout another shape, and reads the profile of its results.
+//! Applies functions to the modes of a layout, changes its shape, and reads the profile of its
+//! results.
 
 use super::basis::Sum;
 use super::builder::LayoutBuilder;
@@ -13,8 +14,8 @@ use super::tuple::IntTuple;
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl Layout {
-    /// The layout of `f` of each mode, `(f(mode 0), f(mode 1), ..)`. A layout of one extent is its only mode. CuTe's
-    /// `transform_layout`.
+    /// Applies `f` to each mode: `(f(mode 0), f(mode 1), ..)`. A leaf counts as its only mode.
+    /// CuTe's `transform_layout`.
     ///
     /// ```
     /// # use tilewright::layout::{LayoutRef, layout};
@@ -25,7 +26,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// The first error of `f`, with its mode; [`LayoutError::TooLarge`].
+    /// Returns the first error of `f` with its mode, or [`LayoutError::TooLarge`].
     pub fn transform_layout(
         &self,
         mut f: impl FnMut(LayoutRef<'_>) -> Result<Layout>,
@@ -39,8 +40,8 @@ impl Layout {
         out.finish()
     }
 
-    /// The layout of `f` of each pair of modes, and behind them the modes that only one of the two has. CuTe's
-    /// `transform_layout` of two layouts.
+    /// Applies `f` to each pair of modes, and appends the modes that only one of the two layouts
+    /// has. CuTe's `transform_layout` on two layouts.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -51,7 +52,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// As [`transform_layout`](Layout::transform_layout).
+    /// The same as [`transform_layout`](Layout::transform_layout).
     pub fn transform_layout_with(
         &self,
         other: &Layout,
@@ -71,8 +72,8 @@ impl Layout {
         out.finish()
     }
 
-    /// The layout of the shape `shape` with `R(i) == self(i)` for every integer `i`: the composition with the compact layout
-    /// of that shape. CuTe's `Layout::with_shape`.
+    /// Returns a layout with the shape `shape` and `R(i) == self(i)` for every integer `i`: the
+    /// composition with the compact layout of that shape. CuTe's `Layout::with_shape`.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -82,12 +83,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`composition`](Layout::composition).
+    /// The same as [`composition`](Layout::composition).
     pub fn with_shape(&self, shape: impl IntoTuple<Int>) -> Result<Layout> {
         self.composition(&Layout::compact(shape.into_tuple()?))
     }
 
-    /// A 0 for each entry of a result, with the profile of all results: `0` for a layout into the integers. CuTe's `coprofile`.
+    /// Returns a tuple of zeros that is nested like the layout's results; `0` if it maps to
+    /// integers. CuTe's `coprofile`.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout, shape};
@@ -97,7 +99,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::MixedCodomain`] for strides of different kinds.
+    /// Returns [`LayoutError::MixedCodomain`] if only some strides are basis elements.
     #[inline]
     pub fn coprofile(&self) -> Result<IntTuple> {
         let mut sum = Sum::Zero;
@@ -109,7 +111,8 @@ impl Layout {
 }
 
 impl ComposedLayout {
-    /// [`Layout::with_shape`] of the outer layout: `R(i) == self(i)` for every integer `i`.
+    /// Gives the outer layout another shape, as [`Layout::with_shape`] does: `R(i) == self(i)` for
+    /// every integer `i`.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, shape};
@@ -119,7 +122,8 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::with_shape`]; [`LayoutError::Unsupported`] if the outer part is a swizzle.
+    /// The same as [`Layout::with_shape`], and [`LayoutError::Unsupported`] if the outer part is a
+    /// swizzle.
     pub fn with_shape(&self, shape: impl IntoTuple<Int>) -> Result<ComposedLayout> {
         Ok(self.with_outer(self.outer_layout()?.with_shape(shape)?))
     }

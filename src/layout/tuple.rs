@@ -1,8 +1,9 @@
-//! [`Tuple`] is a leaf or a tuple of tuples, stored flat.
+//! [`Tuple`] is a leaf or a nested tuple, stored flat. Shapes, strides, coordinates and tilers are
+//! tuples.
 //!
-//! The leaves lie in pre-order in one small vector. A second one holds the profile: for each node,
-//! also in pre-order, its number of children or the mark of a leaf. A sub-tree is therefore a pair
-//! of slices, [`TupleRef`], and up to 8 leaves and 16 nodes nothing is allocated.
+//! The leaves are in one small vector in pre-order. A second vector holds the profile: for each
+//! node, also in pre-order, how many children it has, or that it is a leaf. So a subtree is just a
+//! pair of slices, [`TupleRef`], and up to 8 leaves and 16 nodes nothing is allocated.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,7 +17,7 @@ use super::profile::{Codes, LEAF};
 
 pub(crate) type Leaves<L> = SmallVec<[L; 8]>;
 
-/// A leaf, or a tuple of tuples, with leaves of type `L`.
+/// A leaf, or a nested tuple with leaves of type `L`.
 ///
 /// ```
 /// use tilewright::layout::{Int, Tuple, shape};
@@ -30,7 +31,7 @@ pub struct Tuple<L> {
     pub(crate) leaves: Leaves<L>,
 }
 
-/// An integer or a tuple of integer tuples: a shape, an order, a coordinate.
+/// An integer or a nested tuple of integers: a shape, an order, a coordinate.
 ///
 /// ```
 /// use tilewright::layout::{IntTuple, shape};
@@ -41,7 +42,7 @@ pub struct Tuple<L> {
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub type IntTuple = Tuple<Int>;
-/// A sub-tree of an [`IntTuple`].
+/// A borrowed subtree of an [`IntTuple`].
 ///
 /// ```
 /// use tilewright::layout::{IntTupleRef, shape};
@@ -52,7 +53,7 @@ pub type IntTuple = Tuple<Int>;
 /// ```
 pub type IntTupleRef<'a> = TupleRef<'a, Int>;
 
-/// A sub-tree of a [`Tuple`]: two slices, copied freely.
+/// A borrowed subtree of a [`Tuple`]: two slices, so it is `Copy`.
 ///
 /// ```
 /// use tilewright::layout::{Slot, TupleRef, coord};
@@ -73,7 +74,7 @@ impl<L> Clone for TupleRef<'_, L> {
 }
 impl<L> Copy for TupleRef<'_, L> {}
 
-/// The number of codes and of leaves of the first sub-tree in `codes`.
+/// Returns how many codes and how many leaves the first subtree in `codes` has.
 #[inline]
 pub(crate) fn first_subtree(codes: &[u16]) -> (usize, usize) {
     let (mut pending, mut nodes, mut leaves) = (1usize, 0, 0);
@@ -87,7 +88,7 @@ pub(crate) fn first_subtree(codes: &[u16]) -> (usize, usize) {
 }
 
 impl<'a, L> TupleRef<'a, L> {
-    /// True for a leaf, false for a tuple.
+    /// Returns true for a leaf and false for a tuple.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -100,7 +101,7 @@ impl<'a, L> TupleRef<'a, L> {
         self.codes.first() == Some(&LEAF)
     }
 
-    /// The leaf, if it is one.
+    /// Returns the leaf, if this is one.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -113,7 +114,7 @@ impl<'a, L> TupleRef<'a, L> {
         if self.is_leaf() { self.leaves.first() } else { None }
     }
 
-    /// The number of modes: 1 for a leaf.
+    /// Returns how many modes there are; 1 for a leaf.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -129,7 +130,7 @@ impl<'a, L> TupleRef<'a, L> {
         }
     }
 
-    /// The deepest nesting: 0 for a leaf, 1 for a tuple of leaves.
+    /// Returns how deeply the tuple is nested: 0 for a leaf, 1 for a tuple of leaves.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -144,7 +145,7 @@ impl<'a, L> TupleRef<'a, L> {
         1 + self.children().map(TupleRef::depth).max().unwrap_or(0)
     }
 
-    /// The children of a tuple; for a leaf, the leaf itself.
+    /// Iterates over the modes; for a leaf, over the leaf itself.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -158,7 +159,7 @@ impl<'a, L> TupleRef<'a, L> {
         Children { rest: TupleRef { codes, leaves: self.leaves } }
     }
 
-    /// Mode `index`; a leaf has mode 0, itself.
+    /// Returns mode `index`. A leaf has one mode, itself.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -169,7 +170,7 @@ impl<'a, L> TupleRef<'a, L> {
         self.children().nth(index)
     }
 
-    /// The mode at a path.
+    /// Returns the mode at a path, which gives the index at each level.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -179,7 +180,7 @@ impl<'a, L> TupleRef<'a, L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if an index is not below the rank there.
     pub fn mode(self, path: &[usize]) -> Result<TupleRef<'a, L>, LayoutError> {
         let mut node = self;
         for &mode in path {
@@ -189,7 +190,7 @@ impl<'a, L> TupleRef<'a, L> {
         Ok(node)
     }
 
-    /// All leaves, in pre-order.
+    /// Returns all leaves in pre-order.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -202,7 +203,7 @@ impl<'a, L> TupleRef<'a, L> {
         self.leaves
     }
 
-    /// True if both have the same profile, whatever their leaves are.
+    /// Returns true if both are nested in the same way, whatever their leaves are.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -214,7 +215,8 @@ impl<'a, L> TupleRef<'a, L> {
         self.codes == other.codes
     }
 
-    /// True if the profile of `self` is the profile of `other` cut off at the leaves of `self`.
+    /// Returns true if `other` is nested like `self` or more deeply, that is, if each leaf of
+    /// `self` stands for a leaf or a subtree of `other`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -231,7 +233,7 @@ impl<'a, L> TupleRef<'a, L> {
 }
 
 impl<L: Clone> TupleRef<'_, L> {
-    /// The sub-tree as a tuple of its own.
+    /// Copies the subtree into a tuple of its own.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -248,7 +250,7 @@ impl<L: Clone> TupleRef<'_, L> {
     }
 }
 
-/// Iterator over the modes of a tuple.
+/// Iterates over the modes of a tuple.
 ///
 /// ```
 /// use tilewright::layout::{Children, Int, shape};
@@ -277,14 +279,14 @@ impl<'a, L> Iterator for Children<'a, L> {
 }
 
 impl<L: Clone> From<TupleRef<'_, L>> for Tuple<L> {
-    /// A copy of the sub-tree.
+    /// Copies the subtree.
     fn from(tuple: TupleRef<'_, L>) -> Self {
         tuple.to_owned()
     }
 }
 
 impl<L> Default for Tuple<L> {
-    /// The empty tuple `()`.
+    /// Returns the empty tuple `()`.
     #[inline]
     fn default() -> Self {
         let mut codes = Codes::new();
@@ -294,7 +296,7 @@ impl<L> Default for Tuple<L> {
 }
 
 impl<L> Tuple<L> {
-    /// A leaf.
+    /// Makes a leaf.
     ///
     /// ```
     /// # use tilewright::layout::IntTuple;
@@ -308,7 +310,7 @@ impl<L> Tuple<L> {
         Self { codes, leaves }
     }
 
-    /// The whole tuple as a borrowed sub-tree.
+    /// Borrows the whole tuple as a subtree.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -320,7 +322,7 @@ impl<L> Tuple<L> {
         TupleRef { codes: &self.codes, leaves: &self.leaves }
     }
 
-    /// True for a leaf, false for a tuple.
+    /// Returns true for a leaf and false for a tuple.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -330,7 +332,7 @@ impl<L> Tuple<L> {
         self.as_ref().is_leaf()
     }
 
-    /// The leaf, if it is one.
+    /// Returns the leaf, if this is one.
     ///
     /// ```
     /// # use tilewright::layout::IntTuple;
@@ -340,7 +342,7 @@ impl<L> Tuple<L> {
         self.as_ref().as_leaf()
     }
 
-    /// The number of modes: 1 for a leaf.
+    /// Returns how many modes there are; 1 for a leaf.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -351,7 +353,7 @@ impl<L> Tuple<L> {
         self.as_ref().rank()
     }
 
-    /// The deepest nesting: 0 for a leaf.
+    /// Returns how deeply the tuple is nested; 0 for a leaf.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -362,7 +364,7 @@ impl<L> Tuple<L> {
         self.as_ref().depth()
     }
 
-    /// The modes; for a leaf, the leaf itself.
+    /// Iterates over the modes; for a leaf, over the leaf itself.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -373,7 +375,7 @@ impl<L> Tuple<L> {
         self.as_ref().children()
     }
 
-    /// All leaves, in pre-order.
+    /// Returns all leaves in pre-order.
     ///
     /// ```
     /// # use tilewright::layout::{Int, shape};
@@ -384,7 +386,7 @@ impl<L> Tuple<L> {
         &self.leaves
     }
 
-    /// The mode at a path.
+    /// Returns the mode at a path, which gives the index at each level.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -394,12 +396,12 @@ impl<L> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if an index is not below the rank there.
     pub fn mode(&self, path: &[usize]) -> Result<TupleRef<'_, L>, LayoutError> {
         self.as_ref().mode(path)
     }
 
-    /// The tuple of `items`.
+    /// Makes a tuple whose modes are `items`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -408,7 +410,7 @@ impl<L> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`] for more than 65534 items.
+    /// Returns [`LayoutError::TooLarge`] if there are more than 65534 items.
     pub fn from_items<T: IntoTuple<L>>(
         items: impl IntoIterator<Item = T>,
     ) -> Result<Self, LayoutError> {
@@ -421,7 +423,7 @@ impl<L> Tuple<L> {
         out.finish()
     }
 
-    /// True if both have the same profile, whatever their leaves are.
+    /// Returns true if both are nested in the same way, whatever their leaves are.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -432,7 +434,8 @@ impl<L> Tuple<L> {
         self.codes == other.codes
     }
 
-    /// True if the profile of `self` is the profile of `other` cut off at the leaves of `self`.
+    /// Returns true if `other` is nested like `self` or more deeply, that is, if each leaf of
+    /// `self` stands for a leaf or a subtree of `other`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -442,7 +445,7 @@ impl<L> Tuple<L> {
         self.as_ref().weakly_congruent(other.as_ref())
     }
 
-    /// A tuple of the same profile with `f` of each leaf.
+    /// Applies `f` to each leaf and keeps the nesting.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -452,7 +455,7 @@ impl<L> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// The first error of `f`.
+    /// Returns the first error of `f`.
     pub fn map<M, E>(&self, f: impl FnMut(&L) -> Result<M, E>) -> Result<Tuple<M>, E> {
         let leaves = self.leaves.iter().map(f).collect::<Result<_, E>>()?;
         Ok(Tuple { codes: self.codes.clone(), leaves })
@@ -510,7 +513,7 @@ impl<L: fmt::Display> fmt::Debug for TupleRef<'_, L> {
 }
 
 impl IntTupleRef<'_> {
-    /// The number, if it is a leaf and static.
+    /// Returns the value if this is a leaf without symbols.
     ///
     /// ```
     /// # use tilewright::layout::IntTuple;
@@ -520,7 +523,7 @@ impl IntTupleRef<'_> {
         self.as_leaf().and_then(Int::as_static)
     }
 
-    /// The product of all leaves, 1 for the empty tuple.
+    /// Returns the product of all leaves; 1 for the empty tuple.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -530,13 +533,13 @@ impl IntTupleRef<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if the product does not fit in 64 bits.
     pub fn product(self) -> Result<Int, LayoutError> {
         product(self.leaves)
     }
 }
 
-/// The product of `leaves`.
+/// Returns the product of `leaves`.
 #[inline]
 pub(crate) fn product(leaves: &[Int]) -> Result<Int, LayoutError> {
     let Some((first, rest)) = leaves.split_first() else { return Ok(Int::ONE) };
@@ -548,7 +551,7 @@ pub(crate) fn product(leaves: &[Int]) -> Result<Int, LayoutError> {
 }
 
 impl IntTuple {
-    /// The product of all leaves, 1 for the empty tuple.
+    /// Returns the product of all leaves; 1 for the empty tuple.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -558,12 +561,12 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if the product does not fit in 64 bits.
     pub fn product(&self) -> Result<Int, LayoutError> {
         self.as_ref().product()
     }
 
-    /// The number, if it is a leaf and static.
+    /// Returns the value if this is a leaf without symbols.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -573,7 +576,7 @@ impl IntTuple {
         self.as_ref().as_static()
     }
 
-    /// True if no leaf has a symbol.
+    /// Returns true if no leaf has a symbol.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -583,7 +586,7 @@ impl IntTuple {
         self.leaves.iter().all(Int::is_static)
     }
 
-    /// The tuple of the values for the numbers that `env` gives the symbols.
+    /// Replaces the symbols by their values in `env`.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, IntTuple, shape};
@@ -593,7 +596,7 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Int::eval`].
+    /// The same as [`Int::eval`].
     #[inline]
     pub fn eval(&self, env: &Env) -> Result<IntTuple, LayoutError> {
         self.map(|leaf| leaf.eval(env).map(Int::new))

@@ -1,4 +1,4 @@
-//! Rearranges tuples: access, grouping, flattening, appending.
+//! Takes tuples apart and puts them together: access, grouping, flattening, appending, slicing.
 
 use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;
@@ -24,7 +24,7 @@ impl<L: Clone> Tuple<L> {
         Tuple::from_items(items)
     }
 
-    /// The mode at a path, as a tuple of its own.
+    /// Copies the mode at a path into a tuple of its own.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -33,13 +33,13 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if an index is not below the rank there.
     #[inline]
     pub fn get(&self, path: &[usize]) -> Result<Self> {
         Ok(self.mode(path)?.to_owned())
     }
 
-    /// The first leaf.
+    /// Returns the first leaf.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -50,7 +50,7 @@ impl<L: Clone> Tuple<L> {
         self.leaves.first()
     }
 
-    /// The last leaf.
+    /// Returns the last leaf.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -61,7 +61,7 @@ impl<L: Clone> Tuple<L> {
         self.leaves.last()
     }
 
-    /// A leaf as a 1-tuple; a tuple stays as it is.
+    /// Turns a leaf into a 1-tuple. A tuple stays as it is.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -70,12 +70,13 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooDeep`].
+    /// Returns [`LayoutError::TooDeep`] beyond the limit on nesting.
     pub fn wrap(&self) -> Result<Self> {
         if self.is_leaf() { Self::build([self.as_ref()]) } else { Ok(self.clone()) }
     }
 
-    /// The content of a 1-tuple, at any depth; anything else stays as it is.
+    /// Takes the content out of a 1-tuple, however deeply it is wrapped. Anything else stays as it
+    /// is.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -95,7 +96,7 @@ impl<L: Clone> Tuple<L> {
         node.to_owned()
     }
 
-    /// The leaves as one flat tuple; a leaf stays a leaf.
+    /// Flattens into one tuple of leaves. A leaf stays a leaf.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -104,7 +105,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`] for more leaves than a tuple has modes.
+    /// Returns [`LayoutError::TooLarge`] if there are more leaves than a tuple can have modes.
     pub fn flatten(&self) -> Result<Self> {
         if self.is_leaf() {
             return Ok(self.clone());
@@ -116,7 +117,7 @@ impl<L: Clone> Tuple<L> {
         out.finish()
     }
 
-    /// The modes with the profile of `profile`, one mode for each leaf of it.
+    /// Nests the modes like `profile`, with one mode for each of its leaves.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -125,7 +126,8 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`].
+    /// Returns [`LayoutError::RankMismatch`] if `profile` has another number of leaves than `self`
+    /// has modes.
     pub fn unflatten<M>(&self, profile: &Tuple<M>) -> Result<Self> {
         fn walk<'a, L: Clone + 'a, M>(
             profile: TupleRef<'_, M>,
@@ -151,7 +153,7 @@ impl<L: Clone> Tuple<L> {
         out.finish()
     }
 
-    /// The tuple with the modes `begin..end` as one mode.
+    /// Groups the modes `begin..end` into one mode.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -160,7 +162,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::BadRange`].
+    /// Returns [`LayoutError::BadRange`] if the range is empty or reaches past the rank.
     pub fn group(&self, begin: usize, end: usize) -> Result<Self> {
         check_range(begin, end, self.rank())?;
         let mut out = Builder::new();
@@ -178,7 +180,7 @@ impl<L: Clone> Tuple<L> {
         out.finish()
     }
 
-    /// The modes `begin..end` as a tuple.
+    /// Returns the modes `begin..end` as a tuple.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -187,13 +189,13 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::BadRange`].
+    /// Returns [`LayoutError::BadRange`] if the range is empty or reaches past the rank.
     pub fn take(&self, begin: usize, end: usize) -> Result<Self> {
         check_range(begin, end, self.rank())?;
         Self::build(self.children().skip(begin).take(end - begin))
     }
 
-    /// The modes `modes`, in that order, as a tuple.
+    /// Returns the modes `modes` as a tuple, in that order.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -202,13 +204,13 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if an index is not below the rank.
     pub fn select(&self, modes: &[usize]) -> Result<Self> {
         let items = modes.iter().map(|&m| self.mode(&[m])).collect::<Result<Vec<_>>>()?;
         Self::build(items)
     }
 
-    /// The tuple with `mode` after its modes.
+    /// Appends `mode` as the last mode.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -217,12 +219,12 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooLarge`] beyond the limit on modes.
     pub fn append(&self, mode: &Self) -> Result<Self> {
         self.insert(self.rank(), mode)
     }
 
-    /// The tuple with `mode` before its modes.
+    /// Prepends `mode` as the first mode.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -231,13 +233,13 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooLarge`] beyond the limit on modes.
     #[inline]
     pub fn prepend(&self, mode: &Self) -> Result<Self> {
         self.insert(0, mode)
     }
 
-    /// The tuple with `mode` appended until it has `rank` modes.
+    /// Appends `mode` until the tuple has `rank` modes.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -246,7 +248,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] if it has more already.
+    /// Returns [`LayoutError::RankMismatch`] if the tuple already has more.
     pub fn append_to(&self, rank: usize, mode: &Self) -> Result<Self> {
         let missing = self.missing(rank)?;
         if missing == 0 {
@@ -255,7 +257,7 @@ impl<L: Clone> Tuple<L> {
         Self::build(self.children().chain(std::iter::repeat_n(mode.as_ref(), missing)))
     }
 
-    /// The tuple with `mode` prepended until it has `rank` modes.
+    /// Prepends `mode` until the tuple has `rank` modes.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -264,7 +266,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] if it has more already.
+    /// Returns [`LayoutError::RankMismatch`] if the tuple already has more.
     pub fn prepend_to(&self, rank: usize, mode: &Self) -> Result<Self> {
         let missing = self.missing(rank)?;
         if missing == 0 {
@@ -278,7 +280,7 @@ impl<L: Clone> Tuple<L> {
         rank.checked_sub(found).ok_or(LayoutError::RankMismatch { expected: rank, found })
     }
 
-    /// The tuple with `mode` before its mode `index`.
+    /// Inserts `mode` before mode `index`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -287,7 +289,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`] for an index above the rank.
+    /// Returns [`LayoutError::NoSuchMode`] if the index is above the rank.
     #[inline]
     pub fn insert(&self, index: usize, mode: &Self) -> Result<Self> {
         let rank = self.rank();
@@ -298,7 +300,7 @@ impl<L: Clone> Tuple<L> {
         Self::build(before.chain([mode.as_ref()]).chain(after))
     }
 
-    /// The tuple without its mode `index`.
+    /// Removes mode `index`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -307,7 +309,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if the index is not below the rank.
     pub fn remove(&self, index: usize) -> Result<Self> {
         let rank = self.rank();
         if index >= rank {
@@ -316,7 +318,7 @@ impl<L: Clone> Tuple<L> {
         Self::build(self.children().take(index).chain(self.children().skip(index + 1)))
     }
 
-    /// The tuple with mode `index` replaced by `mode`.
+    /// Replaces mode `index` by `mode`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -325,7 +327,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`].
+    /// Returns [`LayoutError::NoSuchMode`] if the index is not below the rank.
     #[inline]
     pub fn replace(&self, index: usize, mode: &Self) -> Result<Self> {
         let rank = self.rank();
@@ -339,7 +341,7 @@ impl<L: Clone> Tuple<L> {
         Self::build(before.chain([mode.as_ref()]).chain(after))
     }
 
-    /// A tuple of `count` copies.
+    /// Makes a tuple of `count` copies of `self`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -348,7 +350,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooLarge`] beyond the limit on modes.
     pub fn repeat(&self, count: usize) -> Result<Self> {
         if count >= usize::from(LEAF) {
             return Err(too_many_modes());
@@ -356,7 +358,7 @@ impl<L: Clone> Tuple<L> {
         Self::build(std::iter::repeat_n(self.as_ref(), count))
     }
 
-    /// The modes of two tuples paired up.
+    /// Pairs up the modes of two tuples.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -365,7 +367,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`].
+    /// Returns [`LayoutError::RankMismatch`] if the ranks differ.
     pub fn zip(&self, other: &Self) -> Result<Self> {
         if self.rank() != other.rank() {
             return Err(LayoutError::RankMismatch { expected: self.rank(), found: other.rank() });
@@ -374,7 +376,8 @@ impl<L: Clone> Tuple<L> {
         Tuple::from_items(pairs)
     }
 
-    /// The sub-trees at the `_` of a coordinate, as one tuple; of the coordinate `_` the whole.
+    /// Keeps the subtrees at the `_` of a coordinate, as one tuple. The coordinate `_` keeps the
+    /// whole.
     ///
     /// ```
     /// # use tilewright::layout::{coord, shape};
@@ -384,12 +387,13 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`], [`LayoutError::NotAnInteger`].
+    /// Returns [`LayoutError::RankMismatch`], or [`LayoutError::NotAnInteger`] if the coordinate is
+    /// nested more deeply than the tuple.
     pub fn slice(&self, coord: &Coord) -> Result<Self> {
         self.as_ref().picked(coord, true)
     }
 
-    /// The sub-trees at the indices of a coordinate, which [`slice`](Tuple::slice) leaves out.
+    /// Keeps the subtrees at the integers of a coordinate, which [`slice`](Tuple::slice) drops.
     ///
     /// ```
     /// # use tilewright::layout::{coord, shape};
@@ -398,14 +402,14 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// As [`slice`](Tuple::slice).
+    /// The same as [`slice`](Tuple::slice).
     pub fn dice(&self, coord: &Coord) -> Result<Self> {
         self.as_ref().picked(coord, false)
     }
 }
 
 impl<L: Clone> TupleRef<'_, L> {
-    /// The sub-trees at the `_` of `coord` (`keep`), or those at its indices (`!keep`).
+    /// Keeps the subtrees at the `_` of `coord` (`keep`), or those at its integers (`!keep`).
     #[inline]
     pub(crate) fn picked(self, coord: &Coord, keep: bool) -> Result<Tuple<L>> {
         fn walk<L: Clone>(
@@ -439,7 +443,7 @@ impl<L: Clone> TupleRef<'_, L> {
         out.finish()
     }
 
-    /// The fold of `f` over the leaves, in pre-order.
+    /// Folds `f` over the leaves in pre-order.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -462,7 +466,7 @@ impl<L: Clone> IntoTuple<L> for Pair<'_, L> {
     }
 }
 
-/// Applies `f` to the leaves of `guide` and the corresponding sub-trees of `tuple`.
+/// Applies `f` to the subtree of `tuple` at each leaf of `guide`.
 pub(crate) fn map_like(
     tuple: IntTupleRef<'_>,
     guide: IntTupleRef<'_>,
@@ -485,7 +489,7 @@ pub(crate) fn map_like(
 }
 
 impl IntTuple {
-    /// The products of the modes, a flat tuple; of a leaf a 1-tuple.
+    /// Returns the product of each mode, as a flat tuple; for a leaf, a 1-tuple.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -494,13 +498,13 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] if a product does not fit in 64 bits.
     #[inline]
     pub fn product_each(&self) -> Result<IntTuple> {
         super::slice::product_each(self.as_ref())
     }
 
-    /// The products of the sub-trees at the leaves of `guide`, with its profile.
+    /// Returns the product of the subtree at each leaf of `guide`, nested like `guide`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -509,7 +513,8 @@ impl IntTuple {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::RankMismatch`] if `guide` is nested differently, or
+    /// [`LayoutError::Overflow`].
     #[inline]
     pub fn product_like(&self, guide: &IntTuple) -> Result<IntTuple> {
         let mut out = Builder::new();

@@ -7,7 +7,7 @@ use super::tuple::{Tuple, TupleRef};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl<L: Clone> Tuple<L> {
-    /// The modes in reverse order; a leaf stays a leaf. Mode `i` of the result is mode `rank - 1 - i`. CuTe's `reverse`.
+    /// Reverses the modes, but not what is inside them. A leaf stays a leaf. CuTe's `reverse`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -16,7 +16,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooLarge`] beyond the limits of a tuple.
     pub fn reverse(&self) -> Result<Self> {
         if self.is_leaf() {
             return Ok(self.clone());
@@ -25,7 +25,7 @@ impl<L: Clone> Tuple<L> {
         Tuple::from_items(modes.into_iter().rev())
     }
 
-    /// The profile of `profile`, with `self` at each of its leaves. CuTe's `repeat_like`.
+    /// Nests copies of `self` like `profile`, one at each of its leaves. CuTe's `repeat_like`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -35,7 +35,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooDeep`], [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooDeep`] or [`LayoutError::TooLarge`] beyond the limits of a tuple.
     pub fn repeat_like<M>(&self, profile: &Tuple<M>) -> Result<Self> {
         fn walk<L: Clone, M>(
             profile: TupleRef<'_, M>,
@@ -55,7 +55,8 @@ impl<L: Clone> Tuple<L> {
         out.finish()
     }
 
-    /// The modes of `self`, then those of `other`, as one tuple. A leaf counts as its only mode. CuTe's `tuple_cat`.
+    /// Concatenates the modes of `self` and `other` into one tuple. A leaf counts as one mode.
+    /// CuTe's `tuple_cat`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -65,12 +66,13 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`].
+    /// Returns [`LayoutError::TooLarge`] beyond the limit on modes.
     pub fn cat(&self, other: &Self) -> Result<Self> {
         Tuple::from_items(self.children().chain(other.children()))
     }
 
-    /// The path of the first leaf, in pre-order, that equals `leaf`. CuTe DSL's `find`; C++'s finds modes only.
+    /// Returns the path of the first leaf, in pre-order, that equals `leaf`. This is the CuTe DSL's
+    /// `find`; the one in C++ finds only modes.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -85,7 +87,8 @@ impl<L: Clone> Tuple<L> {
         self.find_if(|found, _| found == leaf)
     }
 
-    /// The path of the first leaf, in pre-order, for which `is_it(leaf, path)` holds. CuTe DSL's `find_if`.
+    /// Returns the path of the first leaf, in pre-order, for which `is_it(leaf, path)` is true. The
+    /// CuTe DSL's `find_if`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -116,8 +119,8 @@ impl<L: Clone> Tuple<L> {
         walk(self.as_ref(), &mut path, &mut is_it).then_some(path)
     }
 
-    /// The modes of `f` of each mode, one after the other, as one tuple. `f` drops a mode with the empty tuple, keeps it with
-    /// a 1-tuple, and puts several in its place with more. CuTe's `filter_tuple`.
+    /// Replaces each mode by the modes of `f(mode)`. To drop a mode, return the empty tuple; to
+    /// keep it, return a 1-tuple; to split it, return a longer one. CuTe's `filter_tuple`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -130,7 +133,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// The first error of `f`, with its mode; [`LayoutError::TooLarge`].
+    /// Returns the first error of `f` with its mode, or [`LayoutError::TooLarge`].
     pub fn filter_tuple(
         &self,
         mut f: impl FnMut(TupleRef<'_, L>) -> Result<Tuple<L>>,
@@ -144,7 +147,8 @@ impl<L: Clone> Tuple<L> {
         out.finish()
     }
 
-    /// The running results of `f` over the modes: mode `i` is `f(.. f(f(init, mode 0), mode 1) .., mode i)`. CuTe's `iscan`.
+    /// Returns the running results of `f` over the modes: mode `i` is
+    /// `f(.. f(f(init, mode 0), mode 1) .., mode i)`. CuTe's `iscan`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -156,7 +160,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// The first error of `f`, with its mode; [`LayoutError::TooLarge`].
+    /// Returns the first error of `f` with its mode, or [`LayoutError::TooLarge`].
     pub fn inclusive_scan(
         &self,
         init: &Self,
@@ -165,8 +169,8 @@ impl<L: Clone> Tuple<L> {
         self.scanned(init, f, true)
     }
 
-    /// The running results of `f` before each mode: mode 0 is `init`, mode `i` is mode `i - 1` of
-    /// [`inclusive_scan`](Tuple::inclusive_scan). CuTe's `escan`.
+    /// Returns the running results of `f` before each mode: mode 0 is `init`, and mode `i` is mode
+    /// `i - 1` of [`inclusive_scan`](Tuple::inclusive_scan). CuTe's `escan`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -179,7 +183,7 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// As [`inclusive_scan`](Tuple::inclusive_scan); the last mode is not given to `f`.
+    /// The same as [`inclusive_scan`](Tuple::inclusive_scan). `f` is not called for the last mode.
     pub fn exclusive_scan(
         &self,
         init: &Self,
@@ -216,8 +220,9 @@ impl<L: Clone> Tuple<L> {
         out.finish()
     }
 
-    /// The pairs at the leaves of `guide` taken apart: a tuple of their first entries and one of their second entries, each with
-    /// the profile of `guide`. Modes without a counterpart in the guide go behind the second entries. CuTe's `zip2_by`.
+    /// Takes the pairs at `guide`'s leaves apart: returns a tuple of their first entries and one of
+    /// their second entries, each nested like `guide`. Modes that the guide does not cover are
+    /// appended to the second one. CuTe's `zip2_by`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -228,14 +233,15 @@ impl<L: Clone> Tuple<L> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] where a leaf of the guide meets no pair, or the guide has more modes.
+    /// Returns [`LayoutError::RankMismatch`] if there is no pair at a leaf of the guide, or if the
+    /// guide has more modes than the tuple.
     pub fn zip2_by<M>(&self, guide: &Tuple<M>) -> Result<Self> {
         let (first, second) = split_by(self.as_ref(), guide.as_ref())?;
         Tuple::from_items([first, second])
     }
 }
 
-/// The first and the second entries of the pairs at the leaves of `guide`.
+/// Returns the first and the second entries of the pairs at `guide`'s leaves.
 fn split_by<L: Clone, M>(
     tuple: TupleRef<'_, L>,
     guide: TupleRef<'_, M>,

@@ -1,4 +1,4 @@
-//! Walks all indices of a layout with an odometer: one addition per step, no division.
+//! Iterates over all indices of a layout like an odometer: one addition per step, no division.
 
 use smallvec::SmallVec;
 
@@ -7,7 +7,7 @@ use super::int::Int;
 use super::layout::Layout;
 use super::layout_ref::LayoutRef;
 
-/// The indices of a static layout into the integers, in the order of its domain.
+/// Iterates over the indices of a static layout into the integers, in the order of its coordinates.
 ///
 /// ```
 /// use tilewright::layout::{Indices, layout};
@@ -27,12 +27,13 @@ struct Mode {
     extent: i64,
     stride: i64,
     digit: i64,
-    /// `stride * (extent - 1)`: the way back to coordinate 0.
+    /// `stride * (extent - 1)`, which leads back to coordinate 0.
     back: i64,
 }
 
 impl Layout {
-    /// The indices `self(0), self(1), ..` of a static layout into the integers.
+    /// Iterates over the indices `self(0), self(1), ..` of a static layout into the integers. It is
+    /// much faster than calling [`at`](Layout::at) in a loop.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -42,9 +43,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotStatic`], [`LayoutError::NotAnIntegerStride`],
-    /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`] if a size or index does not
-    /// fit.
+    /// Returns [`LayoutError::NotStatic`] if there are symbols, [`LayoutError::NotAnIntegerStride`]
+    /// if a stride is a basis element or a fraction, [`LayoutError::ExtentNotPositive`], or
+    /// [`LayoutError::Overflow`] if a size or index does not fit in 64 bits.
     #[inline]
     pub fn indices(&self) -> Result<Indices, LayoutError> {
         Indices::of(self.as_ref())
@@ -52,11 +53,11 @@ impl Layout {
 }
 
 impl Layout {
-    /// The indices of a layout whose extents are numbers, in the order of its domain. Strides may
-    /// have symbols.
+    /// Returns the indices of a layout with static extents, in the order of its coordinates.
+    /// Strides may have symbols.
     ///
     /// # Errors
-    /// As [`indices`](Layout::indices), but [`LayoutError::NotStatic`] for an extent only.
+    /// The same as [`indices`](Layout::indices), but only extents must be static.
     #[inline]
     pub(crate) fn symbolic_indices(&self) -> Result<Vec<Int>, LayoutError> {
         if let Ok(indices) = self.indices() {
@@ -81,7 +82,7 @@ impl Layout {
 }
 
 impl Indices {
-    /// The indices of a layout or mode.
+    /// Iterates over the indices of a layout or mode.
     #[inline]
     pub(crate) fn of(layout: LayoutRef<'_>) -> Result<Indices, LayoutError> {
         let overflow = || LayoutError::overflow("the walk over a layout");
@@ -122,8 +123,8 @@ impl Indices {
     }
 }
 
-/// Folds the indices of `modes`, from `base` on. The two innermost loops are explicit, so that the
-/// compiler can optimise them.
+/// Folds over the indices of `modes` from `base` on. The two innermost loops are explicit, so that
+/// the compiler can optimise them.
 #[inline]
 fn nested<B, F: FnMut(B, i64) -> B>(modes: &[Mode], base: i64, mut acc: B, f: &mut F) -> B {
     match modes {
@@ -173,7 +174,7 @@ impl Iterator for Indices {
     #[inline]
     fn fold<B, F: FnMut(B, i64) -> B>(mut self, init: B, mut f: F) -> B {
         let mut acc = init;
-        // Finishes the innermost modes that were begun, then runs whole loops over all modes.
+        // Finish the innermost modes that were begun, and then run whole loops over all modes.
         while self.modes.iter().any(|mode| mode.digit != 0) {
             let Some(index) = self.next() else { return acc };
             acc = f(acc, index);
@@ -208,7 +209,7 @@ mod tests {
         assert!(Layout::new((m, 2), (2, 1)).unwrap().symbolic_indices().is_err());
     }
 
-    /// Stepping and folding see the same indices, from wherever a walk is cut.
+    /// Stepping and folding see the same indices, wherever a walk is cut.
     #[test]
     fn folding_goes_on_where_stepping_stopped() {
         for layout in [

@@ -1,21 +1,22 @@
-//! Computes the known remainders of addresses modulo powers of two.
+//! Alignment analysis: what is known about integers and addresses modulo powers of two.
 //!
-//! Constants are known, and so are sums, differences, products, shifts, masks and choices of known values, indices
-//! of counted loops, parameters with a declared divisor, and what the kernel promises by `assume_divisible_by`. Nothing
-//! else is known, so an address that the analysis finds misaligned is misaligned in every launch.
+//! It knows constants, indices of counted loops, parameters with a declared divisor, and promises
+//! by `assume_divisible_by`, and it follows sums, differences, products, shifts, masks and
+//! selections. Everything else is unknown. An address that it finds misaligned is therefore
+//! misaligned in every launch.
 
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, LocalData, ValueDef};
 use crate::ir::op::{Arith, Control, Convert, IntArith, Mem, Op};
 use crate::ir::types::{Space, Type};
 
-/// The largest modulus that is looked at, in elements and in bytes.
+/// The largest modulus that we track, in elements or bytes.
 const LARGEST: u64 = 4096;
 
-/// The number of operations through which the analysis follows a value to its operands.
+/// How many operations deep the analysis follows a value.
 const DEPTH: u32 = 8;
 
-/// A number with a known remainder: `number = rest (mod modulus)`. The modulus is a power of two.
+/// A known remainder: the value is `rest` modulo `modulus`, a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) struct Residue {
     pub(in crate::ir) modulus: u64,
@@ -52,18 +53,19 @@ impl Residue {
         Residue::new(modulus, self.rest.wrapping_mul(other.rest))
     }
 
-    /// A multiple of the largest power of two that divides `divisor`; 0 is a multiple of all numbers.
+    /// A multiple of the largest power of two that divides `divisor`. A divisor of 0 means that the
+    /// value is 0.
     fn divided_by(divisor: u64) -> Residue {
         let power = if divisor == 0 { LARGEST } else { divisor & divisor.wrapping_neg() };
         Residue::new(power, 0)
     }
 
-    /// Returns whether the number is known to be a multiple of `power`, a power of two.
+    /// Returns whether the value is known to be a multiple of `power`, a power of two.
     pub(in crate::ir) fn is_multiple(self, power: u64) -> bool {
         self.modulus >= power && self.rest & (power - 1) == 0
     }
 
-    /// The quotient by `power`, a power of two, rounded down.
+    /// Divides by `power`, a power of two, rounding down.
     fn divided(self, power: u64) -> Residue {
         if self.modulus <= power {
             return Residue::UNKNOWN;
@@ -71,7 +73,7 @@ impl Residue {
         Residue::new(self.modulus / power, self.rest / power)
     }
 
-    /// One of both numbers.
+    /// Returns what is known if the value is either of the two.
     fn or(self, other: Residue) -> Residue {
         let same = match self.rest ^ other.rest {
             0 => LARGEST,
@@ -80,32 +82,32 @@ impl Residue {
         Residue::new(self.modulus.min(other.modulus).min(same), self.rest)
     }
 
-    /// The remainder by `divisor`, a power of two, as far as it is known: every such number has this one modulo
-    /// the smaller of both.
+    /// Returns the remainder by `divisor`, a power of two, as far as it is known. If the modulus is
+    /// smaller than `divisor`, it is the remainder by the modulus.
     pub(in crate::ir) fn rest_by(self, divisor: u64) -> u64 {
         self.rest & (self.modulus.min(divisor) - 1)
     }
 }
 
-/// The input of the analysis: a kernel, and the divisors that the signature declares for parameters.
+/// The input: a kernel, and the divisors that the signature declares for parameters.
 #[derive(Clone, Copy)]
 struct Known<'k> {
     ir: &'k KernelIr,
     declared: &'k dyn Fn(Value) -> u64,
 }
 
-/// Returns the largest power of two, at most 4096, that is known to divide an integer. `declared` returns the declared
-/// divisor of a parameter.
+/// Returns the largest power of two, at most 4096, that is known to divide an integer. `declared`
+/// returns a parameter's declared divisor.
 pub(in crate::ir) fn divisor(ir: &KernelIr, value: Value, declared: &dyn Fn(Value) -> u64) -> u64 {
     let Residue { modulus, rest } = Known { ir, declared }.integer(value, DEPTH);
     if rest == 0 { modulus } else { rest & rest.wrapping_neg() }
 }
 
 impl Known<'_> {
-    /// Returns the known remainder of an integer.
+    /// Returns what is known about an integer.
     fn integer(self, value: Value, depth: u32) -> Residue {
         let ir = self.ir;
-        // Numbers wrap in the bits of their type.
+        // Values wrap in the width of their type.
         let bits = |value: Value| ir.type_of(value).bits().min(32);
         let found = match ir.values[value].def {
             _ if depth == 0 => Residue::UNKNOWN,
@@ -117,7 +119,7 @@ impl Known<'_> {
         Residue::new(found.modulus.min(1 << bits(value)), found.rest)
     }
 
-    /// Returns the known remainder of the index of a counted loop: `lo + i * step`.
+    /// Returns what is known about the index of a counted loop: `lo + i * step`.
     fn index(self, region: RegionId, depth: u32) -> Residue {
         let Some(parent) = self.ir.regions[region].parent else { return Residue::UNKNOWN };
         let Op::Control(Control::For { lo, step, .. }) = self.ir.ops[parent].op else {
@@ -126,7 +128,7 @@ impl Known<'_> {
         self.integer(lo, depth).plus(self.integer(step, depth).times(Residue::UNKNOWN))
     }
 
-    /// Returns the known remainder of the first result of an operation.
+    /// Returns what is known about the first result of an operation.
     fn result(self, op: OpId, depth: u32) -> Residue {
         let ir = self.ir;
         let of = |value: Value| self.integer(value, depth);
@@ -155,7 +157,7 @@ impl Known<'_> {
         } else if let Op::Arith(Arith::Shr { value, amount }) = ir.ops[op].op {
             power(amount).map_or(Residue::UNKNOWN, |by| of(value).divided(by))
         } else if let Op::Arith(Arith::Div { lhs, rhs }) = ir.ops[op].op {
-            // A quotient without a remainder is the same for every rounding.
+            // An exact quotient does not depend on the rounding direction.
             match ir.integer(rhs).and_then(|by| u64::try_from(by).ok()) {
                 Some(by) if by.is_power_of_two() && of(lhs).is_multiple(by) => of(lhs).divided(by),
                 _ => Residue::UNKNOWN,
@@ -194,7 +196,7 @@ impl Known<'_> {
         }
     }
 
-    /// Returns the known remainder of the address `base + index` in bytes, `index` in elements.
+    /// Returns what is known about the byte address `base + index`, with `index` in elements.
     fn address(self, base: Value, index: Value) -> Residue {
         let size = match self.ir.type_of(base) {
             Type::Pointer { elem, .. } => u64::from(elem.size_bytes()),
@@ -242,19 +244,19 @@ fn masked(number: Residue, mask: u64) -> Residue {
     }
 }
 
-/// Returns the known remainder of the address `base + index` in bytes, `index` in elements.
+/// Returns what is known about the byte address `base + index`, with `index` in elements.
 pub(in crate::ir) fn address(ir: &KernelIr, base: Value, index: Value) -> Residue {
     Known { ir, declared: &|_| 1 }.address(base, index)
 }
 
-/// The bytes that buffers of global memory, whoever made them, and constant arrays start at a multiple of.
+/// The alignment in bytes of every global buffer, whoever allocated it, and of constant arrays.
 const BUFFER: u64 = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Returns the known remainder of the index of the last load of a kernel, in elements of one byte.
+    /// Returns what is known about the index of the kernel's last load, in elements of one byte.
     fn known(body: &str) -> Residue {
         let text = format!(
             "kernel @k target sm_80 (%x: ptr<global, u8>, %n: i32, %u: u32) {{\n{body}\n%v = ld %x, %i : u8\nreturn\n}}"
@@ -318,7 +320,7 @@ mod tests {
             16,
             0,
         );
-        // A quotient with a remainder is rounded to 0.
+        // An inexact quotient is unknown.
         check(
             "%c = const 48 : i32\n%m = mul %n, %c : i32\n%d = const 32 : i32\n%i = div %m, %d : i32",
             1,
@@ -339,7 +341,7 @@ mod tests {
             8,
             5,
         );
-        // Two products of numbers that are 2 modulo 4: 4 modulo 8.
+        // The product of two values that are 2 modulo 4 is 4 modulo 8.
         check(
             "%c = const 4 : i32\n%m = mul %n, %c : i32\n%d = const 2 : i32\n%a = add %m, %d : i32\n%i = mul %a, %a : i32",
             8,

@@ -1,6 +1,7 @@
-//! Finds tiles that bulk and tensor copies of a loop can fill ahead, with an mbarrier for each stage.
+//! Finds tiles that a loop fills with bulk or tensor copies (TMA) and that can be filled ahead,
+//! with an mbarrier per stage.
 //!
-//! The body of such a loop is
+//! The loop body must have the form
 //!
 //! ```text
 //! fill    if of an elected thread { mbarrier_arrive_expect_tx<full>; bulk or tensor copies to the tiles, with full }
@@ -9,18 +10,18 @@
 //! barrier
 //! ```
 //!
-//! It is recognised if
+//! The conditions are
 //!
-//! * it has one barrier of the block and one wait, and no other operation that synchronises but `fence_proxy_async` and
-//!   those of warps and of tensor cores;
-//! * all its accesses to shared memory are to allocations that are accessed nowhere else, except that `full` is made
-//!   (`mbarrier_init`) outside of the loop, once for each time that the loop is entered;
-//! * the fill stands above the wait; its conditions, addresses and sizes are the same in each iteration, so that no
-//!   iteration reads what only an earlier one has copied;
-//! * the loads and descriptors stand between the wait and the barrier, no descriptor leaves the body, and the
-//!   products that read through one are waited for above the barrier;
-//! * the parity is that of the iteration: `i % 2` or `i & 1`, where the index starts at an even number and has an odd
-//!   step.
+//! * The body has one block barrier and one mbarrier wait, and no other synchronisation except
+//!   `fence_proxy_async`, warp-level and tensor core operations.
+//! * Each shared allocation that it accesses is accessed nowhere else. The only exception is that
+//!   `full` is initialised (`mbarrier_init`) outside the loop, once each time the loop is entered.
+//! * The fill is above the wait. Its conditions, addresses and sizes are the same in every
+//!   iteration, so that no iteration reads what only an earlier one copied.
+//! * Loads and descriptors are between the wait and the barrier. No descriptor leaves the body, and
+//!   every `wgmma` that reads through one is waited for above the barrier.
+//! * The parity alternates with the iteration: it is `i % 2` or `i & 1`, and the index starts at an
+//!   even value with an odd step.
 
 use std::collections::HashSet;
 
@@ -34,13 +35,13 @@ use crate::sorting::sort;
 /// The mbarrier that counts the bytes of a fill.
 #[derive(Clone, Debug)]
 pub(in crate::ir) struct Full {
-    /// The allocation.
+    /// The mbarrier's allocation.
     pub(in crate::ir) shared: SharedId,
-    /// The pointer to it, of outside.
+    /// The pointer to it, from outside the loop.
     pub(in crate::ir) pointer: Value,
-    /// The wait of the body.
+    /// The wait in the loop body.
     pub(in crate::ir) wait: OpId,
-    /// The operations that make it, outside of the loop.
+    /// The operations outside the loop that initialise it.
     pub(in crate::ir) inits: Vec<OpId>,
 }
 
@@ -52,7 +53,7 @@ pub(super) fn is_bulk_load(op: &Op) -> bool {
     )
 }
 
-/// Returns whether the operation tells the mbarrier of the bytes that will come.
+/// Returns whether the operation announces bytes to an mbarrier.
 fn is_expectation(op: &Op) -> bool {
     matches!(
         op,
@@ -60,11 +61,11 @@ fn is_expectation(op: &Op) -> bool {
     )
 }
 
-/// The tiles that bulk copies fill, if the body has the form above; that the fill can be done ahead is left to be
-/// checked.
+/// Returns the tiles that bulk copies fill, if the body has the form above. The caller must still
+/// check that the fill can run ahead.
 ///
 /// # Errors
-/// The operation that is not of the form, where it is one alone.
+/// Returns the operation that breaks the form, if it is a single one.
 pub(super) fn tiles(ir: &KernelIr, body: RegionId) -> Result<Tiles, Option<OpId>> {
     let ops = &ir.regions[body].ops;
     let only = |is: &dyn Fn(&Op) -> bool| {
@@ -77,7 +78,7 @@ pub(super) fn tiles(ir: &KernelIr, body: RegionId) -> Result<Tiles, Option<OpId>
     let barrier = only(&|op| matches!(op, Op::Sync(Sync::Barrier {})))?;
     let wait = only(&|op| matches!(op, Op::Mbarrier(Mbarrier::MbarrierWaitParity { .. })))?;
     let fills = |op: &Op| is_bulk_load(op) || is_expectation(op);
-    // 0 above the wait, 1 between, 2 below the barrier.
+    // 0 is above the wait, 1 between wait and barrier, 2 below the barrier.
     let (mut part, mut parts) = (0, Vec::new());
     for &op in ops {
         part += u32::from(op == wait || op == barrier);
@@ -111,7 +112,8 @@ pub(super) fn tiles(ir: &KernelIr, body: RegionId) -> Result<Tiles, Option<OpId>
     Ok(tiles)
 }
 
-/// Checks that a fill has nothing but copies, expectations and pure operations, under conditions.
+/// Checks that a fill consists only of copies, byte announcements, pure operations, and `if`s
+/// around them.
 fn check_fill(ir: &KernelIr, fill: OpId) -> Result<(), Option<OpId>> {
     let op = &ir.ops[fill].op;
     let pure = matches!(op, Op::Const(_)) || op.info().is_some_and(|i| i.effect == Effect::Pure);
@@ -131,7 +133,7 @@ fn check_fill(ir: &KernelIr, fill: OpId) -> Result<(), Option<OpId>> {
     Ok(())
 }
 
-/// The mbarrier, and the allocations that the body accesses.
+/// Returns the mbarrier, and the allocations that the body accesses.
 fn accesses(
     ir: &KernelIr,
     body: RegionId,
@@ -217,7 +219,7 @@ fn accesses(
     Ok((full, Tiles { stores, offsets, pointers, shared, ..Tiles::default() }))
 }
 
-/// Returns whether the mbarrier of the operation is element 0.
+/// Returns whether the operation uses the mbarrier at index 0.
 fn is_first(ir: &KernelIr, op: OpId) -> bool {
     let (Op::Mbarrier(
         Mbarrier::MbarrierInit { index, .. }
@@ -235,7 +237,8 @@ fn is_first(ir: &KernelIr, op: OpId) -> bool {
     ir.integer(index) == Some(0)
 }
 
-/// Checks that descriptors stay in the body, and that products are waited for above the barrier.
+/// Checks that descriptors stay in the body, and that every `wgmma` is waited for above the
+/// barrier.
 fn check_descriptors(
     ir: &KernelIr,
     body: RegionId,
@@ -255,7 +258,7 @@ fn check_descriptors(
     };
     let is_wait = |op: &Op| matches!(op, Op::Mma(Mma::WgmmaWaitGroup { pending: 0 }));
     let is_commit = |op: &Op| matches!(op, Op::Mma(Mma::WgmmaCommitGroup {}));
-    // What is to come before the barrier: 0 nothing, 1 a wait, 2 a commit and a wait.
+    // What must still come before the barrier: 0 nothing, 1 a wait, 2 a commit and a wait.
     let (mut missing, mut last) = (0, barrier);
     for &op in ir.regions[body].ops.iter().take_while(|op| **op != barrier) {
         if any(ir, op, &is_product) {
@@ -276,7 +279,7 @@ fn check_descriptors(
     }
 }
 
-/// Adds the values that are computed from descriptors, and checks that no operation keeps one.
+/// Follows the values computed from descriptors, and checks that no operation keeps one.
 fn follow(ir: &KernelIr, op: OpId, made: &mut HashSet<Value>) -> Result<(), Option<OpId>> {
     let data = &ir.ops[op];
     let is_made = matches!(data.op, Op::Mma(Mma::MatrixDescriptor { .. }));
@@ -298,7 +301,7 @@ fn follow(ir: &KernelIr, op: OpId, made: &mut HashSet<Value>) -> Result<(), Opti
     Ok(())
 }
 
-/// Checks that the wait is for the parity of the iteration.
+/// Checks that the wait uses the iteration's parity.
 fn check_parity(ir: &KernelIr, body: RegionId, wait: OpId) -> Result<(), Option<OpId>> {
     let Op::Mbarrier(Mbarrier::MbarrierWaitParity { parity, .. }) = ir.ops[wait].op else {
         return Err(Some(wait));
@@ -335,8 +338,8 @@ fn check_parity(ir: &KernelIr, body: RegionId, wait: OpId) -> Result<(), Option<
     }
 }
 
-/// The operation of a fill whose condition, address or size differs between iterations; `is_invariant` answers
-/// for values of the body itself.
+/// Returns the operation in a fill whose condition, address or size changes between iterations, if
+/// there is one. `is_invariant` answers this for values defined directly in the body.
 pub(super) fn varying(
     ir: &KernelIr,
     body: RegionId,
@@ -377,7 +380,8 @@ fn is_fixed(
     pure && data.operands().into_iter().all(|value| is_fixed(ir, body, value, is_invariant))
 }
 
-/// Returns whether the operation makes an mbarrier, which waits for no other thread.
+/// Returns whether the operation initialises an mbarrier or fences its initialisation. Such
+/// operations do not wait for other threads.
 pub(super) fn makes_barrier(op: &Op) -> bool {
     matches!(op, Op::Mbarrier(Mbarrier::MbarrierInit { .. } | Mbarrier::FenceMbarrierInit {}))
 }

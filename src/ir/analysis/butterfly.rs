@@ -1,14 +1,15 @@
-//! Finds values that are equal in lanes of a warp after a butterfly exchange.
+//! Finds values that are equal across a warp's lanes after a butterfly exchange, such as the result
+//! of a shuffle reduction.
 
 use crate::ir::entity::{Entity, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Arith, Compare, Op, ShflMode, SpecialReg, Thread, Warp};
 
-/// The bits of a lane's number.
+/// The bits of a lane's index.
 const LANE_BITS: u32 = 31;
 
-/// For each value, the bits of the lane's number on which it does not depend: two lanes of a warp that differ in
-/// such bits only have the same value.
+/// For each value, the bits of the lane index that it does not depend on: lanes that differ only in
+/// these bits have the same value.
 pub(super) struct Butterflies {
     free: Vec<u32>,
 }
@@ -18,8 +19,9 @@ impl Butterflies {
         Butterflies { free: vec![0; ir.values.len()] }
     }
 
-    /// Returns whether the result of `op` is the same in all lanes though operands are not. Callers pass
-    /// operations in execution order. `is_divergent` says whether the lanes may see different values.
+    /// Returns whether the result of `op` is the same in all lanes even though its operands are
+    /// not. Call this in execution order. `is_divergent` tells whether lanes may see different
+    /// values.
     pub(super) fn is_uniform(
         &mut self,
         ir: &KernelIr,
@@ -50,8 +52,8 @@ impl Butterflies {
     }
 }
 
-/// A value, and the bit of the lane's number, where one of the two values is that of the lane that differs in
-/// this bit from the thread's, and the other one is the thread's own.
+/// If one of the two values is the other one shuffled across one bit of the lane index, returns the
+/// thread's own value and that bit.
 fn exchanged(ir: &KernelIr, a: Value, b: Value) -> Option<(Value, u32)> {
     let of = |own: Value, other: Value| {
         let ValueDef::Result(op, 0) = ir.values[other].def else { return None };
@@ -70,7 +72,7 @@ fn exchanged(ir: &KernelIr, a: Value, b: Value) -> Option<(Value, u32)> {
     of(a, b).or_else(|| of(b, a))
 }
 
-/// The bit of the lane's number that a condition is.
+/// Returns the bit of the lane index that a condition tests.
 fn tested_bit(ir: &KernelIr, cond: Value) -> Option<u32> {
     let result = |value: Value| match ir.values[value].def {
         ValueDef::Result(op, _) => Some(&ir.ops[op].op),

@@ -6,8 +6,8 @@ use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::KernelIr;
 use crate::ir::op::{Control, Op};
 
-/// Returns whether a thread may not reach the next operation, because this one has a `return` or a jump out of
-/// it.
+/// Returns whether a thread may not reach the next operation, because this one contains a `return`
+/// or a jump out of itself.
 pub(in crate::ir) fn leaves(ir: &KernelIr, op: OpId) -> bool {
     let mut open = vec![op];
     let mut loops = HashSet::new();
@@ -34,7 +34,7 @@ pub(in crate::ir) fn leaves(ir: &KernelIr, op: OpId) -> bool {
     false
 }
 
-/// Returns whether the body of the loop `id` jumps only at its end, to the next iteration.
+/// Returns whether the body of loop `id` has no jump of that loop except the `continue` at its end.
 pub(in crate::ir) fn is_straight(ir: &KernelIr, id: OpId, body: RegionId) -> bool {
     let jumps = |op: &Op| {
         matches!(op, Op::Control(Control::Continue { target, .. } | Control::Break { target, .. })
@@ -46,12 +46,12 @@ pub(in crate::ir) fn is_straight(ir: &KernelIr, id: OpId, body: RegionId) -> boo
     ends && !ops.iter().any(|op| any(ir, *op, &jumps))
 }
 
-/// Returns whether the operation, or one inside it, has the property.
+/// Returns whether the operation or one nested in it satisfies `has`.
 pub(in crate::ir) fn any(ir: &KernelIr, op: OpId, has: &dyn Fn(&Op) -> bool) -> bool {
     find(ir, op, has).is_some()
 }
 
-/// The operation itself, or the first one inside it, that has the property.
+/// Returns the first operation that satisfies `has`: this one, or one nested in it.
 pub(in crate::ir) fn find(ir: &KernelIr, op: OpId, has: &dyn Fn(&Op) -> bool) -> Option<OpId> {
     if has(&ir.ops[op].op) {
         return Some(op);

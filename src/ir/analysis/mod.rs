@@ -1,4 +1,5 @@
-//! Facts about a verified structure, computed without changing it.
+//! Analyses of a kernel with verified structure. The verifier's later rules and the passes ask
+//! them; they change nothing.
 
 pub(in crate::ir) mod alignment;
 pub(in crate::ir) mod bulk_staging;

@@ -1,33 +1,33 @@
-//! Finds the allocation that each pointer of a kernel was made from.
+//! Pointer origin analysis: finds the allocation that each pointer derives from.
 
 use crate::ir::entity::{ArrayId, Entity, LocalId, OpId, SharedId, Value};
 use crate::ir::kernel::KernelIr;
 use crate::ir::op::{Arith, Control, Mem, Op};
 use crate::ir::types::{Space, Type};
 
-/// The source of a pointer.
+/// Where a pointer comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::ir) enum Root {
-    /// A pointer parameter, by position.
+    /// The pointer parameter with this index.
     Param(u32),
     /// A shared allocation of the thread's own block.
     Shared(SharedId),
-    /// An allocation in local memory.
+    /// A local allocation.
     Local(LocalId),
     /// A constant array.
     Array(ArrayId),
-    /// A `mapa` of a shared allocation.
+    /// A shared allocation in another block of the cluster, through this `mapa`.
     Mapa(OpId, SharedId),
 }
 
-/// The knowledge about a pointer, which only grows.
+/// What is known about a pointer. It only ever rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// No path to the pointer was seen yet.
+    /// No path to the pointer has been seen yet.
     Unset,
-    /// Every path comes from one allocation.
+    /// All paths come from one allocation.
     One(Root),
-    /// Paths come from different allocations, or from none that is known.
+    /// Paths come from different or unknown allocations.
     Many,
 }
 
@@ -41,8 +41,8 @@ impl Origin {
     }
 }
 
-/// The allocations of all pointers of a verified kernel, as a fixed point over offsets, casts, choices, loops, results
-/// of `if` and register variables.
+/// The origins of all pointers in a verified kernel. Computed as a fixed point over offsets, casts,
+/// selections, loops, `if` results and register variables.
 pub(in crate::ir) struct Origins {
     values: Vec<Origin>,
 }
@@ -61,14 +61,14 @@ impl Origins {
                 flow.values[param.value.index()] = Origin::One(Root::Param(i as u32));
             }
         }
-        // Each round raises a value at least, and a value rises at most twice.
+        // Each round raises at least one value, and each value rises at most twice.
         while std::mem::take(&mut flow.changed) {
             ops.iter().for_each(|op| flow.step(*op));
         }
         Origins { values: flow.values }
     }
 
-    /// Returns the one allocation that the pointer was made from.
+    /// Returns the allocation that the pointer derives from, if there is exactly one.
     pub(in crate::ir) fn root(&self, pointer: Value) -> Option<Root> {
         match self.values[pointer.index()] {
             Origin::One(root) => Some(root),

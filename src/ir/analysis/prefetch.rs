@@ -1,23 +1,26 @@
-//! Splits the body of a loop into operations of a later iteration and of the current one.
+//! Splits a loop body into what can run ahead, for a later iteration, and what must run in time.
+//! Software pipelining (`passes/pipeline.rs`) uses the split.
 //!
-//! * An operation can be done ahead if it is pure, a load from global memory, or an `if` of such operations
-//!   that yields; and if it depends only on values of outside, on the index, and on results of operations
-//!   that can be done ahead.
-//! * A *copy* is a load from global memory that is not inside an inner loop, or the `if` around it. All copies
-//!   are done ahead, with what they are computed from; their results are kept until they are used.
-//! * Everything else is done in time. What is pure and used on both sides is computed twice.
+//! * An operation can run ahead if it is pure, a load from global memory, or an `if` with only such
+//!   operations inside; and if it depends only on values from outside the loop, the index, and
+//!   results of operations that can run ahead.
+//! * A *copy* is a load from global memory that is not inside an inner loop, or the `if` around it.
+//!   All copies run ahead, together with what they depend on, and their results are kept until they
+//!   are used.
+//! * Everything else runs in time. Pure operations that both sides need are computed twice.
 //!
-//! A copy is made earlier by some iterations than the loop says. That changes nothing if:
+//! Running a copy some iterations earlier does not change the program if
 //!
-//! * every iteration that starts a loop with `t` iterations is reached: no jump leaves the body early;
+//! * every iteration of a loop with `t` iterations is actually reached: no jump leaves the body
+//!   early;
 //! * no operation of the loop writes global memory;
-//! * where an operation of the loop synchronises threads, nothing that may run before it writes global
-//!   memory, for another thread's write is seen only after it.
+//! * in a loop that synchronises threads, nothing that may run before the loop writes global
+//!   memory, because a synchronisation may make another thread's write visible.
 //!
-//! Two pointers may always point to the same memory.
+//! The analysis assumes that any two pointers may alias.
 //!
-//! Stores to tiles in shared memory (`staging.rs`) are done ahead as well, and so are asynchronous copies to them,
-//! which are copies too, and bulk copies that an mbarrier counts (`bulk_staging.rs`).
+//! Stores to tiles in shared memory (`staging.rs`) run ahead as well. So do `cp.async` copies to
+//! tiles, which count as copies, and bulk copies that an mbarrier counts (`bulk_staging.rs`).
 
 use std::collections::HashSet;
 
@@ -33,43 +36,44 @@ use crate::ir::types::{Space, Type};
 /// The body of a loop in two parts. The terminator belongs to neither.
 #[derive(Debug)]
 pub(in crate::ir) struct Split {
-    /// The operations that are done ahead, in order.
+    /// The operations that run ahead, in order.
     pub(in crate::ir) ahead: Vec<OpId>,
-    /// The operations that are done in time, in order.
+    /// The operations that run in time, in order.
     pub(in crate::ir) in_time: Vec<OpId>,
-    /// The results of copies that are used in time.
+    /// The results of copies that the in-time part uses.
     pub(in crate::ir) fetched: Vec<Value>,
-    /// The tiles that are filled ahead, if the body fills and uses tiles: their barriers belong to neither
-    /// part.
+    /// The tiles that are filled ahead, if the body has any. Their barriers belong to neither part.
     pub(in crate::ir) tiles: Option<Tiles>,
-    /// The operations that fill a stage of the tiles, in order: their stores, and the pointers for them.
+    /// The operations that fill a stage of the tiles, in order: the stores, and the pointers that
+    /// they need.
     pub(in crate::ir) fill: Vec<OpId>,
 }
 
-/// The reason why a loop cannot be split.
+/// Why a loop cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) enum CannotSplit {
-    /// The operation leaves the body early.
+    /// This operation leaves the body early.
     EarlyExit(OpId),
-    /// No operation of the body is a copy.
+    /// The body contains no copy.
     NoCopies,
-    /// There are no other copies than asynchronous ones, and not in the form that can be done ahead: the second
-    /// operation prevents it.
+    /// The body has only `cp.async` copies such as the first operation, and the second operation
+    /// keeps them from running ahead.
     AsyncForm(OpId, OpId),
     /// The same for bulk and tensor copies.
     BulkForm(OpId, OpId),
-    /// The copy depends on the value, which is made in time.
+    /// The copy depends on the value, which is computed in time.
     DependsOnUse(OpId, Value),
-    /// The operation of the loop may write what a copy reads.
+    /// This operation in the loop may write what a copy reads.
     AliasingStore(OpId),
-    /// The first operation may write, before the loop, what a copy reads after the second one.
+    /// The first operation, before the loop, may write what a copy reads after the second one, a
+    /// synchronisation.
     AcrossBarrier(OpId, OpId),
 }
 
-/// Splits the body of the `for` with the index `id` of a kernel that is verified.
+/// Splits the body of the `for` loop `id` of a verified kernel.
 ///
 /// # Errors
-/// The first reason why that is not possible.
+/// Returns the first reason why it cannot be split.
 pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Split, CannotSplit> {
     let Some((last, ops)) = ir.regions[body].ops.split_last() else {
         return Err(CannotSplit::NoCopies);
@@ -132,7 +136,7 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
     {
         return Err(CannotSplit::AcrossBarrier(store, barrier));
     }
-    // Backwards, so that an operand is seen after its user.
+    // Go backwards, so that we see an operand's users before its definition.
     let (mut for_ahead, mut for_time) = (HashSet::new(), HashSet::new());
     uses(ir, *last, &mut for_time);
     let (mut ahead, mut in_time, mut fetched) = (Vec::new(), Vec::new(), Vec::new());
@@ -171,7 +175,7 @@ pub(in crate::ir) fn split(ir: &KernelIr, id: OpId, body: RegionId) -> Result<Sp
     Ok(Split { ahead, in_time, fetched, tiles, fill })
 }
 
-/// The values that the operation and those inside it use.
+/// Adds the values that the operation and everything nested in it use.
 fn uses(ir: &KernelIr, op: OpId, used: &mut HashSet<Value>) {
     used.extend(ir.ops[op].op.operands());
     for region in ir.ops[op].op.regions() {
@@ -185,7 +189,7 @@ fn is_pure(op: &Op) -> bool {
     matches!(op, Op::Const(_)) || op.info().is_some_and(|info| info.effect == Effect::Pure)
 }
 
-/// Returns whether the operation is an `if`, or ends an arm of one.
+/// Returns whether the operation is an `if` or ends an arm of one.
 fn is_branch(op: &Op) -> bool {
     matches!(op, Op::Control(Control::If { .. } | Control::Yield { .. }))
 }
@@ -202,7 +206,7 @@ pub(super) fn is_shared(ir: &KernelIr, value: Value) -> bool {
     space_of(ir, value) == Some(Space::Shared)
 }
 
-/// Returns whether the operation is a load from global memory that orders nothing.
+/// Returns whether the operation is a weak load from global memory.
 fn is_global_load(ir: &KernelIr, op: &Op) -> bool {
     let Op::Mem(Mem::Ld { base, access, .. } | Mem::LdVec { base, access, .. }) = op else {
         return false;
@@ -210,7 +214,7 @@ fn is_global_load(ir: &KernelIr, op: &Op) -> bool {
     space_of(ir, *base) == Some(Space::Global) && access.order == LoadOrder::Weak
 }
 
-/// Returns whether the operation may write global memory, or wait for writes of other threads to it.
+/// Returns whether the operation may write global memory, or wait for other threads' writes to it.
 fn writes_global(ir: &KernelIr, op: &Op) -> bool {
     match (op, op.info()) {
         (Op::Mem(Mem::SetVar { .. }), _) => false,
@@ -220,7 +224,7 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
         (Op::Mem(Mem::Ld { access, .. } | Mem::LdVec { access, .. }), _) => {
             access.order != LoadOrder::Weak
         }
-        // These read global memory.
+        // These only read global memory.
         (
             Op::AsyncCopy(
                 AsyncCopy::CpAsync { .. }
@@ -239,15 +243,15 @@ fn writes_global(ir: &KernelIr, op: &Op) -> bool {
         ) => true,
         (Op::Inline(op), _) => !op.ptx.is_pure(),
         (_, Some(info)) => info.effect == Effect::Write,
-        // What is reported to the host is in memory of its own.
+        // Reports to the host go to separate memory.
         (_, None) => false,
     }
 }
 
-/// A write to global memory that may run before an iteration of the loop, but is not of it: above the loop,
-/// or in a loop around it.
+/// Returns a write to global memory that may run before an iteration of the loop without being part
+/// of it: above the loop, or in an outer loop.
 fn write_before(ir: &KernelIr, id: OpId) -> Option<OpId> {
-    // The outermost loop around it: what stands below in that may run before, too.
+    // Everything in the outermost enclosing loop may run before, even what is below this loop.
     let (mut op, mut outermost) = (id, id);
     while let Some(parent) = ir.regions[ir.ops[op].region].parent {
         op = parent;
@@ -261,7 +265,8 @@ fn write_before(ir: &KernelIr, id: OpId) -> Option<OpId> {
     {
         return Some(found);
     }
-    // Then each region from there to the body of the kernel, up to the operation that the loop is in.
+    // Then search each enclosing region, from there out to the kernel's body, above the operation
+    // that contains the loop.
     let mut op = outermost;
     loop {
         let region = &ir.regions[ir.ops[op].region];
@@ -273,18 +278,18 @@ fn write_before(ir: &KernelIr, id: OpId) -> Option<OpId> {
     }
 }
 
-/// The body of a loop, and what of it can be done ahead.
+/// A loop body, and which of its operations can run ahead.
 struct Body<'k> {
     ir: &'k KernelIr,
     region: RegionId,
     movable: HashSet<OpId>,
-    /// The pure operations that give the same in all iterations.
+    /// Pure operations with the same results in all iterations.
     invariant: HashSet<OpId>,
 }
 
 impl Body<'_> {
-    /// Checks that the operation can be done ahead. The error is the operand that is made in time, or `None`
-    /// where the operation itself is the reason.
+    /// Checks that the operation can run ahead. The error is the operand that is computed in time,
+    /// or `None` if the operation itself is the reason.
     fn dependence(&self, op: OpId) -> Result<(), Option<Value>> {
         let ir = self.ir;
         let data = &ir.ops[op].op;
@@ -303,11 +308,11 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// The tiles with their rings, if all stores can be done ahead: of values that are there ahead, to the same element
-    /// in each iteration or to a slot of a ring.
+    /// Returns the tiles with their ring buffers, if all stores can run ahead: stored values are
+    /// available ahead, and each iteration writes the same elements or its slot of a ring buffer.
     ///
     /// # Errors
-    /// The operation that prevents it.
+    /// Returns the operation that prevents it.
     fn staged(&self, mut tiles: Tiles) -> Result<Tiles, OpId> {
         let is_invariant = |value: Value| self.is_invariant(value);
         let slots = Slots::new(self.ir, self.region, &is_invariant);
@@ -329,11 +334,11 @@ impl Body<'_> {
         Ok(tiles)
     }
 
-    /// The tiles, if the bulk copies to them can be done ahead: of values that are there ahead, to the same bytes in each
-    /// iteration.
+    /// Returns the tiles, if the bulk copies to them can run ahead: their operands are available
+    /// ahead, and each iteration writes the same bytes.
     ///
     /// # Errors
-    /// The operation that prevents it.
+    /// Returns the operation that prevents it.
     fn bulk_staged(&self, tiles: Tiles) -> Result<Tiles, Option<OpId>> {
         let is_invariant = |value: Value| self.is_invariant(value);
         for &fill in &tiles.stores {
@@ -349,7 +354,8 @@ impl Body<'_> {
         Ok(tiles)
     }
 
-    /// The address and the values of a store or a copy to a tile; `None` for one with an order or a hint.
+    /// Returns the address and the values of a store or copy to a tile, or `None` if it has a
+    /// memory order or cache hints.
     fn store(&self, op: OpId) -> Option<([Value; 2], Vec<Value>)> {
         if let Op::AsyncCopy(AsyncCopy::CpAsync {
             to, to_index, from, from_index, src_bytes, ..
@@ -363,7 +369,7 @@ impl Body<'_> {
         (*access == StoreAccess::default()).then(|| ([*base, *index], vec![*value]))
     }
 
-    /// The operation that makes the value.
+    /// Returns the operation that defines the value.
     fn definition(&self, value: Value) -> Option<OpId> {
         match self.ir.values[value].def {
             ValueDef::Result(op, _) => Some(op),
@@ -371,7 +377,8 @@ impl Body<'_> {
         }
     }
 
-    /// Notes whether the operation gives the same in all iterations; those above it have been noted.
+    /// Records whether the operation is loop-invariant. Call this in order, because it relies on
+    /// the operations above.
     fn note_invariant(&mut self, op: OpId) {
         let data = &self.ir.ops[op].op;
         if is_pure(data) && data.operands().into_iter().all(|value| self.is_invariant(value)) {
@@ -379,7 +386,7 @@ impl Body<'_> {
         }
     }
 
-    /// Returns whether the value is the same in all iterations.
+    /// Returns whether the value is loop-invariant.
     fn is_invariant(&self, value: Value) -> bool {
         let data = &self.ir.values[value];
         match data.def {
@@ -390,12 +397,12 @@ impl Body<'_> {
         }
     }
 
-    /// Returns whether the value is computed ahead.
+    /// Returns whether the value is available ahead.
     fn is_early(&self, value: Value) -> bool {
         let ir = self.ir;
         let data = &ir.values[value];
         if data.region != self.region {
-            // Of outside, or of inside an operation that is looked at as a whole.
+            // From outside the loop, or from inside an operation that runs ahead as a whole.
             return true;
         }
         match data.def {
@@ -406,8 +413,8 @@ impl Body<'_> {
         }
     }
 
-    /// Returns whether the operation would be a copy if all its operands were computed ahead: it loads from
-    /// global memory, and has no effect.
+    /// Returns whether the operation would be a copy if its operands were available ahead: it loads
+    /// from global memory and has no side effect.
     fn is_copy(&self, op: OpId) -> bool {
         let ir = self.ir;
         let effect = |op: &Op| !is_branch(op) && !is_pure(op) && !is_global_load(ir, op);

@@ -1,40 +1,42 @@
-//! Recognises tiles that a loop keeps in a ring: slot `i % n` of an allocation in iteration `i`.
+//! Recognises ring buffers that a kernel manages itself: iteration `i` of a loop uses slot `i % n`
+//! of an allocation.
 //!
-//! An access is one of the slot if its address is `(i % n) * slot + rest`, where `0 <= rest < slot` in every thread and
-//! iteration. Thread indices are bounded by the size of the block. If all accesses of a loop to an allocation are of
-//! this form, with one `n` and one `slot`, an iteration sees only what it has stored itself.
+//! An access belongs to the slot if its address is `(i % n) * slot + rest` with `0 <= rest < slot`
+//! in every thread and iteration. (Thread indices are bounded by the block size.) If all of the
+//! loop's accesses to an allocation have this form, with the same `n` and `slot`, an iteration only
+//! reads what it stored itself.
 
 use crate::ir::entity::{OpId, RegionId, SharedId, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Arith, AsyncCopy, Axis, Control, Convert, Mem, Mma, Op, SpecialReg, Thread};
 use crate::ir::types::{Scalar, Type};
 
-/// The maximum number of operations on the way from an address to its parts.
+/// How many operations deep the analysis follows an address.
 const DEPTH: u32 = 16;
 
-/// The maximum number of threads of a block along an axis.
+/// The maximum block size along an axis.
 const THREADS: i64 = 1024;
 
-/// A ring of slots in an allocation.
+/// A ring buffer in a shared allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) struct Ring {
     /// The allocation.
     pub(in crate::ir) shared: SharedId,
-    /// The operation that computes the number of the slot.
+    /// The operation that computes the slot index.
     pub(in crate::ir) modulo: OpId,
-    /// The iterations in a row that have slots of their own.
+    /// How many consecutive iterations use different slots.
     pub(in crate::ir) slots: u32,
 }
 
-/// An address in elements: `coefficient * slot number + rest`, `least <= rest <= most`.
+/// An address in elements: `coefficient * slot index + rest`, with `min <= rest <= max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Linear {
     coefficient: i64,
     min: i64,
     max: i64,
-    /// The operation of the number of the slot, and its divisor.
+    /// The operation that computes the slot index, and its divisor.
     modulo: Option<(OpId, i64)>,
-    /// True if the rest is the same in all iterations.
+    /// Whether the rest is the same in all iterations.
     invariant: bool,
 }
 
@@ -64,11 +66,11 @@ impl Linear {
     }
 }
 
-/// A loop whose accesses are looked at.
+/// Context for the accesses of one loop.
 pub(super) struct Slots<'k> {
     ir: &'k KernelIr,
     body: RegionId,
-    /// Returns whether a value is the same in all iterations.
+    /// Whether a value is the same in all iterations.
     is_invariant: &'k dyn Fn(Value) -> bool,
 }
 
@@ -81,10 +83,11 @@ impl<'k> Slots<'k> {
         Slots { ir, body, is_invariant }
     }
 
-    /// The ring of an allocation, from all accesses of the loop to it. `store` is one of them.
+    /// Returns the ring buffer of an allocation. `accesses` are all of the loop's accesses to it,
+    /// and `store` is one of them.
     ///
     /// # Errors
-    /// The first access or operation that is not of the form.
+    /// Returns the first operation that does not fit the form.
     pub(super) fn ring(
         &self,
         shared: SharedId,
@@ -113,7 +116,7 @@ impl<'k> Slots<'k> {
         Ok(Ring { shared, modulo, slots: u32::try_from(slots).unwrap_or(u32::MAX) })
     }
 
-    /// The step of the loop, where it is known and the index is never negative.
+    /// Returns the loop's step, if it is a constant and the index is never negative.
     fn step(&self) -> Option<i64> {
         let parent = self.ir.regions[self.body].parent?;
         let Op::Control(Control::For { lo, step, .. }) = self.ir.ops[parent].op else {
@@ -125,7 +128,7 @@ impl<'k> Slots<'k> {
         (unsigned || from_zero).then_some(step)
     }
 
-    /// The address of an access, the elements from there on, and whether it is a store.
+    /// Returns an access's address, its width in elements, and whether it is a store.
     fn access(&self, id: OpId) -> Option<(Linear, i64, bool)> {
         let ir = self.ir;
         let size = |base: Value| match ir.type_of(base) {
@@ -139,7 +142,7 @@ impl<'k> Slots<'k> {
         } else if let Op::Mem(Mem::LdVec { base, index, lanes, .. }) = ir.ops[id].op {
             (base, index, lanes.into(), false)
         } else if let Op::Mma(Mma::Ldmatrix { base, index, .. }) = ir.ops[id].op {
-            // A row of a matrix has 16 bytes.
+            // A matrix row has 16 bytes.
             (base, index, 16 / size(base), false)
         } else if let Op::Mem(Mem::St { base, index, .. }) = ir.ops[id].op {
             (base, index, 1, true)
@@ -216,7 +219,7 @@ impl<'k> Slots<'k> {
         Some(Linear { min, max, invariant, ..Linear::number(0) })
     }
 
-    /// Returns whether the value is the index of the loop, perhaps in another type.
+    /// Returns whether the value is the loop's index, possibly converted to another integer type.
     fn is_index(&self, value: Value) -> bool {
         let mut value = value;
         for _ in 0..DEPTH {
@@ -237,7 +240,7 @@ impl<'k> Slots<'k> {
         false
     }
 
-    /// The minimum and the maximum number that a value can be, as far as they are known.
+    /// Returns the range of a value, both ends inclusive, if it is known.
     fn range(&self, value: Value, depth: u32) -> Option<(i64, i64)> {
         let ir = self.ir;
         let left = depth.checked_sub(1)?;
@@ -315,13 +318,13 @@ impl<'k> Slots<'k> {
         } else {
             return None;
         };
-        // A number that leaves its type has wrapped.
+        // If the range leaves the type, the value may have wrapped.
         let Type::Scalar(scalar) = ir.type_of(value) else { return None };
         let (min, max) = limits(scalar)?;
         (min <= found.0 && found.1 <= max).then_some(found)
     }
 
-    /// The count of the values of a special register.
+    /// Returns how many values a special register can have.
     fn register(&self, reg: SpecialReg) -> Option<i64> {
         let bounds = self.ir.bounds;
         let along = |axis: Axis| match bounds.block {
@@ -344,7 +347,7 @@ fn is_int(ir: &KernelIr, value: Value) -> bool {
     matches!(ir.type_of(value), Type::Scalar(scalar) if scalar.is_int())
 }
 
-/// The numbers of a type; those of 64 bits within `i64`.
+/// Returns the range of an integer type. 64-bit types are limited to `i64`.
 fn limits(scalar: Scalar) -> Option<(i64, i64)> {
     let bits = scalar.is_int().then(|| scalar.bits())?;
     let half = i64::MAX >> (64 - bits);

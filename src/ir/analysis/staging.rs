@@ -1,6 +1,7 @@
-//! Finds tiles in shared memory that a loop can fill ahead, in a ring buffer of several stages.
+//! Finds shared-memory tiles that a loop can fill ahead, in a ring buffer of several stages. This
+//! is what makes `.prefetch_stages` work on tiled loops.
 //!
-//! The body of such a loop is
+//! The loop body must have the form
 //!
 //! ```text
 //! fill    stores to the tiles, of what can be computed ahead
@@ -9,8 +10,8 @@
 //! barrier
 //! ```
 //!
-//! with any other work between. The stores may be asynchronous copies, all of them, which are committed and waited
-//! for before the barrier:
+//! with any other work in between. Alternatively, all stores may be `cp.async` copies that are
+//! committed and waited for before the barrier:
 //!
 //! ```text
 //! fill    cp_async to the tiles, of what can be computed ahead
@@ -19,15 +20,16 @@
 //! barrier
 //! ```
 //!
-//! Bulk and tensor copies have another form (`bulk_staging.rs`). These forms are recognised if
+//! Bulk and tensor copies have another form (`bulk_staging.rs`). A body has one of these forms if
 //!
-//! * it has two barriers, and no other operation that synchronises but those of a warp, such as `mma.sync`;
-//! * all its accesses to shared memory are to allocations that are accessed nowhere else, and whose addresses
-//!   are made by `shared_base`, outside of the loop, and `offset` alone;
-//! * the stores stand above the first barrier, the loads between the barriers;
-//! * the stores can be done ahead, are made in each iteration, and to the same elements, so that no iteration
-//!   reads what only an earlier one has stored; or the tile is slot `i % n` of a ring that the kernel has made
-//!   (`ring.rs`).
+//! * it has two barriers and no other synchronisation, except warp-level operations such as
+//!   `mma.sync`;
+//! * each shared allocation that it accesses is accessed nowhere else, and addresses are made only
+//!   by `shared_base` outside the loop and by `offset`;
+//! * all stores are above the first barrier, and all loads between the barriers;
+//! * the stores can run ahead, run in every iteration, and always write the same elements, so that
+//!   no iteration reads what only an earlier one stored. Alternatively, iteration `i` uses slot
+//!   `i % n` of a ring buffer that the kernel manages itself (`ring.rs`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -39,47 +41,47 @@ use crate::ir::kernel::KernelIr;
 use crate::ir::op::{AsyncCopy, Effect, Mbarrier, Mem, Mma, Op, Sync};
 use crate::sorting::sort;
 
-/// The tiles of a loop.
+/// The tiles of a loop, with the operations around them.
 #[derive(Clone, Debug, Default)]
 pub(in crate::ir) struct Tiles {
-    /// The operations that fill them.
+    /// The operations that fill the tiles.
     pub(in crate::ir) stores: Vec<OpId>,
-    /// The operations of the body that make pointers to the tiles from others.
+    /// The operations in the body that derive pointers to the tiles from other pointers.
     pub(in crate::ir) offsets: Vec<OpId>,
-    /// The barriers: two, or one where an mbarrier counts what is copied.
+    /// The barriers: two, or one if an mbarrier counts the copied bytes.
     pub(in crate::ir) barriers: Vec<OpId>,
-    /// The operations that commit asynchronous copies and wait for them; empty for plain stores.
+    /// The operations that commit `cp.async` copies and wait for them. Empty for plain stores.
     pub(in crate::ir) waits: Vec<OpId>,
-    /// The pointers of outside through which the body accesses the tiles.
+    /// The pointers from outside the loop through which the body accesses the tiles.
     pub(in crate::ir) pointers: Vec<(Value, SharedId)>,
-    /// The allocations.
+    /// The tiles' allocations.
     pub(in crate::ir) shared: Vec<SharedId>,
-    /// The accesses of the loop to each of them.
+    /// The loop's accesses, each with its allocation.
     pub(super) accesses: Vec<(OpId, SharedId)>,
-    /// The mbarrier of bulk copies, one of the allocations.
+    /// The mbarrier for bulk copies, if there is one. It is one of the allocations.
     pub(in crate::ir) full: Option<Full>,
-    /// The allocations with a slot for each iteration: they get no further stages.
+    /// Allocations that already have a slot for each iteration. They get no further stages.
     pub(in crate::ir) rings: Vec<Ring>,
 }
 
 impl Tiles {
-    /// The elements from one stage of an allocation to the next: whole alignments, so that each stage is
-    /// aligned as the first.
+    /// Returns the distance between two stages of an allocation, in elements. It is a multiple of
+    /// the alignment, so that every stage is aligned like the first.
     pub(in crate::ir) fn stride(ir: &KernelIr, shared: SharedId) -> u64 {
         let data = &ir.shared[shared];
         let align = u64::from(data.align_bytes / data.elem.size_bytes().max(1)).max(1);
         u64::from(data.len).next_multiple_of(align)
     }
 
-    /// The allocation that an operation of the loop accesses.
+    /// Returns the allocation that an operation of the loop accesses.
     pub(super) fn allocation(&self, op: OpId) -> Option<SharedId> {
         self.accesses.iter().find(|(access, _)| *access == op).map(|(_, shared)| *shared)
     }
 
-    /// Takes an allocation as a ring of the kernel's own.
+    /// Treats an allocation as a ring buffer that the kernel manages itself.
     ///
     /// # Errors
-    /// The operation that prevents it.
+    /// Returns the operation that prevents it.
     pub(super) fn as_ring(
         &mut self,
         slots: &Slots<'_>,
@@ -94,12 +96,13 @@ impl Tiles {
         Ok(())
     }
 
-    /// The ring with the fewest slots.
+    /// Returns the ring buffer with the fewest slots.
     pub(in crate::ir) fn smallest_ring(&self) -> Option<Ring> {
         self.rings.iter().min_by_key(|ring| ring.slots).copied()
     }
 
-    /// The bytes of shared memory that the kernel takes if the tiles have `stages` stages.
+    /// Returns the shared memory that the kernel needs if the tiles get `stages` further stages, in
+    /// bytes.
     pub(in crate::ir) fn bytes(&self, ir: &KernelIr, stages: u32) -> u64 {
         let (_, bytes) = ir.shared_layout();
         let more = self.shared.iter().map(|shared| {
@@ -109,11 +112,11 @@ impl Tiles {
         more.fold(bytes, u64::saturating_add)
     }
 
-    /// The tiles that the body of a loop accesses between its barriers, if it has the form above; that the
-    /// stores can be done ahead is left to be checked.
+    /// Returns the tiles of a loop body that has the form above. The caller must still check that
+    /// the stores can run ahead.
     ///
     /// # Errors
-    /// The operation that is not of the form, where it is one alone.
+    /// Returns the operation that breaks the form, if it is a single one.
     pub(super) fn new(ir: &KernelIr, body: RegionId) -> Result<Tiles, Option<OpId>> {
         let ops = &ir.regions[body].ops;
         let is_barrier = |op: &&OpId| matches!(&ir.ops[**op].op, Op::Sync(Sync::Barrier {}));
@@ -166,7 +169,7 @@ impl Tiles {
                         outer.insert(pointer, shared);
                     }
                 }
-                // A pointer with an unknown target.
+                // A pointer into an unknown allocation.
                 (Some(_), None) => return Err(Some(found.op)),
                 (None, Some(id)) if shared.contains(&id) => match found.kind {
                     Kind::Base | Kind::Offset => {}
@@ -188,11 +191,11 @@ impl Tiles {
     }
 }
 
-/// The asynchronous copies of a body, and what commits them and waits for all of them before the operation
-/// `barrier`.
+/// Returns a body's `cp.async` copies, and the operations that commit them and wait for all of them
+/// before `barrier`.
 ///
 /// # Errors
-/// The operation that stands in another order.
+/// Returns the operation that is out of order.
 fn asynchronous(
     ir: &KernelIr,
     ops: &[OpId],
@@ -215,7 +218,7 @@ fn asynchronous(
             }
             commit = Some(id);
         } else if let AsyncCopy::CpAsyncWaitGroup { pending: 0 } = op {
-            // What is in no group is not waited for.
+            // The wait would not cover copies that are in no group.
             if commit.is_none() || wait.is_some() {
                 return Err(Some(id));
             }
@@ -236,7 +239,7 @@ fn asynchronous(
     Ok((copies, commit.into_iter().chain(wait).collect()))
 }
 
-/// Returns whether the value is made in the region or inside it.
+/// Returns whether the value is defined in the region or in a region inside it.
 pub(super) fn is_inside(ir: &KernelIr, value: Value, region: RegionId) -> bool {
     let mut at = ir.values[value].region;
     while at != region {
@@ -248,22 +251,22 @@ pub(super) fn is_inside(ir: &KernelIr, value: Value, region: RegionId) -> bool {
     true
 }
 
-/// The use of a pointer to shared memory.
+/// How a pointer to shared memory is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It is made from an allocation.
+    /// It is the base of an allocation.
     Base,
-    /// Another one is made from it.
+    /// Another pointer is derived from it.
     Offset,
     Load,
     Store,
-    /// A descriptor is made of it.
+    /// A matrix descriptor is made from it.
     Descriptor,
-    /// An mbarrier is made there.
+    /// An mbarrier is initialised there.
     Init,
-    /// The mbarrier there is used.
+    /// An mbarrier there is used.
     Barrier,
-    /// It is used as a value.
+    /// Anything else; the pointer itself may escape.
     Other,
 }
 
@@ -272,13 +275,13 @@ pub(super) struct Use {
     pub(super) kind: Kind,
     pub(super) op: OpId,
     pub(super) pointer: Option<Value>,
-    /// The allocation that it points into, if that is known.
+    /// The allocation that it points into, if known.
     pub(super) shared: Option<SharedId>,
-    /// The operation of the loop's body that holds the use; `None` for a use outside of the loop.
+    /// The operation of the loop body that contains the use, or `None` outside the loop.
     pub(super) inside: Option<OpId>,
 }
 
-/// All uses of pointers to shared memory, in the order of the text.
+/// All uses of shared-memory pointers, in text order.
 pub(super) struct Pointers<'k> {
     ir: &'k KernelIr,
     origin: HashMap<Value, SharedId>,
@@ -287,7 +290,8 @@ pub(super) struct Pointers<'k> {
 }
 
 impl<'k> Pointers<'k> {
-    /// The uses in the whole kernel; those in `body` have the operation that they are in.
+    /// Collects the uses in the whole kernel. Those in `body` record the operation that contains
+    /// them.
     pub(super) fn of(ir: &'k KernelIr, body: RegionId) -> Self {
         let mut all = Pointers { ir, origin: HashMap::new(), inside: None, uses: Vec::new() };
         all.region(ir.body, body);

@@ -1,9 +1,11 @@
-//! Finds comparisons of the thread index with the same result in all threads of a warp or block.
+//! Finds comparisons of the thread index that have the same result in all threads of a warp or
+//! block.
 //!
-//! A comparison of values that are computed from the thread index and constants alone is evaluated for every thread
-//! that a block may have, so bounds by `min` and `max`, masks and the size of a fixed block count. A comparison of
-//! `tid.x` itself with a multiple of 32 that is known only at run time is uniform in a warp too: `t < n` changes its
-//! result between threads `n - 1` and `n`.
+//! If both sides depend only on the thread index and constants, the comparison is evaluated for
+//! every thread that a block may have. So bounds by `min` and `max`, masks and a fixed block size
+//! are taken into account. A comparison of `tid.x` with a multiple of 32 that is known only at run
+//! time is also uniform across a warp, because `t < n` changes its result only between threads
+//! `n - 1` and `n`.
 
 use smallvec::SmallVec;
 
@@ -14,13 +16,13 @@ use crate::ir::kernel::{KernelIr, OpData, ValueDef};
 use crate::ir::op::{Arith, Axis, Compare, Convert, Op, SpecialReg, Thread};
 use crate::ir::types::{Const, Scalar, Type};
 
-/// The maximum number of operations that a comparison is evaluated through.
+/// The maximum number of operations to evaluate for a comparison.
 const LIMIT: usize = 64;
-/// The maximum number of threads of a block.
+/// The maximum number of threads in a block.
 const THREADS: u32 = 1024;
 
-/// Returns whether all threads of a warp, or of a block, get the same result of `lhs compare rhs`. A block
-/// without a fixed size is assumed to extend along x only.
+/// Returns whether all threads of a warp or block agree on `lhs compare rhs`. A block without a
+/// fixed size is assumed to extend along x only.
 pub(super) fn agree(
     ir: &KernelIr,
     scope: Scope,
@@ -29,7 +31,7 @@ pub(super) fn agree(
     let steps = |index: Value, bound: Value, at_bound: [Compare; 2]| {
         at_bound.contains(&compare) && is_thread_index(ir, index) && is_multiple(ir, bound, 0)
     };
-    // `t < 32 n`, `t >= 32 n`; `32 n > t`, `32 n <= t`.
+    // These are `t < 32 n` and `t >= 32 n`, or `32 n > t` and `32 n <= t`.
     let along_x = match ir.bounds.block {
         Some([x, y, z]) => x.is_multiple_of(32) || (y, z) == (1, 1),
         None => true,
@@ -71,7 +73,7 @@ fn result_of(ir: &KernelIr, value: Value) -> Option<&OpData> {
     }
 }
 
-/// Returns whether the value is `tid.x`, perhaps in another type.
+/// Returns whether the value is `tid.x`, possibly converted to another type.
 pub(super) fn is_thread_index(ir: &KernelIr, value: Value) -> bool {
     let mut value = value;
     while let Some(data) = result_of(ir, value) {
@@ -83,7 +85,8 @@ pub(super) fn is_thread_index(ir: &KernelIr, value: Value) -> bool {
     false
 }
 
-/// Returns whether the value is a multiple of 32 for all arguments. Integers wrap at a multiple of it.
+/// Returns whether the value is a multiple of 32 in every launch. Wrapping does not change that,
+/// because integer types wrap at a multiple of 32.
 fn is_multiple(ir: &KernelIr, value: Value, depth: usize) -> bool {
     if let Some(number) = ir.integer(value) {
         return number % 32 == 0;
@@ -123,7 +126,7 @@ fn location(axis: Axis) -> usize {
     }
 }
 
-/// Values in one thread.
+/// Evaluates values for one thread.
 struct Evaluation<'k> {
     ir: &'k KernelIr,
     thread: [u32; 3],
@@ -132,7 +135,8 @@ struct Evaluation<'k> {
 }
 
 impl Evaluation<'_> {
-    /// The value of an integer or a `bool`; `None` where more than the index of the thread counts.
+    /// Returns the value of an integer or `bool`, or `None` if it depends on more than the thread
+    /// index.
     fn value(&mut self, value: Value) -> Option<Const> {
         if let Some((_, found)) = self.known.iter().find(|(known, _)| *known == value) {
             return Some(*found);
@@ -159,7 +163,7 @@ impl Evaluation<'_> {
         Some(number)
     }
 
-    /// The result of a pure operation on operands that are known.
+    /// Returns the result of a pure operation whose operands are known.
     fn computed(&mut self, op: &Op, scalar: Scalar) -> Option<Const> {
         let mut operands: SmallVec<[(Value, Const); 4]> = SmallVec::new();
         for value in op.operands() {

@@ -1,4 +1,4 @@
-//! Computes the number of iterations of a loop.
+//! Trip counts of loops with constant bounds.
 
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;
@@ -8,17 +8,18 @@ use crate::ir::kernel::KernelIr;
 pub(in crate::ir) struct Trips {
     /// The first index.
     pub(in crate::ir) lo: i128,
-    /// The distance of two indices.
+    /// The increment of the index.
     pub(in crate::ir) step: i128,
-    /// `ceil((hi - lo) / step)`, and 0 where `hi <= lo`.
+    /// `ceil((hi - lo) / step)`, or 0 if `hi <= lo`.
     pub(in crate::ir) count: u128,
 }
 
 impl Trips {
-    /// The iterations of a `for` whose step, if it is constant, is positive.
+    /// Returns the iterations of a `for`. The step must be positive if it is constant, which the
+    /// verifier checks.
     ///
     /// # Errors
-    /// The name of the first bound that is not a constant.
+    /// Returns the name of the first operand that is not a constant.
     pub(in crate::ir) fn new(
         ir: &KernelIr,
         [lo, hi, step]: [Value; 3],

@@ -1,22 +1,27 @@
-//! Divergence analysis: finds values that differ, and operations that are not reached together, within a block
-//! or warp.
+//! Divergence analysis: finds values that differ between the threads of a block or warp, and
+//! operations that only some of these threads reach. The verifier uses it to reject barriers in
+//! divergent code.
 //!
-//! A value is *divergent* if threads of one block, or of one warp, may have different values of it at one
-//! execution. The sources are the thread's index and lane; a result of divergent operands is divergent, a load
-//! from one address is not. In a warp, `tid.x / 32` and its like are not divergent where the warps of a block
-//! follow the x axis: that is known where the kernel fixes its block, and assumed where it does not, so that
-//! only kernels with an error are refused. A comparison with the same result in all threads of a warp
-//! (`thread_index.rs`) is not divergent either. Votes and reductions of a warp are the same in all its threads,
-//! and so are the results of a butterfly exchange (`butterfly.rs`). An operation is *divergent* if it may be
-//! executed by a part of the threads that have not returned:
+//! A value is *divergent* if threads of the same block (or warp) may see different values in the
+//! same execution. Divergence starts at the thread and lane indices and spreads through operands; a
+//! load from a uniform address is uniform. Some values are uniform across a warp even though their
+//! operands are not:
+//!
+//! * `tid.x / 32` and similar, if warps follow the x axis. This is known if the kernel fixes its
+//!   block size, and assumed otherwise, so that we only reject kernels that are certainly wrong.
+//! * Comparisons with the same result in all threads of a warp (`thread_index.rs`).
+//! * Votes and reductions, and the results of a butterfly exchange (`butterfly.rs`).
+//!
+//! An operation is *divergent* if it may execute with only part of the threads that have not
+//! returned:
 //!
 //! * inside an arm of an `if` with a divergent condition, and inside a loop with a divergent range;
-//! * after an `if` that some threads leave with `break` or `continue` and others do not, until the end of
-//!   the loop's body for `continue`, and of all its iterations for `break`.
+//! * after an `if` that some threads leave by `break` or `continue` and others do not: for
+//!   `continue` up to the end of the loop body, for `break` up to the end of the loop.
 //!
-//! A divergent `return` makes nothing after it divergent, because barriers do not wait for threads that have
-//! returned. The analysis is a fixed point over flags that only rise, so it ends after at most as many rounds
-//! as there are values, and after two or three in practice.
+//! A divergent `return` makes nothing after it divergent, because barriers do not wait for threads
+//! that have returned. The analysis iterates to a fixed point. Its flags only ever rise, so it
+//! needs at most as many rounds as there are values; two or three are typical.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,22 +35,22 @@ use crate::ir::op::{
 };
 use crate::ir::types::{Space, Type};
 
-/// The threads that are compared.
+/// The group of threads to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) enum Scope {
-    /// Those of a warp.
+    /// The threads of a warp.
     Warp,
-    /// Those of a block.
+    /// The threads of a block.
     Block,
 }
 
-/// The result of the analysis.
+/// The result of the divergence analysis.
 pub(in crate::ir) struct Uniformity {
     ops: Vec<Option<OpId>>,
 }
 
 impl Uniformity {
-    /// The analysis of a kernel whose structure is verified.
+    /// Analyses a kernel whose structure is verified.
     pub(in crate::ir) fn new(ir: &KernelIr, scope: Scope) -> Uniformity {
         let is_warp = |[x, y, z]: [u32; 3]| x.saturating_mul(y).saturating_mul(z) <= 32;
         let scope = if ir.bounds.block.is_some_and(is_warp) { Scope::Warp } else { scope };
@@ -66,7 +71,8 @@ impl Uniformity {
         Uniformity { ops: flow.ops }
     }
 
-    /// The branch or loop that lets only a part of the threads reach `op`; `None` where all reach it.
+    /// Returns the branch or loop that keeps some threads from reaching `op`, or `None` if all
+    /// reach it.
     pub(in crate::ir) fn divergence_of(&self, op: OpId) -> Option<OpId> {
         self.ops.get(op.index()).copied().flatten()
     }
@@ -75,22 +81,22 @@ impl Uniformity {
 struct Flow<'k> {
     ir: &'k KernelIr,
     scope: Scope,
-    /// True for each divergent value.
+    /// For each value, whether it is divergent.
     values: Vec<bool>,
-    /// True for each variable that may hold a divergent value.
+    /// For each variable, whether it may hold a divergent value.
     vars: Vec<bool>,
-    /// The butterfly exchanges between the lanes of a warp.
+    /// Butterfly exchanges between a warp's lanes.
     butterflies: Butterflies,
     /// The loops that some threads leave in an iteration in which others stay.
     broken: HashSet<OpId>,
-    /// For each operation, what makes it divergent.
+    /// For each operation, the branch or loop that makes it divergent.
     ops: Vec<Option<OpId>>,
-    /// For comparisons of divergent values, whether the results agree.
+    /// For each comparison of divergent values, whether all threads agree on the result.
     agreed: HashMap<OpId, bool>,
     changed: bool,
 }
 
-/// Loops with a divergent jump: only a part of the threads goes to the next iteration or leaves the loop.
+/// The loops that a divergent jump targets: only some threads continue or leave them.
 type Jumps = HashSet<OpId>;
 
 impl Flow<'_> {
@@ -111,8 +117,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Runs over a region that is reached by a part of the threads because of `cause`, and returns the
-    /// divergent jumps out of it.
+    /// Visits a region. `cause` is set if only some threads reach it. Returns the divergent jumps
+    /// out of the region.
     fn region(&mut self, region: RegionId, cause: Option<OpId>) -> Jumps {
         let ir = self.ir;
         let mut cause = cause;
@@ -120,7 +126,7 @@ impl Flow<'_> {
         for &op in &ir.regions[region].ops {
             self.ops[op.index()] = cause;
             let left = self.op(op, cause);
-            // Only threads that did not jump reach the operations that follow.
+            // Only threads that did not jump reach the next operations.
             if !left.is_empty() {
                 cause = cause.or(Some(op));
             }
@@ -148,13 +154,13 @@ impl Flow<'_> {
                 }
             }
             (Op::Mem(Mem::SetVar { var, .. }), _) => {
-                // A thread that does not come here keeps its old value.
+                // A thread that does not get here keeps its old value.
                 let flag = &mut self.vars[var.index()];
                 let divergent = divergent || cause.is_some();
                 self.changed |= divergent && !*flag;
                 *flag |= divergent;
             }
-            // A text may read what differs between threads.
+            // Inline PTX may read anything that differs between threads.
             (Op::Inline(_), _) => divergent = true,
             (Op::Mem(Mem::GetVar { var, .. }), _) => divergent = self.vars[var.index()],
             (Op::Warp(warp), _) => {
@@ -164,7 +170,7 @@ impl Flow<'_> {
                 }
                 return Jumps::new();
             }
-            // All that wait get the same, wherever the predicate holds.
+            // All waiting threads get the same result, whatever their predicates are.
             (
                 Op::Sync(
                     Sync::BarrierRed { id, threads, .. } | Sync::BarrierRedPopc { id, threads, .. },
@@ -181,7 +187,7 @@ impl Flow<'_> {
                     VolatileReg::Clock | VolatileReg::Clock64 | VolatileReg::GlobalTimer => true,
                 };
             }
-            // A thread has local memory of its own.
+            // Each thread has its own local memory.
             (Op::Mem(Mem::Ld { base, .. } | Mem::LdVec { base, .. }), _) => {
                 divergent |= matches!(
                     ir.type_of(*base),
@@ -203,10 +209,10 @@ impl Flow<'_> {
         Jumps::new()
     }
 
-    /// Returns whether the threads see different values of a special register.
+    /// Returns whether threads see different values of a special register.
     fn varies(&self, reg: SpecialReg) -> bool {
         use SpecialReg as R;
-        // The warps of a block go along x first, then y, then z.
+        // A block's threads fill warps along x first, then y, then z.
         let whole_warps = |threads: u32| self.scope == Scope::Warp && threads.is_multiple_of(32);
         match (reg, self.ir.bounds.block) {
             (R::Tid(Axis::Y), Some([x, ..])) => !whole_warps(x),
@@ -222,8 +228,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Returns whether the result is the same in the threads of a warp though an operand is not: the thread
-    /// index without the bits of the lane.
+    /// Returns whether the operation drops the lane bits of the thread index, so that its result is
+    /// the same across a warp.
     fn is_number_of_warp(&self, op: &Op) -> bool {
         let along_x = match self.ir.bounds.block {
             Some([x, y, z]) => x.is_multiple_of(32) || (y, z) == (1, 1),
@@ -247,13 +253,13 @@ impl Flow<'_> {
         }
     }
 
-    /// Returns whether all threads get the same result of a comparison, though they compare different values.
+    /// Returns whether all threads agree on the result of a comparison of divergent values.
     fn agree(&mut self, op: OpId, comparison: (Compare, Value, Value)) -> bool {
         let (ir, scope) = (self.ir, self.scope);
         *self.agreed.entry(op).or_insert_with(|| agree(ir, scope, comparison))
     }
 
-    /// Returns whether each result of a warp operation is divergent.
+    /// Returns for each result of a warp operation whether it is divergent.
     fn warp(&self, op: &Warp) -> [bool; 2] {
         let is = |value: Value| self.is_divergent(value);
         let of_warp = self.scope == Scope::Warp;
@@ -263,7 +269,7 @@ impl Flow<'_> {
                 let one = mode == ShflMode::Idx && whole && !is(lane);
                 [is(value) && !(of_warp && one && !is(members)), !one]
             }
-            // All that execute it together have the same result.
+            // All threads that execute it together get the same result.
             Warp::Vote { members, .. }
             | Warp::VoteBallot { members, .. }
             | Warp::MatchAll { members, .. }
@@ -275,7 +281,7 @@ impl Flow<'_> {
             Warp::Vote { pred, members, .. } => [is(pred) || is(members); 2],
             Warp::MatchAll { value, members } => [true, is(value) || is(members)],
             Warp::MatchAny { value, members } => [!of_warp || is(value) || is(members), true],
-            // The last warp of a block may have fewer threads.
+            // The last warp of a block may be partial.
             Warp::Redux { op: ReduxOp::Add | ReduxOp::Xor, .. } | Warp::VoteBallot { .. } => {
                 [true; 2]
             }
@@ -345,8 +351,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Returns whether only a part of the threads that entered the loop takes a jump to `target`, reached
-    /// because of `cause`.
+    /// Returns whether only some of the threads that entered the loop `target` take this jump,
+    /// given the cause for which the jump is divergent.
     fn jumps_apart(&self, target: OpId, cause: Option<OpId>) -> bool {
         cause.is_some() && cause != self.ops[target.index()]
     }
@@ -360,7 +366,7 @@ impl Flow<'_> {
             }
         }
         let mut jumps = self.region(body, inside);
-        // At the end of the loop its threads meet again.
+        // The loop's threads reconverge at its end.
         jumps.remove(&op);
         jumps
     }
@@ -370,7 +376,7 @@ impl Flow<'_> {
 mod tests {
     use super::*;
 
-    /// Returns whether the barriers of a kernel are divergent, in the order of the text.
+    /// Returns for each barrier of a kernel whether it is divergent, in text order.
     fn barriers(scope: Scope, body: &str) -> Vec<bool> {
         let text = format!("kernel @k target sm_80 (%x: ptr<global, mut i32>, %n: i32) {{{body}}}");
         let ir: KernelIr = text.parse().unwrap();
@@ -399,7 +405,7 @@ mod tests {
         assert_eq!(barriers(scope, &format!("{START}{body}\nreturn\n")), expected, "{body}");
     }
 
-    /// Checks whether a branch on `%v > %n` is divergent in a block, and in a warp.
+    /// Checks whether a branch on `%v > %n` is divergent in a block and in a warp.
     #[track_caller]
     fn check_branch(value: &str, expected: [bool; 2]) {
         let body = format!("{value}\n%c = setp<gt> %v, %n : bool\nif %c {{\nbarrier\nyield\n}}");
@@ -430,7 +436,8 @@ mod tests {
             check_in(Scope::Block, &body, &[expected[0]]);
             check_in(Scope::Warp, &body, &[expected[1]]);
         };
-        // The law: `t compare bound` is the same in threads 32 w to 32 w + 31 of every warp w.
+        // The property: `t compare bound` is the same in threads 32 w to 32 w + 31, for every warp
+        // w.
         let by_law = |compare: &str, bound: i32| {
             let holds = |t: i32| match compare {
                 "lt" => t < bound,
@@ -458,7 +465,7 @@ mod tests {
         check(&with("%v = min %t, %k40 : i32\n%w = const 40 : i32"), "lt", [true, true]);
         check(&with("%v = max %t, %k40 : i32\n%w = const 40 : i32"), "ge", [false, false]);
         check(&with("%v = sub %t, %k32 : i32\n%w = const 0 : i32"), "ge", [true, false]);
-        // Bounds that are known at run time only.
+        // Bounds that are known only at run time.
         check(&with("%v = cvt<i32> %t : i32\n%w = mul %n, %k32 : i32"), "lt", [true, false]);
         check(&with("%v = cvt<i32> %t : i32\n%w = mul %n, %k32 : i32"), "le", [true, true]);
         check(&with("%w = cvt<i32> %t : i32\n%v = mul %n, %k32 : i32"), "gt", [true, false]);

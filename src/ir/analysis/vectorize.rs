@@ -1,8 +1,11 @@
-//! Finds the accesses of a loop that are vectors for several iterations at once.
+//! Finds the accesses of a loop that can be merged into vector accesses for several iterations at
+//! once.
 //!
-//! A load or a store at the loop's index, through a pointer of outside, is at consecutive elements in consecutive
-//! iterations. For `lanes` iterations the loads come first, then the computations, then the stores. That is the same
-//! program where no load of a later iteration reads what a store of an earlier one wrote, and no two stores meet.
+//! A load or store at the loop's index, through a pointer from outside the loop, touches
+//! consecutive elements in consecutive iterations. For each group of `lanes` iterations, the
+//! vectorized loop runs first all loads, then the computations, then all stores. The result is the
+//! same if no load of a later iteration reads what an earlier iteration stored, and if no two
+//! stores touch the same element.
 
 use super::alignment;
 use super::origin::Origins;
@@ -11,23 +14,24 @@ use crate::ir::kernel::KernelIr;
 use crate::ir::op::{Control, Effect, LoadOrder, Mem, Op, StoreOrder};
 use crate::ir::types::{Space, Type, VectorType};
 
-/// The loads and stores that become vectors, in the order of the body.
+/// The loads and stores that become vector accesses, in body order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::ir) struct Vectorized {
     pub(in crate::ir) loads: Vec<OpId>,
     pub(in crate::ir) stores: Vec<OpId>,
 }
 
-/// The reason for which a loop has no vectors.
+/// Why a loop cannot be vectorized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) enum CannotVectorize {
     /// No access is at the index, or the step is not 1.
     Nothing,
-    /// The operation is neither an access at the index nor a computation.
+    /// This operation is neither an access at the index nor a pure computation.
     Obstacle(OpId),
-    /// The access may start between the multiples of its size in bytes.
+    /// This access is not known to start at a multiple of its size, given in bytes.
     Unaligned(OpId, u32),
-    /// Two accesses, the second one a store, may meet in one element in different iterations.
+    /// Two accesses, the second of them a store, may touch the same element in different
+    /// iterations.
     Aliasing(OpId, OpId),
 }
 
@@ -41,7 +45,7 @@ struct Access {
     is_vector: bool,
 }
 
-/// Returns the accesses of the loop `id` that are vectors of `lanes` elements.
+/// Returns the accesses of loop `id` that become vectors of `lanes` elements.
 pub(in crate::ir) fn vectorize(
     ir: &KernelIr,
     id: OpId,
@@ -97,12 +101,13 @@ fn is_harmless(op: &Op) -> bool {
         || op.info().is_some_and(|info| info.effect == Effect::Pure)
 }
 
-/// Returns whether `base + index` is at the loop's index from a pointer of outside.
+/// Returns whether `base + index` is the loop's index from a pointer that is defined outside the
+/// body.
 fn is_at_index(ir: &KernelIr, body: RegionId, base: Value, index: Value) -> bool {
     ir.regions[body].args.first() == Some(&index) && ir.values[base].region != body
 }
 
-/// Returns whether one access moves so many elements that `base` points to.
+/// Returns whether one access can move `lanes` of the elements that `base` points to.
 fn has_vector(ir: &KernelIr, base: Value, lanes: u32) -> bool {
     let Type::Pointer { elem, .. } = ir.type_of(base) else { return false };
     VectorType::new(elem, lanes).is_some_and(|vector| vector.is_one_access())
@@ -121,7 +126,8 @@ fn check_aliasing(
         Type::Pointer { space, .. } => space,
         Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => Space::Generic,
     };
-    // A launch passes no buffer that is written twice, and allocations do not overlap.
+    // Different roots never overlap: allocations are disjoint, and a launch never passes a written
+    // buffer twice.
     let is_apart = |a: Value, b: Value| {
         let (first, second) = (space(a), space(b));
         let generic = first == Space::Generic || second == Space::Generic;

@@ -1,4 +1,5 @@
-//! Arithmetic, logic and comparison: one exhaustive match with one arm for each row of the family.
+//! Evaluates arithmetic, logic and comparisons: one exhaustive match with an arm per row of the
+//! family.
 
 use super::dispatch::{
     with_bits, with_float, with_fused, with_int, with_modular, with_number, with_ordered,
@@ -136,7 +137,7 @@ pub(super) fn arith<M: Machine>(op: &Arith, machine: M) -> Option<M::Output> {
     }
 }
 
-// Functions, because a closure is another type, and compiled again, for each arm of the macros.
+// These are functions because each arm of the macros would compile its own copy of a closure.
 fn equal<T: PartialEq>(a: T, b: T) -> bool {
     a == b
 }
@@ -153,7 +154,7 @@ fn at_most<T: PartialOrd>(a: T, b: T) -> bool {
     a <= b
 }
 
-/// Compares integers. Equality is that of the words.
+/// Compares integers. Equality compares whole words.
 fn setp_int<M: Machine>(
     compare: Compare,
     machine: M,
@@ -171,7 +172,7 @@ fn setp_int<M: Machine>(
     }
 }
 
-/// Compares floating point numbers.
+/// Compares floating-point values.
 fn setp_float<T: Float + PartialOrd, M: Machine>(
     compare: Compare,
     machine: M,
@@ -185,7 +186,8 @@ fn setp_float<T: Float + PartialOrd, M: Machine>(
     })
 }
 
-/// Returns whether a comparison holds for operands that are unordered, less, greater and equal.
+/// Returns whether the comparison holds for unordered, less, greater and equal operands, in this
+/// order.
 fn orders(compare: Compare) -> [bool; 4] {
     let holds = match compare {
         Compare::Eq => 0b1000,

@@ -1,9 +1,10 @@
-//! Integer operations on the bits of a number.
+//! Integer operations on the bits of a value.
 
 use crate::ir::op::{Direction, Excess, FindFrom, PermuteMode, ProductHalf};
 use crate::ir::types::{Const, Scalar};
 
-/// The position of the highest bit that differs from the sign, `u32::MAX` if there is none.
+/// Returns the position of the highest bit that differs from the sign bit, or `u32::MAX` if there
+/// is none.
 pub(super) fn bfind(value: i128, bits: u32, from: FindFrom) -> u32 {
     let differing = if value < 0 { !value } else { value };
     if differing == 0 {
@@ -16,7 +17,7 @@ pub(super) fn bfind(value: i128, bits: u32, from: FindFrom) -> u32 {
     }
 }
 
-/// Bits from `start` on, extended to the width.
+/// Extracts `count` bits from `start` on and extends them to the width.
 pub(super) fn bfe(value: u64, (bits, signed): (u32, bool), start: u32, count: u32) -> u64 {
     let (start, count) = (start & 0xff, count & 0xff);
     let at = |position: u32| value >> position & 1;
@@ -27,7 +28,7 @@ pub(super) fn bfe(value: u64, (bits, signed): (u32, bool), start: u32, count: u3
     })
 }
 
-/// `into` with bits from `start` on replaced.
+/// Replaces `count` bits of `into` from `start` on by the low bits of `value`.
 pub(super) fn bfi(value: u64, into: u64, bits: u32, start: u32, count: u32) -> u64 {
     let (start, count) = (start & 0xff, count & 0xff);
     (0..count).take_while(|i| start + i < bits).fold(into, |result, i| {
@@ -36,7 +37,8 @@ pub(super) fn bfi(value: u64, into: u64, bits: u32, start: u32, count: u32) -> u
     })
 }
 
-/// The position of the `offset`-th bit that is set, from `base` on.
+/// Returns the position of the `offset`-th set bit, counting from `base`, or `u32::MAX` if there is
+/// none.
 pub(super) fn fns(mask: u32, base: u32, offset: i32) -> u32 {
     let is_set = |position: &u32| mask >> position & 1 == 1;
     let nth = offset.unsigned_abs() as usize;
@@ -49,7 +51,7 @@ pub(super) fn fns(mask: u32, base: u32, offset: i32) -> u32 {
     found.unwrap_or(u32::MAX)
 }
 
-/// Bit `4 a + 2 b + c` of the table, for each bit.
+/// Computes bit `4 a + 2 b + c` of the table, for each bit position.
 pub(super) fn lop3([a, b, c]: [u32; 3], table: u8) -> u32 {
     (0..8u32).filter(|i| table >> i & 1 == 1).fold(0, |result, i| {
         let matching = |word: u32, bit: u32| if i >> bit & 1 == 1 { word } else { !word };
@@ -57,7 +59,7 @@ pub(super) fn lop3([a, b, c]: [u32; 3], table: u8) -> u32 {
     })
 }
 
-/// One half of `high:low`, shifted.
+/// Shifts `high:low` and returns one half.
 pub(super) fn shf(low: u32, high: u32, amount: u32, direction: Direction, excess: Excess) -> u32 {
     let amount = match excess {
         Excess::Clamp => std::cmp::min(amount, 32),
@@ -70,7 +72,7 @@ pub(super) fn shf(low: u32, high: u32, amount: u32, direction: Direction, excess
     }
 }
 
-/// Four of the eight bytes of `low` and `high`.
+/// Picks four of the eight bytes of `low` and `high`.
 pub(super) fn prmt(low: u32, high: u32, selector: u32, mode: PermuteMode) -> u32 {
     let bytes = (u64::from(high) << 32 | u64::from(low)).to_le_bytes();
     let s = selector & 3;
@@ -90,7 +92,7 @@ pub(super) fn prmt(low: u32, high: u32, selector: u32, mode: PermuteMode) -> u32
     u32::from_le_bytes([pick(0), pick(1), pick(2), pick(3)])
 }
 
-/// The lowest bits, extended to the width.
+/// Extends the lowest `bits` bits to the width.
 pub(super) fn szext(value: u32, signed: bool, bits: u32, excess: Excess) -> u32 {
     let bits = match excess {
         Excess::Clamp => std::cmp::min(bits, 32),
@@ -103,7 +105,7 @@ pub(super) fn szext(value: u32, signed: bool, bits: u32, excess: Excess) -> u32 
     }
 }
 
-/// Bits set, from `start` on.
+/// Returns `count` set bits, starting at bit `start`.
 pub(super) fn bmsk(start: u32, count: u32, excess: Excess) -> u32 {
     let [start, count] = [start, count].map(|amount| match excess {
         Excess::Clamp => std::cmp::min(amount, 32),
@@ -112,12 +114,13 @@ pub(super) fn bmsk(start: u32, count: u32, excess: Excess) -> u32 {
     (((1u64 << count) - 1) << start) as u32
 }
 
-/// The number cut to the range of `i32`.
+/// Clamps to the range of `i32`.
 pub(super) fn saturated(x: i128) -> i128 {
     x.clamp(i32::MIN.into(), i32::MAX.into())
 }
 
-/// 32 of the 48 bits of the product of the lowest 24 bits of two numbers.
+/// Returns 32 of the 48 bits of the product of two 24-bit values. The caller wraps the result to 32
+/// bits.
 pub(super) fn product24(signed: bool, operands: [i128; 2], half: ProductHalf) -> i128 {
     let [a, b] = operands.map(|x| {
         let low = x & 0xff_ffff;
@@ -129,16 +132,16 @@ pub(super) fn product24(signed: bool, operands: [i128; 2], half: ProductHalf) ->
     }
 }
 
-/// The high half of the product of two numbers of `bits` bits.
+/// Returns the high half of the product of two values of `bits` bits.
 pub(super) fn high_half(a: i128, b: i128, bits: u32) -> i128 {
     if a < 0 || b < 0 {
         return (a * b) >> bits;
     }
-    // The product of two unsigned numbers of 64 bits is none of `i128`.
+    // The product of two unsigned 64-bit values does not fit in `i128`.
     ((a as u128 * b as u128) >> bits) as i128
 }
 
-/// The product of element `i` of one word and element `j` of another, of the given types.
+/// Returns the product of element `i` of `x` and element `j` of `y`, with the given element types.
 pub(super) fn product((a, x, i): (Scalar, u32, u32), (b, y, j): (Scalar, u32, u32)) -> u32 {
     let element = |scalar: Scalar, word: u32, i: u32| {
         let constant = Const::new(scalar, (word >> (i * scalar.bits())).into());

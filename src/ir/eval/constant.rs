@@ -1,4 +1,4 @@
-//! Runs operations on constants.
+//! Evaluates operations on constants.
 
 use super::lane::{Lane, Word};
 use super::number::Int;
@@ -7,9 +7,10 @@ use crate::ir::entity::Value;
 use crate::ir::op::Op;
 use crate::ir::types::{Const, Scalar, Type};
 
-/// The constant that a pure operation gives as type `result`, if `constant` knows its operands.
+/// Returns the result of a pure operation as a constant of type `result`, if `constant` knows the
+/// operands.
 ///
-/// `None` for a division by zero, and for vectors, which are no constants.
+/// Returns `None` for a division by zero, and for vectors, which cannot be constants.
 pub(crate) fn constant(
     op: &Op,
     result: Scalar,
@@ -18,7 +19,7 @@ pub(crate) fn constant(
     evaluate(op, Constants { result, constant: &constant })
 }
 
-/// Operands that are constants.
+/// A machine whose operands are constants.
 struct Constants<'a> {
     result: Scalar,
     constant: &'a dyn Fn(Value) -> Option<Const>,
@@ -33,8 +34,8 @@ impl Constants<'_> {
         Some(bits)
     }
 
-    /// Runs `f` of the bits of the operands. It takes a trait object, because it is compiled once and not for each operation
-    /// on each type.
+    /// Runs `f` on the operands' bits. `f` is a trait object so that this is compiled once, not for
+    /// each operation and type.
     fn run<const N: usize>(
         &self,
         values: [Value; N],
@@ -133,7 +134,8 @@ mod tests {
     use crate::ir::entity::Entity;
     use crate::ir::op::{Arith, Convert, Excess, IntArith};
 
-    /// The result of `op` on the values 0, 1 and 2, which are the constants `operands`.
+    /// Returns the result of `op` on the values 0, 1 and 2, which stand for the constants
+    /// `operands`.
     fn run(op: impl Into<Op>, result: Scalar, operands: &[Const]) -> Option<Const> {
         constant(&op.into(), result, |value| operands.get(value.index()).copied())
     }

@@ -1,4 +1,4 @@
-//! Conversions of numbers, bits and vectors, one arm for each row of the family.
+//! Evaluates conversions of numbers, bits and vectors: one arm per row of the family.
 
 use super::dispatch::{with_scalar, with_source, with_target};
 use super::number::Cvt;
@@ -61,25 +61,26 @@ fn cvt<M: Machine>(machine: M, value: Value, to: Scalar) -> Option<M::Output> {
     }
 }
 
-/// Integers of type `i32` cut to the range of `to`, side by side.
+/// Clamps `i32` values to the range of `to` and packs them.
 fn packed<const N: usize>(to: Scalar, words: [u32; N]) -> u32 {
     (0..).zip(words).fold(0, |packed, (i, word)| {
         packed | (cut(to, i128::from(word as i32)) as u32) << (i * to.bits())
     })
 }
 
-/// A number of any scalar type.
+/// A value of any scalar type.
 enum Number {
     Int(i128),
     Float(f64),
 }
 
-/// The bits of a scalar converted as Rust's `as` does, from the bits of another one, both zero-extended.
+/// Converts a scalar as Rust's `as` does. Takes and returns bits, zero-extended.
 ///
-/// All numbers of a floating point type are `f64`s, and integers that are not are rounded to odd, so that the
-/// result is rounded once, from the exact value.
+/// Floating-point values pass through `f64`, which represents all of them exactly. Integers that
+/// `f64` cannot represent are rounded to odd. So the result is rounded only once, from the exact
+/// value.
 fn convert(from: Scalar, to: Scalar, bits: u64) -> u64 {
-    // Also the bits of a `tf32` that do not count, as on a GPU.
+    // This also keeps the ignored bits of a `tf32`, as a GPU does.
     if from == to {
         return bits;
     }
@@ -107,11 +108,11 @@ fn convert(from: Scalar, to: Scalar, bits: u64) -> u64 {
 }
 
 fn encoded(scalar: Scalar, x: f64) -> u64 {
-    // Only narrow formats are left.
+    // Only narrow formats get here.
     narrow::encode_nearest(scalar, x).unwrap_or(0).into()
 }
 
-/// The integer cut to the range of its type, as bits.
+/// Clamps an integer to the range of its type and returns the bits.
 fn cut(to: Scalar, x: i128) -> u64 {
     let bits = to.bits();
     let (min, max) = if to.is_signed() {
@@ -122,7 +123,7 @@ fn cut(to: Scalar, x: i128) -> u64 {
     Const::new(to, x.clamp(min, max) as u64).bits()
 }
 
-/// The number with these bits, of an integer or a floating point type.
+/// Decodes an integer or floating-point value.
 fn source(scalar: Scalar, bits: u64) -> Source {
     match Const::new(scalar, bits).as_int() {
         Some(int) => Source::Int(int),
@@ -134,7 +135,7 @@ fn source(scalar: Scalar, bits: u64) -> Source {
 mod tests {
     use super::*;
 
-    /// On Rust's own types this is Rust's `as`.
+    /// For Rust's own types, this is Rust's `as`.
     #[test]
     fn conversions_between_rust_types_are_those_of_rust() {
         for x in [0.0, -0.5, 1.9, -129.0, 3e9, -3e9, 1e19, -1e19, f64::INFINITY, f64::NAN] {
@@ -162,7 +163,8 @@ mod tests {
 
     #[test]
     fn narrow_formats_are_rounded_once() {
-        // The middle of two numbers of bf16, and something: rounding to f32 first would lose that.
+        // Slightly above the midpoint of two bf16 values. Rounding to f32 first would lose the
+        // difference.
         let middle = 257.0 + 2f64.powi(-40);
         assert_eq!(convert(Scalar::F64, Scalar::Bf16, middle.to_bits()), 0x4381);
         assert_eq!(convert(Scalar::F64, Scalar::Bf16, 257f64.to_bits()), 0x4380);

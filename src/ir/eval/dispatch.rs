@@ -1,10 +1,10 @@
-//! Macros from the type of a value to a Rust type.
+//! Macros that map an IR type to a Rust type.
 //!
-//! Each macro evaluates an expression with a type name bound to the Rust type of a scalar, or of a packed
-//! vector. The result is `None` for a type outside the class of the macro.
+//! Each macro evaluates an expression with a type name bound to the Rust type of a scalar or packed
+//! vector. The result is `None` for types that the macro does not list.
 
-/// `Some` of `$body` with `$T` as the Rust type of the type `$type`, which must be one of those listed:
-/// scalars, then packed vectors.
+/// Evaluates to `Some($body)` with `$T` as the Rust type for `$type`, which must be in the list:
+/// scalars first, then packed vectors.
 macro_rules! with_type {
     ($type:expr, [$($Variant:ident $ty:ty),* $(; $($VECTOR:ident $packed:ty),*)?], $T:ident => $body:expr) => {
         match $crate::ir::types::Type::from($type) {
@@ -17,20 +17,20 @@ macro_rules! with_type {
         }
     };
 }
-/// Integers whose operation does not depend on the sign are unsigned.
+/// Integers, all unsigned, for operations that do not depend on the sign.
 macro_rules! with_unsigned {
     ($s:expr, $T:ident => $body:expr) => {
         $crate::ir::eval::with_type!($s, [I8 u8, I16 u16, I32 u32, I64 u64, U8 u8, U16 u16, U32 u32, U64 u64], $T => $body)
     };
 }
-/// Whole words: values are zero-extended in them.
+/// Whole words. Narrow values are zero-extended in them.
 macro_rules! with_word {
     ($s:expr, $T:ident => $body:expr) => {
         $crate::ir::eval::with_type!($s, [Bool u32, I8 u32, I16 u32, I32 u32, I64 u64, U8 u32, U16 u32, U32 u32,
             U64 u64], $T => $body)
     };
 }
-/// Numbers with arithmetic modulo a power of two, then floating point ones.
+/// Integers with arithmetic modulo a power of two, all unsigned, then floating-point types.
 macro_rules! with_modular {
     ($s:expr, $T:ident => $body:expr) => {
         $crate::ir::eval::with_type!($s, [I8 u8, I16 u16, I32 u32, I64 u64, U8 u8, U16 u16, U32 u32, U64 u64,
@@ -72,7 +72,7 @@ macro_rules! with_signed {
             BF16X2 $crate::ir::eval::Pair<$crate::ir::bf16>], $T => $body)
     };
 }
-/// Types that are ordered as integers. Zero-extended words have the order of unsigned values, and that of `bool`.
+/// Types with an integer order. Zero-extended words order unsigned values and `bool` correctly.
 macro_rules! with_ordered {
     ($s:expr, $T:ident => $body:expr) => {
         $crate::ir::eval::with_type!($s, [Bool u32, I8 i8, I16 i16, I32 i32, I64 i64, U8 u32, U16 u32, U32 u32,
@@ -85,21 +85,21 @@ macro_rules! with_bits {
             U64 u64], $T => $body)
     };
 }
-/// Integers that are converted: zero-extended words have the numbers of narrow unsigned values.
+/// Integer types as conversion sources. Zero-extended words hold narrow unsigned values exactly.
 macro_rules! with_source {
     ($s:expr, $T:ident => $body:expr) => {
         $crate::ir::eval::with_type!($s, [Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, U8 u32, U16 u32, U32 u32,
             U64 u64], $T => $body)
     };
 }
-/// Types that integers are converted to: the bits do not depend on the sign of the result.
+/// Conversion targets for integers. The bits do not depend on the target's sign.
 macro_rules! with_target {
     ($s:expr, $T:ident => $body:expr) => {
         $crate::ir::eval::with_type!($s, [Bool bool, I8 u8, I16 u16, I32 u32, I64 u64, U8 u8, U16 u16, U32 u32,
             U64 u64, F32 f32, F64 f64], $T => $body)
     };
 }
-/// Types that floating point numbers are converted to.
+/// Conversion targets for floating-point values.
 macro_rules! with_scalar {
     ($s:expr, $T:ident => $body:expr) => {
         $crate::ir::eval::with_type!($s, [Bool bool, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32,

@@ -1,4 +1,4 @@
-//! Floating point functions with a mode, one arm for each row of the family.
+//! Evaluates floating-point operations with a mode: one arm per row of the family.
 
 use super::dispatch::with_type;
 use super::number::Cvt;
@@ -21,7 +21,8 @@ fn approx(function: ApproxFunction, x: f64) -> f64 {
     }
 }
 
-/// `x`, or zero of its sign where it is subnormal in `f32` or `bf16` and that is asked for.
+/// Flushes `x` to zero, keeping its sign, if it is subnormal in `f32` or `bf16` and `subnormals`
+/// asks for it.
 fn flushed(x: f64, subnormals: Subnormals) -> f64 {
     let flush = subnormals == Subnormals::Ftz && x.abs() < f64::from(f32::MIN_POSITIVE);
     if flush { 0f64.copysign(x) } else { x }
@@ -35,13 +36,13 @@ fn has_property(x: f64, scalar: Scalar, test: FloatTest) -> bool {
         FloatTest::Infinite => x.is_infinite(),
         FloatTest::Number => !x.is_nan(),
         FloatTest::NotANumber => x.is_nan(),
-        // Zero is one, as PTX has it.
+        // Zero counts as normal, as in PTX.
         FloatTest::Normal => x.is_finite() && !is_subnormal,
         FloatTest::Subnormal => is_subnormal,
     }
 }
 
-/// The smaller or the larger one; NaN if one is NaN. -0 is smaller than 0.
+/// Returns the smaller or the larger value, or NaN if either is NaN. -0 is smaller than 0.
 fn extreme([a, b]: [f64; 2], larger: bool) -> f64 {
     let b_is_larger = a < b || (a == b && a.is_sign_negative());
     match () {
@@ -51,7 +52,7 @@ fn extreme([a, b]: [f64; 2], larger: bool) -> f64 {
     }
 }
 
-/// Runs an operation that is rounded as `mode` says.
+/// Runs an operation with the rounding and clamping of `mode`.
 fn rounded<M: Machine, const N: usize>(
     machine: M,
     values: [Value; N],
@@ -65,7 +66,7 @@ fn rounded<M: Machine, const N: usize>(
     })
 }
 
-/// Runs a floating point operation with a mode.
+/// Runs a floating-point operation.
 pub(super) fn float_arith<M: Machine>(op: &FloatArith, machine: M) -> Option<M::Output> {
     match *op {
         FloatArith::AddRounded { lhs, rhs, mode } => {

@@ -1,4 +1,4 @@
-//! Functions of integers and of their bits, one arm for each row of the family.
+//! Evaluates integer and bit operations: one arm per row of the family.
 
 use super::bits::{bfind, bmsk, high_half, prmt, product, product24, saturated, shf, szext};
 use super::{Machine, elem, integers};

@@ -1,30 +1,30 @@
-//! Rust types as the words of registers. Only the simulator is a machine with registers.
+//! Rust types as register words. Only the simulator's machine has registers.
 
 use crate::ir::narrow::{bf16, f16};
 
-/// The register files of a machine: words of 32 bits beside words of 64, `N` lanes each.
+/// A machine's register files: 32-bit and 64-bit words, with `N` lanes each.
 pub(crate) trait Registers<const N: usize> {
-    /// The registers of values of at most 32 bits.
+    /// Returns the registers for values of at most 32 bits.
     fn narrow(&self) -> &[[u32; N]];
-    /// The registers of values of 64 bits.
+    /// Returns the registers for 64-bit values.
     fn wide(&self) -> &[[u64; N]];
-    /// As [`narrow`](Registers::narrow), to be written.
+    /// Like [`narrow`](Registers::narrow), for writing.
     fn narrow_mut(&mut self) -> &mut [[u32; N]];
-    /// As [`wide`](Registers::wide), to be written.
+    /// Like [`wide`](Registers::wide), for writing.
     fn wide_mut(&mut self) -> &mut [[u64; N]];
 }
 
-/// A word of a register file.
+/// A word in a register file.
 pub(crate) trait Word: Copy + Default + Send + Sync + 'static {
-    /// The file of such words.
+    /// Returns the register file with words of this type.
     #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "no machine has registers"))]
     fn file<const N: usize>(registers: &impl Registers<N>) -> &[[Self; N]];
-    /// The file of such words, to be written.
+    /// Returns the register file with words of this type, for writing.
     #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "no machine has registers"))]
     fn file_mut<const N: usize>(registers: &mut impl Registers<N>) -> &mut [[Self; N]];
-    /// The word zero-extended.
+    /// Zero-extends the word.
     fn bits(self) -> u64;
-    /// The word of the low bits.
+    /// Truncates to the word's width.
     fn of_bits(bits: u64) -> Self;
 }
 
@@ -68,11 +68,11 @@ impl Word for u64 {
 
 /// A Rust type that one lane of a register can hold.
 pub(crate) trait Lane: Copy + Send + Sync + 'static {
-    /// The word that holds it.
+    /// The word type that holds it.
     type Word: Word;
-    /// The value in a word.
+    /// Decodes the value from a word.
     fn of(word: Self::Word) -> Self;
-    /// The word of the value: its bits, zero-extended; all ones for `true`.
+    /// Encodes the value as a word: its bits, zero-extended. `true` is all ones.
     fn word(self) -> Self::Word;
 }
 
@@ -110,7 +110,7 @@ lane! {
     f64: u64, f64::from_bits, f64::to_bits;
 }
 
-/// Two numbers of 16 bits in a word, the first one in the lower half.
+/// Two 16-bit values in a word, the first in the lower half.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair<T>(pub(crate) T, pub(crate) T);
 

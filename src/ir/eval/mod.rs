@@ -1,8 +1,9 @@
-//! The bits that each pure operation computes, for constant folding and for the lanes of the simulator.
+//! Evaluates pure operations bit by bit: the semantics shared by constant folding, the analyses and
+//! the simulator.
 //!
-//! [`evaluate`] chooses the Rust function of an operation by the types of its operands. A [`Machine`] runs it:
-//! [`constant`] on constants when PTX is written, the simulator on 32 lanes side by side. The choice is made
-//! once for an operation, so that a machine runs a function of fixed types in its loop.
+//! [`evaluate`] picks the Rust function for an operation by its operand types, and a [`Machine`]
+//! runs it: [`constant`] on constants, the simulator on 32 lanes side by side. The choice is made
+//! once per operation, so a machine's inner loop runs a function with fixed types.
 
 mod arith;
 mod bits;
@@ -30,74 +31,74 @@ use super::entity::Value;
 use super::op::Op;
 use super::types::{Const, Scalar, Type};
 
-/// Runs the function of one operation on its operands.
+/// Runs the function of one operation on its operands. Implement this for each way to hold values.
 ///
-/// Each method returns `None` where the machine lacks an operand, or where the types of the operands break the
+/// Each method returns `None` if an operand is unavailable, or if the operand types break the
 /// operation's row.
 pub(crate) trait Machine: Sized {
-    /// The result of running a function: a constant, or an instruction of the simulator.
+    /// What running a function produces: a constant, or an instruction of the simulator.
     type Output;
 
-    /// The type of an operand; `None` for pointers.
+    /// Returns an operand's type, or `None` for pointers.
     fn type_of(&self, value: Value) -> Option<Type>;
 
-    /// The type of the result; `None` for pointers.
+    /// Returns the result's type, or `None` for pointers.
     fn result(&self) -> Option<Type>;
 
-    /// Runs `f` of one operand.
+    /// Runs `f` on one operand.
     fn unary<A: Lane, R: Lane>(
         self,
         value: Value,
         f: impl Fn(A) -> R + Send + Sync + 'static,
     ) -> Option<Self::Output>;
 
-    /// Runs `f` of two operands.
+    /// Runs `f` on two operands.
     fn binary<A: Lane, B: Lane, R: Lane>(
         self,
         values: [Value; 2],
         f: impl Fn(A, B) -> R + Send + Sync + 'static,
     ) -> Option<Self::Output>;
 
-    /// Runs `f` of three operands.
+    /// Runs `f` on three operands.
     fn ternary<A: Lane, B: Lane, C: Lane, R: Lane>(
         self,
         values: [Value; 3],
         f: impl Fn(A, B, C) -> R + Send + Sync + 'static,
     ) -> Option<Self::Output>;
 
-    /// Runs an integer division or remainder; a divisor that is zero is a fault.
+    /// Runs an integer division or remainder. A zero divisor is a fault.
     fn divide<T: Int>(self, values: [Value; 2], f: fn(T, T) -> T) -> Option<Self::Output>;
 
-    /// Runs `f` of the bits of each element of the operands, which are scalars, or vectors of as many elements
-    /// as the result. Bits are zero-extended.
+    /// Runs `f` on the bits of each element, zero-extended. Operands are scalars, or vectors with
+    /// as many elements as the result.
     fn elements<const N: usize>(
         self,
         values: [Value; N],
         f: impl Fn([u64; N]) -> u64 + Send + Sync + 'static,
     ) -> Option<Self::Output>;
 
-    /// Runs `f` of the whole words of the operands, which have at most 32 bits.
+    /// Runs `f` on the operands as whole words. They have at most 32 bits.
     fn words<const N: usize>(
         self,
         values: [Value; N],
         f: impl Fn([u32; N]) -> u32 + Send + Sync + 'static,
     ) -> Option<Self::Output>;
 
-    /// Chooses one of two values of any type.
+    /// Selects one of two values of any type.
     fn select(self, cond: Value, then_value: Value, else_value: Value) -> Option<Self::Output>;
 
-    /// Makes a vector of scalars, the first one in the lowest bits.
+    /// Packs scalars into a vector, the first one in the lowest bits.
     fn pack(self, values: &[Value]) -> Option<Self::Output>;
 
-    /// Takes element `lane` of a vector.
+    /// Extracts element `lane` of a vector.
     fn extract(self, vector: Value, lane: u32) -> Option<Self::Output>;
 
-    /// Reads the bits of a value as the type of the result.
+    /// Reinterprets a value's bits as the result type.
     fn bitcast(self, value: Value) -> Option<Self::Output>;
 }
 
-/// Runs the function of a pure operation on numbers; `None` for every other operation, and where the machine
-/// has no result.
+/// Runs a pure arithmetic or conversion operation. Returns `None` for all other operations, and if
+/// the machine returns `None`.
 pub(crate) fn evaluate<M: Machine>(op: &Op, machine: M) -> Option<M::Output> {
     match op {
         Op::Arith(op) => arith::arith(op, machine),
@@ -120,13 +121,13 @@ pub(crate) fn evaluate<M: Machine>(op: &Op, machine: M) -> Option<M::Output> {
     }
 }
 
-/// The type of the result, where all operands have it too.
+/// Returns the result's type if all operands have it too.
 fn same<M: Machine, const N: usize>(machine: &M, values: [Value; N]) -> Option<Type> {
     let ty = machine.result()?;
     values.into_iter().all(|value| machine.type_of(value) == Some(ty)).then_some(ty)
 }
 
-/// The type of a scalar, or of the elements of a vector.
+/// Returns the type of a scalar, or of a vector's elements.
 fn elem_of(ty: Type) -> Option<Scalar> {
     match ty {
         Type::Scalar(scalar) => Some(scalar),
@@ -135,12 +136,12 @@ fn elem_of(ty: Type) -> Option<Scalar> {
     }
 }
 
-/// The scalar type of an operand, or of its elements.
+/// Returns an operand's scalar type, or its element type.
 fn elem<M: Machine>(machine: &M, value: Value) -> Option<Scalar> {
     elem_of(machine.type_of(value)?)
 }
 
-/// Runs `f` of the numbers of operands of integer types, and wraps it to the type of the result.
+/// Runs `f` on integer operands as mathematical integers, and wraps the result to the result type.
 fn integers<M: Machine, const N: usize>(
     machine: M,
     values: [Value; N],
@@ -151,7 +152,7 @@ fn integers<M: Machine, const N: usize>(
     machine.elements(values, move |bits| Const::new(to, f(numbers(types, bits)) as u64).bits())
 }
 
-/// The scalar types of operands, or of their elements.
+/// Returns the operands' scalar types, or their element types.
 fn elems<M: Machine, const N: usize>(machine: &M, values: [Value; N]) -> Option<[Scalar; N]> {
     let mut types = [Scalar::U32; N];
     for (ty, value) in types.iter_mut().zip(values) {
@@ -160,7 +161,7 @@ fn elems<M: Machine, const N: usize>(machine: &M, values: [Value; N]) -> Option<
     Some(types)
 }
 
-/// The numbers of integers from their bits.
+/// Decodes integers from their bits.
 fn numbers<const N: usize>(types: [Scalar; N], bits: [u64; N]) -> [i128; N] {
     let mut numbers = [0; N];
     for (number, (ty, bits)) in numbers.iter_mut().zip(types.iter().zip(bits)) {
@@ -169,7 +170,8 @@ fn numbers<const N: usize>(types: [Scalar; N], bits: [u64; N]) -> [i128; N] {
     numbers
 }
 
-/// The low bits. A function and no closure, because a closure is another type in each of its callers' instances.
+/// Returns the low 32 bits. This is not a closure because each instance of a caller would get its
+/// own copy.
 pub(crate) fn low(bits: u64) -> u32 {
     bits as u32
 }

@@ -1,11 +1,12 @@
-//! Arithmetic of each scalar type, bit for bit.
+//! Arithmetic for each scalar type, bit for bit as on the GPU.
 //!
-//! IEEE 754 leaves the bits of a NaN open, and the host's choice depends on the host. Here they are those
-//! that an H200 gives: for `f32` always `0x7fffffff`; for `f16` and `bf16` `0x7fff`; for `f64` the first operand
-//! that is NaN, made quiet, in an order that depends on the operation, else `0xfff8000000000000`.
+//! IEEE 754 leaves a NaN's bits open, and hosts differ. We use the bits that an H200 returns: for
+//! `f32` always `0x7fffffff`; for `f16` and `bf16` `0x7fff`; for `f64` the first NaN operand, made
+//! quiet, in an order that depends on the operation, or `0xfff8000000000000` if no operand is NaN.
 //!
-//! They are chosen by bits and not by `is_nan`: to LLVM all NaNs of an operation are alike, so that in an optimised
-//! build it gives the host's NaN of a square root where a comparison of floating point numbers chooses another.
+//! NaN is detected by its bits rather than by `is_nan`. To LLVM all NaNs of an operation are alike,
+//! so in an optimised build a floating-point comparison could let the host's NaN through, for
+//! example from a square root.
 
 use super::lane::{Lane, Pair};
 use crate::ir::narrow::{bf16, f16};
@@ -37,20 +38,21 @@ pub(crate) trait Bits: Lane {
 /// Integer types.
 pub(crate) trait Int: Number + Bits + PartialOrd {
     const ZERO: Self;
-    /// The quotient toward zero; the smallest integer divided by -1 is itself. The divisor is not zero.
+    /// Quotient, rounded toward zero. The smallest integer divided by -1 is itself. The divisor
+    /// must not be zero.
     fn quotient(self, rhs: Self) -> Self;
-    /// The remainder with the sign of `self`. The divisor is not zero.
+    /// Remainder with the sign of `self`. The divisor must not be zero.
     fn remainder(self, rhs: Self) -> Self;
     fn shl(self, amount: u32) -> Self;
     fn shr(self, amount: u32) -> Self;
 }
 
-/// Types with a fused multiply and add.
+/// Types with a fused multiply-add.
 pub(crate) trait Fused: Number {
     fn fma(self, rhs: Self, addend: Self) -> Self;
 }
 
-/// Floating point types.
+/// Floating-point types.
 pub(crate) trait Float: Fused {
     fn div(self, rhs: Self) -> Self;
     fn sqrt(self) -> Self;
@@ -161,10 +163,10 @@ signed!(i8 i16 i32 i64);
 
 /// The NaN that operations return.
 pub(crate) trait Nan: Sized {
-    /// Returns whether the bits are those of a NaN.
+    /// Returns whether the bits encode a NaN.
     fn has_nan_bits(self) -> bool;
-    /// The result of an operation: `self`, or the NaN of its operands, which are given in the order in
-    /// which they are preferred.
+    /// Returns the operation's result: `self`, or if that is NaN, the NaN for these operands, which
+    /// are given in order of preference.
     fn or_nan_of<const N: usize>(self, operands: [Self; N]) -> Self;
 }
 
@@ -216,7 +218,7 @@ macro_rules! float {
                 if self < rhs || rhs.is_nan() {
                     self.or_nan_of([rhs, self])
                 } else if self == rhs {
-                    // Equal numbers have equal bits, except for the zeros: -0 is the smaller.
+                    // Equal values have equal bits, except for zeros: -0 is the smaller.
                     <$ty>::from_bits(self.to_bits() | rhs.to_bits())
                 } else {
                     rhs
@@ -270,14 +272,14 @@ float! {
     f64, f64::mul_add;
 }
 
-/// `a * b + c` with one rounding.
+/// Computes `a * b + c` with a single rounding.
 #[inline(always)]
 fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
     mul_add_to_odd(a.into(), b.into(), c.into()) as f32
 }
 
-/// Computed in `f64`, which has more than twice as many digits and more than twice the range of exponents, so
-/// that rounding there first does not change the result (Figueroa: When is double rounding innocuous?, 1995).
+/// Computed in `f64`. Because `f64` has more than twice the digits and exponent range, rounding to
+/// it first does not change the result (Figueroa: When is double rounding innocuous?, 1995).
 macro_rules! narrow_float {
     ($($ty:ty)*) => {$(
         impl Number for $ty {
@@ -335,7 +337,7 @@ macro_rules! narrow_float {
 }
 narrow_float!(f16 bf16);
 
-/// Each of the two by itself.
+/// Operates on both halves separately.
 impl<T: Number + Lane<Word = u32>> Number for Pair<T> {
     #[inline(always)]
     fn add(self, rhs: Self) -> Self {
@@ -377,7 +379,7 @@ impl<T: Fused + Lane<Word = u32>> Fused for Pair<T> {
     }
 }
 
-/// Conversion as Rust's `as`; to `bool`, whether the value is not zero.
+/// Converts as Rust's `as` does. To `bool`: whether the value is not zero.
 pub(crate) trait Cvt<To> {
     fn cvt(self) -> To;
 }
@@ -418,7 +420,7 @@ macro_rules! cvt_float {
 }
 cvt_float!(f32 f64);
 
-/// NaN keeps its sign and the digits that fit, and becomes quiet.
+/// A NaN keeps its sign and the payload bits that fit, and becomes quiet.
 impl Cvt<f64> for f32 {
     #[inline(always)]
     fn cvt(self) -> f64 {
@@ -428,7 +430,7 @@ impl Cvt<f64> for f32 {
     }
 }
 
-/// NaN keeps its sign and the digits that fit, and becomes quiet.
+/// A NaN keeps its sign and the payload bits that fit, and becomes quiet.
 impl Cvt<f32> for f64 {
     #[inline(always)]
     fn cvt(self) -> f32 {
@@ -477,8 +479,8 @@ mod tests {
         }
     }
 
-    /// The NaN of the definition, whatever the compiler knows of the operands: all at run time, and in loops that it
-    /// makes vector instructions of.
+    /// NaN bits are as defined even if the compiler knows nothing about the operands: all values
+    /// arrive at run time, in loops that it vectorizes.
     #[test]
     fn the_bits_of_nan_are_not_those_of_the_host() {
         use std::hint::black_box;

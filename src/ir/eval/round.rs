@@ -1,4 +1,5 @@
-//! Floating point arithmetic with every rounding: exact results as integers, rounded once.
+//! Floating-point arithmetic with every rounding mode: computes the exact result with integers,
+//! then rounds once.
 
 use super::number::Nan;
 use crate::ir::narrow;
@@ -6,19 +7,19 @@ use crate::ir::number::Rounding;
 use crate::ir::op::{Clamp, FloatMode};
 use crate::ir::types::Scalar;
 
-/// A floating point type as its digits and range.
+/// A floating-point type's precision and range.
 #[derive(Clone, Copy, Debug)]
 struct Format {
-    /// Bits of the significand, the hidden one included.
+    /// Width of the significand in bits, including the hidden bit.
     digits: u32,
-    /// The exponent of the smallest positive number.
+    /// The exponent of the smallest subnormal.
     lowest: i32,
-    /// The largest finite number.
+    /// The largest finite value.
     max: f64,
 }
 
 impl Format {
-    /// The format of `f16`, `bf16`, `f32` or `f64`.
+    /// Returns the format of `f16`, `bf16`, `f32` or `f64`.
     fn of(scalar: Scalar) -> Format {
         match scalar {
             Scalar::F16 => Format { digits: 11, lowest: -24, max: 65504.0 },
@@ -30,7 +31,7 @@ impl Format {
         }
     }
 
-    /// Returns whether `x`, a number of the format, is subnormal.
+    /// Returns whether `x`, a value of the format, is subnormal.
     fn is_subnormal(self, x: f64) -> bool {
         x != 0.0 && x.abs() < scale(1.0, self.lowest + self.digits as i32 - 1)
     }
@@ -40,7 +41,7 @@ impl Format {
     }
 }
 
-/// `x * 2^exponent`, where that is a number of `f64`.
+/// Returns `x * 2^exponent`, which must be exact in `f64`.
 fn scale(x: f64, exponent: i32) -> f64 {
     let power = |e: i32| f64::from_bits(((1023 + e) as u64) << 52);
     // Three normal factors reach every exponent.
@@ -49,8 +50,8 @@ fn scale(x: f64, exponent: i32) -> f64 {
     x * power(first) * power(second) * power(third)
 }
 
-/// A number that is not zero: `significand * 2^exponent`. Where the last bit of the significand is set, the
-/// number may be a little larger in magnitude, by less than that bit.
+/// A nonzero value: `significand * 2^exponent`. The last bit of the significand is sticky: if it is
+/// set, the exact magnitude may be larger by less than that bit.
 #[derive(Clone, Copy, Debug)]
 struct Exact {
     negative: bool,
@@ -58,7 +59,7 @@ struct Exact {
     exponent: i32,
 }
 
-/// The bits to which significands are normalised: there is room for a carry.
+/// The width that significands are normalised to. It leaves room for a carry.
 const BITS: u32 = 126;
 
 impl Exact {
@@ -70,14 +71,14 @@ impl Exact {
             let significand = significand << shift;
             return Exact { negative, significand, exponent: exponent - shift as i32 };
         }
-        // What is shifted out sets the last bit.
+        // Bits that are shifted out set the sticky last bit.
         let shift = room - unused;
         let kept = significand >> shift;
         let significand = kept | u128::from(kept << shift != significand);
         Exact { negative, significand, exponent: exponent + shift as i32 }
     }
 
-    /// A finite number other than zero.
+    /// Converts a finite, nonzero value.
     fn of(x: f64) -> Exact {
         let bits = x.to_bits();
         let (exponent, fraction) = ((bits >> 52 & 0x7ff) as i32, bits & ((1 << 52) - 1));
@@ -85,24 +86,25 @@ impl Exact {
         Exact::new(x < 0.0, significand.into(), exponent.max(1) - 1075)
     }
 
-    /// The integer significand, without trailing zeros, and its exponent.
+    /// Returns the significand without trailing zeros, and the matching exponent.
     fn reduced(self) -> (u128, i32) {
         let zeros = self.significand.trailing_zeros();
         (self.significand >> zeros, self.exponent + zeros as i32)
     }
 
-    /// Both are numbers of `f64`, so the product has at most 106 bits.
+    /// Multiplies. Both values come from `f64`, so the product has at most 106 bits.
     fn mul(self, rhs: Exact) -> Exact {
         let ((a, ae), (b, be)) = (self.reduced(), rhs.reduced());
         Exact::new(self.negative != rhs.negative, a * b, ae + be)
     }
 
-    /// `None` where the sum is zero. At most one of the two has more than 53 bits, and that at most 106.
+    /// Adds. Returns `None` if the sum is zero. At most one operand may have more than 53 bits, and
+    /// it has at most 106.
     fn add(self, rhs: Exact) -> Option<Exact> {
         let (large, small) = if self.exponent >= rhs.exponent { (self, rhs) } else { (rhs, self) };
         let distance = (large.exponent - small.exponent) as u32;
-        // A bit that is shifted out sets the last bit. The shift only exceeds the spare bits when the exponents differ by
-        // enough that at most one digit cancels.
+        // Bits that are shifted out set the sticky last bit. More than the spare bits are shifted
+        // out only if the exponents differ so much that at most one digit cancels.
         let shifted = match distance {
             0 => small.significand,
             1..=127 => {
@@ -134,7 +136,7 @@ impl Exact {
         Exact::new(false, root << 1 | u128::from(root * root != a), exponent / 2 - 1)
     }
 
-    /// The number of the format.
+    /// Rounds to a value of the format.
     fn round(self, format: Format, rounding: Rounding) -> f64 {
         let Exact { negative, significand, exponent } = self;
         let sign = if negative { -1.0 } else { 1.0 };
@@ -160,7 +162,7 @@ impl Exact {
                 Rounding::NearestAway => middle.is_ge(),
                 Rounding::Zero | Rounding::Down | Rounding::Up => away,
             };
-        // At most 2^53, which `f64` has.
+        // At most 2^53, which is exact in `f64`.
         let magnitude = (kept + u128::from(up)) as f64;
         let too_large = exponent + excess > 1023;
         let rounded = if too_large { f64::INFINITY } else { scale(magnitude, exponent + excess) };
@@ -172,7 +174,7 @@ impl Exact {
     }
 }
 
-/// The operations that can be rounded in every way.
+/// The operations that support every rounding mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Add,
@@ -185,8 +187,8 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// The result on numbers of `f64`, which are those of the format; NaN where there is none. Operands that
-    /// the operation does not have are not looked at.
+    /// Computes the result for operands of the format, given as `f64`. Returns NaN if the result is
+    /// undefined. Ignores the operands that the operation does not have.
     fn apply(self, [a, b, c]: [f64; 3], format: Format, rounding: Rounding) -> f64 {
         let zero = |a: f64, b: f64| match (a.is_sign_negative(), b.is_sign_negative()) {
             (true, true) => -0.0,
@@ -215,7 +217,7 @@ impl Operation {
                 }
                 product.add(Exact::of(c)).map_or(zero(1.0, -1.0), rounded)
             }
-            // The product is a zero, infinite or NaN; or the addend is not finite.
+            // The product is zero, infinite or NaN, or the addend is not finite.
             Operation::Fma if a.is_finite() && b.is_finite() && c.is_finite() => sum(a * b, c),
             Operation::Fma if a.is_finite() && b.is_finite() => c,
             Operation::Fma => a * b + c,
@@ -227,8 +229,8 @@ impl Operation {
         }
     }
 
-    /// The bits of the result of an operation on `f16`, `bf16`, `f32` or `f64`. A result that is NaN has the
-    /// bits that PTX calls canonical; for `f64`, which has none, some quiet NaN.
+    /// Computes the result's bits for `f16`, `bf16`, `f32` or `f64`. A NaN result has the bits that
+    /// PTX calls canonical, or some quiet NaN for `f64`, which has no canonical one.
     pub(super) fn bits(self, scalar: Scalar, mode: FloatMode, operands: [u64; 3]) -> u64 {
         let format = Format::of(scalar);
         let mut operands = operands.map(|bits| decode(scalar, bits));
@@ -243,11 +245,11 @@ impl Operation {
     }
 }
 
-/// Clamps a result; the bound is the largest finite number.
+/// Clamps a result. `Satfinite` is not handled here but when rounding.
 pub(super) fn clamped(x: f64, clamp: Clamp) -> f64 {
     match clamp {
         Clamp::None | Clamp::Satfinite => x,
-        // NaN is not above 0.
+        // NaN fails this comparison and becomes 0.
         Clamp::Sat => {
             if x > 0.0 {
                 x.min(1.0)
@@ -265,7 +267,7 @@ pub(super) fn clamped(x: f64, clamp: Clamp) -> f64 {
     }
 }
 
-/// The value of a floating point type, exact.
+/// Decodes a floating-point value, exactly.
 pub(super) fn decode(scalar: Scalar, bits: u64) -> f64 {
     match scalar {
         Scalar::F32 => f32::from_bits(bits as u32).into(),
@@ -273,7 +275,7 @@ pub(super) fn decode(scalar: Scalar, bits: u64) -> f64 {
     }
 }
 
-/// The bits of a number of the type, or of the NaN of the type.
+/// Encodes a value of the type. NaN becomes the type's NaN.
 pub(super) fn encode(scalar: Scalar, x: f64) -> u64 {
     match scalar {
         Scalar::F32 => (x as f32).or_nan_of([]).to_bits().into(),
@@ -282,8 +284,7 @@ pub(super) fn encode(scalar: Scalar, x: f64) -> u64 {
     }
 }
 
-/// The bits of a number rounded to a floating point type, as conversions with a mode have it: `from` is a
-/// number of `f64` or an integer.
+/// Rounds to a floating-point type, as conversions with an explicit mode do, and returns the bits.
 pub(super) fn convert_rounded(x: Source, to: Scalar, mode: FloatMode) -> u64 {
     let saturates = matches!(mode.clamp, Clamp::Satfinite | Clamp::SatfiniteRelu);
     let exact = match x {
@@ -303,7 +304,7 @@ pub(super) fn convert_rounded(x: Source, to: Scalar, mode: FloatMode) -> u64 {
         }
         return encode(to, clamped(x, mode.clamp));
     }
-    // These are converted from `f32` only.
+    // These types are converted only from `f32`.
     let x = match x {
         Source::Float(x) => clamped(x, mode.clamp),
         Source::Int(int) => int as f64,
@@ -311,9 +312,9 @@ pub(super) fn convert_rounded(x: Source, to: Scalar, mode: FloatMode) -> u64 {
     narrow::encode(to, x, mode.rounding, saturates).unwrap_or(0).into()
 }
 
-/// `cvt.rna.tf32.f32`: half a unit more, and the bits below cut off, as compilers for all targets write it. A number
-/// that is not finite has its bits cut off alone, so that a NaN whose payload is there becomes an infinity; with a limit
-/// the largest number.
+/// Computes `cvt.rna.tf32.f32` the way compilers for all targets emit it: add half a unit, then
+/// truncate. Values that are not finite are only truncated, so a NaN whose payload is in the lower
+/// bits becomes infinity. With `satfinite`, infinity becomes the largest finite value.
 pub(super) fn tf32_away(bits: u32, mode: FloatMode) -> u32 {
     const UNIT: u32 = 1 << 13;
     let is_finite = |bits: u32| bits & 0x7fff_ffff < 0x7f80_0000;
@@ -324,14 +325,14 @@ pub(super) fn tf32_away(bits: u32, mode: FloatMode) -> u32 {
     }
 }
 
-/// A number that is converted.
+/// A value to convert.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
     Int(i128),
     Float(f64),
 }
 
-/// The number rounded to an integer, as a number; infinities and NaN stay, and a zero keeps its sign.
+/// Rounds to an integral value. Infinity and NaN stay, and zero keeps its sign.
 pub(super) fn to_integral(x: f64, rounding: Rounding) -> f64 {
     match rounding {
         Rounding::NearestEven => x.round_ties_even(),
@@ -350,7 +351,7 @@ mod tests {
         operation.apply(operands, Format::of(Scalar::F64), rounding)
     }
 
-    /// Away from zero at the middle, and what hardware makes of numbers that are not finite.
+    /// Ties go away from zero; values that are not finite become what the hardware makes of them.
     #[test]
     fn tf32_away_from_zero() {
         let of = |bits, clamp| {
@@ -371,7 +372,7 @@ mod tests {
         }
     }
 
-    /// On finite numbers it is the rounding of the format.
+    /// For finite values, this is the format's own rounding.
     #[test]
     fn tf32_away_is_the_rounding_of_the_format() {
         for i in 0..4000u32 {
@@ -386,7 +387,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// To nearest, `f64` is the host's.
+        /// To nearest, the host's `f64` arithmetic is the reference.
         #[test]
         fn to_nearest_is_that_of_the_host(a: u64, b: u64, c: u64, near in -60i32..60) {
             let [a, b, c] = [a, b, c].map(f64::from_bits);
@@ -410,7 +411,7 @@ mod tests {
             }
         }
 
-        /// The directed roundings are the result, or its neighbours on both sides.
+        /// The directed roundings are the exact result, or its neighbours on both sides.
         #[test]
         fn directed_roundings_enclose_the_nearest(a: u64, b: u64, c: u64) {
             let operands = [a, b, c].map(f64::from_bits);

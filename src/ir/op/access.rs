@@ -1,4 +1,4 @@
-//! Attributes of memory accesses: order, scope and caches (PTX ISA 8 and 9.7.9).
+//! Attributes of memory accesses: memory order, scope and cache hints (PTX ISA 8 and 9.7.9).
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,59 +23,59 @@ macro_rules! names {
 }
 
 names! {
-    /// The threads among which an access or a fence has its order (PTX ISA 8.5).
+    /// The threads that an access or a fence is ordered for (PTX ISA 8.5).
     MemScope ("a scope") {
-        /// Those of the block.
+        /// The threads of the block.
         Cta = "cta",
-        /// Those of the cluster; `sm_90`.
+        /// The threads of the cluster. Needs `sm_90`.
         Cluster = "cluster",
-        /// Those of the device.
+        /// All threads on the device.
         Gpu = "gpu",
-        /// Those of all devices, and the host.
+        /// All threads on all devices, and the host.
         Sys = "sys",
     }
 
-    /// The cache operator of a load (PTX ISA 9.7.9.1).
+    /// A load's cache operator (PTX ISA 9.7.9.1).
     LoadCache ("a cache operator of loads") {
-        /// At all levels: likely to be read again.
+        /// Cache at all levels: the data is likely to be read again.
         Ca = "ca",
-        /// In L2 only.
+        /// Cache in L2 only.
         Cg = "cg",
-        /// For data that is read once: evicted first.
+        /// Streaming: the data is read once, so evict it first.
         Cs = "cs",
-        /// For data that is read for the last time.
+        /// Last use: the data is not read again.
         Lu = "lu",
-        /// Not at all: fetched again.
+        /// Do not cache: fetch the data again.
         Cv = "cv",
     }
 
-    /// The cache operator of a store (PTX ISA 9.7.9.1).
+    /// A store's cache operator (PTX ISA 9.7.9.1).
     StoreCache ("a cache operator of stores") {
-        /// At all levels that are coherent.
+        /// Write back at all coherent levels.
         Wb = "wb",
-        /// In L2 only.
+        /// Cache in L2 only.
         Cg = "cg",
-        /// For data that is written once: evicted first.
+        /// Streaming: the data is written once, so evict it first.
         Cs = "cs",
-        /// Written through to the memory of the system.
+        /// Write through to system memory.
         Wt = "wt",
     }
 
-    /// The eviction priority of a line in L1 (PTX ISA 9.7.9.2).
+    /// An L1 line's eviction priority (PTX ISA 9.7.9.2).
     L1Evict ("a priority of eviction") {
-        /// In its turn.
+        /// Evict with normal priority.
         Normal = "L1::evict_normal",
-        /// As it was.
+        /// Keep the line's current priority.
         Unchanged = "L1::evict_unchanged",
-        /// Before others.
+        /// Evict before other lines.
         First = "L1::evict_first",
-        /// After others.
+        /// Evict after other lines.
         Last = "L1::evict_last",
-        /// It does not take it.
+        /// Do not allocate a line.
         NoAllocate = "L1::no_allocate",
     }
 
-    /// The bytes that L2 fetches with a load, as a hint (PTX ISA 9.7.9.8).
+    /// How much L2 should fetch with a load; a hint (PTX ISA 9.7.9.8).
     L2Prefetch ("a size of a prefetch") {
         /// 64 bytes.
         B64 = "L2::64B",
@@ -85,19 +85,19 @@ names! {
         B256 = "L2::256B",
     }
 
-    /// The cache level to which `prefetch` brings a line (PTX ISA 9.7.9.15).
+    /// The cache level that `prefetch` brings a line into (PTX ISA 9.7.9.15).
     PrefetchLevel ("a level of the caches") {
         /// L1.
         L1 = "L1",
         /// L2.
         L2 = "L2",
-        /// L2, which gives it up after others.
+        /// L2, to be evicted after other lines.
         L2EvictLast = "L2::evict_last",
-        /// L2, which gives it up in its turn.
+        /// L2, with normal eviction priority.
         L2EvictNormal = "L2::evict_normal",
     }
 
-    /// The new value that an atomic operation writes (PTX ISA 9.7.13.5). `old` is the value in memory.
+    /// What an atomic operation writes (PTX ISA 9.7.13.5). `old` is the value in memory.
     AtomicOp ("an atomic operation") {
         /// `old + value`; integers wrap.
         Add = "add",
@@ -119,21 +119,21 @@ names! {
         Dec = "dec",
     }
 
-    /// The order of an atomic operation with a result (PTX ISA 8.4).
+    /// The memory order of an atomic operation with a result (PTX ISA 8.4).
     AtomicOrder ("an order") {
-        /// None beside that of the location.
+        /// No ordering with other locations.
         Relaxed = "relaxed",
         /// Later accesses of the thread are ordered after it.
         Acquire = "acquire",
         /// Earlier accesses of the thread are ordered before it.
         Release = "release",
-        /// Both.
+        /// Both `Acquire` and `Release`.
         AcqRel = "acq_rel",
     }
 
-    /// The order of an atomic operation without a result (PTX ISA 8.4).
+    /// The memory order of an atomic operation without a result (PTX ISA 8.4).
     RedOrder ("an order") {
-        /// None beside that of the location.
+        /// No ordering with other locations.
         Relaxed = "relaxed",
         /// Earlier accesses of the thread are ordered before it.
         Release = "release",
@@ -141,7 +141,7 @@ names! {
 }
 
 impl MemScope {
-    /// The first target that has the scope.
+    /// Returns the first target that has the scope.
     pub const fn first_target(self) -> Target {
         match self {
             MemScope::Cluster => Target::SM_90,
@@ -150,36 +150,36 @@ impl MemScope {
     }
 }
 
-/// The order of a load among other accesses to memory (PTX ISA 8.4).
+/// A load's memory order (PTX ISA 8.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LoadOrder {
-    /// None: another thread may not write to the location at the same time.
+    /// An ordinary load. No other thread may write the location at the same time.
     #[default]
     Weak,
-    /// Read from memory each time, in one piece.
+    /// Reads memory every time, in one access.
     Volatile,
-    /// In one piece, in the order of the location.
+    /// An atomic read, not ordered with other locations.
     Relaxed(MemScope),
-    /// As relaxed; and what follows comes after it.
+    /// Like `Relaxed`, and the thread's later accesses are ordered after it.
     Acquire(MemScope),
 }
 
-/// The order of a store among other accesses to memory (PTX ISA 8.4).
+/// A store's memory order (PTX ISA 8.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StoreOrder {
-    /// None: another thread may not access the location at the same time.
+    /// An ordinary store. No other thread may access the location at the same time.
     #[default]
     Weak,
-    /// Written to memory each time, in one piece.
+    /// Writes memory every time, in one access.
     Volatile,
-    /// In one piece, in the order of the location.
+    /// An atomic write, not ordered with other locations.
     Relaxed(MemScope),
-    /// As relaxed; and earlier accesses of the thread are ordered before it.
+    /// Like `Relaxed`, and the thread's earlier accesses are ordered before it.
     Release(MemScope),
 }
 
 impl LoadOrder {
-    /// The scope, where the order has one.
+    /// Returns the scope, if the order has one.
     pub const fn scope(self) -> Option<MemScope> {
         match self {
             LoadOrder::Weak | LoadOrder::Volatile => None,
@@ -189,7 +189,7 @@ impl LoadOrder {
 }
 
 impl StoreOrder {
-    /// The scope, where the order has one.
+    /// Returns the scope, if the order has one.
     pub const fn scope(self) -> Option<MemScope> {
         match self {
             StoreOrder::Weak | StoreOrder::Volatile => None,
@@ -198,8 +198,10 @@ impl StoreOrder {
     }
 }
 
-/// The order, scope and cache hints of a load. In the text form nothing, or parts in the order of the fields
-/// with points between: `acquire.gpu.L1::evict_last`.
+/// A load's memory order, scope and cache hints.
+///
+/// The text form writes the parts that are not default, in field order and separated by dots:
+/// `acquire.gpu.L1::evict_last`.
 ///
 /// ```
 /// use tilewright::ir::op::{L1Evict, LoadAccess, MemScope};
@@ -210,32 +212,33 @@ impl StoreOrder {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoadAccess {
-    /// The order among other accesses.
+    /// The memory order.
     pub order: LoadOrder,
     /// The cache operator.
     pub cache: Option<LoadCache>,
-    /// True for the read-only path (`ld.global.nc`): nothing may write to the location while the kernel runs.
+    /// Whether to use the read-only path (`ld.global.nc`). Nothing may write the location while the
+    /// kernel runs.
     pub non_coherent: bool,
-    /// The eviction priority in L1.
+    /// The L1 eviction priority.
     pub l1_evict: Option<L1Evict>,
-    /// The eviction policy in L2, which a `createpolicy` of its own makes.
+    /// The L2 eviction policy. Code generation emits a `createpolicy` for it.
     pub l2_policy: L2Policy,
-    /// The bytes that L2 fetches.
+    /// How much L2 should fetch.
     pub l2_prefetch: Option<L2Prefetch>,
 }
 
 impl LoadAccess {
-    /// Reads memory each time.
+    /// Reads memory every time.
     pub const fn volatile(self) -> LoadAccess {
         LoadAccess { order: LoadOrder::Volatile, ..self }
     }
 
-    /// In one piece, in the order of the location.
+    /// Makes the load atomic, without ordering other locations.
     pub const fn relaxed(self, scope: MemScope) -> LoadAccess {
         LoadAccess { order: LoadOrder::Relaxed(scope), ..self }
     }
 
-    /// As relaxed; and what follows comes after it.
+    /// Orders the thread's later accesses after the load.
     pub const fn acquire(self, scope: MemScope) -> LoadAccess {
         LoadAccess { order: LoadOrder::Acquire(scope), ..self }
     }
@@ -245,29 +248,31 @@ impl LoadAccess {
         LoadAccess { cache: Some(cache), ..self }
     }
 
-    /// Through the read-only path: nothing may write to the location as long as the kernel runs.
+    /// Uses the read-only path. Nothing may write the location while the kernel runs.
     pub const fn non_coherent(self) -> LoadAccess {
         LoadAccess { non_coherent: true, ..self }
     }
 
-    /// Sets the eviction priority in L1.
+    /// Sets the L1 eviction priority.
     pub const fn l1_evict(self, evict: L1Evict) -> LoadAccess {
         LoadAccess { l1_evict: Some(evict), ..self }
     }
 
-    /// Sets the eviction policy in L2.
+    /// Sets the L2 eviction policy.
     pub const fn l2_policy(self, policy: L2Policy) -> LoadAccess {
         LoadAccess { l2_policy: policy, ..self }
     }
 
-    /// Sets the bytes that L2 fetches.
+    /// Sets how much L2 should fetch.
     pub const fn l2_prefetch(self, prefetch: L2Prefetch) -> LoadAccess {
         LoadAccess { l2_prefetch: Some(prefetch), ..self }
     }
 }
 
-/// The order, scope and cache hints of a store. In the text form nothing, or parts in the order of the fields
-/// with points between: `release.sys`.
+/// A store's memory order, scope and cache hints.
+///
+/// The text form writes the parts that are not default, in field order and separated by dots:
+/// `release.sys`.
 ///
 /// ```
 /// use tilewright::ir::op::{MemScope, StoreAccess, StoreCache};
@@ -277,28 +282,28 @@ impl LoadAccess {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StoreAccess {
-    /// The order among other accesses.
+    /// The memory order.
     pub order: StoreOrder,
     /// The cache operator.
     pub cache: Option<StoreCache>,
-    /// The eviction priority in L1.
+    /// The L1 eviction priority.
     pub l1_evict: Option<L1Evict>,
-    /// The eviction policy in L2, which a `createpolicy` of its own makes.
+    /// The L2 eviction policy. Code generation emits a `createpolicy` for it.
     pub l2_policy: L2Policy,
 }
 
 impl StoreAccess {
-    /// Writes memory each time.
+    /// Writes memory every time.
     pub const fn volatile(self) -> StoreAccess {
         StoreAccess { order: StoreOrder::Volatile, ..self }
     }
 
-    /// In one piece, in the order of the location.
+    /// Makes the store atomic, without ordering other locations.
     pub const fn relaxed(self, scope: MemScope) -> StoreAccess {
         StoreAccess { order: StoreOrder::Relaxed(scope), ..self }
     }
 
-    /// As relaxed; and earlier accesses of the thread are ordered before it.
+    /// Orders the thread's earlier accesses before the store.
     pub const fn release(self, scope: MemScope) -> StoreAccess {
         StoreAccess { order: StoreOrder::Release(scope), ..self }
     }
@@ -308,12 +313,12 @@ impl StoreAccess {
         StoreAccess { cache: Some(cache), ..self }
     }
 
-    /// Sets the eviction priority in L1.
+    /// Sets the L1 eviction priority.
     pub const fn l1_evict(self, evict: L1Evict) -> StoreAccess {
         StoreAccess { l1_evict: Some(evict), ..self }
     }
 
-    /// Sets the eviction policy in L2.
+    /// Sets the L2 eviction policy.
     pub const fn l2_policy(self, policy: L2Policy) -> StoreAccess {
         StoreAccess { l2_policy: policy, ..self }
     }
@@ -341,7 +346,7 @@ impl fmt::Display for StoreOrder {
     }
 }
 
-/// The parts that are there, with points between.
+/// Joins the nonempty parts with dots.
 fn joined(parts: &[String]) -> String {
     let parts: Vec<&str> =
         parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
@@ -376,7 +381,7 @@ impl fmt::Display for StoreAccess {
     }
 }
 
-/// A text that is no way to access memory.
+/// The error of parsing a text that is not a [`LoadAccess`] or [`StoreAccess`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseAccessError {
     text: String,
@@ -395,7 +400,7 @@ impl fmt::Display for ParseAccessError {
 impl std::error::Error for ParseAccessError {}
 crate::errors::message_as_debug!(ParseAccessError);
 
-/// Takes the next part, where it is one of the type.
+/// Takes the next part if it parses as a `T`.
 fn take<T: FromStr>(parts: &mut &[&str]) -> Option<T> {
     let (first, rest) = parts.split_first()?;
     let part = first.parse().ok()?;
@@ -403,7 +408,7 @@ fn take<T: FromStr>(parts: &mut &[&str]) -> Option<T> {
     Some(part)
 }
 
-/// Takes the next part and its scope, where the part is `name`.
+/// Takes the next part and the scope after it, if the part is `name`.
 fn take_scoped(parts: &mut &[&str], name: &str) -> Option<MemScope> {
     let [first, scope, rest @ ..] = parts else { return None };
     let scope = (*first == name).then(|| scope.parse().ok())??;
@@ -419,7 +424,8 @@ fn take_word(parts: &mut &[&str], word: &str) -> bool {
     found
 }
 
-/// Takes the next part where it is a policy. An empty part is none: nothing stands for the default.
+/// Takes the next part if it is a policy. An empty part is not a policy, because the default policy
+/// prints as nothing.
 fn take_policy(parts: &mut &[&str]) -> L2Policy {
     match parts.first() {
         None | Some(&"") => L2Policy::Default,

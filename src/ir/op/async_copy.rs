@@ -1,46 +1,46 @@
-//! Attributes of asynchronous copies and of the barriers that count them.
+//! Attributes of asynchronous copies and of the mbarriers that track them.
 
 use crate::ir::name::named;
 
-/// The cache operator of a `cp.async` (PTX ISA 9.7.9.25.3.1).
+/// The cache operator of `cp.async` (PTX ISA 9.7.9.25.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CpAsyncCache {
-    /// At all levels.
+    /// Cache at all levels.
     Ca,
-    /// In L2 only: copies of 16 bytes.
+    /// Cache in L2 only. For copies of 16 bytes.
     Cg,
 }
 
-/// Says whether the barrier counts the arrival of `cp.async.mbarrier.arrive` as expected. In the text form
-/// nothing, or `noinc`.
+/// Whether `cp.async.mbarrier.arrive` first raises the barrier's pending count. The text form
+/// writes nothing, or `noinc`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PendingCount {
-    /// The number of pending arrivals is raised first, so that this one changes nothing in the end.
+    /// Raises the pending count first, so that the arrival has no net effect on it.
     #[default]
     Inc,
-    /// It is not: the barrier was made for this arrival.
+    /// Does not raise it: the barrier's initial count must include this arrival.
     Noinc,
 }
 
-/// The event that a wait for groups of bulk copies waits for (PTX ISA 9.7.9.25.6.3). In the text form nothing,
+/// What a wait for bulk-copy groups waits for (PTX ISA 9.7.9.25.6.3). The text form writes nothing,
 /// or `read`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BulkWait {
-    /// The copies are done, and the thread sees the data that they wrote.
+    /// The copies are complete, and the thread sees the data that they wrote.
     #[default]
     Done,
-    /// The copies have read their source, which may then be written again.
+    /// The copies have read their source, so it may be overwritten.
     Read,
 }
 
-/// The operation by which a bulk copy combines its data with the destination (PTX ISA 9.7.9.25.5.3).
+/// How a bulk copy combines its data with the destination (PTX ISA 9.7.9.25.5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BulkReduce {
     /// The sum; integers wrap.
     Add,
-    /// The smaller one.
+    /// The smaller value.
     Min,
-    /// The larger one.
+    /// The larger value.
     Max,
     /// `if old >= value { 0 } else { old + 1 }`
     Inc,
@@ -54,52 +54,52 @@ pub enum BulkReduce {
     Xor,
 }
 
-/// The L2 eviction policy of the data of a bulk copy (PTX ISA 9.7.9.18 `createpolicy`). In the text form
-/// nothing, or PTX's name.
+/// The L2 eviction policy for an access's data (PTX ISA 9.7.9.18 `createpolicy`). The text form
+/// writes nothing, or PTX's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum L2Policy {
-    /// No policy is given.
+    /// No policy.
     #[default]
     Default,
-    /// It is given up before others.
+    /// Evict before other lines.
     EvictFirst,
-    /// It is given up after others.
+    /// Evict after other lines.
     EvictLast,
-    /// It is given up in its turn.
+    /// Evict with normal priority.
     EvictNormal,
 }
 
-/// The mode in which a tensor map describes boxes (PTX ISA 5.5.2). In the text form nothing, or `im2col`.
+/// How a tensor map describes boxes (PTX ISA 5.5.2). The text form writes nothing, or `im2col`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BoxMode {
-    /// Boxes are tiles of the tensor.
+    /// A box is a tile of the tensor.
     #[default]
     Tile,
-    /// Boxes are columns of pixels: `im2col`, and `im2col_no_offs` for stores.
+    /// A box is a column of pixels, for convolutions: `im2col`, and `im2col_no_offs` for stores.
     Im2col,
 }
 
-/// The order of an arrival at the barrier of another block (PTX ISA 9.7.13.15.13). In the text form nothing,
-/// or `release`.
+/// The memory order of an arrival at another block's mbarrier (PTX ISA 9.7.13.15.13). The text form
+/// writes nothing, or `release`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RemoteArrival {
-    /// No word about it, which PTX reads as `.release.cta`: what went before is seen by the thread's own
-    /// block. It is enough where what is released was read by asynchronous operations that are done, and is
-    /// much faster.
+    /// No suffix, which PTX reads as `.release.cta`: earlier accesses are visible to the thread's
+    /// own block only. This is much faster, and enough if the released data was read by
+    /// asynchronous operations that have completed.
     #[default]
     Plain,
     /// Earlier accesses are visible to all threads of the cluster.
     Release,
 }
 
-/// The order of an arrival at the barrier of a cluster (PTX ISA 9.7.13.3). In the text form nothing, or
-/// `relaxed`.
+/// The memory order of an arrival at the cluster barrier (PTX ISA 9.7.13.3). The text form writes
+/// nothing, or `relaxed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ClusterArrival {
     /// Earlier accesses are visible to the threads that wait.
     #[default]
     Release,
-    /// None.
+    /// No ordering.
     Relaxed,
 }
 

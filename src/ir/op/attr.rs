@@ -1,4 +1,5 @@
-//! Attributes: the parts of an operation that are known when it is built.
+//! Attributes: the parts of an operation that are fixed when the kernel is built, such as a
+//! comparison's predicate.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -6,10 +7,10 @@ use std::str::FromStr;
 
 use crate::ir::name::{self, ParseNameError};
 
-/// A comparison of two values. PTX ISA 9.7.6.2 `setp`.
+/// A comparison predicate. PTX ISA 9.7.6.2 `setp`.
 ///
-/// The first six are ordered: false where an operand is NaN. The others are for floating point only; the names
-/// that end in `u` are true where an operand is NaN.
+/// The first six are ordered: false if an operand is NaN. The others are for floating point only;
+/// those whose names end in `u` are true if an operand is NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compare {
     /// `lhs == rhs`
@@ -43,7 +44,7 @@ pub enum Compare {
 }
 
 impl Compare {
-    /// All comparisons.
+    /// All predicates.
     pub const ALL: [Compare; 14] = [
         Compare::Eq,
         Compare::Ne,
@@ -61,7 +62,7 @@ impl Compare {
         Compare::Nan,
     ];
 
-    /// PTX's name of the comparison.
+    /// Returns PTX's name for the predicate.
     pub const fn name(self) -> &'static str {
         match self {
             Compare::Eq => "eq",
@@ -81,7 +82,7 @@ impl Compare {
         }
     }
 
-    /// Returns whether the comparison is for floating point only.
+    /// Returns whether the predicate is for floating point only.
     pub const fn needs_float(self) -> bool {
         match self {
             Compare::Eq | Compare::Ne | Compare::Lt | Compare::Le | Compare::Gt | Compare::Ge => {
@@ -113,36 +114,36 @@ impl FromStr for Compare {
     }
 }
 
-/// The unrolling of a `for` when the kernel is built.
+/// How lowering unrolls a `for` loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Unroll {
-    /// It stays a loop.
+    /// Do not unroll.
     #[default]
     Keep,
-    /// A loop with this many iterations in its body, and a loop for the remaining ones.
+    /// Unroll by this factor. A second loop runs the remaining iterations.
     By(NonZeroU32),
-    /// As `By`, with vectors for the loads and stores of so many iterations.
+    /// Like `By`, and also merge the loads and stores of this many iterations into vector accesses.
     Vector(NonZeroU32),
-    /// All iterations one after the other, without a loop. The bounds must be constants.
+    /// Unroll completely. The bounds must be constants.
     Full,
 }
 
-/// An axis of a grid or a block.
+/// An axis of the grid or the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Axis {
-    /// The fastest varying axis.
+    /// The fastest-varying axis.
     X,
     /// The second axis.
     Y,
-    /// The slowest axis.
+    /// The slowest-varying axis.
     Z,
 }
 
 impl Axis {
-    /// `x`, `y`, `z`.
+    /// All axes: `x`, `y`, `z`.
     pub const ALL: [Axis; 3] = [Axis::X, Axis::Y, Axis::Z];
 
-    /// The position of the axis: 0, 1 or 2.
+    /// Returns 0, 1 or 2.
     pub const fn index(self) -> usize {
         self as usize
     }

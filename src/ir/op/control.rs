@@ -1,6 +1,6 @@
-//! Operations that own regions, and the terminators of regions.
+//! Structured control flow: operations that own regions, and the terminators that end regions.
 //!
-//! A region ends in a terminator, or in an `if` with two arms that do not fall through.
+//! A region ends in a terminator, or in an `if` neither of whose two arms falls through.
 
 use smallvec::SmallVec;
 
@@ -12,51 +12,55 @@ pub type ValueList = SmallVec<[Value; 4]>;
 
 /// Structured control flow.
 ///
-/// The meaning is CUDA Tile IR's (section 8.5), extended: `break` and `continue` name the loop they belong
-/// to, which may be any enclosing one, and are allowed in `for`; `return` is allowed anywhere.
+/// The semantics are those of CUDA Tile IR (section 8.5), with three extensions: `break` and
+/// `continue` name their loop, which may be any enclosing one; both are allowed in `for`; and
+/// `return` is allowed anywhere.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Control {
-    /// Runs one of two regions; its results are what the region that ran yields. Without `else_` it has no
-    /// results.
+    /// Runs one of two regions. The results are the values that this region yields. An `if` without
+    /// `else_region` has no results.
     If {
-        /// The condition: the first region runs where it is true.
+        /// The condition.
         cond: Value,
-        /// Runs where `cond` is true. No arguments.
+        /// Runs if `cond` is true. It has no arguments.
         then_region: RegionId,
-        /// Runs where `cond` is false. No arguments.
+        /// Runs if `cond` is false. It has no arguments.
         else_region: Option<RegionId>,
     },
-    /// Runs `body` for `i = lo, lo + step, ..` while `i < hi`, in the signedness of their type; the number
-    /// of iterations is computed first, without wrap: `ceil((hi - lo) / step)`, or 0 if `hi <= lo`.
+    /// Runs `body` for `i = lo, lo + step, ..` while `i < hi`, signed or unsigned as their type is.
+    /// The iteration count is computed before the loop, without wrapping: `ceil((hi - lo) / step)`,
+    /// or 0 if `hi <= lo`.
     ///
-    /// `body` has the arguments `i` and one for each of `init`; `continue` gives the next ones. The results
-    /// are the last ones (`init` if there is no iteration), or those of `break`.
+    /// `body` takes `i` and one argument for each value in `init`. `continue` passes the values for
+    /// the next iteration. The results are the last such values (`init` if there is no iteration),
+    /// or the values of a `break`.
     For {
         /// The first index.
         lo: Value,
-        /// The end of the half-open range.
+        /// The end of the range, exclusive.
         hi: Value,
-        /// The distance of two indices; must be positive.
+        /// The increment of the index. Must be positive.
         step: Value,
-        /// The unrolling of the loop when the kernel is built.
+        /// How lowering unrolls the loop.
         unroll: Unroll,
-        /// The number of iterations by which lowering moves loads from global memory ahead; 0 leaves the loop
-        /// as it is.
+        /// How many iterations ahead lowering loads from global memory (software pipelining). 0
+        /// leaves the loop as it is.
         prefetch: u32,
-        /// The first values of the carried arguments.
+        /// The initial values of the carried arguments.
         init: ValueList,
-        /// The body.
+        /// The loop body.
         body: RegionId,
     },
-    /// Runs `body` until it breaks. `body` has one argument for each of `init`; `continue` gives the next
-    /// ones; the results are the values of `break`, whose types may differ.
+    /// Runs `body` until a `break`. `body` takes one argument for each value in `init`, and
+    /// `continue` passes the values for the next iteration. The results are the values of the
+    /// `break`; their types may differ from those of `init`.
     Loop {
-        /// The first values of the carried arguments.
+        /// The initial values of the carried arguments.
         init: ValueList,
-        /// The body.
+        /// The loop body.
         body: RegionId,
     },
-    /// Ends an arm of the innermost `if`, with its results.
+    /// Ends an arm of the innermost `if` and passes its results.
     Yield {
         /// The results of the `if`.
         values: ValueList,
@@ -65,7 +69,7 @@ pub enum Control {
     Continue {
         /// The loop.
         target: OpId,
-        /// The carried values of the next iteration.
+        /// The carried values for the next iteration.
         values: ValueList,
     },
     /// Ends an enclosing loop.
@@ -86,7 +90,7 @@ impl From<Control> for Op {
 }
 
 impl Control {
-    /// The name in the text form.
+    /// Returns the name in the text form.
     pub const fn name(&self) -> &'static str {
         match self {
             Control::If { .. } => "if",
@@ -110,7 +114,7 @@ impl Control {
         }
     }
 
-    /// The regions that the operation owns, in the order in which they are printed.
+    /// Returns the regions that the operation owns, in printing order.
     pub fn regions(&self) -> SmallVec<[RegionId; 2]> {
         match self {
             Control::If { then_region, else_region, .. } => {
@@ -126,7 +130,7 @@ impl Control {
         }
     }
 
-    /// The operands, in order.
+    /// Returns the operands, in order.
     pub fn operands(&self) -> ValueList {
         match self {
             Control::If { cond, .. } => ValueList::from_slice(&[*cond]),
@@ -141,7 +145,7 @@ impl Control {
         }
     }
 
-    /// Calls `visit` with each operand, in order, so that it can be replaced.
+    /// Calls `visit` with each operand, in order, for replacing it.
     pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
         match self {
             Control::If { cond, .. } => visit(cond),

@@ -1,4 +1,4 @@
-//! Checks of PTX's support for mbarriers and asynchronous copies, by attribute and type.
+//! Support checks for mbarriers and asynchronous copies: which attributes and types PTX allows.
 
 use super::support::{ANY, Support};
 use super::support_types::{SHARED, Types, only};
@@ -9,16 +9,16 @@ use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Space, Type};
 
 const GLOBAL: &str = "the pointer is to global memory";
-/// The maximum number of bytes of a bulk copy.
+/// The maximum size of a bulk copy, in bytes.
 const BULK_BYTES: i128 = 0xffff0;
 
-/// Checks an operation on a barrier.
+/// Checks an operation on an mbarrier.
 pub(super) fn barrier(ir: &KernelIr, barrier: &Value) -> Support {
     is_barrier(Types(ir), *barrier)?;
     ANY
 }
 
-/// Checks an operation with a number of arrivals.
+/// Checks an mbarrier operation with an arrival count.
 pub(super) fn counts(ir: &KernelIr, barrier: &Value, count: &Value) -> Support {
     is_barrier(Types(ir), *barrier)?;
     only(
@@ -30,11 +30,11 @@ pub(super) fn counts(ir: &KernelIr, barrier: &Value, count: &Value) -> Support {
 
 pub(super) fn arrivals(ir: &KernelIr, barrier: &Value, count: &Value) -> Support {
     counts(ir, barrier, count)?;
-    // Before, several arrivals at once may not end a phase.
+    // Before `sm_90`, an arrival with a count above 1 may not complete a phase.
     Ok(if ir.integer(*count) == Some(1) { Target::SM_80 } else { Target::SM_90 })
 }
 
-/// Checks an operation with the parity of a phase.
+/// Checks an mbarrier operation with a phase parity.
 pub(super) fn parity(ir: &KernelIr, barrier: &Value, parity: &Value) -> Support {
     is_barrier(Types(ir), *barrier)?;
     only(Types(ir).may(*parity, |n| matches!(n, 0 | 1)), "a parity is 0 or 1")?;
@@ -66,7 +66,7 @@ fn sixteen(types: Types<'_>, bytes: Value) -> Result<(), &'static str> {
     )
 }
 
-/// Checks the box of a tensor, and the pointer to its elements in shared memory.
+/// Checks a tensor copy's coordinates, and its pointer to shared memory if it has one.
 fn boxes(
     types: Types<'_>,
     map: Value,

@@ -1,32 +1,33 @@
-//! Messages to the host: operations with a text and any number of operands.
+//! Diagnostics: operations that send a message with values to the host.
 
 use std::sync::Arc;
 
 use super::{Op, ValueList};
 use crate::ir::entity::Value;
 
-/// Messages of a kernel to the host: assertions and prints.
+/// A message from the kernel to the host: an assertion or a print.
 ///
-/// Texts are [`Format`](crate::ir::Format)s with a placeholder for each value.
+/// Texts are [`Format`](crate::ir::Format) strings with one placeholder per value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Diagnostic {
-    /// Reports the message where `cond` is false. The thread goes on.
+    /// Reports the message if `cond` is false. The thread continues.
     Assert {
         /// The asserted condition.
         cond: Value,
-        /// The message where the condition is false.
+        /// The message for a false condition.
         message: Arc<str>,
-        /// The values of the message, at most [`Diagnostic::ASSERT_VALUES`].
+        /// The values for the message's placeholders, at most [`Diagnostic::ASSERT_VALUES`].
         values: ValueList,
-        /// The index of the element at fault, an `i32`, where the condition is one of all elements of a fragment.
+        /// For a condition over all elements of a fragment: the index of the failing element, an
+        /// `i32`.
         element: Option<Value>,
     },
-    /// Prints the text. PTX has it as the function `vprintf` (CUDA's PTX interoperability guide, "System
-    /// Calls").
+    /// Prints the text. PTX does this with the function `vprintf` (CUDA's PTX interoperability
+    /// guide, "System Calls").
     Printf {
-        /// The text.
+        /// The format string.
         format: Arc<str>,
-        /// Its values, at most [`Diagnostic::PRINTF_VALUES`].
+        /// The values for its placeholders, at most [`Diagnostic::PRINTF_VALUES`].
         values: ValueList,
     },
 }
@@ -38,13 +39,13 @@ impl From<Diagnostic> for Op {
 }
 
 impl Diagnostic {
-    /// The maximum number of values of an `assert`.
+    /// The maximum number of values in an `assert`.
     pub const ASSERT_VALUES: usize = 4;
 
-    /// The maximum number of values of a `printf`.
+    /// The maximum number of values in a `printf`.
     pub const PRINTF_VALUES: usize = 32;
 
-    /// The name in the text form.
+    /// Returns the name in the text form.
     pub const fn name(&self) -> &'static str {
         match self {
             Diagnostic::Assert { .. } => "assert",
@@ -52,7 +53,7 @@ impl Diagnostic {
         }
     }
 
-    /// The text, with a placeholder for each of the values.
+    /// Returns the format string.
     pub fn text(&self) -> (&Arc<str>, &[Value]) {
         match self {
             Diagnostic::Assert { message: text, values, .. }
@@ -60,7 +61,7 @@ impl Diagnostic {
         }
     }
 
-    /// The operands, in order.
+    /// Returns the operands, in order.
     pub fn operands(&self) -> ValueList {
         match self {
             Diagnostic::Assert { cond, values, element, .. } => {
@@ -70,7 +71,7 @@ impl Diagnostic {
         }
     }
 
-    /// Calls `visit` with each operand, in order, so that it can be replaced.
+    /// Calls `visit` with each operand, in order, for replacing it.
     pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
         match self {
             Diagnostic::Assert { cond, values, element, .. } => {

@@ -1,11 +1,12 @@
-//! The columns of the operation table: constraints, results, classes, effects, targets and PTX versions.
+//! The columns of the op table: operand constraints, result types, type classes, effects, targets
+//! and PTX versions.
 
 use std::fmt;
 
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Type};
 
-/// The version of the PTX ISA of rows that name none: the first one with `sm_80`.
+/// The PTX ISA version of rows that name none: the first with `sm_80`.
 pub(super) const PTX_7_0: (u16, u16) = (7, 0);
 pub(super) const PTX_7_1: (u16, u16) = (7, 1);
 pub(super) const PTX_7_4: (u16, u16) = (7, 4);
@@ -18,12 +19,12 @@ pub(super) const PTX_8_2: (u16, u16) = (8, 2);
 pub(super) const PTX_8_3: (u16, u16) = (8, 3);
 pub(super) const PTX_8_5: (u16, u16) = (8, 5);
 
-/// A constraint on the type of an operand.
+/// What type an operand must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Constraint {
-    /// The type variable of the row: the same type in all locations, of the row's [`Class`].
+    /// The row's type variable: the same type everywhere in the row, from the row's [`Class`].
     T,
-    /// A value of any type.
+    /// Any type.
     Any,
     /// `bool`.
     Bool,
@@ -39,19 +40,19 @@ pub enum Constraint {
     F64,
     /// A tensor map.
     TensorMap,
-    /// The integer type of twice the width of `T`.
+    /// The integer type twice as wide as `T`.
     Wide,
     /// Four bytes: `i8x4` or `u8x4`.
     Bytes,
-    /// Two half words: `i16x2` or `u16x2`.
+    /// Two 16-bit integers: `i16x2` or `u16x2`.
     Halves,
-    /// The type of a sum of products: `u32` where both operands are unsigned, else `i32`.
+    /// The accumulator of `dp4a` and `dp2a`: `u32` if both operands are unsigned, otherwise `i32`.
     Dot,
     /// An index in elements: `i32`, `u32`, `i64` or `u64`.
     Index,
     /// A pointer.
     Pointer,
-    /// A pointer that allows stores.
+    /// A pointer through which stores are allowed.
     MutPointer,
     /// The type that the operand `base` points to.
     Elem,
@@ -61,12 +62,12 @@ pub enum Constraint {
     VarElem,
 }
 
-/// The type of a result.
+/// How a result's type follows from the operands and attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResultKind {
     /// No result.
     Unit,
-    /// The type variable of the row.
+    /// The row's type variable.
     T,
     /// `bool`.
     Bool,
@@ -74,46 +75,46 @@ pub enum ResultKind {
     U32,
     /// `u64`.
     U64,
-    /// The type of the special register that the attribute `reg` names.
+    /// The type of the special register in the attribute `reg`.
     Reg,
-    /// The attribute `to`, or the vector of as many of it as `T` has elements.
+    /// The attribute `to`; if `T` is a vector, the vector of as many `to` elements.
     To,
-    /// The attribute `to`, which is a type of a scalar or a vector.
+    /// The attribute `to`, a scalar or vector type.
     As,
     /// The type of the operand `map`.
     Map,
-    /// The integer type of twice the width of `T`.
+    /// The integer type twice as wide as `T`.
     Wide,
-    /// `u32` where `lhs` and `rhs` are unsigned, else `i32`.
+    /// `u32` if `lhs` and `rhs` are unsigned, otherwise `i32`.
     Dot,
-    /// The vector of the operands.
+    /// The vector that holds all operands.
     Pack,
-    /// The vector of as many elements of the attribute `to` as there are operands.
+    /// The vector with one element of type `to` per operand.
     PackTo,
-    /// The vector of `lanes` elements of the type `T`.
+    /// The vector of `lanes` elements of type `T`.
     Splat,
-    /// The type of an element of the vector `T`.
+    /// The element type of the vector `T`.
     Lane,
     /// The type that the operand `base` points to.
     Elem,
-    /// The vector of `lanes` elements of the type that the operand `base` points to; that of the operand where
-    /// there is one.
+    /// The vector of `lanes` elements of the type that `base` points to. If there is a vector
+    /// operand, its type.
     ElemVector,
-    /// The type of the operand `base`, pointing to elements of the attribute `to`.
+    /// The type of `base`, with `to` as the element type.
     PointerTo,
-    /// The type of the operand `base`, pointing into shared memory of the cluster.
+    /// The type of `base`, but into the cluster's shared memory.
     ClusterPointer,
-    /// A pointer to the elements of the allocation `shared`.
+    /// A pointer to the elements of the shared allocation `shared`.
     SharedPointer,
-    /// A pointer to the elements of the allocation `local`.
+    /// A pointer to the elements of the local allocation `local`.
     LocalPointer,
-    /// The type of the operand `base`, as a generic pointer.
+    /// The type of `base`, but generic.
     GenericPointer,
-    /// The type of the operand `base`, pointing into the attribute `space`.
+    /// The type of `base`, but into the space in the attribute `space`.
     PointerInto,
-    /// A pointer to elements of the attribute `to` in global memory, which may be written.
+    /// A mutable pointer into global memory, with `to` as the element type.
     GlobalPointer,
-    /// An integer for the address of the pointer that is the operand.
+    /// The integer type of the pointer operand's address.
     Address,
     /// A pointer to the elements of the constant array `array`.
     ArrayPointer,
@@ -121,10 +122,10 @@ pub enum ResultKind {
     VarElem,
 }
 
-/// The types that the type variable of a row may stand for.
+/// The set of types that a row's type variable ranges over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Every type but tensor maps, which only their own operations take.
+    /// Every type except tensor maps, which only their own operations take.
     Any,
     /// Every scalar.
     Scalar,
@@ -132,30 +133,30 @@ pub enum Class {
     Vector,
     /// Scalars and vectors.
     Data,
-    /// Integers, and the floating point types with arithmetic: `f16`, `bf16`, `f32` and `f64`; also the
+    /// Integers, the floating-point types with arithmetic (`f16`, `bf16`, `f32`, `f64`), and the
     /// packed vectors `f16x2` and `bf16x2`.
     Number,
-    /// Those of `Number` that are scalars.
+    /// The scalars in `Number`.
     ScalarNumber,
     /// Integers.
     Int,
-    /// Integers of 16 and 32 bits.
+    /// Integers of 16 or 32 bits.
     IntHalf,
-    /// Integers of 32 and 64 bits.
+    /// Integers of 32 or 64 bits.
     IntWord,
     /// `i32` and `u32`.
     Int32,
-    /// The floating point types with arithmetic, and the packed vectors.
+    /// The floating-point types with arithmetic, and the packed vectors.
     Float,
-    /// Those of `Float` that are scalars.
+    /// The scalars in `Float`.
     ScalarFloat,
     /// `i16x2` and `u16x2`.
     PackedInt,
     /// `i32` and `i16x2`.
     Relu,
-    /// Signed integers, the floating point types with arithmetic, and the packed vectors.
+    /// Signed integers, the floating-point types with arithmetic, and the packed vectors.
     Signed,
-    /// Scalars that can be compared: `bool`, integers, and the floating point types with arithmetic.
+    /// Scalars with an order: `bool`, integers, and the floating-point types with arithmetic.
     Ordered,
     /// Integers and `bool`.
     Bits,
@@ -208,7 +209,7 @@ impl Class {
     }
 }
 
-/// The class as a noun phrase, for messages.
+/// Prints the class as a noun phrase, for error messages.
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -238,31 +239,32 @@ impl fmt::Display for Class {
     }
 }
 
-/// The effect of an operation beside computing its result.
+/// What an operation does besides computing its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Nothing: it may be repeated, moved or removed.
     Pure,
-    /// Reads state that other operations write.
+    /// Reads state that other operations may write.
     Read,
     /// Writes memory or a variable.
     Write,
-    /// Waits for other threads or orders memory.
+    /// Synchronises with other threads, or orders memory accesses.
     Sync,
 }
 
-/// The threads that must reach an operation together.
+/// Which threads must reach an operation together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Together {
-    /// All threads of the block that have not ended.
+    /// All threads of the block that have not exited.
     Block,
-    /// All threads of the warp that have not ended.
+    /// All threads of the warp that have not exited.
     Warp,
-    /// The threads of the warp whose bits the operand `members` has.
+    /// The threads of the warp whose bits are set in the operand `members`.
     Members,
 }
 
-/// The PTX instruction of a plain operation, whose operands are those of the row in order.
+/// The PTX instruction of an operation that is always one instruction, with its operands in row
+/// order.
 ///
 /// ```
 /// use tilewright::ir::op::Op;
@@ -271,27 +273,27 @@ pub enum Together {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mnemonic {
-    /// The name without types. `{attribute}` stands for the text of an attribute, and `{.attribute}` for the same
-    /// after a dot, or for nothing where PTX has no suffix for the value.
+    /// The mnemonic without types. `{attribute}` is replaced by the attribute's text.
+    /// `{.attribute}` is the same with a leading dot, and empty if PTX has no suffix for the value.
     pub text: &'static str,
-    /// The types at the end of the name.
+    /// The type suffix at the end.
     pub suffix: TypeSuffix,
 }
 
-/// The types at the end of the name of a PTX instruction.
+/// The type suffix of a PTX instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TypeSuffix {
     /// None.
     None,
-    /// The type of the result.
+    /// The result's type.
     Result,
-    /// The type of the result, which is then wrapped to the width of a narrow integer.
+    /// The result's type. The result is then wrapped to the width of a narrow integer.
     Wrapped,
-    /// The type of the first operand.
+    /// The first operand's type.
     Operand,
-    /// `b32` or `b64`, as wide as the first operand.
+    /// `b32` or `b64`, by the first operand's width.
     Bits,
-    /// `b16`, `b32` or `b64`, as wide as the first operand, then the type of the last one.
+    /// `b16`, `b32` or `b64` by the first operand's width, then the last operand's type.
     Select,
     /// `s16x2`, `u16x2` or `s32`.
     Halves,
@@ -299,33 +301,33 @@ pub enum TypeSuffix {
     Dot,
 }
 
-/// The facts of a row.
+/// A row of the op table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpInfo {
     /// The name in the text form.
     pub name: &'static str,
-    /// Names and constraints of the operands.
+    /// The operands' names and constraints.
     pub operands: &'static [(&'static str, Constraint)],
-    /// Name and constraint of the list of any number of operands that follow these, if there is one.
+    /// Name and constraint of the variadic operands that follow, if any.
     pub list: Option<(&'static str, Constraint)>,
-    /// Names and Rust types of the attributes.
+    /// The attributes' names and Rust types.
     pub attributes: &'static [(&'static str, &'static str)],
-    /// The types of the results, in order; [`ResultKind::Unit`] stands for none.
+    /// The result types, in order. A row without results has [`ResultKind::Unit`].
     pub results: &'static [ResultKind],
-    /// The types that the type variable may stand for.
+    /// The set of types that the type variable ranges over.
     pub class: Class,
-    /// The effect of the operation beside its result.
+    /// What the operation does besides computing its results.
     pub effect: Effect,
-    /// The threads that must reach the operation together; `None` if each thread may come alone.
+    /// Which threads must reach the operation together; `None` if each thread may come alone.
     pub together: Option<Together>,
-    /// True if the result, or the variable that the operation writes, may differ between threads whose operands
-    /// are equal.
+    /// Whether the result, or the variable that the operation writes, may differ between threads
+    /// with equal operands.
     pub own_result: bool,
     /// The first target that has the operation.
     pub target: Target,
-    /// The first version of the PTX ISA that has the operation, major and minor. Values of attributes may need a
-    /// later one.
+    /// The first PTX ISA version that has the operation, as (major, minor). Some attribute values
+    /// need a later one.
     pub version: (u16, u16),
-    /// The PTX instruction, if the operation is always that one.
+    /// The PTX instruction, if the operation is always that one instruction.
     pub mnemonic: Option<Mnemonic>,
 }

@@ -1,4 +1,4 @@
-//! Inline PTX: text with placeholders for operands, for instructions without an operation.
+//! Inline PTX: text with placeholders for operands, for instructions that the op table lacks.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -10,15 +10,16 @@ use crate::ir::entity::Value;
 use crate::ir::target::Target;
 use crate::ir::types::Type;
 
-/// A function that the simulator runs in place of the PTX text. It takes the bits of a thread's operands,
-/// zero-extended, and writes the bits of its results.
+/// A function that the simulator runs in place of the PTX text. It takes a thread's operands as
+/// bits, zero-extended, and writes the bits of its results.
 pub type Simulate = dyn Fn(&[u64], &mut [u64]) + Send + Sync;
 
-/// PTX text with its lowest target and PTX version, its effect and its simulation.
+/// PTX text, with its minimum target and PTX version, its effects and its simulation.
 ///
-/// `%0`, `%1`, .. stand for the registers of the results, then of the operands; `%%` is a percent sign, for
-/// special registers (`%%laneid`). The text is a scope of its own: registers that it declares and labels are
-/// not seen outside. It may have no comments, no `$`, and no registers of the kernel by name.
+/// `%0`, `%1`, .. stand for registers: first the results, then the operands. `%%` is a percent
+/// sign, for special registers (`%%laneid`). The text is its own scope, so registers and labels
+/// that it declares are not visible outside. It must not contain comments, `$`, or the names of the
+/// kernel's registers.
 ///
 /// ```
 /// use tilewright::ir::op::InlinePtx;
@@ -36,30 +37,31 @@ pub struct InlinePtx {
 }
 
 impl InlinePtx {
-    /// The text, for `sm_80` and PTX ISA 7.0. It may read and write anything, so that it is neither left out
-    /// nor moved; the simulator cannot run it.
+    /// Creates inline PTX for `sm_80` and PTX ISA 7.0. It may read and write anything, so it is
+    /// never removed or moved. The simulator cannot run it unless you call
+    /// [`simulated`](Self::simulated).
     pub fn new(text: impl Into<String>) -> InlinePtx {
         let text = text.into();
         InlinePtx { text, target: Target::SM_80, version: (7, 0), pure: false, simulate: None }
     }
 
-    /// The first target that has the instructions.
+    /// Sets the first target that has the instructions.
     pub fn for_target(self, target: Target) -> InlinePtx {
         InlinePtx { target, ..self }
     }
 
-    /// The first version of the PTX ISA that has the instructions.
+    /// Sets the first PTX ISA version that has the instructions.
     pub fn for_version(self, major: u16, minor: u16) -> InlinePtx {
         InlinePtx { version: (major, minor), ..self }
     }
 
-    /// The text only computes its results: where nothing uses them, it is not written.
+    /// Declares that the text only computes its results. It is left out if nothing uses them.
     pub fn pure(self) -> InlinePtx {
         InlinePtx { pure: true, ..self }
     }
 
-    /// Sets the function that the simulator runs instead, for each thread. It takes the bits of the operands,
-    /// zero-extended, and writes the bits of the results. It is no part of the text form.
+    /// Sets the function that the simulator runs instead, for each thread. It takes the operands as
+    /// bits, zero-extended, and writes the bits of the results. The text form does not contain it.
     pub fn simulated(
         self,
         simulate: impl Fn(&[u64], &mut [u64]) + Send + Sync + 'static,
@@ -67,17 +69,17 @@ impl InlinePtx {
         InlinePtx { simulate: Some(Arc::new(simulate)), ..self }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The first target that has the instructions.
+    /// Returns the first target that has the instructions.
     pub fn target(&self) -> Target {
         self.target
     }
 
-    /// The first version of the PTX ISA that has the instructions, major and minor.
+    /// Returns the first PTX ISA version that has the instructions, as (major, minor).
     pub fn version(&self) -> (u16, u16) {
         self.version
     }
@@ -87,7 +89,7 @@ impl InlinePtx {
         self.pure
     }
 
-    /// The function that the simulator runs instead.
+    /// Returns the function that the simulator runs instead.
     pub fn simulation(&self) -> Option<&Arc<Simulate>> {
         self.simulate.as_ref()
     }
@@ -96,10 +98,11 @@ impl InlinePtx {
         (&self.text, self.target, self.version, self.pure)
     }
 
-    /// The parts of the text, with places for `places` results and operands.
+    /// Splits the text into plain text and placeholders. `places` is the count of results and
+    /// operands.
     ///
     /// # Errors
-    /// What the text may not have.
+    /// Returns the first rule that the text breaks.
     pub fn pieces(&self, places: usize) -> Result<Vec<PtxPiece<'_>>, PtxTextError> {
         let text = self.text.as_str();
         if let Some(c) = text.chars().find(|c| !matches!(c, ' '..='~' | '\n' | '\t')) {
@@ -156,7 +159,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The special registers that a text may name (PTX ISA 10).
+/// The special registers that a text may use (PTX ISA 10).
 const SPECIAL: [&str; 43] = [
     "tid",
     "ntid",
@@ -203,23 +206,23 @@ const SPECIAL: [&str; 43] = [
     "current_graph_exec",
 ];
 
-/// A part of PTX text.
+/// A piece of PTX text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PtxPiece<'t> {
-    /// Text that stands for itself.
+    /// Plain text.
     Text(&'t str),
-    /// The register of a result, or, counted on, of an operand.
+    /// The register with this index, results first, then operands.
     Place(usize),
 }
 
 errors! {
-    /// A violation of the rules of inline PTX text.
+    /// Errors in inline PTX text.
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum PtxTextError {
-        /// A character that is not printable ASCII.
+        /// The text contains a character that is not printable ASCII.
         Character {
-            /// The character.
+            /// The offending character.
             character: char,
         } = |f| write!(f, "`{}` is not printable ASCII", character.escape_debug()),
         /// `{found}` may not be in it: names with `$`, comments and quotes are the kernel's
@@ -237,7 +240,7 @@ errors! {
 }
 crate::errors::message_as_debug!(PtxTextError);
 
-/// Two texts with different simulations are equal.
+/// Compares without the simulations, because functions cannot be compared.
 impl PartialEq for InlinePtx {
     fn eq(&self, other: &InlinePtx) -> bool {
         self.key() == other.key()
@@ -258,14 +261,14 @@ impl fmt::Debug for InlinePtx {
     }
 }
 
-/// PTX text as an operation.
+/// Inline PTX as an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Inline {
     /// The text.
     pub ptx: Arc<InlinePtx>,
-    /// The operands: scalars and pointers.
+    /// The operands: scalars or pointers.
     pub operands: ValueList,
-    /// The types of the results: scalars and pointers.
+    /// The result types: scalars or pointers.
     pub results: Vec<Type>,
 }
 
@@ -273,7 +276,7 @@ impl Inline {
     /// The name in the text form.
     pub const NAME: &'static str = "ptx";
 
-    /// Calls `visit` with each operand, in order, so that it can be replaced.
+    /// Calls `visit` with each operand, in order, for replacing it.
     pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
         self.operands.iter_mut().for_each(visit);
     }

@@ -1,4 +1,4 @@
-//! Attributes of tensor core operations, and the registers of their fragments.
+//! Attributes of tensor core operations, and the registers that their fragments occupy.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use crate::ir::name::named;
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
-/// The extents of one MMA (matrix multiply-accumulate) of the tensor cores: `D[m, n] += A[m, k] B[k, n]`. In
-/// the text form PTX's name: `m16n8k16`.
+/// The shape of one MMA (matrix multiply-accumulate): `D[m, n] += A[m, k] B[k, n]`. The text form
+/// uses PTX's name: `m16n8k16`.
 ///
 /// ```
 /// use tilewright::ir::op::MmaShape;
@@ -32,7 +32,7 @@ impl fmt::Display for MmaShape {
     }
 }
 
-/// A text that is no shape.
+/// The error of parsing a text that is not an MMA shape.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseMmaShapeError {
     text: String,
@@ -57,26 +57,26 @@ impl FromStr for MmaShape {
             let [m, n, k] = [m.parse().ok()?, n.parse().ok()?, k.parse().ok()?];
             Some(MmaShape { m, n, k })
         };
-        // A number has one spelling, so that a text prints as it was read.
+        // Accept only the canonical spelling, so that parsed text prints unchanged.
         let shape = read().filter(|shape: &MmaShape| shape.to_string() == text);
         shape.ok_or_else(|| ParseMmaShapeError { text: text.to_owned() })
     }
 }
 
-/// The number of 8x8 matrices of 16-bit elements that move at once (PTX ISA 9.7.14.5.15). In the text form
-/// PTX's name.
+/// How many 8x8 matrices of 16-bit elements `ldmatrix` or `stmatrix` moves (PTX ISA 9.7.14.5.15).
+/// The text form uses PTX's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatrixCount {
-    /// One: the addresses of lanes 0 to 7 count.
+    /// One. Lanes 0 to 7 supply its row addresses.
     X1,
-    /// Two: those of lanes 0 to 15.
+    /// Two. Lanes 0 to 15 supply the row addresses.
     X2,
-    /// Four: those of all lanes.
+    /// Four. All lanes supply row addresses.
     X4,
 }
 
 impl MatrixCount {
-    /// The number of matrices: 1, 2 or 4.
+    /// Returns 1, 2 or 4.
     pub const fn matrices(self) -> u32 {
         match self {
             MatrixCount::X1 => 1,
@@ -85,7 +85,7 @@ impl MatrixCount {
         }
     }
 
-    /// The count of `matrices` matrices: 1, 2 or 4, else `None`.
+    /// Returns the count for `matrices`: 1, 2 or 4, otherwise `None`.
     pub const fn of(matrices: u32) -> Option<MatrixCount> {
         match matrices {
             1 => Some(MatrixCount::X1),
@@ -96,34 +96,34 @@ impl MatrixCount {
     }
 }
 
-/// The orientation of the 8x8 matrices of `ldmatrix` and `stmatrix`: as stored, or transposed. In the text form
-/// nothing, or `trans`.
+/// Whether `ldmatrix` and `stmatrix` transpose each 8x8 matrix. The text form writes nothing, or
+/// `trans`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MatrixOrder {
-    /// A thread has two neighbours of a row of memory.
+    /// As stored: each thread holds two neighbouring elements of a row in memory.
     #[default]
     Rows,
-    /// A thread has two neighbours of a column of memory.
+    /// Transposed: each thread holds two neighbouring elements of a column in memory.
     Trans,
 }
 
-/// The treatment of integer accumulators beyond the range of `i32` in an `mma.sync` (PTX ISA 9.7.14.5). In the
-/// text form nothing, or `satfinite`.
+/// How an `mma.sync` handles integer accumulators beyond the range of `i32` (PTX ISA 9.7.14.5). The
+/// text form writes nothing, or `satfinite`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MmaOverflow {
-    /// They wrap; accumulators of floating point follow their format.
+    /// Integers wrap. Floating-point accumulators follow their format.
     #[default]
     Wrap,
-    /// They are cut to the range: `.satfinite`. For integers.
+    /// `.satfinite`: clamps to the range. For integers only.
     Satfinite,
 }
 
-/// The direction in which `setmaxnreg` changes the registers of a warp (PTX ISA 9.7.19.5).
+/// Whether `setmaxnreg` raises or lowers the warp's register limit (PTX ISA 9.7.19.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SetmaxnregAction {
-    /// Asks for more, and waits until they are there.
+    /// Requests more registers, and waits until they are available.
     Inc,
-    /// Gives those above the number back.
+    /// Releases the registers above the limit.
     Dec,
 }
 
@@ -134,8 +134,8 @@ named! {
     SetmaxnregAction, "a change of registers": Inc = "inc", Dec = "dec";
 }
 
-/// The options of a `wgmma` (PTX ISA 9.7.15.5.2). In the text form nothing, or parts with points between:
-/// `neg_a.tnsp_b`.
+/// The options of a `wgmma` (PTX ISA 9.7.15.5.2). The text form writes the options that are set,
+/// separated by dots: `neg_a.tnsp_b`.
 ///
 /// ```
 /// use tilewright::ir::op::WgmmaForm;
@@ -145,15 +145,15 @@ named! {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WgmmaForm {
-    /// `-A` in place of A: `imm-scale-a` is -1. For floating point.
+    /// Uses `-A` instead of A (`imm-scale-a` is -1). For floating point.
     pub negate_a: bool,
-    /// `-B` in place of B: `imm-scale-b` is -1. For floating point.
+    /// Uses `-B` instead of B (`imm-scale-b` is -1). For floating point.
     pub negate_b: bool,
-    /// A is M-major in shared memory: `imm-trans-a`. For 16-bit types.
+    /// A is M-major in shared memory (`imm-trans-a`). For 16-bit types.
     pub transpose_a: bool,
-    /// B is N-major in shared memory: `imm-trans-b`. For 16-bit types.
+    /// B is N-major in shared memory (`imm-trans-b`). For 16-bit types.
     pub transpose_b: bool,
-    /// Sums are cut to the range of `i32`: `.satfinite`. For integers.
+    /// Clamps sums to the range of `i32` (`.satfinite`). For integers.
     pub satfinite: bool,
 }
 
@@ -176,7 +176,7 @@ impl fmt::Display for WgmmaForm {
     }
 }
 
-/// A text that is no form of `wgmma`.
+/// The error of parsing a text that is not a [`WgmmaForm`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseWgmmaFormError {
     text: String,
@@ -213,18 +213,18 @@ impl FromStr for WgmmaForm {
     }
 }
 
-/// The registers of a fragment in a thread: their number, and the type of each.
+/// The accumulator registers of one thread: their type and count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accumulators {
-    /// The type of a register: `f32`, `f64`, `i32`, or `f16x2`.
+    /// The type of each register: `f32`, `f64`, `i32`, or `f16x2`.
     pub ty: Type,
-    /// The number of registers of a thread.
+    /// How many registers each thread has.
     pub len: u32,
 }
 
 impl Accumulators {
-    /// Returns the accumulators of an MMA of `shape` by `threads` threads in registers of type `ty`; `None`
-    /// where no accumulator has that type.
+    /// Returns the accumulators for an MMA of `shape` across `threads` threads, with registers of
+    /// type `ty`. Returns `None` if `ty` is not an accumulator type.
     pub fn new(shape: MmaShape, threads: u32, ty: Type) -> Option<Accumulators> {
         let packed = match ty {
             Type::Scalar(Scalar::F32 | Scalar::F64 | Scalar::I32) => 1,
@@ -238,13 +238,14 @@ impl Accumulators {
     }
 }
 
-/// The threads of each group of four whose metadata a product with a sparse A of `k` columns reads: 1, 2 or 4.
+/// Returns how many threads of each group of four supply metadata for an MMA whose sparse A has `k`
+/// columns: 1, 2 or 4.
 pub(crate) fn metadata_threads(elem: Scalar, k: u32) -> u32 {
-    // A bit for a column of 16 rows, two of `tf32`.
+    // A column of 16 rows takes one bit in each thread, or two for `tf32`.
     if elem == Scalar::Tf32 { k / 8 } else { k / 16 }
 }
 
-/// The type of the elements of a fragment that a thread passes: those of a scalar or of a vector.
+/// Returns a fragment's element type and its element count per thread, for a scalar or a vector.
 pub(in crate::ir) fn fragment(ty: Type) -> Option<(Scalar, u32)> {
     match ty {
         Type::Scalar(scalar) => Some((scalar, 1)),

@@ -1,4 +1,4 @@
-//! Checks of PTX's support for matrix operations, by attribute and type.
+//! Support checks for tensor core operations: which shapes, types and attributes PTX allows.
 
 use super::ValueList;
 use super::mma::{Accumulators, MmaOverflow, MmaShape, WgmmaForm, metadata_threads};
@@ -74,7 +74,8 @@ pub(super) fn mma_sync_sp(
          floating point",
     )?;
     let sums = types.var(*d).and_then(|ty| Accumulators::new(*shape, 32, ty));
-    // 8-bit floating point has accumulators of f16 where warps multiply by blocks of scales only.
+    // PTX has f16 accumulators for 8-bit floating point only in block-scaled MMAs, which this is
+    // not.
     let narrow = factors == Factors::F16;
     only(
         sums.is_some_and(|sums| factors.accumulate_in(sums.ty, narrow)),
@@ -90,7 +91,7 @@ pub(super) fn mma_sync_sp(
     Ok(if factors == Factors::F8 { Target::SM_89 } else { Target::SM_80 })
 }
 
-/// Checks that there are threads with metadata of this number.
+/// Checks that the selector names threads that exist, given how many of each four supply metadata.
 fn selects(a_type: Scalar, k: u32, selector: u32) -> Result<(), &'static str> {
     only(
         selector * metadata_threads(a_type, k) < 4,
@@ -98,7 +99,7 @@ fn selects(a_type: Scalar, k: u32, selector: u32) -> Result<(), &'static str> {
     )
 }
 
-/// The types that a sparse A is multiplied in.
+/// The operand types of a sparse MMA.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Factors {
     F16,
@@ -123,7 +124,8 @@ impl Factors {
         }
     }
 
-    /// Returns whether registers of type `ty` accumulate such products; `narrow` allows pairs of `f16`.
+    /// Returns whether registers of type `ty` can accumulate such products. `narrow` allows
+    /// `f16x2`.
     fn accumulate_in(self, ty: Type, narrow: bool) -> bool {
         match ty {
             Type::Scalar(Scalar::F32) => self != Factors::Integers,
@@ -143,7 +145,7 @@ pub(super) fn movmatrix(ir: &KernelIr, value: &Value) -> Support {
     ANY
 }
 
-/// Checks the pointer of `ldmatrix` and `stmatrix`.
+/// Checks the pointer of an `ldmatrix` or `stmatrix`.
 pub(super) fn matrices(ir: &KernelIr, base: &Value) -> Support {
     let types = Types(ir);
     only(types.in_space(*base, Space::Shared), SHARED)?;

@@ -1,4 +1,5 @@
-//! Operations: the rows of the table as Rust enums, with the functions that are derived from a row.
+//! Operations: the rows of the op table as Rust enums, with the functions that a macro derives from
+//! each row. Come here to match on operations. To add one, add a row to the table (`table.rs`).
 
 mod access;
 mod async_copy;
@@ -102,7 +103,7 @@ macro_rules! define_ops {
             }
 
             impl $Family {
-                /// The facts of every row of the family.
+                /// The table entries of the family's rows.
                 pub const INFO: &'static [OpInfo] = &[$(
                     OpInfo {
                         name: stringify!($name),
@@ -120,17 +121,18 @@ macro_rules! define_ops {
                     },
                 )*];
 
-                /// The facts of the operation's row.
+                /// Returns the operation's table entry.
                 pub const fn info(&self) -> &'static OpInfo {
-                    // The variants of this enum are the rows in order.
+                    // Variants and rows have the same order.
                     enum Row { $($Variant),* }
                     match self {
                         $($Family::$Variant { .. } => &Self::INFO[Row::$Variant as usize],)*
                     }
                 }
 
-                /// Checks the `where` of the row: returns the first target that has the operation on the types of
-                /// its operands, or why there is none. The classes of the row hold.
+                /// Runs the row's `where` check. Returns the first target that has the operation
+                /// for its operands' types, or why no target has it. The row's constraints must
+                /// already hold.
                 fn check(&self, _ir: &KernelIr) -> support::Support {
                     match self {
                         $($Family::$Variant { $($($part,)*)? .. } => {
@@ -139,7 +141,7 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// The operands, in order.
+                /// Returns the operands, in order.
                 pub fn operands(&self) -> ValueList {
                     match self {
                         $($Family::$Variant { $($operand,)* $($list,)? .. } => {
@@ -151,7 +153,7 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// The attributes, as they print, in order.
+                /// Returns the attributes as printed, in order.
                 pub fn attributes(&self) -> SmallVec<[String; 2]> {
                     match self {
                         $($Family::$Variant { $($attr,)* .. } => {
@@ -169,7 +171,7 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// The register variable that an attribute names.
+                /// Returns the register variable that an attribute names, if any.
                 pub fn var(&self) -> Option<VarId> {
                     match self {
                         $($Family::$Variant { $($attr,)* .. } => {
@@ -178,7 +180,7 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// The register variable that an attribute names, so that it can be replaced.
+                /// Returns the register variable that an attribute names, for replacing it.
                 pub(in crate::ir) fn var_mut(&mut self) -> Option<&mut VarId> {
                     match self {
                         $($Family::$Variant { $($attr,)* .. } => {
@@ -187,7 +189,7 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// Calls `visit` with each operand, in order, so that it can be replaced.
+                /// Calls `visit` with each operand, in order, for replacing it.
                 pub fn for_each_operand_mut(&mut self, _visit: &mut dyn FnMut(&mut Value)) {
                     match self {
                         $($Family::$Variant { $($operand,)* $($list,)? .. } => {
@@ -197,7 +199,7 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// Builds the operation of the row `name` from the operands and attributes in `parts`.
+                /// Builds the operation of row `name` from operands and attributes.
                 #[inline]
                 pub(in crate::ir) fn from_parts(
                     name: &str,
@@ -221,7 +223,8 @@ macro_rules! define_ops {
             }
         )*
 
-        /// An operation.
+        /// An operation. Each family of the table is a variant; constants, control flow,
+        /// diagnostics and inline PTX have no row.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum Op {
             /// A constant.
@@ -232,20 +235,20 @@ macro_rules! define_ops {
             )*
             /// Structured control flow.
             Control(Control),
-            /// A message to the host.
+            /// Asserts and prints.
             Diagnostic(Diagnostic),
-            /// PTX text. Boxed: it is rare and large.
+            /// Inline PTX. Boxed because it is rare and large.
             Inline(Box<Inline>),
         }
 
         impl Op {
-            /// The facts of every row of the table.
+            /// Iterates over the table entries of all rows.
             pub fn table() -> impl Iterator<Item = &'static OpInfo> {
                 [$($Family::INFO),*].into_iter().flatten()
             }
 
-            /// The facts of the operation's row; `None` for constants, control flow and
-            /// diagnostics, which have no row.
+            /// Returns the operation's table entry. Returns `None` for constants, control flow,
+            /// diagnostics and inline PTX, which have no row.
             pub const fn info(&self) -> Option<&'static OpInfo> {
                 match self {
                     Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => None,
@@ -253,7 +256,7 @@ macro_rules! define_ops {
                 }
             }
 
-            /// The name in the text form.
+            /// Returns the name in the text form.
             pub const fn name(&self) -> &'static str {
                 match self {
                     Op::Const(_) => "const",
@@ -264,7 +267,7 @@ macro_rules! define_ops {
                 }
             }
 
-            /// The operands, in order.
+            /// Returns the operands, in order.
             pub fn operands(&self) -> ValueList {
                 match self {
                     Op::Const(_) => ValueList::new(),
@@ -275,7 +278,7 @@ macro_rules! define_ops {
                 }
             }
 
-            /// Calls `visit` with each operand, in order, so that it can be replaced.
+            /// Calls `visit` with each operand, in order, for replacing it.
             pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
                 match self {
                     Op::Const(_) => {}
@@ -286,7 +289,7 @@ macro_rules! define_ops {
                 }
             }
 
-            /// Builds the operation of the row `name` from the operands and attributes in `parts`.
+            /// Builds the operation of row `name` from operands and attributes.
             #[inline]
             pub(in crate::ir) fn from_parts(
                 name: &str,
@@ -299,7 +302,7 @@ macro_rules! define_ops {
                 Err(BadPart::Name)
             }
 
-            /// The register variable that the operation names.
+            /// Returns the register variable that the operation names, if any.
             pub fn var(&self) -> Option<VarId> {
                 match self {
                     Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => None,
@@ -307,7 +310,7 @@ macro_rules! define_ops {
                 }
             }
 
-            /// The register variable that the operation names, so that it can be replaced.
+            /// Returns the register variable that the operation names, for replacing it.
             pub(in crate::ir) fn var_mut(&mut self) -> Option<&mut VarId> {
                 match self {
                     Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => None,
@@ -323,7 +326,7 @@ macro_rules! define_ops {
                 }
             }
 
-            /// Checks the `where` of the operation's row.
+            /// Runs the `where` check of the operation's row.
             fn check(&self, ir: &KernelIr) -> support::Support {
                 match self {
                     Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => support::ANY,
@@ -331,7 +334,7 @@ macro_rules! define_ops {
                 }
             }
 
-            /// The attributes, as they print, in order; none for operations without a row.
+            /// Returns the attributes as printed, in order. Operations without a row have none.
             pub fn attributes(&self) -> SmallVec<[String; 2]> {
                 match self {
                     Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => SmallVec::new(),
@@ -359,10 +362,12 @@ macro_rules! define_ops {
 table::for_each_op!(define_ops);
 
 impl Op {
-    /// Builds the operation of the row `name` from its operands and the texts of its attributes, in order.
+    /// Builds the operation of row `name` from its operands and the texts of its attributes, in
+    /// order.
     ///
-    /// `None` if there is no such row, if a part is missing, or if an attribute has no such value. Attributes
-    /// that name an entity of a kernel have no text here.
+    /// Returns `None` if there is no such row, if a part is missing, or if an attribute does not
+    /// parse. Attributes that name an entity of a kernel, such as a variable, cannot be given as
+    /// text here.
     ///
     /// ```
     /// use tilewright::ir::{Entity, Value};
@@ -376,12 +381,12 @@ impl Op {
         Op::from_parts(name, &mut Parts::new(operands, attributes, &NoNames)).ok()
     }
 
-    /// The operation as one of control flow, if it is one.
+    /// Returns the control flow operation, if this is one.
     pub const fn control(&self) -> Option<&Control> {
         if let Op::Control(control) = self { Some(control) } else { None }
     }
 
-    /// Returns whether the operation gives the same bits for its two operands in either order.
+    /// Returns whether swapping the operands gives bit-identical results.
     pub(in crate::ir) fn commutes(&self) -> bool {
         matches!(
             self,
@@ -397,14 +402,15 @@ impl Op {
         )
     }
 
-    /// The regions that the operation owns.
+    /// Returns the regions that the operation owns.
     pub fn regions(&self) -> SmallVec<[RegionId; 2]> {
         self.control().map(Control::regions).unwrap_or_default()
     }
 
-    /// The types of the results as the row and the operands determine them; empty for control flow.
+    /// Returns the result types that follow from the row and the operands' types. Empty for control
+    /// flow.
     ///
-    /// Where an operand has a type that the row does not allow, the results that depend on it are missing.
+    /// If an operand has a type that the row does not allow, results that depend on it are missing.
     pub fn result_types(&self, ir: &KernelIr) -> SmallVec<[Type; 2]> {
         match (self, self.info()) {
             (Op::Const(constant), _) => SmallVec::from_slice(&[constant.scalar().into()]),
@@ -475,12 +481,12 @@ impl Op {
         }
     }
 
-    /// The type of the pointer that is the operand, into another space.
+    /// Returns the type of the pointer operand, moved to another space.
     fn pointer_into(&self, ir: &KernelIr, info: &OpInfo, space: Space) -> Option<Type> {
         space_support::into(self.type_of_operand(ir, info, Constraint::Pointer)?, space)
     }
 
-    /// The integer type of twice the width of `T`.
+    /// Returns the integer type twice as wide as `T`.
     pub(in crate::ir) fn wide(&self, ir: &KernelIr, info: &OpInfo) -> Option<Type> {
         match self.type_of_operand(ir, info, Constraint::T)?.scalar()? {
             Scalar::I16 => Some(Scalar::I32.into()),
@@ -491,7 +497,8 @@ impl Op {
         }
     }
 
-    /// The type of a sum of products of bytes.
+    /// Returns the accumulator type of a `dp4a` or `dp2a`: `i32` if any operand is signed,
+    /// otherwise `u32`.
     pub(in crate::ir) fn dot(&self, ir: &KernelIr) -> Type {
         let signed = self.operands().into_iter().any(|value| {
             let vector = ir.values.get(value).and_then(|value| value.ty.vector());
@@ -500,7 +507,8 @@ impl Op {
         if signed { Scalar::I32.into() } else { Scalar::U32.into() }
     }
 
-    /// The type of the attribute `to`, or the vector of as many of it as the operand has elements.
+    /// Returns the type of the attribute `to`; for a vector operand, the vector of as many `to`
+    /// elements.
     fn converted(&self, ir: &KernelIr, info: &OpInfo) -> Option<Type> {
         let to = self.type_of_attribute(ir)?;
         match self.type_of_operand(ir, info, Constraint::T)? {
@@ -509,13 +517,13 @@ impl Op {
         }
     }
 
-    /// The vector that the operation makes of scalars, if there is such a vector.
+    /// Returns the vector type that the operation packs its scalars into, if it exists.
     fn vector(&self, ir: &KernelIr, info: &OpInfo) -> Option<Type> {
         let elem = self.type_of_operand(ir, info, Constraint::T)?.scalar()?;
         VectorType::new(elem, self.made_lanes()?).map(Type::Vector)
     }
 
-    /// The number of elements of the vector that the operation makes of scalars or loads.
+    /// Returns how many elements the vector has that the operation packs or loads.
     pub(in crate::ir) fn made_lanes(&self) -> Option<u32> {
         if let Op::Convert(Convert::VecPack { values } | Convert::CvtPack { values, .. }) = self {
             u32::try_from(values.len()).ok()
@@ -530,7 +538,7 @@ impl Op {
         }
     }
 
-    /// The type that the operand `base` points to.
+    /// Returns the type that the operand `base` points to.
     pub(in crate::ir) fn pointee(&self, ir: &KernelIr, info: &OpInfo) -> Option<Scalar> {
         let base = self
             .type_of_operand(ir, info, Constraint::Pointer)
@@ -541,7 +549,7 @@ impl Op {
         }
     }
 
-    /// The type of the first operand with the given constraint.
+    /// Returns the type of the first operand with the given constraint.
     pub(in crate::ir) fn type_of_operand(
         &self,
         ir: &KernelIr,
@@ -554,8 +562,8 @@ impl Op {
         ir.values.get(*self.operands().get(position)?).map(|value| value.ty)
     }
 
-    /// The type that an attribute stands for: the target of a conversion, the type of a special register,
-    /// the element of a variable, the pointer to an allocation.
+    /// Returns the type that an attribute stands for: a conversion's target, a special register's
+    /// type, a variable's element, or the pointer to an allocation.
     pub(in crate::ir) fn type_of_attribute(&self, ir: &KernelIr) -> Option<Type> {
         let mut found = None;
         self.for_each_attribute(&mut |attribute| {

@@ -1,4 +1,5 @@
-//! Modes of arithmetic: attributes that PTX writes as suffixes of an instruction.
+//! Arithmetic modes: attributes that PTX writes as instruction suffixes, such as rounding and
+//! `.ftz`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +7,7 @@ use std::str::FromStr;
 use crate::ir::name::{self, ParseNameError};
 use crate::ir::number::Rounding;
 
-/// Defines an attribute with a name for each value.
+/// Defines an attribute enum with a name for each variant.
 macro_rules! named {
     (
         $(#[$doc:meta])*
@@ -24,7 +25,7 @@ macro_rules! named {
             /// All values.
             pub const ALL: &'static [$Name] = &[$($Name::$Variant),*];
 
-            /// The name in the text form; PTX's, where it has one.
+            /// Returns the name in the text form. It is PTX's name if there is one.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($Name::$Variant => $text,)*
@@ -49,22 +50,23 @@ macro_rules! named {
 }
 
 named! {
-    /// The clamping of results that are out of a range.
+    /// How out-of-range results are clamped.
     Clamp, "a clamp" {
-        /// They stay.
+        /// No clamping.
         None = "none",
-        /// `.sat`: below 0 and NaN become 0, above 1 becomes 1.
+        /// `.sat`: clamps to the range from 0 to 1. NaN becomes 0.
         Sat = "sat",
-        /// `.relu`: below 0 becomes 0; NaN stays.
+        /// `.relu`: negative results become 0. NaN stays NaN.
         Relu = "relu",
-        /// `.satfinite`: beyond the largest finite number becomes that number.
+        /// `.satfinite`: results beyond the largest finite value become that value.
         Satfinite = "satfinite",
-        /// `.satfinite.relu`: both.
+        /// `.satfinite.relu`: both of them.
         SatfiniteRelu = "satfinite.relu",
     }
 }
 
-/// The rounding, subnormal treatment and clamping of a floating point operation: PTX's suffixes in PTX's order.
+/// A floating-point operation's rounding, subnormal handling and clamping: PTX's suffixes in PTX's
+/// order.
 ///
 /// ```
 /// use tilewright::ir::op::FloatMode;
@@ -73,9 +75,10 @@ named! {
 /// assert_eq!("rz.ftz.sat".parse(), Ok(mode));
 /// ```
 ///
-/// PTX has all roundings, `.ftz` and `.sat` for `f32`; all roundings for `f64`; for `f16` and pairs of it `.ftz`
-/// and `.sat`; for `bf16` and pairs of it nothing but `rn`; and `.relu` for `fma` of 16-bit numbers. Any other
-/// mode is an error of the verifier, which says what there is.
+/// Not every type has every mode. `f32` has all roundings, `.ftz` and `.sat`; `f64` has all
+/// roundings; `f16` and `f16x2` have `.ftz` and `.sat`; `bf16` and `bf16x2` have only `rn`. `fma`
+/// on 16-bit types also has `.relu`. For any other mode, the verifier reports an error that names
+/// the valid ones.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -99,18 +102,18 @@ named! {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FloatMode {
-    /// The rounding.
+    /// How results are rounded.
     pub rounding: Rounding,
-    /// True if subnormal operands and results are replaced by zero of their sign (`.ftz`).
+    /// Whether subnormal operands and results are flushed to zero, keeping their sign (`.ftz`).
     pub ftz: bool,
-    /// The clamping of results that are out of a range.
+    /// How out-of-range results are clamped.
     pub clamp: Clamp,
 }
 
 impl FloatMode {
-    /// `.rn`: to nearest even.
+    /// `.rn`: to nearest, ties to even.
     pub const RN: FloatMode = FloatMode::new(Rounding::NearestEven);
-    /// `.rna`: to nearest, from the middle away from zero.
+    /// `.rna`: to nearest, ties away from zero.
     pub const RNA: FloatMode = FloatMode::new(Rounding::NearestAway);
     /// `.rz`: toward zero.
     pub const RZ: FloatMode = FloatMode::new(Rounding::Zero);
@@ -119,22 +122,22 @@ impl FloatMode {
     /// `.rp`: toward positive infinity.
     pub const RP: FloatMode = FloatMode::new(Rounding::Up);
 
-    /// The rounding alone.
+    /// Creates a mode with this rounding, without flushing and clamping.
     pub const fn new(rounding: Rounding) -> FloatMode {
         FloatMode { rounding, ftz: false, clamp: Clamp::None }
     }
 
-    /// With subnormal numbers replaced by zero.
+    /// Flushes subnormals to zero.
     pub const fn ftz(self) -> FloatMode {
         FloatMode { ftz: true, ..self }
     }
 
-    /// With results cut to the range from 0 to 1.
+    /// Clamps results to the range from 0 to 1.
     pub const fn sat(self) -> FloatMode {
         FloatMode { clamp: Clamp::Sat, ..self }
     }
 
-    /// With negative results replaced by 0.
+    /// Replaces negative results by 0.
     pub const fn relu(self) -> FloatMode {
         let clamp = match self.clamp {
             Clamp::Satfinite | Clamp::SatfiniteRelu => Clamp::SatfiniteRelu,
@@ -143,7 +146,7 @@ impl FloatMode {
         FloatMode { clamp, ..self }
     }
 
-    /// With results cut to the range of finite numbers.
+    /// Clamps results to the finite range.
     pub const fn satfinite(self) -> FloatMode {
         let clamp = match self.clamp {
             Clamp::Relu | Clamp::SatfiniteRelu => Clamp::SatfiniteRelu,
@@ -152,7 +155,7 @@ impl FloatMode {
         FloatMode { clamp, ..self }
     }
 
-    /// Returns all modes, including combinations that no instruction has.
+    /// Iterates over all modes, including combinations that no instruction has.
     pub fn all() -> impl Iterator<Item = FloatMode> {
         Rounding::ALL.into_iter().flat_map(|rounding| {
             [false, true].into_iter().flat_map(move |ftz| {
@@ -162,7 +165,7 @@ impl FloatMode {
     }
 }
 
-/// `rz.ftz.sat`
+/// Prints, for example, `rz.ftz.sat`.
 impl fmt::Display for FloatMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.rounding, if self.ftz { ".ftz" } else { "" })?;
@@ -180,57 +183,58 @@ impl FromStr for FloatMode {
 }
 
 named! {
-    /// A function that the hardware approximates. The bounds are those of the PTX ISA. An H200 slightly exceeds
-    /// two of them, as the variants say. The simulator rounds the exact result to nearest, which is within all
-    /// bounds.
+    /// A function that the hardware approximates. Each variant gives the PTX ISA's error bound. An
+    /// H200 slightly exceeds two of them, as the variants say. The simulator rounds the exact
+    /// result to nearest, which satisfies every bound.
     ApproxFunction, "an approximated function" {
         /// `1 / x`; `f32`: 1 ulp. PTX ISA 9.7.3.13 `rcp.approx`.
         Rcp = "rcp",
-        /// The square root; `f32`: relative error 2^-23. PTX ISA 9.7.3.15 `sqrt.approx`.
+        /// Square root; `f32`: relative error 2^-23. PTX ISA 9.7.3.15 `sqrt.approx`.
         Sqrt = "sqrt",
         /// `1 / sqrt(x)`; `f32`: relative error 2^-22.9. PTX ISA 9.7.3.17 `rsqrt.approx`.
         Rsqrt = "rsqrt",
         /// `2^x`; `f32`: 2 ulp; `f16`: relative error 2^-9.9; `bf16`: 2^-7. PTX ISA 9.7.3.21, 9.7.4.10
         /// `ex2.approx`.
         Ex2 = "ex2",
-        /// The logarithm to base 2; `f32`: absolute error 2^-22 between 0.5 and 2, else relative error 2^-22.
-        /// PTX ISA 9.7.3.20 `lg2.approx`.
+        /// Base-2 logarithm; `f32`: absolute error 2^-22 between 0.5 and 2, elsewhere relative
+        /// error 2^-22. PTX ISA 9.7.3.20 `lg2.approx`.
         Lg2 = "lg2",
-        /// The sine; `f32`: absolute error 2^-20.5 between -2 pi and 2 pi (an H200: 2^-20.46).
-        /// PTX ISA 9.7.3.18 `sin.approx`.
+        /// Sine; `f32`: absolute error 2^-20.5 between -2 pi and 2 pi (an H200: 2^-20.46). PTX ISA
+        /// 9.7.3.18 `sin.approx`.
         Sin = "sin",
-        /// The cosine; `f32`: absolute error 2^-20.5 between -2 pi and 2 pi. PTX ISA 9.7.3.19 `cos.approx`.
+        /// Cosine; `f32`: absolute error 2^-20.5 between -2 pi and 2 pi. PTX ISA 9.7.3.19
+        /// `cos.approx`.
         Cos = "cos",
-        /// The hyperbolic tangent; `f32`: relative error 2^-11; `f16`: absolute error 2^-10.987; `bf16`: 2^-8 (an
-        /// H200: 2^-7.9999 at 0.74609375, a whole unit in the last place; tests allow 2^-7.9).
-        /// PTX ISA 9.7.3.22, 9.7.4.9 `tanh.approx`.
+        /// Hyperbolic tangent; `f32`: relative error 2^-11; `f16`: absolute error 2^-10.987;
+        /// `bf16`: 2^-8 (an H200: 2^-7.9999 at 0.74609375, a whole unit in the last place; tests
+        /// allow 2^-7.9). PTX ISA 9.7.3.22, 9.7.4.9 `tanh.approx`.
         Tanh = "tanh",
     }
 }
 
 named! {
-    /// The treatment of subnormal operands and results.
+    /// How subnormal operands and results are handled.
     Subnormals, "a treatment of subnormal numbers" {
-        /// They are numbers like others.
+        /// They keep their values.
         Keep = "keep",
-        /// `.ftz`: they are replaced by zero of their sign.
+        /// `.ftz`: they are flushed to zero, keeping their sign.
         Ftz = "ftz",
     }
 }
 
 named! {
-    /// The two approximations of a quotient of PTX ISA 9.7.3.8, both within 2 ulp.
+    /// The two approximate divisions of PTX ISA 9.7.3.8. Both are within 2 ulp.
     DivApprox, "an approximation of a quotient" {
-        /// `div.approx`: `lhs * (1 / rhs)`; for `|rhs|` between 2^-126 and 2^126. Beyond that the result is 0,
-        /// infinity or NaN.
+        /// `div.approx`: `lhs * (1 / rhs)`, for `|rhs|` between 2^-126 and 2^126. Outside that
+        /// range, the result is 0, infinity or NaN.
         Approx = "approx",
-        /// `div.full`: for every divisor.
+        /// `div.full`: for any divisor.
         Full = "full",
     }
 }
 
 named! {
-    /// A property of a floating point number. PTX ISA 9.7.3.1 `testp`.
+    /// A property of a floating-point value. PTX ISA 9.7.3.1 `testp`.
     FloatTest, "a property of numbers" {
         /// Neither infinite nor NaN.
         Finite = "finite",
@@ -240,25 +244,25 @@ named! {
         Number = "number",
         /// NaN.
         NotANumber = "notanumber",
-        /// Neither subnormal, infinite nor NaN; zero is normal.
+        /// Not subnormal, infinite or NaN. Zero counts as normal.
         Normal = "normal",
-        /// Subnormal, and not zero.
+        /// Subnormal. Zero does not count.
         Subnormal = "subnormal",
     }
 }
 
 named! {
-    /// The treatment of a shift amount that is larger than the width.
+    /// What happens if a shift amount exceeds the width.
     Excess, "a treatment of large amounts" {
-        /// `.clamp`: it counts as the width.
+        /// `.clamp`: the amount is clamped to the width.
         Clamp = "clamp",
-        /// `.wrap`: its lowest five bits count.
+        /// `.wrap`: only the lowest five bits of the amount count.
         Wrap = "wrap",
     }
 }
 
 named! {
-    /// A direction of a shift.
+    /// A shift direction.
     Direction, "a direction" {
         /// Toward the high bits.
         Left = "l",
@@ -268,38 +272,39 @@ named! {
 }
 
 named! {
-    /// The rule by which `prmt` picks bytes. PTX ISA 9.7.9.7 `prmt`: with `b[0..4]` the bytes of the first
-    /// operand and `b[4..8]` those of the second, `s` the lowest two bits of the selector.
+    /// How `prmt` picks bytes. PTX ISA 9.7.9.7 `prmt`. `b[0..4]` are the bytes of the first
+    /// operand, `b[4..8]` those of the second, and `s` is the lowest two bits of the selector.
     PermuteMode, "a mode of `prmt`" {
-        /// Byte `i` is `b[n % 8]`, with `n` digit `i` of the selector; where `n >= 8`, its sign repeated.
+        /// Let `n` be hex digit `i` of the selector. Byte `i` is `b[n % 8]`; if `n >= 8`, that
+        /// byte's sign bit, repeated.
         Index = "index",
         /// `.f4e`: `b[s]`, `b[s + 1]`, `b[s + 2]`, `b[s + 3]`.
         F4e = "f4e",
         /// `.b4e`: `b[s]`, `b[s - 1]`, `b[s - 2]`, `b[s - 3]`, modulo 8.
         B4e = "b4e",
-        /// `.rc8`: four times `b[s]`.
+        /// `.rc8`: `b[s]`, four times.
         Rc8 = "rc8",
         /// `.ecl`: byte `i` is `b[max(i, s)]`.
         Ecl = "ecl",
         /// `.ecr`: byte `i` is `b[min(i, s)]`.
         Ecr = "ecr",
-        /// `.rc16`: twice the bytes `2 (s % 2)` and `2 (s % 2) + 1`.
+        /// `.rc16`: the bytes `2 (s % 2)` and `2 (s % 2) + 1`, twice.
         Rc16 = "rc16",
     }
 }
 
 named! {
-    /// The end from which `bfind` counts. PTX ISA 9.7.1.16 `bfind`.
+    /// From which end `bfind` counts. PTX ISA 9.7.1.16 `bfind`.
     FindFrom, "a count of `bfind`" {
-        /// The position from bit 0.
+        /// The bit's position, counted from bit 0.
         Position = "position",
-        /// `.shiftamt`: how far a shift to the left takes it to the highest bit.
+        /// `.shiftamt`: the left shift that moves the bit to the highest position.
         ShiftAmount = "shiftamt",
     }
 }
 
 named! {
-    /// The bits that are taken of a product of 48 bits. PTX ISA 9.7.1.5 `mul24`.
+    /// Which bits of a 48-bit product to return. PTX ISA 9.7.1.5 `mul24`.
     ProductHalf, "a part of a product" {
         /// Bits 0 to 31.
         Lo = "lo",
@@ -309,7 +314,7 @@ named! {
 }
 
 named! {
-    /// The half of the bytes that `dp2a` takes. PTX ISA 9.7.1.24 `dp2a`.
+    /// Which two of the four bytes `dp2a` uses. PTX ISA 9.7.1.24 `dp2a`.
     ByteHalf, "a half of four bytes" {
         /// Bytes 0 and 1.
         Lo = "lo",
@@ -319,7 +324,7 @@ named! {
 }
 
 impl Rounding {
-    /// All roundings.
+    /// All rounding modes.
     pub const ALL: [Rounding; 5] = [
         Rounding::NearestEven,
         Rounding::NearestAway,
@@ -328,7 +333,7 @@ impl Rounding {
         Rounding::Up,
     ];
 
-    /// PTX's name of the rounding.
+    /// Returns PTX's name for the rounding mode.
     pub const fn name(self) -> &'static str {
         match self {
             Rounding::NearestEven => "rn",

@@ -1,4 +1,5 @@
-//! The parts of an operation in the text form, from which the table builds it.
+//! Attributes as text, and the parts (operands and attribute texts) from which the op table builds
+//! an operation. The parser uses this.
 
 use std::any::Any;
 use std::fmt;
@@ -9,25 +10,25 @@ use crate::ir::entity::{ArrayId, LocalId, SharedId, Value, VarId};
 use crate::ir::kernel::KernelIr;
 use crate::ir::types::{Scalar, Space, Type};
 
-/// Writes and reads an attribute in the text form.
+/// Prints and parses an attribute in the text form.
 ///
-/// An attribute type needs `Display` and `FromStr` only; entities, which are written as `@name`, are the
-/// exception.
+/// Any type with `Display` and `FromStr` is an attribute. Entity ids implement it by hand, because
+/// they print as `@name` and parsing them needs the names of the kernel.
 pub(in crate::ir) trait Attribute: Sized {
-    /// The attribute as it prints.
+    /// Returns the attribute as printed.
     fn to_text(&self) -> String;
 
-    /// The variable that the attribute names.
+    /// Returns the register variable, if the attribute is one.
     fn var(&self) -> Option<VarId> {
         None
     }
 
-    /// The variable that the attribute names, to be replaced.
+    /// Returns the register variable, if the attribute is one, for replacing it.
     fn var_mut(&mut self) -> Option<&mut VarId> {
         None
     }
 
-    /// The attribute that `text` stands for.
+    /// Parses the attribute.
     fn from_text(text: &str, names: &dyn Names) -> Option<Self>;
 }
 
@@ -90,7 +91,7 @@ impl Attribute for ArrayId {
     }
 }
 
-/// The type that an attribute stands for, if it stands for one.
+/// Returns the type that an attribute stands for, if any.
 pub(super) fn type_of(attribute: &dyn Any, ir: &KernelIr) -> Option<Type> {
     let pointer = |space, elem, mutable| Type::Pointer { space, elem, mutable };
     if let Some(scalar) = attribute.downcast_ref::<Scalar>() {
@@ -114,19 +115,19 @@ pub(super) fn type_of(attribute: &dyn Any, ir: &KernelIr) -> Option<Type> {
     }
 }
 
-/// The entities that the text has named.
+/// Looks up entities by their names in the text.
 pub(in crate::ir) trait Names {
-    /// The register variable with the name, without its `@`.
+    /// Returns the register variable of this name, without the `@`.
     fn var(&self, name: &str) -> Option<VarId>;
-    /// The shared allocation with the name, without its `@`.
+    /// Returns the shared allocation of this name, without the `@`.
     fn shared(&self, name: &str) -> Option<SharedId>;
-    /// The local allocation with the name, without its `@`.
+    /// Returns the local allocation of this name, without the `@`.
     fn local(&self, name: &str) -> Option<LocalId>;
-    /// The constant array with the name, without its `@`.
+    /// Returns the constant array of this name, without the `@`.
     fn array(&self, name: &str) -> Option<ArrayId>;
 }
 
-/// No entities.
+/// Knows no entities.
 pub(super) struct NoNames;
 
 impl Names for NoNames {
@@ -144,18 +145,18 @@ impl Names for NoNames {
     }
 }
 
-/// The reason why an operation cannot be built from its parts.
+/// Why an operation cannot be built from its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) enum BadPart {
-    /// No row has the name.
+    /// No row has this name.
     Name,
-    /// There are fewer operands or attributes than the row has.
+    /// An operand or attribute is missing.
     Missing,
-    /// The attribute with this position has no such value.
+    /// The attribute at this position does not parse.
     Attribute(usize),
 }
 
-/// The operands and attributes of an operation, taken one after the other in the order of its row.
+/// The operands and attributes of an operation, consumed one by one in row order.
 pub(in crate::ir) struct Parts<'p> {
     operands: &'p [Value],
     attributes: &'p [&'p str],
@@ -173,21 +174,21 @@ impl<'p> Parts<'p> {
         Parts { operands, attributes, names, taken_operands: 0, taken_attributes: 0 }
     }
 
-    /// The next operand.
+    /// Takes the next operand.
     pub(super) fn operand(&mut self) -> Result<Value, BadPart> {
         let operand = self.operands.get(self.taken_operands).ok_or(BadPart::Missing)?;
         self.taken_operands += 1;
         Ok(*operand)
     }
 
-    /// The operands that are left.
+    /// Takes all remaining operands.
     pub(super) fn operands(&mut self) -> ValueList {
         let rest = self.operands.get(self.taken_operands..).unwrap_or_default();
         self.taken_operands = self.operands.len();
         ValueList::from_slice(rest)
     }
 
-    /// The next attribute.
+    /// Takes the next attribute.
     pub(super) fn attribute<A: Attribute>(&mut self) -> Result<A, BadPart> {
         let position = self.taken_attributes;
         let text = self.attributes.get(position).ok_or(BadPart::Missing)?;

@@ -1,4 +1,4 @@
-//! Requirements of an operation on its target beyond its row.
+//! What an operation requires of the target beyond its row.
 
 use super::{Diagnostic, Op};
 use crate::ir::entity::Value;
@@ -7,14 +7,16 @@ use crate::ir::target::Target;
 use crate::ir::types::Type;
 
 impl Op {
-    /// The first target that has the operation with its attributes, on the types of its operands.
+    /// Returns the first target that has the operation, with its attributes and its operands'
+    /// types.
     ///
     /// # Errors
-    /// Why no target has it.
+    /// Returns the reason if no target has it.
     pub fn support(&self, ir: &KernelIr) -> Result<Target, &'static str> {
         let row = self.info().map_or(Target::SM_80, |info| info.target);
         let first = row.max(self.check(ir)?);
-        // What is printed is converted to `f64`.
+        // `printf` converts floating-point values to `f64`, and conversions from 8-bit formats need
+        // `sm_89`.
         if let Op::Diagnostic(Diagnostic::Printf { values, .. }) = self {
             let is_byte = |value: &Value| {
                 let ty = ir.values.get(*value).map(|value| value.ty);
@@ -25,7 +27,7 @@ impl Op {
         Ok(first)
     }
 
-    /// The operation as messages about its attributes name it: `sreg<tid.x>`.
+    /// Returns the operation's name with its attributes, for error messages: `sreg<tid.x>`.
     pub(in crate::ir) fn name_with_attributes(&self) -> String {
         let mut attributes = self.attributes();
         attributes.retain(|attribute| !attribute.is_empty());

@@ -1,4 +1,4 @@
-//! Checks of PTX's support for pointer and atomic operations, by memory space and type.
+//! Support checks for pointers and atomic operations: which state spaces and types PTX allows.
 
 use super::support::{ANY, Support};
 use super::{AtomicOp, LoadAccess, MemScope, StoreAccess};
@@ -7,7 +7,7 @@ use crate::ir::kernel::KernelIr;
 use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Space, Type};
 
-/// The first target that has a space.
+/// Returns the first target that has a state space.
 fn first_target(space: Space) -> Target {
     match space {
         Space::SharedCluster => Target::SM_90,
@@ -17,7 +17,7 @@ fn first_target(space: Space) -> Target {
     }
 }
 
-/// The type of integers that are addresses of pointers of a type.
+/// Returns the integer type of a pointer's address.
 pub(super) fn address(pointer: Type) -> Option<Type> {
     match pointer {
         Type::Pointer { space: Space::Global | Space::Generic, .. } => Some(Scalar::I64.into()),
@@ -29,7 +29,7 @@ pub(super) fn address(pointer: Type) -> Option<Type> {
     }
 }
 
-/// The type of pointers to the same elements in another space.
+/// Returns the pointer type moved to another space.
 pub(super) fn into(pointer: Type, space: Space) -> Option<Type> {
     match pointer {
         Type::Pointer { elem, mutable, .. } => Some(Type::Pointer { space, elem, mutable }),
@@ -55,7 +55,7 @@ fn pointee(ir: &KernelIr, pointer: &Value) -> Option<(Space, Scalar)> {
     }
 }
 
-/// The first target that has the scope of an access.
+/// Returns the first target that has an access's scope.
 fn scoped(scope: Option<MemScope>) -> Target {
     scope.map_or(Target::SM_80, MemScope::first_target)
 }
@@ -116,7 +116,7 @@ pub(super) fn isspacep(ir: &KernelIr, base: &Value, space: &Space) -> Support {
     }
 }
 
-/// Checks an atomic operation on one element; which scalars there are is a rule of its own.
+/// Checks an atomic operation on one element. A separate check covers the element's type.
 pub(super) fn atom(ir: &KernelIr, base: &Value, op: &AtomicOp, scope: &MemScope) -> Support {
     let first = scope.first_target();
     match (pointee(ir, base), op) {
@@ -159,7 +159,7 @@ pub(super) fn atom_vec(
     if !vector.is_one_access() {
         return Err("one access has at most 128 bits");
     }
-    // Two halves in one register are an instruction of their own.
+    // A pair of 16-bit elements in one register has its own instruction.
     if *op == AtomicOp::Add && half && vector.lanes() == 2 {
         return Ok(if elem == Scalar::F16 { first } else { first.max(Target::SM_90) });
     }

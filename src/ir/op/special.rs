@@ -1,4 +1,5 @@
-//! Special registers: facts of the hardware about the running thread (PTX ISA, chapter 10).
+//! Special registers: what the hardware tells a thread about itself and its launch (PTX ISA,
+//! chapter 10).
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,77 +9,78 @@ use crate::ir::name::{self, ParseNameError};
 use crate::ir::target::Target;
 use crate::ir::types::Scalar;
 
-/// A special register that holds the same value as long as a thread runs.
+/// A special register whose value does not change while the thread runs. Reads of it may be merged.
 ///
-/// Counts and indices are `i32`, masks of lanes and sizes in bytes `u32`.
+/// Counts and indices are `i32`; lane masks and sizes in bytes are `u32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SpecialReg {
     /// `%tid`: the thread's index in its block.
     Tid(Axis),
-    /// `%ntid`: threads of a block.
+    /// `%ntid`: the block's size.
     Ntid(Axis),
     /// `%ctaid`: the block's index in the grid.
     Ctaid(Axis),
-    /// `%nctaid`: blocks of the grid.
+    /// `%nctaid`: the grid's size in blocks.
     Nctaid(Axis),
     /// `%laneid`: the thread's index in its warp, 0 to 31.
     LaneId,
-    /// `%nwarpid`: warps that an SM has room for.
+    /// `%nwarpid`: the maximum number of warps on an SM.
     NWarpId,
-    /// `%nsmid`: one more than the highest index of an SM.
+    /// `%nsmid`: the highest SM index plus one.
     NSmId,
-    /// `%gridid`: the number of the launch, `u64`.
+    /// `%gridid`: the launch's id, `u64`.
     GridId,
-    /// `%lanemask_eq`: the bit of the thread's lane.
+    /// `%lanemask_eq`: the bit of the thread's own lane.
     LaneMaskEq,
-    /// `%lanemask_le`: the bits of the thread's lane and of those below.
+    /// `%lanemask_le`: the bits of the thread's lane and all lower lanes.
     LaneMaskLe,
-    /// `%lanemask_lt`: the bits of the lanes below the thread's.
+    /// `%lanemask_lt`: the bits of all lower lanes.
     LaneMaskLt,
-    /// `%lanemask_ge`: the bits of the thread's lane and of those above.
+    /// `%lanemask_ge`: the bits of the thread's lane and all higher lanes.
     LaneMaskGe,
-    /// `%lanemask_gt`: the bits of the lanes above the thread's.
+    /// `%lanemask_gt`: the bits of all higher lanes.
     LaneMaskGt,
-    /// `%is_explicit_cluster`: whether the launch names a cluster, `bool`.
+    /// `%is_explicit_cluster`: whether the launch specifies clusters, `bool`.
     IsExplicitCluster,
     /// `%clusterid`: the cluster's index in the grid.
     ClusterId(Axis),
-    /// `%nclusterid`: clusters of the grid.
+    /// `%nclusterid`: the grid's size in clusters.
     NClusterId(Axis),
     /// `%cluster_ctaid`: the block's index in its cluster.
     ClusterCtaid(Axis),
-    /// `%cluster_nctaid`: blocks of a cluster along an axis.
+    /// `%cluster_nctaid`: the cluster's size in blocks, along an axis.
     ClusterNctaid(Axis),
-    /// `%cluster_ctarank`: the number of the block in its cluster.
+    /// `%cluster_ctarank`: the block's rank in its cluster.
     ClusterCtaRank,
-    /// `%cluster_nctarank`: blocks of a cluster.
+    /// `%cluster_nctarank`: the number of blocks in the cluster.
     ClusterNctaRank,
-    /// `%dynamic_smem_size`: bytes of shared memory that the launch asks for.
+    /// `%dynamic_smem_size`: the dynamic shared memory that the launch requested, in bytes.
     DynamicSmemSize,
-    /// `%total_smem_size`: bytes of shared memory of the block, static and dynamic, as they are allocated.
+    /// `%total_smem_size`: the block's shared memory as allocated, static and dynamic, in bytes.
     TotalSmemSize,
-    /// `%aggr_smem_size`: the same with what the system reserves.
+    /// `%aggr_smem_size`: the same, plus what the system reserves.
     AggrSmemSize,
 }
 
-/// A special register that may hold something else each time it is read.
+/// A special register whose value may change between two reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VolatileReg {
-    /// `%warpid`: the slot of the warp in its SM now, `i32`. Not the index of the warp in its thread block.
+    /// `%warpid`: the warp's current slot on its SM, `i32`. This is not the warp's index in its
+    /// block.
     WarpId,
-    /// `%smid`: the SM that runs the thread now, `i32`.
+    /// `%smid`: the SM that currently runs the thread, `i32`.
     SmId,
-    /// `%clock`: cycles of the SM, `u32`, which wraps.
+    /// `%clock`: the SM's cycle counter, `u32`; wraps.
     Clock,
-    /// `%clock64`: cycles of the SM, `u64`.
+    /// `%clock64`: the SM's cycle counter, `u64`.
     Clock64,
-    /// `%globaltimer`: nanoseconds of a clock that all SMs share, `u64`. Its resolution depends on the device
-    /// and is often a microsecond.
+    /// `%globaltimer`: a nanosecond clock shared by all SMs, `u64`. Its resolution depends on the
+    /// device and is often one microsecond.
     GlobalTimer,
 }
 
 impl SpecialReg {
-    /// All special registers that do not change.
+    /// All registers of this kind.
     pub const ALL: [SpecialReg; 39] = {
         use SpecialReg as R;
         let [x, y, z] = Axis::ALL;
@@ -125,7 +127,7 @@ impl SpecialReg {
         ]
     };
 
-    /// The type of the value.
+    /// Returns the type of the value.
     pub const fn scalar(self) -> Scalar {
         use SpecialReg as R;
         match self {
@@ -145,7 +147,7 @@ impl SpecialReg {
         }
     }
 
-    /// The first target that has the register.
+    /// Returns the first target that has the register.
     pub const fn first_target(self) -> Target {
         use SpecialReg as R;
         match self {
@@ -168,7 +170,7 @@ impl SpecialReg {
 }
 
 impl VolatileReg {
-    /// All special registers that change.
+    /// All registers of this kind.
     pub const ALL: [VolatileReg; 5] = [
         VolatileReg::WarpId,
         VolatileReg::SmId,
@@ -177,7 +179,7 @@ impl VolatileReg {
         VolatileReg::GlobalTimer,
     ];
 
-    /// The type of the value.
+    /// Returns the type of the value.
     pub const fn scalar(self) -> Scalar {
         match self {
             VolatileReg::WarpId | VolatileReg::SmId => Scalar::I32,
@@ -203,7 +205,7 @@ impl FromStr for VolatileReg {
     }
 }
 
-/// The PTX name without its percent sign: `tid.x`.
+/// Prints the PTX name without its percent sign: `tid.x`.
 impl fmt::Display for SpecialReg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use SpecialReg as R;
@@ -239,7 +241,7 @@ impl fmt::Display for SpecialReg {
     }
 }
 
-/// The PTX name without its percent sign: `clock64`.
+/// Prints the PTX name without its percent sign: `clock64`.
 impl fmt::Display for VolatileReg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,4 +1,4 @@
-//! Checks of PTX's support for operations on numbers, which rows of the operation table name in their `where`.
+//! Support checks for arithmetic: the functions that rows of the op table name in their `where`.
 
 use super::control::ValueList;
 pub(super) use super::copy_support::*;
@@ -12,17 +12,17 @@ use crate::ir::target::Target;
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
-/// The first target that has an operation on the types of its operands, or why there is none.
+/// The first target that has an operation for its operands' types, or why no target has it.
 pub(super) type Support = Result<Target, &'static str>;
 
 pub(super) const ANY: Support = Ok(Target::SM_80);
 
-/// The first target that has a scope.
+/// Returns the first target that has a scope.
 pub(super) fn scope(_: &KernelIr, scope: &MemScope) -> Support {
     Ok(scope.first_target())
 }
 
-/// The first target that has a special register.
+/// Returns the first target that has a special register.
 pub(super) fn special(_: &KernelIr, reg: &SpecialReg) -> Support {
     Ok(reg.first_target())
 }
@@ -31,12 +31,12 @@ fn type_of(ir: &KernelIr, value: &Value) -> Option<Type> {
     ir.values.get(*value).map(|value| value.ty)
 }
 
-/// Returns the scalar type of a value, or that of its elements.
+/// Returns the type of a scalar, or the element type of a vector.
 fn elem(ir: &KernelIr, value: &Value) -> Scalar {
     match type_of(ir, value) {
         Some(Type::Scalar(scalar)) => scalar,
         Some(Type::Vector(vector)) => vector.elem(),
-        // The rows that ask take no pointers.
+        // Rows with this check take no pointers.
         Some(Type::Pointer { .. } | Type::TensorMap { .. }) | None => Scalar::Bool,
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn fma_mode(ir: &KernelIr, value: &Value, mode: &FloatMode) -> Suppor
     sum(elem(ir, value), *mode, true)
 }
 
-/// Checks the mode of `div`, `sqrt` and `rcp`, which 16-bit types do not have.
+/// Checks the mode of `div`, `sqrt` and `rcp`, which do not exist for 16-bit types.
 pub(super) fn wide_float_mode(ir: &KernelIr, value: &Value, mode: &FloatMode) -> Support {
     match elem(ir, value) {
         Scalar::F16 | Scalar::Bf16 => Err("PTX has it for f32 and f64 only"),
@@ -138,7 +138,7 @@ pub(super) fn to_int(_: &KernelIr, to: &Scalar) -> Support {
     only(to.is_int(), "the result is of an integer type")
 }
 
-/// The modes of `add`, `sub` and `mul`, and of `fma`.
+/// Checks the modes of `add`, `sub` and `mul`, and with `fma` those of `fma`.
 fn sum(scalar: Scalar, mode: FloatMode, fma: bool) -> Support {
     let FloatMode { rounding, ftz, clamp } = mode;
     if rounding == Rounding::NearestAway {
@@ -187,7 +187,7 @@ pub(super) fn approximation(
     }
 }
 
-/// Applies `scalar` to the element type of a conversion, for scalars and for vectors.
+/// Checks a conversion's element types, for scalars and for vectors.
 fn of_elements(from: Option<Type>, to: Scalar, scalar: impl Fn(Scalar) -> Support) -> Support {
     match from {
         Some(Type::Scalar(from)) => scalar(from),
@@ -201,7 +201,7 @@ fn of_elements(from: Option<Type>, to: Scalar, scalar: impl Fn(Scalar) -> Suppor
     }
 }
 
-/// The conversions to floating point that name a rounding.
+/// Checks conversions to floating point with an explicit rounding mode.
 fn rounded(from: Scalar, to: Scalar, mode: FloatMode) -> Support {
     use Rounding::{Down, NearestAway, NearestEven, Up, Zero};
     let FloatMode { rounding, ftz, clamp } = mode;

@@ -1,4 +1,4 @@
-//! Questions about the types of operands, for the checks of PTX's support.
+//! Queries about operand types, shared by the support checks.
 
 use super::mma::fragment;
 use crate::ir::entity::{Value, VarId};
@@ -11,7 +11,7 @@ pub(super) fn only(condition: bool, reason: &'static str) -> Result<(), &'static
     if condition { Ok(()) } else { Err(reason) }
 }
 
-/// The types that an operation asks about. What the row says about them holds.
+/// Answers queries about a kernel's types. Assumes that the row's constraints hold.
 #[derive(Clone, Copy)]
 pub(super) struct Types<'k>(pub(super) &'k KernelIr);
 
@@ -39,7 +39,7 @@ impl Types<'_> {
         self.0.vars.get(var).map(|var| var.ty)
     }
 
-    /// Returns whether the value can satisfy `holds`. A value that is not a constant can.
+    /// Returns whether the value can satisfy `holds`. A value that is not a constant always can.
     pub(super) fn may(self, value: Value, holds: impl Fn(i128) -> bool) -> bool {
         self.0.integer(value).is_none_or(holds)
     }

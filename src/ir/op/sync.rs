@@ -2,46 +2,48 @@
 
 use crate::ir::name::named;
 
-/// The form of a barrier: `aligned` if all threads of a warp execute the same instruction together. In the text
-/// form nothing, or `aligned`.
+/// Whether all threads of a warp execute the barrier instruction together. The text form writes
+/// nothing, or `aligned`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BarrierForm {
-    /// They may be diverged: PTX's barriers without `.aligned`.
+    /// The warp's threads may have diverged. PTX's barrier without `.aligned`.
     #[default]
     Unaligned,
-    /// They are not: the kernel promises it.
+    /// The kernel promises that all threads of the warp execute it together.
     Aligned,
 }
 
-/// The operation by which a barrier combines the predicates of its threads.
+/// How a barrier combines its threads' predicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BarrierRed {
-    /// True if the predicate holds in all threads.
+    /// True if the predicate is true in all threads.
     And,
-    /// True if the predicate holds in any thread.
+    /// True if the predicate is true in any thread.
     Or,
 }
 
-/// The order that a fence makes (PTX ISA 8.4, 9.7.13.4).
+/// The memory order of a fence (PTX ISA 8.4, 9.7.13.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FenceOrder {
-    /// Orders earlier accesses before later ones, for threads that synchronise by it.
+    /// Orders the thread's earlier accesses before its later ones, for threads that synchronise
+    /// through the fence.
     AcqRel,
-    /// `AcqRel`, and one order of all such fences in the scope. PTX's `membar` is the same.
+    /// Like `AcqRel`, and all such fences in the scope have one total order. The same as PTX's
+    /// `membar`.
     Sc,
 }
 
-/// The memory that a proxy fence is about (PTX ISA 9.7.13.4). In the text form nothing for all.
+/// The memory that a proxy fence covers (PTX ISA 9.7.13.4). The text form writes nothing for all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProxySpace {
-    /// Every memory.
+    /// All memory.
     #[default]
     All,
     /// Global memory.
     Global,
-    /// Shared memory of the block.
+    /// The block's shared memory.
     SharedCta,
-    /// Shared memory of the cluster.
+    /// The cluster's shared memory.
     SharedCluster,
 }
 

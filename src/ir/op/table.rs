@@ -1,6 +1,8 @@
-//! The table of operations: one row each, from which everything else is derived.
+//! The op table. Each operation is one row, and a macro derives everything else from it: the enum
+//! variant, its operands and attributes, printing, parsing, type checks and often the PTX
+//! instruction.
 //!
-//! A row reads
+//! Come here to add an operation; `docs/adding-an-op.md` walks through an example. A row reads
 //!
 //! ```text
 //! /// Meaning as a formula; PTX instruction and section of the PTX ISA.
@@ -8,22 +10,27 @@
 //!     as "mnemonic" Suffix, method;
 //! ```
 //!
-//! `; list: [Constraint]` is for operations with any number of operands. The operands of the list follow the
-//! named ones, and each must meet the constraint of the list.
+//! * `Constraint` is a variant of [`Constraint`](super::Constraint), `Result` of
+//!   [`ResultKind`](super::ResultKind) and `Effect` of [`Effect`](super::Effect). `Class` is a
+//!   variant of [`Class`](super::Class), the set of types that the row's type variable `T` ranges
+//!   over.
+//! * `; list: [Constraint]` adds a variadic list of operands after the named ones. Each of them
+//!   must meet the constraint.
+//! * `/ Together` says which threads must reach the operation together
+//!   ([`Together`](super::Together)).
+//! * `+ Own` says that the result may differ between threads even if their operands are equal.
+//! * `TARGET` is the first target that has the operation. Some attribute values need a later one
+//!   ([`Op::support`](super::Op::support)).
+//! * `VERSION`, such as `PTX_7_8`, is the first PTX ISA version that has it. The default is 7.0.
+//! * `where` names a function of `support.rs` that checks operands and attributes. Use it if PTX
+//!   has the operation only for some types or attribute values.
+//! * `as` gives the PTX instruction ([`Mnemonic`](super::Mnemonic)) of an operation that always is
+//!   one instruction. Each row of the families `FloatArith` and `IntArith` has one.
+//! * `method` generates a method of `Val` with the row's documentation. The first operand is
+//!   `self`; the other operands and the attributes follow.
 //!
-//! `Constraint` is a variant of [`Constraint`](super::Constraint), `Result` of
-//! [`ResultKind`](super::ResultKind), `Class` of [`Class`](super::Class) (the types that the variable `T` may
-//! stand for) and `Effect` of [`Effect`](super::Effect). `/ Together` names the threads that must reach it
-//! together ([`Together`](super::Together)), and `+ Own` says that a thread's result is its own whatever the
-//! operands are. `TARGET` is the first target that has the operation; a
-//! value of an attribute may need a later one ([`Op::support`](super::Op::support)). `VERSION`, such as
-//! `PTX_7_8`, is the first version of the PTX ISA that has it; rows without one exist since 7.0.
-//! `where` names a function of `support.rs` that takes operands and attributes, for rows that PTX has only
-//! for some types or attributes. `as` is the PTX instruction of a plain operation
-//! ([`Mnemonic`](super::Mnemonic)); each row of the families `FloatArith` and `IntArith` has one. `method`
-//! makes a method of `Val` with the documentation of the row: the first operand is `self`, then come the others
-//! and the attributes. Operations that
-//! own regions, terminators and constants are in `control.rs` and `mod.rs`.
+//! Constants and operations that own regions or end them have no row; they are in `mod.rs` and
+//! `control.rs`.
 
 pub(in crate::ir) mod memory;
 pub(in crate::ir) mod number;

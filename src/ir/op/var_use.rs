@@ -1,25 +1,26 @@
-//! The registers of a variable that an operation reads and sets.
+//! Which registers of a register variable an operation reads and sets. MMAs accumulate into such
+//! variables.
 
 use super::{Accumulators, Mem, Mma, Op};
 use crate::ir::entity::VarId;
 use crate::ir::kernel::KernelIr;
 
-/// Some registers of a variable, and what an operation does with them.
+/// A range of a variable's registers, and how an operation uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ir) struct VarUse {
     pub(in crate::ir) var: VarId,
-    /// The first register.
+    /// The first register's index.
     pub(in crate::ir) first: u32,
-    /// The number of registers.
+    /// How many registers.
     pub(in crate::ir) len: u32,
-    /// True if they must have been set before.
+    /// Whether they must have been set before.
     pub(in crate::ir) reads: bool,
-    /// True if they are set afterwards.
+    /// Whether the operation sets them.
     pub(in crate::ir) sets: bool,
 }
 
 impl Op {
-    /// The registers of a variable that the operation reads or sets; `None` where it has none.
+    /// Returns the registers that the operation reads or sets, or `None` if it uses no variable.
     pub(in crate::ir) fn var_use(&self, ir: &KernelIr) -> Option<VarUse> {
         let var = self.var()?;
         let accumulators = |shape, threads| {
@@ -49,7 +50,8 @@ impl Op {
         ) = self
         {
             let len = accumulators(*shape, 128)?;
-            // One that is not known may be false where it matters.
+            // If `accumulate` is not a constant, it may be false when the registers are unset, so
+            // we do not require them to be set.
             let reads = ir.constant(*accumulate).is_some_and(|accumulate| accumulate.bits() != 0);
             return Some(VarUse { var, first: *first, len, reads, sets: true });
         }

@@ -1,16 +1,17 @@
-//! Attributes of warp operations.
+//! Attributes of warp-level operations: shuffles, votes and reductions.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::ir::name::{self, ParseNameError};
 
-/// The rule by which a shuffle picks the lane that it reads. `lane` and `segment` are its operands; only the
-/// low five bits of `lane` count.
+/// Which lane a shuffle reads, given its operands `lane` and `segment`. Only the low five bits of
+/// `lane` count.
 ///
-/// `segment` has the clamp in its bits 0 to 4 and the mask of the lane bits that name a segment in bits 8
-/// to 12. With `first = own & mask` and `last = first | (clamp & !mask)`, the lane `j` is inside where
-/// `j >= last` for [`Up`](ShflMode::Up) and `j <= last` for the others.
+/// Most kernels get `segment` from [`segment`](ShflMode::segment). Its bits 0 to 4 are PTX's clamp,
+/// and its bits 8 to 12 are the mask of the lane bits that select a segment. With
+/// `first = own & mask` and `last = first | (clamp & !mask)`, a source lane `j` is in bounds if
+/// `j >= last` for [`Up`](ShflMode::Up), and if `j <= last` for the other modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShflMode {
     /// `own - lane`
@@ -27,7 +28,8 @@ impl ShflMode {
     /// All modes.
     pub const ALL: [ShflMode; 4] = [ShflMode::Up, ShflMode::Down, ShflMode::Bfly, ShflMode::Idx];
 
-    /// The operand `segment` for segments of `width` lanes: a power of two up to 32, else `None`.
+    /// Returns the operand `segment` for segments of `width` lanes. `width` must be a power of two
+    /// up to 32; returns `None` otherwise.
     ///
     /// ```
     /// use tilewright::ir::op::ShflMode;
@@ -43,7 +45,8 @@ impl ShflMode {
         Some((32 - width) << 8 | clamp)
     }
 
-    /// The lane that lane `own` reads, and whether it is inside the segment; where it is not, `own`.
+    /// Returns the lane that lane `own` reads, and whether the source is in bounds. If it is not,
+    /// the lane reads itself.
     pub const fn source(self, own: u32, lane: u32, segment: u32) -> (u32, bool) {
         let (lane, clamp, mask) = (lane & 31, segment & 31, segment >> 8 & 31);
         let first = own & mask;
@@ -63,7 +66,7 @@ impl ShflMode {
         if inside { (source as u32, true) } else { (own, false) }
     }
 
-    /// PTX's name of the mode.
+    /// Returns PTX's name for the mode.
     pub const fn name(self) -> &'static str {
         match self {
             ShflMode::Up => "up",
@@ -74,14 +77,14 @@ impl ShflMode {
     }
 }
 
-/// The question that a vote puts to its members.
+/// What a vote asks about the members' predicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VoteMode {
-    /// Does the predicate hold in all?
+    /// Is it true in all of them?
     All,
-    /// Does it hold in any?
+    /// Is it true in any of them?
     Any,
-    /// Is it the same in all?
+    /// Is it the same in all of them?
     Uni,
 }
 
@@ -89,7 +92,7 @@ impl VoteMode {
     /// All modes.
     pub const ALL: [VoteMode; 3] = [VoteMode::All, VoteMode::Any, VoteMode::Uni];
 
-    /// PTX's name of the mode.
+    /// Returns PTX's name for the mode.
     pub const fn name(self) -> &'static str {
         match self {
             VoteMode::All => "all",
@@ -99,29 +102,29 @@ impl VoteMode {
     }
 }
 
-/// The operation by which a warp reduction combines values.
+/// How a warp reduction combines its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduxOp {
-    /// The sum, which wraps.
+    /// The sum; wraps.
     Add,
-    /// The smallest.
+    /// The minimum.
     Min,
-    /// The largest.
+    /// The maximum.
     Max,
-    /// The bits set in all.
+    /// Bitwise and.
     And,
-    /// The bits set in any.
+    /// Bitwise or.
     Or,
-    /// The bits set in an odd number of them.
+    /// Bitwise exclusive or.
     Xor,
 }
 
 impl ReduxOp {
-    /// All ways to combine.
+    /// All operations.
     pub const ALL: [ReduxOp; 6] =
         [ReduxOp::Add, ReduxOp::Min, ReduxOp::Max, ReduxOp::And, ReduxOp::Or, ReduxOp::Xor];
 
-    /// PTX's name.
+    /// Returns PTX's name.
     pub const fn name(self) -> &'static str {
         match self {
             ReduxOp::Add => "add",
@@ -162,7 +165,7 @@ named! {
 mod tests {
     use super::*;
 
-    /// The lane by the definition in plain words, for segments of a width.
+    /// The expected lane, computed from the plain definition for segments of a width.
     #[test]
     fn lanes_of_segments() {
         for width in [1, 2, 4, 8, 16, 32] {
@@ -180,7 +183,7 @@ mod tests {
                     check(ShflMode::Up, i64::from(own) - i64::from(lane));
                     check(ShflMode::Down, i64::from(own + lane));
                     check(ShflMode::Idx, i64::from(first + lane % width));
-                    // A butterfly may read segments below its own.
+                    // A butterfly may read a lane in a lower segment.
                     let (source, found) =
                         ShflMode::Bfly.source(own, lane, ShflMode::Bfly.segment(width).unwrap());
                     let expected = (own ^ lane) < first + width;

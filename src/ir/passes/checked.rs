@@ -1,4 +1,5 @@
-//! Adds checks to a kernel: bounds, alignment, divisors, steps of loops and promises.
+//! Adds runtime checks to a kernel: bounds, alignment, divisors, loop steps and `assume_*`
+//! promises.
 //!
 //! ```text
 //! %q = offset %base, %index                   (the address of the access)
@@ -11,11 +12,12 @@
 //! }
 //! ```
 //!
-//! * A new parameter has the bytes of each accessed buffer, and of the box of each tensor map; the last one points to the
-//!   record.
-//! * A pointer without a single allocation (`analysis/origin.rs`) is not checked for bounds.
-//! * An element as large as those of its allocation is aligned, if no pointer of the kernel is cast to smaller elements;
-//!   every other access is checked.
+//! * New parameters pass the size in bytes of each accessed buffer and of each tensor map's box.
+//!   The last new parameter points to the record.
+//! * Bounds are checked only if the pointer derives from a single allocation
+//!   (`analysis/origin.rs`).
+//! * Alignment is checked unless the access is exactly as large as an element of its allocation and
+//!   the kernel never casts a pointer to smaller elements. Such accesses are always aligned.
 
 use std::collections::HashMap;
 
@@ -30,35 +32,35 @@ use crate::ir::op::{
 };
 use crate::ir::types::{Const, Scalar, Space, Type};
 
-/// A kernel with checks.
+/// A kernel with checks, and the tables that a launch needs.
 pub(in crate::ir) struct WithChecks {
     pub(in crate::ir) ir: KernelIr,
-    /// The parameters whose bytes the new parameters give, in order.
+    /// The parameters whose sizes the new parameters pass, in order.
     pub(in crate::ir) extents: Vec<u32>,
     pub(in crate::ir) sites: Vec<Site>,
 }
 
-/// An access of an operation through one of its pointers.
+/// A memory access that an operation makes through one of its pointers.
 struct Access {
     base: Value,
     index: Value,
     bytes: Bytes,
     align: u32,
     is_store: bool,
-    /// The lanes whose address counts, from lane 0 on.
+    /// If set, only the first `lanes` lanes of the warp supply an address.
     lanes: Option<u32>,
 }
 
 #[derive(Clone, Copy)]
 enum Bytes {
     Known(u32),
-    /// A `u32` that the thread computes.
+    /// A `u32` that each thread computes.
     Computed(Value),
-    /// Those of the box of a tensor map, a parameter.
+    /// The box size of a tensor map, given by parameter index.
     Box(u32),
 }
 
-/// Adds the checks to a verified kernel.
+/// Adds checks to a verified kernel.
 pub(in crate::ir) fn with_checks(ir: &KernelIr) -> WithChecks {
     let mut rewrite = Rewrite::new(ir);
     let (body, location) = (rewrite.out.body, rewrite.out.location(first_location(ir)));
@@ -128,11 +130,12 @@ fn is_narrowed(ir: &KernelIr, op: OpId) -> bool {
     to.size_bytes() < elem.size_bytes()
 }
 
-/// Returns the accesses of an operation to memory whose size the kernel knows.
+/// Returns the operation's memory accesses, as far as their sizes are known to the kernel.
 fn accesses(ir: &KernelIr, id: OpId) -> Vec<Access> {
     let op = &ir.ops[id].op;
     let Some(info) = op.info() else { return Vec::new() };
-    // Address arithmetic and prefetches access nothing. A pointer may be out of bounds until it is used.
+    // Address arithmetic and prefetches access nothing. A pointer may be out of bounds until it is
+    // used.
     let is_hint = matches!(info.name, "prefetch" | "applypriority" | "cp_async_bulk_prefetch");
     if info.effect == Effect::Pure || is_hint {
         return Vec::new();
@@ -154,7 +157,7 @@ fn accesses(ir: &KernelIr, id: OpId) -> Vec<Access> {
         let (bytes, align) = if is_barrier {
             (Bytes::Known(8), 8)
         } else if matches!(info.name, "tensormap_replace" | "tensormap_acquire") {
-            // The tensor is anywhere.
+            // The tensor's own address may be anywhere, so it is not checked.
             if *name == "base" {
                 continue;
             }
@@ -194,17 +197,19 @@ fn accesses(ir: &KernelIr, id: OpId) -> Vec<Access> {
 struct Pass<'k> {
     rewrite: Rewrite<'k>,
     origins: Origins,
-    /// The parameter with the bytes of each pointer parameter.
+    /// For each pointer parameter, the new parameter with its size in bytes.
     lengths: HashMap<u32, Value>,
-    /// The number of the first byte at which an access of a size no longer fits, for a parameter.
+    /// For a parameter and an access size: the first byte offset at which the access no longer
+    /// fits.
     limits: HashMap<(u32, u32), Value>,
-    /// The start of the shared memory of another block, for a `mapa`.
+    /// For each `mapa`, the start of the allocation in the other block's shared memory.
     bases: HashMap<OpId, Value>,
     record: Value,
     sites: Vec<Site>,
-    /// True if a pointer is cast to smaller elements, so that one to larger elements may be misaligned.
+    /// Whether the kernel casts a pointer to smaller elements. If so, an access to larger elements
+    /// may be misaligned.
     narrows: bool,
-    /// The location of what is added now.
+    /// The source location for the operations that are being added.
     location: LocationId,
 }
 
@@ -241,7 +246,7 @@ impl Pass<'_> {
         self.push(region, Arith::Setp { lhs, rhs, compare }, Scalar::Bool)
     }
 
-    /// The integer in 64 bits, sign-extended where its type has a sign.
+    /// Extends the integer to 64 bits, with its sign if its type is signed.
     fn wide(&mut self, region: RegionId, value: Value) -> Value {
         match self.rewrite.out.type_of(value).scalar() {
             Some(Scalar::U64) => value,
@@ -268,7 +273,8 @@ impl Pass<'_> {
         self.limits.insert((param, bytes), limit);
     }
 
-    /// Makes the start of the allocation in the other block, for pointers that are made from the `mapa`.
+    /// Emits the start of the allocation in the other block, for pointers that derive from this
+    /// `mapa`.
     fn note_mapa(&mut self, id: OpId, region: RegionId) {
         let ir = self.rewrite.source;
         let Op::Mem(Mem::Mapa { cta, .. }) = ir.ops[id].op else { return };
@@ -282,7 +288,7 @@ impl Pass<'_> {
         self.bases.insert(id, base);
     }
 
-    /// Returns the start of an allocation, in its own space.
+    /// Returns a pointer to the start of an allocation, in the allocation's own space.
     fn start(&mut self, region: RegionId, root: Root) -> Option<Value> {
         let ir = self.rewrite.source;
         let pointer = |space, elem, mutable| Type::Pointer { space, elem, mutable };
@@ -304,7 +310,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Returns the address of the start of an allocation as a pointer of `space` has it.
+    /// Returns the address of an allocation's start, as a pointer into `space` represents it.
     fn start_address(&mut self, region: RegionId, root: Root, space: Space) -> Option<Value> {
         let start = self.start(region, root)?;
         let ty = self.rewrite.out.type_of(start);
@@ -320,7 +326,7 @@ impl Pass<'_> {
         Some(self.address(region, start, space))
     }
 
-    /// The address in 64 bits, zero-extended.
+    /// Returns the address, as an unsigned integer as wide as the pointer.
     fn address(&mut self, region: RegionId, base: Value, space: Space) -> Value {
         let (signed, unsigned) = match space {
             Space::Global | Space::Generic => (Scalar::I64, Scalar::U64),
@@ -330,7 +336,7 @@ impl Pass<'_> {
         self.push(region, Convert::Bitcast { value, to: unsigned.into() }, unsigned)
     }
 
-    /// Adds the checks of an operation in front of it.
+    /// Emits the operation's checks in front of it.
     fn check(&mut self, id: OpId, region: RegionId) {
         let ir = self.rewrite.source;
         for access in accesses(ir, id) {
@@ -366,7 +372,8 @@ impl Pass<'_> {
         let Some(scalar) = self.rewrite.source.type_of(value).scalar() else { return };
         let value = self.rewrite.value(value);
         let zero = self.constant(region, scalar, 0);
-        // A type that does not hold the divisor holds no multiple of it but 0, and perhaps its negative.
+        // If the divisor does not fit in the type, only 0 is a multiple of it, and -divisor if that
+        // does fit.
         let bits = i64::from(divisor);
         let holds = |int: i64| Const::new(scalar, int as u64).as_int() == Some(int.into());
         let bad = if divisor > 0 && holds(bits) {
@@ -415,7 +422,7 @@ impl Pass<'_> {
         self.stop(id, Check::Promise { bytes, pointer_bits }, region, bad, &[byte]);
     }
 
-    /// Returns the allocation of a pointer where its start is known at the operation.
+    /// Returns the pointer's allocation, if its start is available at the operation.
     fn root(&self, id: OpId, pointer: Value) -> Option<Root> {
         let root = self.origins.root(pointer)?;
         match root {
@@ -424,7 +431,7 @@ impl Pass<'_> {
         }
     }
 
-    /// True where the address is not a multiple of `align`, a power of two.
+    /// Emits the test that the address is not a multiple of `align`, a power of two.
     fn misaligned(&mut self, region: RegionId, address: Value, align: u32) -> Value {
         let scalar = self.rewrite.out.type_of(address).scalar().unwrap_or(Scalar::U64);
         let mask = self.constant(region, scalar, u64::from(align.max(1) - 1));
@@ -433,7 +440,7 @@ impl Pass<'_> {
         self.compare(region, low, Compare::Ne, zero)
     }
 
-    /// The bytes from `start` to `address`, negative ones as large numbers.
+    /// Emits `address - start` in bytes. Negative distances wrap to large unsigned values.
     fn distance(&mut self, region: RegionId, address: Value, start: Value) -> Value {
         let ty = self.rewrite.out.type_of(address);
         self.push(region, Arith::Sub { lhs: address, rhs: start }, ty)
@@ -519,7 +526,7 @@ impl Pass<'_> {
             let odd = self.misaligned(region, address, access.align);
             bad = self.push(region, Arith::Or { lhs: bad, rhs: odd }, Scalar::Bool);
         }
-        // No bytes may be anywhere.
+        // An access of zero bytes may point anywhere.
         if let Some(is_some) = is_some {
             bad = self.push(region, Arith::And { lhs: bad, rhs: is_some }, Scalar::Bool);
         }
@@ -554,7 +561,7 @@ impl Pass<'_> {
         self.stop(id, check, region, bad, &values);
     }
 
-    /// Stops the kernel where `bad` is true.
+    /// Emits the code that records the violation and traps if `bad` is true.
     fn stop(&mut self, id: OpId, check: Check, region: RegionId, bad: Value, values: &[Value]) {
         let ir = self.rewrite.source;
         let number = self.sites.len() as u64;
@@ -578,7 +585,7 @@ impl Pass<'_> {
         let is_first = self.compare(inner, before, Compare::Eq, zero);
         self.write_record(inner, is_first, number + 1, values);
         self.wait_for_record(inner, zero);
-        // The host reads the record when the trap has ended the grid.
+        // The host reads the record after the trap has ended the grid.
         self.push_unit(inner, Sync::Fence { order: FenceOrder::Sc, scope: MemScope::Sys });
         self.push_unit(inner, Thread::Trap {});
         self.push_unit(inner, Control::Return);

@@ -1,8 +1,8 @@
-//! A `for` of the source and its number of iterations.
+//! A `for` loop of the source kernel, and code that computes its trip count.
 //!
-//! The trip count of `for` is `ceil((hi - lo) / step)`, computed in the unsigned type of the same width,
-//! where the difference of two numbers of the index type never wraps. A dynamic step that is not positive
-//! gives no iterations.
+//! The trip count is `ceil((hi - lo) / step)`, computed in the unsigned type of the same width,
+//! where the difference of two index values never wraps. If a dynamic step is not positive, there
+//! are no iterations.
 
 use super::rewrite::Rewrite;
 use crate::ir::analysis::trips::Trips;
@@ -11,7 +11,7 @@ use crate::ir::kernel::KernelIr;
 use crate::ir::op::{Arith, Compare, Control, Convert, Op, Unroll};
 use crate::ir::types::Scalar;
 
-/// A `for` of the source.
+/// A `for` loop of the source kernel.
 #[derive(Clone, Copy)]
 pub(super) struct Counted<'k> {
     pub(super) source: &'k KernelIr,
@@ -24,12 +24,12 @@ pub(super) struct Counted<'k> {
     pub(super) body: RegionId,
     pub(super) unroll: Unroll,
     pub(super) prefetch: u32,
-    /// The type of the index.
+    /// The index type.
     pub(super) scalar: Scalar,
 }
 
 impl<'k> Counted<'k> {
-    /// The `for` that the operation is; `None` for all others.
+    /// Returns the loop, or `None` if the operation is not a `for`.
     pub(super) fn new(source: &'k KernelIr, id: OpId) -> Option<Counted<'k>> {
         let data = &source.ops[id];
         let Op::Control(Control::For { lo, hi, step, unroll, prefetch, init, body }) = &data.op
@@ -51,12 +51,12 @@ impl<'k> Counted<'k> {
         })
     }
 
-    /// The iterations, where they are known.
+    /// Returns the iterations, if the bounds and the step are constants.
     pub(super) fn trips(&self) -> Option<Trips> {
         Trips::new(self.source, [self.lo, self.hi, self.step]).ok()
     }
 
-    /// The trip count as a value of the unsigned type.
+    /// Emits code for the trip count, in the unsigned type.
     pub(super) fn trip_count(&self, rewrite: &mut Rewrite<'_>, region: RegionId) -> Value {
         let (signed, unsigned) = (self.scalar, unsigned(self.scalar));
         let [lo, hi, step] = [self.lo, self.hi, self.step].map(|value| rewrite.value(value));
@@ -78,7 +78,7 @@ impl<'k> Counted<'k> {
         let by = to_unsigned(rewrite, step);
         let mut arith = |op| rewrite.arith(region, location, unsigned, op);
         let span = arith(Arith::Sub { lhs: then_hi, rhs: then_lo });
-        // A step of zero must not reach the division.
+        // Never divide by a step of zero.
         let by = arith(Arith::Selp { cond: forward, then_value: by, else_value: one });
         let last = arith(Arith::Sub { lhs: span, rhs: one });
         let whole = arith(Arith::Div { lhs: last, rhs: by });
@@ -90,7 +90,7 @@ impl<'k> Counted<'k> {
     }
 }
 
-/// The unsigned integer type of the same width.
+/// Returns the unsigned integer type of the same width.
 pub(super) fn unsigned(scalar: Scalar) -> Scalar {
     match scalar.bits() {
         8 => Scalar::U8,

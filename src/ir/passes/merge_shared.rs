@@ -1,14 +1,16 @@
-//! Gives shared memory to several allocations whose live ranges do not overlap.
+//! Lets shared allocations whose live ranges do not overlap use the same memory.
 //!
-//! Two allocations share memory if each access of one is apart from each access of the other:
+//! Two allocations may share memory if every access to one is separated from every access to the
+//! other:
 //!
-//! * in different arms of an `if` that all threads of the block take alike; or
-//! * in two phases: all accesses of one stand before all of the other in a region, and a barrier of the block stands
-//!   between them.
+//! * they are in different arms of an `if` whose condition is uniform across the block; or
+//! * they are in two phases: in some region, all accesses to one come before all accesses to the
+//!   other, with a block barrier between them.
 //!
-//! Neither may be inside a loop around both, where a later iteration could read what an earlier one has stored. Only
-//! loads, stores, matrix loads and atomic operations are looked at. An allocation with any other use of its address stays
-//! alone: asynchronous operations, barriers in memory, descriptors and other blocks may use it at any time.
+//! No loop may enclose both, because a later iteration could read what an earlier one stored. The
+//! pass understands only loads, stores, `ldmatrix`, `stmatrix` and atomics. If an allocation's
+//! address has any other use, the allocation is not merged, because asynchronous operations,
+//! mbarriers, descriptors and other blocks may access it at any time.
 
 use std::collections::HashMap;
 
@@ -19,13 +21,14 @@ use crate::ir::op::{Control, Mem, Mma, Op, Sync};
 use crate::ir::types::{Space, Type};
 use crate::sorting::sort_by_key;
 
-/// The maximum number of pairs of accesses that are compared.
+/// The maximum number of access pairs to compare. Bounds the run time.
 const PAIRS: usize = 1 << 22;
 
-/// The positions of an operation: each region from the body of the kernel on, with the number of the operation in it.
+/// The position of an operation: for each enclosing region from the kernel's body inwards, the
+/// index of the enclosing operation in it.
 type Path = Vec<(RegionId, usize)>;
 
-/// Merges the shared memory of a verified kernel; `None` where nothing can be merged.
+/// Merges the shared allocations of a verified kernel. Returns `None` if there is nothing to merge.
 pub(in crate::ir) fn merge_shared(ir: &KernelIr) -> Option<KernelIr> {
     let mut accesses = Accesses {
         ir,
@@ -46,12 +49,12 @@ fn bytes(data: &SharedData) -> u64 {
     u64::from(data.len) * u64::from(data.elem.size_bytes())
 }
 
-/// The accesses to each allocation.
+/// Collects the accesses to each allocation.
 struct Accesses<'k> {
     ir: &'k KernelIr,
     origin: HashMap<Value, SharedId>,
     paths: Vec<Vec<Path>>,
-    /// True for allocations with other uses than accesses.
+    /// Whether the allocation has other uses than accesses.
     alone: Vec<bool>,
     path: Path,
 }
@@ -87,7 +90,7 @@ impl Accesses<'_> {
                 | Op::Atomic(_)
         );
         for value in op.operands() {
-            // A pointer of unknown origin: control flow has carried it.
+            // If the origin is unknown, control flow has carried the pointer.
             let Some(&shared) = self.origin.get(&value) else { continue };
             match (moves, reads, result) {
                 (true, _, Some(result)) => {
@@ -100,25 +103,26 @@ impl Accesses<'_> {
     }
 }
 
-/// Decides which accesses are apart.
+/// Decides which accesses are separated.
 struct Apart<'k> {
     ir: &'k KernelIr,
     uniform: Uniformity,
-    /// The pairs that may still be compared.
+    /// How many more pairs may be compared.
     left: usize,
 }
 
-/// The order of two accesses that are apart.
+/// The order of two separated accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// They are in different arms.
+    /// They are in different arms, so neither comes first.
     Either,
     First,
     Last,
 }
 
 impl Apart<'_> {
-    /// The allocations that share memory, the largest one first.
+    /// Returns the groups of allocations that share memory. The largest allocation of each group
+    /// comes first.
     fn groups(mut self, paths: &[Vec<Path>], alone: &[bool]) -> Vec<Vec<SharedId>> {
         let ir = self.ir;
         let mut all: Vec<SharedId> = ir.shared.keys().collect();
@@ -163,13 +167,13 @@ impl Apart<'_> {
         true
     }
 
-    /// The order of two accesses; `None` if they are not apart.
+    /// Returns the order of two accesses, or `None` if they are not separated.
     fn order(&self, a: &Path, b: &Path) -> Option<Order> {
         let ir = self.ir;
         let mut around: Option<OpId> = None;
         for (&(region, first), &(other, second)) in a.iter().zip(b) {
             if region != other {
-                // The arms of one `if`.
+                // Different regions of the same operation: the arms of an `if`.
                 let arms = [region, other].map(|arm| ir.regions[arm].ops.first());
                 let uniform = |arm: Option<&OpId>| {
                     arm.is_some_and(|op| self.uniform.divergence_of(*op).is_none())
@@ -196,12 +200,12 @@ impl Apart<'_> {
     }
 }
 
-/// The kernel with one allocation for each group.
+/// Returns the kernel with one allocation per group.
 fn rewritten(ir: &KernelIr, groups: &[Vec<SharedId>]) -> KernelIr {
     let mut out = ir.clone();
     out.shared = Arena::new();
     let mut leaders: HashMap<SharedId, SharedId> = HashMap::new();
-    // The allocations keep their order.
+    // Keep the order of the allocations.
     let mut first: Vec<&Vec<SharedId>> = groups.iter().collect();
     sort_by_key(&mut first, |group| group.first().map(|id| id.index()));
     for group in first {

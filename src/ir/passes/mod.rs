@@ -1,7 +1,8 @@
-//! Passes that rewrite a verified kernel into an equivalent one.
+//! Passes: each rewrites a verified kernel into an equivalent one.
 //!
-//! `lower` carries out what the operations ask for, such as the unrolling of a loop, so that code generation
-//! and the simulator see plain loops only. The verifier has refused requests that cannot be carried out.
+//! `lower` carries out what loops ask for, such as unrolling and prefetching, so that code
+//! generation and the simulator only see plain loops. It never fails, because the verifier has
+//! rejected requests that cannot be carried out.
 
 pub(in crate::ir) mod checked;
 mod counted;
@@ -18,10 +19,9 @@ use super::entity::RegionId;
 use super::kernel::KernelIr;
 use super::op::{Control, Op, Unroll};
 
-/// Carries out what the operations of a verified kernel ask for: the new kernel, or `None` where they ask
-/// for nothing.
+/// Carries out the requests of a verified kernel's loops. Returns `None` if there are none.
 pub(in crate::ir) fn lower(ir: &KernelIr) -> Option<KernelIr> {
-    // First, because the loop that pipelining leaves may be unrolled.
+    // Pipelining comes first, because its main loop may be unrolled afterwards.
     let pipelined = asks(ir, ir.body, &|prefetch, _| prefetch > 0).then(|| pipeline::pipeline(ir));
     let ir = pipelined.as_ref().unwrap_or(ir);
     let unrolled =
@@ -29,7 +29,7 @@ pub(in crate::ir) fn lower(ir: &KernelIr) -> Option<KernelIr> {
     unrolled.or(pipelined)
 }
 
-/// Returns whether there is a loop with such a request.
+/// Returns whether some loop has such a request.
 fn asks(ir: &KernelIr, region: RegionId, such: &dyn Fn(u32, Unroll) -> bool) -> bool {
     ir.regions[region].ops.iter().any(|op| {
         let op = &ir.ops[*op].op;

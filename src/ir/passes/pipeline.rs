@@ -1,27 +1,31 @@
-//! Software pipelining: moves the loads of later iterations ahead in loops that ask for it.
+//! Software pipelining: prefetches the loads of later iterations in loops that ask for it.
 //!
-//! Rules, for a loop with `t` iterations that fetches `n` ahead, split into what is done ahead and what is done
-//! in time (`analysis/prefetch.rs`, which also lists the refused cases):
+//! `analysis/prefetch.rs` splits the body of such a loop into what runs ahead (the loads and what
+//! they depend on) and what runs in time (the rest), and lists the loops that it rejects. A loop
+//! with `t` iterations that prefetches `n` ahead becomes:
 //!
-//! 1. The prologue does ahead what the iterations `0..n` need.
-//! 2. The main loop has `t - n` iterations. Iteration `i` does ahead what iteration `i + n` needs, then in
-//!    time what iteration `i` does, with the values that were fetched for it.
-//! 3. The drain has `n` iterations, which only do the operations of their own iteration.
-//! 4. Fetched values are carried: a circular buffer of `n` stages in registers, and one more while an
-//!    iteration runs. Each iteration passes them on by one.
-//! 5. Tiles in shared memory that the body fills and uses are filled ahead too: each has a circular buffer of
-//!    `n + 1` stages. An iteration of the main loop passes a barrier, loads ahead, uses its stage, and then
-//!    stores what it has loaded to the stage that the iteration before has used. The barrier is the only one
-//!    of an iteration, one more follows the drain.
-//!    Where the tiles are filled by asynchronous copies, these are started behind the barrier, as a group of their
-//!    own. Before the barrier an iteration waits until all groups but the `n - 1` latest are done; the drain waits
-//!    for all.
-//!    Where they are filled by bulk copies, the mbarrier has `n + 1` stages too, made where the first one is. The copies of
-//!    iteration `i + n` are started behind the barrier of iteration `i`, which then waits for the mbarrier of its
-//!    stage: for the parity of the rounds through all stages.
-//! 6. A loop with fewer than `n` iterations stays as it is. Where `t` is not known, both forms are there.
-//! 7. The main loop is unrolled as the loop asks for; the drain stays a loop, and is left out of one where
-//!    `n` is 1.
+//! 1. A prologue that runs the ahead part for iterations `0..n`.
+//! 2. A main loop of `t - n` iterations. Iteration `i` runs the ahead part for iteration `i + n`,
+//!    then its own in-time part with the values that were prefetched for it.
+//! 3. A drain of `n` iterations that runs only the in-time part.
+//! 4. Prefetched values are carried in a ring buffer of registers with `n` stages, plus one while
+//!    an iteration runs. Each iteration shifts it by one.
+//! 5. Shared-memory tiles that the body fills and uses are filled ahead too. Each becomes a ring
+//!    buffer of `n + 1` stages.
+//!    * An iteration of the main loop passes a barrier, loads ahead, uses its stage, and then
+//!      stores what it loaded into the stage that the previous iteration used. This is the
+//!      iteration's only barrier; one more follows the drain.
+//!    * If `cp.async` fills the tiles, the copies start right after the barrier, as a group of
+//!      their own. Before the barrier, an iteration waits until at most `n - 1` groups are pending.
+//!      The drain waits for all.
+//!    * If bulk copies fill the tiles, there are `n + 1` mbarriers, initialised where the original
+//!      one is. The copies for iteration `i + n` start after the barrier of iteration `i`, which
+//!      then waits for its own stage's mbarrier. The parity flips after each round through all
+//!      stages.
+//! 6. A loop with fewer than `n` iterations stays as it is. If `t` is unknown, both versions are
+//!    emitted and a branch chooses.
+//! 7. The main loop keeps the loop's unroll request. The drain is not unrolled; for `n` = 1 it is a
+//!    single iteration without a loop.
 
 use super::counted::{Counted, unsigned};
 use super::rewrite::Rewrite;
@@ -35,7 +39,7 @@ use crate::ir::op::{
 };
 use crate::ir::types::{Scalar, Type};
 
-/// Pipelines. The verifier has seen to it that each loop that asks for it can be split.
+/// Pipelines the loops that ask for it. The verifier has checked that each of them can be split.
 pub(super) fn pipeline(ir: &KernelIr) -> KernelIr {
     let mut rewrite = Rewrite::new(ir);
     let body = rewrite.out.body;
@@ -77,12 +81,12 @@ fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) {
     }
 }
 
-/// Returns whether the loop is known to have too few iterations (rule 6).
+/// Returns whether the loop is known to have too few iterations to prefetch (rule 6).
 fn stays(counted: &Counted<'_>) -> bool {
     counted.trips().is_some_and(|trips| trips.count < counted.prefetch.into())
 }
 
-/// Makes the mbarriers of the further stages as the first one.
+/// Initialises the further stages' mbarriers like the first one.
 fn make_further(
     rewrite: &mut Rewrite<'_>,
     init: OpId,
@@ -101,15 +105,16 @@ fn make_further(
     }
 }
 
-/// A loop to be pipelined.
+/// A loop to pipeline.
 struct Pipeline<'k> {
     counted: Counted<'k>,
     split: Split,
     stages: u32,
 }
 
-/// The state at the start of an iteration: its index, the index to fetch for (unless there is none), the stages
-/// of the tiles to use and to fill, the parity of the stage to use, the carried values, and the fetched values of each stage.
+/// The state at the start of an iteration: the index, the index to prefetch for (absent in the
+/// drain), the tile stages to use and to fill, the parity for the stage to use, the carried values,
+/// and the prefetched values of each stage.
 struct State {
     index: Value,
     ahead: Option<Value>,
@@ -129,7 +134,7 @@ impl State {
         values
     }
 
-    /// The state of this form that has other values.
+    /// Returns a state of the same shape with other values.
     fn with(&self, values: &[Value]) -> State {
         let mut values = values.iter().copied();
         let mut next = |default: Value| values.next().unwrap_or(default);
@@ -180,7 +185,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Rule 5.
+    /// Rule 6: copies the loop without prefetching.
     fn plain(&self, rewrite: &mut Rewrite<'_>, region: RegionId) {
         let source = self.counted.source;
         let copies = rewrite.copy_owner(self.counted.id, region);
@@ -194,7 +199,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Prologue, main loop of `main` iterations, and drain. Returns the last carried values.
+    /// Emits prologue, main loop of `main` iterations, and drain. Returns the last carried values.
     fn pipelined(
         &self,
         rewrite: &mut Rewrite<'_>,
@@ -210,7 +215,7 @@ impl Pipeline<'_> {
         let original = rewrite.values(&pointers);
         if let Some(tiles) = &self.split.tiles {
             for &shared in &tiles.shared {
-                // Within the bytes that a block has, as the verifier has seen.
+                // The verifier has checked that this fits in the block's shared memory.
                 let len = Tiles::stride(rewrite.source, shared) * u64::from(self.stages + 1);
                 rewrite.out.shared[shared].len = u32::try_from(len).unwrap_or(u32::MAX);
             }
@@ -243,14 +248,15 @@ impl Pipeline<'_> {
             self.rounds(rewrite, region, count, Unroll::Keep, state, &original)
         };
         if self.split.tiles.is_some() {
-            // The loop may be entered again, and fill the first stages while others use the last ones.
+            // An outer loop may enter this one again and fill the first stages while other threads
+            // still use the last ones.
             rewrite.push(region, location, Sync::Barrier {}, &[]);
             rewrite.rename(&pointers, &original);
         }
         state.carried
     }
 
-    /// A loop of `count` iterations that starts with `state`; returns the last one.
+    /// Emits a loop of `count` iterations that starts with `state`. Returns the final state.
     fn rounds(
         &self,
         rewrite: &mut Rewrite<'_>,
@@ -276,7 +282,7 @@ impl Pipeline<'_> {
         state.with(&results)
     }
 
-    /// One iteration; returns the state of the next one.
+    /// Emits one iteration. Returns the next iteration's state.
     fn iteration(
         &self,
         rewrite: &mut Rewrite<'_>,
@@ -297,8 +303,8 @@ impl Pipeline<'_> {
         if let Some(fill) = begins {
             self.store(rewrite, region, fill, original);
         }
-        // The results of the operations done ahead, for the stores below: the operations done in time take the
-        // same names.
+        // Keep the ahead part's results for the stores below, because the in-time part reuses the
+        // same source values.
         let early = self.early_values();
         let kept = rewrite.values(&early);
         let args = &source.regions[body].args;
@@ -327,7 +333,7 @@ impl Pipeline<'_> {
             rewrite.rename(&early, &kept);
             self.store(rewrite, region, fill, original);
         }
-        // The drain loads nothing new, and its last carried values are not used.
+        // The drain prefetches nothing, and its last prefetched values are unused.
         state.fetched.extend(fetched.or_else(|| state.fetched.last().cloned()));
         state.fetched.remove(0);
         state.index = self.next(rewrite, region, state.index);
@@ -341,7 +347,7 @@ impl Pipeline<'_> {
         state
     }
 
-    /// The index, and the results of the operations done ahead.
+    /// Returns the index and the results of the ahead part.
     fn early_values(&self) -> Vec<Value> {
         let Counted { source, body, .. } = self.counted;
         let index = source.regions[body].args.first();
@@ -349,13 +355,13 @@ impl Pipeline<'_> {
         index.into_iter().chain(results).copied().collect()
     }
 
-    /// The pointers of outside to the tiles.
+    /// Returns the pointers to the tiles that come from outside the loop.
     fn pointers(&self) -> Vec<Value> {
         let tiles = self.split.tiles.iter().flat_map(|tiles| &tiles.pointers);
         tiles.map(|(pointer, _)| *pointer).collect()
     }
 
-    /// Lets the pointers to the tiles point to a stage.
+    /// Redirects the pointers to the tiles to a stage.
     fn point(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value, original: &[Value]) {
         let (source, location) = (self.counted.source, self.counted.location);
         let tiles = self.split.tiles.iter().flat_map(|tiles| &tiles.pointers);
@@ -370,7 +376,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Fills a stage of the tiles with the values fetched last.
+    /// Fills a stage of the tiles with the values that were loaded last.
     fn store(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value, original: &[Value]) {
         self.point(rewrite, region, stage, original);
         copy_ops(rewrite, &self.split.fill, region);
@@ -379,22 +385,22 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Returns whether asynchronous copies fill the tiles.
+    /// Returns whether `cp.async` fills the tiles.
     fn is_asynchronous(&self) -> bool {
         self.split.tiles.as_ref().is_some_and(|tiles| !tiles.waits.is_empty())
     }
 
-    /// The mbarrier of bulk copies.
+    /// Returns the mbarrier of bulk copies, if there is one.
     fn full(&self) -> Option<&Full> {
         self.split.tiles.as_ref().and_then(|tiles| tiles.full.as_ref())
     }
 
-    /// Returns whether the copies of an iteration are started before its own stage is used.
+    /// Returns whether an iteration starts its copies before it uses its own stage.
     fn is_early(&self) -> bool {
         self.is_asynchronous() || self.full().is_some()
     }
 
-    /// The parity of the next stage, `stage`: another one after a round through all stages.
+    /// Emits the parity for the next stage, `stage`. It flips when the stages wrap around.
     fn parity(
         &self,
         rewrite: &mut Rewrite<'_>,
@@ -412,7 +418,7 @@ impl Pipeline<'_> {
         arith(Scalar::U32, Arith::Selp { cond, then_value: other, else_value: parity })
     }
 
-    /// The stage after `stage`, 0 after the last.
+    /// Emits the stage after `stage`; 0 follows the last.
     fn next_stage(&self, rewrite: &mut Rewrite<'_>, region: RegionId, stage: Value) -> Value {
         let location = self.counted.location;
         let one = rewrite.constant(region, location, Scalar::I32, 1);
@@ -425,7 +431,7 @@ impl Pipeline<'_> {
         arith(Scalar::I32, Arith::Selp { cond: more, then_value: next, else_value: zero })
     }
 
-    /// Loads the values that the iteration with this index needs, and returns them.
+    /// Emits the ahead part for the iteration with this index, and returns the prefetched values.
     fn fetch(&self, rewrite: &mut Rewrite<'_>, region: RegionId, index: Value) -> ValueList {
         let args = &self.counted.source.regions[self.counted.body].args;
         rewrite.rename(args, &[index]);

@@ -1,4 +1,5 @@
-//! Copies a kernel operation by operation, with values, loops and variables renamed.
+//! Copies a kernel operation by operation and renames values, loops and variables. The other passes
+//! build on this.
 
 use std::collections::HashMap;
 
@@ -9,31 +10,33 @@ use crate::ir::kernel::{KernelIr, OpData, Region, ValueData, ValueDef, VarData};
 use crate::ir::op::{Control, Op, ValueList};
 use crate::ir::types::{Const, Scalar, Type};
 
-/// The translation of a jump to a loop of the source.
+/// Where a jump to a source loop goes in the copy.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
-    /// The same jump to a copy of the loop.
+    /// To the copy of the loop.
     Loop(OpId),
-    /// `continue` breaks the first loop, `break` the second one.
+    /// `continue` becomes a break of the first loop, `break` a break of the second.
     Breaks { on_continue: OpId, on_break: OpId },
 }
 
-/// A copy of a kernel under construction.
+/// The copy that is being built.
 pub(super) struct Rewrite<'k> {
     pub(super) source: &'k KernelIr,
     pub(super) out: KernelIr,
-    /// The copy of each value of the source, in the present copy of its region.
+    /// For each source value, its current copy.
     values: Vec<Option<Value>>,
     targets: HashMap<OpId, Target>,
     vars: HashMap<VarId, VarId>,
-    /// The variables that each region of the source declares.
+    /// The variables that each source region declares.
     declared: HashMap<RegionId, Vec<VarId>>,
-    /// The further mbarriers to be made after an operation that makes one, and the elements from one to the next.
+    /// For each `mbarrier_init`: how many more mbarriers to initialise after it, and the distance
+    /// between them in elements.
     pub(super) further: HashMap<OpId, (u32, u64)>,
 }
 
 impl<'k> Rewrite<'k> {
-    /// A copy with the parameters, shared allocations and locations of the source, and an empty body.
+    /// Starts a copy with the source's parameters, shared allocations and locations, and an empty
+    /// body.
     pub(super) fn new(source: &'k KernelIr) -> Rewrite<'k> {
         let mut out = source.clone();
         out.regions = Arena::new();
@@ -57,7 +60,7 @@ impl<'k> Rewrite<'k> {
         Rewrite { source, out, values, targets, vars, declared, further }
     }
 
-    /// The copy of a value. In a verified kernel it exists wherever the value is visible.
+    /// Returns the value's copy. In a verified kernel, it exists wherever the value is visible.
     pub(super) fn value(&self, value: Value) -> Value {
         self.values[value.index()].unwrap_or(value)
     }
@@ -66,7 +69,7 @@ impl<'k> Rewrite<'k> {
         values.iter().map(|value| self.value(*value)).collect()
     }
 
-    /// Makes `to` the copy of `from`.
+    /// Makes `to` the copies of `from`.
     pub(super) fn rename(&mut self, from: &[Value], to: &[Value]) {
         for (from, to) in from.iter().zip(to) {
             self.values[from.index()] = Some(*to);
@@ -77,7 +80,7 @@ impl<'k> Rewrite<'k> {
         self.targets.insert(source, target);
     }
 
-    /// Copies the variables that a region of the source declares, to `region`.
+    /// Declares copies of the source region's variables in `region`.
     pub(super) fn declare_vars(&mut self, source: RegionId, region: RegionId) {
         for var in self.declared.get(&source).cloned().unwrap_or_default() {
             let copy = self.out.vars.push(VarData { region, ..self.source.vars[var] });
@@ -85,7 +88,7 @@ impl<'k> Rewrite<'k> {
         }
     }
 
-    /// Adds an operation with results of the given types to `region`.
+    /// Appends an operation with results of the given types to `region`.
     pub(super) fn push(
         &mut self,
         region: RegionId,
@@ -110,7 +113,7 @@ impl<'k> Rewrite<'k> {
         (id, results)
     }
 
-    /// Adds an operation of the table with one result.
+    /// Appends an operation with one result.
     pub(super) fn push_value(
         &mut self,
         region: RegionId,
@@ -141,7 +144,7 @@ impl<'k> Rewrite<'k> {
         self.push_value(region, location, op, scalar)
     }
 
-    /// A region without an owner, with arguments of the given types.
+    /// Creates a region without an owner, with arguments of the given types.
     pub(super) fn new_region(
         &mut self,
         location: LocationId,
@@ -159,12 +162,12 @@ impl<'k> Rewrite<'k> {
         (region, args)
     }
 
-    /// The types of values of the source.
+    /// Returns the types of source values.
     pub(super) fn types(&self, values: &[Value]) -> Vec<Type> {
         values.iter().map(|value| self.source.type_of(*value)).collect()
     }
 
-    /// Copies one operation that owns no region.
+    /// Copies an operation that owns no region.
     pub(super) fn copy_plain(&mut self, id: OpId, region: RegionId) {
         let source = self.source;
         let data = &source.ops[id];
@@ -193,7 +196,8 @@ impl<'k> Rewrite<'k> {
         self.rename(&data.results, &results);
     }
 
-    /// Copies an operation that owns regions, without their contents: `(source, copy)` of each region.
+    /// Copies an operation that owns regions, but not their contents. Returns `(source, copy)` for
+    /// each region.
     pub(super) fn copy_owner(
         &mut self,
         id: OpId,

@@ -1,17 +1,15 @@
-//! Unrolls loops that ask for it.
+//! Unrolls and vectorizes the loops that ask for it.
 //!
-//! Rules:
+//! 1. `unroll full`, trip count `t`: `t` copies of the body, with constant indices.
+//! 2. `unroll n`, trip count `t`: a loop of `t / n` iterations with `n` copies of the body, then a
+//!    loop of `t % n` iterations with one copy. The index is carried and advanced by the step, so
+//!    that nothing wraps that did not wrap before. If `t` is known, both loops have constant
+//!    bounds, and a loop without iterations is omitted. `vectorize n` also merges the `n` copies'
+//!    loads and stores at the index into vector accesses (`analysis/vectorize.rs`).
+//! 3. If a body jumps from inside another construct, each copy becomes a `loop` that a `continue`
+//!    leaves, and all copies together are inside a `loop` that a `break` leaves.
 //!
-//! 1. `unroll full`, trip count `t`: the body `t` times, with the indices as constants.
-//! 2. `unroll n`: with the trip count `t`, a loop of `t / n` iterations with `n` copies of the body, then a
-//!    loop of `t % n` iterations with one. The index is carried and advanced by the step, so that nothing
-//!    wraps that did not wrap before. Where `t` is known, so are the bounds of the two loops, and a loop
-//!    without iterations is left out.
-//!    `vectorize n`: the `n` copies share their loads and stores at the index, as vectors (`analysis/vectorize.rs`).
-//! 3. A copy of a body that jumps from inside another construct is a loop that is left by its `continue`,
-//!    and the whole is a loop that is left by its `break`.
-//!
-//! How the trip count is computed is in `counted.rs`.
+//! `counted.rs` computes the trip count.
 
 use std::num::NonZeroU32;
 
@@ -25,7 +23,8 @@ use crate::ir::kernel::KernelIr;
 use crate::ir::op::{Arith, Control, Convert, Mem, Op, Unroll, ValueList};
 use crate::ir::types::{Type, VectorType};
 
-/// Unrolls. The verifier has seen to it that it is possible, and not too large.
+/// Unrolls a verified kernel. The verifier has checked that this is possible and does not create
+/// too many operations.
 pub(super) fn unroll(ir: &KernelIr) -> KernelIr {
     let mut rewrite = Rewrite::new(ir);
     let body = rewrite.out.body;
@@ -41,7 +40,8 @@ fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) {
         match Counted::new(source, id).map(|counted| (counted.unroll, counted)) {
             Some((Unroll::By(n), counted)) => counted.by(rewrite, region, n, None),
             Some((Unroll::Vector(n), counted)) => {
-                // A loop that fetches ahead has accesses of another form: its copies keep their own.
+                // Pipelining changes the accesses of a prefetching loop, so it may no longer
+                // vectorize. Its copies then keep scalar accesses.
                 let vectors = vectorize(source, id, n.get()).ok();
                 counted.by(rewrite, region, n, vectors.as_ref());
             }
@@ -56,16 +56,16 @@ fn copy_ops(rewrite: &mut Rewrite<'_>, ops: &[OpId], region: RegionId) {
     }
 }
 
-/// The copies of a body in one iteration of a loop.
+/// The copies of the body in one iteration of an unrolled loop.
 #[derive(Clone, Copy)]
 struct Copies<'v> {
-    /// The loop that a `break` of the source breaks; a straight body has none.
+    /// The loop that replaces the target of the source's `break`. `None` for a straight body.
     leave: Option<OpId>,
     count: u32,
     vectors: Option<&'v Vectorized>,
 }
 
-/// The vectors of the copies of a body: those that were loaded, and the elements that are to be stored.
+/// The vector values of one iteration: the loaded vectors, and the elements to be stored.
 #[derive(Default)]
 struct Lanes {
     loaded: Vec<(OpId, Value)>,
@@ -73,9 +73,9 @@ struct Lanes {
 }
 
 impl Counted<'_> {
-    /// Rule 1.
+    /// Rule 1: full unrolling.
     fn full(&self, rewrite: &mut Rewrite<'_>, region: RegionId) {
-        // The verifier refuses a loop whose iterations are not known.
+        // The verifier rejects loops whose trip count is unknown.
         let Trips { lo, step, count } = self.trips().unwrap_or(Trips { lo: 0, step: 1, count: 0 });
         self.whole(rewrite, region, |rewrite, region, leave| {
             let mut carried = rewrite.values(self.init);
@@ -88,7 +88,7 @@ impl Counted<'_> {
         })
     }
 
-    /// Rule 2.
+    /// Rule 2: partial unrolling.
     fn by(
         &self,
         rewrite: &mut Rewrite<'_>,
@@ -99,7 +99,7 @@ impl Counted<'_> {
         self.whole(rewrite, region, |rewrite, region, leave| {
             let unsigned = unsigned(self.scalar);
             let known = self.trips().map(|trips| trips.count);
-            // More copies than the index type has numbers are never reached.
+            // Limit the copies to what the index type can count.
             let n = u128::from(n.get()).min((1 << unsigned.bits()) - 1);
             let zero = rewrite.constant(region, self.location, unsigned, 0);
             let (rounds, rest) = match known {
@@ -132,8 +132,8 @@ impl Counted<'_> {
         })
     }
 
-    /// A loop over the unsigned `range` with copies of the body, that carries the index and the
-    /// carried values, `state` at first. Returns the last ones.
+    /// Emits a loop over the unsigned `range` with copies of the body. It carries the index and the
+    /// carried values, starting from `state`, and returns their last values.
     fn rounds(
         &self,
         rewrite: &mut Rewrite<'_>,
@@ -175,7 +175,7 @@ impl Counted<'_> {
         results
     }
 
-    /// Loads the vectors of `count` iterations from `index` on.
+    /// Loads the vectors for `count` iterations, starting at `index`.
     fn loads(
         &self,
         rewrite: &mut Rewrite<'_>,
@@ -199,7 +199,8 @@ impl Counted<'_> {
         lanes
     }
 
-    /// As [`Counted::iteration`] of a straight body, with the elements `lane` of the vectors.
+    /// Like [`Counted::iteration`] for a straight body, but takes element `lane` of the loaded
+    /// vectors, and collects stored elements.
     fn lane(
         &self,
         rewrite: &mut Rewrite<'_>,
@@ -238,7 +239,7 @@ impl Counted<'_> {
         }
     }
 
-    /// Stores the vectors from `index` on.
+    /// Stores the collected vectors, starting at `index`.
     fn stores(&self, rewrite: &mut Rewrite<'_>, region: RegionId, lanes: Lanes, index: Value) {
         for (op, values) in lanes.stored {
             let data = &self.source.ops[op];
@@ -253,8 +254,8 @@ impl Counted<'_> {
         }
     }
 
-    /// One copy of the body in `region`; returns the next carried values. `leave` is the loop that a
-    /// `break` of the source breaks; a straight body has none.
+    /// Emits one copy of the body and returns the next carried values. `leave` is the loop that
+    /// replaces the target of the source's `break`; a straight body has none.
     fn iteration(
         &self,
         rewrite: &mut Rewrite<'_>,
@@ -289,8 +290,8 @@ impl Counted<'_> {
         results
     }
 
-    /// Rule 3: what `make` makes, inside a loop for the `break`s of a body that is not straight. The values
-    /// that it returns become the results of the source's loop.
+    /// Rule 3: wraps the code from `make` in a loop for `break`s, unless the body is straight. The
+    /// values that `make` returns become the results of the source loop.
     fn whole(
         &self,
         rewrite: &mut Rewrite<'_>,

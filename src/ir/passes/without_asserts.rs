@@ -1,14 +1,15 @@
-//! Removes assertions.
+//! Removes assertions, for builds without them.
 //!
-//! * An `assert` goes, wherever it is.
-//! * What is then unused goes too, if it only computes: constants, and operations that the table calls pure.
-//! * Nothing else changes: loads, whose faults are seen, and all control flow stay.
+//! * Every `assert` is removed.
+//! * Constants and pure operations that only assertions used are removed too.
+//! * Nothing else changes. In particular, loads stay because they may fault, and so does all
+//!   control flow.
 
 use crate::ir::entity::{Entity, OpId};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Diagnostic, Effect, Op};
 
-/// The verified kernel without its assertions.
+/// Returns the verified kernel without its assertions.
 #[inline]
 pub(in crate::ir) fn without_asserts(ir: &KernelIr) -> KernelIr {
     let mut users = vec![0usize; ir.values.len()];
@@ -23,7 +24,7 @@ pub(in crate::ir) fn without_asserts(ir: &KernelIr) -> KernelIr {
             }
         }
     }
-    // Operations that are removed; their operands may become unused.
+    // Operations to remove. Removing one may leave its operands unused.
     let mut next = asserts;
     while let Some(id) = next.pop() {
         removed[id.index()] = true;

@@ -8,7 +8,7 @@ use crate::ir::target::ParseTargetError;
 use crate::ir::types::Scalar;
 
 errors! {
-    /// The cause of a parse error.
+    /// What is wrong with a kernel's text.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum ParseErrorKind {
@@ -16,19 +16,19 @@ errors! {
         TooLong { bytes: usize, limit: usize },
         /// more than {limit} regions are inside each other
         TooDeep { limit: usize },
-        /// A character that no part of the form starts with.
+        /// A character that cannot start any token.
         UnknownCharacter {
             character: char,
         } = |f| write!(f, "`{}` starts nothing here", character.escape_debug()),
         /// this quote is not closed on its line
         UnclosedText,
-        /// A backslash that no escape follows.
+        /// A backslash that does not start an escape.
         InvalidEscape { text: String } = |f| write!(
             f,
             "`{}` is not an escape: expected `\\n`, `\\r`, `\\t`, `\\0`, `\\\\`, `\\\"`, `\\'` or `\\u{{..}}` with hexadecimal digits",
             text.replace(char::is_control, "\u{fffd}")
         ),
-        /// A `%` or `@` that no name follows.
+        /// A `%` or `@` without a name after it.
         InvalidName { text: String } = |f| write!(
             f,
             "`{}` is not a name: `%` or `@` is followed by a letter, then letters, digits and `_`; a value may also be a number",
@@ -36,14 +36,14 @@ errors! {
         ),
         /// `{text}` cannot name a parameter: start with a letter
         InvalidParamName { text: String },
-        /// Something else than the form asks for.
+        /// Not what the grammar expects here.
         Unexpected {
             expected: &'static str,
             found: String,
         } = |f| write!(f, "{expected} is expected, but there is {}", found.escape_debug()),
         /// {error}
         InvalidTarget(error: ParseTargetError),
-        /// A number that is negative, too large, or no number.
+        /// A number that is negative, too large, or not a number.
         InvalidNumber {
             text: String,
         } = |f| write!(f, "`{text}` is not a number from 0 to {}", u32::MAX),
@@ -53,7 +53,7 @@ errors! {
         UnknownSpace { name: String },
         /// there is no operation `{name}`
         UnknownOperation { name: String },
-        /// The name stands for nothing: no value, or no variable, allocation or loop above.
+        /// An undefined name. Variables, allocations and loops must be declared above their use.
         UndefinedName { name: String } = |f| if name.starts_with('%') {
             write!(f, "`{name}` is not defined in this kernel")
         } else {
@@ -63,13 +63,13 @@ errors! {
         RepeatedName { name: String, first_line: u32 },
         /// `{text}` is not a constant of type {scalar}
         InvalidConstant { text: String, scalar: Scalar },
-        /// More or fewer operands than the operation takes.
+        /// The wrong number of operands for the operation.
         OperandCount {
             op: &'static str,
             expected: usize,
             found: usize,
         } = |f| write!(f, "`{op}` takes {}, but is given {found}", Count(*expected, "operand")),
-        /// More or fewer attributes than the operation has.
+        /// The wrong number of attributes for the operation.
         AttributeCount {
             op: &'static str,
             expected: usize,
@@ -82,7 +82,7 @@ errors! {
             ty: &'static str,
             text: String,
         },
-        /// The results have more or fewer names than types.
+        /// The result names and the result types differ in number.
         ResultCount { names: usize, types: usize } = |f| {
             let (names, types) = (Count(*names, "name"), Count(*types, "type"));
             write!(f, "the results have {names}, but {types}")
@@ -90,7 +90,7 @@ errors! {
     }
 }
 
-/// A number of things.
+/// A count with its noun.
 struct Count(usize, &'static str);
 
 impl fmt::Display for Count {
@@ -99,7 +99,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// A parse error of a kernel's text, with its position.
+/// An error from parsing a kernel's text, with its position.
 ///
 /// ```
 /// use tilewright::ir::{KernelIr, ParseErrorKind};
@@ -114,25 +114,25 @@ impl fmt::Display for Count {
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// The cause.
+    /// What is wrong.
     pub kind: ParseErrorKind,
-    /// The line at fault, from 1.
+    /// The line of the error, from 1.
     pub line: u32,
-    /// The column at fault in characters, from 1.
+    /// The column of the error in characters, from 1.
     pub column: u32,
-    /// The line at fault, or the part of it around the column.
+    /// The line of the error, or the part of it around the column.
     excerpt: String,
-    /// Characters of the excerpt before the column.
+    /// How many characters of the excerpt come before the column.
     before: usize,
-    /// Characters at fault.
+    /// How many characters to underline.
     width: usize,
 }
 
-/// Characters of the excerpt on each side of the column.
+/// How many characters of the line to show on each side of the column.
 const EXCERPT: usize = 80;
 
 impl ParseError {
-    /// The error at `span` of `text`.
+    /// Creates the error for `span` of `text`.
     #[inline]
     pub(super) fn new(text: &str, span: Span, kind: ParseErrorKind) -> ParseError {
         let line_start = text[..span.start].rfind('\n').map_or(0, |newline| newline + 1);
@@ -155,12 +155,12 @@ impl ParseError {
     }
 }
 
-/// `line:column: ` and the cause, then the line with the error marked.
+/// Prints `line:column: ` and the cause, then the line with the error underlined.
 impl fmt::Display for ParseError {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ParseError { kind, line, column, excerpt, before, width } = self;
-        // A tab of the line stays one in the padding, so that the marks are under what they mark.
+        // Keep tabs in the padding, so that the marks line up.
         let padding: String =
             excerpt.chars().take(*before).map(|c| if c == '\t' { c } else { ' ' }).collect();
         let bar = if excerpt.is_empty() { "  |" } else { "  | " };

@@ -1,32 +1,32 @@
-//! Lexer: splits a text into tokens with their positions.
+//! The lexer: splits a text into tokens with positions.
 
 use super::error::ParseErrorKind;
 
-/// A range of bytes of the text.
+/// A range of bytes in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// A cause and its span: a parse error before it has the text.
+/// A parse error before the text is attached.
 pub(super) struct Failure {
     pub(super) span: Span,
     pub(super) kind: ParseErrorKind,
 }
 
-/// The sort of a token.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A letter, then letters, digits, `_`, `.`, and `::` before a letter or a digit.
+    /// A letter, then letters, digits, `_`, `.`, and `::` if a letter or digit follows.
     Word,
-    /// A digit or `-`, then what a number is made of; also `nan:0x...`.
+    /// Starts with a digit or `-`, or is `nan:0x..`.
     Number,
     /// `%name`
     Value,
     /// `@name`
     Symbol,
-    /// A text in quotes, on one line.
+    /// A quoted text on one line.
     Text,
     /// One of `= , : < > ( ) { }`.
     Mark,
@@ -42,15 +42,15 @@ pub(super) struct Token<'t> {
     pub(super) span: Span,
     /// The line, from 1.
     pub(super) line: u32,
-    /// The column in bytes, from 1. Wider characters are in comments and
-    /// texts only, and after a text no statement starts on its line.
+    /// The column in bytes, from 1. This equals the column in characters wherever a statement can
+    /// start, because only comments and quoted texts contain wider characters.
     pub(super) column: u32,
-    /// True if the token is the first of its line.
+    /// Whether this is the first token on its line.
     pub(super) first: bool,
 }
 
 impl Token<'_> {
-    /// The token as an error names it.
+    /// Returns the token as an error message names it.
     pub(super) fn name(&self) -> String {
         match self.kind {
             Kind::End => "the end of the text".to_owned(),
@@ -63,14 +63,14 @@ impl Token<'_> {
     }
 }
 
-/// The tokens of a text, one after the other.
+/// Produces the tokens of a text, one after the other.
 pub(super) struct Lexer<'t> {
     text: &'t str,
     at: usize,
     line: u32,
     line_start: usize,
     first: bool,
-    /// The end of the last token.
+    /// Where the last token ended.
     last: usize,
 }
 
@@ -79,8 +79,8 @@ impl<'t> Lexer<'t> {
         Lexer { text, at: 0, line: 1, line_start: 0, first: true, last: 0 }
     }
 
-    /// The token after the last one; at the end of the text, the end again and again. It counts as placed
-    /// right after the last token, where something is missing.
+    /// Returns the next token. At the end of the text, it returns the end token again and again,
+    /// positioned right after the last token, where something is missing.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Token<'t>, Failure> {
         self.skip_space();
@@ -117,7 +117,7 @@ impl<'t> Lexer<'t> {
             _ if byte.is_ascii_alphabetic() => {
                 let in_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'.';
                 self.skip(in_word);
-                // As in `L1::evict_last`.
+                // For example `L1::evict_last`.
                 while let [b':', b':', next, ..] = bytes[self.at..]
                     && next.is_ascii_alphanumeric()
                 {
@@ -135,7 +135,7 @@ impl<'t> Lexer<'t> {
         Ok(self.token(kind, start))
     }
 
-    /// A text ends at the first quote that no backslash escapes.
+    /// Lexes a quoted text. It ends at the first quote without a backslash before it.
     fn quoted(&mut self) -> Result<Kind, Failure> {
         let start = self.at;
         self.at += 1;
@@ -175,7 +175,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// A sign belongs to a number at its start and after the `e` of an exponent.
+    /// Lexes a number. A sign is part of it at the start and after the `e` of an exponent.
     fn number(&mut self) -> Kind {
         let bytes = self.text.as_bytes();
         let start = self.at;
@@ -197,7 +197,7 @@ impl<'t> Lexer<'t> {
         self.at += rest.iter().position(|b| !belongs(*b)).unwrap_or(rest.len());
     }
 
-    /// Goes past white space and comments.
+    /// Skips white space and comments.
     fn skip_space(&mut self) {
         let bytes = self.text.as_bytes();
         while let Some(byte) = bytes.get(self.at) {

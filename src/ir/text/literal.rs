@@ -1,12 +1,13 @@
-//! Prints and parses constants.
+//! Parses constants, and quotes and unquotes texts.
 
 use crate::ir::narrow;
 use crate::ir::number::Rounding;
 use crate::ir::types::{Const, Scalar};
 
-/// The constant of type `scalar` that `text` stands for: the inverse of `Const`'s `Display`. Integers may
-/// also be hexadecimal, floating point numbers may have any number of digits and round to nearest even (those of
-/// other formats than `f32` and `f64` by way of `f64`). A `tf32` may be its bits in hexadecimal. `None` where the type has no such value; a finite number that is too large is none.
+/// Parses a constant of type `scalar`: the inverse of `Const`'s `Display`. Also accepts hexadecimal
+/// integers, the bits of a `tf32` in hexadecimal, and floating-point literals of any length, which
+/// round to nearest even (narrow formats by way of `f64`). Returns `None` if the type does not have
+/// the value, for example if a finite literal is too large.
 #[inline]
 pub(super) fn parse(scalar: Scalar, text: &str) -> Option<Const> {
     let bits = match scalar {
@@ -56,7 +57,7 @@ fn integer(text: &str) -> Option<i128> {
     Some(if negative { -i128::from(magnitude) } else { magnitude.into() })
 }
 
-/// Digits without a sign: Rust's own readers would take one more.
+/// Rejects a leading sign, which Rust's parsers would accept.
 fn unsigned(digits: &str) -> Option<&str> {
     digits.starts_with(|c: char| c.is_ascii_alphanumeric()).then_some(digits)
 }
@@ -92,7 +93,7 @@ fn float(scalar: Scalar, text: &str) -> Option<u64> {
         _ => {
             let bits = narrow::encode(scalar, text.parse().ok()?, Rounding::NearestEven, false)?;
             let value = narrow::decode(scalar, bits)?;
-            // A format without infinity has NaN for what is too large.
+            // In a format without infinity, a value that is too large becomes NaN.
             if value.is_nan() {
                 return None;
             }
@@ -102,7 +103,7 @@ fn float(scalar: Scalar, text: &str) -> Option<u64> {
     (is_infinite == infinite).then_some(bits)
 }
 
-/// The text in quotes, in printable ASCII.
+/// Quotes a text in printable ASCII.
 pub(super) fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -112,10 +113,10 @@ pub(super) fn quote(text: &str) -> String {
     out
 }
 
-/// The text that `quoted`, with its quotes, stands for: the inverse of [`quote`].
+/// Returns the text inside quotes: the inverse of [`quote`].
 ///
 /// # Errors
-/// The bytes of the first escape that is none.
+/// Returns the byte range of the first invalid escape.
 #[inline]
 pub(super) fn unquote(quoted: &str) -> Result<String, (usize, usize)> {
     let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(quoted);
@@ -123,7 +124,7 @@ pub(super) fn unquote(quoted: &str) -> Result<String, (usize, usize)> {
     let mut rest = inside;
     while let Some((plain, escaped)) = rest.split_once('\\') {
         out += plain;
-        // The quote is one byte.
+        // The opening quote is one byte, so this is where the backslash is in `quoted`.
         let start = inside.len() - escaped.len();
         let wrong = |len: usize| (start, start + 1 + len);
         let c = escaped.chars().next().unwrap_or_default();

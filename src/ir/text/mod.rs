@@ -17,8 +17,8 @@
 //!
 //! # Grammar
 //!
-//! `a*` is any number of `a`, `a,*` any number with commas between, `a?` at most one. Words in quotes stand
-//! for themselves.
+//! `a*` means any number of `a`, `a,*` any number separated by commas, and `a?` an optional `a`.
+//! Quoted words are literal.
 //!
 //! ```text
 //! kernels   = kernel*
@@ -27,13 +27,15 @@
 //!             ("max_registers" number)? ("cluster" (extent | "at_launch"))?
 //! extent    = number "x" number "x" number
 //! statement = "shared" symbol ":" scalar "x" number "align" number
+//!           | "local" symbol ":" scalar "x" number
 //!           | "var" symbol ":" type "x" number
 //!           | "array" symbol ":" scalar "=" literal,*
 //!           | (value,* "=")? operation
 //! operation = "const" literal results
 //!           | "if" value results region ("else" region)?
 //!           | "for" symbol? value ":" type "=" value "to" value "step" value
-//!             ("unroll" ("full" | number))? ("prefetch" number)? carried? results region
+//!             ("unroll" ("full" | number) | "vectorize" number)? ("prefetch" number)?
+//!             carried? results region
 //!           | "loop" symbol? carried? results region
 //!           | "yield" value,* results
 //!           | ("continue" | "break") symbol value,* results
@@ -53,23 +55,26 @@
 //! literal   = "true" | "false" | number | "inf" | "-inf" | "nan:0x" hexadecimal digits
 //! ```
 //!
-//! A statement starts on a line of its own, or right after `{`. `;` starts a comment. `row` is the name of
-//! a row of the operation table, `scalar`, `vector` and `space` are names of [`Scalar`](super::Scalar),
-//! [`VectorType`](super::VectorType) (`f16x2`) and [`Space`](super::Space).
+//! A statement starts on its own line, or right after `{`. `;` starts a comment. `row` is the name
+//! of a row of the op table. `scalar`, `vector` and `space` are names of [`Scalar`](super::Scalar),
+//! [`VectorType`](super::VectorType) (such as `f16x2`) and [`Space`](super::Space).
 //!
 //! # Names
 //!
-//! Names can be chosen freely; each is given once in a kernel, with names of their own for values,
-//! variables, allocations and loops. A value may be named above the line that makes it, and from anywhere:
-//! whether its definition reaches is for the verifier to say. Allocations, variables and loops must be
-//! declared above. A kernel prints with the numbers of its values, variables and allocations, the ones that
-//! all messages use, and those of a parsed kernel are counted from its top; see
+//! You can choose names freely. Within a kernel each name is defined once; values, variables,
+//! allocations and loops have separate namespaces. A value may be used above its definition and
+//! from any region; the verifier decides whether the definition reaches the use. Allocations,
+//! variables and loops must be declared above their use.
+//!
+//! When a kernel is printed, its values, variables and allocations appear by number, as in all
+//! messages. A parsed kernel numbers them from its top; see
 //! [`KernelIr::canonical`](super::KernelIr::canonical).
 //!
 //! # Laws
 //!
-//! For every verified kernel `k`, `parse(print(k)) == k`; for every text that parses, verified or not,
-//! printing and parsing changes nothing. Equality is that of programs: see `KernelIr`'s `PartialEq`.
+//! For every verified kernel `k`, `parse(print(k)) == k`. For every text that parses, verified or
+//! not, printing and parsing it again changes nothing. Equality is program equality: see
+//! `KernelIr`'s `PartialEq`.
 
 mod error;
 mod lex;

@@ -1,6 +1,5 @@
-//! Parser of kernels: the header, names, types, and the token cursor.
-//!
-//! `region.rs` parses statements.
+//! The parser's first half: the kernel header, names, types, and the token cursor. `region.rs`
+//! parses statements.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -17,11 +16,11 @@ use crate::ir::vector::VectorType;
 
 pub(super) type Result<T> = std::result::Result<T, Failure>;
 
-/// Reads one kernel in the text form. The kernel is not verified.
+/// Parses one kernel in the text form. The kernel is not verified.
 ///
-/// `file` is the file of the kernel's source locations. It is `'static`, as in Rust's own locations:
-/// for text that is part of the program, its name is at hand, and a program that reads files leaks one name
-/// for each.
+/// `file` becomes the file name in the kernel's source locations. Like the file name in Rust's own
+/// locations it is `'static`. If you embed the text in your program, pass a literal; if you read
+/// files at run time, leak one name per file.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, parse};
@@ -42,7 +41,7 @@ pub(super) type Result<T> = std::result::Result<T, Failure>;
 /// ```
 ///
 /// # Errors
-/// The first position of the text that does not parse.
+/// Returns the first position that does not parse.
 #[inline]
 pub fn parse(file: &'static str, text: &str) -> std::result::Result<KernelIr, ParseError> {
     read(text, |tokens| {
@@ -52,10 +51,10 @@ pub fn parse(file: &'static str, text: &str) -> std::result::Result<KernelIr, Pa
     })
 }
 
-/// Reads any number of kernels in the text form. They are not verified.
+/// Parses any number of kernels in the text form. They are not verified.
 ///
 /// # Errors
-/// The first position of the text that does not parse.
+/// Returns the first position that does not parse.
 #[inline]
 pub fn parse_kernels(
     file: &'static str,
@@ -70,7 +69,7 @@ pub fn parse_kernels(
     })
 }
 
-/// Reads one kernel; its source locations name the file `<text>`. See [`parse`].
+/// Parses one kernel, with `<text>` as the file name in its source locations. See [`parse`].
 impl FromStr for KernelIr {
     type Err = ParseError;
 
@@ -92,15 +91,15 @@ fn read<T>(
     Tokens::new(text).and_then(|mut tokens| f(&mut tokens)).map_err(located)
 }
 
-/// The error that `token` is not what is expected.
+/// Creates the error for a token other than the expected one.
 pub(super) fn unexpected(token: Token<'_>, expected: &'static str) -> Failure {
     token.fail(ParseErrorKind::Unexpected { expected, found: token.name() })
 }
 
-/// A text with a cursor.
+/// A text with a token cursor.
 pub(super) struct Tokens<'t> {
     lexer: Lexer<'t>,
-    /// The token under the cursor.
+    /// The current token.
     pub(super) token: Token<'t>,
 }
 
@@ -112,19 +111,19 @@ impl<'t> Tokens<'t> {
         Ok(Tokens { lexer, token })
     }
 
-    /// Takes the token under the cursor.
+    /// Takes the current token.
     #[inline]
     pub(super) fn take(&mut self) -> Result<Token<'t>> {
         let next = self.lexer.next()?;
         Ok(std::mem::replace(&mut self.token, next))
     }
 
-    /// Returns whether the token under the cursor is this mark or word.
+    /// Returns whether the current token is this mark or word.
     pub(super) fn is(&self, text: &str) -> bool {
         matches!(self.token.kind, Kind::Mark | Kind::Word) && self.token.text == text
     }
 
-    /// Takes the token under the cursor if it is this mark or word.
+    /// Takes the current token if it is this mark or word.
     #[inline]
     pub(super) fn accept(&mut self, text: &str) -> Result<bool> {
         let is = self.is(text);
@@ -134,7 +133,7 @@ impl<'t> Tokens<'t> {
         Ok(is)
     }
 
-    /// Takes this mark or word; `quoted` is it in quotes.
+    /// Takes this mark or word, or fails. `quoted` is its name in the error.
     #[inline]
     pub(super) fn expect(&mut self, text: &str, quoted: &'static str) -> Result<()> {
         if self.accept(text)? { Ok(()) } else { Err(unexpected(self.token, quoted)) }
@@ -164,7 +163,7 @@ impl<'t> Tokens<'t> {
         })
     }
 
-    /// `number "x" number "x" number`
+    /// Parses `number "x" number "x" number`.
     #[inline]
     fn extent(&mut self) -> Result<[u32; 3]> {
         let x = self.number()?;
@@ -174,7 +173,7 @@ impl<'t> Tokens<'t> {
         Ok([x, y, self.number()?])
     }
 
-    /// Reads an item after `word`, if `word` is under the cursor.
+    /// Parses an item after `word`, if the current token is `word`.
     fn after<T>(
         &mut self,
         word: &str,
@@ -241,7 +240,7 @@ impl<'t> Tokens<'t> {
 }
 
 impl Tokens<'_> {
-    /// The rest of the type of a tensor map.
+    /// Parses a tensor map type after its keyword.
     #[inline]
     fn tensor_map(&mut self) -> Result<Type> {
         self.expect("<", "`<`")?;
@@ -258,16 +257,17 @@ impl Tokens<'_> {
     }
 }
 
-/// A value that the text has named.
+/// A value that has been named in the text.
 struct Named {
     value: Value,
-    /// The line that defines it, once read.
+    /// The line of its definition, once parsed.
     defined: Option<u32>,
     /// The span of its first use.
     span: Span,
 }
 
-/// Names of entities other than values, without `@`, with the lines that declare them.
+/// The names of variables, allocations and loops, without `@`, with the lines of their
+/// declarations.
 #[derive(Default)]
 pub(super) struct Symbols<'t> {
     vars: HashMap<&'t str, (VarId, u32)>,
@@ -341,19 +341,19 @@ pub(super) fn undefined(name: &str, span: Span) -> Failure {
     Failure { span, kind: ParseErrorKind::UndefinedName { name: name.to_owned() } }
 }
 
-/// The kernel that is being read.
+/// The state for the kernel that is being parsed.
 pub(super) struct KernelParser<'p, 't> {
     pub(super) tokens: &'p mut Tokens<'t>,
     pub(super) ir: KernelIr,
     pub(super) symbols: Symbols<'t>,
     values: HashMap<&'t str, Named>,
-    /// True if a value is named above the line that makes it.
+    /// Whether some value was used above its definition.
     named_early: bool,
     file: &'static str,
 }
 
 impl<'p, 't> KernelParser<'p, 't> {
-    /// Reads the kernel under the cursor.
+    /// Parses the kernel at the cursor.
     #[inline]
     fn kernel(tokens: &'p mut Tokens<'t>, file: &'static str) -> Result<KernelIr> {
         tokens.expect("kernel", "`kernel`")?;
@@ -367,11 +367,11 @@ impl<'p, 't> KernelParser<'p, 't> {
         parser.in_parentheses(Self::param)?;
         parser.tokens.expect("{", "`{`")?;
         parser.body()?;
-        // The first use, not any, so that the error does not depend on the order of a hash map.
+        // Report the first use in the text, so that the error does not depend on hash map order.
         let undefined_values = parser.values.iter().filter(|(_, named)| named.defined.is_none());
         match undefined_values.min_by_key(|(_, named)| named.span.start) {
             Some((name, named)) => Err(undefined(name, named.span)),
-            // Values have the numbers in which they are named first, not made.
+            // Values were numbered by first mention, so renumber them by definition.
             None if parser.named_early => Ok(parser.ir.canonical()),
             None => Ok(parser.ir),
         }
@@ -381,7 +381,8 @@ impl<'p, 't> KernelParser<'p, 't> {
     fn param(&mut self) -> Result<()> {
         let name = self.tokens.value()?;
         if name.text[1..].starts_with(|c: char| c.is_ascii_digit()) {
-            // PTX has the name too. And a number could be that of another value when the kernel prints.
+            // PTX uses parameter names too. Also, a numeric name could clash with another value's
+            // number when the kernel is printed.
             return Err(name.fail(ParseErrorKind::InvalidParamName { text: name.text.to_owned() }));
         }
         self.tokens.expect(":", "`:`")?;
@@ -393,7 +394,7 @@ impl<'p, 't> KernelParser<'p, 't> {
         Ok(())
     }
 
-    /// Any number of items in parentheses, with commas between.
+    /// Parses any number of items in parentheses, separated by commas.
     pub(super) fn in_parentheses(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<()>,
@@ -411,19 +412,19 @@ impl<'p, 't> KernelParser<'p, 't> {
         }
     }
 
-    /// The source location of a token.
+    /// Returns the source location of a token.
     pub(super) fn location(&mut self, token: Token<'t>) -> LocationId {
         self.ir.location(SourceLocation { file: self.file, line: token.line, column: token.column })
     }
 
-    /// The value with the name, which is being used.
+    /// Returns the value of this name, for a use of it.
     pub(super) fn use_value(&mut self, token: Token<'t>) -> Value {
         let Named { value, defined, .. } = *self.named(token);
         self.named_early |= defined.is_none();
         value
     }
 
-    /// The value with the name, which is being defined: no second definition may follow.
+    /// Returns the value of this name, for its definition. Fails if it is already defined.
     pub(super) fn declare_value(&mut self, token: Token<'t>) -> Result<Value> {
         let named = self.named(token);
         match named.defined.replace(token.line) {
@@ -432,7 +433,7 @@ impl<'p, 't> KernelParser<'p, 't> {
         }
     }
 
-    /// Sets what a declared value is. `token` is what makes it.
+    /// Sets a declared value's type and definition. `token` gives its source location.
     pub(super) fn define_value(
         &mut self,
         value: Value,
@@ -448,7 +449,7 @@ impl<'p, 't> KernelParser<'p, 't> {
     fn named(&mut self, token: Token<'t>) -> &mut Named {
         let KernelParser { ir, values, file, .. } = self;
         values.entry(token.text).or_insert_with(|| {
-            // The definition, which may follow, says what the value is.
+            // A placeholder; the definition may follow later.
             let location =
                 ir.location(SourceLocation { file, line: token.line, column: token.column });
             let (def, region) = (ValueDef::Param(u32::MAX), ir.body);

@@ -1,4 +1,4 @@
-//! Prints kernels as text.
+//! Prints kernels in the text form.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,10 +10,9 @@ use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Control, Diagnostic, Op, Unroll};
 use crate::ir::types::Type;
 
-/// The text form, which [`parse`](super::parse) reads.
+/// Prints the text form, which [`parse`](super::parse) reads.
 ///
-/// A kernel that breaks the rules of the verifier prints too; where an index points nowhere, a comment says
-/// so.
+/// Unverified kernels print too. A dangling id prints as a comment or as its number.
 impl fmt::Display for KernelIr {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,13 +73,13 @@ struct Printer<'k, 'f, 'w> {
     f: &'f mut fmt::Formatter<'w>,
     depth: usize,
     labels: HashMap<OpId, usize>,
-    /// The variables by the number of the region that declares them.
+    /// The variables that each region declares, by region index.
     vars: HashMap<usize, Vec<VarId>>,
-    /// The regions that are printed.
+    /// Which regions have been printed.
     seen: Vec<bool>,
 }
 
-/// A value under the name that the text gives it.
+/// A value, by its name in the text.
 struct Name<'k>(&'k KernelIr, Value);
 
 impl fmt::Display for Name<'_> {
@@ -95,7 +94,7 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// The type of a value.
+/// The type of a value, or `?` if the value does not exist.
 struct TypeOf<'k>(&'k KernelIr, Value);
 
 impl fmt::Display for TypeOf<'_> {
@@ -167,7 +166,7 @@ impl Printer<'_, '_, '_> {
             self.list(" ", &op.operands)?;
         } else {
             let attributes = data.op.attributes();
-            // Attributes at the end that say nothing are left out.
+            // Omit trailing attributes that print as nothing.
             let said = attributes.iter().rposition(|attribute| !attribute.is_empty());
             if let Some(last) = said {
                 write!(self.f, "<{}>", attributes[..=last].join(", "))?;
@@ -198,7 +197,7 @@ impl Printer<'_, '_, '_> {
         self.f.write_str("\n")
     }
 
-    /// Prints the rest of a diagnostic operation after its name.
+    /// Prints the part of a diagnostic after its name.
     #[inline]
     fn diagnostic(&mut self, op: &Diagnostic) -> fmt::Result {
         write!(self.f, " {}", literal::quote(op.text().0))?;
@@ -216,8 +215,8 @@ impl Printer<'_, '_, '_> {
         format!("@l{}", self.labels.entry(id).or_insert(next))
     }
 
-    /// The arguments of a region that loops carry. There is one for each first value in a verified kernel;
-    /// what is missing elsewhere prints as `?`.
+    /// Prints a loop's carried arguments with their initial values. In an unverified kernel,
+    /// missing ones print as `?`.
     #[inline]
     fn iter(&mut self, args: &[Value], init: &[Value]) -> fmt::Result {
         let count = args.len().max(init.len());
@@ -245,7 +244,7 @@ impl Printer<'_, '_, '_> {
         write!(self.f, "{:indent$}}}", "")
     }
 
-    /// Prints a control flow operation between its name and the types of its results.
+    /// Prints a control flow operation's part between its name and its result types.
     #[inline]
     fn control(&mut self, id: OpId, control: &Control) -> fmt::Result {
         let ir = self.ir;

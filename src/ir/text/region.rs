@@ -1,4 +1,4 @@
-//! Parser of statements: declarations, operations, and their regions.
+//! The parser's second half: statements, that is declarations, operations and their regions.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -18,31 +18,32 @@ use crate::ir::op::{
 };
 use crate::ir::types::{Const, Scalar, Type};
 
-/// The start of a statement: where it is, and the results that it names.
+/// The start of a statement: its region, its first token, and the results that it names.
 struct Head<'t> {
     region: RegionId,
     first: Token<'t>,
     results: SmallVec<[(Token<'t>, Value); 2]>,
 }
 
-/// A region that is being read.
+/// A region that is being parsed.
 struct Open {
     region: RegionId,
-    /// The `if` whose first arm this is: an `else` may follow.
+    /// If this is the first arm of an `if`: that `if`, because an `else` may follow.
     then_of: Option<OpId>,
 }
 
-/// The region that a statement opened, if it has one.
+/// The region that a statement opened, if any.
 type Opened = Option<Open>;
 
 impl<'t> KernelParser<'_, 't> {
-    /// Reads the statements of the kernel's body and its `}`; the caller has taken `{`.
+    /// Parses the statements of the kernel's body, up to and including its `}`. The caller has
+    /// taken `{`.
     ///
-    /// Not recursive: the depth of a text does not depend on the stack.
+    /// It does not recurse, so the nesting depth of a text cannot overflow the stack.
     #[inline]
     pub(super) fn body(&mut self) -> Result<()> {
         let mut open = vec![Open { region: self.ir.body, then_of: None }];
-        // Whether `{` was just taken: then a statement may follow on the same line.
+        // Right after `{`, a statement may follow on the same line.
         let mut opened = true;
         while let Some(Open { region, then_of }) = open.last() {
             let (region, then_of) = (*region, *then_of);
@@ -67,7 +68,7 @@ impl<'t> KernelParser<'_, 't> {
         Ok(())
     }
 
-    /// Reads a statement of `region`, which is `depth` deep.
+    /// Parses a statement in `region`, at nesting depth `depth`.
     #[inline]
     fn statement(&mut self, region: RegionId, depth: usize) -> Result<Opened> {
         if depth == 1 && self.tokens.is("shared") {
@@ -198,12 +199,12 @@ impl<'t> KernelParser<'_, 't> {
         self.symbols.declare_var(symbol, var)
     }
 
-    /// Returns whether the statement has more on its line.
+    /// Returns whether the statement continues on its line.
     fn more(&self) -> bool {
         !self.tokens.token.first
     }
 
-    /// A text in quotes.
+    /// Parses a quoted text.
     #[inline]
     fn text(&mut self) -> Result<Arc<str>> {
         let token = self.tokens.expect_kind(Kind::Text, "a text in quotes")?;
@@ -234,13 +235,13 @@ impl<'t> KernelParser<'_, 't> {
         self.add(&head, inline.into(), &types).map(|_| None)
     }
 
-    /// The values after a first one, each after a comma.
+    /// Parses further values, each after a comma.
     #[inline]
     fn more_operands(&mut self) -> Result<ValueList> {
         if self.more() && self.tokens.accept(",")? { self.operands() } else { Ok(ValueList::new()) }
     }
 
-    /// Values with commas between, on the line of the statement.
+    /// Parses comma-separated values on the statement's line.
     #[inline]
     fn operands(&mut self) -> Result<ValueList> {
         let mut operands = ValueList::new();
@@ -267,7 +268,7 @@ impl<'t> KernelParser<'_, 't> {
         self.symbols.find_loop(symbol)
     }
 
-    /// The types of results, on the line of the statement.
+    /// Parses result types on the statement's line.
     #[inline]
     fn types(&mut self) -> Result<SmallVec<[Type; 2]>> {
         let mut types = SmallVec::new();
@@ -282,7 +283,7 @@ impl<'t> KernelParser<'_, 't> {
         }
     }
 
-    /// Reads the types of the results and adds the operation.
+    /// Parses the result types and adds the operation.
     fn finish(&mut self, head: Head<'t>, op: impl Into<Op>) -> Result<Opened> {
         let types = self.types()?;
         self.add(&head, op.into(), &types).map(|_| None)
@@ -310,7 +311,7 @@ impl<'t> KernelParser<'_, 't> {
         if !matches!(literal.kind, Kind::Number | Kind::Word) {
             return Err(unexpected(literal, "a constant"));
         }
-        // The type of the first result is also that of the literal, which cannot be read without one.
+        // The literal has the type of the first result, and cannot be parsed without it.
         let types = self.types()?;
         let Some(Type::Scalar(scalar)) = types.first().copied() else {
             return Err(unexpected(self.tokens.token, "`:` and the scalar type of the constant"));
@@ -328,7 +329,7 @@ impl<'t> KernelParser<'_, 't> {
         let attributes = self.attributes()?;
         let operands = self.operands()?;
         let (expected, found) = (info.attributes.len(), attributes.len());
-        // Attributes at the end may have values that say nothing.
+        // Trailing attributes may be left out if they print as nothing.
         let said = found;
         let miscounted = ParseErrorKind::AttributeCount { op: info.name, expected, found };
         if found > expected {
@@ -351,7 +352,7 @@ impl<'t> KernelParser<'_, 't> {
         }
     }
 
-    /// The tokens of the attributes, each of one.
+    /// Takes the attributes' tokens; each attribute is one token.
     #[inline]
     fn attributes(&mut self) -> Result<SmallVec<[Token<'t>; 4]>> {
         let mut attributes = SmallVec::new();
@@ -361,7 +362,7 @@ impl<'t> KernelParser<'_, 't> {
         loop {
             let token = self.tokens.take()?;
             if token.text == "," {
-                // An empty attribute before a written one.
+                // An empty attribute in front of another one.
                 attributes.push(Token { kind: Kind::Word, text: "", ..token });
                 continue;
             }
@@ -376,7 +377,7 @@ impl<'t> KernelParser<'_, 't> {
         }
     }
 
-    /// An empty region of `parent`.
+    /// Adds an empty region owned by `parent`.
     fn new_region(&mut self, parent: OpId) -> RegionId {
         self.ir.regions.push(Region { parent: Some(parent), ..Region::default() })
     }
@@ -385,7 +386,8 @@ impl<'t> KernelParser<'_, 't> {
     fn if_(&mut self, head: Head<'t>) -> Result<Opened> {
         let cond = self.operand()?;
         let types = self.types()?;
-        // A region needs its owner first; until it exists it is the body of the kernel.
+        // The region needs its owner's id, so create the owner first, with the kernel's body as a
+        // placeholder region.
         let control = |then_region| Control::If { cond, then_region, else_region: None };
         let op = self.add(&head, control(self.ir.body).into(), &types)?;
         self.tokens.expect("{", "`{`")?;
@@ -394,7 +396,7 @@ impl<'t> KernelParser<'_, 't> {
         Ok(Some(Open { region, then_of: Some(op) }))
     }
 
-    /// Reads `else {` after the first arm of `op`, if it is there.
+    /// Parses `else {` after the first arm of `op`, if present.
     #[inline]
     fn else_(&mut self, op: OpId) -> Result<Opened> {
         if !self.tokens.accept("else")? {
@@ -466,7 +468,7 @@ impl<'t> KernelParser<'_, 't> {
         labelled.then(|| self.tokens.symbol()).transpose()
     }
 
-    /// Reads carried values; adds the arguments to `args` and returns the first values.
+    /// Parses carried values. Appends the arguments to `args` and returns the initial values.
     #[inline]
     fn carried(&mut self, args: &mut Args<'t>) -> Result<ValueList> {
         let mut init = ValueList::new();
@@ -484,7 +486,7 @@ impl<'t> KernelParser<'_, 't> {
         Ok(init)
     }
 
-    /// Reads the result types of a loop and `{`, and adds it.
+    /// Parses a loop's result types and `{`, and adds the loop.
     fn loop_body(
         &mut self,
         head: Head<'t>,
@@ -508,7 +510,7 @@ impl<'t> KernelParser<'_, 't> {
     }
 }
 
-/// The constant of type `scalar` that a token stands for.
+/// Parses a token as a constant of type `scalar`.
 #[inline]
 fn literal_of(token: Token<'_>, scalar: Scalar) -> Result<Const> {
     literal::parse(scalar, token.text).ok_or_else(|| {
@@ -516,7 +518,7 @@ fn literal_of(token: Token<'_>, scalar: Scalar) -> Result<Const> {
     })
 }
 
-/// The arguments of a region, with their names and types.
+/// A region's arguments, with their names and types.
 type Args<'t> = SmallVec<[((Token<'t>, Value), Type); 4]>;
 
 fn bad_attribute(info: &'static OpInfo, position: usize, attributes: &[Token<'_>]) -> Failure {

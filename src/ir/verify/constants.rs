@@ -1,8 +1,8 @@
-//! Finds operations that fault in every launch because of their constants.
+//! Finds operations that fault in every launch because of a constant, such as a division by zero.
 //!
-//! It looks only at operations that every thread executes: those of the kernel's body and of loops with at
-//! least one iteration, up to the first one with a possible jump. An arm of an `if` is left out, because it may
-//! guard against the very constants, as in an unrolled body.
+//! The check covers only operations that every thread executes: those in the kernel's body and in
+//! loops with at least one iteration, up to the first possible jump. It skips the arms of an `if`,
+//! because an `if` may guard against exactly these constants, for example in an unrolled loop body.
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::jumps::leaves;
@@ -17,8 +17,8 @@ pub(super) fn check(report: &mut Report<'_>) {
     region(report, body);
 }
 
-/// Checks the operations of a region that every thread enters. Returns whether every thread that does gets to
-/// its end, or jumps from there.
+/// Checks a region that every thread enters. Returns whether every thread that enters it also
+/// reaches what follows.
 fn region(report: &mut Report<'_>, id: RegionId) -> bool {
     let ir = report.ir;
     for &op in &ir.regions[id].ops {
@@ -86,13 +86,13 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     }
 }
 
-/// The allocation that a pointer is known to point into.
+/// The allocation that a pointer points into.
 enum Allocation {
     Shared(SharedId),
     Local(LocalId),
 }
 
-/// The allocation and the byte in it at which `base + index` starts, where both are known.
+/// Returns the allocation of `base + index` and the byte offset in it, if both are known.
 fn allocation_byte(ir: &KernelIr, base: Value, index: Value) -> Option<(Allocation, i128)> {
     let bytes = |base: Value, index: Value| {
         let Type::Pointer { elem, .. } = ir.type_of(base) else { return None };

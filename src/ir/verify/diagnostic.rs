@@ -1,4 +1,4 @@
-//! Checks the texts and values of `assert` and `printf`.
+//! Checks the format strings and values of `assert` and `printf`.
 
 use super::{Report, VerifyError};
 use crate::ir::entity::OpId;
@@ -6,7 +6,7 @@ use crate::ir::format::Format;
 use crate::ir::op::Diagnostic;
 use crate::ir::types::{Scalar, Type};
 
-/// Checks the operands of a diagnostic operation.
+/// Checks a diagnostic's operands against its format string.
 pub(super) fn check(report: &mut Report<'_>, id: OpId, diagnostic: &Diagnostic) {
     let ir = report.ir;
     let op = diagnostic.name();

@@ -1,4 +1,4 @@
-//! Checks indices and ownership, on which all other groups rely.
+//! Checks ids and ownership. All other groups rely on this one.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub(super) fn check(report: &mut Report<'_>) {
         walk.value(param.value);
     }
     walk.region(ir.body, None);
-    // Shared allocations that no operation names take memory too.
+    // A shared allocation takes memory even if no operation uses it, so check all of them.
     for (_, data) in ir.shared.iter() {
         walk.exists(&ir.locations, data.location);
     }
@@ -44,13 +44,13 @@ struct Walk<'r, 'k> {
     report: &'r mut Report<'k>,
     seen_regions: Vec<bool>,
     seen_ops: Vec<bool>,
-    /// The number of regions around the present operation.
+    /// How many regions enclose the current operation.
     depth: usize,
 }
 
 impl Walk<'_, '_> {
     fn violation(&mut self, error: VerifyError) {
-        // Paths and locations follow indices, which are in doubt here.
+        // No path and no location: finding them would follow the ids that are in doubt here.
         self.report.violations.push(Violation { location: None, path: String::new(), error });
     }
 

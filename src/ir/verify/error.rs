@@ -1,4 +1,4 @@
-//! The errors of the verifier, one variant for each rule.
+//! The verifier's errors: one variant per rule.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::ir::types::{Scalar, Space, Type};
 use crate::ir::vector::VectorType;
 
 errors! {
-    /// A broken rule: what is wrong, with the values at fault.
+    /// A broken rule, with the values at fault and what to do about it.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum VerifyError {
@@ -25,7 +25,7 @@ errors! {
         WrongOwner { entity: String },
         /// more than {limit} regions are inside each other: use `break` or `return` to leave early, not one more `else`
         TooDeep { limit: usize },
-        /// The name of the kernel is not a PTX identifier.
+        /// The kernel's name is not a PTX identifier.
         InvalidName {
             /// The name.
             name: String,
@@ -34,7 +34,7 @@ errors! {
             "`{}` is not a PTX identifier: use letters, digits and `_`, starting with a letter",
             name.escape_debug()
         ),
-        /// A parameter has a name that is not an identifier.
+        /// A parameter's name is not a PTX identifier.
         InvalidParamName {
             /// The name.
             name: String,
@@ -47,11 +47,11 @@ errors! {
         DuplicateParamName { name: String },
         /// `{name}` is a constant of PTX: choose another name
         ReservedName { name: String },
-        /// The kernel or a parameter has a name that is too long.
+        /// The name of the kernel or of a parameter is too long.
         NameTooLong {
             /// The name.
             name: String,
-            /// The characters that a name can have.
+            /// The maximum length, in characters.
             limit: usize,
         } = |f| write!(
             f,
@@ -59,11 +59,11 @@ errors! {
             name.chars().take(24).collect::<String>().escape_debug(),
             name.chars().count()
         ),
-        /// A parameter is a pointer to memory that no launch has.
+        /// A parameter points into memory that a launch cannot pass.
         ParamSpace {
-            /// The name of the parameter.
+            /// The parameter's name.
             name: String,
-            /// The memory space that it points to.
+            /// The memory space.
             space: Space,
         } = |f| write!(
             f,
@@ -84,7 +84,7 @@ errors! {
         ValueNotVisible { value: Value, made: SourceLocation },
         /// A region does not end in a terminator.
         MissingTerminator {
-            /// The operation that owns the region; `None` for the body of the kernel.
+            /// The operation that owns the region, or `None` for the kernel's body.
             owner: Option<&'static str>,
         } = |f| match owner {
             None => f.write_str("the body of the kernel does not end on every path: add `return`"),
@@ -96,11 +96,11 @@ errors! {
                 "the body of this `{owner}` does not end on every path: add `continue` or `break`"
             ),
         },
-        /// The body of the kernel or an arm of an `if` has arguments.
+        /// The kernel's body or an arm of an `if` has arguments.
         RegionArguments {
-            /// The operation that owns the region; `None` for the body of the kernel.
+            /// The operation that owns the region, or `None` for the kernel's body.
             owner: Option<&'static str>,
-            /// The number of arguments.
+            /// How many arguments it has.
             found: usize,
         } = |f| match owner {
             None => write!(
@@ -124,13 +124,13 @@ errors! {
         NotAnEnclosingLoop { op: &'static str, made: SourceLocation },
         /// `{op}` names an operation `{target}`: only `for` and `loop` can be named
         NotALoop { op: &'static str, target: &'static str },
-        /// More or fewer values pass into or out of a region than are expected there.
+        /// The wrong number of values is passed into or out of a region.
         CarriedCount {
             /// The operation that passes the values.
             op: &'static str,
-            /// The number expected.
+            /// The expected count.
             expected: usize,
-            /// The number found.
+            /// The actual count.
             found: usize,
         } = |f| {
             let each = match *op {
@@ -145,13 +145,13 @@ errors! {
                 Count(*found, "value")
             )
         },
-        /// Values that pass into or out of a region are not of the types expected there.
+        /// Values of the wrong types are passed into or out of a region.
         CarriedTypes {
             /// The operation that passes the values.
             op: &'static str,
-            /// The types expected.
+            /// The expected types.
             expected: Vec<Type>,
-            /// The types found.
+            /// The actual types.
             found: Vec<Type>,
         } = |f| write!(
             f,
@@ -176,22 +176,22 @@ errors! {
         ReadOnlyPointer { op: &'static str, found: Type },
         /// `{op}` takes {class}, not {found}: convert it first (`cvt`)
         OperandClass { op: &'static str, class: Class, found: Type },
-        /// An operation has more or fewer results than its row says.
+        /// An operation's result count differs from its row.
         ResultCount {
             /// The operation.
             op: &'static str,
-            /// The number that it has.
+            /// The count in the row.
             expected: usize,
-            /// The number found.
+            /// The actual count.
             found: usize,
         } = |f| write!(f, "`{op}` is given {}, but has {expected}", Count(*found, "result")),
-        /// An operation has a result of another type than its row says.
+        /// An operation's result types differ from what its row and operands imply.
         ResultTypes {
             /// The operation.
             op: &'static str,
-            /// The types that follow from the operands.
+            /// The types that the operands imply.
             expected: Vec<Type>,
-            /// The types of the results.
+            /// The actual types.
             found: Vec<Type>,
         } = |f| write!(
             f,
@@ -199,14 +199,14 @@ errors! {
             TypeList(found),
             TypeList(expected)
         ),
-        /// A vector is made that there is not: of another number of elements than 2, 4, 8 or 16, of more than
-        /// 128 bits, or of `bool`.
+        /// An operation would make a vector that does not exist: its element count is not 2, 4, 8
+        /// or 16, it is too long, or its elements are `bool`.
         NoSuchVector {
             /// The operation.
             op: &'static str,
-            /// The type of an element; `None` where there is none at all.
+            /// The element type, or `None` if there are no elements.
             elem: Option<Type>,
-            /// The number of elements.
+            /// The element count.
             lanes: u32,
         } = |f| match elem {
             Some(elem) => write!(
@@ -217,24 +217,24 @@ errors! {
                 write!(f, "`{op}` has no operands, but a vector has 2, 4, 8 or 16 elements")
             }
         },
-        /// An element of a vector is named that it does not have.
+        /// An element index is out of range for its vector.
         LaneOutOfRange {
-            /// The element.
+            /// The element's index.
             lane: u32,
-            /// The vector.
+            /// The vector's type.
             vector: VectorType,
         } = |f| write!(
             f,
             "there is no element {lane} of a {vector}: the elements are numbered 0 to {}",
             vector.lanes() - 1
         ),
-        /// No target has the operation with its attributes on the types of its operands.
+        /// No target has the operation with these attributes and operand types.
         NotInPtx {
             /// The operation with its attributes.
             op: String,
-            /// The types of the operands.
+            /// The operands' types.
             types: Vec<Type>,
-            /// The alternative.
+            /// Why not, and what there is instead.
             reason: &'static str,
         } = |f| write!(f, "there is no `{op}` of {}: {reason}", TypeList(types)),
         /// parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one
@@ -243,11 +243,11 @@ errors! {
         NotOnTarget { op: String, first: Target, target: Target },
         /// a `for` cannot count in {found}: count in integers and convert the index with `cvt`, or use `loop`
         RangeNotInteger { found: Type },
-        /// The first argument of the body of a `for` is not the index.
+        /// The first argument of a `for` body is not the index.
         RangeIndex {
             /// The type of the index.
             expected: Type,
-            /// The type of the argument, if there is one.
+            /// The argument's type, if there is one.
             found: Option<Type>,
         } = |f| match found {
             Some(found) => write!(
@@ -259,7 +259,7 @@ errors! {
                 "the body of a `for` has no argument, but needs one for its index, of type {expected}"
             ),
         },
-        /// The bounds and the step of a `for` are not of one type.
+        /// The bounds and the step of a `for` have different types.
         RangeTypes {
             /// The types of `lo`, `hi` and `step`.
             found: [Type; 3],
@@ -274,13 +274,13 @@ errors! {
         StepNotPositive { step: i128 },
         /// the text of `{op}` is no format: {error}
         FormatSyntax { op: &'static str, error: FormatError },
-        /// A format has more or fewer placeholders than there are values.
+        /// A format string's placeholder count differs from its value count.
         FormatCount {
             /// The operation.
             op: &'static str,
-            /// The number of placeholders.
+            /// The placeholder count.
             expected: usize,
-            /// The number of values.
+            /// The value count.
             found: usize,
         } = |f| write!(
             f,
@@ -292,34 +292,36 @@ errors! {
         TooManyValues { op: &'static str, found: usize, limit: usize },
         /// `{op}` divides by the constant 0 whenever the kernel runs: guard it, or leave it out
         DivisionByZero { op: &'static str },
-        /// An access with a constant index is outside its local allocation, on every path through the kernel.
+        /// An access at a constant index is outside its local allocation, on every path through the
+        /// kernel.
         LocalIndexOutOfBounds {
             /// The allocation.
             local: LocalId,
-            /// The source location of the allocation.
+            /// Where it was allocated.
             made: SourceLocation,
-            /// The first byte of the access, counted from the start of the allocation.
+            /// The offset of the access in its allocation, in bytes.
             byte: i128,
-            /// The bytes of the access.
+            /// The size of the access, in bytes.
             size: u32,
-            /// The bytes of the allocation.
+            /// The size of the allocation, in bytes.
             len_bytes: u64,
         } = |f| write!(
             f,
             "bytes {byte} to {} of {local}, made at {made}, are accessed whenever the kernel runs, but it has {len_bytes}: use a smaller index, or make the array larger",
             byte + i128::from(*size)
         ),
-        /// An access with a constant index is outside its shared allocation, on every path through the kernel.
+        /// An access at a constant index is outside its shared allocation, on every path through
+        /// the kernel.
         SharedIndexOutOfBounds {
             /// The allocation.
             shared: SharedId,
-            /// The source location of the allocation.
+            /// Where it was allocated.
             made: SourceLocation,
-            /// The first byte of the access, counted from the start of the allocation.
+            /// The offset of the access in its allocation, in bytes.
             byte: i128,
-            /// The bytes of the access.
+            /// The size of the access, in bytes.
             size: u32,
-            /// The bytes of the allocation.
+            /// The size of the allocation, in bytes.
             len_bytes: u64,
         } = |f| write!(
             f,
@@ -396,9 +398,9 @@ errors! {
         /// register {index} of {var}, declared at {made}, is read on a path on which it was not set: set it where it is
         /// declared, or on every path
         VarReadBeforeSet { var: VarId, index: u32, made: SourceLocation },
-        /// A fixed block has no threads.
+        /// The fixed block size is zero.
         BlockEmpty {
-            /// The threads along each axis.
+            /// The block size along each axis.
             block: [u32; 3],
         } = |f| {
             let [x, y, z] = block;
@@ -409,9 +411,9 @@ errors! {
         },
         /// a block has at most {limit} threads along {axis}, not {threads}: use another axis, or more blocks
         BlockAxis { axis: Axis, threads: u32, limit: u32 },
-        /// A fixed block has more threads in all than hardware has.
+        /// The fixed block size exceeds the hardware's limit.
         BlockSize {
-            /// The threads along each axis.
+            /// The block size along each axis.
             block: [u32; 3],
         } = |f| {
             let [x, y, z] = block;
@@ -422,11 +424,11 @@ errors! {
         },
         /// `{bound}` is {number}, but must be from {min} to {max}
         LaunchBound { bound: &'static str, number: u32, min: u32, max: u32 },
-        /// The maximum number of threads of a block are given beside a fixed block.
+        /// Both a fixed block size and a maximum are given.
         MaxThreadsOfFixedBlock {
-            /// The maximum number of threads.
+            /// The maximum thread count.
             max_threads: u32,
-            /// The threads of the fixed block along each axis.
+            /// The fixed block size along each axis.
             block: [u32; 3],
         } = |f| {
             let [x, y, z] = block;
@@ -441,11 +443,11 @@ errors! {
         /// `min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but an SM of the
         /// target holds {limit} threads: ask for fewer blocks
         ThreadsPerSm { min_blocks_per_sm: u32, threads: u64, limit: u32 },
-        /// A fixed cluster is empty or more than hardware has.
+        /// The fixed cluster size is zero, or exceeds the hardware's limit.
         ClusterSize {
-            /// The blocks along each axis.
+            /// The cluster size in blocks, along each axis.
             cluster: [u32; 3],
-            /// The maximum number of blocks in all.
+            /// The maximum number of blocks per cluster.
             limit: u32,
         } = |f| {
             let [x, y, z] = cluster;
@@ -456,13 +458,13 @@ errors! {
         },
         /// {shared} has no elements: ask for at least one
         SharedEmpty { shared: SharedId },
-        /// The alignment of a shared allocation is below that of its elements.
+        /// A shared allocation's alignment is too small for its elements.
         SharedAlignmentTooSmall {
             /// The allocation.
             shared: SharedId,
-            /// The alignment.
+            /// The alignment in bytes.
             align_bytes: u32,
-            /// The type of the elements.
+            /// The element type.
             elem: Scalar,
         } = |f| write!(
             f,
@@ -480,11 +482,12 @@ errors! {
         /// `{op}` is about caches, but its pointer is to {space} memory: only global memory is cached, so leave the
         /// attribute out
         CacheSpace { op: String, space: Space },
-        /// A load or store with an order, of memory that one thread sees or that nobody writes.
+        /// A load or store has a memory order, but no other thread sees the memory, or nobody
+        /// writes it.
         OrderSpace {
             /// The operation with its attributes.
             op: String,
-            /// The memory space of the pointer.
+            /// The pointer's memory space.
             space: Space,
         } = |f| write!(
             f,
@@ -506,15 +509,16 @@ errors! {
         CacheWithEviction { op: String },
         /// `assume_aligned` promises a multiple of {bytes} bytes, but alignments are powers of two
         AssumedAlignment { bytes: u32 },
-        /// An access to a vector that cannot be aligned.
+        /// A vector access that cannot be aligned.
         MisalignedVector {
             /// The operation with its attributes.
             op: String,
-            /// The vector.
+            /// The vector's type.
             vector: VectorType,
-            /// The bytes that the vector must be aligned to.
+            /// The alignment that the vector needs, in bytes.
             bytes: u32,
-            /// The distance in bytes from the last aligned address, or from a multiple of a smaller power of two.
+            /// The address modulo the required alignment, in bytes, or modulo a smaller power of
+            /// two if no more is known.
             rest: u64,
         } = |f| write!(
             f,
@@ -560,12 +564,13 @@ errors! {
     }
 }
 
-/// A broken rule and where it was broken.
+/// A broken rule, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The line that made the operation at fault, if an operation is at fault.
+    /// The source line of the operation or allocation at fault, if there is one.
     pub location: Option<SourceLocation>,
-    /// The path of the operation at fault from the kernel's body, such as `for[2]/then/3`.
+    /// The path of the operation at fault from the kernel's body, such as `for[2]/if[5]/then/3`.
+    /// Empty if the fault is not in an operation.
     pub path: String,
     /// The broken rule.
     pub error: VerifyError,
@@ -581,14 +586,14 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All broken rules of a kernel, in the order of the program. Never empty.
+/// All rules that a kernel breaks, in program order. Never empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifyErrors {
     pub(super) violations: Vec<Violation>,
 }
 
 impl VerifyErrors {
-    /// The broken rules.
+    /// Iterates over the violations.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Violation> {
         self.violations.iter()
     }
@@ -603,7 +608,7 @@ impl IntoIterator for VerifyErrors {
     }
 }
 
-/// One line for each broken rule.
+/// Prints one line per violation.
 impl fmt::Display for VerifyErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, violation) in self.violations.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Checks inline PTX text.
+//! Checks inline PTX.
 
 use super::{Report, VerifyError};
 use crate::ir::entity::OpId;

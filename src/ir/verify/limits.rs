@@ -9,17 +9,19 @@ use crate::ir::op::{AsyncCopy, Axis, Op};
 use crate::ir::target::Target;
 use crate::ir::types::{Space, Type};
 
-/// Registers that a variable can have. A thread has 255 in hardware; the limit is far above, so that it only
-/// refuses what is a mistake, and bounds the memory that a line of text can make others take.
+/// The maximum number of registers per variable. The hardware has 255 per thread; this much larger
+/// limit only rejects mistakes, and bounds the memory that a single line of text can make us
+/// allocate.
 const VAR_REGISTERS: u32 = 1 << 16;
 
-/// Bytes of parameters that a launch can pass: PTX ISA 6.1.3, from version 8.1 on.
+/// The maximum size of a kernel's parameters, in bytes (PTX ISA 6.1.3, from version 8.1 on).
 const PARAM_BYTES: u64 = 32_764;
 
-/// Characters of a name.
+/// The maximum length of a name, in characters.
 const NAME_LENGTH: usize = 255;
 
-/// The largest alignment of a shared allocation: that of a tile which a tensor map swizzles.
+/// The maximum alignment of a shared allocation, in bytes. A tile that a swizzled tensor map fills
+/// needs this much.
 const SHARED_ALIGN_BYTES: u32 = 1024;
 
 pub(super) fn check(report: &mut Report<'_>) {
@@ -82,8 +84,9 @@ fn arrays(report: &mut Report<'_>) {
 
 fn check_name(report: &mut Report<'_>, name: &str, invalid: fn(String) -> VerifyError) {
     let owned = name.to_owned();
-    // PTX identifiers (PTX ISA 4.4) that start with a letter and have no `$`: every tool takes these. `WARP_SZ`
-    // is the only such word with a meaning of its own; names of instructions are free.
+    // We accept only PTX identifiers (PTX ISA 4.4) that start with a letter and contain no `$`,
+    // because every tool takes those. `WARP_SZ` is the only one with a predefined meaning;
+    // instruction names are not reserved.
     let is_identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !is_identifier {
@@ -160,7 +163,8 @@ fn shared(report: &mut Report<'_>) {
     }
 }
 
-/// Tensor maps are parameters of targets that have them, or made from one, so that the parameter of each is known.
+/// Checks that every tensor map is a parameter or derives from one, so that its parameter is always
+/// known, and that the target has tensor maps.
 fn tensor_maps(report: &mut Report<'_>) {
     let ir = report.ir;
     for (_, data) in ir.values.iter() {

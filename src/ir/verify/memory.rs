@@ -1,4 +1,5 @@
-//! Checks the attributes of memory accesses against each other, the space and the element type.
+//! Checks memory accesses: their attributes against each other, the state space, the element type
+//! and the alignment.
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::alignment;
@@ -14,7 +15,7 @@ pub(super) fn check(report: &mut Report<'_>) {
     region(report, report.ir.body);
 }
 
-/// The depth of regions is limited.
+/// Recursion is safe because nesting depth is limited.
 fn region(report: &mut Report<'_>, id: RegionId) {
     let ir = report.ir;
     for &op in &ir.regions[id].ops {
@@ -25,17 +26,17 @@ fn region(report: &mut Report<'_>, id: RegionId) {
     }
 }
 
-/// The cache hints of a load or a store.
+/// The cache hints of a load or store, as the rules need them.
 struct Hints {
     weak: bool,
     volatile: bool,
     operator: bool,
     evict: bool,
-    /// True for a policy in L2.
+    /// Whether there is an L2 eviction policy.
     policy: bool,
     prefetch: bool,
     non_coherent: bool,
-    /// True if the read-only path has the cache operator.
+    /// Whether the read-only path supports the cache operator.
     read_only: bool,
 }
 
@@ -103,7 +104,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     }
 }
 
-/// The number and the threads of a barrier, as far as they are constants.
+/// Checks a named barrier's id and thread count, if they are constants.
 fn check_barrier(report: &mut Report<'_>, op: OpId, id: Value, threads: Value) {
     let ir = report.ir;
     if let Some(id) = ir.integer(id).filter(|id| *id > 15) {
@@ -115,7 +116,7 @@ fn check_barrier(report: &mut Report<'_>, op: OpId, id: Value, threads: Value) {
     }
 }
 
-/// The location of an access to a vector, and the vector.
+/// Returns the base pointer, index and type of a vector access.
 fn vector_access(ir: &KernelIr, op: OpId) -> Option<(Value, Value, VectorType)> {
     if let Op::Mem(Mem::LdVec { base, index, .. }) = ir.ops[op].op {
         let result = *ir.ops[op].results.first()?;
@@ -152,10 +153,12 @@ fn check_alignment(report: &mut Report<'_>, op: OpId) {
     }
 }
 
-/// The shared allocation that a pointer is made from, with its alignment, where no promise is between.
+/// Returns the shared allocation that a pointer derives from, with its alignment. Returns `None` if
+/// an alignment promise lies in between.
 fn allocation(ir: &KernelIr, base: Value) -> Option<(SharedId, u32)> {
     let mut base = base;
-    // Definitions reach their uses, so the way back has an end; a kernel that breaks this rule is refused too.
+    // The chain of definitions is finite because definitions dominate uses. The bound guards
+    // against kernels that break this rule, which are rejected anyway.
     for _ in 0..ir.ops.len() {
         let ValueDef::Result(op, _) = ir.values[base].def else { return None };
         if let Op::Mem(Mem::Offset { base: from, .. }) = ir.ops[op].op {
@@ -169,7 +172,7 @@ fn allocation(ir: &KernelIr, base: Value) -> Option<(SharedId, u32)> {
     None
 }
 
-/// The space and the element of a pointer; another type is another rule's concern.
+/// Returns a pointer's space and element type. Other types are reported by another rule.
 fn pointee(report: &Report<'_>, base: Value) -> Option<(Space, Scalar)> {
     match report.ir.type_of(base) {
         Type::Pointer { space, elem, .. } => Some((space, elem)),
@@ -216,7 +219,7 @@ fn check_atomic_space(report: &mut Report<'_>, op: OpId, base: Value) {
     }
 }
 
-/// `kind` is that of an operation with one operand; `None` stands for `atom.cas`.
+/// `kind` is `None` for `atom.cas`.
 fn check_atomic(report: &mut Report<'_>, op: OpId, base: Value, kind: Option<AtomicOp>) {
     let Some((_, found)) = pointee(report, base) else { return };
     check_atomic_space(report, op, base);

@@ -1,10 +1,11 @@
-//! Parts of the verifier's messages: counted nouns, lists of types, and pointers that no launch passes.
+//! Helpers for error messages: counted nouns, lists of types, and why a launch cannot pass a
+//! pointer.
 
 use std::fmt;
 
 use crate::ir::types::{Space, Type};
 
-/// A number with its noun, in the plural unless the number is 1.
+/// Prints a count with its noun, in the plural unless the count is 1.
 pub(super) struct Count(pub usize, pub &'static str);
 
 impl fmt::Display for Count {
@@ -14,7 +15,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// Says why no launch passes a pointer into the space, and what to pass instead.
+/// Returns why a launch cannot pass a pointer into this space, and what to pass instead.
 pub(super) fn without_param(space: Space) -> &'static str {
     match space {
         Space::Shared | Space::SharedCluster => {
@@ -32,7 +33,7 @@ pub(super) fn without_param(space: Space) -> &'static str {
     }
 }
 
-/// Types as a comma separated list in parentheses.
+/// Prints types as a comma-separated list in parentheses.
 pub(super) struct TypeList<'a>(pub &'a [Type]);
 
 impl fmt::Display for TypeList<'_> {

@@ -1,4 +1,4 @@
-//! Checks that the passes can carry out unrolling and fetching ahead where loops ask for them.
+//! Checks that the passes can do what loops ask for: unrolling, vectorizing and prefetching.
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::prefetch::{CannotSplit, split};
@@ -7,14 +7,14 @@ use crate::ir::analysis::vectorize::{CannotVectorize, vectorize};
 use crate::ir::entity::{OpId, RegionId};
 use crate::ir::op::{Control, Op, Unroll};
 
-/// The operations that unrolling may make in all.
+/// The maximum operation count after unrolling.
 const OPERATIONS: u128 = 1 << 20;
 
-/// The iterations that a loop can fetch ahead. A thread has 255 registers, and memory answers within a few
-/// iterations.
+/// The maximum number of iterations that a loop can prefetch. More would be useless: a thread has
+/// only 255 registers, and memory latency spans only a few iterations.
 const STAGES: u32 = 32;
 
-/// An upper bound of the operations that unrolling adds to a loop, and to each copy of its body.
+/// Upper bounds for the operations that unrolling adds, per loop and per copy of its body.
 const PER_LOOP: u128 = 32;
 const PER_COPY: u128 = 4;
 
@@ -32,12 +32,12 @@ pub(super) fn check(report: &mut Report<'_>) {
 
 struct Walk<'r, 'k> {
     report: &'r mut Report<'k>,
-    /// The last loop that asks for something and was not reported.
+    /// The last loop with a request that has not been reported.
     last: Option<OpId>,
 }
 
 impl Walk<'_, '_> {
-    /// The operations of the region after unrolling.
+    /// Returns the region's operation count after unrolling.
     fn region(&mut self, id: RegionId) -> u128 {
         let ir = self.report.ir;
         let mut operations = 0u128;
@@ -54,21 +54,21 @@ impl Walk<'_, '_> {
             if operations > OPERATIONS && self.last == Some(op) {
                 let limit = OPERATIONS;
                 self.report.at(op, VerifyError::UnrollSize { operations, limit });
-                // Loops around this one are not at fault as well.
+                // Do not also blame the loops around this one.
                 (operations, self.last) = (0, None);
             }
         }
         operations
     }
 
-    /// Returns the number of copies of the body of a loop.
+    /// Returns how many copies of a loop's body there will be, or `None` if it cannot be unrolled.
     fn copies(&mut self, op: OpId) -> Option<u128> {
         let ir = self.report.ir;
         let Op::Control(Control::For { lo, hi, step, unroll, prefetch, body, .. }) = &ir.ops[op].op
         else {
             return Some(1);
         };
-        // The prologue, the drain, and the loop for few iterations.
+        // Prefetching adds a prologue, a drain, and a loop for short trip counts.
         let beside =
             if *prefetch > 0 { u128::from(self.prefetch(op, *body, *prefetch)) + 2 } else { 0 };
         let copies = match unroll {
@@ -89,7 +89,7 @@ impl Walk<'_, '_> {
         copies.map(|copies| copies + beside)
     }
 
-    /// Checks that accesses of the loop can be vectors.
+    /// Checks that the loop's accesses can be merged into vectors.
     fn vectorize(&mut self, op: OpId, lanes: u32) {
         let ir = self.report.ir;
         let place = |op: OpId| (ir.ops[op].op.name(), ir.location_of(op));
@@ -112,7 +112,7 @@ impl Walk<'_, '_> {
         self.report.at(op, error);
     }
 
-    /// Checks that the loop can fetch ahead. Returns the number of stages, if it is possible.
+    /// Checks that the loop can prefetch. Returns the stage count to use for the operation count.
     fn prefetch(&mut self, op: OpId, body: RegionId, stages: u32) -> u32 {
         let ir = self.report.ir;
         if stages > STAGES {

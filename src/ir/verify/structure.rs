@@ -1,4 +1,5 @@
-//! Checks the visibility of values, terminators, and values that pass into and out of regions.
+//! Checks that values are visible where they are used, that regions end in terminators, and that
+//! the values passed into and out of regions match.
 
 use super::{Report, VerifyError};
 use crate::ir::entity::{Entity, OpId, RegionId, Value};
@@ -19,7 +20,7 @@ pub(super) fn check(report: &mut Report<'_>) {
     region(report, &mut visible, ir.body);
 }
 
-/// Checks the operations of a region. Values made in it are visible until its end.
+/// Checks a region's operations. Values defined in it are visible until its end.
 fn region(report: &mut Report<'_>, visible: &mut [bool], id: RegionId) {
     let ir = report.ir;
     let data = &ir.regions[id];
@@ -65,7 +66,7 @@ fn region(report: &mut Report<'_>, visible: &mut [bool], id: RegionId) {
     }
 }
 
-/// Returns whether nothing can follow the operation.
+/// Returns whether control never continues after the operation.
 fn ends(ir: &KernelIr, control: &Control) -> bool {
     match control {
         Control::If { then_region, else_region: Some(else_region), .. } => {
@@ -112,7 +113,7 @@ fn control(report: &mut Report<'_>, op: OpId, control: &Control) {
             }
         }
         Control::For { init, body, .. } => {
-            // The first argument is the index, whose type the range rules check.
+            // The first argument is the index; `types.rs` checks its type.
             let args = ir.regions[*body].args.get(1..).unwrap_or(&[]);
             carried(report, op, name, init, args);
             carried(report, op, name, init, &data.results);
@@ -141,8 +142,8 @@ fn control(report: &mut Report<'_>, op: OpId, control: &Control) {
     }
 }
 
-/// The arguments that an iteration of the loop `target` passes on to the next one, if `target` is a loop
-/// that encloses `op`; reports it where not.
+/// Returns the arguments that `target` carries between iterations. Reports an error and returns
+/// `None` if `target` is not a loop around `op`.
 fn target_args<'k>(
     report: &mut Report<'k>,
     op: OpId,

@@ -39,16 +39,17 @@ pub(super) fn check(report: &mut Report<'_>) {
     }
 }
 
-/// The operations that threads execute together.
+/// The operations that threads must execute together.
 #[derive(Default)]
 struct Found {
-    /// All threads of a block.
+    /// By all threads of the block.
     of_block: Vec<OpId>,
-    /// All threads of a warp.
+    /// By all threads of the warp.
     of_warp: Vec<OpId>,
 }
 
-/// Collects from a region and from the regions inside it. The depth of regions is limited.
+/// Collects operations from a region and its inner regions. Recursion is safe because nesting depth
+/// is limited.
 fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
     for &op in &ir.regions[region].ops {
         match ir.ops[op].op.info().and_then(|info| info.together) {
@@ -63,7 +64,8 @@ fn collect(ir: &KernelIr, region: RegionId, found: &mut Found) {
     }
 }
 
-/// Returns whether the mask `members` of an operation is known to name all lanes. The simulator checks other masks.
+/// Returns whether the operation's mask `members` is known to contain all lanes. The simulator
+/// checks other masks at run time.
 fn is_whole_warp(ir: &KernelIr, op: OpId) -> bool {
     let data = &ir.ops[op].op;
     let position = data

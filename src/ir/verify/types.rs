@@ -1,4 +1,4 @@
-//! Checks operands and results against the rows of the operation table.
+//! Checks operands and results against the rows of the op table.
 
 use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};
@@ -40,7 +40,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     }
     let first = match data.op.support(ir) {
         Ok(first) => first,
-        // Of operands that the row does not take, that is said.
+        // If the row rejects the operands, that error is enough.
         Err(_) if report.violations.len() > before => return,
         Err(reason) => {
             let (op_name, types) = (data.op.name_with_attributes(), operand_types(ir, &data.op));
@@ -58,7 +58,7 @@ fn check_op(report: &mut Report<'_>, op: OpId) {
     }
     let expected = data.op.result_types(ir).into_vec();
     let found: Vec<Type> = data.results.iter().map(|value| ir.type_of(*value)).collect();
-    // The results follow from the operands.
+    // Result types follow from the operands, so check them only if those are right.
     if report.violations.len() == before {
         check_results(report, op, expected, found);
     }
@@ -146,7 +146,7 @@ fn not_bool(op: &'static str, operand: &'static str, found: Type) -> Option<Veri
     (found != Type::BOOL).then_some(VerifyError::ConditionType { op, operand, found })
 }
 
-/// Compares the results of an operation with the types that its row gives.
+/// Compares an operation's results with the types that its row implies.
 fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: Vec<Type>) {
     let name = report.ir.ops[op].op.name();
     if expected.len() != found.len() {
@@ -157,9 +157,9 @@ fn check_results(report: &mut Report<'_>, op: OpId, expected: Vec<Type>, found: 
     }
 }
 
-/// Checks the vector types of an operation and returns the first error.
+/// Checks the operation's vector types and returns the first error.
 fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError> {
-    // Which vectors this one makes is said with what PTX has.
+    // The support check (`pack`) has reported this operation's wrong element counts.
     if matches!(op, Op::Convert(Convert::CvtPack { .. })) {
         return None;
     }
@@ -169,7 +169,7 @@ fn vectors(ir: &KernelIr, op: &Op, info: &'static OpInfo) -> Option<VerifyError>
         let no_vector = match ty {
             Some(Type::Scalar(elem)) => VectorType::new(elem, lanes)
                 .is_none_or(|made| matches!(op, Op::Mem(_)) && !made.is_one_access()),
-            // Operands of other types are found by the row.
+            // The row check has reported operands of other types.
             Some(Type::Vector(_) | Type::Pointer { .. } | Type::TensorMap { .. }) => false,
             None => true,
         };

@@ -1,9 +1,11 @@
-//! Checks that register variables are in scope, in range, and set before read on every path.
+//! Checks that register variables are in scope, in range, and set on every path before they are
+//! read.
 //!
-//! A forward pass over the regions keeps the set of registers that are set on every path to the present
-//! operation. Where paths meet, the sets are intersected; a path that ends is not counted. What a region
-//! adds to the set is kept as a list and taken back at its end, so that the pass never copies the set: its
-//! time grows with the operations, and with the depth at which registers are set.
+//! This is a forward dataflow pass over the regions. It tracks the set of registers that are set on
+//! every path to the current operation. Where paths join, the sets are intersected; paths that end
+//! do not count. Instead of copying the set at each branch, the pass records what a region adds and
+//! removes it again at the region's end. So its run time grows with the operation count and with
+//! the nesting depth at which registers are set.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,13 +20,13 @@ pub(super) fn check(report: &mut Report<'_>) {
     Flow { report, set, added, reached: true, breaks, reported: HashSet::new() }.region(body);
 }
 
-/// A register of a variable.
+/// One register of a variable.
 type Register = (VarId, u32);
 
-/// The registers that a path has set since a point; `None` for no path.
+/// The registers that a path has set since some point, or `None` if the path never gets here.
 type Added = Option<Vec<Register>>;
 
-/// Returns the registers that both paths set, or those of the only path.
+/// Intersects the registers of two paths. If only one path gets here, returns its registers.
 fn meet(a: Added, b: Added) -> Added {
     match (a, b) {
         (Some(mut a), Some(b)) => {
@@ -38,15 +40,17 @@ fn meet(a: Added, b: Added) -> Added {
 
 struct Flow<'r, 'k> {
     report: &'r mut Report<'k>,
-    /// The registers that are set on every path to the present operation.
+    /// The registers that are set on every path to the current operation.
     set: HashSet<Register>,
-    /// The same, in the order in which they were added.
+    /// The same registers, in insertion order.
     added: Vec<Register>,
-    /// True if there is such a path.
+    /// Whether any path reaches the current operation.
     reached: bool,
-    /// For each open loop, the length of `added` before it, and what all breaks have added since.
+    /// For each open loop: the length of `added` before the loop, and what all breaks have set
+    /// since.
     breaks: HashMap<OpId, (usize, Added)>,
-    /// The variables with an unset register that is read, and where: one line of a program may read many.
+    /// Where a read of an unset register was reported for a variable, because a single source line
+    /// may read many registers.
     reported: HashSet<(VarId, SourceLocation)>,
 }
 
@@ -94,8 +98,8 @@ impl Flow<'_, '_> {
         }
     }
 
-    /// Returns the registers that the region adds where it falls through or yields, and restores the state from
-    /// before it.
+    /// Processes a branch. Returns the registers that it sets on paths that reach its end, and
+    /// restores the state from before the branch.
     fn branch(&mut self, region: RegionId) -> Added {
         let ir = self.report.ir;
         let (before, reached) = (self.added.len(), self.reached);
@@ -108,7 +112,7 @@ impl Flow<'_, '_> {
         std::mem::replace(&mut self.reached, reached).then_some(added)
     }
 
-    /// Goes on after paths that have met.
+    /// Continues after a join of paths.
     fn join(&mut self, added: Added) {
         match added {
             Some(added) => added.into_iter().for_each(|register| self.add(register)),
@@ -150,8 +154,9 @@ impl Flow<'_, '_> {
                 }
             }
             Control::For { body, .. } => {
-                // The body may not run at all, so nothing is added. What an iteration sets can only add to
-                // what the next one finds, so one pass with the state before the loop is exact.
+                // The body may not run at all, so nothing is added. An iteration can only add to
+                // what the next one finds set, so a single pass with the state before the loop is
+                // exact.
                 self.breaks.insert(op, (self.added.len(), None));
                 self.branch(*body);
                 self.breaks.remove(&op);

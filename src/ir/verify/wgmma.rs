@@ -1,14 +1,16 @@
-//! Checks that nothing computes register operands of `wgmma` while a `wgmma` still reads them.
+//! Checks that no register operand of a `wgmma` is written while the `wgmma` may still read it.
 //!
-//! A `wgmma` reads its registers of A until a `wgmma_wait_group` has waited for it. In a loop these are the
-//! registers of the next iteration too: `ptxas` gives both the same location. If an instruction sets them between
-//! the `wgmma` and the wait, `ptxas` 13.0 makes all `wgmma` of the kernel run one after the other, and says so in a
-//! note without a line (C7513). Outside loops it takes other registers, and in loops that it unrolls.
+//! A `wgmma` reads its A registers until a `wgmma_wait_group` has waited for it. In a loop, `ptxas`
+//! allocates the same registers to the next iteration's A. If an instruction writes them between
+//! the `wgmma` and the wait, `ptxas` 13.0 serialises all `wgmma` of the kernel, and says so only in
+//! a note without a line number (C7513). Outside loops, and in loops that it unrolls, it uses other
+//! registers.
 //!
-//! The rule is what `ptxas` was seen to do. In the body of a loop, and not in a branch of it, there are a `wgmma_rs`
-//! and later a `wgmma_wait_group`. A carries values from one iteration to the next, two or more of its 32-bit
-//! words change, and one of them gets its next value before the wait. Loops that `ptxas` may unroll are left out:
-//! those with constant bounds, and bodies of few operations without a loop inside.
+//! The rule describes what we observed `ptxas` do. It applies if a loop body contains, outside of
+//! inner regions, a `wgmma_rs` and later a `wgmma_wait_group`; if A is carried from one iteration
+//! to the next; if two or more of its 32-bit words change; and if one of them gets its next value
+//! before the wait. We exclude loops that `ptxas` may unroll: loops with constant bounds, and short
+//! bodies without an inner loop.
 
 use std::collections::HashMap;
 
@@ -18,8 +20,8 @@ use crate::ir::entity::{OpId, RegionId, Value, VarId};
 use crate::ir::kernel::{KernelIr, ValueDef};
 use crate::ir::op::{Control, Convert, Mbarrier, Mem, Mma, Op};
 
-/// The number of operations from which `ptxas` does not unroll a loop. Measured: it unrolls 22 instructions,
-/// and not 32.
+/// Loop bodies with at least this many operations are not unrolled by `ptxas`. Measured: it unrolls
+/// 22 instructions, but not 32.
 const LONG_BODY: usize = 64;
 
 pub(super) fn check(report: &mut Report<'_>) {
@@ -33,7 +35,7 @@ pub(super) fn check(report: &mut Report<'_>) {
     }
 }
 
-/// Checks the loops in a region. The depth of regions is limited.
+/// Checks the loops in a region. Recursion is safe because nesting depth is limited.
 fn region(report: &mut Report<'_>, id: RegionId) {
     let ir = report.ir;
     for &op in &ir.regions[id].ops {
@@ -63,7 +65,7 @@ fn region(report: &mut Report<'_>, id: RegionId) {
     }
 }
 
-/// Returns whether `ptxas` leaves a loop with this body rolled.
+/// Returns whether `ptxas` keeps a loop with this body rolled.
 fn is_long(ir: &KernelIr, body: RegionId) -> bool {
     let stays = |op: &OpId| match ir.ops[*op].op.control() {
         Some(Control::Loop { .. }) => true,
@@ -77,7 +79,7 @@ fn is_long(ir: &KernelIr, body: RegionId) -> bool {
         )
         | None => matches!(
             ir.ops[*op].op,
-            // These try again until it is over.
+            // Compile to retry loops.
             Op::Mbarrier(Mbarrier::MbarrierWait { .. } | Mbarrier::MbarrierWaitParity { .. })
         ),
     };
@@ -96,7 +98,7 @@ fn is_long(ir: &KernelIr, body: RegionId) -> bool {
     ops.iter().any(stays) || ops.iter().filter(is_instruction).count() >= LONG_BODY
 }
 
-/// The operations in the body of a loop, without those of inner regions.
+/// The operations directly in a loop's body, without those in inner regions.
 struct Loop<'k> {
     ir: &'k KernelIr,
     id: OpId,
@@ -140,7 +142,8 @@ impl<'k> Loop<'k> {
         }
     }
 
-    /// Appends the values that make up `value` without an instruction, each with its number of 32-bit words.
+    /// Appends the values that `value` consists of without any instruction, each with its count of
+    /// 32-bit words.
     fn words(&self, value: Value, out: &mut Vec<(Value, u32)>) {
         let of = |value: Value| self.ir.type_of(value).bits();
         if let ValueDef::Result(op, _) = self.ir.values[value].def {
@@ -156,7 +159,7 @@ impl<'k> Loop<'k> {
         out.push((value, of(value) / 32));
     }
 
-    /// Returns the carried value that the next iteration sees in place of `value`.
+    /// Returns the value that takes the place of `value` in the next iteration.
     fn next(&self, value: Value) -> Option<Value> {
         match self.ir.values[value].def {
             ValueDef::Arg(..) => {
@@ -195,7 +198,7 @@ impl<'k> Loop<'k> {
         }
     }
 
-    /// Returns whether a region, or one inside it, sets a register of a variable.
+    /// Returns whether the region, or one inside it, sets a register of the variable.
     fn sets(&self, region: RegionId, var: VarId) -> bool {
         self.ir.regions[region].ops.iter().any(|op| {
             let op = &self.ir.ops[*op].op;
@@ -204,7 +207,7 @@ impl<'k> Loop<'k> {
         })
     }
 
-    /// The position of the instruction that computes a value in every iteration.
+    /// Returns the position of the instruction that computes the value in every iteration.
     fn computed_by(&self, value: Value) -> Option<usize> {
         let ValueDef::Result(op, _) = self.ir.values[value].def else { return None };
         let at = *self.position.get(&op)?;
@@ -217,8 +220,8 @@ impl<'k> Loop<'k> {
         (!is_no_instruction).then_some(at)
     }
 
-    /// Returns whether the `wgmma` at a position may still read A at a later position, before a wait of the
-    /// same iteration.
+    /// Returns whether the `wgmma` at position `wgmma` may still read A at the later position `at`,
+    /// and a wait follows in the same iteration.
     fn is_read(&self, wgmma: usize, at: usize) -> bool {
         if at < wgmma {
             return false;
@@ -227,7 +230,7 @@ impl<'k> Loop<'k> {
         for op in &self.ops[wgmma..at] {
             let op = &self.ir.ops[*op].op;
             groups += u32::from(matches!(op, Op::Mma(Mma::WgmmaCommitGroup {})));
-            // A wait leaves the latest groups in flight.
+            // A wait leaves the latest `pending` groups in flight.
             if matches!(op, Op::Mma(Mma::WgmmaWaitGroup { pending }) if *pending < groups) {
                 return false;
             }

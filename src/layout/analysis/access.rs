@@ -1,4 +1,4 @@
-//! Counts the bank conflicts and the sectors of the accesses of threads to memory.
+//! Counts bank conflicts and sectors when threads access memory through a layout.
 
 use std::fmt;
 
@@ -6,16 +6,16 @@ use super::{DOMAIN_LIMIT, Offsets, Result};
 use crate::layout::error::LayoutError;
 use crate::layout::layout::Layout;
 
-/// Banks of shared memory.
+/// How many banks shared memory has.
 const BANKS: u32 = 32;
-/// Width of a word of a bank.
+/// The width of a bank's word in bits.
 const BANK_BITS: u32 = 32;
-/// Width of a sector of global memory.
+/// The size of a global-memory sector in bits.
 const SECTOR_BITS: u32 = 256;
-/// The number of threads that access memory together.
+/// How many threads access memory together.
 const WARP: u32 = 32;
 
-/// The width of an access of `vector` elements.
+/// Returns how many bits an access of `vector` elements has.
 fn access_bits(vector: u32, element_bits: u32) -> Result<u32> {
     match vector.checked_mul(element_bits) {
         Some(bits @ (8 | 16 | 32 | 64 | 128)) => Ok(bits),
@@ -23,7 +23,7 @@ fn access_bits(vector: u32, element_bits: u32) -> Result<u32> {
     }
 }
 
-/// The bit addresses of the threads, and the width of their accesses.
+/// Each thread's address in bits, and the width of an access.
 struct Accesses {
     addresses: Vec<i64>,
     bits: u32,
@@ -55,16 +55,16 @@ impl Accesses {
         Ok(Self { addresses, bits })
     }
 
-    /// The addresses of each warp.
+    /// Iterates over the warps and their addresses.
     fn warps(&self) -> impl Iterator<Item = (u64, &[i64])> {
         (0..).zip(self.addresses.chunks(WARP as usize))
     }
 
-    /// The number of lanes of a warp that the memory serves together.
+    /// Returns how many lanes of a warp are served together.
     fn lanes_of_phase(&self, warp: &[i64]) -> u32 {
         let words = self.bits.div_ceil(BANK_BITS);
         let lanes = WARP / words;
-        // A missing lane agrees with every other one.
+        // A missing lane agrees with every other lane.
         let agrees = |step: usize| {
             let other = |lane: usize| warp.get(lane ^ step);
             warp.iter().enumerate().all(|(i, at)| other(i).is_none_or(|other| other == at))
@@ -72,7 +72,7 @@ impl Accesses {
         if words > 1 && (agrees(1) || agrees(2)) { 2 * lanes } else { lanes }
     }
 
-    /// The different units of `unit_bits` that these accesses touch, sorted.
+    /// Returns the distinct units of `unit_bits` that these accesses touch, sorted.
     #[inline]
     fn units(&self, addresses: &[i64], unit_bits: u32) -> Vec<i64> {
         let unit = i64::from(unit_bits);
@@ -87,7 +87,8 @@ impl Accesses {
     }
 }
 
-/// One phase of an access to shared memory: the lanes that the memory serves together.
+/// One phase of an access to shared memory: the lanes that are served together. The hardware splits
+/// a warp into several phases if each lane accesses more than 4 bytes.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -100,22 +101,23 @@ impl Accesses {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankPhase {
-    /// The warp.
+    /// The warp's index.
     pub warp: u64,
-    /// The first lane.
+    /// The first lane of the phase.
     pub first_lane: u32,
-    /// The number of lanes.
+    /// How many lanes the phase has.
     pub lanes: u32,
-    /// The number of different words.
+    /// How many distinct words the lanes access.
     pub words: u32,
-    /// The largest number of different words in one bank, which is the number of times the phase is
-    /// repeated. 1 means that there is no conflict.
+    /// The most distinct words in one bank, which is how many wavefronts the phase takes. 1 means
+    /// no conflict.
     pub degree: u32,
-    /// The bank with that number of words, the lowest one of several.
+    /// The bank that has `degree` words; the lowest if there are several.
     pub bank: u32,
 }
 
-/// The report of [`Analysis::bank_conflicts`](super::Analysis::bank_conflicts).
+/// What [`Analysis::bank_conflicts`](super::Analysis::bank_conflicts) returns. It prints as a
+/// sentence.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -134,7 +136,7 @@ pub struct BankConflicts {
 }
 
 impl BankConflicts {
-    /// The width of the access of a thread.
+    /// Returns how many bits a thread accesses.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -146,7 +148,7 @@ impl BankConflicts {
         self.access_bits
     }
 
-    /// The phases, warp by warp.
+    /// Returns the phases, warp by warp.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -158,7 +160,7 @@ impl BankConflicts {
         &self.phases
     }
 
-    /// The phase with the most words in one bank, the first one of several.
+    /// Returns the phase with the most words in one bank; the first if there are several.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -170,8 +172,7 @@ impl BankConflicts {
         self.phases.iter().rev().max_by_key(|phase| phase.degree)
     }
 
-    /// The number of words in one bank in the worst phase: the `n` of an `n`-way conflict, 1 for
-    /// none.
+    /// Returns the `n` of the worst `n`-way conflict; 1 if there is none.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -183,7 +184,7 @@ impl BankConflicts {
         self.worst().map_or(1, |phase| phase.degree)
     }
 
-    /// True if no phase is repeated.
+    /// Returns true if there are no bank conflicts.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -195,7 +196,7 @@ impl BankConflicts {
         self.degree() <= 1
     }
 
-    /// The number of accesses to memory: the sum of the degrees.
+    /// Returns how many wavefronts the access takes: the sum of the phases' degrees.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -207,7 +208,7 @@ impl BankConflicts {
         self.phases.iter().map(|phase| u64::from(phase.degree)).sum()
     }
 
-    /// The number of accesses that conflicts add: the sum of `degree - 1` over the phases.
+    /// Returns how many wavefronts the conflicts add: the sum of `degree - 1` over the phases.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -298,18 +299,18 @@ pub(super) fn bank_conflicts(
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpSectors {
-    /// The warp.
+    /// The warp's index.
     pub warp: u64,
-    /// The number of threads that access memory.
+    /// How many threads access memory.
     pub lanes: u32,
-    /// The number of different 32-byte sectors.
+    /// How many distinct 32-byte sectors the warp touches.
     pub sectors: u32,
-    /// The number of different bytes that the warp uses of these sectors.
+    /// How many distinct bytes of these sectors it uses.
     pub bytes: u32,
 }
 
 impl WarpSectors {
-    /// The smallest number of sectors that holds as many bytes.
+    /// Returns how many sectors would be enough for as many bytes.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -322,7 +323,7 @@ impl WarpSectors {
     }
 }
 
-/// The report of [`Analysis::sectors`](super::Analysis::sectors).
+/// What [`Analysis::sectors`](super::Analysis::sectors) returns. It prints as a sentence.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -339,7 +340,7 @@ pub struct Sectors {
 }
 
 impl Sectors {
-    /// The width of the access of a thread.
+    /// Returns how many bits a thread accesses.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -351,7 +352,7 @@ impl Sectors {
         self.access_bits
     }
 
-    /// The warps.
+    /// Returns the report of each warp.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -363,7 +364,7 @@ impl Sectors {
         &self.warps
     }
 
-    /// The sum of the sectors of all warps; a sector that two warps touch counts twice.
+    /// Returns the sum of all warps' sectors. A sector that two warps touch counts twice.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -375,7 +376,7 @@ impl Sectors {
         self.warps.iter().map(|warp| u64::from(warp.sectors)).sum()
     }
 
-    /// The bytes that all warps use.
+    /// Returns how many bytes all warps use.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -387,7 +388,7 @@ impl Sectors {
         self.warps.iter().map(|warp| u64::from(warp.bytes)).sum()
     }
 
-    /// The smallest number of sectors with which each warp gets as many bytes.
+    /// Returns how many sectors would be enough for as many bytes per warp.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -399,7 +400,7 @@ impl Sectors {
         self.warps.iter().map(|warp| u64::from(warp.ideal())).sum()
     }
 
-    /// The part of the bytes moved that is used, from 0 to 1.
+    /// Returns which share of the moved bytes is used, from 0 to 1.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};

@@ -1,4 +1,4 @@
-//! [`Image`] holds the set of indices of a layout as runs of one step.
+//! [`Image`] is the set of indices that a layout reaches, stored as runs with one step.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::layout::error::LayoutError;
 use crate::layout::int::Int;
 use crate::layout::layout::Layout;
 
-/// The indices `start, start + step, ..`, `count` of them; the [`Image`] has the step.
+/// The indices `start, start + step, ..`, `count` of them. The step is in the [`Image`].
 ///
 /// ```
 /// use tilewright::layout::{Analysis, Run, layout};
@@ -21,14 +21,14 @@ use crate::layout::layout::Layout;
 pub struct Run {
     /// The smallest index.
     pub start: i64,
-    /// The number of indices, at least one.
+    /// How many indices there are; at least one.
     pub count: u64,
 }
 
-/// The set of indices of a layout: runs of one step, in increasing order.
+/// The set of indices that a layout reaches, as runs with one common step, in increasing order.
 ///
-/// The step is the greatest common divisor of all differences (1 for a single index). The runs are
-/// maximal, so two images are equal if and only if the sets are equal.
+/// The step is the greatest common divisor of all differences (1 if there is a single index). The
+/// runs are maximal, so two images are equal exactly if the sets are equal.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -46,7 +46,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// From sorted starts of runs of `count`, in units of `step` from `first` on.
+    /// Builds an image from sorted starts of runs of `count`, in units of `step` from `first` on.
     fn from_starts(first: i64, step: i64, starts: &[i64], count: u64) -> Result<Self> {
         let overflow = || LayoutError::overflow("the image of a layout");
         let absolute = |index: i64| step.checked_mul(index).and_then(|x| x.checked_add(first));
@@ -67,7 +67,7 @@ impl Image {
         Ok(Self { step, runs })
     }
 
-    /// The set of these indices.
+    /// Builds an image from its indices.
     #[inline]
     fn from_values(mut values: Vec<i64>) -> Result<Self> {
         values.sort_unstable();
@@ -84,7 +84,7 @@ impl Image {
         Self::from_starts(first, step, &values, 1)
     }
 
-    /// The difference of two neighbours in a run.
+    /// Returns the difference between neighbours in a run.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -96,7 +96,7 @@ impl Image {
         self.step
     }
 
-    /// The runs, in increasing order.
+    /// Returns the runs in increasing order.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -108,7 +108,7 @@ impl Image {
         &self.runs
     }
 
-    /// The number of indices.
+    /// Returns how many indices there are.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -120,7 +120,7 @@ impl Image {
         self.runs.iter().map(|run| run.count).sum()
     }
 
-    /// True if there is no index: never for the image of a layout.
+    /// Returns true if there is no index. That is never so for the image of a layout.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -132,7 +132,7 @@ impl Image {
         self.runs.is_empty()
     }
 
-    /// The smallest index.
+    /// Returns the smallest index.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -144,7 +144,7 @@ impl Image {
         self.runs.first().map(|run| run.start)
     }
 
-    /// The largest index.
+    /// Returns the largest index.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -156,13 +156,13 @@ impl Image {
         self.runs.last().map(|run| self.end(run))
     }
 
-    /// The last index of a run.
+    /// Returns a run's last index.
     fn end(&self, run: &Run) -> i64 {
         let steps = i64::try_from(run.count - 1).unwrap_or(i64::MAX);
         run.start.saturating_add(steps.saturating_mul(self.step))
     }
 
-    /// True if `index` is one of them.
+    /// Returns true if the layout reaches `index`.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -178,7 +178,7 @@ impl Image {
         }
     }
 
-    /// True if the indices are all integers from the first to the last.
+    /// Returns true if the layout reaches every integer from the first to the last index.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -190,7 +190,7 @@ impl Image {
         self.step == 1 && self.runs.len() == 1
     }
 
-    /// All indices, in increasing order.
+    /// Iterates over all indices in increasing order.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -210,7 +210,7 @@ impl Image {
     }
 }
 
-/// At most eight runs are written out.
+/// Prints at most eight runs.
 impl fmt::Display for Image {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -232,22 +232,22 @@ impl fmt::Display for Image {
     }
 }
 
-/// The indices of a plain layout: `first + step * (0..count + sum of the other modes)`.
+/// A plain layout's indices: `first + step * (0..count + sum of the other modes)`.
 struct Strided {
     first: i64,
     step: i64,
     count: u64,
-    /// Extent and stride, in units of `step`, of the modes that leave gaps.
+    /// The modes that leave gaps: their extents, and their strides in units of `step`.
     gaps: SmallVec<[(i64, i64); 8]>,
 }
 
-/// Sorted by stride, a mode adds no gap if its stride is at most the interval that the modes before
-/// it cover. The first integer outside of that interval stays a gap, because later strides are
-/// larger.
+/// Finds the indices of a plain layout. Sort the modes by stride: a mode adds no gap if its stride
+/// is at most the interval that the modes before it cover. Otherwise the first integer after that
+/// interval stays a gap, because later strides are larger.
 #[inline]
 fn strided(layout: &Layout, shift: &Int) -> Result<Strided> {
     let overflow = || LayoutError::overflow("the image of a layout");
-    // Refuses what is not static, not integral or too large for its indices.
+    // Refuses layouts that have symbols, map to coordinates, or have indices outside of 64 bits.
     layout.indices()?;
     let mut modes: SmallVec<[(i64, i64); 8]> = SmallVec::new();
     let (mut first, mut step, mut reach) = (shift.to_static()?, 0, 0i64);
@@ -261,7 +261,7 @@ fn strided(layout: &Layout, shift: &Int) -> Result<Strided> {
             first = first.checked_add(back).ok_or_else(overflow)?;
         }
         let d = d.checked_abs().ok_or_else(overflow)?;
-        // All sums of strides below are at most this one.
+        // No sum of strides below can be larger than this one.
         let back = d.checked_mul(s - 1).ok_or_else(overflow)?;
         reach = reach.checked_add(back).ok_or_else(overflow)?;
         step = crate::layout::int::gcd_i64(step, d);
@@ -283,7 +283,8 @@ fn strided(layout: &Layout, shift: &Int) -> Result<Strided> {
     Ok(Strided { first, step, count: count.unsigned_abs(), gaps })
 }
 
-/// The swizzled interval if it is the same interval, which holds if it consists of whole blocks.
+/// Returns true if the swizzle maps the interval to itself, which is so if it consists of whole
+/// blocks.
 fn keeps(offsets: &Offsets<'_>, plain: &Strided) -> bool {
     match offsets.inner {
         Inner::Plain => true,
@@ -299,7 +300,7 @@ fn keeps(offsets: &Offsets<'_>, plain: &Strided) -> bool {
     }
 }
 
-/// The closed form of the indices, if there is one.
+/// Returns the closed form of the indices, if there is one.
 #[inline]
 fn closed(offsets: &Offsets<'_>) -> Result<Option<Strided>> {
     if matches!(offsets.inner, Inner::Any(_)) {
@@ -309,7 +310,7 @@ fn closed(offsets: &Offsets<'_>) -> Result<Option<Strided>> {
     Ok(keeps(offsets, &plain).then_some(plain))
 }
 
-/// Returns `first, step, count` if strides prove that the indices are one run.
+/// Returns `first, step, count` if the strides prove that the indices are one run.
 #[inline]
 pub(super) fn progression(offsets: &Offsets<'_>) -> Result<Option<(i64, i64, u64)>> {
     Ok(closed(offsets)?.filter(|s| s.gaps.is_empty()).map(|s| (s.first, s.step, s.count)))
@@ -326,7 +327,7 @@ pub(super) fn image(offsets: &Offsets<'_>) -> Result<Image> {
         if len.checked_mul(*s).is_none_or(|n| n > limit) {
             return Err(too_large);
         }
-        // No sum is more than the reach of all modes, which fits.
+        // No sum is larger than the reach of all modes, which fits.
         starts = (0..*s).flat_map(|c| starts.iter().map(move |x| x + c * d)).collect();
         starts.sort_unstable();
         starts.dedup();
@@ -369,8 +370,9 @@ pub(super) fn is_bijective(offsets: &Offsets<'_>) -> Result<bool> {
     }
 }
 
-/// True if the modes, in some order, continue where the previous ones end: then the layout is a
-/// permutation of `0..size`. False if a mode of at least two coordinates leaves out index 1.
+/// Returns true if the modes, in some order, each continue where the previous ones end; then the
+/// layout is a permutation of `0..size`. Returns false if it has at least two coordinates but never
+/// reaches index 1.
 #[inline]
 fn symbolic(layout: &Layout, operation: &'static str) -> Result<bool> {
     let mut modes: SmallVec<[(&Int, &Int); 8]> = SmallVec::new();

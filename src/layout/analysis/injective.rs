@@ -1,9 +1,10 @@
-//! Decides whether a layout is one-to-one, from its strides if they suffice.
+//! Decides whether a layout is one-to-one, from its strides if possible.
 //!
-//! Two coordinates have one index exactly if their difference `c`, with `|c_k| < extent_k`, solves
-//! `sum c_k * stride_k == 0`. A mode with `c_k == 0` in every solution is set aside. That holds if
-//! its stride is larger than the reach of all others, or if a common divisor of the others rules
-//! every other `c_k` out. Of the remaining modes, one or two are solved and more are walked.
+//! Two coordinates have the same index exactly if their difference `c`, with `|c_k| < extent_k`,
+//! solves `sum c_k * stride_k == 0`. We first drop each mode with `c_k == 0` in every solution: its
+//! stride is larger than all others together can reach, or a common divisor of the others rules out
+//! every other `c_k`. If one or two modes are left, we solve the equation. If more are left, we try
+//! their coordinates.
 
 use smallvec::SmallVec;
 
@@ -12,7 +13,7 @@ use crate::layout::error::LayoutError;
 use crate::layout::int::Int;
 use crate::layout::layout::Layout;
 
-/// A mode of more than one coordinate: which leaf it is, its extent, its stride.
+/// A mode with more than one coordinate: its leaf, extent and stride.
 #[derive(Clone, Copy)]
 struct Mode {
     leaf: usize,
@@ -20,7 +21,8 @@ struct Mode {
     stride: i128,
 }
 
-/// A difference of two coordinates with one index: the leaf and its entry, where it is not 0.
+/// The difference of two coordinates with the same index: each leaf whose entry is not 0, with that
+/// entry.
 type Relation = SmallVec<[(usize, i64); 4]>;
 
 fn gcd(mut a: i128, mut b: i128) -> i128 {
@@ -30,7 +32,7 @@ fn gcd(mut a: i128, mut b: i128) -> i128 {
     a.abs()
 }
 
-/// Removes modes while some mode has `c_k == 0` in every solution.
+/// Drops modes as long as one has `c_k == 0` in every solution.
 #[inline]
 fn set_aside(modes: &mut SmallVec<[Mode; 8]>) {
     while let Some(free) = (0..modes.len()).find(|&i| stands_alone(modes, i)) {
@@ -51,7 +53,7 @@ fn stands_alone(modes: &[Mode], i: usize) -> bool {
     reach.is_some_and(|reach| mode.stride.abs() > reach)
 }
 
-/// The smallest `c` of two modes alone: `c_i * d_i == -c_j * d_j`.
+/// Returns the smallest solution that uses only these two modes: `c_i * d_i == -c_j * d_j`.
 #[inline]
 fn pair(a: Mode, b: Mode) -> Option<Relation> {
     let g = gcd(a.stride, b.stride);
@@ -66,7 +68,7 @@ fn pair(a: Mode, b: Mode) -> Option<Relation> {
     )
 }
 
-/// A relation between these modes, of extents above 1, or none.
+/// Returns a relation between these modes, whose extents are above 1, if there is one.
 #[inline]
 fn relation(mut modes: SmallVec<[Mode; 8]>) -> Result<Option<Relation>> {
     if let Some(zero) = modes.iter().find(|m| m.stride == 0) {
@@ -80,12 +82,13 @@ fn relation(mut modes: SmallVec<[Mode; 8]>) -> Result<Option<Relation>> {
             }
         }
     }
-    // Two modes without a relation have been set aside, so that none or at least three remain.
+    // If two modes are left without a relation, they were dropped. So none or at least three are
+    // left.
     if modes.is_empty() { Ok(None) } else { walked_relation(&modes) }
 }
 
-/// Walks all coordinates of these modes. If there are too many, it walks a box of them in one
-/// corner: a collision there is a relation too.
+/// Tries all coordinates of these modes. If there are too many, it tries only a box in one corner,
+/// where a collision is still a valid relation.
 #[inline]
 fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
     let limit = i128::from(DOMAIN_LIMIT);
@@ -99,10 +102,10 @@ fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
                 longest.extent = longest.extent / 2 + 1;
                 whole = false;
             }
-            // No modes have one coordinate.
+            // Without modes there is one coordinate.
             (_, None) => break 1,
         }
-        // Even two coordinates of each mode are too many.
+        // Even two coordinates per mode are too many.
         if modes.iter().all(|m| m.extent <= 2) {
             return Err(super::domain_too_large());
         }
@@ -133,7 +136,7 @@ fn walked_relation(modes: &[Mode]) -> Result<Option<Relation>> {
     Ok(Some(found.collect()))
 }
 
-/// The relation of a static layout.
+/// Returns a relation of a static layout.
 #[inline]
 fn static_relation(layout: &Layout) -> Result<Option<Relation>> {
     let mut modes = SmallVec::new();
@@ -149,7 +152,7 @@ fn static_relation(layout: &Layout) -> Result<Option<Relation>> {
     relation(modes)
 }
 
-/// Two coordinates with one index under a map that is only evaluated.
+/// Finds two coordinates with the same index for a map that we can only evaluate.
 #[inline]
 fn walked_collision(offsets: &Offsets<'_>) -> Result<Option<(usize, usize, i64)>> {
     let values = offsets.walk()?;
@@ -164,7 +167,7 @@ fn walked_collision(offsets: &Offsets<'_>) -> Result<Option<(usize, usize, i64)>
 
 #[inline]
 pub(super) fn is_injective(offsets: &Offsets<'_>) -> Result<bool> {
-    // A swizzle is one-to-one itself.
+    // A swizzle is one-to-one.
     match offsets.inner {
         Inner::Any(_) => Ok(walked_collision(offsets)?.is_none()),
         _ if offsets.outer.is_static() => Ok(static_relation(offsets.outer)?.is_none()),
@@ -192,7 +195,7 @@ pub(super) fn collision(offsets: &Offsets<'_>) -> Result<Option<Overlap>> {
     Ok(Some(Overlap { left, right, index }))
 }
 
-/// The answer for all values of the symbols, if there is one.
+/// Returns the answer if it is the same for all values of the symbols.
 #[inline]
 fn symbolic(layout: &Layout) -> Result<bool> {
     let mut modes: SmallVec<[(&Int, &Int); 8]> = SmallVec::new();
@@ -205,7 +208,7 @@ fn symbolic(layout: &Layout) -> Result<bool> {
         if !extent.is(1) {
             modes.push((extent, stride));
         }
-        // Coordinates below the lower bound of an extent exist for all values.
+        // Coordinates below an extent's lower bound exist whatever the symbols are.
         if let (min @ 2.., Some(d)) = (extent.bounds().0, stride.as_static()) {
             numbers.push(Mode { leaf, extent: min.into(), stride: d.into() });
         }

@@ -1,11 +1,12 @@
-//! [`Analysis`] answers questions about a layout in memory: injectivity, equality of functions, image,
-//! overlap, bank conflicts, sectors and vectors.
+//! [`Analysis`] answers questions about a layout in memory: is it one-to-one or contiguous, do two
+//! layouts agree or overlap, and which bank conflicts, sectors and vector widths does an access
+//! have?
 //!
-//! A [`Layout`] and a [`ComposedLayout`] answer them. If strides alone decide, nothing is walked
-//! and the size does not matter. Otherwise the domain is walked, up to [`DOMAIN_LIMIT`]
-//! coordinates; a larger domain is [`LayoutError::TooLarge`]. Symbols are allowed where divisors
-//! and bounds decide. The widest vector of a layout that is linear over bits is read off its matrix,
-//! [`LinearLayout`](super::LinearLayout), at any size.
+//! Both [`Layout`] and [`ComposedLayout`] implement it. If the strides alone decide, a question is
+//! answered at once, whatever the size. Otherwise all coordinates are tried, up to
+//! [`DOMAIN_LIMIT`]; a larger domain is [`LayoutError::TooLarge`]. Symbols are allowed if their
+//! divisors and bounds decide. If a layout is linear over bits, its widest vector is read off its
+//! matrix, [`LinearLayout`](super::LinearLayout), at any size.
 //!
 //! ```
 //! use tilewright::layout::{Analysis, ComposedLayout, layout};
@@ -43,7 +44,7 @@ use super::tuple::{IntTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The largest number of coordinates that an analysis walks: 1 Mi.
+/// The most coordinates that an analysis tries: 1 Mi.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, DOMAIN_LIMIT, LayoutError, Swizzle, layout};
@@ -56,13 +57,13 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// ```
 pub const DOMAIN_LIMIT: u64 = 1 << 20;
 
-/// The error for a domain that an analysis does not walk.
+/// The error for a domain with too many coordinates to try.
 #[cold]
 fn domain_too_large() -> LayoutError {
     LayoutError::TooLarge { what: "the number of coordinates to walk", limit: DOMAIN_LIMIT }
 }
 
-/// The layout that an [`Analysis`] works on: `inner(shift + outer(i))`.
+/// What an [`Analysis`] works on: a layout as `inner(shift + outer(i))`.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, Offsets, layout};
@@ -88,7 +89,7 @@ enum Inner<'a> {
     /// The identity.
     Plain,
     Swizzle(Swizzle),
-    /// Any other composed layout; it can only be evaluated.
+    /// Any other composed layout. We can only evaluate it.
     Any(&'a ComposedLayout),
 }
 
@@ -97,12 +98,13 @@ impl<'a> Offsets<'a> {
         Self { outer, shift: Int::ZERO, inner: Inner::Plain }
     }
 
-    /// True if there is no swizzle and no other map inside, so that strides decide everything.
+    /// Returns true if there is no swizzle or other inner map, so that the strides decide
+    /// everything.
     fn is_plain(&self) -> bool {
         matches!(self.inner, Inner::Plain)
     }
 
-    /// The number of coordinates, if it is a number of at most [`DOMAIN_LIMIT`].
+    /// Returns how many coordinates there are, if it is static and at most [`DOMAIN_LIMIT`].
     fn walkable_size(&self) -> Result<i64> {
         let size = self.outer.size()?.to_static()?;
         match u64::try_from(size) {
@@ -111,7 +113,7 @@ impl<'a> Offsets<'a> {
         }
     }
 
-    /// All indices, in the order of the coordinates.
+    /// Returns all indices in the order of their coordinates.
     #[inline]
     fn walk(&self) -> Result<Vec<i64>> {
         let size = self.walkable_size()?;
@@ -128,7 +130,7 @@ impl<'a> Offsets<'a> {
         indices.map(|i| Ok(swizzle.apply(i.checked_add(shift).ok_or_else(overflow)?))).collect()
     }
 
-    /// The index of a coordinate that is in the domain.
+    /// Returns the index of a coordinate, which must be in the domain.
     #[inline]
     fn at(&self, coordinate: i64) -> Result<i64> {
         let size = self.outer.size()?.to_static()?;
@@ -144,20 +146,21 @@ impl<'a> Offsets<'a> {
         }
     }
 
-    /// The coordinate at an integer, congruent to the shape.
+    /// Splits an integer into a coordinate, which is congruent to the shape.
     #[inline]
     fn coordinate(&self, index: i64) -> Result<IntTuple> {
         super::coord::idx2crd(&IntTuple::from(index), &self.outer.shape().to_owned())
     }
 
-    /// The coordinate of these digits, one for each leaf.
+    /// Makes a coordinate of these entries, one per leaf.
     fn of_digits(&self, digits: impl IntoIterator<Item = i64>) -> IntTuple {
         let leaves = digits.into_iter().map(Int::new).collect();
         Tuple { codes: self.outer.codes.clone(), leaves }
     }
 }
 
-/// Questions about a layout in memory.
+/// Questions about a layout in memory. Implement [`offsets`](Self::offsets) for your own type that
+/// holds a layout, and you get the answers to all of them.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -167,7 +170,7 @@ impl<'a> Offsets<'a> {
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub trait Analysis {
-    /// The layout as all analyses see it.
+    /// Returns the layout that the other methods analyse.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, ComposedLayout, LayoutError, layout};
@@ -179,10 +182,10 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Unsupported`] for a composed layout without a shape.
+    /// Returns [`LayoutError::Unsupported`] for a composed layout without a shape.
     fn offsets(&self) -> Result<Offsets<'_>>;
 
-    /// True if no two coordinates have one index: `L(i) == L(j)` only for `i == j`.
+    /// Returns true if the layout is one-to-one: `L(i) == L(j)` only for `i == j`.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, Int, Layout, layout};
@@ -195,15 +198,16 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`] if strides do not decide and the domain is too large,
-    /// [`LayoutError::Undecided`] for symbols that leave it open, [`LayoutError::NotStatic`] for
-    /// symbols under a map that must be walked, [`LayoutError::NotAnIntegerStride`],
-    /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::TooLarge`] if the strides do not decide and the domain is too large
+    /// to try, [`LayoutError::Undecided`] if symbols leave it open, [`LayoutError::NotStatic`] if
+    /// there are symbols under a map that we can only evaluate,
+    /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::ExtentNotPositive`], or
+    /// [`LayoutError::Overflow`].
     fn is_injective(&self) -> Result<bool> {
         injective::is_injective(&self.offsets()?)
     }
 
-    /// Two coordinates with one index, if there are such: a witness that the layout is not
+    /// Returns two coordinates with the same index, if there are any. They show why a layout is not
     /// one-to-one.
     ///
     /// ```
@@ -214,14 +218,15 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// As [`is_injective`](Self::is_injective); [`LayoutError::NotStatic`] for symbols.
+    /// The same as [`is_injective`](Self::is_injective), and [`LayoutError::NotStatic`] if there
+    /// are symbols.
     #[inline]
     fn collision(&self) -> Result<Option<Overlap>> {
         injective::collision(&self.offsets()?)
     }
 
-    /// True if the indices form one block: every integer from the smallest to the largest is an
-    /// index. The block may begin at any index, and an index may occur twice.
+    /// Returns true if the layout reaches every integer between its smallest and its largest index.
+    /// The smallest need not be 0, and an index may occur more than once.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -230,12 +235,12 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// As [`is_injective`](Self::is_injective).
+    /// The same as [`is_injective`](Self::is_injective).
     fn is_contiguous(&self) -> Result<bool> {
         image::is_contiguous(&self.offsets()?)
     }
 
-    /// True if the layout is a permutation of `0..size`.
+    /// Returns true if the layout is a permutation of `0..size`.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -244,13 +249,13 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// As [`is_injective`](Self::is_injective).
+    /// The same as [`is_injective`](Self::is_injective).
     fn is_bijective(&self) -> Result<bool> {
         image::is_bijective(&self.offsets()?)
     }
 
-    /// True if both layouts are one function of an integer coordinate: they have the same size, and
-    /// `L(i) == M(i)` for all `i` below it. Their modes may differ.
+    /// Returns true if both layouts have the same size and `L(i) == M(i)` for all `i` below it.
+    /// Their modes may differ.
     ///
     /// ```
     /// use tilewright::layout::{Swizzle, layout};
@@ -263,15 +268,15 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`] for different swizzles of large domains, which are walked,
-    /// [`LayoutError::Undecided`] for symbols that leave it open, [`LayoutError::NotStatic`] for
-    /// symbols under a map that must be walked, [`LayoutError::ExtentNotPositive`],
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::TooLarge`] if different swizzles have domains that are too large to
+    /// try, [`LayoutError::Undecided`] if symbols leave it open, [`LayoutError::NotStatic`] if
+    /// there are symbols under a map that we can only evaluate, [`LayoutError::ExtentNotPositive`],
+    /// or [`LayoutError::Overflow`].
     fn same_function(&self, other: &impl Analysis) -> Result<bool> {
         same::same_function(&self.offsets()?, &other.offsets()?)
     }
 
-    /// The set of all indices, as runs of one step.
+    /// Returns the set of all indices, as runs with one step.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -281,16 +286,17 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooLarge`] for more than [`DOMAIN_LIMIT`] runs, or coordinates under a swizzle
-    /// that must be walked; [`LayoutError::NotStatic`], [`LayoutError::NotAnIntegerStride`],
-    /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::TooLarge`] if there are more than [`DOMAIN_LIMIT`] runs, or as many
+    /// coordinates under a swizzle that we can only try; [`LayoutError::NotStatic`],
+    /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::ExtentNotPositive`], or
+    /// [`LayoutError::Overflow`].
     #[inline]
     fn image(&self) -> Result<Image> {
         image::image(&self.offsets()?)
     }
 
-    /// A coordinate of each of two layouts with one index in common, if there is one. Offsets are
-    /// those of composed layouts.
+    /// Returns a coordinate of each of two layouts that have the same index, if there are any. Use
+    /// it to show that two tensors in one buffer do not overlap. A composed layout's offset counts.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, ComposedLayout, Swizzle, layout};
@@ -303,21 +309,24 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// As [`image`](Self::image). Symbols are allowed if they prove that one layout ends before the
-    /// other begins.
+    /// The same as [`image`](Self::image), except that symbols are allowed if they prove that one
+    /// layout ends before the other begins.
     fn overlap(&self, other: &impl Analysis) -> Result<Option<Overlap>> {
         overlap::overlap(&self.offsets()?, &other.offsets()?)
     }
 
-    /// The bank conflicts of an access to shared memory, phase by phase.
+    /// Counts the bank conflicts of an access to shared memory, phase by phase.
     ///
-    /// Thread `t` accesses `vector` elements of `element_bits` from index `L(threads(t))` on; 32
-    /// threads are a warp. The memory has 32 banks of 4 bytes and begins at a multiple of 128
-    /// bytes. A warp takes one phase for up to 4 bytes a thread, two phases of half a warp for 8
-    /// bytes, and four phases of a quarter for 16 bytes. It takes half as many if every lane `i` of
-    /// the warp has the address of lane `i ^ 1`, or every lane that of lane `i ^ 2`. Threads of a
-    /// phase that access one word share it. (On Hopper, the time of random accesses of 4, 8 and 16
-    /// bytes depends only on this number of [wavefronts](BankConflicts::wavefronts).)
+    /// Thread `t` accesses `vector` elements of `element_bits`, starting at index `L(threads(t))`.
+    /// 32 threads are a warp. The memory has 32 banks of 4 bytes and starts at a multiple of 128
+    /// bytes.
+    ///
+    /// A warp takes one phase if each thread accesses up to 4 bytes, two phases of half a warp for
+    /// 8 bytes, and four phases of a quarter for 16 bytes. It takes half as many if every lane `i`
+    /// accesses the same address as lane `i ^ 1`, or every lane the same as lane `i ^ 2`. Threads
+    /// of a phase that access the same word share it. (On Hopper, random accesses of 4, 8 and 16
+    /// bytes take a time that depends only on how many [wavefronts](BankConflicts::wavefronts) this
+    /// gives.)
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -327,9 +336,10 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::BadAccess`] for a width that is not 8, 16, 32, 64 or 128 bits,
-    /// [`LayoutError::Misaligned`], [`LayoutError::OutsideDomain`] for a thread without an element,
-    /// [`LayoutError::TooLarge`] for too many threads; those of evaluation.
+    /// Returns [`LayoutError::BadAccess`] if an access is not 8, 16, 32, 64 or 128 bits wide,
+    /// [`LayoutError::Misaligned`] if an address is not a multiple of that,
+    /// [`LayoutError::OutsideDomain`] if a thread has no element, [`LayoutError::TooLarge`] if
+    /// there are too many threads, or an error of evaluating the layouts.
     #[inline]
     fn bank_conflicts(
         &self,
@@ -340,8 +350,9 @@ pub trait Analysis {
         access::bank_conflicts(&self.offsets()?, threads, vector, element_bits)
     }
 
-    /// The 32-byte sectors of global memory that each warp touches in one access, of threads as in
-    /// [`bank_conflicts`](Self::bank_conflicts). The memory begins at a multiple of 32 bytes.
+    /// Counts the 32-byte sectors of global memory that each warp touches in one access. The
+    /// threads are given as in [`bank_conflicts`](Self::bank_conflicts), and the memory starts at a
+    /// multiple of 32 bytes.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -351,16 +362,16 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// As [`bank_conflicts`](Self::bank_conflicts).
+    /// The same as [`bank_conflicts`](Self::bank_conflicts).
     fn sectors(&self, threads: &Layout, vector: u32, element_bits: u32) -> Result<Sectors> {
         access::sectors(&self.offsets()?, threads, vector, element_bits)
     }
 
-    /// The widest vector with which all elements can be accessed in the order of the domain. It is
-    /// the largest power of two `v` that divides the size, with `v * element_bits <= 128`, such
-    /// that `L(v * i + j) == L(v * i) + j` for `j < v`, and `L(v * i)` is a multiple of `v`. The
-    /// memory begins at a multiple of `base_align_bytes`. With symbols, it is the width that their
-    /// divisors prove.
+    /// Returns the widest vector with which you can access all elements in the order of the domain,
+    /// and what keeps it from being wider. It is the largest power of two `v` that divides the
+    /// size, with `v * element_bits <= 128`, for which `L(v * i + j) == L(v * i) + j` for `j < v`
+    /// and `L(v * i)` is a multiple of `v`. The memory starts at a multiple of `base_align_bytes`.
+    /// With symbols, it is the width that their divisors prove.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, Int, Layout, layout};
@@ -378,15 +389,16 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::BadAccess`] for elements of no power of two bits, or of more than 128;
-    /// [`LayoutError::NotPowerOfTwo`] for the alignment; those of evaluation under a swizzle.
+    /// Returns [`LayoutError::BadAccess`] if `element_bits` is not a power of two or above 128,
+    /// [`LayoutError::NotPowerOfTwo`] if the alignment is not a power of two, or, under a swizzle,
+    /// an error of evaluating the layout.
     fn widest_vector(&self, element_bits: u32, base_align_bytes: u32) -> Result<WidestVector> {
         vector::widest_vector(&self.offsets()?, element_bits, base_align_bytes)
     }
 
-    /// As [`widest_vector`](Self::widest_vector), of at most `vector` elements, a power of two. The
-    /// limit names the obstacle to that width: the layout if it is in the way at every alignment,
-    /// otherwise the alignment.
+    /// Like [`widest_vector`](Self::widest_vector), but with at most `vector` elements, a power of
+    /// two. The report says why `vector` elements are not possible: the layout, if it rules them
+    /// out at every alignment, and otherwise the alignment.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -399,8 +411,8 @@ pub trait Analysis {
     /// ```
     ///
     /// # Errors
-    /// As [`widest_vector`](Self::widest_vector); [`LayoutError::BadAccess`] if `vector` elements
-    /// exceed the widest access.
+    /// The same as [`widest_vector`](Self::widest_vector), and [`LayoutError::BadAccess`] if
+    /// `vector` elements are wider than the widest access.
     #[inline]
     fn vector_of(
         &self,
@@ -431,11 +443,11 @@ impl Analysis for ComposedLayout {
     }
 }
 
-/// The questions that laws ask, without the trait in scope.
+/// Inherent methods for the questions of laws, so that callers need not import the trait.
 macro_rules! inherent {
     ($($layout:ident, $example:literal;)*) => {$(
         impl $layout {
-            /// True if no two coordinates have one index: [`Analysis::is_injective`].
+            /// Returns true if the layout is one-to-one, as [`Analysis::is_injective`] does.
             ///
             /// ```
             /// # use tilewright::layout::{ComposedLayout, Layout};
@@ -445,12 +457,13 @@ macro_rules! inherent {
             /// ```
             ///
             /// # Errors
-            /// As [`Analysis::is_injective`].
+            /// The same as [`Analysis::is_injective`].
             pub fn is_injective(&self) -> Result<bool> {
                 Analysis::is_injective(self)
             }
 
-            /// True if the layout is a permutation of `0..size`: [`Analysis::is_bijective`].
+            /// Returns true if the layout is a permutation of `0..size`, as
+            /// [`Analysis::is_bijective`] does.
             ///
             /// ```
             /// # use tilewright::layout::{ComposedLayout, Layout};
@@ -460,13 +473,13 @@ macro_rules! inherent {
             /// ```
             ///
             /// # Errors
-            /// As [`Analysis::is_injective`].
+            /// The same as [`Analysis::is_injective`].
             pub fn is_bijective(&self) -> Result<bool> {
                 Analysis::is_bijective(self)
             }
 
-            /// True if both layouts are one function of an integer coordinate:
-            /// [`Analysis::same_function`].
+            /// Returns true if both layouts have the same size and the same index for each integer
+            /// coordinate, as [`Analysis::same_function`] does.
             ///
             /// ```
             /// # use tilewright::layout::{ComposedLayout, Layout, layout};
@@ -476,7 +489,7 @@ macro_rules! inherent {
             /// ```
             ///
             /// # Errors
-            /// As [`Analysis::same_function`].
+            /// The same as [`Analysis::same_function`].
             pub fn same_function(&self, other: &impl Analysis) -> Result<bool> {
                 <Self as Analysis>::same_function(self, other)
             }

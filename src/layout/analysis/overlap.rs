@@ -1,4 +1,4 @@
-//! Finds two coordinates with one index.
+//! Finds coordinates of two layouts that have the same index.
 
 use std::fmt;
 
@@ -8,7 +8,8 @@ use super::{Inner, Offsets, Result, image};
 use crate::layout::int::Int;
 use crate::layout::tuple::IntTuple;
 
-/// Two coordinates with one index: of two layouts, or of a layout that is not one-to-one.
+/// Two coordinates with the same index: one in each of two layouts, or both in a layout that is not
+/// one-to-one.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, ComposedLayout, layout, shape};
@@ -21,9 +22,9 @@ use crate::layout::tuple::IntTuple;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// The coordinate of the first layout, congruent to its shape.
+    /// The coordinate in the first layout, congruent to its shape.
     pub left: IntTuple,
-    /// A coordinate of the second layout; of the same one for a collision.
+    /// The coordinate in the second layout, or another one in the same layout.
     pub right: IntTuple,
     /// The index of both.
     pub index: i64,
@@ -35,13 +36,13 @@ impl fmt::Display for Overlap {
     }
 }
 
-/// The smallest common element of two arithmetic progressions `(first, step, count)`.
+/// Returns the smallest common element of two arithmetic progressions `(first, step, count)`.
 fn common(a: (i64, i64, u64), b: (i64, i64, u64)) -> Option<i64> {
     let wide = |(first, step, count): (i64, i64, u64)| {
         (i128::from(first), i128::from(step), i128::from(count))
     };
     let ((fa, sa, na), (fb, sb, nb)) = (wide(a), wide(b));
-    // `sa * x + sb * y == g`, by Euclid.
+    // Euclid's algorithm: `sa * x + sb * y == g`.
     let (mut r, mut x) = ((sa, sb), (1i128, 0i128));
     while r.1 != 0 {
         let q = r.0 / r.1;
@@ -55,7 +56,7 @@ fn common(a: (i64, i64, u64), b: (i64, i64, u64)) -> Option<i64> {
     let period = sb / g;
     let count = ((fb - fa) / g % period * (x.0 % period)).rem_euclid(period);
     let (found, lcm) = (fa + sa * count, sa * period);
-    // The first element of both.
+    // The first element that is in both.
     let begin = fa.max(fb);
     let steps = (begin - found).div_euclid(lcm) + i128::from((begin - found).rem_euclid(lcm) != 0);
     let found = found + steps.max(0) * lcm;
@@ -63,8 +64,8 @@ fn common(a: (i64, i64, u64), b: (i64, i64, u64)) -> Option<i64> {
     if found <= end { i64::try_from(found).ok() } else { None }
 }
 
-/// A coordinate of `index` in a layout with one run of indices. It takes as many steps as fit, from
-/// the largest stride down; the remainder is always in reach of the smaller strides.
+/// Returns a coordinate with the index `index` in a layout whose indices are one run. Takes as many
+/// steps as fit, from the largest stride down; the smaller strides can always reach the rest.
 #[inline]
 fn locate(offsets: &Offsets<'_>, index: i64) -> Result<IntTuple> {
     let plain = match offsets.inner {
@@ -75,7 +76,7 @@ fn locate(offsets: &Offsets<'_>, index: i64) -> Result<IntTuple> {
     let mut rest = i128::from(plain) - i128::from(offsets.shift.to_static()?);
     for (leaf, (extent, stride)) in offsets.outer.as_ref().leaves().enumerate() {
         let (s, d) = (i128::from(extent.to_static()?), i128::from(stride.to_int()?.to_static()?));
-        // A negative stride is walked from its end.
+        // Walk a negative stride from its end.
         rest -= (d * (s - 1)).min(0);
         modes.push((leaf, s, d));
     }
@@ -92,7 +93,7 @@ fn locate(offsets: &Offsets<'_>, index: i64) -> Result<IntTuple> {
     Ok(offsets.of_digits(digits))
 }
 
-/// Bounds of all indices, if strides give them.
+/// Returns bounds on all indices, if the strides give them.
 fn hull(offsets: &Offsets<'_>) -> Result<Option<(i64, i64)>> {
     let block = match offsets.inner {
         Inner::Any(_) => return Ok(None),
@@ -108,14 +109,14 @@ fn hull(offsets: &Offsets<'_>) -> Result<Option<(i64, i64)>> {
         high += back.max(0);
     }
     let block = i128::from(block);
-    // A swizzle moves an index inside its block.
+    // A swizzle moves an index only inside its block.
     match (i64::try_from(low & !block), i64::try_from(high | block)) {
         (Ok(low), Ok(high)) => Ok(Some((low, high))),
         _ => Ok(None),
     }
 }
 
-/// True if all indices of `a` are below all indices of `b` for all values of the symbols.
+/// Returns true if all indices of `a` are below all indices of `b` whatever the symbols are.
 #[inline]
 fn ends_before(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<bool> {
     if !(a.is_plain() && b.is_plain()) {
@@ -132,7 +133,7 @@ fn ends_before(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<bool> {
     Ok(b.shift.at_least(&end))
 }
 
-/// Looks for an index of `walked` in `table`.
+/// Finds an index of `walked` that is also in `table`.
 #[inline]
 fn walk(table: &Offsets<'_>, walked: &Offsets<'_>) -> Result<Option<(i64, i64, i64)>> {
     let indexed = |values: Vec<i64>| (0i64..).zip(values);

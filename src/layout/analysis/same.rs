@@ -1,8 +1,9 @@
-//! Decides whether two layouts are one function.
+//! Decides whether two layouts are the same function.
 //!
-//! The coalesced form of a layout of numbers is determined by its function: the first mode is the longest run of equal steps
-//! from coordinate 0 on, the second mode the longest run of such runs, and so on. So two layouts are one function exactly if
-//! their coalesced forms are equal, and nothing is walked. A swizzle is one-to-one, so that equal swizzles change nothing.
+//! The function of a static layout determines its coalesced form: the first mode is the longest run
+//! of equal steps from coordinate 0 on, the second mode is the longest run of such runs, and so on.
+//! So two layouts are the same function exactly if their coalesced forms are equal, and we need not
+//! try any coordinate. A swizzle is one-to-one, so equal swizzles make no difference.
 
 use super::{Inner, Offsets, Result};
 use crate::layout::basis::ScaledBasis;
@@ -45,7 +46,7 @@ fn same_strided(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<bool> {
     })
 }
 
-/// The coalesced modes of more than one coordinate. Strides of 0 are the plain 0.
+/// Returns the coalesced modes with more than one coordinate. A stride of 0 becomes the integer 0.
 #[inline]
 fn modes(layout: &Layout) -> Result<Vec<(Int, ScaledBasis)>> {
     let mut plain = layout.clone();

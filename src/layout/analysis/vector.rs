@@ -8,11 +8,11 @@ use crate::layout::int::Int;
 use crate::layout::layout_ref::LayoutRef;
 use crate::layout::linear::LinearLayout;
 
-/// The widest access of a thread.
+/// The widest access of a thread, in bits.
 const MAX_VECTOR_BITS: u32 = 128;
 
-/// The number of elements in the widest access to an element type at this alignment; 1 for an
-/// element that is wider than the alignment.
+/// Returns how many elements the widest access at this alignment has; 1 if an element is wider than
+/// the alignment.
 fn widest_access(element_bits: u32, base_align_bytes: u32) -> Result<u32> {
     if !element_bits.is_power_of_two() || element_bits > MAX_VECTOR_BITS {
         return Err(LayoutError::BadAccess { vector: 1, element_bits });
@@ -25,8 +25,8 @@ fn widest_access(element_bits: u32, base_align_bytes: u32) -> Result<u32> {
     Ok((align / element_bits).max(1))
 }
 
-/// The obstacle to a wider vector: the mode, its value, and the value that the next wider vector at
-/// this alignment needs.
+/// Why a vector is not wider: the mode, its value, and what the next wider vector at this alignment
+/// would need.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, VectorLimit, layout};
@@ -39,68 +39,69 @@ fn widest_access(element_bits: u32, base_align_bytes: u32) -> Result<u32> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VectorLimit {
-    /// 128 bits, or the requested width, are reached.
+    /// Nothing: 128 bits, or the requested width, are reached.
     Width,
-    /// The alignment of the memory, in bytes.
+    /// The memory's alignment is too small.
     BaseAlignment {
-        /// The alignment.
+        /// The alignment in bytes.
         bytes: u32,
-        /// The alignment at which the layout allows a wider vector.
+        /// The alignment in bytes at which the layout allows a wider vector.
         needed: u32,
     },
-    /// The number of contiguous elements, or with symbols its divisor.
+    /// There are too few contiguous elements. With symbols, this is about the divisor of their
+    /// count.
     Run {
-        /// The number.
+        /// How many elements are contiguous.
         elements: i64,
-        /// The number of elements that does not divide it.
+        /// The vector length that does not divide it.
         needed: u32,
-        /// The mode that does not continue the run, with its stride, printed; none if the run is
+        /// The mode that does not continue the run, with its stride as text. `None` if the run is
         /// the whole layout.
         end: Option<(ModePath, String)>,
     },
-    /// A stride that is not a multiple of a wider vector.
+    /// A stride is not a multiple of a wider vector.
     Stride {
-        /// The mode.
+        /// The mode with that stride.
         mode: ModePath,
-        /// Its stride, printed.
+        /// The stride as text.
         stride: String,
-        /// The number of elements that does not divide it.
+        /// The vector length that does not divide it.
         needed: u32,
     },
-    /// The offset of a composed layout that is not a multiple of a wider vector.
+    /// A composed layout's offset is not a multiple of a wider vector.
     Offset {
-        /// The offset, printed.
+        /// The offset as text.
         offset: String,
-        /// The number of elements that does not divide it.
+        /// The vector length that does not divide it.
         needed: u32,
     },
-    /// An index that is not the previous index plus 1: under a swizzle or another inner map.
+    /// Under a swizzle or another inner map, an index is not the previous index plus 1.
     Index {
         /// The mode in which the coordinate differs from the previous one.
         mode: ModePath,
-        /// The coordinate, as an integer.
+        /// The coordinate as an integer.
         coordinate: i64,
-        /// The index.
+        /// Its index.
         index: i64,
         /// The previous index plus 1.
         needed: i64,
     },
-    /// The first index of a vector that is not a multiple of a wider vector: under a swizzle or
-    /// another inner map.
+    /// Under a swizzle or another inner map, the first index of a vector is not a multiple of a
+    /// wider vector.
     Start {
-        /// The last mode with a coordinate other than 0.
+        /// The last mode whose entry is not 0.
         mode: ModePath,
-        /// The coordinate, as an integer.
+        /// The coordinate as an integer.
         coordinate: i64,
-        /// The index.
+        /// Its index.
         index: i64,
-        /// The number of elements that does not divide it.
+        /// The vector length that does not divide it.
         needed: u32,
     },
 }
 
 impl VectorLimit {
-    /// The mode that is in the way, if it is a mode.
+    /// Returns the mode that is in the way, if it is a mode.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -121,7 +122,8 @@ impl VectorLimit {
     }
 }
 
-/// The report of [`Analysis::widest_vector`](super::Analysis::widest_vector).
+/// What [`Analysis::widest_vector`](super::Analysis::widest_vector) returns. It prints as a
+/// sentence.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, ComposedLayout, VectorLimit, layout};
@@ -143,7 +145,7 @@ pub struct WidestVector {
 }
 
 impl WidestVector {
-    /// The number of elements, a power of two.
+    /// Returns how many elements the vector has, a power of two.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -155,7 +157,7 @@ impl WidestVector {
         self.elements
     }
 
-    /// The width in bits. A width below 8 belongs to elements that cannot be accessed singly.
+    /// Returns the width in bits. If it is below 8, a single element cannot be accessed on its own.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -167,7 +169,7 @@ impl WidestVector {
         self.elements * self.element_bits
     }
 
-    /// The obstacle to a wider vector.
+    /// Returns why the vector is not wider.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, VectorLimit, Width, layout};
@@ -219,7 +221,7 @@ impl fmt::Display for WidestVector {
     }
 }
 
-/// `mode 1.0`, or `the layout` for all of it.
+/// Prints `mode 1.0`, or `the layout` for the whole.
 struct ModeName<'p>(&'p ModePath);
 
 impl fmt::Display for ModeName<'_> {
@@ -228,7 +230,8 @@ impl fmt::Display for ModeName<'_> {
     }
 }
 
-/// The largest power of two that divides `value`, at most `limit`, a power of two.
+/// Returns the largest power of two that divides `value` and is at most `limit`, itself a power of
+/// two.
 fn power(value: &Int, limit: u32) -> u32 {
     match value.divisibility() {
         0 => limit,
@@ -243,7 +246,8 @@ struct Rest {
 }
 
 impl Rest {
-    /// Extends `run` while each leaf continues it; the first other leaf ends it.
+    /// Multiplies `run` up while the leaves continue it. From the first leaf that does not, it
+    /// collects strides.
     #[inline]
     fn push(&mut self, layout: LayoutRef<'_>, path: &mut Vec<usize>, run: &mut Int) -> Result<()> {
         if !layout.is_leaf() {
@@ -270,7 +274,7 @@ impl Rest {
     }
 }
 
-/// The elements and the limit from strides, for at most `widest` elements.
+/// Returns the vector length and the limit that the strides give, for at most `widest` elements.
 #[inline]
 fn by_strides(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     let (mut run, mut rest) = (Int::ONE, Rest::default());
@@ -298,7 +302,7 @@ fn by_strides(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorL
     Ok((elements, limit))
 }
 
-/// The last leaf in which two coordinates of the layout differ; the root if there is none.
+/// Returns the last leaf in which two coordinates differ, or the root if there is none.
 #[inline]
 fn differs(offsets: &Offsets<'_>, [a, b]: [i64; 2]) -> Result<ModePath> {
     #[inline]
@@ -329,7 +333,7 @@ fn differs(offsets: &Offsets<'_>, [a, b]: [i64; 2]) -> Result<ModePath> {
     Ok(found)
 }
 
-/// The matrix of the layout, if it is linear over bits.
+/// Returns the layout's matrix, if it is linear over bits.
 #[inline]
 fn matrix(offsets: &Offsets<'_>) -> Option<LinearLayout> {
     match offsets.inner {
@@ -341,11 +345,12 @@ fn matrix(offsets: &Offsets<'_>) -> Option<LinearLayout> {
     }
 }
 
-/// The elements and the limit from the columns of the matrix, with the same witness as a walk.
+/// Returns the vector length and the limit that the matrix gives. The limit is the same as
+/// [`by_walk`] finds.
 ///
-/// `1 << k` elements are a vector if the first `k` columns are those of the identity and no other
-/// column has any of the lowest `k` bits. The first coordinate without this property is a power
-/// of two, because the others are sums of these.
+/// `1 << k` elements are a vector if the first `k` columns are those of the identity, and no other
+/// column has one of the lowest `k` bits. The first coordinate that breaks this is a power of two,
+/// because all others are sums of powers of two.
 #[inline]
 fn by_columns(
     offsets: &Offsets<'_>,
@@ -381,7 +386,7 @@ fn by_columns(
     Ok((elements, Some(run)))
 }
 
-/// The elements and the limit from all indices, by the definition.
+/// Returns the vector length and the limit by trying all indices.
 #[inline]
 fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     let indices = offsets.walk()?;
@@ -420,7 +425,8 @@ fn by_walk(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimi
     Ok((elements, None))
 }
 
-/// The elements and the limit from the matrix if there is one, otherwise from all indices.
+/// Returns the vector length and the limit from the matrix if there is one, and otherwise by trying
+/// all indices.
 #[inline]
 fn by_indices(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     match matrix(offsets) {
@@ -429,13 +435,14 @@ fn by_indices(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorL
     }
 }
 
-/// The elements and the limit from the layout alone, for at most `widest` elements.
+/// Returns the vector length and the limit that the layout alone gives, for at most `widest`
+/// elements.
 #[inline]
 fn by_layout(offsets: &Offsets<'_>, widest: u32) -> Result<(u32, Option<VectorLimit>)> {
     match offsets.inner {
         Inner::Plain => by_strides(offsets, widest),
         // A swizzle moves whole blocks of `1 << base` indices, so it does not affect vectors up to
-        // that size.
+        // that length.
         Inner::Swizzle(swizzle) => match by_strides(offsets, widest)? {
             (elements, limit)
                 if i64::from(2 * elements).min(widest.into()) <= swizzle.max_alignment() =>

@@ -1,4 +1,4 @@
-//! Composes layouts with swizzles and composed layouts on either side.
+//! Composition with swizzles and composed layouts on either side.
 
 use super::{ComposedLayout, Part, bits_of};
 use crate::layout::coalesce::{Flat, Keep};
@@ -10,13 +10,13 @@ use crate::layout::tuple::Tuple;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The bits that numbers up to `last` can have.
+/// Returns a mask of the bits that can occur in integers up to `last`.
 fn bits_up_to(last: i64) -> i64 {
     if last > 0 { i64::MAX >> last.leading_zeros().saturating_sub(1) } else { 0 }
 }
 
-/// The largest index of a static layout; none if an index may be negative, because that has all
-/// high bits.
+/// Returns a static layout's largest index, or `None` if an index may be negative, because then all
+/// its high bits are set.
 #[inline]
 fn last_index(layout: &Layout) -> Result<Option<i64>> {
     let last = layout.cosize()?.to_static()?.saturating_sub(1);
@@ -25,7 +25,8 @@ fn last_index(layout: &Layout) -> Result<Option<i64>> {
 }
 
 impl Swizzle {
-    /// `self o layout`.
+    /// Returns `self o layout`: swizzles the layout's indices. This is how you make a swizzled
+    /// shared-memory layout.
     ///
     /// ```
     /// # use tilewright::layout::{Swizzle, layout};
@@ -35,7 +36,7 @@ impl Swizzle {
     /// ```
     ///
     /// # Errors
-    /// None today; the type leaves room for limits.
+    /// None today. The type leaves room for limits.
     #[inline]
     pub fn compose_layout(self, layout: &Layout) -> Result<ComposedLayout> {
         if self.is_identity() {
@@ -44,7 +45,8 @@ impl Swizzle {
         ComposedLayout::new(self, 0, layout)
     }
 
-    /// `self o layout` of a layout that is itself composed.
+    /// Returns `self o layout` for a layout that may already be swizzled. The two swizzles are
+    /// combined.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Swizzle};
@@ -54,7 +56,8 @@ impl Swizzle {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Swizzle::compose`]; [`LayoutError::Unsupported`] unless a swizzle is inside.
+    /// The same as [`Swizzle::compose`], and [`LayoutError::Unsupported`] if the inner part of
+    /// `layout` is not a swizzle.
     #[inline]
     pub fn compose_composed(self, layout: &ComposedLayout) -> Result<ComposedLayout> {
         if let Some(layout) = layout.as_normal() {
@@ -78,8 +81,8 @@ impl Swizzle {
 }
 
 impl ComposedLayout {
-    /// `self o right` of two composed layouts: the outer part of `self` after `right`, then the
-    /// inner part of `self`, provided that the two swizzles combine into one.
+    /// Returns `self o right` for two composed layouts: composes the outer part of `self` with
+    /// `right`, and then applies the inner part of `self`. The two swizzles must combine into one.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -95,8 +98,8 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::compose_composed`] and [`Swizzle::compose`]; [`LayoutError::Unsupported`]
-    /// if the result would need more than three parts.
+    /// The same as [`Layout::compose_composed`] and [`Swizzle::compose`], and
+    /// [`LayoutError::Unsupported`] if the result would need more than three parts.
     #[inline]
     pub fn compose_composed(&self, right: &ComposedLayout) -> Result<ComposedLayout> {
         if let Some(layout) = right.as_normal() {
@@ -125,8 +128,9 @@ impl ComposedLayout {
 }
 
 impl Layout {
-    /// `self o swizzle`. If `self` moves the bits of the swizzle to bits, the result is `swizzle' o
-    /// 0 o self` with the moved bits, as in CuTe. Otherwise it is `self o 0 o swizzle`.
+    /// Returns `self o swizzle`: swizzles the coordinates instead of the indices. If `self` maps
+    /// the swizzle's bits to single bits, the result is `swizzle' o 0 o self` with these bits, as
+    /// in CuTe. Otherwise it is `self o 0 o swizzle`.
     ///
     /// ```
     /// # use tilewright::layout::{Swizzle, layout};
@@ -138,7 +142,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotStatic`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::NotStatic`] if the layout has symbols, or [`LayoutError::Overflow`].
     #[inline]
     pub fn compose_swizzle(&self, swizzle: Swizzle) -> Result<ComposedLayout> {
         if swizzle.is_identity() {
@@ -151,8 +155,8 @@ impl Layout {
         ComposedLayout::new(self, 0, swizzle)
     }
 
-    /// The swizzle `S'` with `self(swizzle(x)) == S'(self(x))` for all `x <= last`, if `self` moves
-    /// the bits of those `x` to bits.
+    /// Returns the swizzle `S'` with `self(swizzle(x)) == S'(self(x))` for all `x <= last`, if
+    /// `self` maps the bits of these `x` to single bits.
     #[inline]
     fn moved_swizzle(&self, swizzle: Swizzle, last: i64) -> Result<Option<Swizzle>> {
         let mut flat = Flat::<Int>::default();
@@ -162,7 +166,7 @@ impl Layout {
         }) {
             return Ok(None);
         }
-        // The bits that arguments can have, and their images.
+        // The bits that can be set in an argument, and their images.
         let domain = bits_up_to(last);
         let read = swizzle.y_mask() & domain;
         let changed =
@@ -195,14 +199,14 @@ impl Layout {
                 moved_reads |= from;
             }
         }
-        // The moved swizzle must not read a bit that another argument bit goes to.
+        // The moved swizzle must not read a bit that is the image of another argument bit.
         if moved.y_mask() & from_domain & !moved_reads != 0 {
             return Ok(None);
         }
         Ok(Some(moved))
     }
 
-    /// `self o right` of a composed layout: the parts of `right` are composed one by one.
+    /// Returns `self o right` for a composed `right`, part by part.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -213,9 +217,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`composition`](Layout::composition) and
-    /// [`compose_swizzle`](Layout::compose_swizzle); [`LayoutError::Unsupported`] if the result
-    /// would need three parts, or if the swizzle of `right` gets negative indices.
+    /// The same as [`composition`](Layout::composition) and
+    /// [`compose_swizzle`](Layout::compose_swizzle), and [`LayoutError::Unsupported`] if the result
+    /// would need three parts, or if `right`'s swizzle can get a negative index.
     #[inline]
     pub fn compose_composed(&self, right: &ComposedLayout) -> Result<ComposedLayout> {
         if let Some(layout) = right.as_normal() {
@@ -247,8 +251,8 @@ impl Layout {
         }
     }
 
-    /// The block repeated over a swizzled tiler. The swizzle of the tiler moves to the bits of the
-    /// tile numbers in the result.
+    /// Repeats the block over a swizzled tiler. In the result, the swizzle acts on the bits of the
+    /// tile index, so that it permutes whole blocks.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -259,10 +263,10 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`logical_product`](Layout::logical_product); [`LayoutError::Unsupported`] for an
-    /// offset or a negative stride of the tiler; [`LayoutError::BadSwizzleMasks`] if the moved bits
-    /// are not a swizzle, or if the block has some of them, so that the swizzle would change its
-    /// inside too.
+    /// The same as [`logical_product`](Layout::logical_product); [`LayoutError::Unsupported`] if
+    /// the tiler has an offset or a negative stride; [`LayoutError::BadSwizzleMasks`] if the moved
+    /// bits do not form a swizzle, or if the block uses some of them, because then the swizzle
+    /// would also permute elements inside the block.
     #[inline]
     pub fn logical_product_composed(&self, tiler: &ComposedLayout) -> Result<ComposedLayout> {
         let product = self.logical_product(tiler.outer_layout()?)?;
@@ -278,7 +282,7 @@ impl Layout {
                 argument: tiler.to_string(),
             });
         };
-        // The repetition alone maps tile numbers to indices; the swizzle acts before it.
+        // `free` alone maps a tile index to its first element. The swizzle acts before it.
         let size = self.size()?.mul(&tile.cosize()?)?;
         let free = self.complement(&Tuple::leaf(size))?;
         match free.moved_swizzle(swizzle, last)? {
@@ -288,7 +292,7 @@ impl Layout {
             {
                 ComposedLayout::new(moved, 0, product)
             }
-            // There are so few tiles that the swizzle reads no bit of their numbers.
+            // There are so few tiles that the swizzle reads no bit of their indices.
             _ if swizzle.y_mask() & bits_up_to(last) == 0 => Ok(product.into()),
             _ => Err(LayoutError::BadSwizzleMasks {
                 y: swizzle.y_mask().unsigned_abs(),
@@ -297,8 +301,8 @@ impl Layout {
         }
     }
 
-    /// True if `moved(self(i) + free(tile(j)))` is `self(i) + free(swizzle(tile(j)))` everywhere,
-    /// for products that are small enough to be walked.
+    /// Checks that `moved(self(i) + free(tile(j)))` equals `self(i) + free(swizzle(tile(j)))`
+    /// everywhere, by trying all `i` and `j`. Returns false if the product is too large for that.
     fn repeats(
         &self,
         free: &Layout,
@@ -324,8 +328,9 @@ impl Layout {
     }
 }
 
-/// True if a block, the first mode of a product, provably shares no bit with the swizzle and with
-/// the tiles, the second mode. The block is then added without a carry and stays as it is.
+/// Returns true if a block (a product's first mode) provably shares no bit with the swizzle and
+/// with the tiles (the second mode). Then adding the block's index never carries, and the swizzle
+/// leaves it alone.
 #[inline]
 fn spares_block(swizzle: Swizzle, product: &Layout) -> Result<bool> {
     let bits = |mode: usize| -> Result<Option<i64>> {

@@ -1,4 +1,5 @@
-//! Applies the operations of [`Layout`] to the domain of a [`ComposedLayout`], its outer layout.
+//! The operations on a [`ComposedLayout`]'s domain: each applies the [`Layout`] operation of the
+//! same name to the outer layout and keeps the swizzle.
 
 use super::ComposedLayout;
 use crate::layout::coord::Coord;
@@ -13,14 +14,15 @@ type Result<T> = std::result::Result<T, LayoutError>;
 
 macro_rules! on_outer {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $t:ty),*);)*) => {
-        /// Operations on the domain. Each applies the operation of the same name of [`Layout`] to
-        /// the outer layout, with the same equation and errors, and returns
-        /// [`LayoutError::Unsupported`] if the outer part is a swizzle.
+        /// Operations on the domain. Each applies the [`Layout`] operation of the same name to the
+        /// outer layout, with the same equation and the same errors. If the outer part is a
+        /// swizzle, it returns [`LayoutError::Unsupported`].
         impl ComposedLayout {$(
             $(#[$doc])*
             ///
             /// # Errors
-            /// Those of [`Layout`]'s operation; [`LayoutError::Unsupported`].
+            /// The same as the operation on [`Layout`], and [`LayoutError::Unsupported`] if the
+            /// outer part is a swizzle.
             #[inline]
             pub fn $name(&self $(, $arg: $t)*) -> Result<ComposedLayout> {
                 Ok(self.with_outer(self.outer_layout()?.$name($($arg),*)?))
@@ -30,7 +32,7 @@ macro_rules! on_outer {
 }
 
 on_outer! {
-    /// The mode at a path.
+    /// Returns the mode at a path.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -40,7 +42,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn get(path: &[usize]);
-    /// The modes `begin..end` as a tuple.
+    /// Returns the modes `begin..end` as a tuple.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -50,7 +52,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn take(begin: usize, end: usize);
-    /// The modes `modes` as a tuple.
+    /// Returns the modes `modes` as a tuple, in that order.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -60,7 +62,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn select(modes: &[usize]);
-    /// The layout with the modes `begin..end` as one.
+    /// Groups the modes `begin..end` into one mode.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -70,7 +72,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn group(begin: usize, end: usize);
-    /// The leaves as one flat tuple.
+    /// Flattens the layout into one tuple of leaves.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -80,7 +82,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn flatten();
-    /// The layout with `mode` after its modes.
+    /// Appends `mode` as the last mode.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -90,7 +92,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn append(mode: &Layout);
-    /// The layout with `mode` before its modes.
+    /// Prepends `mode` as the first mode.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -100,7 +102,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn prepend(mode: &Layout);
-    /// The layout with `mode` appended until it has `rank` modes.
+    /// Appends `mode` until the layout has `rank` modes.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -110,7 +112,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn append_to(rank: usize, mode: &Layout);
-    /// The layout with `mode` prepended until it has `rank` modes.
+    /// Prepends `mode` until the layout has `rank` modes.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -120,7 +122,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn prepend_to(rank: usize, mode: &Layout);
-    /// The same function with as few modes as possible.
+    /// Returns the same function with as few modes as possible.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -130,7 +132,8 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn coalesce();
-    /// [`coalesce`](ComposedLayout::coalesce) of each mode below a leaf of `profile`.
+    /// Coalesces each mode below a leaf of `profile` on its own, as
+    /// [`coalesce`](ComposedLayout::coalesce) does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, shape};
@@ -140,7 +143,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn coalesce_by(profile: &IntTuple);
-    /// [`Layout::filter_by`].
+    /// Drops stride-0 modes below each leaf of `profile`, as [`Layout::filter_by`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, shape};
@@ -150,7 +153,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn filter_by(profile: &IntTuple);
-    /// [`Layout::filter`].
+    /// Drops stride-0 modes and coalesces, as [`Layout::filter`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -160,7 +163,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn filter();
-    /// [`Layout::blocked_product`].
+    /// Repeats the layout side by side along each mode, as [`Layout::blocked_product`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -170,7 +173,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn blocked_product(tiler: &Layout);
-    /// [`Layout::raked_product`].
+    /// Interleaves the repetitions along each mode, as [`Layout::raked_product`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -180,7 +183,8 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn raked_product(tiler: &Layout);
-    /// [`Layout::tile_to_shape`].
+    /// Repeats the layout until it has the shape `target`, as [`Layout::tile_to_shape`] does. This
+    /// is the usual way from a swizzle atom to a shared-memory tile.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, shape};
@@ -194,12 +198,13 @@ on_outer! {
 
 macro_rules! by_tiler {
     ($($(#[$doc:meta])* $name:ident;)*) => {
-        /// Operations with a tiler, on the outer layout.
+        /// Operations with a tiler. Each applies to the outer layout.
         impl ComposedLayout {$(
             $(#[$doc])*
             ///
             /// # Errors
-            /// Those of [`Layout`]'s operation; [`LayoutError::Unsupported`].
+            /// The same as the operation on [`Layout`], and [`LayoutError::Unsupported`] if the
+            /// outer part is a swizzle.
             pub fn $name<'t>(&self, tiler: impl Into<TilerRef<'t>>) -> Result<ComposedLayout> {
                 Ok(self.with_outer(self.outer_layout()?.$name(tiler)?))
             }
@@ -208,7 +213,7 @@ macro_rules! by_tiler {
 }
 
 by_tiler! {
-    /// `self o right`: [`Layout::composition`] of the outer layout.
+    /// Returns `self o right`, with [`Layout::composition`] on the outer layout.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, tiler};
@@ -218,7 +223,7 @@ by_tiler! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     composition;
-    /// [`Layout::logical_divide`].
+    /// Splits each mode into tile and rest, as [`Layout::logical_divide`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, tiler};
@@ -228,7 +233,7 @@ by_tiler! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     logical_divide;
-    /// [`Layout::zipped_divide`].
+    /// Splits into `((tile, ..), (rest, ..))`, as [`Layout::zipped_divide`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, tiler};
@@ -238,7 +243,7 @@ by_tiler! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     zipped_divide;
-    /// [`Layout::tiled_divide`].
+    /// Splits into `((tile, ..), rest, ..)`, as [`Layout::tiled_divide`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, tiler};
@@ -248,7 +253,7 @@ by_tiler! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     tiled_divide;
-    /// [`Layout::flat_divide`].
+    /// Splits into `(tile, .., rest, ..)`, as [`Layout::flat_divide`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, tiler};
@@ -258,7 +263,7 @@ by_tiler! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     flat_divide;
-    /// [`Layout::logical_product`].
+    /// Repeats the layout over the tiler, as [`Layout::logical_product`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -268,7 +273,7 @@ by_tiler! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     logical_product;
-    /// [`Layout::zipped_product`].
+    /// Repeats into `((block, ..), (tile, ..))`, as [`Layout::zipped_product`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -278,7 +283,7 @@ by_tiler! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     zipped_product;
-    /// [`Layout::tiled_product`].
+    /// Repeats into `((block, ..), tile, ..)`, as [`Layout::tiled_product`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -288,7 +293,7 @@ by_tiler! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     tiled_product;
-    /// [`Layout::flat_product`].
+    /// Repeats into `(block, .., tile, ..)`, as [`Layout::flat_product`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -301,7 +306,7 @@ by_tiler! {
 }
 
 impl ComposedLayout {
-    /// [`Layout::complement`] of the outer layout.
+    /// Returns the outer layout's [`Layout::complement`].
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -311,13 +316,14 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::complement`]; [`LayoutError::Unsupported`].
+    /// The same as [`Layout::complement`], and [`LayoutError::Unsupported`] if the outer part is a
+    /// swizzle.
     #[inline]
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
         self.outer_layout()?.complement(cotarget)
     }
 
-    /// [`Layout::layout_like`] of the outer layout.
+    /// Returns the outer layout's [`Layout::layout_like`].
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -327,13 +333,13 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::layout_like`].
+    /// The same as [`Layout::layout_like`].
     #[inline]
     pub fn layout_like(&self) -> Result<Layout> {
         self.outer_layout()?.layout_like()
     }
 
-    /// [`Layout::fragment_like`] of the outer layout.
+    /// Returns the outer layout's [`Layout::fragment_like`].
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -343,13 +349,13 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::fragment_like`].
+    /// The same as [`Layout::fragment_like`].
     #[inline]
     pub fn fragment_like(&self) -> Result<Layout> {
         self.outer_layout()?.fragment_like()
     }
 
-    /// The tile at `coord`, as [`Layout::local_tile`].
+    /// Returns the tile at `coord` and its offset, as [`Layout::local_tile`] does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, coord, tiler};
@@ -361,7 +367,7 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::local_tile`].
+    /// The same as [`Layout::local_tile`].
     pub fn local_tile<'t>(
         &self,
         tiler: impl Into<TilerRef<'t>>,
@@ -372,7 +378,8 @@ impl ComposedLayout {
         tiled.slice_and_offset(&coord)
     }
 
-    /// The elements of thread `index`, as [`Layout::local_partition`].
+    /// Returns the elements of thread `index` and their offset, as [`Layout::local_partition`]
+    /// does.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -384,7 +391,7 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::local_partition`].
+    /// The same as [`Layout::local_partition`].
     #[inline]
     pub fn local_partition(
         &self,

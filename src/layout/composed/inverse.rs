@@ -8,10 +8,12 @@ use crate::layout::layout::Layout;
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl ComposedLayout {
-    /// A layout with `self(R(i)) == i`: `right_inverse(outer) o -offset o inner`. For offset 0 it
-    /// is written with the swizzle of the permuted bits outermost, as in CuTe. If the swizzle moves
-    /// an index beyond those that the outer layout reaches, `R(i)` can be a coordinate beyond its
-    /// size, where its last mode continues.
+    /// Returns a layout with `self(R(i)) == i`, namely `right_inverse(outer) o -offset o inner`. If
+    /// the offset is 0, it is written as CuTe does, with a swizzle on the outside that acts on the
+    /// permuted bits.
+    ///
+    /// The swizzle can move an index past those that the outer layout reaches. Then `R(i)` may be a
+    /// coordinate past the outer layout's size, where its last mode continues.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -21,15 +23,16 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::right_inverse`]; [`LayoutError::Unsupported`] for a function inside.
+    /// The same as [`Layout::right_inverse`], and [`LayoutError::Unsupported`] if a function is
+    /// inside or if the swizzle moves an index to one that the outer layout does not have.
     #[inline]
     pub fn right_inverse(&self) -> Result<ComposedLayout> {
         let inverse = self.inverse(Layout::right_inverse)?;
         let (Some(swizzle), Part::Layout(outer)) = (self.swizzle(), self.outer()) else {
             return Ok(inverse);
         };
-        // The swizzle must permute the indices of the outer layout among themselves. An index that
-        // it moves beyond them must be one that the outer layout has beyond its size.
+        // The swizzle must permute the outer layout's indices among themselves. If it moves an
+        // index past them, the outer layout must have that index past its size.
         let plain = outer.right_inverse()?;
         let size = plain.size()?.to_static()?;
         let has = |index: i64| {
@@ -49,8 +52,8 @@ impl ComposedLayout {
         })
     }
 
-    /// A layout with `R(self(i)) == i` for a one-to-one layout; see
-    /// [`right_inverse`](ComposedLayout::right_inverse) for its form.
+    /// Returns a layout with `R(self(i)) == i`, if `self` is one-to-one. It has the same form as a
+    /// [`right_inverse`](ComposedLayout::right_inverse).
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -63,7 +66,8 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::left_inverse`]; [`LayoutError::Unsupported`] for a function inside.
+    /// The same as [`Layout::left_inverse`], and [`LayoutError::Unsupported`] if a function is
+    /// inside.
     #[inline]
     pub fn left_inverse(&self) -> Result<ComposedLayout> {
         self.inverse(Layout::left_inverse)
@@ -95,7 +99,8 @@ impl ComposedLayout {
         }
     }
 
-    /// The coordinates with index 0: `1:0`, unless it is a normal layout.
+    /// Returns the coordinates with index 0 for a plain layout, as [`Layout::nullspace`] does, and
+    /// `1:0` otherwise.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -105,7 +110,7 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::nullspace`].
+    /// The same as [`Layout::nullspace`].
     #[inline]
     pub fn nullspace(&self) -> Result<Layout> {
         self.as_normal().map_or_else(|| Ok(Layout::trivial()), Layout::nullspace)

@@ -1,4 +1,5 @@
-//! [`ComposedLayout`] is `inner o offset o outer`, with a swizzle, a layout or a function inside.
+//! [`ComposedLayout`] is a layout, then an offset, then a swizzle, another layout or a function.
+//! Come here for swizzled shared memory.
 
 mod compose;
 mod domain;
@@ -26,8 +27,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 
 type Function = dyn Fn(&IntTuple) -> Result<IntTuple> + Send + Sync;
 
-/// A named function of coordinates as the inner part of a [`ComposedLayout`], such as a gather
-/// through an index table. Two are equal if they are the same object.
+/// A named function on coordinates, to use as the inner part of a [`ComposedLayout`]; for example,
+/// a gather through an index table. Two are equal if they are clones of one object.
 ///
 /// ```
 /// use tilewright::layout::{ComposedLayout, CoordFn, IntTuple, layout};
@@ -48,7 +49,7 @@ pub struct CoordFn {
 }
 
 impl CoordFn {
-    /// The function `function`, which prints as `name`.
+    /// Wraps `function`. It prints as `name`.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, CoordFn, layout};
@@ -63,7 +64,7 @@ impl CoordFn {
         Self { name: name.into(), function: Arc::new(function) }
     }
 
-    /// The name.
+    /// Returns the name.
     ///
     /// ```
     /// # use tilewright::layout::CoordFn;
@@ -81,7 +82,7 @@ impl PartialEq for CoordFn {
 }
 impl Eq for CoordFn {}
 
-/// A part of a [`ComposedLayout`].
+/// The inner or outer part of a [`ComposedLayout`].
 ///
 /// ```
 /// use tilewright::layout::{ComposedLayout, Part, Swizzle, layout};
@@ -97,9 +98,9 @@ impl Eq for CoordFn {}
     reason = "the layout is the usual one, and a box would allocate"
 )]
 pub enum Part {
-    /// The identity: the inner part of a plain layout.
+    /// The identity, which is the inner part of a plain layout.
     Identity,
-    /// A swizzle, a map of integers.
+    /// A swizzle, which maps integers to integers.
     Swizzle(Swizzle),
     /// A layout.
     Layout(Layout),
@@ -164,11 +165,13 @@ impl fmt::Display for Part {
     }
 }
 
-/// `inner o offset o outer`: the function `c -> inner(offset + outer(c))`.
+/// The function `c -> inner(offset + outer(c))`, written `inner o offset o outer`. The usual one is
+/// a swizzled layout: `outer` is a plain layout and `inner` a swizzle.
 ///
-/// A plain layout is one with the identity inside: [`is_normal`](ComposedLayout::is_normal). The
-/// operations of the algebra act on the domain, so they act on the outer part. Slicing adds to the
-/// offset, and gives a normal layout if the swizzle has no effect any more.
+/// The algebra's operations act on the domain, so they change only the outer part. Slicing adds to
+/// the offset; if the swizzle then has no effect any more, the result is a plain layout again. A
+/// plain layout is a composed layout with the identity inside, see
+/// [`is_normal`](ComposedLayout::is_normal).
 ///
 /// ```
 /// use tilewright::layout::{ComposedLayout, Swizzle, coord, layout, tiler};
@@ -188,7 +191,7 @@ pub struct ComposedLayout {
 }
 
 impl ComposedLayout {
-    /// `inner o offset o outer`.
+    /// Builds `inner o offset o outer`.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Swizzle, layout};
@@ -198,7 +201,7 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooDeep`] for an absurd offset.
+    /// Returns [`LayoutError::TooDeep`] if the offset is nested too deeply.
     #[doc(alias = "make_composed_layout")]
     pub fn new(
         inner: impl Into<Part>,
@@ -212,7 +215,7 @@ impl ComposedLayout {
         Self { inner, offset, outer }
     }
 
-    /// The same with another outer layout. As in CuTe, a swizzle of no bits at offset 0 is dropped.
+    /// Replaces the outer layout. A swizzle of no bits at offset 0 is dropped, as in CuTe.
     #[inline]
     pub(crate) fn with_outer(&self, outer: Layout) -> Self {
         match self.inner {
@@ -225,7 +228,7 @@ impl ComposedLayout {
         }
     }
 
-    /// The part that is applied last.
+    /// Returns the part that is applied last.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -237,7 +240,7 @@ impl ComposedLayout {
         &self.inner
     }
 
-    /// The offset between the two.
+    /// Returns the offset, which is added to the outer part's result.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -249,7 +252,7 @@ impl ComposedLayout {
         &self.offset
     }
 
-    /// The part that is applied first.
+    /// Returns the part that is applied first.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -261,7 +264,7 @@ impl ComposedLayout {
         &self.outer
     }
 
-    /// The part that is applied first, as a layout.
+    /// Returns the part that is applied first, if it is a layout.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -271,8 +274,8 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Unsupported`] for the inverse of a swizzled layout, whose outer part is the
-    /// swizzle.
+    /// Returns [`LayoutError::Unsupported`] for the inverse of a swizzled layout, because its outer
+    /// part is the swizzle.
     pub fn outer_layout(&self) -> Result<&Layout> {
         match &self.outer {
             Part::Layout(layout) => Ok(layout),
@@ -282,7 +285,7 @@ impl ComposedLayout {
         }
     }
 
-    /// The inner swizzle, if there is one.
+    /// Returns the inner part if it is a swizzle.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Swizzle};
@@ -297,8 +300,8 @@ impl ComposedLayout {
         }
     }
 
-    /// True if it is a plain layout: the identity inside and no offset. A swizzle of no bits,
-    /// `S<0,4,3>`, counts as a swizzle until an operation drops it.
+    /// Returns true if this is a plain layout: the identity inside and offset 0. A swizzle of no
+    /// bits, `S<0,4,3>`, counts as a swizzle until an operation drops it.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -310,7 +313,7 @@ impl ComposedLayout {
         self.as_normal().is_some()
     }
 
-    /// The plain layout, if it is one.
+    /// Returns the plain layout, if this is one.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -325,7 +328,7 @@ impl ComposedLayout {
         }
     }
 
-    /// The swizzle of the layout, the identity if there is none: CuTe's `get_swizzle_portion`.
+    /// Returns the swizzle, or the identity if there is none: CuTe's `get_swizzle_portion`.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Swizzle};
@@ -337,7 +340,7 @@ impl ComposedLayout {
         self.swizzle().unwrap_or(Swizzle::identity())
     }
 
-    /// The layout without its swizzle and offset: CuTe's `get_nonswizzle_portion`.
+    /// Returns the layout without its swizzle and offset: CuTe's `get_nonswizzle_portion`.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -347,12 +350,12 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// As [`outer_layout`](ComposedLayout::outer_layout).
+    /// The same as [`outer_layout`](ComposedLayout::outer_layout).
     pub fn nonswizzle_portion(&self) -> Result<&Layout> {
         self.outer_layout()
     }
 
-    /// The shape of the domain.
+    /// Returns the shape of the domain.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, shape};
@@ -362,12 +365,12 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// As [`outer_layout`](ComposedLayout::outer_layout).
+    /// The same as [`outer_layout`](ComposedLayout::outer_layout).
     pub fn shape(&self) -> Result<IntTupleRef<'_>> {
         Ok(self.outer_layout()?.shape())
     }
 
-    /// The number of coordinates.
+    /// Returns how many coordinates the layout has.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -377,12 +380,13 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// As [`outer_layout`](ComposedLayout::outer_layout); [`LayoutError::Overflow`].
+    /// The same as [`outer_layout`](ComposedLayout::outer_layout), and [`LayoutError::Overflow`].
     pub fn size(&self) -> Result<Int> {
         self.outer_layout()?.size()
     }
 
-    /// The cosize of the outer layout, as CuTe counts it.
+    /// Returns the outer layout's cosize, as CuTe does. A swizzle or an offset can reach larger
+    /// indices.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -392,13 +396,14 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// As [`outer_layout`](ComposedLayout::outer_layout); [`LayoutError::Overflow`].
+    /// The same as [`outer_layout`](ComposedLayout::outer_layout), and [`LayoutError::Overflow`].
     #[inline]
     pub fn cosize(&self) -> Result<Int> {
         self.outer_layout()?.cosize()
     }
 
-    /// The value at a coordinate: `inner(offset + outer(c))`.
+    /// Returns the value at a coordinate, `inner(offset + outer(c))`. If the layout maps to
+    /// integers, [`crd2idx`](ComposedLayout::crd2idx) is easier to use.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -408,7 +413,8 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of the parts; [`LayoutError::RankMismatch`] if the offset does not fit.
+    /// Returns the error of the part that fails, or [`LayoutError::RankMismatch`] if the offset is
+    /// nested differently from the outer part's result.
     pub fn apply(&self, coord: impl IntoTuple<Int>) -> Result<IntTuple> {
         let value = self.outer.apply(&coord.into_tuple()?)?;
         if self.is_normal() {
@@ -417,7 +423,7 @@ impl ComposedLayout {
         self.inner.apply(&self.offset.plus(&value)?)
     }
 
-    /// The index of a coordinate, of a layout into the integers.
+    /// Returns the index of a coordinate. The layout must map to integers.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -427,12 +433,13 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// As [`apply`](ComposedLayout::apply); [`LayoutError::NotAnInteger`].
+    /// The same as [`apply`](ComposedLayout::apply), and [`LayoutError::NotAnInteger`] if the
+    /// layout maps to coordinates.
     pub fn crd2idx(&self, coord: impl IntoTuple<Int>) -> Result<Int> {
         self.apply(coord)?.to_int().cloned()
     }
 
-    /// The layout for the numbers that `env` gives the symbols.
+    /// Replaces the symbols by their values in `env` and returns the static layout.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Env, Int, Layout, Swizzle};
@@ -442,7 +449,7 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Int::eval`].
+    /// The same as [`Int::eval`].
     #[inline]
     pub fn eval(&self, env: &Env) -> Result<Self> {
         let part = |part: &Part| {
@@ -508,8 +515,8 @@ fn parse_part(p: &mut Parser<'_>) -> Result<Part> {
 impl FromStr for ComposedLayout {
     type Err = LayoutError;
 
-    /// Reads `S<3,4,3> o 0 o (8,64):(64,1)`, `A o offset o B`, and a plain layout. A swizzle at
-    /// offset 0 before these, as CuTe prints it, is composed with the swizzle inside.
+    /// Parses `S<3,4,3> o 0 o (8,64):(64,1)`, `A o offset o B`, or a plain layout. A swizzle at
+    /// offset 0 in front of these, as CuTe prints it, is composed with the inner swizzle.
     #[inline]
     fn from_str(text: &str) -> Result<Self> {
         let mut p = Parser::new(text);

@@ -1,4 +1,4 @@
-//! Recasts a [`ComposedLayout`] to elements of another width, and computes its alignment.
+//! Recasts a [`ComposedLayout`] to wider or narrower elements, and computes its alignment.
 
 use super::{ComposedLayout, Part};
 use crate::layout::error::LayoutError;
@@ -32,8 +32,8 @@ impl ComposedLayout {
         ))
     }
 
-    /// The layout for elements of the size of `n` present ones; under a swizzle `n` must be a power
-    /// of two.
+    /// Returns the layout of the same memory for elements `n` times as wide. If there is a swizzle,
+    /// `n` must be a power of two.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -43,13 +43,13 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::upcast`] and [`Swizzle::upcast`].
+    /// The same as [`Layout::upcast`] and [`Swizzle::upcast`].
     #[inline]
     pub fn upcast(&self, n: i64) -> Result<ComposedLayout> {
         self.recast_by(|s| s.upcast(n), |o| o.exact_div(&Int::new(n)), |l| l.upcast(n))
     }
 
-    /// The layout for elements of 1/`n` of the present size.
+    /// Returns the layout of the same memory for elements 1/`n` as wide.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -59,13 +59,14 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::downcast`] and [`Swizzle::downcast`].
+    /// The same as [`Layout::downcast`] and [`Swizzle::downcast`].
     #[inline]
     pub fn downcast(&self, n: i64) -> Result<ComposedLayout> {
         self.recast_by(|s| s.downcast(n), |o| o.mul(&Int::new(n)), |l| l.downcast(n))
     }
 
-    /// The layout for elements of `new_bits`, see [`Layout::recast_layout`].
+    /// Returns the layout of the same memory for elements of `new_bits` instead of `old_bits`, as
+    /// [`Layout::recast_layout`] does.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -75,7 +76,7 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`upcast`](ComposedLayout::upcast) and [`downcast`](ComposedLayout::downcast).
+    /// The same as [`upcast`](ComposedLayout::upcast) and [`downcast`](ComposedLayout::downcast).
     #[inline]
     pub fn recast_layout(&self, old_bits: i64, new_bits: i64) -> Result<ComposedLayout> {
         match recast_steps(old_bits, new_bits)? {
@@ -86,8 +87,8 @@ impl ComposedLayout {
         }
     }
 
-    /// The largest `n` such that blocks of `n` elements provably stay contiguous and aligned, at
-    /// least 1.
+    /// Returns the largest `n` for which every block of `n` elements provably stays contiguous and
+    /// aligned; at least 1. It limits how wide a vector access can be.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -97,7 +98,7 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::max_alignment`].
+    /// The same as [`Layout::max_alignment`].
     #[inline]
     pub fn max_alignment(&self) -> Result<Int> {
         if let Some(layout) = self.as_normal() {
@@ -112,7 +113,8 @@ impl ComposedLayout {
         Int::new(swizzle.max_alignment()).gcd(&offset)?.gcd(&own)
     }
 
-    /// [`Layout::max_common_layout`] of two layouts, at most one of them swizzled.
+    /// Returns [`Layout::max_common_layout`] of two layouts, of which at most one may be swizzled.
+    /// A swizzle limits the result to the block that it leaves contiguous.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -122,7 +124,8 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::max_common_layout`]; [`LayoutError::Unsupported`] for two swizzles.
+    /// The same as [`Layout::max_common_layout`], and [`LayoutError::Unsupported`] if both are
+    /// swizzled.
     #[inline]
     pub fn max_common_layout(&self, other: &ComposedLayout) -> Result<Layout> {
         let swizzle = match (self.as_normal(), other.as_normal()) {
@@ -146,7 +149,8 @@ impl ComposedLayout {
         own.common_layout(other, block)
     }
 
-    /// [`Layout::max_common_vector`]: unless both swizzles are equal, at most the block that each
+    /// Returns how many elements can be copied as one vector, as [`Layout::max_common_vector`]
+    /// does. Unless both swizzles are equal, a vector is at most as long as the block that each
     /// swizzle leaves contiguous.
     ///
     /// ```
@@ -157,7 +161,8 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::max_common_vector`]; [`LayoutError::Unsupported`] without a swizzle.
+    /// The same as [`Layout::max_common_vector`], and [`LayoutError::Unsupported`] if something
+    /// other than a swizzle is inside.
     #[inline]
     pub fn max_common_vector(&self, other: &ComposedLayout) -> Result<Int> {
         let mut vector = self.outer_layout()?.max_common_vector(other.outer_layout()?)?;

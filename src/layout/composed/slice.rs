@@ -1,4 +1,4 @@
-//! Slices a [`ComposedLayout`], and drops its swizzle if it has no effect any more.
+//! Slices a [`ComposedLayout`], and drops its swizzle if it no longer has an effect.
 
 use super::ComposedLayout;
 use crate::layout::builder::LayoutBuilder;
@@ -13,7 +13,8 @@ use crate::layout::tuple::{IntTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The bits that a static layout of powers of two can set, if its values are sums of disjoint bits.
+/// Returns a mask of the bits that a static layout can set, if all its extents and strides are
+/// powers of two and every index is a sum of distinct bits.
 pub(crate) fn bits_of(layout: LayoutRef<'_>) -> Option<i64> {
     let mut all = 0i64;
     for (s, d) in layout.leaves() {
@@ -34,13 +35,13 @@ pub(crate) fn bits_of(layout: LayoutRef<'_>) -> Option<i64> {
 }
 
 impl ComposedLayout {
-    /// The modes at the `_` of a coordinate and the outer offset: `self(c) == offset + R(the
-    /// entries of c at the `_`)`.
+    /// Fixes some entries of the coordinate. Returns the layout `R` of the modes at the `_` and an
+    /// outer offset, so that `self(c) == offset + R(the entries of c at the `_`)`.
     ///
-    /// The other entries go into the inner offset. Under a swizzle, the bits that it neither reads
-    /// nor changes go to the outer offset. If the remaining modes do not touch both the bits that
-    /// are read and the bits that change, the result is a normal layout with possibly negative
-    /// strides: CuTe's decay.
+    /// The fixed entries go into the inner offset, except for the bits that a swizzle neither reads
+    /// nor changes: these go to the outer offset. If the remaining modes do not touch both a bit
+    /// that the swizzle reads and the bit that it changes, the swizzle is replaced by a plain
+    /// layout, possibly with negative strides. CuTe calls this decay.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, coord};
@@ -51,7 +52,7 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::slice_and_offset`].
+    /// The same as [`Layout::slice_and_offset`].
     #[inline]
     pub fn slice_and_offset(&self, coord: &Coord) -> Result<(ComposedLayout, IntTuple)> {
         let outer = self.outer_layout()?;
@@ -74,7 +75,7 @@ impl ComposedLayout {
         Ok((kept, zero))
     }
 
-    /// The layout part of [`slice_and_offset`](ComposedLayout::slice_and_offset).
+    /// Returns only the layout of [`slice_and_offset`](ComposedLayout::slice_and_offset).
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, coord};
@@ -84,13 +85,14 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Layout::slice`].
+    /// The same as [`Layout::slice`].
     #[inline]
     pub fn slice(&self, coord: &Coord) -> Result<ComposedLayout> {
         Ok(self.slice_and_offset(coord)?.0)
     }
 
-    /// The layout with `coord` as its new origin, and the outer offset, 0.
+    /// Moves the origin to `coord`. Returns the moved layout and an outer offset. The outer offset
+    /// is 0 unless the layout is plain, because the offset goes inside the swizzle.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, shape};
@@ -101,7 +103,7 @@ impl ComposedLayout {
     /// ```
     ///
     /// # Errors
-    /// As [`apply`](ComposedLayout::apply).
+    /// The same as [`apply`](ComposedLayout::apply).
     #[inline]
     pub fn domain_offset(&self, coord: &IntTuple) -> Result<(ComposedLayout, IntTuple)> {
         let outer = self.outer_layout()?;
@@ -114,9 +116,9 @@ impl ComposedLayout {
     }
 }
 
-/// `swizzle o (offset + moved) o layout`. The part of `moved` that the swizzle does not touch goes
-/// outside. The result is a normal layout if `layout` does not touch both the bits that are read
-/// and the bits that change.
+/// Returns `swizzle o (offset + moved) o layout`, with the bits of `moved` that the swizzle does
+/// not touch outside. The result is a plain layout if `layout` does not touch both a bit that the
+/// swizzle reads and the bit that it changes.
 #[inline]
 fn sliced_swizzle(
     swizzle: Swizzle,
@@ -130,10 +132,10 @@ fn sliced_swizzle(
         return Ok((layout.clone().into(), Tuple::leaf(total)));
     }
     let touched = swizzle.y_mask() | swizzle.z_mask();
-    // Bits above those of the swizzle never come back down into them.
+    // Bits above the swizzle's bits never carry down into them.
     let below = (1i64 << (i64::BITS - touched.leading_zeros())) - 1;
     let (high, low) = (moved & !below, moved & below);
-    // Without common bits, addition is bitwise or, and each bit can be treated alone.
+    // If two integers share no bit, adding them is a bitwise or, so each bit can be treated alone.
     let disjoint =
         |bits: &i64| offset >= 0 && offset & low == 0 && (offset | low) & bits & below == 0;
     let Some(bits) = bits_of(layout.as_ref()).filter(disjoint) else {
@@ -150,8 +152,8 @@ fn sliced_swizzle(
     Ok((normal.into(), Tuple::leaf(start)))
 }
 
-/// The layout of the changes that setting bits makes to `swizzle(offset)`, for arguments that do
-/// not set both a bit that is read and the bit that it changes.
+/// Returns a layout of how `swizzle(offset)` changes when bits are set. It is right for arguments
+/// that do not set both a bit that the swizzle reads and the bit that it changes.
 #[inline]
 fn swizzle_as_layout(swizzle: Swizzle, offset: i64) -> Result<Layout> {
     let (bits, base, distance) = (swizzle.bits(), swizzle.base(), swizzle.shift().abs());

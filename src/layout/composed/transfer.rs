@@ -1,4 +1,4 @@
-//! Carries the permutation of a swizzle from one layout over to another.
+//! Moves a swizzle's permutation from one layout to another.
 
 use super::ComposedLayout;
 use crate::layout::error::LayoutError;
@@ -9,11 +9,12 @@ use crate::layout::swizzle::Swizzle;
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl Swizzle {
-    /// `S o new`, where the swizzle `S` permutes the coordinates of `new` as `self` permutes those of `old`: if
-    /// `self(old(i)) == old(j)`, then `S(new(i)) == new(j)`. CuTe's `transfer_swizzle`.
+    /// Returns `S o new`, where the swizzle `S` permutes `new`'s coordinates in the same way as
+    /// `self` permutes those of `old`: if `self(old(i)) == old(j)`, then `S(new(i)) == new(j)`.
+    /// This is CuTe's `transfer_swizzle`.
     ///
-    /// Both layouts have extents that are powers of two and the same size, `old` is one-to-one, and `self` permutes its
-    /// indices.
+    /// Both layouts must have the same size and extents that are powers of two, `old` must be
+    /// one-to-one, and `self` must permute the indices of `old`.
     ///
     /// ```
     /// # use tilewright::layout::{Swizzle, layout};
@@ -27,9 +28,10 @@ impl Swizzle {
     /// ```
     ///
     /// # Errors
-    /// Those of [`LinearLayout::new`]; [`LayoutError::BitsMismatch`] for layouts of different sizes,
-    /// [`LayoutError::NotInjective`], [`LayoutError::BadSwizzleMasks`] if no swizzle has the bits, and
-    /// [`LayoutError::Unsupported`] if `self` leaves the indices of `old` or none permutes the coordinates of `new` so.
+    /// The same as [`LinearLayout::new`]; [`LayoutError::BitsMismatch`] if the sizes differ;
+    /// [`LayoutError::NotInjective`] if `old` is not one-to-one; [`LayoutError::BadSwizzleMasks`]
+    /// if the moved bits do not form a swizzle; [`LayoutError::Unsupported`] if `self` leaves the
+    /// indices of `old`, or if no swizzle permutes the coordinates of `new` in this way.
     #[inline]
     pub fn transfer(self, old: &Layout, new: &Layout) -> Result<ComposedLayout> {
         let (from, to) = (LinearLayout::new(old)?, LinearLayout::new(new)?);
@@ -46,7 +48,7 @@ impl Swizzle {
             operation: "transfer_swizzle",
             argument: format!("{self}, {old} and {new}"),
         };
-        // The index in `new` of the coordinate that has the index `index` in `old`.
+        // Takes the coordinate with the index `index` in `old` and returns its index in `new`.
         let moved = |index: u64| from.solve(index).map(|i| to.apply(i)).ok_or_else(unsupported);
         let used = from.columns().iter().fold(0, |all, column| all | column);
         let (mut y, mut z) = (0, 0);
@@ -58,7 +60,7 @@ impl Swizzle {
                 z |= moved(written)?;
             }
         }
-        // Bits between them that `new` does not use may be swizzled or not.
+        // Bits in between that `new` does not use may be swizzled or not, so fill the masks up.
         let swizzle = Swizzle::from_masks(run(y), run(z))?;
         for (column, target) in from.columns().iter().zip(to.columns()) {
             if swizzle_bits(swizzle, *target) != moved(swizzle_bits(self, *column))? {
@@ -69,7 +71,7 @@ impl Swizzle {
     }
 }
 
-/// The run of bits from the lowest to the highest bit of `mask`.
+/// Fills all bits between the lowest and the highest bit of `mask`.
 fn run(mask: u64) -> u64 {
     if mask == 0 {
         0

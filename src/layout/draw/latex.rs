@@ -1,12 +1,12 @@
-//! Writes a picture as a LaTeX document: TikZ in the class `standalone`.
+//! Writes a picture as LaTeX: TikZ in the document class `standalone`.
 
 use std::fmt::Write;
 
 use super::palette::{Colour, FAINT, INK};
 use super::picture::{Item, Picture, Rect, Style, lettering};
 
-/// Escapes all characters with a meaning in TeX. The engine handles characters beyond ASCII;
-/// control characters are dropped.
+/// Escapes all characters that mean something in TeX and drops control characters. TeX itself
+/// handles characters beyond ASCII.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -31,12 +31,12 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Writing into a `String` does not fail.
+/// Writes a line. Writing to a `String` cannot fail.
 macro_rules! put {
     ($out:expr, $($format:tt)*) => { let _ = writeln!($out, $($format)*); };
 }
 
-/// A filled rectangle.
+/// Fills a rectangle.
 fn ground(out: &mut String, at: &Rect, colour: Colour) {
     put!(out, "\\ground{{{}}}{{{}}}{{{}}}{{{}}}{{{colour}}}", at.x, at.y, at.width, at.height);
 }
@@ -44,7 +44,7 @@ fn ground(out: &mut String, at: &Rect, colour: Colour) {
 #[inline]
 pub(super) fn latex(picture: &Picture<'_>, title: &str) -> String {
     let mut out = String::new();
-    // A comment ends with its line.
+    // A comment ends with its line, so the title must not have line breaks.
     put!(out, "% {}", title.replace(|c: char| c.is_control(), " "));
     out.push_str(
         "\\documentclass[tikz]{standalone}\n\\usepackage[T1]{fontenc}\n\
@@ -64,7 +64,7 @@ pub(super) fn latex(picture: &Picture<'_>, title: &str) -> String {
     for colour in &colours {
         put!(out, "\\definecolor{{c{colour}}}{{HTML}}{{{colour}}}");
     }
-    // Pixels are 1/96 inch, y runs downwards.
+    // A pixel is 1/96 inch, and y runs downwards.
     out.push_str("\\newcommand\\ground[5]{\\fill[c#5] (#1,#2) rectangle ++(#3,#4);}\n");
     out.push_str(
         "\\newcommand\\lettering[5]{\\node[anchor=#3,inner sep=0pt,outer sep=0pt] at (#1,#2) {#4#5};}\n",

@@ -1,8 +1,9 @@
 //! Draws layouts, swizzles and operations as text, SVG and LaTeX.
 //!
-//! Each picture is a scene (`scene.rs`: tables of labelled cells). `text.rs` prints it in the form
-//! of CuTe's `print_layout`; `picture.rs` places it on whole pixels for `svg.rs` and `latex.rs`.
-//! The same scene gives the same bytes on every platform.
+//! A picture starts as a scene (`scene.rs`): tables of labelled cells. `text.rs` prints it like
+//! CuTe's `print_layout`. For `svg.rs` and `latex.rs`, `picture.rs` first places it on whole
+//! pixels. The same scene gives the same bytes on every platform, so you can compare pictures in
+//! tests.
 
 mod latex;
 mod operation;
@@ -28,17 +29,17 @@ use scene::{Cell, MAX_CELLS, Scene, Section, Table, tables};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A picture of a layout, a swizzle or an operation, independent of its output form.
+/// A picture of a layout, a swizzle or an operation, in any of the three output forms.
 ///
-/// It prints as text; [`svg`](Drawing::svg) and [`latex`](Drawing::latex) are the forms to publish.
-/// A layout of rank 2 is one table, the first mode downwards. A layout of rank 1 is one row, folded
-/// into rows of 16 from 33 entries on. A higher rank has a table for each coordinate of the modes
-/// after the second. In SVG and LaTeX a wider line shows the start of a tile: `(2,4)` as a mode is
-/// four tiles of two.
+/// It prints as text. To publish it, use [`svg`](Drawing::svg) or [`latex`](Drawing::latex). A
+/// layout of rank 2 is one table with the first mode downwards. A layout of rank 1 is one row, or
+/// rows of 16 if it has more than 32 entries. From rank 3 on there is one table per coordinate of
+/// the other modes. In SVG and LaTeX a wider line shows where a tile starts; for example, the mode
+/// `(2,4)` is four tiles of two.
 ///
 /// A layout with symbols, or with more than [`MAX_CELLS`](Drawing::MAX_CELLS) cells, has no
-/// picture: [`text`](Drawing::text), [`svg`](Drawing::svg) and [`latex`](Drawing::latex) return the
-/// [`LayoutError`], and `Display` prints the layout and the reason instead.
+/// picture. Then [`text`](Drawing::text), [`svg`](Drawing::svg) and [`latex`](Drawing::latex)
+/// return the [`LayoutError`], and `Display` prints the layout and the reason instead.
 ///
 /// ```
 /// use tilewright::layout::{Drawing, LayoutError, layout, shape, Int, Layout};
@@ -70,13 +71,13 @@ pub struct Drawing {
     scene: Result<Scene>,
 }
 
-/// The error for a picture of too many cells.
+/// The error for a picture with too many cells.
 fn too_many_cells() -> LayoutError {
     LayoutError::TooLarge { what: "the number of cells of the picture", limit: MAX_CELLS }
 }
 
 impl Drawing {
-    /// The largest number of cells in one picture.
+    /// The most cells that a picture may have.
     ///
     /// ```
     /// # use tilewright::layout::{Drawing, layout};
@@ -89,11 +90,11 @@ impl Drawing {
         Self { subject, scene }
     }
 
-    /// The picture as text: for each table its rows between rules, with the numbers of rows and columns.
+    /// Returns the picture as text: the rows of each table between rules, with row and column
+    /// indices.
     ///
-    /// A table of rank 2 is CuTe's `print_layout` without spaces at the ends of lines. Columns are
-    /// wider than CuTe's if its header has numbers of four digits. There is no line feed at the
-    /// end.
+    /// A table of rank 2 looks like CuTe's `print_layout`, but has no spaces at line ends, and its
+    /// columns are wider if a column index has four digits. There is no newline at the end.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -104,18 +105,19 @@ impl Drawing {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotStatic`], [`LayoutError::TooLarge`], [`LayoutError::ExtentNotPositive`],
-    /// and the errors of the operations in the picture.
+    /// Returns [`LayoutError::NotStatic`] if there are symbols, [`LayoutError::TooLarge`] if there
+    /// are too many cells, [`LayoutError::ExtentNotPositive`], or the error of an operation in the
+    /// picture.
     #[inline]
     pub fn text(&self) -> Result<String> {
         self.scene.as_ref().map(text::text).map_err(Clone::clone)
     }
 
-    /// The picture as an SVG document.
+    /// Returns the picture as an SVG document.
     ///
-    /// Coordinates are whole pixels and fonts are those of the viewer (Helvetica or Arial; Menlo,
-    /// Consolas or DejaVu Sans Mono for layouts). Each cell is a group with the coordinate and the
-    /// label as its title; viewers show it at the pointer.
+    /// Coordinates are whole pixels. Fonts are the viewer's: Helvetica or Arial, and Menlo,
+    /// Consolas or DejaVu Sans Mono for layouts. If you point at a cell, the viewer shows its
+    /// coordinate and label.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -125,15 +127,15 @@ impl Drawing {
     /// ```
     ///
     /// # Errors
-    /// As [`text`](Drawing::text).
+    /// The same as [`text`](Drawing::text).
     #[inline]
     pub fn svg(&self) -> Result<String> {
         let (scene, note) = self.parts()?;
         Ok(svg::svg(&Picture::of(scene, note.as_deref()), &self.subject))
     }
 
-    /// The picture as a LaTeX document of the class `standalone`, drawn with TikZ: for pdfLaTeX, LuaLaTeX
-    /// and XeLaTeX, without further packages.
+    /// Returns the picture as a LaTeX document of the class `standalone`, drawn with TikZ. You can
+    /// compile it with pdfLaTeX, LuaLaTeX or XeLaTeX, and it needs no other packages.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -143,7 +145,7 @@ impl Drawing {
     /// ```
     ///
     /// # Errors
-    /// As [`text`](Drawing::text).
+    /// The same as [`text`](Drawing::text).
     #[inline]
     pub fn latex(&self) -> Result<String> {
         let (scene, note) = self.parts()?;
@@ -156,7 +158,7 @@ impl Drawing {
         Ok((scene, scene.note()))
     }
 
-    /// The same picture with other colours.
+    /// Colours the cells by `shading` instead.
     ///
     /// ```
     /// # use tilewright::layout::{Shading, layout};
@@ -171,7 +173,7 @@ impl Drawing {
         self
     }
 
-    /// The pictures side by side, each below its name, in the colours of the first.
+    /// Places pictures side by side, each below its name, in the colours of the first.
     ///
     /// ```
     /// # use tilewright::layout::{Drawing, layout, tiler};
@@ -182,8 +184,8 @@ impl Drawing {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
-    /// The picture fails with the first error of its parts, and with [`LayoutError::TooLarge`] if
-    /// there are too many cells together.
+    /// If a part has no picture, the result has none either and keeps the first error. With too
+    /// many cells in total, the error is [`LayoutError::TooLarge`].
     pub fn beside<'a>(parts: impl IntoIterator<Item = (&'a str, Drawing)>) -> Self {
         let mut subjects = Vec::new();
         let mut joined: Option<Result<Scene>> = None;
@@ -212,7 +214,7 @@ impl Drawing {
 }
 
 impl fmt::Display for Drawing {
-    /// The text, or the layout and the reason that it has no picture.
+    /// Prints the text, or the layout and the reason why it has no picture.
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.text() {
@@ -222,14 +224,13 @@ impl fmt::Display for Drawing {
     }
 }
 
-/// A section without a role.
+/// Makes a section without a role.
 fn section(notation: String, width: usize, (tables, across): (Vec<Table>, usize)) -> Section {
     Section { role: String::new(), notation, width, tables, across }
 }
 
-/// The picture of a function on a shape, with integers or coordinates as values. `width` is the
-/// smallest width of a cell in text; `coshape` is the shape of the values for colours of
-/// coordinates.
+/// Draws a function on a shape, whose values are integers or coordinates. `width` is the smallest
+/// cell width in text. `coshape` is the shape of the values, for colouring coordinates.
 fn values(
     notation: String,
     shape: &IntTuple,
@@ -248,12 +249,12 @@ fn values(
     Ok(section(notation, width, tables))
 }
 
-/// The section of a layout.
+/// Makes a layout's section.
 #[inline]
 fn layout_section(layout: &Layout) -> Result<Section> {
     let shape = layout.shape().to_owned();
     let coshape = layout.coshape().ok();
-    // CuTe makes the cells as wide as the digits of the cosize.
+    // CuTe makes the cells as wide as the cosize has digits.
     let cosize = coshape.as_ref().and_then(IntTuple::as_static);
     let width = cosize.map_or(0, |cosize| cosize.to_string().len());
     scene::extents(layout.shape())?;
@@ -266,8 +267,8 @@ fn layout_section(layout: &Layout) -> Result<Section> {
 }
 
 impl Layout {
-    /// The picture of the layout: each coordinate with its index, from light to dark in the order
-    /// of the indices. A layout of basis strides shows the coordinates that it maps to.
+    /// Draws the layout: each coordinate with its index, coloured from light to dark by index. If
+    /// the strides are basis elements, each cell shows the coordinate that it maps to.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};

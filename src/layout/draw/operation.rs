@@ -1,4 +1,4 @@
-//! Draws operations: input, tiler and result side by side, with one colour for each tile.
+//! Draws operations: input, tiler and result side by side, with one colour per tile.
 
 use std::collections::HashMap;
 
@@ -52,8 +52,8 @@ fn push_tiler(
     Ok(())
 }
 
-/// The tiler as a layout: itself, or for a tuple the layout into the coordinates that it visits.
-/// `_` is a whole mode of `shape`.
+/// Returns the tiler as a layout. A tuple tiler becomes the layout of the coordinates that it
+/// visits, with `_` as a whole mode of `shape`.
 #[inline]
 fn as_layout(tiler: TilerRef<'_>, shape: IntTupleRef<'_>) -> Result<Layout> {
     match tiler {
@@ -76,8 +76,8 @@ fn notation(tiler: TilerRef<'_>) -> String {
     }
 }
 
-/// The tiler without `_`: `_` becomes the whole mode of `shape`, or one entry of it if there is no
-/// shape.
+/// Returns the tiler with each `_` replaced by the whole mode of `shape`, or by one entry if there
+/// is no shape.
 #[inline]
 fn whole(tiler: TupleRef<'_, TilerLeaf>, shape: Option<IntTupleRef<'_>>) -> Result<Tiler> {
     match (tiler.as_leaf(), shape) {
@@ -92,7 +92,8 @@ fn whole(tiler: TupleRef<'_, TilerLeaf>, shape: Option<IntTupleRef<'_>>) -> Resu
     }
 }
 
-/// A colour number for the position `at` of a shape; neighbours along each mode differ.
+/// Picks a colour index for the position `at` of a shape, so that neighbours along each mode
+/// differ.
 #[inline]
 fn colour_number(at: i64, shape: &[i64]) -> i64 {
     if shape.iter().product::<i64>() <= 8 {
@@ -106,7 +107,8 @@ fn colour_number(at: i64, shape: &[i64]) -> i64 {
     sum
 }
 
-/// The colour of each value of `zipped`, a layout of the modes (within a tile, tile), by its tile.
+/// Maps each value of `zipped`, a layout with the modes (inside the tile, tile), to its tile's
+/// colour.
 #[inline]
 fn owners(zipped: &Layout) -> Result<HashMap<String, i64>> {
     let modes: Vec<LayoutRef<'_>> = zipped.modes().collect();
@@ -135,7 +137,7 @@ fn owned(mut section: Section, owners: &HashMap<String, i64>) -> Section {
     section
 }
 
-/// The sections side by side, below their names.
+/// Places the sections side by side, below their names.
 #[inline]
 fn joined(parts: [(&str, Section); 3], shading: Shading, owner: &'static str) -> Result<Scene> {
     let named = parts.map(|(role, section)| Section { role: role.to_owned(), ..section });
@@ -144,8 +146,8 @@ fn joined(parts: [(&str, Section); 3], shading: Shading, owner: &'static str) ->
     Ok(scene)
 }
 
-/// The arguments and the result of a divide or product. Each element has the colour of its tile in
-/// `zipped`.
+/// Draws the arguments and the result of a divide or product. Each element has the colour of its
+/// tile in `zipped`.
 #[inline]
 fn by_owner(
     zipped: &Layout,
@@ -159,10 +161,10 @@ fn by_owner(
 }
 
 impl Drawing {
-    /// The picture of `result`, a division of `layout` by `tiler`: the two and the result side by
-    /// side, with one colour for the elements of each tile. `name` is the operation.
+    /// Draws a division: `layout`, `tiler` and `result` side by side, with one colour for the
+    /// elements of each tile. `name` is the operation's name, which is shown above the result.
     ///
-    /// The tiler is drawn as the coordinates that the first tile visits, for a tuple tiler as
+    /// The tiler is drawn as the elements of the first tile; for a tuple tiler these are
     /// coordinates of the layout.
     ///
     /// ```
@@ -174,7 +176,7 @@ impl Drawing {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
-    /// The picture fails as [`Layout::zipped_divide`], and if `layout` has no picture.
+    /// There is no picture if [`Layout::zipped_divide`] fails, or if `layout` has no picture.
     pub fn divide<'t>(
         name: &str,
         layout: &Layout,
@@ -197,8 +199,8 @@ impl Drawing {
         Drawing::new(result.to_string(), scene)
     }
 
-    /// The picture of `result`, a product of `layout` and `tiler`: the two and the result side by
-    /// side, with one colour for each repetition of the block. `name` is the operation.
+    /// Draws a product: `layout`, `tiler` and `result` side by side, with one colour per repetition
+    /// of the block. `name` is the operation's name, which is shown above the result.
     ///
     /// ```
     /// # use tilewright::layout::{Drawing, layout};
@@ -209,7 +211,7 @@ impl Drawing {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
-    /// The picture fails as [`Layout::zipped_product`], and if a part has no picture.
+    /// There is no picture if [`Layout::zipped_product`] fails, or if a part has no picture.
     pub fn product<'t>(
         name: &str,
         layout: &Layout,
@@ -234,8 +236,8 @@ impl Drawing {
         Drawing::new(result.to_string(), scene)
     }
 
-    /// The picture of `result`, the composition of `left` and `right`: the three side by side. Each
-    /// cell of `right` and of the result has the colour of its value on the left.
+    /// Draws a composition: `left`, `right` and `result` side by side. Each cell of `right` and of
+    /// the result has the colour of its value in `left`.
     ///
     /// ```
     /// # use tilewright::layout::{Drawing, layout};
@@ -245,7 +247,7 @@ impl Drawing {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
-    /// The picture fails if a part has no picture.
+    /// There is no picture if a part has none.
     pub fn composition<'t>(
         left: &Layout,
         right: impl Into<TilerRef<'t>>,
@@ -256,7 +258,8 @@ impl Drawing {
             let mut right = layout_section(&as_layout(tiler, left.shape())?)?;
             right.notation = notation(tiler);
             let output = layout_section(result)?;
-            // Both have the same profile down to the modes of `right`, so the same positions.
+            // `right` and the result are nested alike down to `right`'s modes, so their positions
+            // agree.
             let values_of = |section: &Section| -> HashMap<i64, Option<i64>> {
                 let cells = section.tables.iter().flat_map(|table| &table.cells).flatten();
                 cells.map(|cell| (cell.index, cell.value)).collect()
@@ -275,7 +278,7 @@ impl Drawing {
     }
 }
 
-/// Makes each position of a section an owner of its own.
+/// Makes each position of a section its own owner.
 #[inline]
 fn number_places(section: &mut Section, shape: &[i64]) {
     for cell in section.cells_mut() {

@@ -1,14 +1,14 @@
-//! Defines the colours and their meaning, [`Shading`].
+//! [`Shading`] says what the colours of a picture mean; the palette is here too.
 //!
-//! The eight colours are those of Paul Tol's scheme "light", made for cells with dark labels and
-//! for every common colour blindness. Its ninth colour, olive, is too close to pear and is left
-//! out. The ramp goes from pale yellow to blue with falling lightness, so that it survives a
-//! black-and-white print. Black text has a contrast of at least 7 to 1 on every colour (the
-//! strictest level of WCAG).
+//! The eight colours are from Paul Tol's scheme "light", which is made for dark labels and for all
+//! common forms of colour blindness. We leave out its ninth colour, olive, because it is too close
+//! to pear. The ramp goes from pale yellow to blue and gets darker all the way, so that it survives
+//! black-and-white printing. Black text has a contrast of at least 7 to 1 on every colour, which is
+//! the strictest level of WCAG.
 
 use std::fmt;
 
-/// A colour, `0xRRGGBB`.
+/// A colour as `0xRRGGBB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Colour(pub(super) u32);
 
@@ -18,13 +18,13 @@ impl fmt::Display for Colour {
     }
 }
 
-/// Text, and the lines of the tables.
+/// Text, and the lines of tables.
 pub(super) const INK: Colour = Colour(0x111111);
 /// Headers and notes.
 pub(super) const FAINT: Colour = Colour(0x555555);
-/// Cells without a colour.
+/// The background, and cells without a colour.
 pub(super) const PAPER: Colour = Colour(0xFFFFFF);
-/// Lines between cells.
+/// The lines between cells.
 pub(super) const LINE: Colour = Colour(0x444444);
 
 /// Light blue, orange, light yellow, mint, pink, pear, light cyan, pale grey.
@@ -41,7 +41,7 @@ const CYCLE: [Colour; 8] = [
 
 const RAMP: [Colour; 4] = [Colour(0xFFFADB), Colour(0xD9EBC4), Colour(0xA3D0D1), Colour(0x74A5D6)];
 
-/// The colour of an entry of a cycle of `period`.
+/// Returns the colour of entry `entry` in a cycle of `period`.
 pub(super) fn cycle(entry: i64, period: i64) -> Colour {
     if period > CYCLE.len() as i64 {
         return ramp(entry, period - 1);
@@ -49,7 +49,7 @@ pub(super) fn cycle(entry: i64, period: i64) -> Colour {
     usize::try_from(entry).ok().and_then(|entry| CYCLE.get(entry)).copied().unwrap_or(PAPER)
 }
 
-/// The colour at `at` of `0 ..= last`, from light to dark.
+/// Returns the colour for `at` in `0 ..= last`, from light to dark.
 pub(super) fn ramp(at: i64, last: i64) -> Colour {
     let steps = RAMP.len() as i128 - 1;
     let (at, last) = (i128::from(at), i128::from(last.max(1)));
@@ -59,14 +59,14 @@ pub(super) fn ramp(at: i64, last: i64) -> Colour {
     let (Some(a), Some(b)) = (RAMP.get(step), RAMP.get(step + 1)) else { return PAPER };
     let mix = |shift: u32| {
         let (a, b) = (i128::from(a.0 >> shift & 0xFF), i128::from(b.0 >> shift & 0xFF));
-        // Rounded to the nearest; exact integers give the same bytes everywhere.
+        // Round to nearest. Integers are exact, so the bytes are the same everywhere.
         let value = (2 * (a * last + (b - a) * part) + last) / (2 * last);
         u32::try_from(value).unwrap_or(0xFF) << shift
     };
     Colour(mix(16) | mix(8) | mix(0))
 }
 
-/// The meaning of the colour of a cell.
+/// What the colour of a cell means.
 ///
 /// ```
 /// use tilewright::layout::{Shading, layout};
@@ -77,32 +77,35 @@ pub(super) fn ramp(at: i64, last: i64) -> Colour {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Shading {
-    /// No meaning: all cells are white.
+    /// Nothing: all cells are white.
     Plain,
-    /// The value, from light (the smallest) to dark (the largest): the path through memory.
+    /// The cell's value, from light (the smallest) to dark (the largest). It shows the path through
+    /// memory.
     Ramp,
-    /// `floor(value / run) mod period`: cells of one colour are in the same column of a memory with
-    /// rows of `period` runs. Up to 8 different colours; a longer period goes from light to dark.
+    /// `floor(value / run) mod period`. If memory has rows of `period` runs, cells of the same
+    /// colour are in the same column. There are 8 different colours; a longer period goes from
+    /// light to dark.
     Cycle {
-        /// The number of consecutive values of one colour; 0 is read as 1.
+        /// How many consecutive values share a colour. 0 counts as 1.
         run: u64,
-        /// The number of runs until the colours repeat; 0 is read as 1.
+        /// After how many runs the colours repeat. 0 counts as 1.
         period: u64,
     },
-    /// The group of four shared-memory banks (16 bytes) that holds the element. Cells of one colour
-    /// conflict if they are accessed together with 16 bytes each and are in different rows of 128
-    /// bytes.
+    /// The group of four shared-memory banks (16 bytes) that holds the element. Two cells of the
+    /// same colour conflict if they are in different 128-byte rows and are accessed together, 16
+    /// bytes each.
     Banks {
-        /// The size of an element in bits; 0 is read as 1.
+        /// The size of an element in bits. 0 counts as 1.
         element_bits: u32,
     },
-    /// The owner of the cell: its thread in a thread-value picture, its tile in the picture of an
+    /// Who owns the cell: its thread in a thread-value picture, its tile in the picture of an
     /// operation.
     Owner,
 }
 
 impl Shading {
-    /// The colour for a value and an owner, with the smallest and the largest value of the picture.
+    /// Returns a cell's colour, given its value and owner and the picture's smallest and largest
+    /// value.
     pub(super) fn colour(
         self,
         value: Option<i64>,
@@ -126,9 +129,8 @@ impl Shading {
         }
     }
 
-    /// The note below the picture.
-    ///
-    /// `owner` is the meaning of the colours of [`Shading::Owner`], or of the values.
+    /// Returns the note below the picture. `owner` says in words what the colours of
+    /// [`Shading::Owner`] mean, or the values.
     pub(super) fn note(self, owner: &str) -> Option<String> {
         match self {
             Shading::Plain => None,
@@ -152,7 +154,7 @@ fn positive(value: u64) -> i64 {
 mod tests {
     use super::*;
 
-    /// The relative luminance of WCAG 2.
+    /// The relative luminance as WCAG 2 defines it.
     fn luminance(colour: Colour) -> f64 {
         let part = |shift: u32| {
             let c = f64::from(colour.0 >> shift & 0xFF) / 255.0;

@@ -1,8 +1,8 @@
-//! Places a scene on whole pixels: rectangles and texts, the same for SVG and LaTeX.
+//! Places a scene on whole pixels, as rectangles and texts, for both SVG and LaTeX.
 //!
-//! The lines of a table are gaps between its cells over a dark rectangle. All edges are therefore
-//! on whole pixels, with no stroke that a renderer could blur. The gap is wider at the start of a
-//! tile.
+//! The lines of a table are gaps between its cells, over a dark rectangle. So all edges are on
+//! whole pixels, and there is no stroke that a renderer could blur. The gap is wider where a tile
+//! starts.
 
 use super::palette::{Colour, FAINT, INK, LINE};
 use super::scene::{Axis, Cell, Scene, Section, Table};
@@ -15,11 +15,11 @@ pub(super) struct Picture<'a> {
 }
 
 pub(super) enum Item<'a> {
-    /// The ground below the cells of a table.
+    /// The dark rectangle below the cells of a table.
     Ground { at: Rect, colour: Colour },
-    /// A cell of a table; none if the table has a hole there.
+    /// A cell of a table, or `None` if the table has a hole there.
     Cell { at: Rect, colour: Colour, cell: Option<&'a Cell> },
-    /// A text; `y` is its baseline.
+    /// A text with its baseline at `y`.
     Text { x: i64, y: i64, style: Style, text: &'a str },
 }
 
@@ -31,29 +31,29 @@ pub(super) struct Rect {
     pub(super) height: i64,
 }
 
-/// The look of a text and its anchor point.
+/// How a text looks, and which point of it is at `x`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
-    /// A layout in CuTe's notation, from its left end.
+    /// A layout in CuTe's notation; its left end.
     Notation,
-    /// The role of a section, from its left end.
+    /// A section's role; its left end.
     Role,
-    /// A note below the picture, from its left end.
+    /// A note below the picture; its left end.
     Note,
-    /// The caption of a slice, by its middle.
+    /// A slice's caption; its middle.
     Caption,
-    /// The number of a column, by its middle.
+    /// A column index; its middle.
     Column,
-    /// The number of a row, by its right end.
+    /// A row index; its right end.
     Row,
-    /// The label of a cell, by its middle.
+    /// A cell's label; its middle.
     Label,
-    /// The second line of a label, by its middle.
+    /// The second line of a label; its middle.
     Detail,
 }
 
 impl Style {
-    /// The height of the letters in pixels.
+    /// Returns the font size in pixels.
     pub(super) fn size(self) -> i64 {
         match self {
             Style::Notation | Style::Role | Style::Label => 14,
@@ -73,32 +73,32 @@ impl Style {
         matches!(self, Style::Notation | Style::Caption)
     }
 
-    /// An upper bound of the width of the text in all common fonts.
+    /// Returns an upper bound on the text's width in all common fonts.
     fn width(self, text: &str) -> i64 {
         let letters = i64::try_from(text.chars().count()).unwrap_or(i64::MAX >> 16);
-        // 0.61 of the size: the width of all letters of monospaced fonts, and more than that of
-        // digits and most letters of other fonts.
+        // 0.61 of the font size per letter: what monospaced fonts need, and more than digits and
+        // most letters need in other fonts.
         (letters * self.size() * 61 + 99) / 100
     }
 }
 
-/// The empty border of the picture, and between a table and its headers.
+/// The empty border around the picture, and the gap between a table and its headers.
 const MARGIN: i64 = 12;
 const HEADER_GAP: i64 = 6;
-/// Between sections, and between the slices of a section.
+/// The gaps between sections, and between the slices of a section.
 const SECTION_GAP: i64 = 40;
 const SLICE_GAP: i64 = 24;
-/// Heights of lines of text.
+/// The heights of text lines.
 const ROLE_HEIGHT: i64 = 22;
 const NOTATION_HEIGHT: i64 = 28;
 const CAPTION_HEIGHT: i64 = 20;
 const HEADER_HEIGHT: i64 = 20;
 const NOTE_HEIGHT: i64 = 30;
-/// Heights of cells of one line and of two.
+/// The heights of cells with one line and with two.
 const CELL: i64 = 34;
 const TALL_CELL: i64 = 42;
 
-/// The sizes that all cells share.
+/// The size that all cells share.
 struct CellSize {
     width: i64,
     height: i64,
@@ -115,12 +115,12 @@ impl CellSize {
         let headers = headers.flat_map(|table| &table.columns.headers);
         let header = headers.map(|text| Style::Column.width(text)).max().unwrap_or(0);
         let width = (label + 10).max(header + 4).max(height);
-        // Even, so that the middle is a whole pixel.
+        // Even, so that the middle is on a whole pixel.
         Self { width: width + width % 2, height }
     }
 }
 
-/// The starts of the cells along an axis, and its length with the lines at both ends.
+/// Returns where the cells start along an axis, and the axis length with the lines at both ends.
 fn positions(axis: &Axis, size: i64) -> (Vec<i64>, i64) {
     const EDGE: i64 = 2;
     let mut end = EDGE;
@@ -250,7 +250,7 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// The style and the baseline of each of `lines` lines of the label in a cell, from its upper edge.
+/// Returns the style and the baseline (from the cell's upper edge) for each of `lines` label lines.
 pub(super) fn lettering(height: i64, lines: usize) -> &'static [(Style, i64)] {
     match (lines, height) {
         (0, _) => &[],

@@ -1,4 +1,4 @@
-//! A scene is a picture before any form of output: tables of labelled cells.
+//! A scene: a picture before it has an output form, as tables of labelled cells.
 
 use super::super::error::LayoutError;
 use super::super::tuple::{IntTuple, IntTupleRef};
@@ -7,32 +7,32 @@ use super::palette::Shading;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A picture: its sections stand side by side.
+/// A picture. Its sections stand side by side.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scene {
     pub(super) sections: Vec<Section>,
     pub(super) shading: Shading,
-    /// The owner of a cell in words, for the note on the colours.
+    /// What a cell's owner is, in words, for the note on the colours.
     pub(super) owner: &'static str,
 }
 
-/// The picture of one object: one table, or one table for each slice from rank 3 on.
+/// One object: one table, or from rank 3 on one table per slice.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Section {
-    /// The role of the object in an operation: `layout`, `tiler`.
+    /// The object's role in an operation, such as `layout` or `tiler`.
     pub(super) role: String,
-    /// In CuTe's notation.
+    /// The object in CuTe's notation.
     pub(super) notation: String,
-    /// The smallest width of a cell in text.
+    /// The smallest cell width in text.
     pub(super) width: usize,
     pub(super) tables: Vec<Table>,
-    /// The number of tables in a row.
+    /// How many tables stand side by side.
     pub(super) across: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Table {
-    /// `(_,_,1)` for a slice.
+    /// Names a slice, such as `(_,_,1)`.
     pub(super) caption: String,
     pub(super) rows: Axis,
     pub(super) columns: Axis,
@@ -43,7 +43,7 @@ pub(super) struct Table {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
     pub(super) headers: Vec<String>,
-    /// The number of tile levels that begin at each position; 0 within the innermost tile.
+    /// How many tile levels begin at each position; 0 inside the innermost tile.
     pub(super) levels: Vec<u8>,
 }
 
@@ -51,23 +51,23 @@ pub(super) struct Axis {
 pub(super) struct Cell {
     /// One or two lines.
     pub(super) label: Vec<String>,
-    /// The position in the domain, in colexicographic order.
+    /// The position in the domain, with the first mode fastest.
     pub(super) index: i64,
-    /// The coordinate in full.
+    /// The full coordinate.
     pub(super) coord: String,
     pub(super) value: Option<i64>,
     pub(super) owner: Option<i64>,
 }
 
-/// The largest number of cells in one picture.
+/// The most cells that a picture may have.
 pub(super) const MAX_CELLS: u64 = 1 << 14;
-/// A vector up to this length is one row; a longer one is folded.
+/// A vector of up to this length is one row. A longer one is folded.
 const MAX_ROW: i64 = 32;
-/// The length of a folded row.
+/// How long a folded row is.
 const FOLD: i64 = 16;
 
 impl Axis {
-    /// The positions of a mode, with the boundaries of its tiles.
+    /// Makes the axis of a mode, with its tile boundaries.
     #[inline]
     fn of(mode: IntTupleRef<'_>) -> Result<Self> {
         let (mut extent, mut tiles) = (1i64, Vec::new());
@@ -96,7 +96,8 @@ impl Axis {
     }
 }
 
-/// The size of each mode of a static shape: all positive, and at most [`MAX_CELLS`] cells together.
+/// Returns the size of each mode. The shape must be static and positive, with at most [`MAX_CELLS`]
+/// cells.
 pub(super) fn extents(shape: IntTupleRef<'_>) -> Result<Vec<i64>> {
     if let Some(extent) = shape.leaves().iter().find(|extent| extent.bounds().1 < 1) {
         return Err(LayoutError::ExtentNotPositive { extent: extent.clone() });
@@ -106,7 +107,7 @@ pub(super) fn extents(shape: IntTupleRef<'_>) -> Result<Vec<i64>> {
     for mode in shape.children() {
         let mut extent = 1i64;
         for leaf in mode.leaves() {
-            // A product of more than 64 bits is too large as well.
+            // A product that does not fit in 64 bits is too large anyway.
             extent = extent.saturating_mul(leaf.to_static()?);
         }
         size = size.saturating_mul(extent);
@@ -118,8 +119,8 @@ pub(super) fn extents(shape: IntTupleRef<'_>) -> Result<Vec<i64>> {
     Ok(extents)
 }
 
-/// The tables of a domain, and the number of tables in a row. `cell` is called with each position
-/// in colexicographic order and its coordinate.
+/// Returns a domain's tables, and how many of them stand side by side. Calls `cell` with each
+/// position, in order with the first mode fastest, and its coordinate.
 pub(super) fn tables(
     shape: &IntTuple,
     mut cell: impl FnMut(i64, String) -> Result<Option<Cell>>,
@@ -154,7 +155,7 @@ pub(super) fn tables(
     Ok((slices.collect(), across))
 }
 
-/// The table of a domain of one mode.
+/// Makes the table of a domain with one mode.
 #[inline]
 fn vector(mode: Option<IntTupleRef<'_>>, size: i64, mut cells: Vec<Option<Cell>>) -> Result<Table> {
     let caption = String::new();
@@ -172,7 +173,7 @@ fn vector(mode: Option<IntTupleRef<'_>>, size: i64, mut cells: Vec<Option<Cell>>
     Ok(Table { caption, rows, columns, cells })
 }
 
-/// `(_,_,1,2)`: the coordinates of slice `slice` in the modes after the first two.
+/// Returns the slice's coordinates in the modes after the first two, for example `(_,_,1,2)`.
 fn caption(outer: &[i64], slice: usize) -> String {
     if outer.is_empty() {
         return String::new();
@@ -198,14 +199,14 @@ impl Scene {
         self.sections.iter().flat_map(|s| &s.tables).flat_map(|t| &t.cells).flatten()
     }
 
-    /// The smallest and the largest value.
+    /// Returns the smallest and the largest value.
     #[inline]
     pub(super) fn range(&self) -> (i64, i64) {
         let values = || self.cells().filter_map(|cell| cell.value);
         (values().min().unwrap_or(0), values().max().unwrap_or(0))
     }
 
-    /// An error if there are more cells than one picture may have.
+    /// Returns an error if there are more cells than a picture may have.
     pub(super) fn check_size(&self) -> Result<()> {
         let cells: usize =
             self.sections.iter().flat_map(|s| &s.tables).map(|t| t.cells.len()).sum();

@@ -1,5 +1,5 @@
-//! Writes a picture as SVG 1.1 with presentation attributes only, which every viewer and editor
-//! reads.
+//! Writes a picture as SVG 1.1, with presentation attributes only, so that every viewer and editor
+//! can read it.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::picture::{Item, Picture, Rect, Style, lettering};
 pub(crate) const SANS: &str = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
 const MONO: &str = "Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace";
 
-/// Escapes the characters with a meaning in XML, and drops characters that XML forbids.
+/// Escapes the characters that mean something in XML, and drops those that XML forbids.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -27,7 +27,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// Writing into a `String` does not fail.
+/// Writes a line. Writing to a `String` cannot fail.
 macro_rules! put {
     ($out:expr, $($format:tt)*) => { let _ = writeln!($out, $($format)*); };
 }
@@ -95,7 +95,7 @@ fn rect(out: &mut String, at: Rect, colour: Colour) {
     );
 }
 
-/// All texts but the labels.
+/// Writes all texts except for the cell labels.
 #[inline]
 fn texts(out: &mut String, picture: &Picture<'_>) {
     for item in &picture.items {

@@ -1,4 +1,4 @@
-//! Draws swizzles and composed layouts.
+//! Draws swizzles and swizzled layouts.
 
 use super::super::error::LayoutError;
 use super::super::{ComposedLayout, Int, IntTuple, Swizzle};
@@ -7,7 +7,7 @@ use super::scene::{MAX_CELLS, Scene};
 use super::{Drawing, values};
 
 /// Colours by the bits that the swizzle changes, in units of `1 << low` values. Without the
-/// swizzle, the colours of a row-major tile would be columns.
+/// swizzle, each column of a row-major tile would have one colour.
 fn shading(swizzle: Swizzle, low: i64) -> Shading {
     if swizzle.is_identity() {
         return Shading::Ramp;
@@ -18,10 +18,10 @@ fn shading(swizzle: Swizzle, low: i64) -> Shading {
 }
 
 impl Swizzle {
-    /// The picture of the swizzle as a permutation of a table. The columns are the lower bits that
-    /// take part, the rows the upper ones. Cells are units of `2^base` indices, which stay
-    /// together. The label is the destination of the unit, the colour the bits that change: without
-    /// the swizzle each column would have one colour.
+    /// Draws the swizzle as a permutation of a table. Its columns are the lower bits that take
+    /// part, and its rows are the upper ones. A cell stands for `2^base` indices, which stay
+    /// together. Its label says where they go. Its colour shows the bits that change; without the
+    /// swizzle, each column would have one colour.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -46,7 +46,7 @@ impl Swizzle {
             0 => self.to_string(),
             _ => format!("{self} in units of {}", 1i64 << base),
         };
-        // A swizzle has at most 62 bits in all.
+        // A swizzle has at most 62 bits in total.
         let scene = if rows.saturating_mul(columns).unsigned_abs() > MAX_CELLS {
             Err(super::too_many_cells())
         } else {
@@ -66,10 +66,9 @@ impl Swizzle {
 }
 
 impl ComposedLayout {
-    /// The picture of the composed layout: each coordinate with its value. With a swizzle inside,
-    /// the colour is the bits that it changes, so that cells of one colour are in one column of the
-    /// memory that the swizzle permutes. Otherwise the colour goes from light to dark with the
-    /// value.
+    /// Draws the layout: each coordinate with its value. If there is a swizzle, the colour shows
+    /// the bits that it changes, so that cells of the same colour are in the same column of the
+    /// swizzled memory. Otherwise the colour goes from light to dark with the value.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -88,8 +87,8 @@ impl ComposedLayout {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
-    /// The picture fails for the inverse of a swizzled layout, which has no shape
-    /// ([`LayoutError::Unsupported`]), and for values that its function refuses.
+    /// There is no picture of the inverse of a swizzled layout, because it has no shape
+    /// ([`LayoutError::Unsupported`]), and none if its function fails on a value.
     #[inline]
     pub fn draw(&self) -> Drawing {
         if let Some(layout) = self.as_normal() {

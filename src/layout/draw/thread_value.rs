@@ -1,4 +1,4 @@
-//! Draws thread-value layouts: the thread that holds each element of a tile.
+//! Draws thread-value layouts: which thread holds each element of a tile.
 
 use super::super::error::LayoutError;
 use super::super::into_tuple::IntoTuple;
@@ -10,7 +10,7 @@ use super::{Drawing, section};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The first holder of an element of the tile, and the number of holders.
+/// The first thread and value that hold an element, and how many hold it.
 #[derive(Clone, Copy)]
 struct Holder {
     thread: i64,
@@ -29,7 +29,7 @@ fn holders(layout: &Layout, tile: &IntTuple) -> Result<Vec<Option<Holder>>> {
     }
     let size = |shape: IntTupleRef<'_>| -> Result<i64> { Ok(extents(shape)?.iter().product()) };
     let (threads, values) = (size(threads.shape())?, size(values.shape())?);
-    // Both products are at most `MAX_CELLS`, so that this one does not overflow.
+    // Both products are at most `MAX_CELLS`, so this one cannot overflow.
     if (threads * values).unsigned_abs() > MAX_CELLS {
         return Err(super::too_many_cells());
     }
@@ -59,7 +59,7 @@ fn holders(layout: &Layout, tile: &IntTuple) -> Result<Vec<Option<Holder>>> {
     Ok(found)
 }
 
-/// True if each entry of the coordinate is inside its mode.
+/// Returns true if each entry of the coordinate is inside its mode.
 #[inline]
 fn contains(shape: IntTupleRef<'_>, coord: IntTupleRef<'_>) -> bool {
     match coord.as_leaf() {
@@ -72,17 +72,17 @@ fn contains(shape: IntTupleRef<'_>, coord: IntTupleRef<'_>) -> bool {
 }
 
 impl Layout {
-    /// The picture of a thread-value layout `(thread, value) -> element of tile`: the tile,
-    /// coloured by thread. The label `T3 V1` of an element is its thread and its position among the
-    /// values of that thread.
+    /// Draws a thread-value layout `(thread, value) -> element of tile` as the tile, coloured by
+    /// thread. The label `T3 V1` says that the element is value 1 of thread 3.
     ///
-    /// The layout maps into the indices of `tile` (first mode fastest) or into its coordinates. If
-    /// several threads or values hold an element, its label is the first of them, by thread and
-    /// then by value, and their number, `x4`. An element without a holder stays empty. A tile of
+    /// The layout must map to the indices of `tile` (first mode fastest) or to its coordinates. If
+    /// several threads or values hold an element, the label shows the first by thread, then by
+    /// value, and how many there are: `x4`. An element that nobody holds stays empty. A tile of
     /// rank 3 or more is drawn in slices.
     ///
-    /// The picture fails with [`LayoutError::RankMismatch`] for a layout that is not of rank 2 and
-    /// [`LayoutError::OutsideShape`] for an element outside of the tile, and as [`Drawing`] describes.
+    /// There is no picture if the layout is not of rank 2 ([`LayoutError::RankMismatch`]), if an
+    /// element is outside the tile ([`LayoutError::OutsideShape`]), or in the cases that
+    /// [`Drawing`] lists.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -1,4 +1,4 @@
-//! Arithmetic of [`Int`]: numbers at once, expressions by `symbolic.rs`.
+//! [`Int`] arithmetic: static operands are computed here, symbolic ones by `symbolic.rs`.
 
 use super::{Int, Repr, Result, ceil_div_i64, checked_gcd, floor_div_i64, symbolic};
 use crate::layout::error::LayoutError;
@@ -19,13 +19,13 @@ macro_rules! binary {
     };
 }
 
-/// Arithmetic. Each operation returns [`LayoutError::Overflow`] if the result leaves 64 bits,
-/// [`LayoutError::DivisionByZero`] for a zero divisor, and [`LayoutError::ExpressionTooLarge`] for
-/// an expression of more than 2048 terms, symbols and operations or a product of more than 256
-/// terms.
+/// Arithmetic. Every operation returns [`LayoutError::Overflow`] if the result does not fit in 64
+/// bits, and [`LayoutError::DivisionByZero`] if the divisor is zero. With symbols, it returns
+/// [`LayoutError::ExpressionTooLarge`] if the expression would have more than 2048 terms, symbols
+/// and operations, or a product more than 256 terms.
 impl Int {
     binary!(
-        /// `self + other`.
+        /// Returns `self + other`.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -35,11 +35,11 @@ impl Int {
         /// ```
         ///
         /// # Errors
-        /// [`LayoutError::Overflow`].
+        /// Returns [`LayoutError::Overflow`] if the sum does not fit in 64 bits.
         add, "addition", |a, b| a.checked_add(b), symbolic::add
     );
     binary!(
-        /// `self - other`.
+        /// Returns `self - other`.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -49,11 +49,11 @@ impl Int {
         /// ```
         ///
         /// # Errors
-        /// [`LayoutError::Overflow`].
+        /// Returns [`LayoutError::Overflow`] if the difference does not fit in 64 bits.
         sub, "subtraction", |a, b| a.checked_sub(b), symbolic::sub
     );
     binary!(
-        /// `self * other`.
+        /// Returns `self * other`.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -63,11 +63,11 @@ impl Int {
         /// ```
         ///
         /// # Errors
-        /// [`LayoutError::Overflow`].
+        /// Returns [`LayoutError::Overflow`] if the product does not fit in 64 bits.
         mul, "multiplication", |a, b| a.checked_mul(b), symbolic::mul
     );
     binary!(
-        /// `self / other`, rounded toward negative infinity.
+        /// Returns `self / other`, rounded toward negative infinity.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -79,11 +79,12 @@ impl Int {
         /// ```
         ///
         /// # Errors
-        /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+        /// Returns [`LayoutError::DivisionByZero`], or [`LayoutError::Overflow`] for `i64::MIN /
+        /// -1`.
         floor_div, "division", |a, b| floor_div_i64(a, b), symbolic::floor_div
     );
     binary!(
-        /// `self - other * floor_div(self, other)`: it has the sign of `other`.
+        /// Returns the remainder of [`floor_div`](Int::floor_div), which has the sign of `other`.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -93,13 +94,14 @@ impl Int {
         /// ```
         ///
         /// # Errors
-        /// [`LayoutError::DivisionByZero`].
+        /// Returns [`LayoutError::DivisionByZero`] if `other` is zero.
         modulo, "remainder",
         |a, b| if b == 0 { None } else { let r = a.wrapping_rem(b); Some(if r != 0 && (r < 0) != (b < 0) { r + b } else { r }) },
         symbolic::modulo
     );
     binary!(
-        /// `self / other`, rounded toward positive infinity.
+        /// Returns `self / other`, rounded toward positive infinity: for example, how many tiles of
+        /// `other` elements cover `self` elements.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -109,11 +111,12 @@ impl Int {
         /// ```
         ///
         /// # Errors
-        /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+        /// Returns [`LayoutError::DivisionByZero`], or [`LayoutError::Overflow`] for `i64::MIN /
+        /// -1`.
         ceil_div, "ceil_div", |a, b| ceil_div_i64(a, b), symbolic::ceil_div
     );
     binary!(
-        /// The smaller of the two.
+        /// Returns the smaller of the two.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -123,11 +126,11 @@ impl Int {
         /// ```
         ///
         /// # Errors
-        /// [`LayoutError::Overflow`], of an operand.
+        /// Returns [`LayoutError::Overflow`] if an operand does not fit in 64 bits.
         min, "min", |a, b| Some(a.min(b)), symbolic::min
     );
     binary!(
-        /// The larger of the two.
+        /// Returns the larger of the two.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -137,11 +140,11 @@ impl Int {
         /// ```
         ///
         /// # Errors
-        /// [`LayoutError::Overflow`], of an operand.
+        /// Returns [`LayoutError::Overflow`] if an operand does not fit in 64 bits.
         max, "max", |a, b| Some(a.max(b)), symbolic::max
     );
     binary!(
-        /// The greatest common divisor, not negative; `gcd(0, b)` is `|b|`.
+        /// Returns the greatest common divisor, which is never negative. `gcd(0, b)` is `|b|`.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -151,11 +154,12 @@ impl Int {
         /// ```
         ///
         /// # Errors
-        /// [`LayoutError::Overflow`], of an operand, and for 2^63.
+        /// Returns [`LayoutError::Overflow`] if an operand does not fit in 64 bits, or if the
+        /// result is 2^63.
         gcd, "gcd", |a, b| checked_gcd(a, b), symbolic::gcd
     );
     binary!(
-        /// The bits that differ, for operands that are not negative.
+        /// Returns the bitwise exclusive or.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -163,12 +167,12 @@ impl Int {
         /// # Ok::<(), tilewright::layout::LayoutError>(())
         /// ```
         ///
-        /// # Errors
+        /// Returns [`LayoutError::Overflow`] if an operand does not fit in 64 bits.
         /// [`LayoutError::Overflow`], of an operand.
         xor, "xor", |a, b| Some(a ^ b), symbolic::xor
     );
     binary!(
-        /// The bits that both have.
+        /// Returns the bitwise and.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -176,12 +180,13 @@ impl Int {
         /// # Ok::<(), tilewright::layout::LayoutError>(())
         /// ```
         ///
-        /// # Errors
+        /// Returns [`LayoutError::Overflow`] if an operand does not fit in 64 bits.
         /// [`LayoutError::Overflow`], of an operand.
         and, "and", |a, b| Some(a & b), symbolic::and
     );
 
-    /// CuTe's `shape_div`: `ceil_div(self, other)`, of numbers that divide one another.
+    /// Returns `ceil_div(self, other)`, but refuses static values if neither divides the other:
+    /// CuTe's `shape_div`.
     ///
     /// ```
     /// # use tilewright::layout::{Int, LayoutError};
@@ -192,7 +197,7 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] for two numbers that do not divide each other,
+    /// Returns [`LayoutError::NotDivisible`] if both are static and neither divides the other, or
     /// [`LayoutError::DivisionByZero`].
     pub fn shape_div(&self, other: &Int) -> Result<Int> {
         if let (Some(a), Some(b)) = (self.as_static(), other.as_static()) {
@@ -204,7 +209,7 @@ impl Int {
         self.ceil_div(other)
     }
 
-    /// The smallest multiple of `other` that is at least `self`.
+    /// Returns the smallest multiple of `other` that is at least `self`.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -213,12 +218,12 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::DivisionByZero`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::DivisionByZero`] if `other` is zero, or [`LayoutError::Overflow`].
     pub fn round_up(&self, other: &Int) -> Result<Int> {
         self.ceil_div(other)?.mul(other)
     }
 
-    /// `-self`.
+    /// Returns `-self`.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -227,12 +232,12 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Overflow`] for `i64::MIN`.
     pub fn negate(&self) -> Result<Int> {
         Int::ZERO.sub(self)
     }
 
-    /// The absolute value.
+    /// Returns the absolute value.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -253,7 +258,7 @@ impl Int {
         }
     }
 
-    /// `self / other`, if `other` divides `self`.
+    /// Returns `self / other`, where `other` must divide `self`.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -263,8 +268,8 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] for numbers if it does not, [`LayoutError::Undecided`] for
-    /// symbols if that is open, [`LayoutError::DivisionByZero`].
+    /// Returns [`LayoutError::NotDivisible`] if both are static and `other` does not divide `self`,
+    /// [`LayoutError::Undecided`] if symbols leave that open, or [`LayoutError::DivisionByZero`].
     pub fn exact_div(&self, other: &Int) -> Result<Int> {
         match (self.as_static(), other.as_static()) {
             (Some(_), Some(0)) => Err(LayoutError::DivisionByZero { operation: "division" }),

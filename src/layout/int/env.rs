@@ -1,4 +1,4 @@
-//! [`Env`] gives numbers to symbols.
+//! [`Env`] holds values for symbols.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use super::Int;
 use super::expr::{Symbol, SymbolKey};
 
-/// The values of symbols, for [`Int::eval`] and the `eval` of tuples and layouts.
+/// Values for symbols. Pass it to [`Int::eval`], or to the `eval` of a tuple or layout.
 ///
 /// ```
 /// use tilewright::layout::{Env, Int};
@@ -22,7 +22,7 @@ pub struct Env {
 }
 
 impl Env {
-    /// An environment without values.
+    /// Makes an environment without values.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int};
@@ -32,7 +32,7 @@ impl Env {
         Self::default()
     }
 
-    /// Gives `value` to each symbol called `name`, except those made by [`Int::fresh`].
+    /// Sets the value of every symbol called `name`, except for those from [`Int::fresh`].
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int};
@@ -45,7 +45,8 @@ impl Env {
         self
     }
 
-    /// Gives `value` to this symbol. Any other expression changes nothing.
+    /// Sets the value of this symbol, even if it is from [`Int::fresh`]. Does nothing for any other
+    /// expression.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int};
@@ -72,8 +73,8 @@ impl Env {
     }
 }
 
-/// Prints as Rust, for a test that repeats a failed case: `Env::new().with("n", 4)`. The values of [`Int::fresh`] symbols,
-/// which no text can name, follow as a comment.
+/// Prints Rust code, so that you can paste a failed case into a test: `Env::new().with("n", 4)`.
+/// Values for [`Int::fresh`] symbols follow as a comment, because no code could name them.
 impl fmt::Debug for Env {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut named: Vec<_> = self.named.iter().collect();

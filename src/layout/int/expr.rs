@@ -1,8 +1,10 @@
-//! Defines the normal form of a symbolic integer: a sum of products of factors, with its known facts.
+//! The normal form of a symbolic integer: a sum of products of factors, with what is known about
+//! it.
 //!
 //! A factor is a symbol divided by its known divisor, or the result of an operation that is not a
-//! polynomial. Dividing the symbol out makes divisibility syntactic. With 16 | n the symbol `n` is
-//! stored as `16 * (n/16)`, so a sum is divisible by the common divisor of its coefficients.
+//! polynomial. We divide the symbol so that divisibility can be read off the coefficients: if 16
+//! divides `n`, then `n` is stored as `16 * (n/16)`, and a sum is divisible by the greatest common
+//! divisor of its coefficients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Env, Int, Result, ceil_div_i64, floor_div_i64, gcd_i64};
 use crate::layout::error::LayoutError;
 
-/// The width of a symbol in a kernel.
+/// How many bits a symbol has in a kernel.
 ///
 /// ```
 /// use tilewright::layout::{Int, Width};
@@ -76,8 +78,8 @@ impl Symbol {
         &self.key
     }
 
-    /// A number that identifies a symbol made by [`Int::fresh`]; `None` for a symbol that is
-    /// identified by its name.
+    /// Returns the id of a symbol from [`Int::fresh`], and `None` for a symbol that is identified
+    /// by its name.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Symbol};
@@ -91,7 +93,7 @@ impl Symbol {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Symbol};
@@ -102,7 +104,7 @@ impl Symbol {
         &self.name
     }
 
-    /// The known divisor, at least 1.
+    /// Returns the known divisor, which is at least 1.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Symbol};
@@ -113,7 +115,7 @@ impl Symbol {
         self.divisor
     }
 
-    /// The minimum and the maximum value.
+    /// Returns the smallest and the largest possible value.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Symbol};
@@ -125,7 +127,7 @@ impl Symbol {
         (self.min, self.max)
     }
 
-    /// The width.
+    /// Returns the width.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Symbol, Width};
@@ -137,7 +139,7 @@ impl Symbol {
     }
 }
 
-/// The operations that factors hold.
+/// An operation whose result is a [`Factor`], because it is not a polynomial.
 ///
 /// ```
 /// use tilewright::layout::{Factor, Fun, Int};
@@ -155,9 +157,9 @@ pub enum Fun {
     Mod,
     /// `a / b`, rounded up.
     CeilDiv,
-    /// The smaller.
+    /// The smaller of the two.
     Min,
-    /// The larger.
+    /// The larger of the two.
     Max,
     /// The greatest common divisor.
     Gcd,
@@ -165,15 +167,15 @@ pub enum Fun {
     Xor,
     /// Bitwise and.
     And,
-    /// `a`, known to have further facts.
+    /// `a`, with more facts known about it.
     Assume,
-    /// `a`, on the condition that `b` is not above 0; evaluation fails if it is.
+    /// `a` on the condition that `b` is not above 0. Evaluation fails if it is.
     Checked,
-    /// A number that does not fit into 64 bits.
+    /// A value that does not fit in 64 bits.
     Overflow,
 }
 
-/// An operation that is not a polynomial, with its operands and the facts about its result.
+/// An operation with its operands and what is known about its result.
 ///
 /// ```
 /// use tilewright::layout::{Factor, Int};
@@ -193,8 +195,8 @@ pub struct Call {
     pub(crate) facts: Facts,
 }
 
-// The order of the normal form. `Int` itself is not ordered: `a < b` would not be a fact about the
-// values of the symbols.
+// Only the order of terms in the normal form. `Int` itself is not ordered, because `a < b` would
+// not say anything about the symbols' values.
 impl PartialOrd for Call {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
@@ -211,7 +213,7 @@ impl Ord for Call {
     }
 }
 
-/// A factor of a [`Term`].
+/// One factor of a [`Term`].
 ///
 /// ```
 /// use tilewright::layout::{Factor, Int};
@@ -224,11 +226,11 @@ impl Ord for Call {
 pub enum Factor {
     /// The symbol divided by its known divisor.
     Symbol(Arc<Symbol>),
-    /// The result of an operation.
+    /// The result of an operation that is not a polynomial.
     Call(Arc<Call>),
 }
 
-/// A product: a coefficient times factors.
+/// A coefficient times factors.
 ///
 /// ```
 /// use tilewright::layout::{Int, Term};
@@ -239,13 +241,13 @@ pub enum Factor {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term {
-    /// The factors, sorted; a power is written out.
+    /// The factors, sorted. A power repeats its factor.
     pub factors: Vec<Factor>,
-    /// The coefficient, not zero.
+    /// The coefficient; never zero.
     pub coefficient: i64,
 }
 
-/// Facts that hold for every value of the symbols.
+/// What holds whatever the symbols are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Facts {
     pub(crate) divisor: i64,
@@ -253,11 +255,11 @@ pub(crate) struct Facts {
     pub(crate) max: i64,
 }
 
-/// The largest number of terms of a product that is multiplied out.
+/// The most terms that multiplying out a product may produce.
 const MAX_TERMS: usize = 256;
 
-/// The largest number of nodes of an operand and of a result. Operands are shared, but comparing,
-/// evaluating and printing visit every occurrence.
+/// The most nodes that an operand or a result may have. Operands are shared in memory, but
+/// comparing, evaluating and printing visit every occurrence.
 pub(crate) const MAX_NODES: u32 = 2048;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -265,8 +267,8 @@ pub(crate) struct Expr {
     pub(crate) terms: Vec<Term>,
     pub(crate) facts: Facts,
     pub(crate) width: Width,
-    /// The number of terms, symbols and operations of this and all operands; shared ones count once
-    /// for each occurrence.
+    /// How many terms, symbols and operations there are here and in all operands. A shared operand
+    /// counts once per occurrence.
     pub(crate) nodes: u32,
 }
 
@@ -369,7 +371,7 @@ impl Expr {
         Self::from_terms(terms)
     }
 
-    /// One term.
+    /// Makes an expression of one term.
     pub(crate) fn single(term: Term) -> Self {
         Self::from_terms(vec![term])
     }
@@ -396,7 +398,8 @@ impl Expr {
             if matches!(&**factors, [Factor::Call(c)] if c.fun == Fun::Overflow))
     }
 
-    /// Sorted, distinct terms with coefficients other than zero.
+    /// Builds an expression and computes its facts. The terms must be sorted and distinct, with
+    /// nonzero coefficients.
     fn from_terms(terms: Vec<Term>) -> Self {
         let mut divisor = 0;
         let (mut min, mut max) = (0i128, 0i128);
@@ -410,8 +413,8 @@ impl Expr {
                 let facts = factor.facts();
                 d = d.checked_mul(facts.divisor).unwrap_or(d);
                 let (a, b) = (i128::from(facts.min), i128::from(facts.max));
-                // Evaluation works in 128 bits and fails beyond them, so bounds are clamped to that
-                // range.
+                // Evaluation works in 128 bits and fails beyond that, so we clamp the bounds to
+                // that range.
                 let corners =
                     [(lo, a), (lo, b), (hi, a), (hi, b)].map(|(x, y)| x.saturating_mul(y));
                 lo = corners.into_iter().min().unwrap_or(lo);
@@ -447,7 +450,7 @@ impl Expr {
 
     pub(crate) fn assume(&self, divisor: i64, min: i64, max: i64) -> Int {
         let divisor = divisor.max(1);
-        // The least common multiple, or the larger divisor if it does not fit.
+        // The least common multiple, or the larger divisor if that does not fit.
         let lcm = |a: i64, b: i64| (a / gcd_i64(a, b)).checked_mul(b).unwrap_or(a.max(b));
         if let Some(s) = self.as_symbol() {
             let divisor = lcm(s.divisor, divisor);
@@ -466,7 +469,7 @@ impl Expr {
         Int::from_expr(Expr::call(Fun::Assume, &whole, &Int::ZERO, facts))
     }
 
-    /// `self * a + other * b`.
+    /// Returns `self * a + other * b`.
     pub(crate) fn combine(&self, a: i64, other: &Expr, b: i64) -> Option<Self> {
         let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
         let (mut x, mut y) = (self.terms.iter().peekable(), other.terms.iter().peekable());
@@ -528,7 +531,7 @@ impl Expr {
         Ok(Self::from_terms(merged))
     }
 
-    /// Splits into `(q, r)` with `self == q * by + r`. `q` takes every term that has `by` as a
+    /// Returns `(q, r)` with `self == q * by + r`, where `q` takes every term that has `by` as a
     /// factor.
     pub(crate) fn split(&self, by: &Term) -> (Self, Self) {
         let (mut quotient, mut rest) = (Vec::new(), Vec::new());

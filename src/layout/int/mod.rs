@@ -1,13 +1,15 @@
-//! [`Int`] is a 64-bit integer: a number, or an expression over named symbols.
+//! [`Int`] is a 64-bit integer, or an expression over named symbols. All extents, strides and
+//! coordinates are made of it.
 //!
-//! A symbol carries known facts: a divisor, bounds and a width. Construction simplifies: static
-//! values fold, and an expression is a polynomial over symbols and over the results of `/`, `%`,
-//! `ceil_div`, `min`, `max` and the bit operations. All arithmetic is checked, and each
-//! simplification holds for every value that the assumptions allow.
+//! A symbol is a size that only the launch knows. You can tell its divisor, its bounds and its
+//! width. Construction simplifies: static values are folded, and everything else becomes a
+//! polynomial over symbols and over the results of `/`, `%`, `ceil_div`, `min`, `max` and the bit
+//! operations. All arithmetic is checked, and every simplification is right for all values that the
+//! assumptions allow.
 //!
-//! The divisor is never weaker than CuTe DSL's for the same expression: `16 * n` is divisible by 16
-//! times the divisor of `n`, `ceil_div(n, 16)` with 16 | n is the exact `n/16`, and `S<3,4,3>` of
-//! such an `n` is divisible by 16.
+//! We know at least the divisor that the CuTe DSL knows for the same expression. For example, if 16
+//! divides `n`, then `16 * n` is divisible by 256, `ceil_div(n, 16)` is exactly `n/16`, and
+//! `S<3,4,3>` of `n` is divisible by 16.
 
 mod arithmetic;
 mod env;
@@ -27,9 +29,10 @@ use super::error::LayoutError;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A 64-bit integer: a number, or an expression over named symbols with known divisor and bounds.
+/// A 64-bit integer, or an expression over named symbols with known divisor and bounds.
 ///
-/// 16 bytes. A static value never allocates.
+/// It takes 16 bytes, and a static value never allocates. If you only have static values, write
+/// them as Rust integers: every function that takes `Int`s converts them.
 ///
 /// ```
 /// use tilewright::layout::{Env, Int};
@@ -51,19 +54,21 @@ enum Repr {
 
 const _: () = assert!(size_of::<Int>() == 16);
 
-/// Rounds toward negative infinity. `None` for a zero divisor or when the quotient overflows.
+/// Divides and rounds toward negative infinity. `None` if the divisor is zero or the quotient
+/// overflows.
 pub(crate) fn floor_div_i64(a: i64, b: i64) -> Option<i64> {
     let q = a.checked_div(b)?;
     Some(if a % b != 0 && (a < 0) != (b < 0) { q - 1 } else { q })
 }
 
-/// Rounds toward positive infinity. `None` for a zero divisor or when the quotient overflows.
+/// Divides and rounds toward positive infinity. `None` if the divisor is zero or the quotient
+/// overflows.
 pub(crate) fn ceil_div_i64(a: i64, b: i64) -> Option<i64> {
     let q = a.checked_div(b)?;
     Some(if a % b != 0 && (a < 0) == (b < 0) { q + 1 } else { q })
 }
 
-/// The greatest common divisor of the absolute values; `None` for 2^63.
+/// Returns the greatest common divisor of the absolute values, or `None` if it is 2^63.
 fn checked_gcd(a: i64, b: i64) -> Option<i64> {
     let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
     while b != 0 {
@@ -72,10 +77,10 @@ fn checked_gcd(a: i64, b: i64) -> Option<i64> {
     i64::try_from(a).ok()
 }
 
-/// The largest power of two in `i64`, which divides `i64::MIN`.
+/// The largest power of two that fits in `i64`. It divides `i64::MIN`.
 const TOP_POWER: i64 = 1 << 62;
 
-/// The greatest common divisor, or 2^62 instead of 2^63.
+/// Returns the greatest common divisor, or 2^62 if it is 2^63.
 pub(crate) fn gcd_i64(a: i64, b: i64) -> i64 {
     checked_gcd(a, b).unwrap_or(TOP_POWER)
 }
@@ -96,7 +101,7 @@ impl Int {
     /// ```
     pub const ONE: Int = Int(Repr::Static(1));
 
-    /// The number `value`.
+    /// Makes the static value `value`.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -107,9 +112,9 @@ impl Int {
         Int(Repr::Static(value))
     }
 
-    /// The symbol called `name`, an extent or a stride. It is at least 1 unless
-    /// [`assume`](Int::assume) gives other bounds. Two symbols with one name and the same
-    /// assumptions are equal.
+    /// Makes the symbol called `name`, for an extent or a stride that only the launch knows. It is
+    /// at least 1 unless [`assume`](Int::assume) sets other bounds. Two symbols with the same name
+    /// and the same assumptions are equal.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -119,7 +124,7 @@ impl Int {
         Self::from_symbol(Symbol::named(name))
     }
 
-    /// A symbol that equals no other one, even with the same name.
+    /// Makes a symbol that differs from all others, even from those with the same name.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -140,13 +145,13 @@ impl Int {
         }
     }
 
-    /// A number outside of 64 bits: every operation on it, and its evaluation, is
-    /// [`LayoutError::Overflow`].
+    /// Makes a value that does not fit in 64 bits. Every operation on it returns
+    /// [`LayoutError::Overflow`], and so does its evaluation.
     pub(crate) fn overflowed() -> Self {
         Int(Repr::Symbolic(Arc::new(Expr::overflowed())))
     }
 
-    /// The number, if it has no symbols.
+    /// Returns the value if it has no symbols.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -160,7 +165,7 @@ impl Int {
         }
     }
 
-    /// True for a number.
+    /// Returns true if the value has no symbols.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -171,7 +176,7 @@ impl Int {
         matches!(self.0, Repr::Static(_))
     }
 
-    /// The number.
+    /// Returns the value, which must have no symbols.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -181,7 +186,7 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotStatic`] for an expression with symbols.
+    /// Returns [`LayoutError::NotStatic`] if the value has symbols.
     #[inline]
     pub fn to_static(&self) -> Result<i64> {
         match &self.0 {
@@ -190,7 +195,7 @@ impl Int {
         }
     }
 
-    /// True if it is the number `value`.
+    /// Returns true if this is the static value `value`.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -201,8 +206,8 @@ impl Int {
         matches!(self.0, Repr::Static(v) if v == value)
     }
 
-    /// The terms of an expression as a sum of products, empty for a number. A back end emits the
-    /// arithmetic from them.
+    /// Returns the terms of the expression as a sum of products; none for a static value. Use it to
+    /// generate code for the expression.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -217,7 +222,7 @@ impl Int {
         }
     }
 
-    /// The number among the terms: the value itself if it is static.
+    /// Returns the constant term; for a static value, the value itself.
     pub(crate) fn constant_part(&self) -> i64 {
         match &self.0 {
             Repr::Static(value) => *value,
@@ -228,7 +233,7 @@ impl Int {
         }
     }
 
-    /// The symbol, if the expression is one symbol.
+    /// Returns the symbol, if the expression is a single symbol.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -241,8 +246,8 @@ impl Int {
         }
     }
 
-    /// A number that divides the value for all values of the symbols, at least 1 for a symbol. For
-    /// a static value it is the absolute value (2^62 for `i64::MIN`).
+    /// Returns an integer that divides the value whatever the symbols are; at least 1 for a symbol.
+    /// For a static value it is the absolute value (2^62 for `i64::MIN`).
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -257,7 +262,7 @@ impl Int {
         }
     }
 
-    /// The smallest and the largest possible value.
+    /// Returns the smallest and the largest possible value.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -273,7 +278,8 @@ impl Int {
         }
     }
 
-    /// The width as a property for printing and for kernels; a number has the width that it needs.
+    /// Returns the width, which matters for printing and for kernels. A static value has the width
+    /// that it needs.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Width};
@@ -292,7 +298,8 @@ impl Int {
         }
     }
 
-    /// The same symbol with this width; a compound expression or a number stays as it is.
+    /// Returns the same symbol with this width. A compound expression or a static value stays as it
+    /// is.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Width};
@@ -306,8 +313,8 @@ impl Int {
         }
     }
 
-    /// The same value with the additional fact that it is a multiple of `divisor`. A number is
-    /// returned unchanged; so is a value for a `divisor` below 2.
+    /// Adds the fact that the value is a multiple of `divisor`. Does nothing for a static value, or
+    /// if `divisor` is below 2.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -323,8 +330,9 @@ impl Int {
         }
     }
 
-    /// The same value with the fact that it is a multiple of `divisor` from `min` to `max`. The
-    /// divisor adds to the known one; the bounds replace the known ones.
+    /// Adds the facts that the value is a multiple of `divisor` and lies within `min..=max`. The
+    /// divisor is combined with the known one. A symbol's known bounds are replaced; those of a
+    /// compound expression are intersected.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -334,7 +342,7 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::AssumptionViolated`] for a number that contradicts it.
+    /// Returns [`LayoutError::AssumptionViolated`] if a static value contradicts the facts.
     #[inline]
     pub fn assume(&self, divisor: i64, min: i64, max: i64) -> Result<Self> {
         match &self.0 {
@@ -355,7 +363,7 @@ impl Int {
         }
     }
 
-    /// The value for the numbers that `env` gives the symbols.
+    /// Replaces the symbols by their values in `env` and returns the result.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int};
@@ -366,8 +374,9 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::UnboundSymbol`], [`LayoutError::AssumptionViolated`],
-    /// [`LayoutError::Overflow`], [`LayoutError::DivisionByZero`].
+    /// Returns [`LayoutError::UnboundSymbol`] if `env` has no value for a symbol,
+    /// [`LayoutError::AssumptionViolated`] if the value contradicts the symbol's facts,
+    /// [`LayoutError::Overflow`], or [`LayoutError::DivisionByZero`].
     pub fn eval(&self, env: &Env) -> Result<i64> {
         match &self.0 {
             Repr::Static(value) => Ok(*value),
@@ -375,7 +384,7 @@ impl Int {
         }
     }
 
-    /// True if the two are provably equal for all values of their symbols.
+    /// Returns true if both are provably equal whatever the symbols are.
     #[inline]
     pub(crate) fn same(&self, other: &Int) -> bool {
         match (&self.0, &other.0) {
@@ -385,7 +394,7 @@ impl Int {
         }
     }
 
-    /// True if it is provably at least `other` for all values of the symbols.
+    /// Returns true if the value is provably at least `other` whatever the symbols are.
     pub(crate) fn at_least(&self, other: &Int) -> bool {
         match (&self.0, &other.0) {
             (Repr::Static(a), Repr::Static(b)) => a >= b,
@@ -396,7 +405,7 @@ impl Int {
         }
     }
 
-    /// The nodes of the expression; see [`Expr::nodes`].
+    /// Returns how many nodes the expression has; see [`Expr::nodes`].
     pub(crate) fn nodes(&self) -> u32 {
         match &self.0 {
             Repr::Static(_) => 1,
@@ -404,12 +413,12 @@ impl Int {
         }
     }
 
-    /// The value on the condition that `violation` is not above 0, which evaluation checks.
+    /// Attaches the condition that `violation` is not above 0, which evaluation checks.
     pub(crate) fn on_condition(&self, violation: &Int) -> Int {
         if violation.bounds().1 <= 0 { self.clone() } else { symbolic::checked(self, violation) }
     }
 
-    /// True if `self` is provably a multiple of `other` for all values of the symbols.
+    /// Returns true if `self` is provably a multiple of `other` whatever the symbols are.
     pub(crate) fn multiple_of(&self, other: &Int) -> bool {
         match (&self.0, &other.0) {
             (Repr::Static(a), Repr::Static(b)) => *b != 0 && a.checked_rem(*b).unwrap_or(0) == 0,
@@ -418,7 +427,8 @@ impl Int {
     }
 }
 
-/// Names with their facts, `n{div=16}`, in `{:?}` and in `{:#?}`: what a failed assertion prints reads back with `parse`.
+/// Prints names with their facts, `n{div=16}`, in both `{:?}` and `{:#?}`, so that you can `parse`
+/// what a failed assertion prints.
 impl fmt::Debug for Int {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:+}")
@@ -444,7 +454,7 @@ from_small!(i64, i32, i16, i8, u32, u16, u8);
 
 macro_rules! from_large {
     ($($t:ty),*) => {$(
-        /// A value above `i64::MAX` becomes a number outside of 64 bits; every use of it is
+        /// A value above `i64::MAX` does not fit in an `Int`. Every use of it returns
         /// [`LayoutError::Overflow`].
         impl From<$t> for Int {
             fn from(value: $t) -> Self {

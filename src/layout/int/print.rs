@@ -1,7 +1,5 @@
-//! Prints an [`Int`]: as names and operators, as CuTe does, or with the known facts.
-//!
-//! `{}` prints names and operators, `{:#}` CuTe's `?{div=16}`, and `{:+}` names with their facts,
-//! `n{div=16}`.
+//! Prints an [`Int`]: `{}` with names and operators, `{:#}` as CuTe does (`?{div=16}`), and `{:+}`
+//! with names and their facts (`n{div=16}`), which can be parsed again.
 
 use std::fmt;
 
@@ -11,7 +9,7 @@ use super::expr::{Call, Factor, Fun, Symbol, Term, Width};
 impl fmt::Display for Int {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(value) = self.as_static() {
-            // Not through the flags, which have another meaning for numbers.
+            // `{}` without `f`'s flags, because they mean something else for integers.
             return write!(f, "{value}");
         }
         if f.alternate() {
@@ -36,7 +34,7 @@ impl fmt::Display for Int {
     }
 }
 
-/// CuTe's form of a dynamic value.
+/// Prints a dynamic value as CuTe does.
 fn anonymous(value: &Int, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let divisor = value.divisibility();
     match (value.width(), divisor > 1) {
@@ -47,8 +45,8 @@ fn anonymous(value: &Int, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// The value without an outermost condition. The condition is not printed, because in parentheses
-/// it would read as a tuple.
+/// Strips an outermost condition. We do not print it, because in parentheses it would read as a
+/// tuple.
 fn unconditional(value: &Int) -> &Int {
     match value.terms() {
         [Term { factors, coefficient: 1 }] => match &**factors {
@@ -59,12 +57,12 @@ fn unconditional(value: &Int) -> &Int {
     }
 }
 
-/// True if a value is printed as a sum of terms.
+/// Returns true if the value is printed as a sum of terms.
 pub(crate) fn is_sum(value: &Int) -> bool {
     unconditional(value).terms().len() > 1
 }
 
-/// True if an operand of `*`, `/`, `%` needs no parentheses.
+/// Returns true if the value needs no parentheses as an operand of `*`, `/` or `%`.
 fn is_simple(value: &Int) -> bool {
     let value = unconditional(value);
     match value.terms() {
@@ -74,8 +72,8 @@ fn is_simple(value: &Int) -> bool {
     }
 }
 
-/// True if a value that [`is_simple`] is printed as a quotient or remainder. As the right operand
-/// of another quotient it would end early: `2/(n/3)`.
+/// Returns true if an [`is_simple`] value is printed as a quotient or remainder. As a quotient's
+/// right operand it still needs parentheses: `2/(n/3)`.
 fn is_quotient(value: &Int) -> bool {
     let [term] = unconditional(value).terms() else { return false };
     match (&*term.factors, &*scale(term).1) {
@@ -101,8 +99,8 @@ fn factors(term: &Term) -> usize {
     usize::from(number != 1) + symbols.len()
 }
 
-/// The remaining coefficient when as many symbols as possible are printed whole, and for each factor
-/// whether it is printed whole: `16 * (n/16)` prints as `n`.
+/// Returns the coefficient that is left when as many symbols as possible are printed whole, and for
+/// each factor whether it is printed whole. For example, `16 * (n/16)` prints as `n`.
 fn scale(term: &Term) -> (u64, Vec<bool>) {
     let mut number = term.coefficient.unsigned_abs();
     let whole = term
@@ -136,7 +134,7 @@ fn print_term(term: &Term, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         match factor {
             Factor::Symbol(s) if whole => print_name(s, f)?,
-            // After a factor, `3*n/16` would read as `(3*n)/16`.
+            // Needs parentheses after another factor, because `3*n/16` would read as `(3*n)/16`.
             Factor::Symbol(s) if first => {
                 print_name(s, f)?;
                 write!(f, "/{}", s.divisor())?;
@@ -164,7 +162,7 @@ fn print_name(symbol: &Symbol, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     print_facts(wide, divisor, (min != 1).then_some(min), (max != i64::MAX).then_some(max), f)
 }
 
-/// Prints the facts that differ from the defaults: `{i64 div=16 min=0 max=9}`.
+/// Prints the facts that differ from the defaults, for example `{i64 div=16 min=0 max=9}`.
 fn print_facts(
     wide: bool,
     divisor: Option<i64>,
@@ -182,7 +180,7 @@ fn print_facts(
     if facts.is_empty() { Ok(()) } else { write!(f, "{{{}}}", facts.join(" ")) }
 }
 
-/// `assume(a)`; with `{:+}`, also the facts that `a` does not have.
+/// Prints `assume(a)`. With `{:+}`, adds the facts that `a` does not have by itself.
 fn print_assumption(call: &Call, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("assume(")?;
     operand(&call.a, f)?;
@@ -201,7 +199,7 @@ fn print_assumption(call: &Call, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     )
 }
 
-/// An operand, in the form that `f` asks for.
+/// Prints an operand with the same flags as `f`.
 fn operand(value: &Int, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if f.sign_plus() { write!(f, "{value:+}") } else { write!(f, "{value}") }
 }

@@ -1,6 +1,5 @@
-//! Implements arithmetic with at least one symbolic operand.
-//!
-//! Each rule holds for every value that the assumptions about the symbols allow.
+//! Arithmetic when at least one operand has symbols. Every rule is right for all values that the
+//! assumptions about the symbols allow.
 
 use super::expr::{Expr, Facts, Fun, MAX_NODES};
 use super::{Int, Repr, Result, gcd_i64};
@@ -31,7 +30,7 @@ fn small(expr: &Expr) -> Result<()> {
     Ok(())
 }
 
-/// Returns the value of an expression, or an error if it is too large.
+/// Makes an `Int`, or returns an error if the expression is too large.
 fn made(expr: Expr) -> Result<Int> {
     small(&expr)?;
     Ok(Int::from_expr(expr))
@@ -54,7 +53,7 @@ pub(super) fn mul(a: &Int, b: &Int) -> Result<Int> {
     made(expr(a)?.product(&*expr(b)?)?)
 }
 
-/// `a / b` if `b` divides `a` for all values of the symbols. `b` must not be able to be zero.
+/// Returns `a / b` if `b` divides `a` whatever the symbols are. `b` must provably not be zero.
 pub(super) fn exact_div(a: &Int, b: &Int) -> Option<Int> {
     let (min, max) = b.bounds();
     if min <= 0 && max >= 0 {
@@ -68,14 +67,15 @@ pub(super) fn exact_div(a: &Int, b: &Int) -> Option<Int> {
         let (q, r) = x.split(by);
         return r.terms.is_empty().then(|| Int::from_expr(q));
     }
-    // A sum divides only its own multiples.
+    // A sum divides only its own multiples, so try the quotient of the first terms.
     let (first, by) = (x.terms.first()?, y.terms.first()?);
     let q = first.divided_by(by)?;
     let q = Int::from_expr(Expr::single(q));
     mul(&q, b).ok()?.same(a).then_some(q)
 }
 
-/// True if the value is provably at least 0, also through common factors: `n*m - n` is `n*(m - 1)`.
+/// Returns true if the value is provably at least 0, also after a common factor is taken out:
+/// `n*m - n` is `n*(m - 1)`.
 pub(super) fn never_negative(d: &Int) -> bool {
     if d.bounds().0 >= 0 {
         return true;
@@ -99,12 +99,13 @@ fn positive(b: &Int) -> bool {
     b.bounds().0 > 0
 }
 
-/// True if `b` is provably larger than `a`.
+/// Returns true if `b` is provably larger than `a`.
 fn is_above(b: &Int, a: &Int) -> bool {
     a.add(&Int::ONE).is_ok_and(|next| b.at_least(&next))
 }
 
-/// Refuses zero, also a 0 on a condition: no values of the symbols give the quotient a value.
+/// Refuses a zero divisor, even one that is zero only under a condition, because no values of the
+/// symbols could make the quotient defined.
 fn refuse_zero(b: &Int, operation: &'static str) -> Result<()> {
     if b.bounds() == (0, 0) {
         return Err(LayoutError::DivisionByZero { operation });
@@ -112,7 +113,7 @@ fn refuse_zero(b: &Int, operation: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// Divides a common factor out of two values: `a = g a'`, `b = g b'`.
+/// Divides a common factor out of two values. Returns `(a', b', g)` with `a = g a'` and `b = g b'`.
 fn cancel(a: &Int, b: &Int) -> (Int, Int, Int) {
     let g = gcd_i64(a.divisibility(), b.divisibility());
     if g > 1 {
@@ -124,7 +125,7 @@ fn cancel(a: &Int, b: &Int) -> (Int, Int, Int) {
     (a.clone(), b.clone(), Int::ONE)
 }
 
-/// `a == q * b + r`; `q` takes all terms that `b` divides.
+/// Returns `(q, r)` with `a == q * b + r`. `q` takes all terms that `b` divides.
 fn divide_out(a: &Int, b: &Int) -> Result<(Int, Int)> {
     if a.same(b) {
         return Ok((Int::ONE, Int::ZERO));
@@ -144,14 +145,14 @@ fn call(fun: Fun, a: &Int, b: &Int, (min, max): (i64, i64)) -> Result<Int> {
     made(Expr::call(fun, a, b, Facts { divisor: 1, min, max }))
 }
 
-/// `value`, on the condition that `violation` is 0.
+/// Returns `value` on the condition that `violation` is not above 0.
 pub(super) fn checked(value: &Int, violation: &Int) -> Int {
     let (min, max) = value.bounds();
     let divisor = value.divisibility().max(1);
     Int::from_expr(Expr::call(Fun::Checked, value, violation, Facts { divisor, min, max }))
 }
 
-/// Bounds of a quotient by a positive divisor, rounded by `round`.
+/// Returns the bounds of a quotient by a positive divisor, rounded by `round`.
 fn quotient_bounds(a: &Int, b: &Int, round: fn(i64, i64) -> Option<i64>) -> (i64, i64) {
     let ((alo, ahi), (blo, bhi)) = (a.bounds(), b.bounds());
     let lo = round(alo, if alo >= 0 { bhi } else { blo }).unwrap_or(i64::MIN);
@@ -213,7 +214,7 @@ fn quotient(a: &Int, b: &Int, fun: Fun, operation: &'static str) -> Result<Int> 
     q.add(&call(fun, &r, &b, bounds)?)
 }
 
-/// The operands of `r`, if it is itself one quotient of this kind.
+/// Returns the operands of `r`, if `r` is itself a single quotient of the same kind.
 fn nested_quotient(r: &Int, fun: Fun) -> Option<(Int, Int)> {
     match r.terms() {
         [super::Term { factors, coefficient: 1 }] => match &**factors {
@@ -303,7 +304,7 @@ pub(super) fn gcd(a: &Int, b: &Int) -> Result<Int> {
     call(Fun::Gcd, &x, &y, (0, max))?.mul(&g)
 }
 
-/// Bounds of the bits of two values.
+/// Returns the bounds of a bit operation on two values.
 fn bit_bounds(a: &Int, b: &Int) -> (i64, i64) {
     let ((alo, ahi), (blo, bhi)) = (a.bounds(), b.bounds());
     if alo < 0 || blo < 0 {
@@ -313,7 +314,7 @@ fn bit_bounds(a: &Int, b: &Int) -> (i64, i64) {
     (0, top)
 }
 
-/// The number of low bits that are known to be zero.
+/// Returns how many low bits are known to be zero.
 fn zero_bits(x: &Int) -> u32 {
     x.divisibility().trailing_zeros().min(62)
 }
@@ -334,7 +335,7 @@ pub(super) fn xor(a: &Int, b: &Int) -> Result<Int> {
     scaled_bits(Fun::Xor, a, b, bit_bounds(a, b), zero_bits(a).min(zero_bits(b)))
 }
 
-/// True if `mask` has every bit that `x` can have.
+/// Returns true if `mask` contains every bit that `x` can have.
 fn covers(mask: &Int, x: &Int) -> bool {
     mask.as_static().is_some_and(|mask| {
         let (min, max) = x.bounds();
@@ -354,18 +355,18 @@ pub(super) fn and(a: &Int, b: &Int) -> Result<Int> {
     if covers(a, b) {
         return Ok(b.clone());
     }
-    // The result is at most each operand that is not negative.
+    // The result is at most each operand that cannot be negative.
     let highest = [a, b].into_iter().map(Int::bounds).filter(|(min, _)| *min >= 0).map(|b| b.1);
     let bounds = highest.min().map_or((i64::MIN, i64::MAX), |highest| (0, highest));
     // A bit of the result is zero if it is zero in one operand.
     scaled_bits(Fun::And, a, b, bounds, zero_bits(a).max(zero_bits(b)))
 }
 
-/// Takes the `zeros` low bits, which are zero in the result, out of a bit operation.
+/// Takes the `zeros` low bits out of a bit operation, because they are zero in its result.
 ///
-/// `fun(a, b) == fun(a >> zeros, b >> zeros) << zeros`, because each bit of the result depends on
-/// one bit of each operand. Rounding down shifts negative values too. They can reach the factor
-/// 2^63, which is not a coefficient; then the operands stay as they are.
+/// `fun(a, b) == fun(a >> zeros, b >> zeros) << zeros`, since each bit of the result depends on one
+/// bit of each operand. Rounding down also shifts negative values correctly. A negative value can
+/// lead to the factor 2^63, which is not a valid coefficient; then the operands stay as they are.
 fn scaled_bits(fun: Fun, a: &Int, b: &Int, bounds: (i64, i64), zeros: u32) -> Result<Int> {
     if zeros > 0 {
         let by = Int::new(1 << zeros);

@@ -1,15 +1,16 @@
-//! [`AllLayouts`] enumerates the small layouts, for tests that try every case.
+//! [`AllLayouts`] enumerates all small layouts, for tests that try every case.
 
 use std::ops::RangeInclusive;
 
 use crate::layout::builder::LayoutBuilder;
 use crate::layout::layout::Layout;
 
-/// All flat layouts with as many modes as `ranks`, extents in `extents` and strides in `strides`.
+/// Enumerates all flat layouts with ranks in `ranks`, extents in `extents` and strides in
+/// `strides`.
 ///
-/// A layout of rank 1 is a single mode, such as `4:2`. The first mode runs fastest: extent, then stride. Skipping is free, so
-/// `step_by` gives an even sample of a space that is too large to try whole. Extents below 1 and ranks outside of 1 to 64 are
-/// left out.
+/// A layout of rank 1 is a single mode, such as `4:2`. The first mode varies fastest, its extent
+/// before its stride. Skipping is cheap, so use `step_by` for an even sample if there are too many
+/// layouts to try them all. Extents below 1 and ranks outside of 1 to 64 are left out.
 ///
 /// ```
 /// use tilewright::layout::laws::{all_layouts, check_left_inverse};
@@ -43,7 +44,7 @@ pub fn all_layouts(
     }
 }
 
-/// The iterator of [`all_layouts`].
+/// The iterator that [`all_layouts`] returns.
 ///
 /// ```
 /// use tilewright::layout::laws::{AllLayouts, all_layouts};
@@ -53,18 +54,18 @@ pub fn all_layouts(
 /// ```
 #[derive(Clone, Debug)]
 pub struct AllLayouts {
-    /// The ranks that are left.
+    /// The ranks that are not finished.
     ranks: RangeInclusive<usize>,
     extents: u64,
     strides: u64,
     first_extent: i64,
     first_stride: i64,
-    /// The index among the layouts of the first of these ranks.
+    /// The next layout's index among those of the first rank left.
     next: u64,
 }
 
 impl AllLayouts {
-    /// The number of layouts that are left: `u64::MAX` if there are more.
+    /// Returns how many layouts are left, or `u64::MAX` if there are more than that.
     ///
     /// ```
     /// use tilewright::layout::laws::all_layouts;
@@ -78,7 +79,7 @@ impl AllLayouts {
         of_ranks.fold(0, u64::saturating_add).saturating_sub(self.next)
     }
 
-    /// True if no layout is left.
+    /// Returns true if no layout is left.
     ///
     /// ```
     /// use tilewright::layout::laws::all_layouts;

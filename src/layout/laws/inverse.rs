@@ -1,4 +1,4 @@
-//! The laws of `right_inverse`, `left_inverse`, `nullspace` and `max_common_layout`.
+//! Checks `right_inverse`, `left_inverse`, `nullspace` and `max_common_layout`.
 
 use super::{LIMIT, Law, Violation};
 use crate::layout::composed::ComposedLayout;
@@ -6,7 +6,7 @@ use crate::layout::error::LayoutError;
 use crate::layout::layout::Layout;
 use crate::layout::tuple::IntTuple;
 
-/// Checks `L(R(i)) == i` for all `i < size(R)`.
+/// Checks that `L(R(i)) == i` for all `i < size(R)`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -17,8 +17,8 @@ use crate::layout::tuple::IntTuple;
 /// ```
 ///
 /// # Errors
-/// The [`Violation`]. The inverse of a swizzled layout has no shape, so that its size is not known: use
-/// [`check_right_inverse_below`].
+/// Returns the [`Violation`]. A swizzled layout's inverse has no shape and so no known size: use
+/// [`check_right_inverse_below`] for it.
 pub fn check_right_inverse(
     layout: impl Into<ComposedLayout>,
     result: impl Into<ComposedLayout>,
@@ -28,7 +28,7 @@ pub fn check_right_inverse(
     below(Law::RightInverse, &layout.into(), &result, size)
 }
 
-/// Checks `L(R(i)) == i` for all `i < size`.
+/// Checks that `L(R(i)) == i` for all `i < size`.
 ///
 /// ```
 /// use tilewright::layout::{ComposedLayout, laws};
@@ -40,7 +40,7 @@ pub fn check_right_inverse(
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 pub fn check_right_inverse_below(
     layout: impl Into<ComposedLayout>,
     result: impl Into<ComposedLayout>,
@@ -64,8 +64,9 @@ fn below(
     Ok(())
 }
 
-/// Checks that `result` is as large as any right inverse made of leaves of `layout`, each with the stride that the leaves
-/// before it reach. `layout` must be static and into the integers.
+/// Checks that no right inverse is longer than `result`, among those made of leaves of `layout` in
+/// which each stride equals the size that the leaves before it reach. `layout` must be static and
+/// map to integers.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -77,7 +78,7 @@ fn below(
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_longest_right_inverse(layout: &Layout, result: &Layout) -> Result<(), Violation> {
     fn longest(leaves: &[(i64, i64)], reached: i64) -> i64 {
@@ -93,7 +94,8 @@ pub fn check_longest_right_inverse(layout: &Layout, result: &Layout) -> Result<(
     Ok(())
 }
 
-/// Checks `L(R(L(i))) == L(i)` for all `i < size(L)`. If `L` is one-to-one, then `R(L(i)) == i`.
+/// Checks that `L(R(L(i))) == L(i)` for all `i < size(L)`. If `L` is one-to-one, this means that
+/// `R(L(i)) == i`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -105,7 +107,7 @@ pub fn check_longest_right_inverse(layout: &Layout, result: &Layout) -> Result<(
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 pub fn check_left_inverse(
     layout: impl Into<ComposedLayout>,
     result: impl Into<ComposedLayout>,
@@ -124,7 +126,8 @@ fn left(layout: &ComposedLayout, result: &ComposedLayout) -> Result<(), Violatio
     Ok(())
 }
 
-/// Checks `L(R(i)) == 0` for all `i < size(R)`, and that `R` has as many elements as the modes of stride 0.
+/// Checks that `L(R(i)) == 0` for all `i < size(R)`, and that `R` has as many elements as the
+/// stride-0 modes of `L`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -135,7 +138,7 @@ fn left(layout: &ComposedLayout, result: &ComposedLayout) -> Result<(), Violatio
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_nullspace(layout: &Layout, result: &Layout) -> Result<(), Violation> {
     let law = Law::Nullspace;
@@ -153,7 +156,7 @@ pub fn check_nullspace(layout: &Layout, result: &Layout) -> Result<(), Violation
     Ok(())
 }
 
-/// Checks `A(R(i)) == i == B(R(i))` for all `i < size(R)`.
+/// Checks that `A(R(i)) == i == B(R(i))` for all `i < size(R)`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -164,7 +167,7 @@ pub fn check_nullspace(layout: &Layout, result: &Layout) -> Result<(), Violation
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_common_layout(a: &Layout, b: &Layout, result: &Layout) -> Result<(), Violation> {
     let law = Law::CommonLayout;

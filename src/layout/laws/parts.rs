@@ -1,4 +1,4 @@
-//! The laws of slices, `local_tile`, `local_partition` and recasts.
+//! Checks slices, `local_tile`, `local_partition` and recasts.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use crate::layout::partition::{thread_coord, thread_tiler, tile_coord};
 use crate::layout::tiler::TilerRef;
 use crate::layout::tuple::{IntTuple, IntTupleRef};
 
-/// Checks `L(c) == offset + R(rest of c)`, where the rest are the entries at the `_` of `coord`.
+/// Checks that `L(c) == offset + R(rest of c)`, where the rest of `c` are its entries at the `_` of
+/// `coord`.
 ///
 /// ```
 /// use tilewright::layout::{coord, layout, laws, shape};
@@ -24,7 +25,7 @@ use crate::layout::tuple::{IntTuple, IntTupleRef};
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 pub fn check_slice(
     layout: impl Into<ComposedLayout>,
     coord: &Coord,
@@ -72,7 +73,7 @@ fn slice(
     Ok(())
 }
 
-/// The sizes of the modes at the `_` of a coordinate.
+/// Collects the sizes of the modes at the `_` of a coordinate.
 fn free_extents(
     law: Law,
     coord: CoordRef<'_>,
@@ -98,7 +99,7 @@ fn free_extents(
     modes.try_for_each(|(c, s)| free_extents(law, c, s, out))
 }
 
-/// The sum of two integers or coordinates; an integer 0 is every coordinate of zeros.
+/// Adds two integers or two coordinates. An integer 0 counts as a coordinate of zeros.
 fn sum(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<IntTuple, LayoutError> {
     match (a.as_leaf(), b.as_leaf()) {
         (Some(a), Some(b)) => Ok(a.add(b)?.into()),
@@ -117,7 +118,8 @@ fn sum(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<IntTuple, LayoutError> 
     }
 }
 
-/// Checks that `result` and `offset` are the tile at `coord` of the zipped divide, which is computed and checked.
+/// Checks that `result` and `offset` are the tile at `coord`. It computes the zipped divide that
+/// the tile comes from, and checks that too.
 ///
 /// ```
 /// use tilewright::layout::{coord, layout, laws, shape, tiler};
@@ -129,7 +131,7 @@ fn sum(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Result<IntTuple, LayoutError> 
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 pub fn check_local_tile<'t>(
     layout: &Layout,
     tiler: impl Into<TilerRef<'t>>,
@@ -144,7 +146,8 @@ pub fn check_local_tile<'t>(
     slice(&tiled.into(), &coord, &result.into(), offset)
 }
 
-/// Checks that `result` and `offset` are the elements of thread `index`, if copies of `threads` cover the layout.
+/// Checks that `result` and `offset` are the elements of thread `index` when copies of `threads`
+/// cover the layout.
 ///
 /// ```
 /// use tilewright::layout::{Int, layout, laws, shape};
@@ -156,7 +159,7 @@ pub fn check_local_tile<'t>(
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_local_partition(
     layout: &Layout,
@@ -173,12 +176,15 @@ pub fn check_local_partition(
     slice(&tiled.into(), &coord, &result.into(), offset)
 }
 
-/// Checks that `result` is the memory of `layout`, whose elements have `old_bits`, as elements of `new_bits`.
+/// Checks that `result` describes the same memory as `layout`, with elements of `new_bits` instead
+/// of `old_bits`.
 ///
-/// * To narrower elements, `n` for one: the indices of `R` are `n * L(i) .. n * L(i) + n`.
-/// * To wider elements, one for `n`: a mode that steps over whole new elements keeps its extent, and its stride is `n` times
-///   smaller. A mode that is contiguous inside of a new element becomes shorter.
-/// * Otherwise the steps and spans of each mode are the same number of bits.
+/// * If the elements get narrower, one element becomes `n`: `R` must have the indices `n * L(i) ..
+///   n * L(i) + n`.
+/// * If they get wider, `n` elements become one. A mode that steps over whole new elements keeps
+///   its extent, and its stride is divided by `n`. A mode that is contiguous inside a new element
+///   gets shorter.
+/// * Otherwise each mode must keep its step and its span in bits.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -190,7 +196,7 @@ pub fn check_local_partition(
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_recast(
     layout: &Layout,
@@ -231,7 +237,8 @@ pub fn check_recast(
     Ok(())
 }
 
-/// True if the mode `t:e` in units of `up / down` covers the bits of the mode `s:d`. `None` if that leaves 128 bits.
+/// Returns true if the mode `t:e`, in elements `up / down` times as wide, covers the bits of the
+/// mode `s:d`. Returns `None` if that does not fit in 128 bits.
 fn keeps_bits([s, d, t, e]: [i128; 4], up: i128, down: i128) -> Option<bool> {
     if d == 0 {
         return Some(t == s && e == 0);
@@ -244,7 +251,7 @@ fn keeps_bits([s, d, t, e]: [i128; 4], up: i128, down: i128) -> Option<bool> {
         return Some(t == 1);
     }
     if down == 1 {
-        // As many old elements as one new element has in this mode.
+        // How many old elements of this mode are in one new element.
         let inside = (up / d.abs()).max(1);
         let whole = if d.abs() >= up { d % up == 0 } else { up % d == 0 };
         let extent_fits = t == s.checked_add(inside - 1)? / inside;
@@ -256,7 +263,7 @@ fn keeps_bits([s, d, t, e]: [i128; 4], up: i128, down: i128) -> Option<bool> {
     Some(step_fits && span >= s.checked_mul(d.min(1))?)
 }
 
-/// Checks that each old element is `n` new ones.
+/// Checks that each old element becomes `n` new ones.
 fn same_memory(law: Law, layout: &Layout, n: i64, result: &Layout) -> Check {
     let walked = |l: &Layout| {
         let indices = l.indices().map_err(law.stuck())?;
@@ -271,7 +278,7 @@ fn same_memory(law: Law, layout: &Layout, n: i64, result: &Layout) -> Check {
         let overflow = || law.stuck()(LayoutError::overflow("check_recast"));
         let first = index.checked_mul(n).ok_or_else(overflow)?;
         let end = first.checked_add(n).ok_or_else(overflow)?;
-        // More than the limit is more than the result has.
+        // Stop above the limit, because the result has fewer indices than that.
         if i64::try_from(covered.len()).is_ok_and(|len| len > LIMIT) {
             break;
         }

@@ -1,4 +1,4 @@
-//! The laws of divides, products and `tile_to_shape`.
+//! Checks divides, products and `tile_to_shape`.
 
 use super::{
     Check, LIMIT, Law, Tile, Violation, ceil_div, check_complement, composition, coordinate, pair,
@@ -13,7 +13,8 @@ use crate::layout::layout_ref::LayoutRef;
 use crate::layout::tiler::{TilerRef, TilerTuple};
 use crate::layout::tuple::IntTuple;
 
-/// Extent and stride of the leaves, with adjacent contiguous ones merged and extents 1 dropped, but for the last.
+/// Returns the leaves' extents and strides, with adjacent contiguous leaves merged. Extents of 1
+/// are dropped, except for the last.
 fn merged(law: Law, layout: &Layout) -> Result<Vec<(i64, crate::layout::ScaledBasis)>, Violation> {
     let mut out: Vec<(i64, crate::layout::ScaledBasis)> = Vec::new();
     let n = layout.shape().leaves().len();
@@ -36,8 +37,8 @@ fn overflow(law: Law) -> Violation {
     law.stuck()(LayoutError::overflow("a check of a divide"))
 }
 
-/// The coalesced layout with each mode but the last rounded up to whole tiles: a tile that does not divide a mode runs on
-/// inside of it.
+/// Coalesces the layout and rounds each mode but the last up to whole tiles. If a tile does not
+/// divide a mode, it continues inside that mode.
 fn padded(law: Law, layout: &Layout, tile: i64) -> Result<Layout, Violation> {
     let mut rest = tile;
     let (mut extents, mut strides) = (Vec::new(), Vec::new());
@@ -61,7 +62,7 @@ fn divide_by_layout(layout: &Layout, tile: &Layout, result: &Layout) -> Check {
     let target = layout.coalesce().map_err(law.stuck())?.shape().to_owned();
     let complement = tile.complement(&target).map_err(law.stuck())?;
     check_complement(tile, &IntTuple::from(law.size(layout)?), &complement)?;
-    // The tile and what it skips: the step of the outermost mode.
+    // The tile with its gaps: the step of the outermost mode.
     let filtered = tile.filter().map_err(law.stuck())?;
     let mut whole = 1;
     for (s, d) in law.leaves(&filtered)? {
@@ -133,7 +134,8 @@ impl Tiling {
         }
     }
 
-    /// Checks a zipped, tiled or flat form: the modes of the logical form, which is computed and checked, in another order.
+    /// Checks a zipped, tiled or flat form. It computes and checks the logical form, and then
+    /// compares the rearranged modes.
     #[inline]
     fn arranged(
         self,
@@ -179,7 +181,7 @@ impl Tiling {
     }
 }
 
-/// The layout as one mode, or its modes.
+/// Returns the layout's modes if `split` is set, and otherwise the layout as one mode.
 fn modes_of(layout: &Layout, split: bool) -> Vec<Layout> {
     match split && !layout.is_leaf() {
         true => layout.modes().map(LayoutRef::to_layout).collect(),
@@ -187,7 +189,7 @@ fn modes_of(layout: &Layout, split: bool) -> Vec<Layout> {
     }
 }
 
-/// Sorts the modes of a logical form into those of the tile and the rest.
+/// Separates the modes of a logical form into tiles and rests.
 fn sort_modes(
     law: Law,
     logical: LayoutRef<'_>,
@@ -228,7 +230,7 @@ macro_rules! tilings {
         /// ```
         ///
         /// # Errors
-        /// The [`Violation`].
+        /// Returns the [`Violation`].
         pub fn $name<'t>(
             layout: &Layout,
             tiler: impl Into<TilerRef<'t>>,
@@ -264,8 +266,8 @@ tilings! {
         "the modes of [`check_logical_product`] as `(blocks, .., tiles, ..)`.";
 }
 
-/// Checks a blocked product: mode `k` of the result is mode `k` of the block, then mode `k` of the tile, with the values of
-/// the logical product.
+/// Checks a blocked product: mode `k` of the result is mode `k` of the block followed by mode `k`
+/// of the tile, with the values of the logical product.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -276,7 +278,7 @@ tilings! {
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_blocked_product(
     block: &Layout,
@@ -286,8 +288,8 @@ pub fn check_blocked_product(
     interleaved(Law::BlockedProduct, block, tile, result)
 }
 
-/// Checks a raked product: mode `k` of the result is mode `k` of the tile, then mode `k` of the block, with the values of
-/// the logical product.
+/// Checks a raked product: mode `k` of the result is mode `k` of the tile followed by mode `k` of
+/// the block, with the values of the logical product.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -298,7 +300,7 @@ pub fn check_blocked_product(
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_raked_product(
     block: &Layout,
@@ -308,7 +310,7 @@ pub fn check_raked_product(
     interleaved(Law::RakedProduct, block, tile, result)
 }
 
-/// The sizes of the modes.
+/// Returns the size of each mode.
 fn sizes(law: Law, layout: &Layout) -> Result<Vec<i64>, Violation> {
     layout.modes().map(|mode| law.number(mode.size())).collect()
 }
@@ -349,8 +351,8 @@ fn interleaved(law: Law, block: &Layout, tile: &Layout, result: &Layout) -> Chec
     Ok(())
 }
 
-/// Checks that `result` repeats `block` over the shape `target`: its shape refines the target, and each repetition is the
-/// block, moved.
+/// Checks that `result` repeats `block` until it has the shape `target`: its shape refines the
+/// target, and each repetition is the block at another offset.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws, shape};
@@ -362,7 +364,7 @@ fn interleaved(law: Law, block: &Layout, tile: &Layout, result: &Layout) -> Chec
 /// ```
 ///
 /// # Errors
-/// The [`Violation`].
+/// Returns the [`Violation`].
 #[inline]
 pub fn check_tile_to_shape(
     block: &Layout,

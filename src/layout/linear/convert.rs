@@ -8,8 +8,8 @@ use crate::layout::layout::Layout;
 use crate::layout::layout_ref::LayoutRef;
 use crate::layout::swizzle::Swizzle;
 
-/// Appends the columns of each leaf. `seen` has the bits of the columns so far; a bit that occurs
-/// twice would carry.
+/// Appends each leaf's columns. `seen` has all bits of the columns so far; a bit that occurs again
+/// would make additions carry.
 #[inline]
 fn push_columns(layout: LayoutRef<'_>, seen: &mut u64, out: &mut Columns) -> Result<()> {
     if !layout.is_leaf() {
@@ -55,9 +55,9 @@ fn push_columns(layout: LayoutRef<'_>, seen: &mut u64, out: &mut Columns) -> Res
 }
 
 impl LinearLayout {
-    /// The matrix of a layout: `R(i) == L(i)` for all `i < size(L)`.
+    /// Makes the matrix of a layout: `R(i) == L(i)` for all `i < size(L)`.
     ///
-    /// It exists exactly if all extents are powers of two and no index is formed with a carry.
+    /// This works exactly if all extents are powers of two and no addition of strides carries.
     /// Strides are usually powers of two, but `2:3`, for example, is linear too.
     ///
     /// ```
@@ -72,10 +72,10 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// In the mode of the offending extent or stride: [`LayoutError::NotPowerOfTwo`],
+    /// Returns the first error with its mode: [`LayoutError::NotPowerOfTwo`] for an extent,
     /// [`LayoutError::AddsWithCarry`], [`LayoutError::NegativeStride`], [`LayoutError::NotStatic`],
-    /// [`LayoutError::NotAnIntegerStride`]; [`LayoutError::TooManyBits`] for an index or a
-    /// coordinate of more than [`MAX_BITS`](Self::MAX_BITS) bits.
+    /// or [`LayoutError::NotAnIntegerStride`]; [`LayoutError::TooManyBits`] if an index or a
+    /// coordinate has more than [`MAX_BITS`](Self::MAX_BITS) bits.
     #[inline]
     pub fn new(layout: &Layout) -> Result<Self> {
         let (mut columns, mut seen) = (Columns::new(), 0);
@@ -84,7 +84,7 @@ impl LinearLayout {
         Ok(Self { columns, out_bits })
     }
 
-    /// The matrix of `inner o 0 o outer` if both parts are linear.
+    /// Makes the matrix of `inner o 0 o outer`, if both parts are linear.
     ///
     /// ```
     /// use tilewright::layout::{ComposedLayout, LinearLayout};
@@ -94,9 +94,9 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// Those of [`new`](Self::new) for a part, [`LayoutError::Unsupported`] for an offset, for a
-    /// function inside, or for a swizzle as the outer part; [`LayoutError::BitsMismatch`] if the
-    /// outer part leaves the domain of an inner layout.
+    /// The same as [`new`](Self::new) for a part; [`LayoutError::Unsupported`] if there is an
+    /// offset, a function inside, or a swizzle as the outer part; [`LayoutError::BitsMismatch`] if
+    /// the outer part leaves the domain of an inner layout.
     #[inline]
     pub fn from_composed(layout: &ComposedLayout) -> Result<Self> {
         let unsupported = || LayoutError::Unsupported {
@@ -115,7 +115,7 @@ impl LinearLayout {
         }
     }
 
-    /// The matrix of `swizzle o self`.
+    /// Returns the matrix of `swizzle o self`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, Swizzle};
@@ -125,7 +125,7 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooManyBits`].
+    /// Returns [`LayoutError::TooManyBits`] if the swizzle reaches too high a bit.
     #[inline]
     pub fn swizzled(&self, swizzle: Swizzle) -> Result<Self> {
         let swizzled = Self::from_columns(self.columns.iter().map(|&c| swizzle_bits(swizzle, c)))?;
@@ -133,7 +133,8 @@ impl LinearLayout {
         swizzled.with_out_bits(out_bits)
     }
 
-    /// The matrix as a layout: flat and coalesced, `R(i) == self(i)` for all `i < size(self)`.
+    /// Returns the matrix as a layout, flat and coalesced: `R(i) == self(i)` for all `i <
+    /// size(self)`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -143,8 +144,8 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotALayout`] if two columns have a bit in common. Then the map is an
-    /// exclusive or that no strides express, and [`to_composed`](Self::to_composed) may find a
+    /// Returns [`LayoutError::NotALayout`] if two columns share a bit. Then the map is an exclusive
+    /// or that strides cannot express. Try [`to_composed`](Self::to_composed), which may find a
     /// swizzle for it.
     #[inline]
     pub fn to_layout(&self) -> Result<Layout> {
@@ -154,8 +155,8 @@ impl LinearLayout {
         layout_of(&self.columns)
     }
 
-    /// The matrix as a layout under the swizzle of the fewest bits that makes this possible; the
-    /// identity for a plain layout.
+    /// Returns the matrix as a swizzled layout, with the swizzle of the fewest bits that makes it
+    /// possible. If no swizzle is needed, the result is a plain layout.
     ///
     /// ```
     /// use tilewright::layout::{LinearLayout, Swizzle, layout};
@@ -166,7 +167,7 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotALayout`] if there is no such swizzle.
+    /// Returns [`LayoutError::NotALayout`] if no swizzle makes it possible.
     #[inline]
     pub fn to_composed(&self) -> Result<ComposedLayout> {
         match self.find_swizzle() {
@@ -183,9 +184,9 @@ impl LinearLayout {
         }
     }
 
-    /// The swizzle that makes the columns disjoint: the one with the fewest bits, then the lowest
-    /// bits, then the smallest distance. A swizzle undoes itself, so the same swizzle lies on top
-    /// of the layout.
+    /// Finds the swizzle that makes the columns disjoint: the one with the fewest bits, then the
+    /// lowest bits, then the smallest distance. A swizzle is its own inverse, so the same swizzle
+    /// goes on top of the resulting layout.
     #[inline]
     fn find_swizzle(&self) -> Option<Swizzle> {
         if disjoint(self.columns.iter().copied()) {
@@ -213,7 +214,7 @@ impl LinearLayout {
     }
 }
 
-/// `swizzle` of a number of at most 62 bits.
+/// Swizzles an integer of at most 62 bits.
 pub(crate) fn swizzle_bits(swizzle: Swizzle, value: u64) -> u64 {
     i64::try_from(value).map_or(value, |value| swizzle.apply(value).unsigned_abs())
 }
@@ -229,7 +230,7 @@ fn disjoint(columns: impl IntoIterator<Item = u64>) -> bool {
     true
 }
 
-/// The coalesced layout whose strides are the columns.
+/// Returns the coalesced layout whose strides are the columns.
 #[inline]
 fn layout_of(columns: &[u64]) -> Result<Layout> {
     let mut modes: smallvec::SmallVec<[(i64, u64); 8]> = smallvec::SmallVec::new();

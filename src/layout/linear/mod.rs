@@ -1,12 +1,13 @@
-//! [`LinearLayout`] is a layout over powers of two, as a matrix over the field of two elements.
+//! [`LinearLayout`] is a layout whose extents are powers of two, as a matrix over bits.
 //!
-//! Such a layout maps the bits of a coordinate to the bits of an index. If no two of these bits
-//! meet in a carry, addition is exclusive or and the layout is linear. Questions about it are then
-//! linear algebra: a swizzle is one more matrix, one-to-one is full rank, and an inverse is an
-//! inverse matrix.
+//! Such a layout maps the bits of a coordinate to the bits of an index. If no addition carries,
+//! adding is the same as an exclusive or, so the layout is a linear map over the field with two
+//! elements, and questions about it are linear algebra: a swizzle is one more matrix, one-to-one
+//! means full rank, and the inverse layout is the inverse matrix. Come here if the operations on
+//! [`Layout`](super::Layout) refuse a swizzled layout, or if its domain is too large to try.
 //!
-//! Invariant: `LinearLayout::new(L)?.apply(i) == L(i)` for all `i < size(L)`. The form follows
-//! "Linear Layouts" (arXiv 2505.23819). No function here walks a domain.
+//! `LinearLayout::new(L)?.apply(i) == L(i)` for all `i < size(L)`. The form follows "Linear
+//! Layouts" (arXiv 2505.23819). No function here visits all coordinates.
 
 mod convert;
 mod solve;
@@ -21,13 +22,14 @@ use super::error::LayoutError;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The images of the bits of a coordinate, lowest bit first.
+/// The images of a coordinate's bits, lowest bit first.
 pub(crate) type Columns = SmallVec<[u64; 16]>;
 
-/// A linear map of bit vectors: `M(i) = XOR of column[b] over the bits b that are set in i`.
+/// A linear map of bit vectors: `M(i)` is the exclusive or of `column[b]` over the bits `b` that
+/// are set in `i`.
 ///
-/// Column `b` is the image of `1 << b`, packed into one word. `in_bits` is the number of columns,
-/// `out_bits` the number of rows. All images are below `1 << out_bits`.
+/// Column `b` is the image of `1 << b`, packed into one word. There are `in_bits` columns and
+/// `out_bits` rows, and all images are below `1 << out_bits`.
 ///
 /// ```
 /// use tilewright::layout::{LinearLayout, Swizzle, layout};
@@ -49,7 +51,7 @@ pub struct LinearLayout {
 }
 
 impl LinearLayout {
-    /// The largest number of bits of a coordinate or an index, so that both are positive `i64`.
+    /// The most bits that a coordinate or an index may have, so that both are nonnegative `i64`.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -58,7 +60,7 @@ impl LinearLayout {
     /// ```
     pub const MAX_BITS: u32 = 62;
 
-    /// The matrix of these columns, with as many rows as they need.
+    /// Makes the matrix with these columns, and with as many rows as they need.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -68,7 +70,8 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooManyBits`] for more than [`MAX_BITS`](Self::MAX_BITS) columns or rows.
+    /// Returns [`LayoutError::TooManyBits`] if there are more than [`MAX_BITS`](Self::MAX_BITS)
+    /// columns or rows.
     pub fn from_columns(columns: impl IntoIterator<Item = u64>) -> Result<Self> {
         let mut out = Columns::new();
         let mut all = 0;
@@ -86,7 +89,7 @@ impl LinearLayout {
         Ok(Self { columns: out, out_bits })
     }
 
-    /// The identity on `bits` bits.
+    /// Makes the identity on `bits` bits.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -95,7 +98,7 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooManyBits`].
+    /// Returns [`LayoutError::TooManyBits`] if `bits` is above [`MAX_BITS`](Self::MAX_BITS).
     #[inline]
     pub fn identity(bits: u32) -> Result<Self> {
         if bits > Self::MAX_BITS {
@@ -104,7 +107,7 @@ impl LinearLayout {
         Ok(Self { columns: (0..bits).map(|b| 1 << b).collect(), out_bits: bits })
     }
 
-    /// The same map into the numbers below `1 << bits`: rows of zeros are added or removed.
+    /// Adds or removes zero rows, so that the matrix has `bits` rows.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -113,8 +116,8 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooManyBits`] for too many bits, [`LayoutError::BitsMismatch`] for fewer than
-    /// the images have.
+    /// Returns [`LayoutError::TooManyBits`] if `bits` is above [`MAX_BITS`](Self::MAX_BITS), or
+    /// [`LayoutError::BitsMismatch`] if the images need more bits.
     #[inline]
     pub fn with_out_bits(&self, bits: u32) -> Result<Self> {
         if bits > Self::MAX_BITS {
@@ -127,12 +130,12 @@ impl LinearLayout {
         Ok(Self { columns: self.columns.clone(), out_bits: bits })
     }
 
-    /// The number of rows up to the last row with a set bit.
+    /// Returns how many rows there are up to the last one with a set bit.
     fn used_bits(&self) -> u32 {
         u64::BITS - self.columns.iter().fold(0, |all, c| all | c).leading_zeros()
     }
 
-    /// The number of bits of a coordinate.
+    /// Returns how many bits a coordinate has.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -144,7 +147,7 @@ impl LinearLayout {
         self.columns.len() as u32
     }
 
-    /// The number of bits of an index.
+    /// Returns how many bits an index has.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -156,7 +159,7 @@ impl LinearLayout {
         self.out_bits
     }
 
-    /// The number of coordinates, `1 << in_bits`.
+    /// Returns how many coordinates there are, `1 << in_bits`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -168,7 +171,7 @@ impl LinearLayout {
         1 << self.columns.len()
     }
 
-    /// The images of `1, 2, 4, ..`.
+    /// Returns the images of `1, 2, 4, ..`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -180,8 +183,8 @@ impl LinearLayout {
         &self.columns
     }
 
-    /// Row `bit`: the bits of a coordinate whose parity is bit `bit` of the index; 0 beyond the
-    /// last row.
+    /// Returns row `bit`: the coordinate bits whose parity is bit `bit` of the index. It is 0 past
+    /// the last row.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -193,7 +196,7 @@ impl LinearLayout {
         self.columns.iter().rev().fold(0, |row, column| row << 1 | bit_of(column))
     }
 
-    /// The index of coordinate `i`. Bits of `i` beyond the last column are ignored.
+    /// Returns the index of coordinate `i`. Bits of `i` past the last column are ignored.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -211,7 +214,7 @@ impl LinearLayout {
         index
     }
 
-    /// The product of matrices, `self o other`: `R(i) == self(other(i))`.
+    /// Multiplies the matrices, `self o other`: `R(i) == self(other(i))`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -222,7 +225,7 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::BitsMismatch`] if `other` leaves the domain of `self`.
+    /// Returns [`LayoutError::BitsMismatch`] if `other` leaves the domain of `self`.
     #[inline]
     pub fn compose(&self, other: &LinearLayout) -> Result<Self> {
         let (expected, found) = (self.in_bits(), other.used_bits());
@@ -233,8 +236,8 @@ impl LinearLayout {
         Ok(Self { columns, out_bits: self.out_bits })
     }
 
-    /// The matrices side by side: `R(i + size(self) * j) == self(i) ^ other(j)`. For layouts whose
-    /// images share no bits it is their concatenation.
+    /// Puts the matrices side by side: `R(i + size(self) * j) == self(i) ^ other(j)`. If the images
+    /// of two layouts share no bits, this is their concatenation.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -244,7 +247,7 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooManyBits`].
+    /// Returns [`LayoutError::TooManyBits`] if there are too many columns.
     #[inline]
     pub fn concat(&self, other: &LinearLayout) -> Result<Self> {
         let columns = self.columns.iter().chain(&other.columns).copied();
@@ -253,7 +256,7 @@ impl LinearLayout {
     }
 }
 
-/// The matrix, one line for each row; row 0 and column 0 come first.
+/// Prints one line per row. Row 0 and column 0 come first.
 ///
 /// ```
 /// # use tilewright::layout::{LinearLayout, layout};

@@ -1,19 +1,19 @@
-//! Solves linear systems over bits by Gaussian elimination: rank, kernel and inverses.
+//! Rank, kernel and inverses of bit matrices, by Gaussian elimination.
 
 use smallvec::SmallVec;
 
 use super::{Columns, LinearLayout, Result};
 use crate::layout::error::LayoutError;
 
-/// A vector of the image with its coordinate.
+/// A vector in the image, with a coordinate that maps to it.
 struct Pivot {
     bit: u64,
     vector: u64,
     coordinate: u64,
 }
 
-/// The columns in echelon form: each pivot bit is the lowest bit of its vector and is clear in
-/// every later vector.
+/// The columns in echelon form: each pivot bit is the lowest bit of its vector, and is clear in all
+/// later vectors.
 #[derive(Default)]
 struct Echelon {
     pivots: SmallVec<[Pivot; 16]>,
@@ -37,8 +37,8 @@ impl Echelon {
         out
     }
 
-    /// The remainder of `value` without its part in the image, and a coordinate of that part. Both
-    /// are linear in `value`.
+    /// Returns what is left of `value` without its part in the image, and a coordinate of that
+    /// part. Both are linear in `value`.
     fn reduce(&self, value: u64) -> (u64, u64) {
         self.pivots.iter().fold((value, 0), |(rest, solution), p| match rest & p.bit {
             0 => (rest, solution),
@@ -53,7 +53,7 @@ impl Echelon {
 }
 
 impl LinearLayout {
-    /// The number of independent columns: the image has `1 << rank` elements.
+    /// Returns how many columns are independent. The image has `1 << rank` elements.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -80,7 +80,7 @@ impl LinearLayout {
         rank
     }
 
-    /// True if no two coordinates have one index: the rank is the number of columns.
+    /// Returns true if the layout is one-to-one: the rank is the number of columns.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -92,7 +92,8 @@ impl LinearLayout {
         self.rank() == self.in_bits()
     }
 
-    /// True if every number below `1 << out_bits` is an index: the rank is the number of rows.
+    /// Returns true if every integer below `1 << out_bits` is an index: the rank is the number of
+    /// rows.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -104,8 +105,8 @@ impl LinearLayout {
         self.rank() == self.out_bits
     }
 
-    /// A basis of the coordinates with index 0. Two coordinates have one index if and only if
-    /// their exclusive or is a combination of these.
+    /// Returns a basis of the coordinates with index 0. Two coordinates have the same index exactly
+    /// if their exclusive or is a combination of these.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -117,7 +118,7 @@ impl LinearLayout {
         Echelon::of(&self.columns).kernel.into_vec()
     }
 
-    /// A coordinate of the index `index`, if there is one.
+    /// Returns a coordinate with the index `index`, if there is one.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -133,7 +134,7 @@ impl LinearLayout {
         }
     }
 
-    /// A matrix `R` with `R(self(i)) == i` for all `i`.
+    /// Returns a matrix `R` with `R(self(i)) == i` for all `i`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -143,7 +144,7 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankDeficient`] if two coordinates have one index.
+    /// Returns [`LayoutError::RankDeficient`] if two coordinates have the same index.
     #[inline]
     pub fn left_inverse(&self) -> Result<Self> {
         let (echelon, needed) = (Echelon::of(&self.columns), self.in_bits());
@@ -154,7 +155,7 @@ impl LinearLayout {
         Ok(Self { columns: echelon.solutions(self.out_bits), out_bits: needed })
     }
 
-    /// A matrix `R` with `self(R(j)) == j` for all `j < 1 << out_bits`.
+    /// Returns a matrix `R` with `self(R(j)) == j` for all `j < 1 << out_bits`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -165,7 +166,8 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankDeficient`] if some number below `1 << out_bits` is no index.
+    /// Returns [`LayoutError::RankDeficient`] if the layout does not reach every integer below
+    /// `1 << out_bits`.
     #[inline]
     pub fn right_inverse(&self) -> Result<Self> {
         let (echelon, needed) = (Echelon::of(&self.columns), self.out_bits);
@@ -176,7 +178,8 @@ impl LinearLayout {
         Ok(Self { columns: echelon.solutions(self.out_bits), out_bits: self.in_bits() })
     }
 
-    /// The inverse matrix: [left](Self::left_inverse) and [right](Self::right_inverse) at once.
+    /// Returns the inverse matrix, which is both the [left](Self::left_inverse) and the
+    /// [right](Self::right_inverse) inverse.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -186,7 +189,7 @@ impl LinearLayout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::RankDeficient`] if the map is not one-to-one onto `0..1 << out_bits`.
+    /// Returns [`LayoutError::RankDeficient`] if the map is not one-to-one onto `0..1 << out_bits`.
     #[inline]
     pub fn inverse(&self) -> Result<Self> {
         let (rank, needed) = (self.rank(), self.in_bits().max(self.out_bits));

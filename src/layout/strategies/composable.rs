@@ -1,4 +1,4 @@
-//! Generates layouts that fit each other: compositions and divisions of them have a result.
+//! Random layouts that fit each other, so that their compositions exist.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,20 +7,21 @@ use proptest::sample::Index;
 use super::{layouts, nested};
 use crate::layout::{Layout, Tiler, TilerLeaf, Tuple};
 
-/// A mode to choose: its depth, the leaf of the left layout, the step and the count inside of that leaf.
+/// Describes a mode: its depth, the left-hand leaf that it runs through, and the step and the count
+/// inside that leaf.
 type Pick = (u8, Index, Index, Index);
 
 fn picks() -> impl Strategy<Value = Vec<Pick>> {
     vec((0u8..2, any::<Index>(), any::<Index>(), any::<Index>()), 1..4)
 }
 
-/// The divisor of `n` at an index.
+/// Picks a divisor of `n`.
 fn divisor(n: i64, at: Index) -> i64 {
     let all: Vec<i64> = (1..=n).filter(|d| n % d == 0).collect();
     at.get(&all).to_owned()
 }
 
-/// The leaves of a static layout or mode, as extents and the sizes of what lies before them.
+/// Returns each leaf's extent and the product of the extents before it.
 fn digits(extents: impl Iterator<Item = Option<i64>>) -> Vec<(i64, i64)> {
     let mut size = 1;
     let digit = |extent: Option<i64>| {
@@ -32,8 +33,8 @@ fn digits(extents: impl Iterator<Item = Option<i64>>) -> Vec<(i64, i64)> {
     extents.map(digit).collect()
 }
 
-/// A layout into the coordinates of `left`: each of its leaves runs through one leaf of `left`, with a step and a count that
-/// divide the extent, and no two through the same.
+/// Builds a layout into the coordinates of `left`. Each of its leaves runs through another leaf of
+/// `left`, with a step and a count that divide the extent.
 fn chosen(left: &Layout, picks: Vec<Pick>) -> Layout {
     let mut free = digits(left.shape().leaves().iter().map(|s| s.as_static()));
     let mut leaves = Vec::new();
@@ -52,8 +53,8 @@ fn chosen(left: &Layout, picks: Vec<Pick>) -> Layout {
     }
 }
 
-/// Pairs `(a, b)` for which `a o b` exists: `b` maps into the domain of `a`, its steps divide the modes of `a`, and no two of
-/// its modes carry into each other.
+/// Generates pairs `(a, b)` for which `a o b` exists: `b` maps into the domain of `a`, its steps
+/// divide the modes of `a`, and no two of its modes carry into each other.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -72,8 +73,8 @@ pub fn composable_pairs(max_size: i64) -> impl Strategy<Value = (Layout, Layout)
     })
 }
 
-/// Triples `(a, b, c)` for which `a o b`, `b o c`, `(a o b) o c` and `a o (b o c)` exist. Both triple compositions are the same
-/// function.
+/// Generates triples `(a, b, c)` for which `a o b`, `b o c`, `(a o b) o c` and `a o (b o c)` exist.
+/// The last two are the same function.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -94,8 +95,8 @@ pub fn composable_triples(max_size: i64) -> impl Strategy<Value = (Layout, Layou
     })
 }
 
-/// Tilers that divide a static layout without remainder, a tile for each mode: an integer or a layout, also with a step. All four
-/// divides exist.
+/// Generates tilers that divide a static layout without remainder, with one tile per mode: an
+/// integer, or a layout that may have a step. All four divides by them exist.
 ///
 /// ```
 /// use proptest::prelude::*;

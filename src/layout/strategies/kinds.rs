@@ -1,4 +1,4 @@
-//! Generates layouts of one kind: one-to-one, with negative strides, swizzled, with symbols.
+//! Random layouts of one kind: one-to-one, with negative strides, swizzled, or with symbols.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +7,8 @@ use proptest::sample::Index;
 use super::{extents, layouts, nested, symbols, with_symbols};
 use crate::layout::{ComposedLayout, Env, IntTuple, Layout, ScaledBasis, Swizzle};
 
-/// Layouts that are one-to-one: compact in a random order of their leaves, but for gaps after some of them.
+/// Generates one-to-one layouts: compact in a random order of their leaves, with gaps after some of
+/// them.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -44,7 +45,7 @@ pub fn injective_layouts(max_size: i64) -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Layouts with at least one negative stride.
+/// Generates layouts with at least one negative stride.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -71,8 +72,8 @@ pub fn negative_layouts(max_size: i64) -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Swizzled layouts that are one-to-one onto `0..size`: a compact layout of powers of two in a random order, after a swizzle of
-/// its bits. The sizes are 4 to `max_size`.
+/// Generates swizzled layouts that map one-to-one onto `0..size`: a compact layout of powers of two
+/// in a random order, with a swizzle of its own bits. The sizes are 4 to `max_size`.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -120,8 +121,8 @@ pub fn swizzled_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
     })
 }
 
-/// Layouts with symbols, and an environment that gives each symbol its number: what
-/// [`symbolic`](super::symbolic) makes of [`layouts`]. A counterexample shrinks to few symbols.
+/// Generates layouts with symbols, each with an environment that has the symbols' values. It is
+/// [`symbolic`](super::symbolic) on [`layouts`], but a counterexample shrinks to few symbols.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -132,6 +133,7 @@ pub fn swizzled_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
 /// });
 /// ```
 pub fn symbolic_layouts(max_size: i64) -> impl Strategy<Value = (Layout, Env)> {
-    // Not `prop_flat_map`, which would draw new symbols for each smaller layout, so that shrinking would hardly end.
+    // Not `prop_flat_map`: it would draw new symbols for each smaller layout, so that shrinking
+    // would hardly end.
     (layouts(max_size), symbols(4)).prop_map(|(layout, picks)| with_symbols(&layout, picks))
 }

@@ -1,4 +1,4 @@
-//! Generates threads and values that cover a tile: the operands and results of `make_layout_tv`.
+//! Random threads and values that cover a tile, as `make_layout_tv` takes and returns them.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::sample::Index;
 
 use crate::layout::{IntTuple, Layout, make_layout_tv};
 
-/// A compact layout of these extents. Each stride is what lies before it in the order of the keys.
+/// Builds a compact layout with these extents, whose strides follow the order of the keys.
 fn ordered(extents: &[i64], keys: &[u8]) -> Option<Layout> {
     let mut order: Vec<usize> = (0..extents.len()).collect();
     order.sort_by_key(|&mode| keys.get(mode));
@@ -22,8 +22,8 @@ fn ordered(extents: &[i64], keys: &[u8]) -> Option<Layout> {
     Layout::new(shape, IntTuple::from_items(strides).ok()?).ok()
 }
 
-/// Threads and the values of each, `(threads, values)`, for which [`make_layout_tv`] has a result: compact layouts of one
-/// rank, 1 to 3, in random orders, that cover a tile of up to `max_size` elements.
+/// Generates `(threads, values)` for which [`make_layout_tv`] has a result: compact layouts of the
+/// same rank, 1 to 3, in random orders, that cover a tile of up to `max_size` elements.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -52,10 +52,12 @@ pub fn threads_and_values(max_size: i64) -> impl Strategy<Value = (Layout, Layou
     })
 }
 
-/// Thread-value layouts with their tile, `(tv, tile)`: `tv((t, v))` is the column-major index in the tile of value `v` of
-/// thread `t`, and each element of the tile belongs to one value of one thread.
+/// Generates thread-value layouts with their tile, `(tv, tile)`: `tv((t, v))` is the column-major
+/// index in the tile of thread `t`'s value `v`. Each element of the tile belongs to exactly one
+/// value of one thread.
 ///
-/// In half of them the values, in a quarter also the threads, of [`make_layout_tv`] are numbered in another order.
+/// Half of them number the values in another order than [`make_layout_tv`] does, and a quarter also
+/// the threads.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -79,7 +81,7 @@ pub fn thread_value_layouts(max_size: i64) -> impl Strategy<Value = (Layout, Int
     )
 }
 
-/// The layout with its first modes moved to the end.
+/// Moves the layout's first modes to the end.
 fn turned(layout: &Layout, by: Index) -> Option<Layout> {
     if layout.is_leaf() {
         return Some(layout.clone());

@@ -1,11 +1,11 @@
-//! Rows of memory, atomic operations and caches.
+//! Rows for memory accesses, atomics and cache hints.
 
-/// Adds these rows to those before, and passes them on.
+/// Passes these rows on, after the rows that came before.
 macro_rules! memory_rows {
     ($callback:ident $($before:tt)*) => {
         $crate::ir::op::table::sync::sync_rows! { $callback
             $($before)*
-        /// Memory, pointers, promises and register variables.
+        /// Loads, stores, pointer arithmetic, `assume_*` promises and register variables.
         Mem {
             /// `*(base + index)`, `index` in elements. PTX ISA 9.7.9.8 `ld`.
             ld = Ld (base: Pointer, index: Index) { access: LoadAccess } -> Elem : Any, Read, SM_80
@@ -67,7 +67,7 @@ macro_rules! memory_rows {
             /// Sets register `index` of a variable.
             set_var = SetVar (value: VarElem) { var: VarId, index: u32 } -> Unit : Any, Write, SM_80;
         }
-        /// Reads and writes of memory in one step, at `*(base + index)`, `index` in elements.
+        /// Atomic operations on the element at `*(base + index)`, with `index` in elements.
         Atomic {
             /// Sets the element to `op(old, value)`; the result is `old`. PTX ISA 9.7.13.5 `atom`.
             atom = Atom (base: MutPointer, index: Index, value: Elem)
@@ -92,7 +92,7 @@ macro_rules! memory_rows {
                 { op: AtomicOp, order: RedOrder, scope: MemScope } -> Unit : Any, Write + Own, SM_80
                 where atom(base, op, scope);
         }
-        /// Cache hints about global memory, at `base + index`, `index` in elements.
+        /// Cache hints for global memory at `base + index`, with `index` in elements.
         Cache {
             /// Brings the line of the address into a cache. PTX ISA 9.7.9.15 `prefetch`.
             prefetch = Prefetch (base: Pointer, index: Index) { level: PrefetchLevel } -> Unit

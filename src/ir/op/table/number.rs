@@ -1,11 +1,11 @@
-//! Rows of operations on numbers.
+//! Rows for arithmetic, comparison and conversion.
 
-/// Adds these rows to those before, and passes them on.
+/// Passes these rows on, after the rows that came before.
 macro_rules! number_rows {
     ($callback:ident $($before:tt)*) => {
         $crate::ir::op::table::memory::memory_rows! { $callback
             $($before)*
-        /// Arithmetic, logic, comparison and conversion: no effect beyond the result.
+        /// Arithmetic, logic and comparison. No side effects.
         Arith {
             /// `lhs + rhs`; integers wrap. PTX ISA 9.7.1.1, 9.7.3.3 `add`.
             add = Add (lhs: T, rhs: T) {} -> T : Number, Pure, SM_80;
@@ -77,7 +77,7 @@ macro_rules! number_rows {
             /// PTX ISA 9.7.8.6 `lop3`.
             lop3 = Lop3 (a: T, b: T, c: T) { table: u8 } -> T : Int32, Pure, SM_80;
         }
-        /// Floating point functions that are one PTX instruction, with their modes.
+        /// Floating-point operations that are a single PTX instruction, with their modes.
         FloatArith {
             /// `lhs + rhs`, rounded as `mode` says. PTX ISA 9.7.3.3, 9.7.4.1 `add`.
             add_rounded = AddRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80
@@ -117,7 +117,7 @@ macro_rules! number_rows {
             testp = Testp (value: T) { test: FloatTest } -> Bool : ScalarFloat, Pure, SM_80
                 where f32_or_f64(value) as "testp.{test}" Operand, method;
         }
-        /// Integer functions that are one PTX instruction.
+        /// Integer operations that are a single PTX instruction.
         IntArith {
             /// `lhs + rhs`, cut to the range of the type. PTX ISA 9.7.1.1 `add.sat`.
             add_sat = AddSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80 where i32_only(lhs)
@@ -199,7 +199,7 @@ macro_rules! number_rows {
             bmsk = Bmsk (start: U32, count: U32) { excess: Excess } -> U32 : Any, Pure, SM_80, PTX_7_6
                 as "bmsk.{excess}.b32" None;
         }
-        /// Conversions of numbers, bits and vectors.
+        /// Conversions, bit casts, and packing and unpacking of vectors.
         Convert {
             /// The value in the type `to`, as Rust's `as`: integers wrap, floating point to integer
             /// truncates and saturates (NaN gives 0), everything else rounds to nearest even. A number

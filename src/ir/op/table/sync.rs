@@ -1,11 +1,11 @@
-//! Rows of barriers, fences and asynchronous copies.
+//! Rows for barriers, fences and asynchronous copies.
 
-/// Adds these rows to those before, and passes them on.
+/// Passes these rows on, after the rows that came before.
 macro_rules! sync_rows {
     ($callback:ident $($before:tt)*) => {
         $crate::ir::op::table::warp::warp_rows! { $callback
             $($before)*
-        /// Synchronisation of threads.
+        /// Barriers and fences.
         Sync {
             /// Waits until all threads of the block that have not ended arrive; memory accesses before
             /// it are seen by the block after it. PTX ISA 9.7.13.1 `barrier.sync 0`.
@@ -53,8 +53,9 @@ macro_rules! sync_rows {
             griddepcontrol_launch_dependents = GriddepcontrolLaunchDependents () {} -> Unit
                 : Any, Sync, SM_90, PTX_7_8;
         }
-        /// Barriers in shared memory that count arrivals and bytes. A phase ends when no arrival and no byte is
-        /// pending. The barrier is the element `*(barrier + index)`.
+        /// Mbarriers: barriers in shared memory that count arrivals and bytes. A phase completes
+        /// when no arrival and no byte is pending. The mbarrier is the element
+        /// `*(barrier + index)`.
         Mbarrier {
             /// Makes a barrier whose phases wait for `count` arrivals. PTX ISA 9.7.13.15.9 `mbarrier.init`.
             mbarrier_init = MbarrierInit (barrier: MutPointer, index: Index, count: U32) {} -> Unit
@@ -109,7 +110,7 @@ macro_rules! sync_rows {
             /// `fence.mbarrier_init`.
             fence_mbarrier_init = FenceMbarrierInit () {} -> Unit : Any, Sync, SM_90, PTX_8_0;
         }
-        /// Copies that the thread does not wait for.
+        /// Asynchronous copies: the thread does not wait for them until it asks to.
         AsyncCopy {
             /// Copies `bytes` bytes, 4, 8 or 16, from global memory `*(from + from_index)` to shared memory
             /// `*(to + to_index)`: the first `src_bytes` of them, the rest is zero. Nothing is read for 0.

@@ -1,11 +1,12 @@
-//! Rows of tensor cores, warps and single threads.
+//! Rows for tensor cores, warps and single threads.
 
-/// Adds these rows to those before, and passes them on.
+/// Passes these rows on, after the rows that came before.
 macro_rules! warp_rows {
     ($callback:ident $($before:tt)*) => {
         $callback! {
             $($before)*
-        /// Tensor cores, and the matrices that they work on. All threads of a warp execute these together.
+        /// Tensor core operations and their matrix loads and stores. All threads of a warp execute
+        /// them together.
         Mma {
             /// `D += A B`, with D in registers `first ..` of the variable `d`, and each thread's parts of A
             /// and B in `a` and `b`. PTX ISA 9.7.14.5 `mma.sync`.
@@ -77,8 +78,8 @@ macro_rules! warp_rows {
             setmaxnreg = Setmaxnreg () { action: SetmaxnregAction, count: u32 } -> Unit
                 : Any, Sync / Warp, SM_90A, PTX_8_0 where setmaxnreg(count);
         }
-        /// Operations of the threads of a warp together: those whose bits `members` has, which must all
-        /// come, with the same `members`, unless they have ended.
+        /// Warp-level operations. Every thread whose bit is set in `members` must execute the
+        /// operation, with the same `members`, unless it has exited.
         Warp {
             /// `value` of the lane that `mode`, `lane` and `segment` choose, and whether that lane is
             /// inside the segment; where it is not, `value` of the thread itself.
@@ -108,7 +109,7 @@ macro_rules! warp_rows {
             /// The bits of the lanes that execute it together. PTX ISA 9.7.13.11 `activemask`.
             activemask = Activemask () {} -> U32 : Any, Read, SM_80;
         }
-        /// Requests of a thread to the hardware that runs it.
+        /// Operations of a single thread: special registers, traps and requests to the hardware.
         Thread {
             /// A special register that keeps its value while the thread runs. PTX ISA 10 `mov` from a special
             /// register.
