@@ -1,4 +1,4 @@
-//! The model: a thread knows a set of accesses, and an edge is a union.
+//! The naive model: a thread knows a set of accesses, and an edge is a union.
 
 use std::collections::{BTreeMap, BTreeSet};
 
