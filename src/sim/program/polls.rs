@@ -1,11 +1,13 @@
-//! Finds kernels whose threads poll global memory.
+//! Finds kernels whose threads poll global memory. Their blocks may wait for each other, so that
+//! one schedule is not enough to test them (see
+//! [`Order::RoundRobin`](crate::sim::Order::RoundRobin)).
 
 use crate::ir::op::{Atomic, AtomicOp, Control, LoadOrder, Mem, Op};
 use crate::ir::types::{Space, Type};
 use crate::ir::{KernelIr, Value};
 
-/// Returns whether the kernel polls global memory: whether a `loop` has a strong load of it, a compare-and-swap or an
-/// exchange. Then its blocks may wait for each other. For a kernel that compiles.
+/// Returns whether the kernel polls global memory, which means that a `loop` contains a strong load
+/// from it, a compare-and-swap or an exchange.
 pub(in crate::sim) fn polls(ir: &KernelIr) -> bool {
     let mut left = vec![(ir.body, false)];
     while let Some((region, in_loop)) = left.pop() {
@@ -21,7 +23,7 @@ pub(in crate::sim) fn polls(ir: &KernelIr) -> bool {
     false
 }
 
-/// Returns the pointer of an operation that asks for a value that another thread writes.
+/// Returns the pointer, if the operation asks for a value that another thread may write.
 fn polled(op: &Op) -> Option<Value> {
     if let Op::Mem(Mem::Ld { base, access, .. } | Mem::LdVec { base, access, .. }) = op
         && access.order != LoadOrder::Weak
