@@ -20,8 +20,8 @@ const MAX_CONSTANTS: usize = 4096;
 pub(in crate::sim) enum Slots {
     /// In the file `d` if the type has 64 bits, otherwise in `w`.
     Scalar(Scalar, u32),
-    /// In one slot for each register of the vector, first ones of the list. They are in the file
-    /// `d` if elements have 64 bits, otherwise in `w`.
+    /// One slot for each register of the vector, at the start of the list. They are in the file `d`
+    /// if elements have 64 bits, otherwise in `w`.
     Vector(VectorType, [u32; 8]),
     Pointer(PointerSlots),
 }
