@@ -4,6 +4,7 @@
 //! runs the IR, not the PTX text. Whatever a GPU leaves undefined becomes a [`Fault`] that names
 //! the operation, its Rust line, the thread and the address. Most programs reach it through
 //! [`Device::sim`](crate::runtime::Device::sim), and [`Options`] has its settings.
+//!
 //! ```
 //! use tilewright::ir::{GlobalMut, Kernel, Target};
 //! use tilewright::runtime::{Device, Grid};

@@ -17,7 +17,6 @@
 //! `cp.async` is left out, because hardware shows it such stores without a fence. Global memory is
 //! left out too. Only kernels that read shared memory through the asynchronous proxy pay for the
 //! bookkeeping.
-//! Only kernels that read shared memory through that proxy pay for this.
 
 use crate::ir::KernelIr;
 use crate::ir::op::{AsyncCopy, Mma, Op};
