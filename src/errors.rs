@@ -1,4 +1,4 @@
-//! The macro behind the error enums: a variant's doc comment is its message, so that each is
+//! The macro behind the error enums: a variant's doc comment is its message, so each is
 //! written once.
 
 use std::fmt::{self, Write};

@@ -180,7 +180,7 @@ impl Entry<'_> {
     }
 
     /// Returns a mask and a base of at most 31 for which `fns` finds the same bit. PTX does not
-    /// define larger bases, so that the mask is 0 for those.
+    /// define larger bases, so the mask is 0 for those.
     fn fns_mask_and_base(&mut self, mask: Value, base: Value) -> (Operand, Operand) {
         let (mask, base) = (self.operand(mask), self.operand(base));
         if let Operand::Const(constant) = base {

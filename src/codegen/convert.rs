@@ -115,7 +115,7 @@ impl Entry<'_> {
     }
 
     /// Returns the value as `f32`, rounded to odd: toward zero, with the last bit set if that is
-    /// not exact. `f32` has more than two bits more than the narrow formats, so that rounding this
+    /// not exact. `f32` has more than two bits more than the narrow formats, so rounding this
     /// result to one of them gives the same as rounding the value itself.
     fn rounded_to_odd(&mut self, from: Operand, from_type: Scalar) -> Reg {
         let ty = arith_type(from_type);

@@ -77,7 +77,7 @@ impl Quotient {
         if d.is_power_of_two() {
             return Quotient::power(d);
         }
-        // A factor with the sign bit set is read as `factor - 2^W`, so that `x` must be added.
+        // A factor with the sign bit set is read as `factor - 2^W`, so `x` must be added.
         let found = factor(width, largest, d).and_then(|(factor, after)| {
             let factor = u64::try_from(factor).ok()?;
             Some(Multiply { before: 0, factor, adds: factor >> (width - 1) > 0, after })
@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Every divisor of 16 bits. The computed quotient never decreases with the dividend, so that
+    /// Every divisor of 16 bits. The computed quotient never decreases with the dividend, so
     /// the dividends on both sides of each step stand for all.
     #[test]
     fn all_quotients_of_16_bits() {

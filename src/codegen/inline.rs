@@ -17,7 +17,7 @@ impl Entry<'_> {
         for operand in &inline.operands {
             let (class, value) = (Class::of(self.ir.type_of(*operand)), self.operand(*operand));
             let operand = self.in_reg(value, class);
-            // The text may write a result before it has read its operands, so that no register may
+            // The text may write a result before it has read its operands, so no register may
             // be both. It may also overwrite an operand that others still read.
             let copy = self.temp(class);
             self.mov(copy, operand.into());

@@ -422,7 +422,7 @@ impl Entry<'_> {
         to
     }
 
-    /// Writes `to = base + index * size`. Addresses wrap, in shared memory at 32 bits, so that only
+    /// Writes `to = base + index * size`. Addresses wrap, in shared memory at 32 bits, so only
     /// the low half of a wide index counts there.
     fn compute(&mut self, to: Reg, address: Indexed, space: Space) {
         let Indexed { base, index, index_type, size } = address;

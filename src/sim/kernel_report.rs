@@ -30,7 +30,8 @@ pub struct KernelReport {
     /// Accesses by threads and by `cp.async`, one entry for each operation and source line, the
     /// most costly first.
     pub accesses: Vec<AccessReport>,
-    /// Waits at barriers, one entry for each operation and source line, the most frequent first.
+    /// Waits at barriers, one entry for each operation and source line, the one that blocked most
+    /// often first.
     pub waits: Vec<WaitReport>,
     /// How the pipeline stages spend their time; `None` if the kernel has no asynchronous copies to
     /// shared memory.

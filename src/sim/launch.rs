@@ -308,7 +308,7 @@ fn recorded(ir: &KernelIr, code: &Code, options: &Options) -> Option<Arc<[OpClas
 type Ran = (Count, Said, Option<(u64, Stop)>);
 
 /// Runs the clusters on the host's threads, which take them in order. After a cluster has stopped,
-/// none above it is started, and all below it run to their end, so that the lowest stopped cluster
+/// none above it is started, and all below it run to their end, so the lowest stopped cluster
 /// is always the same.
 fn in_parallel<'c>(
     make: impl Fn() -> Cluster<'c> + Sync,

@@ -20,7 +20,7 @@ pub enum Order {
     /// the latest is first.
     ///
     /// With [`Options::race`], a kernel that polls global memory also runs under [`Order::Fine`].
-    /// Blocks that run one after the other never wait for each other, so that the code for a block
+    /// Blocks that run one after the other never wait for each other, so the code for a block
     /// that comes too early would not run at all, for example the slow path of a decoupled
     /// look-back. A kernel counts as polling if it has a `loop` with a volatile, relaxed or acquire
     /// load, a compare-and-swap or an exchange. It takes two to three times as long; every other
@@ -44,7 +44,7 @@ pub enum Order {
     /// early as possible.
     Eager,
     /// Like [`Order::RoundRobin`], but each warp runs for one operation only. With
-    /// [`Options::race`], 4 blocks or clusters run at the same time, the last one first, so that a
+    /// [`Options::race`], 4 blocks or clusters run at the same time, the last one first, so a
     /// block meets others that have published only part of their results.
     Fine,
     /// Like [`Order::Fine`], but asynchronous operations take a while: a copy takes effect some
@@ -162,7 +162,7 @@ pub struct Options {
     /// How many operations the warps of a block may execute before the launch is stopped with
     /// [`RunError::OutOfFuel`](crate::sim::RunError::OutOfFuel). A cluster gets that many for each
     /// of its blocks. One operation of a warp counts once, however many lanes take part, and
-    /// waiting costs nothing. The limit is checked from time to time, so that a launch may run some
+    /// waiting costs nothing. The limit is checked from time to time, so a launch may run some
     /// thousand operations more.
     pub fuel: u64,
     /// How many blocks or clusters run at the same time, each on a host thread. 0, the default,

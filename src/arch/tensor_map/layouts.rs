@@ -39,7 +39,7 @@ impl TensorMapDesc {
     /// is element `c + x` of the tensor, and lies at offset `shared(x)` in shared memory.
     ///
     /// The modes of the two layouts correspond, whatever the order of their strides. The map's
-    /// dimensions follow the order of the box in shared memory, so that dimension 0 has stride 1 on
+    /// dimensions follow the order of the box in shared memory, so dimension 0 has stride 1 on
     /// both sides. CuTe's `make_tma_copy` does the same: the right inverse of `shared` yields the
     /// coordinate at each offset. A mode that the box splits, such as columns in groups of 64,
     /// becomes several dimensions. Use [`coords_of`](TensorMapDesc::coords_of) to translate

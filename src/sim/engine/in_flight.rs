@@ -6,7 +6,7 @@
 //! writes. When the simulator happens to execute the operation makes no difference.
 //!
 //! Each write is compared with what is in flight. Reads cost nothing extra: the destination of a
-//! load counts as never written while the load is in flight, so that only a read that fails for
+//! load counts as never written while the load is in flight, so only a read that fails for
 //! this reason looks for the load.
 //!
 //! We do not track which thread waited: once any wait returns, the copy counts as complete for

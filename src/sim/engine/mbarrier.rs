@@ -231,7 +231,7 @@ impl Compiler<'_> {
                 let slot = self.scalar_of(parity, Scalar::U32)?;
                 self.wait_barrier([barrier, index], PhaseSlot { slot, is_state: false })?
             }
-            // The simulator shows an initialisation to everyone at once, so that only the race
+            // The simulator shows an initialisation to everyone at once, so only the race
             // detector needs the fence.
             Op::FenceMbarrierInit {} => Inst::Act(Box::new(|context| {
                 let (at, lanes) = (context.origin.into(), context.active);

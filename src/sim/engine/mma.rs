@@ -4,7 +4,7 @@
 //! rising `k`, and rounds each time to nearest even in `f32` (in `f64` with one rounding of
 //! `a * b + c`). Integers wrap, or are clamped to `i32` once at the end. `f16` accumulators are
 //! widened to `f32`, summed there, and rounded once at the end. A NaN result has one fixed bit
-//! pattern. The hardware instead adds several products at once and cuts bits off, so that its last
+//! pattern. The hardware instead adds several products at once and cuts bits off, so its last
 //! bits differ unless every sum is exact. `truncate.rs` models that.
 //!
 //! All fragments follow one scheme (PTX ISA, "Matrix Fragments for mma.m16n8k16" and others). In a

@@ -3,7 +3,7 @@
 //! An operation takes effect as late as it can: when a thread waits for it, or when all warps are
 //! stopped and one of them waits at its mbarrier. Of several that signal one mbarrier, the latest
 //! is first. With a random order, a load over bytes that were written before may take effect at
-//! once, so that it comes too early for a thread that still reads them.
+//! once, so it comes too early for a thread that still reads them.
 //!
 //! Each task is one unordered piece; a multicast, for example, is one task for each block. The kind
 //! of task decides how it is known to be complete: `cp.async` and bulk stores by a lane's group,

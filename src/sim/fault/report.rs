@@ -38,7 +38,7 @@ pub struct Fault {
     pub cycle: Vec<usize>,
     /// The order in which warps ran.
     pub order: Order,
-    /// Further faults of the same run. After a race the kernel runs on, so that up to 32 races are
+    /// Further faults of the same run. After a race the kernel runs on, so up to 32 races are
     /// found, one for each pair of source lines; and there is the fault that ended the run, if
     /// there is one.
     pub also: Vec<Fault>,

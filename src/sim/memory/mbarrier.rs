@@ -7,7 +7,7 @@
 //! * **Arrivals.** They start at the count that `mbarrier.init` set, and each arrival takes one
 //!   away. One arrival more than the phase waits for is a fault.
 //! * **Bytes.** `expect_tx` adds the bytes that a copy will bring, and each copy that completes
-//!   takes its bytes away. Bytes may arrive before they are announced, so that this count can be
+//!   takes its bytes away. Bytes may arrive before they are announced, so this count can be
 //!   negative for a while.
 //!
 //! When a phase ends, the next one begins with the same number of arrivals. For example, a full

@@ -36,7 +36,7 @@ impl ForRange {
         let enter: Enter = Box::new(move |regs, mask| {
             let (lo, hi, step) =
                 (T::Word::file(regs)[lo], T::Word::file(regs)[hi], T::Word::file(regs)[step]);
-            // Most loops are the same in all lanes, so that one division is enough.
+            // Most loops are the same in all lanes, so one division is enough.
             let mut known: Option<(T, T, T, u64)> = None;
             let (mut trips, mut entered) = ([0; LANES], 0);
             for lane in lanes_of(mask) {

@@ -1,4 +1,4 @@
-//! Finds kernels whose threads poll global memory. Their blocks may wait for each other, so that
+//! Finds kernels whose threads poll global memory. Their blocks may wait for each other, so
 //! one schedule is not enough to test them (see
 //! [`Order::RoundRobin`](crate::sim::Order::RoundRobin)).
 

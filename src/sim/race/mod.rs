@@ -6,7 +6,7 @@
 //! # Happens-before
 //!
 //! Two accesses race if they touch the same byte, at least one of them writes, and neither *happens
-//! before* the other. Which of the two the simulator executed first does not matter, so that a race
+//! before* the other. Which of the two the simulator executed first does not matter, so a race
 //! shows even if the values came out right. The detector keeps two things:
 //!
 //! * **What each thread knows**, as a vector clock (`clock.rs`, `threads.rs`): up to where the
@@ -34,7 +34,7 @@
 //! a source of accesses: the threads of a warp, the warp's `cp.async`, the reads of its bulk
 //! stores, their writes, its operations that complete at an mbarrier, the `wgmma` of a warp group,
 //! an mbarrier. Each component counts, and one number in a clock stands for all accesses up to it.
-//! The threads of a warp share one count, the epoch, which grows with each release, so that later
+//! The threads of a warp share one count, the epoch, which grows with each release, so later
 //! accesses are not part of what was released.
 //!
 //! A converged warp needs one clock, because lanes that know the same share it; where lanes differ,
@@ -79,18 +79,19 @@
 //! * **Reports.** The run goes on after a race. A cluster keeps one race for each pair of
 //!   operations (`memory/races.rs`), and reports them when it ends, together with the fault that
 //!   ended it, if there is one.
-//! * **Determinism.** The clusters of a launch run on one host thread, so that the fault is always
+//! * **Determinism.** The clusters of a launch run on one host thread, so the fault is always
 //!   the same. They share one [`Grid`] with the shadows of global memory.
 //!
 //! # What is not found
 //!
-//! * An mbarrier's scopes are only considered for remote arrivals that do not release to the
-//!   cluster: those publish the accesses of asynchronous operations, and of threads only what was
-//!   fenced. A fence before the block's barrier also counts for threads behind the barrier.
-//!   Unordered stores of equal values do not race, unless
+//! * Unordered stores of equal values, unless
 //!   [`Options::equal_stores`](crate::sim::Options::equal_stores) is set.
-//! * The host's accesses, which the runtime orders, and tensor maps that kernels change are not
-//!   tracked.
+//! * Too narrow a scope at an mbarrier, with one exception: an arrival at another block's mbarrier
+//!   that does not release to the cluster publishes only the accesses of asynchronous operations,
+//!   and what its threads have fenced.
+//! * Accesses of the host, which the runtime orders, and changes that kernels make to tensor maps.
+//!
+//! A fence before the block's barrier also counts for the threads behind that barrier.
 
 mod agents;
 mod clock;

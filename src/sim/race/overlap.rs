@@ -5,7 +5,7 @@
 //! [`Footprint`]: for each word of global memory that it touched, a write and a read. A later
 //! programmatic launch compares its accesses with the footprints of the launches that may still
 //! run. `griddepcontrol.wait` orders the end of the previous launch before the thread that waits.
-//! That edge is the clock entry [`LAUNCHES`](super::clock::LAUNCHES), so that it travels through
+//! That edge is the clock entry [`LAUNCHES`](super::clock::LAUNCHES), so it travels through
 //! barriers like all other knowledge. `griddepcontrol.launch_dependents` orders nothing.
 
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ struct Touched {
 }
 
 impl Touched {
-    /// Adds an access. Accesses of different launches are never ordered with each other, so that
+    /// Adds an access. Accesses of different launches are never ordered with each other, so
     /// one of each kind is enough.
     fn add(&mut self, new: Record) {
         let old = if new.writes() { &mut self.write } else { &mut self.read };
@@ -98,7 +98,7 @@ pub(in crate::sim) struct Overlap {
     /// The most recent launch first.
     pub(super) before: Vec<Before>,
     pub(super) own: Footprint,
-    /// Set if the next launch may start early, so that this one's accesses must be kept.
+    /// Set if the next launch may start early, so this one's accesses must be kept.
     keeps: bool,
     /// Set once a thread has waited for the launches before.
     pub(super) waited: bool,

@@ -68,7 +68,7 @@ pub enum MissingEdge {
     Publish,
     /// A programmatic launch does not wait for the previous launch, which may still run.
     Launch,
-    /// A programmatic launch has waited, but a launch between did not, so that a still earlier
+    /// A programmatic launch has waited, but a launch between did not, so a still earlier
     /// launch may run.
     LaunchBetween,
 }

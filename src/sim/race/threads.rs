@@ -1,6 +1,6 @@
 //! A warp's threads, and what each of them knows.
 //!
-//! Lanes that know the same form a group with one state, so that a converged warp has a single
+//! Lanes that know the same form a group with one state, so a converged warp has a single
 //! clock. A thread always knows its own accesses. Its clock has no entry for them.
 
 use super::clock::{ALL, Clock, Component, Range};
@@ -216,7 +216,7 @@ impl Threads {
     }
 
     /// Returns all 32 lanes if `lanes` are all that have a thread. The others make no accesses, so
-    /// that nothing of them is unknown.
+    /// nothing of them is unknown.
     fn whole(&self, lanes: u32) -> u32 {
         if lanes | self.missing == ALL { ALL } else { lanes }
     }

@@ -104,8 +104,8 @@ impl OpClass {
     }
 }
 
-/// Returns the floating point operations of one thread that executes an operation, times 128, so
-/// that a thread's share of a warp group's MMA is an integer.
+/// Returns the floating point operations of one thread that executes an operation, times 128. The
+/// factor makes a thread's share of a warp group's MMA an integer.
 pub(in crate::sim) fn flops(ir: &KernelIr, id: OpId) -> u64 {
     let data = &ir.ops[id];
     let product = |shape: MmaShape, threads: u64| {

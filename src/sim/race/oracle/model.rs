@@ -46,7 +46,7 @@ pub(super) struct Done {
     /// Whether it completes at an mbarrier.
     pub(super) loads: bool,
     pub(super) generic: bool,
-    /// Whether a thread makes the access itself, so that observation order applies.
+    /// Whether a thread makes the access itself, so observation order applies.
     pub(super) by_thread: bool,
     /// The strong operations that come before everything after this one. For a strong read, what it
     /// observes.
