@@ -1,5 +1,5 @@
-//! Everything that a program usually imports to build and run kernels: `use
-//! tilewright::prelude::*;`.
+//! Everything that a program usually imports to build and run kernels:
+//! `use tilewright::prelude::*;`.
 //!
 //! ```
 //! use tilewright::prelude::*;

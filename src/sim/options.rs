@@ -88,10 +88,10 @@ pub enum Accumulation {
     Nearest,
     /// Adds an instruction's products and the incoming accumulator all at once. Let `e` be the
     /// largest exponent of a nonzero term, where a product's exponent is the sum of its factors'
-    /// exponents after normalisation. Each term is cut toward zero to a multiple of `2^(e -
-    /// fraction_bits)`, the cut terms are added exactly, and the sum is cut toward zero to `f32`,
-    /// or rounded to nearest even if accumulators are `f16`. A sum that overflows becomes infinity;
-    /// infinity and NaN behave as elsewhere.
+    /// exponents after normalisation. Each term is cut toward zero to a multiple of
+    /// `2^(e - fraction_bits)`, the cut terms are added exactly, and the sum is cut toward zero to
+    /// `f32`, or rounded to nearest even if accumulators are `f16`. A sum that overflows becomes
+    /// infinity; infinity and NaN behave as elsewhere.
     ///
     /// Measurements of tensor cores found this form (M. Fasi, N. Higham, M. Mikaitis, S. Pranesh,
     /// "Numerical behavior of NVIDIA tensor cores", 2021; X. Li and others, "FTTN: feature-targeted
@@ -146,8 +146,7 @@ pub enum FenceAfterReads {
     Optional,
 }
 
-/// Options of a simulation. The defaults suit tests; set single fields through the methods of the
-/// same name.
+/// Options of a simulation. The defaults suit tests; set single fields with the methods below.
 ///
 /// ```
 /// use tilewright::sim::{Options, Order};
