@@ -1,6 +1,6 @@
-//! The listings of the book, as tests.
+//! Compiles and runs the listings of the book as doc tests.
 
-/// A module for each chapter, whose documentation is the chapter.
+/// Declares a module for each chapter, with the chapter as its documentation.
 macro_rules! chapters {
     ($($(#[$attribute:meta])* $name:ident = $file:literal,)*) => {$(
         $(#[$attribute])*

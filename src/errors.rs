@@ -1,15 +1,18 @@
-//! The macro behind every error enum: the doc comment of a variant is its message.
+//! The macro behind the error enums: a variant's doc comment is its message, so each is
+//! written once.
 
 use std::fmt::{self, Write};
 
 /// Defines an error enum whose variants display their doc comments.
 ///
-/// `{field}` in a doc comment prints the field, as in `format!`. A variant whose sentence branches gives an expression
-/// instead: `Variant { a: u32 } = |f| write!(f, ..),` sees the fields by their names. `Variant(error: T)` is the tuple
-/// variant `Variant(T)` whose only field is called `error` here. `prefix "..";` before the enum starts every sentence.
-/// A variant may have one `#[cfg(..)]`, after its doc comment. Fields need no doc comments: the message names them.
+/// `{field}` in a doc comment prints that field, as in `format!`. If a variant's sentence has
+/// branches, give an expression instead: `Variant { a: u32 } = |f| write!(f, ..),` which sees the
+/// fields by name. `Variant(error: T)` declares the tuple variant `Variant(T)` and calls its only
+/// field `error`. `prefix "..";` in front of the enum starts every sentence. A variant may have one
+/// `#[cfg(..)]`, after its doc comment. Fields need no doc comments, because the message names
+/// them.
 ///
-/// No error has a `source`: its message contains the message of its cause.
+/// No error has a `source`: its message already contains the message of its cause.
 macro_rules! errors {
     (
         $(prefix $prefix:literal;)?
@@ -67,8 +70,8 @@ macro_rules! errors {
 }
 pub(crate) use errors;
 
-/// Implements `Debug` of an error by its message: a `main` that returns the error prints its `Debug`. The kinds of
-/// errors inside others keep the derived form.
+/// Implements `Debug` by the error's message, because a `main` that returns an error prints its
+/// `Debug`. Errors that are only parts of others keep the derived form.
 macro_rules! message_as_debug {
     ($name:ident) => {
         impl std::fmt::Debug for $name {
@@ -81,11 +84,13 @@ macro_rules! message_as_debug {
 }
 pub(crate) use message_as_debug;
 
-/// Writes doc comments as one sentence: each line starts with a space, which the first line drops.
+/// Joins the lines of a doc comment to one sentence. Each line starts with a space, which is
+/// dropped from the first.
 pub(crate) struct Sentence<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     started: bool,
-    /// The first error. A `?` for each line would be half of what the compiler has to do for an enum.
+    /// The first error. It is kept here because a `?` for each line would be half of what the
+    /// compiler has to do for an enum.
     pub(crate) written: fmt::Result,
 }
 
@@ -94,7 +99,7 @@ impl<'a, 'f> Sentence<'a, 'f> {
         Sentence { out, started: false, written: Ok(()) }
     }
 
-    /// Writes a line, after lines without an error.
+    /// Writes a line, unless an earlier one failed.
     pub(crate) fn line(&mut self, line: fmt::Arguments<'_>) {
         if self.written.is_ok() {
             self.written = self.write_fmt(line);

@@ -1,4 +1,4 @@
-//! Writes JSON: traces of the simulator, and the answers of the command line.
+//! A small JSON writer for the simulator's traces and the command line. It does not parse.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl Json {
     }
 }
 
-/// On one line (RFC 8259).
+/// Writes the value on one line (RFC 8259).
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,9 +1,30 @@
-//! GPU kernels in safe, plain Rust: CuTe's layout algebra, a typed kernel builder, PTX, and a simulator.
+//! GPU kernels in safe, plain Rust: CuTe's layout algebra, a typed kernel builder, PTX, and a
+//! simulator.
 //!
-//! * [`layout`]: CuTe's layout algebra as a host library.
+//! You write a kernel as a Rust closure over a typed builder. The closure runs once, on the host,
+//! and records an IR. The crate writes that IR as PTX and launches it on an NVIDIA GPU, or runs it
+//! on the CPU in a simulator that checks every memory access and finds data races. Both sit behind
+//! the same [`runtime::Device`], so you can develop and test without a GPU. You need neither `nvcc`
+//! nor the CUDA toolkit: the driver compiles the PTX, and the crate looks the driver up when the
+//! program runs.
+//!
+//! A [`Layout`](layout::Layout) is one value for host and device. For example, the `(32,32):(33,1)`
+//! that you print and property-test on the host is also the layout by which the kernel indexes its
+//! padded tile.
+//!
+//! # Where to start
+//!
+//! * To use a ready GEMM, attention, softmax, norm or reduction, go to [`kernels`].
+//! * To write a kernel of your own, start with the example below, then look at [`ir`], which lists
+//!   the builder's operations. For tiles, tensor cores, TMA and pipelines, add [`tensor`].
+//! * To compute with layouts only, use [`layout`]. It needs none of the other modules.
+//!
+//! # Modules
+//!
+//! * [`layout`]: CuTe's layout algebra, as a host library.
 //! * [`ir`]: the kernel IR, its typed builder and its verifier.
-//! * [`arch`]: formats of the hardware, computed from layouts.
-//! * [`codegen`]: a verified kernel as PTX text.
+//! * [`arch`]: swizzles, matrix descriptors and tensor maps, computed from layouts.
+//! * [`codegen`]: writes a verified kernel as PTX text.
 #![cfg_attr(
     feature = "sim",
     doc = "* [`sim`]: the simulator, which runs a kernel on the CPU and checks every access."
@@ -12,9 +33,9 @@
     not(feature = "sim"),
     doc = "* `sim` (feature `sim`): the simulator, which runs a kernel on the CPU and checks every access."
 )]
-//! * [`tensor`]: CuTe's tensors in a kernel, and the instructions that threads execute on parts of them.
-//! * [`kernels`]: ready kernels.
-//! * [`runtime`]: devices, buffers and launches, on a GPU or on the simulator.
+//! * [`tensor`]: CuTe's tensors, tiled copies and tiled MMAs in a kernel; pipelines and schedulers.
+//! * [`kernels`]: ready kernels, written with the public API only.
+//! * [`runtime`]: devices, buffers, streams and launches, the same on a GPU and on the simulator.
 #![cfg_attr(
     feature = "tune",
     doc = "* [`tune`]: measures configurations of kernels, chooses one, and records it."
@@ -23,10 +44,14 @@
     not(feature = "tune"),
     doc = "* `tune` (feature `tune`): measures configurations of kernels, chooses one, and records it."
 )]
-//! * [`testing`]: one expression on a device, for tests and for small questions.
+//! * [`testing`]: evaluates one expression on a device, for tests and short bug reports.
 //! * [`prelude`]: the usual imports.
 //!
-//! # The first kernel
+//! # A first kernel
+//!
+//! `y = a * x + y`, with one thread for each element. The launch starts more threads than there are
+//! elements, so the kernel compares its index with `n` first. If you leave that out, the simulator
+//! reports the Rust line and the thread that go out of bounds.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,5 @@
-//! The usual imports of a program that builds and runs kernels: `use tilewright::prelude::*;`.
+//! Everything that a program usually imports to build and run kernels:
+//! `use tilewright::prelude::*;`.
 //!
 //! ```
 //! use tilewright::prelude::*;

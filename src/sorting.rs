@@ -1,11 +1,13 @@
-//! Sorting of short or rarely sorted lists.
+//! Sorts for short or rarely sorted lists, which keep compile times low.
 //!
-//! The standard library compiles its sort anew for each type and each comparison, which takes longer than anything else
-//! in most functions that sort. Here only the order is sorted, by one function for all types.
+//! The standard library's sort is compiled again for each type and comparison, and takes longer to
+//! compile than the rest of most functions that call it. Here one function sorts indices, for all
+//! types, and the items are then moved into place.
 
 use std::cmp::Ordering;
 
-/// Sorts as [`slice::sort_by`]. Takes a call by pointer for each comparison, and memory for the order.
+/// Sorts like [`slice::sort_by`], but slower: each comparison is a call through a pointer, and the
+/// order of the indices needs memory.
 pub(crate) fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     let mut order = ordered(items.len(), &|a, b| compare(&items[a], &items[b]));
     // Each cycle of the permutation moves its items by swaps.
@@ -22,17 +24,17 @@ pub(crate) fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) 
     }
 }
 
-/// Sorts as [`slice::sort`].
+/// Sorts like [`slice::sort`].
 pub(crate) fn sort<T: Ord>(items: &mut [T]) {
     sort_by(items, T::cmp);
 }
 
-/// Sorts as [`slice::sort_by_key`].
+/// Sorts like [`slice::sort_by_key`].
 pub(crate) fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
     sort_by(items, |a, b| key(a).cmp(&key(b)));
 }
 
-/// The indices below `len` in the order of what they stand for.
+/// Returns the indices below `len`, sorted by the items that they stand for.
 fn ordered(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
     order.sort_by(|a, b| compare(*a, *b));

@@ -1,4 +1,4 @@
-//! Evaluates one expression on one thread of a device, for tests and short bug reports.
+//! Evaluates one expression on one thread of a device. Use it in tests and for short bug reports.
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {
@@ -25,12 +25,12 @@ use crate::ir::builder::Values;
 use crate::ir::{Body, BuildErrors, Element, Kernel};
 use crate::runtime::{Arg, Buffer, Device, Grid, RuntimeError};
 
-/// The values that `body` computes on one thread of the device. `T` is a scalar, or a tuple or an array of
-/// such types; `body` returns the device values of it.
+/// Runs `body` on one thread of the device and returns the values that it computes. `T` is a
+/// scalar, or a tuple or array of such types; `body` returns the matching device values.
 ///
 /// # Errors
-/// What is wrong with the expression, or what the device answers: a fault, or an assertion of `body` that
-/// fails.
+/// [`EvalError::Build`] if the expression is wrong, [`EvalError::Runtime`] if the device reports a
+/// fault or if an assertion in `body` fails.
 #[track_caller]
 pub fn eval<T: Evaluated>(
     device: &Device,
@@ -44,23 +44,23 @@ pub fn eval<T: Evaluated>(
     Ok(T::read(&results)?)
 }
 
-/// A host type that [`eval`] returns: a scalar, or a tuple or an array of such types.
+/// A host type that [`eval`] can return: a scalar, or a tuple or array of such types.
 pub trait Evaluated: Sized {
-    /// The device values of the type.
+    /// The matching device values, which the body returns.
     type Group: Values;
-    /// Memory for the values.
+    /// Device memory for the values.
     type Results;
-    /// Memory on the device.
+    /// Allocates that memory.
     ///
     /// # Errors
-    /// The device has none.
+    /// If the device cannot allocate it.
     fn allocate(device: &Device) -> Result<Self::Results, RuntimeError>;
-    /// Appends the memory to the arguments of a launch.
+    /// Appends the memory to a launch's arguments.
     fn pass<'h>(results: &'h mut Self::Results, args: &mut Vec<Arg<'h>>);
-    /// The values in the memory.
+    /// Reads the values back.
     ///
     /// # Errors
-    /// What the device answers.
+    /// If the device reports an error.
     fn read(results: &Self::Results) -> Result<Self, RuntimeError>;
 }
 
@@ -98,7 +98,7 @@ impl<T: Evaluated, const N: usize> Evaluated for [T; N] {
 
     fn read(results: &Vec<T::Results>) -> Result<[T; N], RuntimeError> {
         let values: Vec<T> = results.iter().map(T::read).collect::<Result<_, _>>()?;
-        // `allocate` has made one for each.
+        // `allocate` made one buffer for each element.
         values
             .try_into()
             .map_err(|_| RuntimeError::LengthMismatch { buffer: results.len(), host: N })
@@ -139,12 +139,12 @@ tuples! {
     (A B C D E F G H)
 }
 
-/// The error of an expression without a value.
+/// Why [`eval`] returned no value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EvalError {
-    /// The expression is wrong.
+    /// The expression does not build.
     Build(BuildErrors),
-    /// The device did not run it, or not without a fault.
+    /// The device did not run it, or reported a fault.
     Runtime(RuntimeError),
 }
 

@@ -1,29 +1,29 @@
-//! Computes the shared-memory matrix descriptors of `wgmma` from layouts.
+//! Computes `wgmma`'s shared-memory matrix descriptors from layouts.
 //!
-//! Sources: PTX ISA 9.7.15.5.1 "Matrix Descriptor Format"; CUTLASS `mma_sm90_desc.hpp`.
-//! [`MatrixDescriptor::of`] reads the leading and the stride dimension off the layout, then
-//! compares every offset with the canonical form.
+//! [`MatrixDescriptor::of`] reads the leading and the stride dimension off the layout and then
+//! compares every offset with the canonical form. Sources: PTX ISA 9.7.15.5.1 "Matrix Descriptor
+//! Format"; CUTLASS `mma_sm90_desc.hpp`.
 
 use crate::errors::errors;
 
 use super::swizzle_mode::SwizzleMode;
 use crate::layout::{ComposedLayout, LayoutError, Swizzle};
 
-/// The coordinate of an operand that is contiguous in memory.
+/// Which coordinate of an operand is contiguous in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Major {
-    /// The reduction coordinate `k`: A row-major, B column-major.
+    /// The reduction coordinate `k`: A row-major, B column-major. All types support it.
     K,
-    /// The row of A or the column of B: the transposed forms, for 16-bit types only.
+    /// The row of A or the column of B (the transposed forms), for 16-bit types only.
     Mn,
 }
 
-/// Units of 16 bytes in a row of the pattern.
+/// Returns how many 16-byte units a row of the swizzle pattern has.
 fn units(swizzle: SwizzleMode) -> i64 {
     1 << swizzle.bits()
 }
 
-/// Bits 62 and 63 of a matrix descriptor.
+/// Returns bits 62 and 63 of a matrix descriptor.
 const fn code(swizzle: SwizzleMode) -> u64 {
     match swizzle {
         SwizzleMode::None => 0,
@@ -33,13 +33,14 @@ const fn code(swizzle: SwizzleMode) -> u64 {
     }
 }
 
-/// The fields of a matrix descriptor besides the start address.
+/// A `wgmma` matrix descriptor without the start address: how an operand in shared memory is laid
+/// out.
 ///
-/// An operand in shared memory is a layout from `(mn, k)` to elements over the tile of one
-/// instruction. `mn` is the row of A or the column of B, and the tile has 32 bytes along `k`. The
-/// hardware accepts eight forms: two major modes with four swizzles each. `T` is the number of
-/// elements in 16 bytes, `u` the number of 16-byte units in a row of the swizzle pattern, `L` the
-/// leading and `S` the stride dimension:
+/// The operand is a layout from `(mn, k)` to elements, over the tile that one instruction reads.
+/// `mn` is the row of A or the column of B, and the tile has 32 bytes along `k`. The hardware
+/// accepts eight forms: two major modes with four swizzles each. Let `T` be the elements in 16
+/// bytes, `u` the 16-byte units in a row of the swizzle pattern, `L` the leading and `S` the stride
+/// dimension:
 ///
 /// | major mode | swizzle | offset of `(mn, k)` before the swizzle |
 /// |---|---|---|
@@ -51,17 +52,18 @@ const fn code(swizzle: SwizzleMode) -> u64 {
 pub struct MatrixDescriptor {
     /// The contiguous coordinate.
     pub major: Major,
-    /// The swizzle.
+    /// The swizzle mode.
     pub swizzle: SwizzleMode,
-    /// The leading dimension byte offset, `L` of the table in bytes; 0 if the form has no leading
-    /// dimension.
+    /// The leading dimension byte offset: the table's `L`, in bytes. 16 if the form has no leading
+    /// dimension, and 0 if the tile is too small to need one.
     pub leading_bytes: u32,
-    /// The stride dimension byte offset, `S` in bytes; 0 if the form has no stride dimension.
+    /// The stride dimension byte offset: the table's `S`, in bytes. 0 if the tile is too small to
+    /// need one.
     pub stride_bytes: u32,
 }
 
 errors! {
-    /// A layout that no matrix descriptor describes.
+    /// Why a layout cannot be an operand of `wgmma`.
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum DescriptorError {
@@ -75,16 +77,16 @@ errors! {
         Swizzle { swizzle: Swizzle, elem_bits: u32 },
         /// an operand of wgmma starts at its pointer, but the layout has the offset {offset}: add it to the pointer
         Offset { offset: String },
-        /// The layout has the swizzle, but is in neither major mode.
+        /// The layout's swizzle is fine, but it has neither the K-major nor the MN-major form.
         Form {
             /// The layout.
             layout: String,
             /// Its swizzle.
             swizzle: SwizzleMode,
-            /// The first coordinate at which the layout leaves the nearest form, with its offset
-            /// and the form's offset there.
+            /// The first coordinate at which the layout differs from the nearest form, with its
+            /// offset and the form's offset there.
             at: ((i64, i64), i64, i64),
-            /// The major mode of that form.
+            /// The major mode of the nearest form.
             major: Major,
         } = |f| {
             let ((mn, k), found, expected) = at;
@@ -105,23 +107,23 @@ errors! {
 }
 crate::errors::message_as_debug!(DescriptorError);
 
-/// A coordinate, the offset there, and the form's offset there.
+/// A coordinate, the layout's offset there, and the form's offset there.
 type Miss = ((i64, i64), i64, i64);
 
-/// The form of an operand, in elements.
+/// One of the eight forms, measured in elements.
 #[derive(Clone, Copy)]
 struct Form {
     major: Major,
     swizzle: SwizzleMode,
-    /// Elements of 16 bytes.
+    /// Elements in 16 bytes.
     unit: i64,
     leading: i64,
     stride: i64,
 }
 
 impl Form {
-    /// The coordinates at which the form has the offsets `leading` and `stride`; `None` for a
-    /// dimension that the form does not have.
+    /// Returns the coordinates at which the form has the offsets `leading` and `stride`; `None` for
+    /// a dimension that the form does not have.
     fn steps(major: Major, swizzle: SwizzleMode, unit: i64) -> [Option<(i64, i64)>; 2] {
         let row = units(swizzle) * unit;
         match (major, swizzle) {
@@ -149,12 +151,12 @@ impl Form {
 }
 
 impl MatrixDescriptor {
-    /// The descriptor of an operand for one instruction. The operand is a layout `(mn, k)` of
-    /// elements of `elem_bits` bits; its swizzle is also in elements. The start address is that of
-    /// coordinate `(0, 0)`.
+    /// Computes the descriptor of an operand for one instruction. `operand` maps `(mn, k)` to
+    /// elements of `elem_bits` bits, and its swizzle is in elements too. The start address is that
+    /// of coordinate `(0, 0)`.
     ///
     /// # Errors
-    /// [`DescriptorError`]: one variant for each condition of the hardware.
+    /// [`DescriptorError`], with one variant for each condition of the hardware.
     ///
     /// ```
     /// use tilewright::arch::{Major, MatrixDescriptor, SwizzleMode};
@@ -198,7 +200,7 @@ impl MatrixDescriptor {
             return Err(DescriptorError::KExtent { found: k, expected: 2 * unit });
         }
         let at = |row: i64, column: i64| layout.at(row + column * mn).map_err(not_static);
-        // The nearest form is the form that the layout leaves later.
+        // The nearest form is the one from which the layout departs latest.
         let mut nearest = None;
         for major in [Major::K, Major::Mn] {
             let [leading, stride] = Form::steps(major, swizzle, unit);
@@ -235,8 +237,8 @@ impl MatrixDescriptor {
         Err(DescriptorError::Form { layout: layout.to_string(), swizzle, at, major })
     }
 
-    /// The bits of the descriptor without the start address. Bits 4 to 17 of the address belong in
-    /// bits 0 to 13.
+    /// Returns the descriptor's bits without the start address. Bits 4 to 17 of the address belong
+    /// in bits 0 to 13.
     pub const fn bits(self) -> u64 {
         let (leading, stride) = (self.leading_bytes as u64 >> 4, self.stride_bytes as u64 >> 4);
         code(self.swizzle) << 62 | stride << 32 | leading << 16
@@ -264,8 +266,8 @@ mod tests {
     use super::*;
     use crate::layout::Layout;
 
-    /// The plain layout of a form, independent of [`Form`]: CUTLASS's table of canonical layouts in
-    /// units of `t` elements.
+    /// The plain layout of a form, computed independently of [`Form`] from CUTLASS's table of
+    /// canonical layouts, in units of `t` elements.
     fn canonical(major: Major, swizzle: SwizzleMode, t: i64, blocks: i64) -> String {
         let u = units(swizzle);
         let (l, s) = (16 * t, 64 * t);

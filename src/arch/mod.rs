@@ -1,8 +1,9 @@
-//! Describes formats of the hardware: shared-memory swizzles, `wgmma` matrix descriptors and TMA
-//! tensor maps.
+//! The hardware's data formats: shared-memory swizzles, `wgmma` matrix descriptors, TMA tensor maps
+//! and sparse metadata.
 //!
-//! All of them are plain data computed from layouts. The code generator writes this data, the
-//! simulator reads it, and a launch encodes it.
+//! Come here to describe a tile to TMA or to the tensor cores by hand; [`tensor`](crate::tensor)
+//! does it for you. All formats are plain data that is computed from layouts. The code generator
+//! writes this data, the simulator reads it, and a launch encodes it.
 //!
 //! ```
 //! use tilewright::arch::{SwizzleMode, TensorMapDesc};

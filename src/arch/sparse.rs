@@ -1,13 +1,15 @@
-//! The bits of metadata for each chunk of a sparse matrix.
+//! Where the metadata of a sparse MMA operand is.
 
 use crate::ir::types::Scalar;
 
-/// The index in the metadata of 16 rows of the 4 bits that belong to chunk `chunk` of row `row`: the number of the thread
-/// among those of lanes `4 (row % 8) ..` that have metadata, and its lowest bit. A chunk has 4 columns, or 2 of `tf32`
-/// (PTX ISA 9.7.14.6.2, "Matrix fragments for mma.sp").
+/// Returns where the 4 metadata bits of chunk `chunk` of row `row` are, for an operand with 16
+/// rows: which of the threads with metadata holds them (counted among lanes `4 (row % 8) ..`), and
+/// their lowest bit there. A chunk has 4 columns, or 2 of `tf32` (PTX ISA 9.7.14.6.2, "Matrix
+/// fragments for mma.sp").
 ///
-/// Of 4 columns 2 are kept: bits 0 and 1 have the column of the first one in the chunk, bits 2 and 3 that of the second
-/// one. Of 2 columns of `tf32` one is kept: `0b0100` is the first one, `0b1110` the second one.
+/// Of 4 columns 2 are kept: bits 0 and 1 hold the index of the first one in the chunk, bits 2 and 3
+/// that of the second. Of 2 columns of `tf32` one is kept: `0b0100` means the first, `0b1110` the
+/// second.
 ///
 /// ```
 /// use tilewright::arch::sparse_metadata_at;

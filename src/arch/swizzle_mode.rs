@@ -1,15 +1,15 @@
-//! [`SwizzleMode`] permutes the 16-byte chunks in rows of shared memory, as TMA and `wgmma` do.
+//! [`SwizzleMode`]: how TMA and `wgmma` permute the 16-byte chunks in rows of shared memory.
 
 use std::fmt;
 
 use crate::layout::Swizzle;
 
-/// The swizzle of a tensor map or of a matrix descriptor: the row decides to which 16-byte chunk an
-/// access goes.
+/// The swizzle of a tensor map or a matrix descriptor, which spreads the chunks of one column over
+/// all banks.
 ///
-/// The permutation acts on addresses in shared memory, not on coordinates of a box. It XORs the
-/// address bits of the row onto the address bits of the chunk. In bytes it is CuTe's
-/// `Swizzle<B,4,3>`.
+/// It permutes the 16-byte chunks within a row by XORing the row's address bits onto the chunk's.
+/// It acts on addresses in shared memory, not on coordinates of a box, so a tile must be aligned to
+/// [`align_bytes`](SwizzleMode::align_bytes). In bytes it is CuTe's `Swizzle<B,4,3>`.
 ///
 /// ```
 /// use tilewright::arch::SwizzleMode;
@@ -36,7 +36,7 @@ impl SwizzleMode {
     pub const ALL: [SwizzleMode; 4] =
         [SwizzleMode::None, SwizzleMode::B32, SwizzleMode::B64, SwizzleMode::B128];
 
-    /// The number of address bits that change: `B` of `Swizzle<B,4,3>`.
+    /// Returns how many address bits change: `B` of `Swizzle<B,4,3>`.
     pub const fn bits(self) -> u32 {
         match self {
             SwizzleMode::None => 0,
@@ -46,7 +46,8 @@ impl SwizzleMode {
         }
     }
 
-    /// The bytes of a row; a chunk moves inside its row. `None` without a permutation.
+    /// Returns the row size in bytes, or `None` without a permutation. A chunk stays within its
+    /// row.
     pub const fn row_bytes(self) -> Option<u32> {
         match self {
             SwizzleMode::None => None,
@@ -54,19 +55,20 @@ impl SwizzleMode {
         }
     }
 
-    /// The alignment in shared memory at which the pattern repeats, at least the 128 bytes that
-    /// bulk copies need. A tile with this alignment is permuted like a tile at address 0.
+    /// Returns the alignment at which the pattern repeats, at least the 128 bytes that bulk copies
+    /// need. A tile with this alignment is permuted like one at address 0.
     pub const fn align_bytes(self) -> u32 {
         128 << self.bits()
     }
 
-    /// The address to which the byte at `address` of the plain tile goes.
+    /// Returns the address to which the byte at `address` of the plain tile goes.
     pub const fn apply(self, address: u64) -> u64 {
         let mask = (1 << self.bits()) - 1;
         address ^ ((address >> 7 & mask) << 4)
     }
 
-    /// The mode whose permutation of elements of `elem_bytes` bytes is `swizzle`, if there is one.
+    /// Returns the mode that permutes elements of `elem_bytes` bytes like `swizzle`, if there is
+    /// one.
     ///
     /// ```
     /// use tilewright::arch::SwizzleMode;
@@ -88,7 +90,7 @@ impl SwizzleMode {
     }
 }
 
-/// CUDA's name of the mode: `none`, `32B`, `64B`, `128B`.
+/// Prints CUDA's name of the mode: `none`, `32B`, `64B`, `128B`.
 impl fmt::Display for SwizzleMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.row_bytes() {
@@ -102,7 +104,7 @@ impl fmt::Display for SwizzleMode {
 mod tests {
     use super::*;
 
-    /// The permutation of each mode is CuTe's swizzle, and the mode of that swizzle is the mode again, in
+    /// Each mode permutes like CuTe's swizzle, and the mode of that swizzle is the mode again, for
     /// elements of every size.
     #[test]
     fn modes_are_the_swizzles_of_cute() {

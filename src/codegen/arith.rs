@@ -1,4 +1,4 @@
-//! Writes arithmetic, logic and comparison.
+//! Writes arithmetic, logic and comparisons.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -9,7 +9,7 @@ use crate::ir::Value;
 use crate::ir::op::{Arith, Compare, Convert, FloatArith, Op};
 use crate::ir::types::{Const, Scalar, Type, VectorType};
 
-/// An operand of an `fma` that replaces another operation.
+/// An operand of an `fma` that stands in for another operation.
 #[derive(Clone, Copy)]
 enum Factor {
     Value(Value),
@@ -22,7 +22,7 @@ impl From<Value> for Factor {
     }
 }
 
-/// The smallest and the largest number of an integer type of 8 or 16 bits.
+/// Returns the smallest and the largest value of an 8-bit or 16-bit integer type.
 pub(super) fn narrow_range(scalar: Scalar) -> Option<(i64, i64)> {
     match scalar {
         Scalar::I8 => Some((i8::MIN.into(), i8::MAX.into())),
@@ -44,7 +44,8 @@ pub(super) fn narrow_range(scalar: Scalar) -> Option<(i64, i64)> {
     }
 }
 
-/// The operation without a mode that computes the same on `bf16`, which has one mode only.
+/// Returns the operation without a rounding mode that computes the same on `bf16`, which has only
+/// one mode.
 fn unrounded(op: &Op) -> Option<Arith> {
     if let Op::FloatArith(FloatArith::AddRounded { lhs, rhs, .. }) = *op {
         Some(Arith::Add { lhs, rhs })
@@ -58,7 +59,7 @@ fn unrounded(op: &Op) -> Option<Arith> {
 }
 
 impl Entry<'_> {
-    /// Writes a pure operation on numbers, or binds its result to a constant.
+    /// Writes a pure operation, or binds its result to a constant.
     pub(super) fn pure(&mut self, op: &Op, result: Value) {
         let constant = |value| match self.operand(value) {
             Operand::Const(constant) => Some(constant),
@@ -88,7 +89,7 @@ impl Entry<'_> {
                     [rhs.into(), minus_one, lhs.into()]
                 });
             }
-            // The sum of -0 and a product is the product, also where that is a zero.
+            // Adding -0 to a product leaves it unchanged, even if it is a zero.
             Arith::Mul { lhs, rhs } if self.by_fma(result) => {
                 self.fma_with_constant(result, 0x8000, |zero| [lhs.into(), rhs.into(), zero]);
             }
@@ -107,7 +108,7 @@ impl Entry<'_> {
             }
             Arith::Div { lhs, rhs } if self.divides_by_constant(result, lhs, rhs, false) => {}
             Arith::Rem { lhs, rhs } if self.divides_by_constant(result, lhs, rhs, true) => {}
-            // The smallest number divided by -1 leaves the range of a narrow type.
+            // The smallest value divided by -1 leaves the range of a narrow type.
             Arith::Div { lhs, rhs } => self.wrapping(["div.", "div.rn."], result, &[lhs, rhs]),
             Arith::Rem { lhs, rhs } => self.typed("rem.", result, &[lhs, rhs]),
             Arith::Min { lhs, rhs } => self.typed("min.", result, &[lhs, rhs]),
@@ -169,8 +170,8 @@ impl Entry<'_> {
         }
     }
 
-    /// The scalar type of a value, or that of the elements of a vector; the verifier has seen that it is one
-    /// of these where this is asked.
+    /// Returns the scalar type of a value, or of a vector's elements. The verifier has checked that
+    /// the value is one of these wherever this is called.
     pub(super) fn scalar(&self, value: Value) -> Scalar {
         match self.ir.type_of(value) {
             Type::Scalar(scalar) => scalar,
@@ -187,8 +188,8 @@ impl Entry<'_> {
         self.ins(name, &operands[..=values.len().min(3)]);
     }
 
-    /// Returns the operand for a value in an arithmetic instruction. Instructions on 16-bit floating point take
-    /// no constants.
+    /// Returns a value as an operand of an arithmetic instruction. Instructions on 16-bit floating
+    /// point accept no constants.
     pub(super) fn computed(&mut self, value: Value) -> Operand {
         let operand = self.operand(value);
         match Class::of(self.ir.type_of(value)) {
@@ -197,7 +198,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The type of an instruction that computes with such values.
+    /// Returns the type of an instruction that computes with such values.
     pub(super) fn computed_type(&self, value: Value) -> &'static str {
         match self.ir.type_of(value) {
             Type::Vector(VectorType::F16X2) => "f16x2",
@@ -208,13 +209,14 @@ impl Entry<'_> {
         }
     }
 
-    /// Returns whether the target has only `fma` on the type of the value, and no `add`, `sub` and `mul`.
+    /// Returns whether the target computes with the value's type by `fma` only, without `add`,
+    /// `sub` and `mul`.
     pub(super) fn by_fma(&self, value: Value) -> bool {
         self.scalar(value) == Scalar::Bf16 && self.ir.target.sm() < 90
     }
 
-    /// Writes an `fma` of `bf16` that has the constant with these bits as one operand, in each element of a
-    /// vector. The PTX ISA defines `add`, `sub` and `mul` of `bf16` by this `fma` (9.7.4).
+    /// Writes an `fma` on `bf16`, with the constant `bits` as one operand in each element of a
+    /// vector. The PTX ISA defines `add`, `sub` and `mul` on `bf16` by this `fma` (9.7.4).
     fn fma_with_constant(
         &mut self,
         result: Value,
@@ -233,9 +235,9 @@ impl Entry<'_> {
         self.ins(&["fma.rn.", self.computed_type(result)], &[to.into(), a, b, c]);
     }
 
-    /// A correctly rounded operation of a 16-bit floating point type, computed in `f32`: that has more than
-    /// twice as many digits, so that rounding twice is rounding once (Figueroa: When is double rounding
-    /// innocuous?, 1995).
+    /// Writes a correctly rounded operation on a 16-bit floating point type by computing in `f32`.
+    /// Since `f32` has more than twice as many digits, rounding twice gives the same as rounding
+    /// once (Figueroa: When is double rounding innocuous?, 1995).
     fn in_f32(&mut self, name: &str, result: Value, values: &[Value]) {
         let scalar = self.scalar(result);
         let wide = self.temp(Class::F32);
@@ -249,13 +251,14 @@ impl Entry<'_> {
         self.narrowed(to, wide.into(), scalar);
     }
 
-    /// An operation in the type of its result.
+    /// Writes an operation in the type of its result.
     pub(super) fn typed(&mut self, name: &str, result: Value, values: &[Value]) {
         let (to, ty) = (self.def(result), self.computed_type(result));
         self.write_op(&[name, ty], to, values);
     }
 
-    /// An operation that can leave the range of its type: the name for integers and for floating point.
+    /// Writes an operation that can leave the range of its type, with one name for integers and one
+    /// for floating point.
     fn wrapping(&mut self, [int, float]: [&str; 2], result: Value, values: &[Value]) {
         let scalar = self.scalar(result);
         let to = self.def(result);
@@ -266,12 +269,12 @@ impl Entry<'_> {
         }
     }
 
-    /// Extends the low bits of `reg`, where `scalar` is narrower than it.
+    /// Extends the low bits of `reg` if `scalar` is narrower than the register.
     pub(super) fn wrap(&mut self, reg: Reg, scalar: Scalar) {
         self.extend(reg, reg.into(), scalar);
     }
 
-    /// `to` becomes the low bits of `from`, extended to 32, where `scalar` is narrower than that.
+    /// Sets `to` to the low bits of `from`, extended to 32 bits if `scalar` is narrower.
     pub(super) fn extend(&mut self, to: Reg, from: Operand, scalar: Scalar) {
         let name = match scalar {
             Scalar::I8 => "cvt.s32.s8",
@@ -294,7 +297,7 @@ impl Entry<'_> {
         self.ins(&[name], &[to.into(), from]);
     }
 
-    /// An operation on the bits of its operands.
+    /// Writes an operation on the bits of its operands.
     fn bitwise(&mut self, name: &str, result: Value, values: &[Value]) {
         let to = self.def(result);
         self.write_op(&[name, to.class().bits_name()], to, values);
@@ -303,7 +306,7 @@ impl Entry<'_> {
     fn not(&mut self, result: Value, value: Value) {
         let scalar = self.scalar(result);
         match narrow_range(scalar) {
-            // The bits above an unsigned number stay 0.
+            // The bits above an unsigned value stay 0.
             Some((0, mask)) => {
                 let to = self.def(result);
                 let value = self.operand(value);
@@ -327,12 +330,13 @@ impl Entry<'_> {
         self.write_op(&["setp.", compare.name(), ".", arith_type(scalar)], to, &[lhs, rhs]);
     }
 
-    /// `false < true`.
+    /// Compares predicates, with `false < true`.
     fn compare_bools(&mut self, result: Value, compare: Compare, lhs: Value, rhs: Value) {
         let to = self.def(result);
         let (a, b) = (self.operand(lhs), self.operand(rhs));
         let to_operand = Operand::Reg(to);
-        // `lhs < rhs` is `!lhs & rhs`, and so on: the negated operand, the operation, the other one.
+        // `lhs < rhs` is `!lhs & rhs`, and so on: the negated operand, the operation, the other
+        // operand.
         let (negated, name, other) = match compare {
             Compare::Ne => return self.ins(&["xor.pred"], &[to_operand, a, b]),
             Compare::Eq => (a, "xor.pred", b),
@@ -340,7 +344,7 @@ impl Entry<'_> {
             Compare::Le => (a, "or.pred", b),
             Compare::Gt => (b, "and.pred", a),
             Compare::Ge => (b, "or.pred", a),
-            // The verifier has seen that these are of floating point.
+            // The verifier allows these for floating point only.
             Compare::Equ
             | Compare::Neu
             | Compare::Ltu

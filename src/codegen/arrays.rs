@@ -1,4 +1,4 @@
-//! Constant arrays of a module. Equal arrays of its kernels are written once.
+//! A module's constant arrays. Equal arrays of several kernels are written once.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -6,17 +6,17 @@ use std::fmt::Write;
 use crate::ir::KernelIr;
 use crate::ir::types::Const;
 
-/// The arrays of a module, in the order in which they are declared.
+/// A module's arrays, in the order of their declarations.
 #[derive(Debug, Default)]
 pub(super) struct Arrays {
-    /// The number of each array: by the bytes of an element, and the bits of all.
+    /// Each array's index, by element size and the bits of all elements.
     numbers: HashMap<(u32, Vec<u64>), u64>,
     bytes: u64,
     declarations: String,
 }
 
 impl Arrays {
-    /// Adds the arrays of a kernel and returns their numbers, in its order.
+    /// Adds a kernel's arrays and returns their indices, in the kernel's order.
     pub(super) fn add(&mut self, ir: &KernelIr) -> Vec<u64> {
         ir.arrays
             .iter()
@@ -42,12 +42,12 @@ impl Arrays {
             .collect()
     }
 
-    /// The bytes of all arrays.
+    /// Returns how many bytes all arrays take.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The declarations.
+    /// Returns the declarations.
     pub(super) fn declarations(&self) -> &str {
         &self.declarations
     }

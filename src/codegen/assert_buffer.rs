@@ -1,15 +1,15 @@
 //! The layout of the buffer that records failed assertions.
 
-/// The memory that a kernel with assertions writes failures to.
+/// The memory to which a kernel with assertions writes its failures. You need this only if you
+/// launch the PTX without this crate's runtime, which does it for you.
 ///
-/// Such a kernel has one more parameter, the last one, `$asserts`: the address of
-/// [`BYTES`](AssertBuffer::BYTES) bytes of global memory, aligned to 8, or 0, with which failures are not
-/// recorded. The runtime of this crate passes it by itself.
+/// Such a kernel has one additional parameter, `$asserts`, the last one. Pass the address of
+/// [`BYTES`](AssertBuffer::BYTES) bytes of global memory, aligned to 8, or 0 to record nothing.
 ///
-/// The first 8 bytes count all failures; they start as 0. The records follow at
+/// The first 8 bytes count all failures; set them to 0 before the launch. Records follow at
 /// [`HEADER_BYTES`](AssertBuffer::HEADER_BYTES), one for each of the first
-/// [`RECORDS`](AssertBuffer::RECORDS) failures, in the order in which the threads come. A record has,
-/// in little-endian order:
+/// [`RECORDS`](AssertBuffer::RECORDS) failures, in the order in which the threads come. A record
+/// holds, in little-endian order:
 ///
 /// | bytes | content |
 /// |---|---|
@@ -24,14 +24,14 @@ pub enum AssertBuffer {}
 impl AssertBuffer {
     /// Bytes before the first record.
     pub const HEADER_BYTES: usize = 16;
-    /// Bytes of a record.
+    /// Bytes in a record.
     pub const RECORD_BYTES: usize = 72;
-    /// Failures that are recorded; further ones are counted.
+    /// How many failures are recorded; further ones are only counted.
     pub const RECORDS: usize = 1024;
-    /// Bytes in all.
+    /// The buffer's size in bytes.
     pub const BYTES: usize =
         AssertBuffer::HEADER_BYTES + AssertBuffer::RECORDS * AssertBuffer::RECORD_BYTES;
-    /// The index of a record without an element.
+    /// The element index in a record of an assertion that is not about a fragment.
     pub const NO_ELEMENT: u64 = u64::MAX;
 
     pub(super) const PARAM: &str = "$asserts";

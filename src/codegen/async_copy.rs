@@ -255,13 +255,13 @@ impl Entry<'_> {
         self.with_policy(&name, multicast, &parts, policy);
     }
 
-    /// The coordinates of a load, and the offsets of im2col mode as 16 bits each.
+    /// Returns a tensor copy's coordinates, and its im2col offsets as 16-bit operands.
     fn pixel_coords(
         &mut self,
         coords: &[Value],
         mode: BoxMode,
     ) -> (SmallVec<[Operand; 5]>, SmallVec<[Operand; 5]>) {
-        // Of `n` dimensions there are `n - 2` offsets.
+        // A tensor of `n` dimensions has `n - 2` offsets.
         let rank = match mode {
             BoxMode::Tile => coords.len(),
             BoxMode::Im2col => coords.len() / 2 + 1,
@@ -271,12 +271,12 @@ impl Entry<'_> {
         (self.coords(coords), offsets)
     }
 
-    /// The 16 bits of the blocks of a cluster.
+    /// Returns the 16-bit mask of destination blocks.
     fn cta_mask(&mut self, ctas: Value) -> Part<'static> {
         Part::One(self.low_half(ctas).into())
     }
 
-    /// The low 16 bits of a word.
+    /// Returns the low 16 bits of a word.
     fn low_half(&mut self, value: Value) -> Reg {
         let value = self.operand(value);
         let value = self.in_reg(value, Class::B32);
@@ -298,7 +298,7 @@ impl Entry<'_> {
         self.with_policy(&name, "", &[Part::Box(map, &coords), Part::At(from)], policy);
     }
 
-    /// Writes a bulk copy, with the policy as its last operand where there is one.
+    /// Writes a bulk copy, with the cache policy as its last operand if it has one.
     fn with_policy(&mut self, name: &str, rest: &str, parts: &[Part<'_>], policy: L2Policy) {
         let Some(policy) = self.policy(policy) else {
             return self.instruction(&[name, rest], parts);
@@ -308,7 +308,7 @@ impl Entry<'_> {
         self.instruction(&[name, rest, ".L2::cache_hint"], &parts);
     }
 
-    /// The register of a policy of L2 for all that is accessed with it.
+    /// Returns a register with an L2 policy that applies to everything accessed with it.
     pub(super) fn policy(&mut self, policy: L2Policy) -> Option<Reg> {
         if policy == L2Policy::Default {
             return None;
@@ -319,7 +319,7 @@ impl Entry<'_> {
     }
 }
 
-/// The name of the mode of a load.
+/// Returns the name of a load's mode.
 fn load_mode(mode: BoxMode) -> &'static str {
     match mode {
         BoxMode::Tile => "tile",
@@ -327,7 +327,7 @@ fn load_mode(mode: BoxMode) -> &'static str {
     }
 }
 
-/// The name of the mode of a store.
+/// Returns the name of a store's mode.
 fn store_mode(mode: BoxMode) -> &'static str {
     match mode {
         BoxMode::Tile => "tile",

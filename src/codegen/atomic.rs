@@ -44,7 +44,7 @@ impl Entry<'_> {
                 let (address, value) = (self.address_of(base, index), self.operand(value));
                 let head = [order.name(), ".", scope.name(), of_space(space)];
                 if op == AtomicOp::Exch {
-                    // There is no `red` of it: it is the atomic operation whose result nothing uses.
+                    // `red` does not have this operation, so write `atom` and ignore its result.
                     let class = Class::of_scalar(elem);
                     let unused = self.temp(class);
                     let value = self.as_bits(op, value, class);
@@ -69,12 +69,13 @@ impl Entry<'_> {
                 let head = ["red.", order.name(), ".", scope.name(), of_space(space)];
                 self.atomic_vector(&head, op, (base, index, vector), None);
             }
-            // The verifier has seen that these have a result.
+            // The verifier has checked that these have a result.
             (Atomic::Atom { .. } | Atomic::AtomCas { .. } | Atomic::AtomVec { .. }, None) => {}
         }
     }
 
-    /// `cas.b16`, whose operands are half words; integers of 16 bits have registers of 32.
+    /// Writes `cas.b16`, which takes 16-bit registers, although 16-bit integers live in 32-bit
+    /// registers.
     fn cas_half(
         &mut self,
         head: &[&str],
@@ -99,8 +100,8 @@ impl Entry<'_> {
         }
     }
 
-    /// An operation on all elements of a vector: on pairs of halves in registers, or on `f32`; a lone pair is
-    /// written as two halves where there is no instruction on it.
+    /// Writes an operation on all elements of a vector, as pairs of halves in registers or as
+    /// `f32`. If there is no instruction for a single pair, it is written as two halves.
     fn atomic_vector(
         &mut self,
         head: &[&str],
@@ -140,7 +141,7 @@ impl Entry<'_> {
         self.vector_at(&name, to.as_deref(), address, &from);
     }
 
-    /// As [`at_address`](Entry::at_address), with lists of registers.
+    /// Like [`at_address`](Entry::at_address), with lists of registers.
     fn vector_at(&mut self, name: &[&str], to: Option<&[Reg]>, address: Address, from: &[Reg]) {
         self.begin();
         name.iter().for_each(|part| self.text.push(part));
@@ -155,8 +156,8 @@ impl Entry<'_> {
         self.text.push(";\n");
     }
 
-    /// The operand of an instruction that takes it as bits: `ptxas` takes no immediate operand of floating
-    /// point there, and none of 16 bits.
+    /// Returns the operand of an instruction that takes bits. There, `ptxas` accepts neither
+    /// floating point immediates nor 16-bit ones.
     fn as_bits(&mut self, op: AtomicOp, operand: Operand, class: Class) -> Operand {
         match class {
             Class::F32 | Class::F64 if op == AtomicOp::Exch => self.in_reg(operand, class).into(),
@@ -207,13 +208,14 @@ impl Entry<'_> {
     }
 }
 
-/// The end of the name of an atomic instruction on scalars: its operation and its type.
+/// Returns the end of a scalar atomic instruction's name: the operation and the type.
 fn operation(op: AtomicOp, elem: Scalar) -> [&'static str; 4] {
     let kind = if matches!(elem, Scalar::F16 | Scalar::Bf16) { with_noftz(op) } else { op.name() };
     [".", kind, ".", atomic_type(op, elem)]
 }
 
-/// The name of an operation on halves, which always keeps subnormal numbers, and says so.
+/// Returns the name of an operation on halves. It always keeps subnormal numbers, and the name has
+/// to say so.
 fn with_noftz(op: AtomicOp) -> &'static str {
     match op {
         AtomicOp::Add => "add.noftz",
@@ -228,7 +230,7 @@ fn with_noftz(op: AtomicOp) -> &'static str {
     }
 }
 
-/// The type of an atomic instruction. Sums of 64 bits are unsigned, which has the same bits.
+/// Returns the type of an atomic instruction. 64-bit sums are unsigned, which gives the same bits.
 fn atomic_type(op: AtomicOp, elem: Scalar) -> &'static str {
     match (op, elem) {
         (AtomicOp::Add, Scalar::I64) => "u64",

@@ -1,4 +1,5 @@
-//! Writes integer and bit functions, and sequences of instructions for types without one of their own.
+//! Writes integer and bit functions, and instruction sequences for types that have no instruction
+//! of their own.
 
 use smallvec::SmallVec;
 
@@ -8,16 +9,16 @@ use crate::ir::Value;
 use crate::ir::op::{Clamp, FloatMode};
 use crate::ir::types::{Rounding, Scalar, Type};
 
-/// The suffixes of a conversion to `to`.
+/// Returns the suffixes of a conversion to `to`.
 pub(super) fn cvt_mode(to: Scalar, mode: FloatMode) -> String {
     match mode.clamp {
-        // Conversions to 8 bits have the two in the other order.
+        // Conversions to 8 bits have these two suffixes in the other order.
         Clamp::SatfiniteRelu if to.bits() > 8 => format!("{}.relu.satfinite", mode.rounding),
         _ => mode.to_string(),
     }
 }
 
-/// PTX's name of a rounding to an integer.
+/// Returns PTX's name of a rounding to an integer.
 const fn to_integral(rounding: Rounding) -> &'static str {
     match rounding {
         Rounding::NearestEven | Rounding::NearestAway => "rni",
@@ -95,7 +96,7 @@ impl Entry<'_> {
         self.ins(&["lop3.b32"], &[to.into(), a, b, c, Operand::Int(table.into())]);
     }
 
-    /// Writes a conversion that names its rounding, of a scalar or of each element of a vector.
+    /// Writes a conversion with explicit rounding, of a scalar or of each element of a vector.
     pub(super) fn cvt_rounded(&mut self, result: Value, value: Value, to: Scalar, mode: FloatMode) {
         match self.ir.type_of(value) {
             Type::Vector(vector) => self.cvt_vector_rounded(result, value, vector, (to, mode)),
@@ -108,7 +109,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Writes a conversion to an integer type that cuts the value to its range.
+    /// Writes a conversion to an integer type that clamps the value to its range.
     pub(super) fn cvt_sat(&mut self, result: Value, value: Value, to: Scalar) {
         let from_type = self.scalar(value);
         let signed_fits = to.is_signed() || !from_type.is_signed();
@@ -116,7 +117,7 @@ impl Entry<'_> {
         if (wider && signed_fits)
             || (from_type.bits(), from_type.is_signed()) == (to.bits(), to.is_signed())
         {
-            // Nothing is out of range, and PTX has no `.sat` of it.
+            // Nothing can be out of range, and PTX has no `.sat` for this.
             return self.cvt(result, value, to);
         }
         let from = self.operand(value);
@@ -125,7 +126,8 @@ impl Entry<'_> {
         self.ins(&name, &[register.into(), from]);
     }
 
-    /// Integers cut to the range of `to`, side by side: two by one instruction, four by two.
+    /// Packs integers, clamped to the range of `to`, side by side: two with one instruction, four
+    /// with two.
     pub(super) fn cvt_pack(&mut self, result: Value, values: &[Value], to: Scalar) {
         let ty = match to {
             Scalar::I8 => "s8",
@@ -144,12 +146,13 @@ impl Entry<'_> {
                 self.ins(&name, &[above.into(), d, c, Operand::Int(0)]);
                 self.ins(&name, &[target.into(), b, a, above.into()]);
             }
-            // The verifier has seen that there are two or four.
+            // The verifier has checked that there are two or four.
             _ => {}
         }
     }
 
-    /// The high half of the product of two integers of 8 or 16 bits, whose product 32 bits hold.
+    /// Writes the high half of the product of two 8-bit or 16-bit integers. The product fits into
+    /// 32 bits.
     fn narrow_high(&mut self, to: Reg, lhs: Value, rhs: Value) {
         let scalar = self.scalar(lhs);
         let ty = arith_type(scalar);
@@ -158,9 +161,9 @@ impl Entry<'_> {
         self.ins(&["shr.", ty], &[to.into(), to.into(), bits]);
     }
 
-    /// Returns the lowest 8 bits of an amount; `ptxas` takes no other constants. An H200 computes 64-bit fields
-    /// with shifts and does not mask their amounts. There the amount is cut to the width; a larger one gives
-    /// the same result.
+    /// Returns the low 8 bits of an amount, because `ptxas` accepts no other constants. An H200
+    /// computes 64-bit fields with shifts and does not mask their amounts. There the amount is
+    /// clamped to the width, since a larger one gives the same result.
     fn low_byte(&mut self, amount: Value, bits: u32) -> Operand {
         match self.operand(amount) {
             Operand::Const(constant) => {
@@ -176,8 +179,8 @@ impl Entry<'_> {
         }
     }
 
-    /// Returns a mask and a base of at most 31 for which `fns` finds the same bit. PTX does not define larger
-    /// bases, so the mask is 0 there.
+    /// Returns a mask and a base of at most 31 for which `fns` finds the same bit. PTX does not
+    /// define larger bases, so the mask is 0 for those.
     fn fns_mask_and_base(&mut self, mask: Value, base: Value) -> (Operand, Operand) {
         let (mask, base) = (self.operand(mask), self.operand(base));
         if let Operand::Const(constant) = base {
@@ -192,8 +195,8 @@ impl Entry<'_> {
         (kept.into(), bit.into())
     }
 
-    /// Returns the offset, clamped below to -33. The code that `ptxas` makes of `fns` negates the offset, so it
-    /// finds bit 0 for the smallest `i32`.
+    /// Returns the offset, clamped from below to -33. `ptxas` implements `fns` by negating the
+    /// offset, and would find bit 0 for the smallest `i32`.
     fn fns_offset(&mut self, offset: Value) -> Operand {
         const BEYOND: i64 = -33;
         match self.operand(offset) {
@@ -206,7 +209,8 @@ impl Entry<'_> {
         }
     }
 
-    /// Sets `to` to the conversion of `from`, which is in a register where it has 16 bits or less.
+    /// Sets `to` to the conversion of `from`, which must be in a register if it has 16 bits or
+    /// less.
     pub(super) fn cvt_rounded_to(
         &mut self,
         to: Reg,
@@ -216,7 +220,7 @@ impl Entry<'_> {
     ) {
         let (a, b) = (arith_type(from_type), arith_type(to_type));
         if from_type == to_type {
-            // Nothing is rounded, and PTX allows no rounding.
+            // Nothing is rounded, and PTX allows no rounding here.
             return self.ins(&["cvt.", mode.clamp.name(), ".", b, ".", a], &[to.into(), from]);
         }
         let mode = cvt_mode(to_type, mode);
@@ -247,7 +251,8 @@ impl Entry<'_> {
             return self.float_to_int(to, from, (from_type, to_type), name);
         }
         if from_type == Scalar::Bf16 {
-            // PTX has no such conversion, but every integral number of `f32` between two of `bf16` is one.
+            // PTX has no such conversion, but every integral `f32` between two `bf16` values is
+            // itself one.
             let wide = self.widened(from, from_type);
             let integral = self.temp(Class::F32);
             self.ins(&["cvt.", name, ".f32.f32"], &[integral.into(), wide]);
@@ -277,7 +282,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The bits of a value in registers of 32 bits, from the lowest.
+    /// Returns a value's bits in 32-bit registers, lowest first.
     fn words(&mut self, value: Value) -> SmallVec<[Reg; 4]> {
         let class = Class::of(self.ir.type_of(value));
         let mut words = SmallVec::new();
@@ -294,7 +299,8 @@ impl Entry<'_> {
         words
     }
 
-    /// Values of 8 and 16 bits: integers are in registers of 32 bits, extended, everything else in those of 16.
+    /// Bit-casts values of 8 and 16 bits. Integers live in 32-bit registers, extended; everything
+    /// else lives in 16-bit registers.
     fn bitcast_half(&mut self, result: Value, value: Value, to: Type) {
         let (from_class, to_class) = (Class::of(self.ir.type_of(value)), Class::of(to));
         let from = self.operand(value);

@@ -13,8 +13,9 @@
 //!                                 $for1_end:
 //! ```
 //!
-//! Constructs are numbered in the order of the text. A label that nothing names is left out, and so is what
-//! control cannot reach. A name with a dollar sign cannot be that of a kernel or a parameter.
+//! Constructs are numbered in the order of the text. Labels that nothing jumps to are left out, and
+//! so is unreachable code. The dollar sign keeps labels apart from the names of kernels and
+//! parameters.
 
 use super::copies::sequence;
 use super::entry::Entry;
@@ -30,20 +31,20 @@ pub(super) struct OpenLoop {
     op: OpId,
     number: u32,
     is_for: bool,
-    /// True if control falls through to the end of the iteration of a `for`.
+    /// True if control falls through to the end of an iteration of a `for`.
     next_falls: bool,
-    /// True if a jump leads to the end of the iteration of a `for`.
+    /// True if a jump leads to the end of an iteration of a `for`.
     next_used: bool,
     /// True if a jump leads out of the loop.
     end_used: bool,
 }
 
-/// The place that a terminator jumps to.
+/// Where a terminator jumps to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Target {
     /// The end of the thread.
     Return,
-    /// A label: what, which, and where of it.
+    /// A label: the kind of construct, its index, and the place in it.
     Label(&'static str, u32, &'static str),
 }
 
@@ -118,7 +119,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The copies of `values` to the registers of `to`, as far as these are read.
+    /// Returns the copies of `values` to the registers of `to`, without those that nothing reads.
     fn copies(&mut self, values: &[Value], to: &[Value], all: bool) -> Vec<(Reg, Operand)> {
         let mut copies = Vec::new();
         for (value, to) in values.iter().zip(to) {
@@ -131,7 +132,7 @@ impl Entry<'_> {
         copies
     }
 
-    /// The copies that a terminator makes.
+    /// Returns the copies that a terminator makes.
     fn copies_of(&mut self, terminator: OpId) -> Vec<(Reg, Operand)> {
         let ir = self.ir;
         let data = &ir.ops[terminator];
@@ -155,7 +156,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Returns the target of a terminator; `None` where control falls through to it.
+    /// Returns a terminator's target, or `None` if control falls through to it.
     fn target_of(&mut self, terminator: OpId) -> Option<Target> {
         let ir = self.ir;
         let data = &ir.ops[terminator];
@@ -189,7 +190,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The terminator of a region that does nothing else, if that is so.
+    /// Returns the terminator of a region that contains nothing else.
     fn only_terminator(&self, region: RegionId) -> Option<OpId> {
         let ir = self.ir;
         let mut written = ir.regions[region]
@@ -209,7 +210,7 @@ impl Entry<'_> {
             && self.copies_of(only).is_empty()
     }
 
-    /// The target of a region that does nothing but jump.
+    /// Returns the target of a region that only jumps.
     fn only_jump(&mut self, region: RegionId) -> Option<Target> {
         let only = self.only_terminator(region)?;
         let jumps = matches!(
@@ -223,7 +224,7 @@ impl Entry<'_> {
         let (cond, negated) = condition(self.ir, cond);
         let (guard, holds) = match self.operand(cond) {
             Operand::Reg(guard) => (guard, negated),
-            // The condition is known: only one of the arms is written.
+            // The condition is known, so write only one of the arms.
             Operand::Const(cond) => {
                 let arm =
                     if (cond.bits() != 0) != negated { Some(then_region) } else { else_region };
@@ -303,7 +304,7 @@ impl Entry<'_> {
     fn for_(&mut self, id: OpId, range: [Value; 3], init: &[Value], body: RegionId) {
         let ir = self.ir;
         let Some((&index, carried)) = ir.regions[body].args.split_first() else { return };
-        // The carried registers are the results, also where there is no iteration.
+        // The carried registers are the results, even if there is no iteration.
         for (arg, result) in carried.iter().zip(&ir.ops[id].results) {
             let reg = self.def(*arg);
             self.bind(*result, reg.into());
@@ -351,7 +352,8 @@ impl Entry<'_> {
         self.reachable = skips || open.end_used || repeats;
     }
 
-    /// The end of an iteration: the next index and the jump back, if there is a next iteration.
+    /// Writes the end of an iteration: the next index and the jump back, if there is a next
+    /// iteration.
     fn next_index(&mut self, id: OpId, number: u32, index: Value, hi: Operand, step: Operand) {
         let scalar = self.scalar(index);
         let ty = arith_type(scalar);
@@ -364,7 +366,7 @@ impl Entry<'_> {
             self.ins(&["add.", ty], &add);
             self.ins(&["setp.lt.", ty], &[again.into(), i.into(), hi]);
         } else {
-            // `i < hi`, so the distance is not negative: it fits in the unsigned type.
+            // Since `i < hi`, the distance is not negative and fits into the unsigned type.
             let unsigned = if scalar.bits() == 64 { "u64" } else { "u32" };
             let distance = self.temp(i.class());
             self.ins(&["sub.", ty], &[distance.into(), hi, i.into()]);
@@ -377,7 +379,7 @@ impl Entry<'_> {
     }
 }
 
-/// The number that an operand is, if it is a constant.
+/// Returns the value of an operand that is a constant.
 fn known(operand: Operand) -> Option<i128> {
     match operand {
         Operand::Const(constant) => constant.as_int(),
@@ -386,7 +388,7 @@ fn known(operand: Operand) -> Option<i128> {
     }
 }
 
-/// Returns whether `i + step` is in the range of the register for every index `i < hi`.
+/// Returns whether `i + step` is in the register's range for every index `i < hi`.
 fn cannot_wrap(scalar: Scalar, hi: Operand, step: Operand) -> bool {
     if scalar.bits() < 32 || known(step) == Some(1) {
         return true;

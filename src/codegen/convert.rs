@@ -14,7 +14,7 @@ impl Entry<'_> {
             return self.bind(result, from);
         }
         if from_type.is_int() && to_type.is_int() && stays(from_type, to_type) {
-            // The register holds the number already.
+            // The register already holds the converted value.
             return match from {
                 Operand::Const(constant) => {
                     let bits = constant.as_int().map_or(constant.bits(), |int| int as u64);
@@ -38,13 +38,14 @@ impl Entry<'_> {
                 self.cvt_to(to, wide, Scalar::F32, b);
             }
             (Scalar::F32, b) if b.format().is_some() => self.narrowed(to, from, b),
-            // PTX has conversions with one rounding from every type to `f16`, but not to the others.
+            // PTX converts every type to `f16` with one rounding, but not to the other narrow
+            // formats.
             (a, b) if b.format().is_some() && b != Scalar::F16 => {
                 let wide = self.rounded_to_odd(from, a);
                 self.narrowed(to, wide.into(), b);
             }
             (a, b) if a.is_float() && b.is_int() => self.float_to_int(to, from, (a, b), "rzi"),
-            // To floating point: rounds to nearest even where the number may not fit; from `f32` to
+            // To floating point: round to nearest even if the value may not fit. From `f32` to
             // `f64`, where it always does, PTX allows no rounding.
             (a, b) => {
                 let rounding =
@@ -55,7 +56,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The `f32` of a number of a narrow format, exact.
+    /// Returns the exact `f32` of a value in a narrow format.
     pub(super) fn widened(&mut self, from: Operand, scalar: Scalar) -> Operand {
         if let Operand::Const(constant) = from
             && let Some(x) = narrow::decode(scalar, constant.bits() as u32)
@@ -77,7 +78,7 @@ impl Entry<'_> {
                 self.mov_unpack(half, pair.into(), 0);
                 self.ins(&["cvt.f32.f16"], &[to.into(), half.into()]);
             }
-            // The lower 13 bits of a `tf32` do not count.
+            // The lowest 13 bits of a `tf32` are ignored.
             _ => self.ins(&["and.b32"], &[to.into(), from, Operand::Int(!0x1fff)]),
         }
         to.into()
@@ -97,8 +98,8 @@ impl Entry<'_> {
         }
     }
 
-    /// Rounds to nearest even by adding just less than half of the last digit that stays, or half where that
-    /// digit is odd. A NaN must stay as it is, for the carry could make it a number.
+    /// Rounds to nearest even by adding just less than half of the last kept digit, or exactly half
+    /// if that digit is odd. A NaN must be left alone, because the carry could make it a number.
     fn narrowed_to_tf32(&mut self, to: Reg, from: Operand) {
         let (bits, sum) = (self.temp(Class::B32), self.temp(Class::B32));
         self.mov(bits, from);
@@ -113,9 +114,9 @@ impl Entry<'_> {
         self.ins(&["selp.b32"], &[to.into(), sum, nan, number.into()]);
     }
 
-    /// The number as `f32`, rounded to odd: toward zero, with the last bit set where that is not exact. `f32`
-    /// has more than two bits more than the narrow formats, so rounding that to one of them is as rounding the
-    /// number itself.
+    /// Returns the value as `f32`, rounded to odd: toward zero, with the last bit set if that is
+    /// not exact. `f32` has more than two bits more than the narrow formats, so rounding this
+    /// result to one of them gives the same as rounding the value itself.
     fn rounded_to_odd(&mut self, from: Operand, from_type: Scalar) -> Reg {
         let ty = arith_type(from_type);
         let (toward_zero, odd) = (self.temp(Class::F32), self.temp(Class::F32));
@@ -158,9 +159,9 @@ impl Entry<'_> {
         }
     }
 
-    /// Saturates, and NaN becomes 0. PTX's conversion to 32 and 64 bits saturates, but turns NaN into
-    /// another number where a side has 64 bits (PTX ISA 9.7.9.21); narrower results are clamped after a
-    /// conversion to 32 bits.
+    /// Saturates, and turns NaN into 0. PTX's conversion to 32 and 64 bits saturates, but turns NaN
+    /// into another value if one side has 64 bits (PTX ISA 9.7.9.21). Narrower results are clamped
+    /// after a conversion to 32 bits.
     pub(super) fn float_to_int(
         &mut self,
         to: Reg,
@@ -186,13 +187,15 @@ impl Entry<'_> {
     }
 }
 
-/// Returns whether a register with a number of type `from` holds its conversion to `to` unchanged.
+/// Returns whether a register that holds a value of type `from` already holds its conversion to
+/// `to`.
 fn stays(from: Scalar, to: Scalar) -> bool {
     (from.bits() == 64) == (to.bits() == 64) && holds(from, to)
 }
 
-/// Returns whether a register with a number of type `from` holds its conversion to `to` in a register of the
-/// same width: the types have the same width, or `to` has each number of `from`.
+/// Returns whether a register with a value of type `from` holds its conversion to `to`, if both
+/// registers have the same width: the types have the same width, or `to` contains every value of
+/// `from`.
 fn holds(from: Scalar, to: Scalar) -> bool {
     if from.bits() == to.bits() {
         return from.bits() >= 32;
@@ -204,7 +207,7 @@ fn holds(from: Scalar, to: Scalar) -> bool {
 mod tests {
     use super::*;
 
-    /// The contents of the 32-bit register for a number of an integer type.
+    /// Returns the contents of the 32-bit register for a value of an integer type.
     fn register(scalar: Scalar, bits: u64) -> u32 {
         Const::new(scalar, bits).as_int().unwrap() as u32
     }

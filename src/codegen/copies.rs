@@ -4,13 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use super::regs::{Operand, Reg};
 
-/// Orders the copies `(destination, source)`, which are meant to happen at once, so that they can happen one
-/// after the other. The destinations are different registers. A cycle, such as a swap, goes through a
-/// register that `temp` makes for one of the same class. Copies of a register to itself are left out.
+/// Orders copies `(destination, source)` that are meant to happen at once, so that they can happen
+/// one after the other. The destinations must be different registers. A cycle, such as a swap, goes
+/// through a register of the same class that `temp` makes. Copies of a register to itself are left
+/// out.
 ///
-/// The order follows that of `copies`, and takes time linear in their number. This is the method of
-/// Boissinot, Darte, Rastello, de Dinechin and Guillon, "Revisiting out-of-SSA translation for correctness,
-/// code quality and efficiency" (2009): as soon as a value has been copied once, further readers take the
+/// The order follows that of `copies` and takes linear time. It is the method of Boissinot, Darte,
+/// Rastello, de Dinechin and Guillon, "Revisiting out-of-SSA translation for correctness, code
+/// quality and efficiency" (2009): as soon as a value has been copied once, further readers use the
 /// copy, and its old register is free.
 pub(super) fn sequence(
     copies: &[(Reg, Operand)],
@@ -23,7 +24,7 @@ pub(super) fn sequence(
         return moves().collect();
     }
     let sources: HashMap<Reg, Operand> = moves().collect();
-    // Where the value that a register held at first is now.
+    // Where each register's original value is now.
     let mut now: HashMap<Reg, Reg> = HashMap::with_capacity(sources.len());
     for (_, from) in moves() {
         if let Operand::Reg(from) = from {
@@ -34,7 +35,7 @@ pub(super) fn sequence(
     let mut sequence = Vec::with_capacity(sources.len());
     let mut ready = Vec::new();
     let order = || moves().map(|(to, _)| to);
-    // First what nobody reads, then cycles, which are opened by saving one register.
+    // First write what nobody reads, then open cycles by saving one register.
     for to in order().filter(|to| !now.contains_key(to)).chain(order()).collect::<Vec<_>>() {
         if written.contains(&to) {
             continue;
@@ -73,7 +74,7 @@ mod tests {
         Reg::Value(Class::B32, number)
     }
 
-    /// Runs the sequence one copy at a time and compares with all copies at once.
+    /// Runs the sequence copy by copy and compares the result with all copies at once.
     fn check_sequence(copies: &[(Reg, Operand)]) -> usize {
         let before = |reg: Reg| match reg {
             Reg::Value(_, number) => i64::from(number),

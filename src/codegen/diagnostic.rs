@@ -106,7 +106,7 @@ impl Entry<'_> {
         self.text.push(";\n");
     }
 
-    /// The bits of a value in 64 bits; those above its width have no meaning.
+    /// Returns a value's bits in 64 bits. Those above its width have no meaning.
     fn bits_of(&mut self, value: Value) -> Operand {
         let reg = match self.operand(value) {
             Operand::Const(constant) => {

@@ -1,9 +1,10 @@
 //! Writes integer division and remainder by constants without a division.
 //!
-//! `ptxas` 13.0 writes every `div` and `rem` out as a division, also those by a power of two. Here a power of two becomes
-//! shifts and a mask, every other divisor a multiplication that keeps the upper half of the product (Granlund and
-//! Montgomery: Division by invariant integers using multiplication, 1994). The IR keeps its `div` and `rem`: it stays
-//! readable, and the simulator divides, so that its results are independent of these formulas.
+//! `ptxas` 13.0 writes every `div` and `rem` as a real division, even by a power of two. Here a
+//! power of two becomes shifts and a mask, and any other divisor becomes a multiplication of which
+//! the upper half is kept (Granlund and Montgomery: Division by invariant integers using
+//! multiplication, 1994). The IR keeps its `div` and `rem`, so that it stays readable, and so that
+//! the simulator, which divides, checks these formulas independently.
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type};
@@ -16,28 +17,30 @@ use crate::ir::{Value, ValueDef};
 enum Quotient {
     /// `d == 1`.
     Dividend,
-    /// `x >= d`, where an unsigned `d` exceeds half of the range.
+    /// `x >= d`, for an unsigned `d` above half of the range.
     AtLeast,
     /// `d == 2^k`.
     Shift(u32),
     Multiply(Multiply),
 }
 
-/// The quotient is `((x >> before) * (factor + adds * 2^W)) >> W >> after`, plus 1 for a negative `x`.
+/// The quotient is `((x >> before) * (factor + adds * 2^W)) >> W >> after`, plus 1 if `x` is
+/// negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Multiply {
     before: u32,
     factor: u64,
-    /// True if the whole factor needs one more bit, which is added as `x`.
+    /// True if the whole factor needs one more bit, whose product is added as `x`.
     adds: bool,
     after: u32,
 }
 
-/// The least `after`, and `ceil(2^(width + after) / d)`, such that the product gives the quotient of every dividend whose
-/// absolute value is at most `largest`.
+/// Returns the smallest `after`, and `ceil(2^(width + after) / d)`, with which the product gives
+/// the right quotient for every dividend with an absolute value of at most `largest`.
 ///
-/// With `e = factor * d - 2^(width + after)`, the shifted product is `x / d + x * e / (d * 2^(width + after))` rounded
-/// down. The second term does not reach the next integer where `largest * e < 2^(width + after)`.
+/// Let `e = factor * d - 2^(width + after)`. The shifted product is
+/// `x / d + x * e / (d * 2^(width + after))`, rounded down. The second term does not reach the next
+/// integer if `largest * e < 2^(width + after)`.
 fn factor(width: u32, largest: u64, d: u64) -> Option<(u128, u32)> {
     (0..width).find_map(|after| {
         let power = 1u128 << (width + after);
@@ -59,7 +62,8 @@ impl Quotient {
         };
         let direct = factor(width, largest, d).and_then(|found| whole(found, 0));
         let Some(direct) = direct else { return Quotient::AtLeast };
-        // An even divisor never needs the additional bit: without its factors of two, the dividend is shorter.
+        // An even divisor never needs the additional bit: divide both by its power of two first,
+        // and the dividend is shorter.
         let before = d.trailing_zeros();
         let shifted = (direct.adds && before > 0)
             .then(|| factor(width, largest >> before, d >> before))
@@ -73,7 +77,7 @@ impl Quotient {
         if d.is_power_of_two() {
             return Quotient::power(d);
         }
-        // With the sign bit in the factor, it is read as `factor - 2^W`, so that `x` is added.
+        // A factor with the sign bit set is read as `factor - 2^W`, so `x` must be added.
         let found = factor(width, largest, d).and_then(|(factor, after)| {
             let factor = u64::try_from(factor).ok()?;
             Some(Multiply { before: 0, factor, adds: factor >> (width - 1) > 0, after })
@@ -86,12 +90,13 @@ impl Quotient {
     }
 }
 
-/// The type of a quotient, and the register that it is computed in, which is wider if the type is narrow.
+/// A quotient's type, and the register that it is computed in, which is wider if the type is
+/// narrow.
 #[derive(Clone, Copy)]
 struct Word {
     scalar: Scalar,
     class: Class,
-    /// The name of the type in instructions, and of the unsigned type of the same width.
+    /// The type's name in instructions, and that of the unsigned type of the same width.
     ty: &'static str,
     unsigned: &'static str,
     width: u32,
@@ -106,7 +111,7 @@ impl Word {
         }
     }
 
-    /// The bits as an immediate operand.
+    /// Returns the bits as an immediate operand.
     fn immediate(&self, bits: u64) -> Operand {
         let wide = match (self.width, self.scalar.is_signed()) {
             (64, false) => Scalar::U64,
@@ -119,7 +124,8 @@ impl Word {
 }
 
 impl Entry<'_> {
-    /// Writes `lhs / rhs`, or `lhs % rhs` where `remainder`, if `rhs` is an integer constant. Returns whether it is.
+    /// Writes `lhs / rhs`, or `lhs % rhs` if `remainder` is set, if `rhs` is an integer constant.
+    /// Returns whether it is.
     pub(super) fn divides_by_constant(
         &mut self,
         result: Value,
@@ -139,7 +145,7 @@ impl Entry<'_> {
             self.bind(result, Operand::Const(constant));
             return true;
         }
-        // No correction of the rounding is needed where neither is negative.
+        // If neither operand is negative, the rounding needs no correction.
         let scalar = match self.scalar(result) {
             scalar if d > 0 && self.is_assumed_not_negative(lhs) => scalar.unsigned(),
             scalar => scalar,
@@ -157,7 +163,7 @@ impl Entry<'_> {
         } else {
             self.quotient(word, to, x, (magnitude, d < 0));
         }
-        // The smallest number divided by -1 leaves the range of a narrow type.
+        // The smallest value divided by -1 leaves the range of a narrow type.
         self.wrap(to, word.scalar);
         true
     }
@@ -175,7 +181,7 @@ impl Entry<'_> {
         low.as_int().is_some_and(|low| low >= 0)
     }
 
-    /// `to` becomes `x / d`, negated where `negative`.
+    /// Sets `to` to `x / d`, negated if `negative` is set.
     fn quotient(&mut self, word: Word, to: Reg, x: Reg, (d, negative): (u64, bool)) {
         let bits = word.scalar.bits();
         if !word.scalar.is_signed() {
@@ -197,7 +203,8 @@ impl Entry<'_> {
                     self.ins(&["add.", word.ty], &[product.into(), product.into(), x.into()]);
                 }
                 let (sign, last) = (self.temp(word.class), word.width - 1);
-                // 1 where `x` is negative. As -1 it is what a negated quotient is subtracted from.
+                // 1 if `x` is negative. In the form -1, it is what a negated quotient is subtracted
+                // from.
                 if negative {
                     self.shift(word.ty, sign, product, last);
                 } else {
@@ -231,7 +238,8 @@ impl Entry<'_> {
                 if !adds {
                     return self.shift(word.ty, to, product, after);
                 }
-                // `(x + product) >> after`, whose sum has one more bit: half of it is `(x - product) / 2 + product`.
+                // `(x + product) >> after`. The sum would need one more bit, so compute half of it
+                // as `(x - product) / 2 + product`.
                 let half = self.temp(word.class);
                 self.ins(&["sub.", word.ty], &[half.into(), dividend.into(), product.into()]);
                 self.shift(word.ty, half, half, 1);
@@ -241,7 +249,7 @@ impl Entry<'_> {
         }
     }
 
-    /// `to` becomes `x >> by`, in the type of that name.
+    /// Sets `to` to `x >> by`, in the type of that name.
     fn shift(&mut self, ty: &str, to: Reg, x: Reg, by: u32) {
         if by > 0 {
             self.ins(&["shr.", ty], &[to.into(), x.into(), Operand::Int(by.into())]);
@@ -250,14 +258,15 @@ impl Entry<'_> {
         }
     }
 
-    /// The upper half of the product with the factor.
+    /// Returns the upper half of the product with the factor.
     fn product(&mut self, word: Word, x: Reg, factor: u64) -> Reg {
         let product = self.temp(word.class);
         self.ins(&["mul.hi.", word.ty], &[product.into(), x.into(), word.immediate(factor)]);
         product
     }
 
-    /// The signed `x`, plus `2^k - 1` where it is negative, so that a shift rounds toward zero.
+    /// Returns the signed `x`, plus `2^k - 1` if it is negative, so that a shift rounds toward
+    /// zero.
     fn biased(&mut self, word: Word, x: Reg, k: u32) -> Reg {
         let bias = self.temp(word.class);
         self.shift(word.ty, bias, x, word.width - 1);
@@ -266,7 +275,7 @@ impl Entry<'_> {
         bias
     }
 
-    /// `to` becomes `x % d`, which has the sign of `x`.
+    /// Sets `to` to `x % d`, which has the sign of `x`.
     fn remainder(&mut self, word: Word, to: Reg, x: Reg, d: u64) {
         let and = ["and.", word.class.bits_name()];
         if d == 1 {
@@ -346,8 +355,8 @@ mod tests {
         }
     }
 
-    /// Every divisor of 16 bits. What the instructions compute never decreases with the dividend, so the dividends on
-    /// both sides of each step stand for all.
+    /// Every divisor of 16 bits. The computed quotient never decreases with the dividend, so
+    /// the dividends on both sides of each step stand for all.
     #[test]
     fn all_quotients_of_16_bits() {
         let max = i64::from(u16::MAX);
@@ -374,8 +383,8 @@ mod tests {
         }
     }
 
-    /// Divisors of 32 and 64 bits at corners: near powers of two and their fractions, with the dividends around their
-    /// first and last multiples.
+    /// Divisors of 32 and 64 bits at corners: near powers of two and their fractions, with the
+    /// dividends around their first and last multiples.
     #[test]
     fn corners_of_32_and_64_bits() {
         for width in [32, 64] {

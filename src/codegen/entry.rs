@@ -1,4 +1,5 @@
-//! Writes one entry: its head, its registers, and its operations in order.
+//! Writes one entry: its head, its registers, and its operations in order. This is where most of
+//! the code generator's state lives.
 
 use std::collections::HashMap;
 
@@ -22,7 +23,7 @@ use crate::ir::{
 };
 use crate::sorting::sort_by_key;
 
-/// The source files that `.loc` directives name by number.
+/// The source files that `.loc` directives refer to by index.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     names: Vec<&'static str>,
@@ -30,7 +31,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The number of a file, from 1.
+    /// Returns a file's index, from 1.
     fn number(&mut self, name: &'static str) -> u64 {
         let next = self.names.len() as u64 + 1;
         let number = *self.numbers.entry(name).or_insert(next);
@@ -40,7 +41,7 @@ impl Files {
         number
     }
 
-    /// The directives `.file` of all files.
+    /// Writes the `.file` directives.
     pub(super) fn write(&self, text: &mut Text) {
         for (name, number) in self.names.iter().zip(1..) {
             text.push("\n.file ");
@@ -61,7 +62,7 @@ pub(super) fn prints(ir: &KernelIr) -> bool {
     ir.reached_ops().into_iter().any(prints)
 }
 
-/// The register of a value, or the first one of a vector that has several.
+/// Returns the register of a value, or the first one of a vector with several.
 fn first_reg(ty: Type, value: Value) -> Reg {
     let (class, number) = (Class::of(ty), value.index() as u32);
     match ty {
@@ -72,25 +73,30 @@ fn first_reg(ty: Type, value: Value) -> Reg {
     }
 }
 
-/// The lowest version of the PTX ISA that the kernel needs beside its target.
+/// Returns the lowest version of the PTX ISA that the kernel's operations need, apart from its
+/// target.
 pub(super) fn version_of(ir: &KernelIr) -> PtxVersion {
     let params = if ir.param_bytes() > 4352 { LARGE_PARAMS } else { version::FIRST };
-    // What is not written counts too where it is in a region: it does not depend on the code generator.
+    // Operations in regions count even if they are not written, so that the version does not depend
+    // on the code generator.
     ir.ops.iter().map(|(_, data)| version::of(&data.op, ir)).fold(params, PtxVersion::max)
 }
 
-/// The alignment of the shared array, which is that of the most aligned allocation; `None` without any.
+/// Returns the alignment of the shared array, which is that of the most aligned allocation; `None`
+/// if there is none.
 fn shared_align(ir: &KernelIr) -> Option<u32> {
     ir.shared.iter().map(|(_, alloc)| alloc.align_bytes).max()
 }
 
-/// The alignment of the dynamic shared array that all entries of a module share, if one of them has it.
+/// Returns the alignment of the dynamic shared array that all entries of a module share, if one of
+/// them needs it.
 pub(super) fn dynamic_shared_align(kernels: &[&KernelIr]) -> Option<u32> {
     let dynamic = kernels.iter().filter(|ir| ir.dynamic_shared_bytes() > 0);
     dynamic.filter_map(|ir| shared_align(ir)).max()
 }
 
-/// Writes the entry of a verified kernel; `arrays` are the numbers of its constant arrays in the module.
+/// Writes the entry of a verified kernel. `arrays` holds the module's indices of its constant
+/// arrays.
 pub(super) fn write(
     ir: &KernelIr,
     options: PtxOptions,
@@ -157,39 +163,40 @@ pub(super) struct Entry<'a> {
     files: &'a mut Files,
     pub(super) text: &'a mut Text,
     pub(super) uses: Uses<'a>,
-    /// True if there is a `min` or `max` of `i32`.
+    /// True if there is a `min` or `max` on `i32`.
     pub(super) compares: bool,
-    /// The operand for each value: its register, the register of a value with the same bits, or a constant.
+    /// Each value's operand: its register, the register of a value with the same bits, or a
+    /// constant.
     operands: Vec<Operand>,
-    /// For each class, one more than the highest number of a value's register.
+    /// For each class, one more than the highest register number of a value.
     value_ends: [u32; Class::ALL.len()],
-    /// The vectors that have several registers, as often as they are written: the number of the value, their class, and
-    /// their number.
+    /// Vectors with several registers, once for each time they are written: the value's number, the
+    /// registers' class, and how many there are.
     vectors: Vec<(u32, Class, u32)>,
-    /// For each class, the number of registers that the code generator added.
+    /// For each class, how many registers the code generator added.
     temp_ends: [u32; Class::ALL.len()],
     /// The location that the next line comes from.
     location: Option<LocationId>,
-    /// The location that the last comment names.
+    /// The location that the last comment named.
     last_location: Option<LocationId>,
     pub(super) addresses: Addresses,
-    /// The loops around the present operation, from the outside in.
+    /// The loops around the current operation, outermost first.
     pub(super) loops: Vec<OpenLoop>,
-    /// The number of labelled constructs so far.
+    /// How many labelled constructs there are so far.
     pub(super) labels: u32,
-    /// True if control can reach the present end of the text.
+    /// True if control can reach the current end of the text.
     pub(super) reachable: bool,
-    /// The offset of each shared allocation in the shared array, and the bytes of that.
+    /// Each shared allocation's offset in the shared array, and the array's size in bytes.
     pub(super) shared: (Vec<u64>, u64),
     pub(super) printing: Printing,
-    /// The number of each constant array in the module.
+    /// The module's index of each constant array.
     pub(super) arrays: Vec<u64>,
-    /// The declarations before the entry.
+    /// Declarations that go before the entry.
     pub(super) globals: String,
 }
 
 impl<'a> Entry<'a> {
-    /// Name, parameters and launch bounds.
+    /// Writes the name, the parameters and the launch bounds.
     fn head(&mut self) {
         let ir = self.ir;
         self.text.push("\n.visible .entry ");
@@ -209,7 +216,7 @@ impl<'a> Entry<'a> {
                     self.text.push("u64 .ptr .global .align ");
                     self.text.number(elem.size_bytes().into());
                 }
-                // The verifier has seen that there is none.
+                // The verifier has checked that there are none.
                 Type::Pointer {
                     space:
                         Space::Shared
@@ -268,7 +275,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The declarations of registers and shared memory, once it is known which are used.
+    /// Returns the declarations of registers and shared memory, once it is known which are used.
     fn declarations(&self) -> String {
         let mut text = Text::default();
         text.indent();
@@ -296,7 +303,8 @@ impl<'a> Entry<'a> {
             declare(Class::of(var.ty), &format!("%{name}_"), registers);
         }
         let (_, bytes) = self.shared;
-        // A dynamic array is declared once for the module: PTX has it outside of entries only.
+        // A dynamic array is declared once for the module, because PTX allows it only outside
+        // entries.
         let is_static = bytes > 0 && self.ir.dynamic_shared_bytes() == 0;
         if let Some(align) = shared_align(self.ir).filter(|_| is_static) {
             text.begin();
@@ -363,7 +371,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The generic address of a tensor map, which is used where it was passed.
+    /// Writes the generic address of a tensor map, which is used in the parameter space, where it
+    /// was passed.
     fn tensor_map_address(&mut self, to: Reg, param: &str) {
         self.begin();
         self.text.push("mov.b64 ");
@@ -412,22 +421,22 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The next lines belong to the operation `id` again.
+    /// The next lines belong to operation `id` again.
     pub(super) fn resume(&mut self, id: OpId) {
         self.location = Some(self.ir.ops[id].location);
     }
 
-    /// Returns the operand for the value.
+    /// Returns a value's operand.
     pub(super) fn operand(&self, value: Value) -> Operand {
         self.operands[value.index()]
     }
 
-    /// Lets `operand` stand for `value`.
+    /// Makes `operand` stand for `value`.
     pub(super) fn bind(&mut self, value: Value, operand: Operand) {
         self.operands[value.index()] = operand;
     }
 
-    /// The register that holds `value`, to be written.
+    /// Returns the register that holds `value`, to be written.
     pub(super) fn def(&mut self, value: Value) -> Reg {
         let ty = self.ir.type_of(value);
         let reg = match self.operands[value.index()] {
@@ -448,7 +457,7 @@ impl<'a> Entry<'a> {
         reg
     }
 
-    /// Returns the operands for the value in instructions that take its registers one by one: one operand, or
+    /// Returns a value's operands for instructions that take registers one by one: one operand, or
     /// one for each register of a vector.
     pub(super) fn parts(&self, value: Value) -> SmallVec<[Operand; 5]> {
         let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
@@ -456,12 +465,12 @@ impl<'a> Entry<'a> {
             Operand::Reg(Reg::Part(class, number, _)) if count > 1 => {
                 (0..count).map(|i| Reg::Part(class, number, i).into()).collect()
             }
-            // An element of a vector may stand for itself: any part of it.
+            // If a value stands for an element of a vector, it may be any of its parts.
             single => smallvec![single],
         }
     }
 
-    /// The registers that hold `value`, to be written.
+    /// Returns the registers that hold `value`, to be written.
     pub(super) fn def_parts(&mut self, value: Value) -> SmallVec<[Reg; 4]> {
         let count = self.ir.type_of(value).vector().map_or(1, VectorType::registers);
         match self.def(value) {
@@ -472,14 +481,14 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// A new register.
+    /// Returns a new register.
     pub(super) fn temp(&mut self, class: Class) -> Reg {
         let end = &mut self.temp_ends[class as usize];
         *end += 1;
         Reg::Temp(class, *end - 1)
     }
 
-    /// The operand in a register.
+    /// Returns a register with the operand.
     pub(super) fn in_reg(&mut self, operand: Operand, class: Class) -> Reg {
         match operand {
             Operand::Reg(reg) => reg,
@@ -491,7 +500,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Starts the line of an instruction: names its Rust line where it is another than the last one's.
+    /// Starts an instruction's line. Writes its Rust line first if that differs from the last
+    /// one's.
     pub(super) fn begin(&mut self) {
         if self.location != self.last_location
             && let Some(id) = self.location
@@ -519,8 +529,8 @@ impl<'a> Entry<'a> {
         self.rest(name, operands);
     }
 
-    /// As [`ins`](Entry::ins), executed only where the predicate `guard` holds, or does not where
-    /// `negated`.
+    /// Like [`ins`](Entry::ins), executed only if the predicate `guard` holds (or does not hold, if
+    /// its flag is set).
     pub(super) fn guarded(&mut self, guard: (Reg, bool), name: &[&str], operands: &[Operand]) {
         self.begin();
         self.guard(guard);

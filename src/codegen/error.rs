@@ -5,7 +5,7 @@ use crate::errors::errors;
 use crate::ir::Target;
 
 errors! {
-    /// A kernel that cannot be added to a [`Module`](super::Module).
+    /// Why a kernel cannot be added to a [`Module`](super::Module).
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum CodegenError {

@@ -1,15 +1,16 @@
 //! Folds floating point operations on constants.
 //!
-//! They are computed here, not left to the compiler behind PTX: that of CUDA 13.0's driver (13.0.98, not the
-//! `ptxas` 13.0.88 of the toolkit) rounds a sum of two constants that lies in the middle of two numbers toward
-//! zero, so that `3 - 2^-23` becomes the number below 3. A result that is NaN is left to the device, which
-//! has its own choice of bits.
+//! They are not left to the compiler behind PTX, because CUDA 13.0's driver (13.0.98, not the
+//! toolkit's `ptxas` 13.0.88) rounds a sum of two constants toward zero if it lies halfway between
+//! two numbers. For example, `3 - 2^-23` becomes the number below 3. A NaN result is left to the
+//! device, which has its own choice of bits.
 
 use crate::ir::op::{Arith, Convert, FloatArith, FloatMode, Op};
 use crate::ir::types::{Const, Type};
 use crate::ir::{Value, eval};
 
-/// The result of an operation whose operands `constant` knows, if it is a floating point number.
+/// Returns the result of an operation on operands that `constant` knows, if it is a floating point
+/// number.
 pub(super) fn fold(
     op: &Op,
     result: Type,
@@ -19,7 +20,7 @@ pub(super) fn fold(
     eval::constant(op, scalar, constant).filter(|result| !is_nan(*result))
 }
 
-/// Returns whether the operation rounds its result to nearest even, or moves a number that was folded.
+/// Returns whether the operation rounds to nearest even, or only moves a number that was folded.
 fn rounds(op: &Op) -> bool {
     const RN: FloatMode = FloatMode::RN;
     matches!(
@@ -62,7 +63,7 @@ mod tests {
         Const::new(Scalar::F64, x.to_bits())
     }
 
-    /// The result of `op` on the first and the second number.
+    /// Returns the result of `op` on `a` and `b`.
     fn folded(op: impl Fn(Value, Value) -> Arith, a: Const, b: Const) -> Option<Const> {
         let [first, second] = [0, 1].map(Value::from_index);
         let operands = |value| Some(if value == first { a } else { b });

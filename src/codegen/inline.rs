@@ -17,13 +17,13 @@ impl Entry<'_> {
         for operand in &inline.operands {
             let (class, value) = (Class::of(self.ir.type_of(*operand)), self.operand(*operand));
             let operand = self.in_reg(value, class);
-            // A text may write a result before it has read its operands: no register is both. It may also
-            // write to an operand, which others read.
+            // The text may write a result before it has read its operands, so no register may
+            // be both. It may also overwrite an operand that others still read.
             let copy = self.temp(class);
             self.mov(copy, operand.into());
             registers.push(copy);
         }
-        // The verifier has read it.
+        // The verifier has parsed it.
         let pieces = inline.ptx.pieces(registers.len()).unwrap_or_default();
         self.begin();
         self.text.push("{\n");
@@ -58,7 +58,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Extends a narrow integer, whose upper bits a text may leave as it likes.
+    /// Extends a narrow integer, because the text may leave anything in its upper bits.
     fn normalise(&mut self, result: Value, scalar: Scalar) {
         if narrow_range(scalar).is_none() {
             return;

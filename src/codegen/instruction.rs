@@ -5,7 +5,7 @@ use super::mem::Address;
 use super::regs::{Class, Operand};
 use crate::ir::Value;
 
-/// An operand of an instruction as it is written.
+/// An operand in the form in which it is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part<'p> {
     /// A register or a constant.
@@ -19,9 +19,9 @@ pub(super) enum Part<'p> {
 }
 
 impl Entry<'_> {
-    /// Returns the 32-bit operand, in a register if it is a constant that `holds` rejects: `ptxas` refuses such
-    /// an immediate. The verifier has refused literal constants of this kind. Folded operations that are never
-    /// executed may still give any constant.
+    /// Returns a 32-bit operand. A constant that `holds` rejects is put into a register, because
+    /// `ptxas` refuses it as an immediate. The verifier has refused literal constants of this kind,
+    /// but folded operations that are never executed may still yield any constant.
     pub(super) fn operand_where(&mut self, value: Value, holds: impl Fn(u64) -> bool) -> Operand {
         match self.operand(value) {
             operand @ Operand::Const(constant) if !holds(constant.bits()) => {
@@ -31,7 +31,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The bytes of a bulk copy.
+    /// Returns the byte count of a bulk copy.
     pub(super) fn bulk_bytes(&mut self, bytes: Value) -> Operand {
         self.operand_where(bytes, |bytes| bytes <= 0xffff0 && bytes.is_multiple_of(16))
     }

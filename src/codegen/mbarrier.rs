@@ -22,7 +22,7 @@ impl Entry<'_> {
                 let address = self.address_of(barrier, index);
                 let count = self.operand_where(count, |count| count > 0);
                 let to: Operand = self.def(result).into();
-                // One arrival is said by the form without a count, which all targets have.
+                // A single arrival uses the form without a count, which all targets have.
                 let once = matches!(count, Operand::Const(count) if count.bits() == 1);
                 let parts = [Part::One(to), Part::At(address), Part::One(count)];
                 let said = if once { &parts[..2] } else { &parts[..] };
@@ -81,7 +81,7 @@ impl Entry<'_> {
             (Mbarrier::FenceMbarrierInit {}, _) => {
                 self.ins(&["fence.mbarrier_init.release.cluster"], &[]);
             }
-            // The verifier has seen that the others have a result.
+            // The verifier has checked that the others have a result.
             (_, None) => {}
         }
     }
@@ -101,7 +101,8 @@ impl Entry<'_> {
         self.tested(name, to, address, phase);
     }
 
-    /// A state, which is never a constant that `ptxas` looks at, or a parity.
+    /// Returns a phase operand: a state, which is never a constant that `ptxas` checks, or a
+    /// parity.
     fn phase(&mut self, phase: Value) -> Operand {
         if self.ir.type_of(phase) == Scalar::U32.into() {
             self.operand_where(phase, |parity| parity <= 1)
@@ -116,7 +117,7 @@ impl Entry<'_> {
         self.instruction(&[name], &parts);
     }
 
-    /// Asks until the answer is yes.
+    /// Writes a loop that polls until the phase has ended.
     fn wait(&mut self, parity: &str, [barrier, index, phase]: [Value; 3]) {
         let (address, phase) = (self.address_of(barrier, index), self.phase(phase));
         let (done, number) = (self.temp(Class::Pred), self.number());

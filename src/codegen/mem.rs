@@ -13,14 +13,15 @@ use crate::ir::op::{
 use crate::ir::types::{Scalar, Space, Type, VectorType};
 use crate::ir::{Entity, Value, VarId};
 
-/// Addresses that are in a register, as long as the body that computed them is being written.
+/// Addresses that are already in a register, while the body that computed them is being written.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     registers: HashMap<Indexed, Reg>,
     order: Vec<Indexed>,
 }
 
-/// `base + index * size`: what an address is computed from. The type of the index says how it is widened.
+/// `base + index * size`: what an address is computed from. The index's type says how it is
+/// widened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Indexed {
     base: Reg,
@@ -29,7 +30,7 @@ struct Indexed {
     size: u32,
 }
 
-/// The element size and the type of the index seldom differ where the registers do not.
+/// Hashes the registers only, because size and index type seldom differ if these are the same.
 impl Hash for Indexed {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.base, self.index).hash(state);
@@ -37,7 +38,7 @@ impl Hash for Indexed {
 }
 
 impl Addresses {
-    /// A mark for [`forget`](Addresses::forget).
+    /// Returns a mark for [`forget`](Addresses::forget).
     pub(super) fn known(&self) -> usize {
         self.order.len()
     }
@@ -50,7 +51,7 @@ impl Addresses {
     }
 }
 
-/// An address as an instruction takes it.
+/// An address in the form that instructions take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address {
     base: Reg,
@@ -58,7 +59,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// The address `offset` bytes after that in a register.
+    /// Returns the address `offset` bytes after the one in a register.
     pub(super) fn of(base: Reg, offset: i64) -> Address {
         Address { base, offset }
     }
@@ -104,7 +105,7 @@ impl Entry<'_> {
                 self.begin();
                 self.text.push("mov.u32 ");
                 self.text.reg(to);
-                // No array is declared where there is nothing in it.
+                // No array is declared if it would be empty.
                 self.text.push(if bytes == 0 { ", 0" } else { ", $shared" });
                 if offset > 0 {
                     self.text.push("+");
@@ -136,7 +137,7 @@ impl Entry<'_> {
                 let base = self.operand(base);
                 let base = self.in_reg(base, Class::of_pointer(space));
                 let to = self.def(result);
-                // There are no generic addresses of 32 bits.
+                // There are no 32-bit generic addresses.
                 let wide = match base.class() {
                     Class::B32 => {
                         self.ins(&["cvt.u64.u32"], &[to.into(), base.into()]);
@@ -196,12 +197,12 @@ impl Entry<'_> {
                     self.mov(to, from);
                 }
             }
-            // The verifier has seen that the others have a result.
+            // The verifier has checked that the others have a result.
             (_, None) => {}
         }
     }
 
-    /// The registers of element `index` of a variable: one, or those of a vector.
+    /// Returns the registers of element `index` of a variable: one, or several for a vector.
     pub(super) fn var(&self, var: VarId, index: u32) -> SmallVec<[Reg; 4]> {
         let ty = self.ir.vars[var].ty;
         let count = ty.vector().map_or(1, VectorType::registers);
@@ -209,7 +210,8 @@ impl Entry<'_> {
         (0..count).map(reg).collect()
     }
 
-    /// The space and the element of a pointer; the verifier has seen that it is one where this is asked.
+    /// Returns a pointer's space and element type. The verifier has checked that the value is a
+    /// pointer wherever this is called.
     pub(super) fn pointee(&self, pointer: Value) -> (Space, Scalar) {
         match self.ir.type_of(pointer) {
             Type::Pointer { space, elem, .. } => (space, elem),
@@ -257,7 +259,7 @@ impl Entry<'_> {
         self.end_with_policy(policy);
     }
 
-    /// Starts a load: its name up to the type.
+    /// Starts a load: writes its name up to the type.
     fn load_name(&mut self, space: Space, access: &LoadAccess) {
         self.begin();
         self.text.push("ld");
@@ -270,7 +272,7 @@ impl Entry<'_> {
         self.hint(access.l2_prefetch.map(L2Prefetch::name));
     }
 
-    /// Starts a store: its name up to the type.
+    /// Starts a store: writes its name up to the type.
     fn store_name(&mut self, space: Space, access: &StoreAccess) {
         self.begin();
         self.text.push("st");
@@ -311,7 +313,7 @@ impl Entry<'_> {
         self.end_with_policy(policy);
     }
 
-    /// The number and the type of the registers of a vector: `.v4.b32`.
+    /// Writes the count and the type of a vector's registers: `.v4.b32`.
     fn vector_type(&mut self, regs: &[Reg]) {
         match regs.len() {
             4 => self.text.push(".v4"),
@@ -321,7 +323,7 @@ impl Entry<'_> {
         self.hint(regs.first().map(|reg| reg.class().bits_name()));
     }
 
-    /// `{%r0, %r1}`, or the register where there is one.
+    /// Writes `{%r0, %r1}`, or the register alone if there is only one.
     pub(super) fn vector_of(&mut self, regs: &[Reg]) {
         let braces = regs.len() > 1;
         for (i, reg) in regs.iter().enumerate() {
@@ -335,7 +337,7 @@ impl Entry<'_> {
         self.text.push(if braces { "}" } else { "" });
     }
 
-    /// The order of an access with its scope; nothing for a weak one.
+    /// Writes an access's order and scope; nothing for a weak access.
     fn order(&mut self, order: &str) {
         self.hint(Some(order).filter(|order| !order.is_empty()));
     }
@@ -351,7 +353,7 @@ impl Entry<'_> {
         self.hint((policy != L2Policy::Default).then_some("L2::cache_hint"));
     }
 
-    /// Ends an access with its policy, where it has one.
+    /// Ends an access, with its cache policy if it has one.
     fn end_with_policy(&mut self, policy: Option<Reg>) {
         if let Some(policy) = policy {
             self.text.push(", ");
@@ -360,7 +362,7 @@ impl Entry<'_> {
         self.text.push(";\n");
     }
 
-    /// `[register+offset]`
+    /// Writes `[register+offset]`.
     pub(super) fn write_address(&mut self, address: Address) {
         self.text.push("[");
         self.text.reg(address.base);
@@ -371,7 +373,7 @@ impl Entry<'_> {
         self.text.push("]");
     }
 
-    /// The register that holds the address of `*(base + index)`.
+    /// Returns a register with the address of `*(base + index)`.
     pub(super) fn address_register(&mut self, base: Value, index: Value) -> Reg {
         let Address { base, offset } = self.address_of(base, index);
         if offset == 0 {
@@ -382,7 +384,7 @@ impl Entry<'_> {
         sum
     }
 
-    /// The address of `*(base + index)`.
+    /// Returns the address of `*(base + index)`.
     pub(super) fn address_of(&mut self, base: Value, index: Value) -> Address {
         let (space, elem) = self.pointee(base);
         let index_type = self.scalar(index);
@@ -408,7 +410,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The register that holds an address.
+    /// Returns a register with an address.
     fn address(&mut self, address: Indexed, space: Space) -> Reg {
         if let Some(known) = self.addresses.registers.get(&address) {
             return *known;
@@ -420,8 +422,8 @@ impl Entry<'_> {
         to
     }
 
-    /// `to = base + index * size`. Addresses wrap, in 32 bits for shared memory, so that only the low half
-    /// of a wide index counts there.
+    /// Writes `to = base + index * size`. Addresses wrap, in shared memory at 32 bits, so only
+    /// the low half of a wide index counts there.
     fn compute(&mut self, to: Reg, address: Indexed, space: Space) {
         let Indexed { base, index, index_type, size } = address;
         let mut index = index;
@@ -449,7 +451,7 @@ impl Entry<'_> {
 
     fn add_offset(&mut self, to: Reg, base: Reg, offset: i64) {
         match to.class() {
-            // A shared pointer wraps in 32 bits.
+            // A shared pointer wraps at 32 bits.
             Class::B32 => {
                 let offset = Operand::Int((offset as i32).into());
                 self.ins(&["add.s32"], &[to.into(), base.into(), offset]);
@@ -478,7 +480,7 @@ impl Entry<'_> {
     }
 }
 
-/// The space as the name of an instruction has it; none for generic addresses.
+/// Returns a space's part of an instruction name; empty for generic addresses.
 pub(super) fn of_space(space: Space) -> &'static str {
     match space {
         Space::Global => ".global",
@@ -490,7 +492,7 @@ pub(super) fn of_space(space: Space) -> &'static str {
     }
 }
 
-/// The offset in bytes of a constant index, modulo 2^64 like all addresses.
+/// Returns the byte offset of a constant index, modulo 2^64 like all addresses.
 fn byte_offset(index: Operand, size: u32) -> i64 {
     let index = match index {
         Operand::Const(constant) => constant.as_int().unwrap_or(0) as i64,

@@ -1,4 +1,4 @@
-//! Writes tensor core operations and the movement of their matrices.
+//! Writes MMAs, and the loads, stores and moves of their matrices.
 
 use smallvec::SmallVec;
 
@@ -138,13 +138,13 @@ impl Entry<'_> {
                 let count = Operand::Int((*count).into());
                 self.ins(&["setmaxnreg.", action.name(), ".sync.aligned.u32"], &[count]);
             }
-            // The verifier has seen that these have a result.
+            // The verifier has checked that these have a result.
             (Mma::Ldmatrix { .. } | Mma::Movmatrix { .. } | Mma::MatrixDescriptor { .. }, None) => {
             }
         }
     }
 
-    /// The type of the elements of a thread's part of a matrix.
+    /// Returns the element type of a thread's part of a matrix.
     fn element_of(&self, value: Value) -> Scalar {
         match self.ir.type_of(value) {
             Type::Vector(vector) => vector.elem(),
@@ -153,14 +153,14 @@ impl Entry<'_> {
         }
     }
 
-    /// The metadata of a sparse matrix and its selector.
+    /// Returns a sparse matrix's metadata and selector.
     fn metadata(&mut self, (metadata, selector): (Value, u32)) -> [Part<'static>; 2] {
         let metadata = self.operand(metadata);
         let metadata = self.in_reg(metadata, Class::B32);
         [Part::One(metadata.into()), Part::One(Operand::Int(selector.into()))]
     }
 
-    /// The registers of a thread's part of a matrix.
+    /// Returns the registers of a thread's part of a matrix.
     fn fragment(&mut self, value: Value) -> Registers {
         let class = Class::of(self.ir.type_of(value));
         let parts = self.parts(value);
@@ -277,7 +277,7 @@ fn trans(order: MatrixOrder) -> &'static str {
     }
 }
 
-/// The name of the elements of a matrix.
+/// Returns the name of a matrix's element type.
 fn mma_type(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::I8 => "s8",

@@ -1,4 +1,8 @@
-//! Writes verified kernels as readable PTX text.
+//! Writes verified kernels as PTX text that you can read next to the Rust source.
+//!
+//! Most programs never call this module, because [`Device::load`](crate::runtime::Device::load)
+//! does. Come here to look at a kernel's PTX ([`Kernel::ptx`](crate::ir::Kernel::ptx)), to assemble
+//! it yourself, or to put several kernels into one [`Module`].
 //!
 //! ```
 //! use tilewright::ir::{Global, GlobalMut, Kernel, Target};
@@ -14,40 +18,43 @@
 //! # Ok::<(), tilewright::ir::BuildErrors>(())
 //! ```
 //!
-//! A [`Kernel`] is verified, so writing it always succeeds; only a [`Module`] of several kernels can be
-//! wrong. The text depends on the kernel and the options alone: equal kernels give equal bytes. No file
-//! and no device is looked at.
+//! A [`Kernel`] is verified, so writing it always succeeds; only a [`Module`] of several kernels
+//! can be wrong. The text depends on the kernel and the options alone: equal kernels give equal
+//! bytes, and no file and no device is looked at.
 //!
 //! # How the IR is written
 //!
-//! * **Values.** A value is a register with its number in the text form: `%14` is `%r14` (integers up to 32
-//!   bits and pointers to shared memory), `%rd14` (64 bits and pointers to global memory), `%f14`, `%fd14`
-//!   (`f32`, `f64`) or `%p14` (`bool`, a predicate). Constants are immediate operands. Pure operations whose
-//!   results nothing uses are not written.
-//! * **Narrow integers** live in 32-bit registers, always sign- or zero-extended: what can leave the range
-//!   is extended again. Thus comparisons, shifts to the right, division and conversions need no care.
-//! * **`bool` in memory** and in parameters is a byte: 0 or 1 is stored, and every byte but 0 loads as
-//!   `true`.
-//! * **Floating point** arithmetic names its rounding (`add.rn`, `mul.rn`), so `ptxas` never contracts a
-//!   product and a sum into `fma` (PTX ISA 9.7.3.3). Subnormal numbers are kept. Conversions to integers
-//!   saturate and turn NaN into 0 in all types, also where the instruction alone does not. Operations on
-//!   constants are computed here. Which NaN an operation gives is the device's choice.
-//! * **Addresses.** `base + index * size` is one `mad`, wide where the index is narrower than the pointer;
-//!   a constant index is the offset in the brackets. An address that is used again in the same body is not
-//!   computed again. Global pointers are converted to the global space on entry. Loads use the read-only path
-//!   `ld.global.nc` only where they say so: a read-only pointer may have a mutable alias.
-//! * **Loops.** A `for` finds out whether there is a next index before it computes it: `i + step < hi` is
-//!   asked as `step < hi - i`, which cannot wrap, so every range of every integer type has the right number
-//!   of iterations. A step that is not positive gives none. Carried values are registers, set by a parallel
-//!   copy.
-//! * **Shared memory** is one array, laid out as
-//!   [`KernelIr::shared_layout`](crate::ir::KernelIr::shared_layout) says. Up to 48 KiB it is static;
-//!   beyond, a launch gives
-//!   [`KernelIr::dynamic_shared_bytes`](crate::ir::KernelIr::dynamic_shared_bytes), and the array is
-//!   `.extern` without a length.
-//! * **Assertions** write to a buffer whose address is one more parameter: see [`AssertBuffer`].
-//! * **Barriers** are `barrier.sync 0`, without `.aligned`: the warps may be diverged. No branch is marked
-//!   `.uni`.
+//! * **Values.** A value's register has the number that the value has in the text form: `%14`
+//!   becomes `%r14` (integers up to 32 bits and pointers to shared memory), `%rd14` (64 bits and
+//!   pointers to global memory), `%f14`, `%fd14` (`f32`, `f64`) or `%p14` (`bool`, a predicate).
+//!   Constants are immediate operands. Pure operations with unused results are left out.
+//! * **Narrow integers** live in 32-bit registers and are always sign- or zero-extended. Whatever
+//!   can leave the range is extended again, so that comparisons, right shifts, divisions and
+//!   conversions need no extra care.
+//! * **`bool` in memory** and in parameters is a byte. 0 or 1 is stored, and any nonzero byte loads
+//!   as `true`.
+//! * **Floating point** arithmetic names its rounding (`add.rn`, `mul.rn`), so that `ptxas` never
+//!   contracts a multiplication and an addition to `fma` (PTX ISA 9.7.3.3). Subnormal numbers are
+//!   kept. Conversions to integers saturate and turn NaN into 0 for all types, even if the
+//!   instruction alone does not. Operations on constants are computed here. Which NaN an operation
+//!   returns is up to the device.
+//! * **Addresses.** `base + index * size` is one `mad`, a wide one if the index is narrower than
+//!   the pointer. A constant index becomes the offset in the brackets. An address that is used
+//!   again in the same body is not computed again. Global pointers are converted to the global
+//!   space on entry. Loads use the read-only path `ld.global.nc` only if they ask for it, because a
+//!   read-only pointer may have a mutable alias.
+//! * **Loops.** A `for` tests whether there is a next index before it computes it: `i + step < hi`
+//!   is written as `step < hi - i`, which cannot wrap. So ranges up to the limits of every integer
+//!   type iterate correctly. A step that is not positive gives no iterations. Carried values are
+//!   registers, set by a parallel copy.
+//! * **Shared memory** is one array, with the layout of
+//!   [`KernelIr::shared_layout`](crate::ir::KernelIr::shared_layout). Up to 48 KiB it is static.
+//!   Beyond that, the array is `.extern` without a length, and the launch has to provide
+//!   [`KernelIr::dynamic_shared_bytes`](crate::ir::KernelIr::dynamic_shared_bytes).
+//! * **Assertions** write to a buffer whose address is an additional parameter: see
+//!   [`AssertBuffer`].
+//! * **Barriers** are `barrier.sync 0` without `.aligned`, because the warps may be diverged. No
+//!   branch is marked `.uni`.
 
 mod arith;
 mod arrays;
@@ -91,7 +98,7 @@ use std::fmt;
 use crate::ir::{Kernel, KernelIr, Target};
 use text::Text;
 
-/// Options of the text: the comments beside the instructions.
+/// Which comments and directives the text contains beside the instructions.
 ///
 /// ```
 /// use tilewright::codegen::PtxOptions;
@@ -107,10 +114,11 @@ use text::Text;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PtxOptions {
-    /// Comments `// file:line` above the instructions that come from that Rust line. On by default.
+    /// Writes a comment `// file:line` above the instructions of each Rust line. On by default.
     pub locations: bool,
-    /// Directives `.file` and `.loc` (PTX ISA 11.5), so that a profiler shows the Rust line of an
-    /// instruction; the text then has the paths of the sources as rustc was given them. Off by default.
+    /// Writes `.file` and `.loc` directives (PTX ISA 11.5), so that a profiler shows each
+    /// instruction's Rust line. The text then contains source paths as rustc was given them. Off by
+    /// default.
     pub line_info: bool,
 }
 
@@ -121,35 +129,36 @@ impl Default for PtxOptions {
 }
 
 impl PtxOptions {
-    /// Switches the comments with Rust lines.
+    /// Sets [`PtxOptions::locations`].
     pub const fn locations(self, locations: bool) -> PtxOptions {
         PtxOptions { locations, ..self }
     }
 
-    /// Switches the directives for profilers.
+    /// Sets [`PtxOptions::line_info`].
     pub const fn line_info(self, line_info: bool) -> PtxOptions {
         PtxOptions { line_info, ..self }
     }
 }
 
-/// The kernel as a PTX module.
+/// Writes a kernel as a PTX module.
 pub(crate) fn ptx_of(ir: &KernelIr) -> Ptx {
     write_module(ir.target, &[ir], PtxOptions::default())
 }
 
 impl<P> Kernel<P> {
-    /// The kernel as a PTX module.
+    /// Writes the kernel as a PTX module.
     pub fn ptx(&self) -> Ptx {
         ptx_of(self.ir())
     }
 
-    /// As [`ptx`](Kernel::ptx), with options.
+    /// Writes the kernel as a PTX module, with options.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         write_module(self.target(), &[self.ir()], options)
     }
 }
 
-/// Several kernels for one target, written as one PTX module.
+/// Several kernels for one target, written as one PTX module. Use it if kernels should be loaded
+/// together; a single kernel needs only [`Kernel::ptx`](crate::ir::Kernel::ptx).
 ///
 /// ```
 /// use tilewright::codegen::Module;
@@ -174,7 +183,7 @@ pub struct Module<'k> {
 }
 
 impl<'k> Module<'k> {
-    /// A module without kernels.
+    /// Makes a module without kernels.
     pub const fn new(target: Target) -> Module<'k> {
         Module { target, kernels: Vec::new() }
     }
@@ -182,9 +191,10 @@ impl<'k> Module<'k> {
     /// Adds a kernel.
     ///
     /// # Errors
-    /// [`CodegenError::OtherTarget`] where the kernel is not built for the module's target,
-    /// [`CodegenError::DuplicateName`] where the module has a kernel of that name,
-    /// [`CodegenError::ConstantArrays`] where the constant arrays of all kernels do not fit a module.
+    /// [`CodegenError::OtherTarget`] if the kernel was built for another target,
+    /// [`CodegenError::DuplicateName`] if the module already has a kernel with this name,
+    /// [`CodegenError::ConstantArrays`] if all kernels' constant arrays together do not fit into a
+    /// module.
     pub fn add<P>(&mut self, kernel: &'k Kernel<P>) -> Result<(), CodegenError> {
         let name = || kernel.name().to_owned();
         if kernel.target() != self.target {
@@ -206,28 +216,29 @@ impl<'k> Module<'k> {
         Ok(())
     }
 
-    /// The target of the module.
+    /// Returns the module's target.
     pub fn target(&self) -> Target {
         self.target
     }
 
-    /// The kernels, in the order in which they were added.
+    /// Returns the kernels in the order in which they were added.
     pub fn kernels(&self) -> &[&'k KernelIr] {
         &self.kernels
     }
 
-    /// The module as text.
+    /// Writes the module as text.
     pub fn ptx(&self) -> Ptx {
         self.ptx_with(PtxOptions::default())
     }
 
-    /// As [`ptx`](Module::ptx), with options.
+    /// Writes the module as text, with options.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         write_module(self.target, &self.kernels, options)
     }
 }
 
-/// The kernels in the text form, which [`parse_kernels`](crate::ir::parse_kernels) reads.
+/// Prints the kernels in the IR's text form, which [`parse_kernels`](crate::ir::parse_kernels)
+/// reads.
 impl fmt::Display for Module<'_> {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

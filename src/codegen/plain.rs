@@ -1,4 +1,4 @@
-//! Writes operations that are one PTX instruction, as their rows name it.
+//! Writes operations that are a single PTX instruction, by the mnemonic in their row of the table.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::ir::Value;
 use crate::ir::op::{FloatArith, IntArith, Op, OpInfo, TypeSuffix};
 use crate::ir::types::{Scalar, VectorType};
 
-/// Values of attributes that PTX expresses by no suffix.
+/// Attribute values that PTX expresses without a suffix.
 const WITHOUT_SUFFIX: [&str; 3] = ["keep", "position", "index"];
 
 const fn are_plain(rows: &[OpInfo]) -> bool {
@@ -29,7 +29,7 @@ const _: () = assert!(
     "each row of these families names its instruction"
 );
 
-/// Replaces each `{attribute}` and `{.attribute}` in the text of a mnemonic.
+/// Replaces each `{attribute}` and `{.attribute}` in a mnemonic.
 fn with_attributes(op: &Op, info: &OpInfo, text: &'static str) -> Cow<'static, str> {
     if !text.contains('{') {
         return text.into();
@@ -48,7 +48,7 @@ fn with_attributes(op: &Op, info: &OpInfo, text: &'static str) -> Cow<'static, s
 }
 
 impl Entry<'_> {
-    /// Writes the instruction of a row that has a mnemonic.
+    /// Writes the instruction of an operation whose row has a mnemonic.
     pub(super) fn plain(&mut self, op: &Op, result: Value) {
         let Some((info, mnemonic)) = op.info().and_then(|info| Some((info, info.mnemonic?))) else {
             return;

@@ -15,14 +15,14 @@ use super::regs::{Class, Operand, Reg};
 use crate::ir::types::{Const, Scalar};
 use crate::ir::{Format, Piece, Placeholder, Style, Value};
 
-/// The function, declared once in a module.
+/// The function's declaration, once in a module.
 pub(super) const VPRINTF: &str =
     "\n.extern .func (.param .b32 $written) vprintf (.param .b64 $format, .param .b64 $values);\n";
 
 /// The declarations of a kernel that prints.
 #[derive(Debug, Default)]
 pub(super) struct Printing {
-    /// Bytes for the values of a call.
+    /// How many bytes the values of a call need.
     values_bytes: u32,
     formats: u32,
     /// True if the words for `bool` are declared.
@@ -30,14 +30,14 @@ pub(super) struct Printing {
 }
 
 impl Printing {
-    /// The declaration in the entry.
+    /// Returns the declaration inside the entry.
     pub(super) fn declaration(&self) -> Option<String> {
         let bytes = self.values_bytes;
         (bytes > 0).then(|| format!(".local .align 8 .b8 $values[{bytes}];\n"))
     }
 }
 
-/// The C type in which a scalar is passed to a variadic function.
+/// The C type as which a scalar is passed to a variadic function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passed {
     Int,
@@ -72,7 +72,7 @@ impl Passed {
     }
 }
 
-/// The format as C's `printf` takes it, with its final zero.
+/// Returns the format for C's `printf`, with its final zero byte.
 fn c_format(format: &Format, scalars: &[Scalar]) -> Vec<u8> {
     let (mut out, mut scalars) = (String::new(), scalars.iter());
     for piece in format.pieces() {
@@ -95,7 +95,7 @@ fn c_placeholder(placeholder: &Placeholder, scalar: Scalar) -> String {
     let mut out = String::new();
     let mut width = *width;
     if *prefix {
-        // C has no prefix before zero, and none of octal numbers that Rust has.
+        // C writes no prefix for zero, and does not know Rust's prefix for octal numbers.
         out += if *style == Style::Octal { "0o" } else { "0x" };
         width = width.saturating_sub(2);
     }
@@ -131,7 +131,7 @@ fn c_placeholder(placeholder: &Placeholder, scalar: Scalar) -> String {
 
 impl Entry<'_> {
     pub(super) fn printf(&mut self, format: &str, values: &[Value]) {
-        // The verifier has read it, and seen that the values are scalars.
+        // The verifier has parsed it and checked that the values are scalars.
         let format = Format::parse(format).unwrap_or_default();
         let scalars: Vec<Scalar> = values.iter().map(|value| self.scalar(*value)).collect();
         let bytes = c_format(&format, &scalars);
@@ -181,14 +181,14 @@ impl Entry<'_> {
         self.text.push("\n");
     }
 
-    /// Declares a text that ends with a zero, before the entry.
+    /// Declares a zero-terminated text before the entry.
     fn declare_text(&mut self, name: &str, bytes: &[u8]) {
         let numbers: Vec<String> = bytes.iter().map(u8::to_string).collect();
         let (len, numbers) = (bytes.len(), numbers.join(", "));
         self.globals += &format!("\n.global .align 1 .b8 {name}[{len}] = {{{numbers}}};");
     }
 
-    /// The generic address of a name declared in a space.
+    /// Returns the generic address of a name that is declared in a space.
     fn address_of_name(&mut self, name: &str, space: &str) -> Reg {
         let to = self.temp(Class::B64);
         self.begin();
@@ -201,7 +201,7 @@ impl Entry<'_> {
         to
     }
 
-    /// The value as C passes it, with the type to store it by.
+    /// Returns a value as C passes it, with the type to store it by.
     fn passed(&mut self, value: Value, style: Style) -> (&'static str, Operand) {
         let scalar = self.scalar(value);
         let operand = self.operand(value);
@@ -211,7 +211,7 @@ impl Entry<'_> {
         };
         match Passed::of(scalar) {
             Passed::Int => {
-                // In two's complement, a narrow number has no more bits than its type.
+                // In two's complement, a narrow value must not show more bits than its type has.
                 let narrow = scalar.is_signed() && scalar.bits() < 32 && style != Style::Display;
                 match (operand, narrow) {
                     (Operand::Reg(_), true) => {

@@ -1,10 +1,10 @@
-//! The written module, and the header of each target.
+//! A written PTX module, and the PTX version that each target needs.
 
 use std::fmt;
 
 use crate::ir::Target;
 
-/// A version of the PTX ISA, as `.version` names it.
+/// A version of the PTX ISA, as in `.version`.
 ///
 /// ```
 /// use tilewright::codegen::PtxVersion;
@@ -13,9 +13,9 @@ use crate::ir::Target;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PtxVersion {
-    /// The number before the point.
+    /// The part before the dot.
     pub major: u16,
-    /// The number after the point.
+    /// The part after the dot.
     pub minor: u16,
 }
 
@@ -25,8 +25,9 @@ impl fmt::Display for PtxVersion {
     }
 }
 
-/// A module as PTX text, with its target and version for a driver or `ptxas`. Made by
-/// [`Kernel::ptx`](crate::ir::Kernel::ptx) and [`Module::ptx`](super::Module::ptx). It displays as the text.
+/// A PTX module as text, with its target and version, for a driver or `ptxas`. Returned by
+/// [`Kernel::ptx`](crate::ir::Kernel::ptx) and [`Module::ptx`](super::Module::ptx). It displays as
+/// the text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ptx {
     pub(super) text: String,
@@ -36,30 +37,30 @@ pub struct Ptx {
 }
 
 impl Ptx {
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text, without a copy.
+    /// Returns the text without copying it.
     pub fn into_text(self) -> String {
         self.text
     }
 
-    /// The names of the entries, in the order in which the kernels were added.
+    /// Returns the entries' names, in the order in which the kernels were added.
     pub fn entries(&self) -> &[String] {
         &self.entries
     }
 
-    /// The `.target` of the text.
+    /// Returns the text's `.target`.
     ///
-    /// It is the target of the kernels where the PTX ISA has it. For others (a device that is newer than
-    /// this crate) it is the nearest older one: the driver compiles that for every newer device.
+    /// It is the kernels' target if the PTX ISA has it. For any other (a device that is newer than
+    /// this crate) it is the nearest older one, which the driver compiles for every newer device.
     pub fn target(&self) -> Target {
         self.target
     }
 
-    /// The `.version` of the text: the lowest that has the target and every instruction used.
+    /// Returns the text's `.version`: the lowest that has the target and every instruction used.
     pub fn version(&self) -> PtxVersion {
         self.version
     }
@@ -81,8 +82,8 @@ const fn version(major: u16, minor: u16) -> PtxVersion {
     PtxVersion { major, minor }
 }
 
-/// The targets of the PTX ISA from `sm_80` on: the number, the first version that has the plain target, and
-/// the first that has the one with suffix `a` (PTX ISA, release notes).
+/// The PTX ISA's targets from `sm_80` on: the number, the first version with the plain target, and
+/// the first with the suffix `a` (PTX ISA, release notes).
 const TARGETS: [(u16, PtxVersion, Option<PtxVersion>); 11] = [
     (80, version(7, 0), None),
     (86, version(7, 1), None),
@@ -97,10 +98,10 @@ const TARGETS: [(u16, PtxVersion, Option<PtxVersion>); 11] = [
     (121, version(8, 8), Some(version(8, 8))),
 ];
 
-/// The first version whose entries take more than 4352 bytes of parameters.
+/// The first version whose entries accept more than 4352 bytes of parameters.
 pub(super) const LARGE_PARAMS: PtxVersion = version(8, 1);
 
-/// The first version that has the target.
+/// Returns the first version that has the target.
 pub(super) fn version_of(target: Target) -> PtxVersion {
     let row = TARGETS.iter().find(|(sm, ..)| *sm == target.sm());
     row.map_or(TARGETS[0].1, |(_, plain, specific)| {

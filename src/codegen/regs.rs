@@ -1,9 +1,9 @@
 //! Registers and operands.
 //!
-//! The register of a value has the number that the value has in the kernel's text form, so `%r14` holds
-//! `%14`; those of a vector that has several are `%f14_0`, `%f14_1`, and so on. Registers that the code
-//! generator adds have a `t` before their class (`%tr0`), those of register
-//! variables the number of the variable and the index (`%v0_3`).
+//! A value's register has the number that the value has in the kernel's text form, so `%r14` holds
+//! `%14`. A vector with several registers has `%f14_0`, `%f14_1`, and so on. Registers that the
+//! code generator adds have a `t` before their class (`%tr0`). Those of register variables have the
+//! variable's number and the index (`%v0_3`).
 
 use std::hash::{Hash, Hasher};
 
@@ -18,7 +18,7 @@ pub(super) enum Class {
     B32,
     /// 64-bit integers and pointers to global memory.
     B64,
-    /// Floating point of 16 and of 8 bits, and vectors of 16 bits.
+    /// Floating point of 16 and 8 bits, and vectors of 16 bits.
     B16,
     /// `f32`.
     F32,
@@ -47,7 +47,7 @@ impl Class {
         }
     }
 
-    /// The class of the register of a value, or of each of the registers of a vector.
+    /// Returns the class of a value's register, or of each register of a vector.
     pub(super) const fn of(ty: Type) -> Class {
         match ty {
             Type::Scalar(scalar) => Class::of_scalar(scalar),
@@ -59,7 +59,7 @@ impl Class {
         }
     }
 
-    /// The class of the register of a pointer into the space.
+    /// Returns the class of a pointer into the space.
     pub(super) const fn of_pointer(space: Space) -> Class {
         match space {
             Space::Global | Space::Local | Space::Const | Space::Generic => Class::B64,
@@ -67,7 +67,7 @@ impl Class {
         }
     }
 
-    /// The prefix of the registers of values.
+    /// Returns the prefix of value registers.
     pub(super) const fn prefix(self) -> &'static str {
         match self {
             Class::Pred => "%p",
@@ -79,7 +79,7 @@ impl Class {
         }
     }
 
-    /// The type of a declaration.
+    /// Returns the type in a declaration.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Class::Pred => "pred",
@@ -91,11 +91,11 @@ impl Class {
         }
     }
 
-    /// The type of instructions that only move bits: `mov`, `selp`, `and`, ..
+    /// Returns the type of instructions that only move bits: `mov`, `selp`, `and`, and so on.
     ///
-    /// Floating point is moved as bits. Told that they are numbers, `ptxas` 13.0 makes a choice between -1
-    /// and -0 (by `selp.f32`, or by `mov.f32` in two arms) the conversion of an integer, and the sign of the
-    /// zero is lost.
+    /// Floating point values are moved as bits. If `ptxas` 13.0 is told that they are numbers, it
+    /// turns a choice between -1 and -0 (by `selp.f32`, or by `mov.f32` in two arms) into the
+    /// conversion of an integer, and the zero loses its sign.
     pub(super) const fn bits_name(self) -> &'static str {
         match self {
             Class::Pred => "pred",
@@ -109,17 +109,18 @@ impl Class {
 /// A PTX register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reg {
-    /// The register of a value, by the number of the value.
+    /// A value's register, by the value's number.
     Value(Class, u32),
-    /// A register of a vector that has several: the numbers of the value and of the register.
+    /// One register of a vector with several: the value's number, and the register's index.
     Part(Class, u32, u32),
-    /// A register of the code generator, by its number in the class.
+    /// A register that the code generator added, by its index in the class.
     Temp(Class, u32),
-    /// A register of a variable: the numbers of the variable and of the register.
+    /// A register of a variable: the variable's number, and the register's index.
     Var(Class, u32, u32),
 }
 
-/// One word for the whole register: the default takes three, and registers are hashed often.
+/// Hashes the whole register as one word. The derived hash takes three, and registers are hashed
+/// often.
 impl Hash for Reg {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (kind, class, number, index) = match *self {
@@ -144,15 +145,15 @@ impl Reg {
     }
 }
 
-/// An operand that an instruction reads or writes. `ptxas` takes immediate operands in every place that is
-/// read, predicates included, except as the guard of an instruction.
+/// An operand that an instruction reads or writes. `ptxas` accepts immediates wherever an operand
+/// is read, including predicates, except as an instruction's guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     /// A register.
     Reg(Reg),
     /// A constant of the kernel.
     Const(Const),
-    /// A number that the code generator adds.
+    /// An integer that the code generator adds.
     Int(i64),
 }
 
@@ -162,9 +163,9 @@ impl From<Reg> for Operand {
     }
 }
 
-/// The integer or floating point type of instructions that compute: narrow integers are computed with 32
-/// bits. `bool` has none; as a number it is its byte. Those floating point formats that are not computed with
-/// have the names that conversions know them by.
+/// Returns the type of instructions that compute. Narrow integers are computed in 32 bits. `bool`
+/// has no arithmetic type, so it counts as its byte. Floating point formats without arithmetic have
+/// the names that conversions use.
 pub(super) const fn arith_type(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::I8 | Scalar::I16 | Scalar::I32 => "s32",
@@ -181,7 +182,7 @@ pub(super) const fn arith_type(scalar: Scalar) -> &'static str {
     }
 }
 
-/// The type of an element in memory.
+/// Returns the type of an element in memory.
 pub(super) const fn memory_type(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::I8 => "s8",

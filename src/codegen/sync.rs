@@ -29,7 +29,7 @@ impl Entry<'_> {
                 let name = ["barrier.red.popc", suffix(form), ".u32"];
                 self.ins(&name, &[to.into(), id, threads, pred]);
             }
-            // The verifier has seen that these have a result.
+            // The verifier has checked that these have a result.
             (Sync::BarrierRed { .. } | Sync::BarrierRedPopc { .. }, None) => {}
             (Sync::Fence { order, scope }, _) => {
                 self.ins(&["fence.", order.name(), ".", scope.name()], &[]);

@@ -8,7 +8,7 @@ use crate::ir::Value;
 use crate::ir::types::Type;
 
 impl Entry<'_> {
-    /// Copies the map, replaces its fields in global memory, and releases them.
+    /// Copies the map to global memory, replaces its fields there, and releases them.
     pub(super) fn tensormap_replace(
         &mut self,
         map: Value,
@@ -47,7 +47,7 @@ impl Entry<'_> {
         self.ins(&["fence.proxy.tensormap::generic.release.gpu"], &[]);
     }
 
-    /// Acquires a map in global memory: the result is its generic address.
+    /// Acquires a map in global memory. The result is its generic address.
     pub(super) fn tensormap_acquire(&mut self, result: Value, [from, from_index]: [Value; 2]) {
         let from = self.address_register(from, from_index);
         let to = self.def(result);

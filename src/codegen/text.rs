@@ -1,4 +1,4 @@
-//! The text under construction: lines, indentation, and comments with Rust source locations.
+//! The PTX text under construction: lines, indentation, and comments with Rust source locations.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::ir::{Entity, KernelIr, SourceLocation};
 pub(super) struct Text {
     out: String,
     depth: usize,
-    /// The name of the registers of each variable of the present entry.
+    /// The register name of each variable of the current entry.
     vars: Vec<String>,
 }
 
@@ -24,8 +24,8 @@ impl Text {
         self.out
     }
 
-    /// Names the registers of the variables of a kernel: as the kernel does, where the name is one and is free,
-    /// else by the number of the variable.
+    /// Names the registers of a kernel's variables: like the kernel does, if that name is valid and
+    /// free, otherwise by the variable's index.
     pub(super) fn name_vars(&mut self, ir: &KernelIr) {
         let mut taken = HashSet::new();
         self.vars = ir
@@ -37,7 +37,8 @@ impl Text {
                 let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
                     && name.len() < 64
                     && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-                    // A letter or two and a number are registers of the writer, and special ones.
+                    // A letter or two with a number would clash with the writer's registers, and
+                    // with special ones.
                     && !name.ends_with(|c: char| c.is_ascii_digit());
                 if is_name && taken.insert(name) {
                     name.to_owned()
@@ -50,17 +51,17 @@ impl Text {
             .collect();
     }
 
-    /// Returns the name of the registers of a variable.
+    /// Returns the register name of a variable.
     pub(super) fn var_name(&self, var: usize) -> &str {
         self.vars.get(var).map_or("", String::as_str)
     }
 
-    /// The bytes written so far: a position for [`insert`](Text::insert).
+    /// Returns how many bytes were written so far: a position for [`insert`](Text::insert).
     pub(super) fn position(&self) -> usize {
         self.out.len()
     }
 
-    /// Puts `text` at an earlier position.
+    /// Inserts `text` at an earlier position.
     pub(super) fn insert(&mut self, position: usize, text: &str) {
         self.out.insert_str(position, text);
     }
@@ -73,7 +74,7 @@ impl Text {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// Starts a line at the present indentation.
+    /// Starts a line at the current indentation.
     pub(super) fn begin(&mut self) {
         for _ in 0..self.depth {
             self.out.push_str("  ");
@@ -148,7 +149,7 @@ impl Text {
         }
     }
 
-    /// `// file:line`, with the name of the file without its folders, so that the text does not depend on
+    /// Writes `// file:line`. The file's folders are left out, so that the text does not depend on
     /// where the program was compiled.
     pub(super) fn location(&mut self, location: SourceLocation) {
         self.begin();
@@ -164,7 +165,8 @@ impl Text {
     }
 }
 
-/// Returns the file's name, with its folder if the name alone is `mod.rs`: `softmax/mod.rs`, `kernel.rs`.
+/// Returns the file's name, with its folder if the name alone is `mod.rs`: `softmax/mod.rs`,
+/// `kernel.rs`.
 fn file_name(location: SourceLocation) -> &'static str {
     let path = location.file;
     let start_of_last = |path: &str| path.rfind(['/', '\\']).map_or(0, |at| at + 1);
@@ -175,13 +177,13 @@ fn file_name(location: SourceLocation) -> &'static str {
     }
 }
 
-/// PTX is printable ASCII; other characters of a file name become `_`.
+/// PTX is printable ASCII. Other characters of a file name become `_`.
 fn ascii(name: &str) -> impl Iterator<Item = char> {
     let printable = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
     name.chars().map(move |c| if printable(c) { c } else { '_' })
 }
 
-/// A location as the comments of a PTX text name it: `file:line`, the file without its folders.
+/// Returns a location as it appears in PTX comments: `file:line`, without the file's folders.
 ///
 /// ```
 /// use tilewright::codegen::location_in_comments;
@@ -194,7 +196,7 @@ pub fn location_in_comments(location: SourceLocation) -> String {
     format!("{name}:{}", location.line)
 }
 
-/// The numbers from 0 to 99 in two digits each.
+/// The numbers from 0 to 99, two digits each.
 const PAIRS: &str = "\
     0001020304050607080910111213141516171819\
     2021222324252627282930313233343536373839\

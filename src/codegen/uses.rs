@@ -1,4 +1,4 @@
-//! Finds unused values: pure operations without a used result are not written.
+//! Finds unused values, so that pure operations with unused results can be left out.
 
 use crate::ir::op::{Arith, Control, Diagnostic, Effect, Mem, Op};
 use crate::ir::{Entity, KernelIr, OpId, RegionId, Value, ValueDef};
@@ -10,7 +10,7 @@ pub(super) struct Uses<'k> {
 }
 
 impl<'k> Uses<'k> {
-    /// Visits the operations from the last to the first, so that the users of a value are seen before it.
+    /// Visits operations from the last to the first, so that a value's users are seen before it.
     pub(super) fn of(ir: &'k KernelIr) -> Uses<'k> {
         let mut uses = Uses { ir, live: vec![false; ir.values.len()] };
         uses.region(ir.body);
@@ -21,7 +21,7 @@ impl<'k> Uses<'k> {
         self.live[value.index()]
     }
 
-    /// Returns whether the operation is written: it has an effect, or its result is used.
+    /// Returns whether the operation is written: it has a side effect, or its result is used.
     pub(super) fn is_written(&self, op: OpId) -> bool {
         let data = &self.ir.ops[op];
         let needed = match (&data.op, data.op.info()) {
@@ -41,7 +41,7 @@ impl<'k> Uses<'k> {
         values.iter().for_each(|value| self.mark(*value));
     }
 
-    /// Marks those of `values` that are passed to a used one of `results`.
+    /// Marks those of `values` that are passed on to a used one of `results`.
     fn mark_passed(&mut self, values: &[Value], results: &[Value]) {
         for (value, result) in values.iter().zip(results) {
             if self.is_live(*result) {
@@ -91,7 +91,7 @@ impl<'k> Uses<'k> {
             }
             Control::Continue { values, .. } => self.mark_all(values),
             Control::Break { target, values } => {
-                // The results of a `for` are the registers of its carried values.
+                // The results of a `for` share the registers of its carried values.
                 if matches!(ir.ops[*target].op, Op::Control(Control::For { .. })) {
                     self.mark_all(values);
                 } else {
@@ -103,8 +103,8 @@ impl<'k> Uses<'k> {
     }
 }
 
-/// The value that an `if` tests, and whether it runs its first region where that value is false: a
-/// condition that is the negation of another value needs no register of its own.
+/// Returns the value that an `if` tests, and whether it runs its first region if that value is
+/// false. This way a condition that negates another value needs no register of its own.
 pub(super) fn condition(ir: &KernelIr, cond: Value) -> (Value, bool) {
     let (mut cond, mut negated) = (cond, false);
     while let ValueDef::Result(op, _) = ir.values[cond].def

@@ -1,4 +1,4 @@
-//! Writes vector operations: elements in and out of registers, and conversions of all elements.
+//! Writes vector operations: packing, extracting, and conversions of all elements.
 
 use smallvec::SmallVec;
 
@@ -10,7 +10,7 @@ use crate::ir::op::{Clamp, FloatMode};
 use crate::ir::types::{Rounding, Scalar, VectorType};
 
 impl Entry<'_> {
-    /// `to = {from[0], from[1]}`, of halves that are in registers or constants.
+    /// Writes `to = {from[0], from[1]}`, for halves in registers or constants.
     pub(super) fn mov_pack(&mut self, to: Reg, from: &[Operand; 2]) {
         let [low, high] = from.map(|half| self.in_reg(half, Class::B16));
         self.begin();
@@ -23,7 +23,7 @@ impl Entry<'_> {
         self.text.push("};\n");
     }
 
-    /// `to` becomes half `half` of the word `from`: 0 for the lower, 1 for the upper one.
+    /// Sets `to` to half `half` of the word `from`: 0 is the lower, 1 the upper.
     pub(super) fn mov_unpack(&mut self, to: Reg, from: Operand, half: u32) {
         self.begin();
         self.text.push(if half == 0 { "mov.b32 {" } else { "mov.b32 {_, " });
@@ -33,8 +33,8 @@ impl Entry<'_> {
         self.text.push(";\n");
     }
 
-    /// Picks four bytes of two words: each digit of `selector`, from the last, numbers a byte of `low` (0 to 3)
-    /// or of `high` (4 to 7).
+    /// Picks four bytes out of two words. Each digit of `selector`, starting from the last, is the
+    /// index of a byte in `low` (0 to 3) or `high` (4 to 7).
     fn prmt(&mut self, to: Reg, [low, high]: [Operand; 2], selector: &str) {
         self.begin();
         self.text.push("prmt.b32 ");
@@ -48,7 +48,7 @@ impl Entry<'_> {
         self.text.push(";\n");
     }
 
-    /// Returns the operand in a word; only the lower bits count.
+    /// Returns the operand as a word. Only its lower bits have a meaning.
     fn in_word(&mut self, operand: Operand, class: Class) -> Operand {
         match operand {
             Operand::Reg(reg) if class == Class::B16 => {
@@ -86,13 +86,13 @@ impl Entry<'_> {
                     let high = self.byte_pair([c, d], class);
                     self.prmt(*to, [low.into(), high.into()], "0x5410");
                 }
-                // A register has one, two or four elements.
+                // A register holds one, two or four elements.
                 _ => {}
             }
         }
     }
 
-    /// A word with two bytes in its lower half.
+    /// Returns a word with two bytes in its lower half.
     fn byte_pair(&mut self, bytes: [Operand; 2], class: Class) -> Reg {
         let bytes = bytes.map(|byte| self.in_word(byte, class));
         let pair = self.temp(Class::B32);
@@ -111,7 +111,7 @@ impl Entry<'_> {
         self.extract(to, ty, part, lane % ty.lanes_per_register());
     }
 
-    /// Element `at` of a register with several.
+    /// Extracts element `at` from a register with several.
     fn extract(&mut self, to: Reg, ty: VectorType, part: Operand, at: u32) {
         let (elem, bits) = (ty.elem(), ty.elem().bits());
         if elem.is_float() && bits == 16 {
@@ -127,7 +127,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Converts all elements: two at once where PTX can, else one by one.
+    /// Converts all elements: two at once if PTX can, otherwise one by one.
     pub(super) fn cvt_vector(&mut self, result: Value, value: Value, from: VectorType, to: Scalar) {
         let Some(to_type) = VectorType::new(to, from.lanes()) else { return };
         let parts = self.parts(value);
@@ -187,7 +187,7 @@ impl Entry<'_> {
         self.pack_lanes(registers, to, &lanes);
     }
 
-    /// The conversion two elements at a time, each pair in a register, where PTX has it: of `f32` to 16 and 8
+    /// Converts two elements at a time, each pair in a register, if PTX has it: `f32` to 16 and 8
     /// bits, and between `f16` and 8 bits.
     fn cvt_pairs(
         &mut self,

@@ -1,4 +1,4 @@
-//! Computes the version of the PTX ISA that each operation needs.
+//! Computes which version of the PTX ISA each operation needs.
 
 use super::ptx::PtxVersion;
 use crate::ir::op::{
@@ -12,19 +12,20 @@ const fn version(major: u16, minor: u16) -> PtxVersion {
     PtxVersion { major, minor }
 }
 
-/// The version of `sm_80`, which has every operation whose row and rules name no later one.
+/// The version of `sm_80`, which has every operation unless its row or a rule names a later one.
 pub(super) const FIRST: PtxVersion = version(7, 0);
 
-/// Returns the first version that has the operation with its attributes, on the types of its operands.
+/// Returns the first version that has the operation, with its attributes and operand types.
 pub(super) fn of(op: &Op, ir: &KernelIr) -> PtxVersion {
     let row = op.info().map_or(FIRST, |info| version(info.version.0, info.version.1));
     row.max(of_attributes(op, ir))
 }
 
-/// Returns the version that attributes and types of the operands need; `FIRST` where the row says everything.
+/// Returns the version that attributes and operand types need, or `FIRST` if the row says it all.
 fn of_attributes(op: &Op, ir: &KernelIr) -> PtxVersion {
     match (op, op.support(ir)) {
-        // Conversions of 8-bit floating point came to `sm_90` with that target, to `sm_89` later.
+        // Conversions of 8-bit floating point came to `sm_90` together with that target, and to
+        // `sm_89` later.
         (
             Op::Convert(Convert::Cvt { .. } | Convert::CvtRounded { .. }) | Op::Diagnostic(_),
             Ok(Target::SM_89),
@@ -55,7 +56,7 @@ fn of_attributes(op: &Op, ir: &KernelIr) -> PtxVersion {
             ),
             _,
         ) if ir.type_of(*vector).bits() > 32 || *kind != AtomicOp::Add => version(8, 1),
-        // Sums of `bf16` came with their target.
+        // `bf16` sums came together with their target.
         (Op::Atomic(_), Ok(Target::SM_90)) => version(7, 8),
         (
             Op::Atomic(
@@ -102,7 +103,7 @@ fn of_attributes(op: &Op, ir: &KernelIr) -> PtxVersion {
         {
             version(8, 4)
         }
-        // One form of MMA of 8-bit floating point came first: k32 with accumulators in `f32`.
+        // One form of the 8-bit floating point MMA came first: k32 with `f32` accumulators.
         (Op::Mma(Mma::MmaSync { shape, d, .. }), Ok(Target::SM_89)) => {
             let in_f32 = ir.vars.get(*d).is_some_and(|var| var.ty == Scalar::F32.into());
             if shape.k == 32 && in_f32 { version(8, 4) } else { version(8, 7) }

@@ -37,7 +37,7 @@ impl Entry<'_> {
                 let name = ["match.all.sync.", value.class().bits_name()];
                 self.pair(&name, (to, all), &[value.into(), members]);
             }
-            // `ptxas` 13.0 crashes on some kernels in which nothing reads what `redux` computes.
+            // `ptxas` 13.0 crashes on some kernels in which nothing reads the result of `redux`.
             (&Warp::Redux { members, .. }, &[result]) if !self.uses.is_live(result) => {
                 let members = self.operand(members);
                 self.ins(&["bar.warp.sync"], &[members]);
@@ -65,7 +65,7 @@ impl Entry<'_> {
                 let to = self.def(result);
                 self.ins(&["activemask.b32"], &[to.into()]);
             }
-            // The verifier has seen that these have their results.
+            // The verifier has checked that these have their results.
             (
                 Warp::Shfl { .. }
                 | Warp::Vote { .. }
@@ -80,13 +80,13 @@ impl Entry<'_> {
         }
     }
 
-    /// The value in a register of its class.
+    /// Returns the value in a register of its class.
     fn in_own_reg(&mut self, value: Value) -> Reg {
         let (class, operand) = (Class::of(self.ir.type_of(value)), self.operand(value));
         self.in_reg(operand, class)
     }
 
-    /// As [`in_own_reg`](Entry::in_own_reg), with at least 32 bits.
+    /// Like [`in_own_reg`](Entry::in_own_reg), with at least 32 bits.
     fn in_wide_reg(&mut self, value: Value) -> Reg {
         let reg = self.in_own_reg(value);
         if reg.class() != Class::B16 {
@@ -97,7 +97,8 @@ impl Entry<'_> {
         word
     }
 
-    /// An instruction with the results `first|second`; without the second where it is not used.
+    /// Writes an instruction with the results `first|second`, or only the first if the second is
+    /// not used.
     fn pair(&mut self, name: &[&str], (first, second): (Reg, Option<Reg>), operands: &[Operand]) {
         self.begin();
         name.iter().for_each(|part| self.text.push(part));
@@ -114,7 +115,8 @@ impl Entry<'_> {
         self.text.push(";\n");
     }
 
-    /// Shuffles have 32 bits: a `bool` goes as a number, 16 bits go in a word, and wider values in two halves.
+    /// Shuffles have 32 bits: a `bool` travels as a number, 16 bits in a word, and wider values in
+    /// two halves.
     fn shfl(
         &mut self,
         mode: ShflMode,
@@ -154,7 +156,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The halves of a 64-bit register, the low one first.
+    /// Splits a 64-bit register into halves, the low one first.
     pub(super) fn mov_halves(&mut self, [low, high]: [Reg; 2], from: Reg) {
         self.begin();
         self.text.push("mov.b64 {");
@@ -166,7 +168,7 @@ impl Entry<'_> {
         self.text.push(";\n");
     }
 
-    /// A 64-bit register from its halves, the low one first.
+    /// Joins two halves, the low one first, into a 64-bit register.
     pub(super) fn mov_joined(&mut self, to: Reg, [low, high]: [Reg; 2]) {
         self.begin();
         self.text.push("mov.b64 ");
@@ -196,7 +198,7 @@ impl Entry<'_> {
         }
     }
 
-    /// `result` becomes the special register `name`.
+    /// Sets `result` to the special register `name`.
     pub(super) fn read_special(&mut self, result: Value, scalar: Scalar, name: &str) {
         let to = self.def(result);
         let ty = if scalar == Scalar::Bool { "pred" } else { unsigned(scalar) };
@@ -211,7 +213,7 @@ impl Entry<'_> {
     }
 }
 
-/// The type of a special register: all are unsigned.
+/// Returns the type of a special register. All are unsigned.
 fn unsigned(scalar: Scalar) -> &'static str {
     if scalar.bits() == 64 { "u64" } else { "u32" }
 }

@@ -1,4 +1,5 @@
-//! The report of a launch: instructions, bytes, bank conflicts, sectors, waits, stages.
+//! What a launch did, as a profiler would say it: instructions, bytes, bank conflicts, sectors,
+//! waits, stages.
 
 use std::fmt;
 
@@ -7,38 +8,43 @@ use super::trace::counts::{Moved, Mover};
 use super::trace::stages::StageTime;
 use crate::ir::SourceLocation;
 
-/// The report of one launch on the simulator: see [`Options::reports`](crate::sim::Options::reports). All counts are
-/// those of all blocks. It prints as a table for a terminal.
+/// The report of one launch on the simulator: see
+/// [`Options::reports`](crate::sim::Options::reports). Counts are summed over all blocks. `Display`
+/// prints it as a table for a terminal.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KernelReport {
     /// The name of the kernel.
     pub kernel: String,
-    /// Operations of the IR, counted for each warp that executed them.
+    /// IR operations, each counted once for every warp that executed it.
     pub warp_ops: u64,
-    /// Operations of the IR, counted for each thread that executed them.
+    /// IR operations, each counted once for every thread that executed it.
     pub thread_ops: u64,
-    /// Operations of warps by class, without constants and the like, which need no step of the simulator.
+    /// Warp operations by class. Constants and the like are left out, because the simulator takes
+    /// no step for them.
     pub classes: Vec<(OpClass, u64)>,
-    /// Floating point operations: 2 for an `fma`, `2 m n k` for an MMA.
+    /// Floating point operations: an `fma` counts as 2, an MMA as `2 m n k`.
     pub flops: u64,
-    /// Bytes by memory and mover, without lines of 0 bytes.
+    /// Bytes by memory and mover. Entries with 0 bytes are left out.
     pub traffic: Vec<TrafficReport>,
-    /// Accesses of threads and of `cp.async`, by operation and source line: the most costly first.
+    /// Accesses by threads and by `cp.async`, one entry for each operation and source line, the
+    /// most costly first.
     pub accesses: Vec<AccessReport>,
-    /// Waits at barriers, by operation and source line: the most frequent waits first.
+    /// Waits at barriers, one entry for each operation and source line, the one that blocked most
+    /// often first.
     pub waits: Vec<WaitReport>,
-    /// Stages of pipelines; `None` for a kernel without asynchronous copies to shared memory.
+    /// How the pipeline stages spend their time; `None` if the kernel has no asynchronous copies to
+    /// shared memory.
     pub stages: Option<StageReport>,
 }
 
-/// Bytes that are moved.
+/// How many bytes one mover moved to and from one memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrafficReport {
-    /// The memory.
+    /// Which memory.
     pub memory: Moved,
-    /// The mover.
+    /// Who moved the bytes.
     pub mover: Mover,
     /// Bytes loaded.
     pub loaded: u64,
@@ -46,74 +52,75 @@ pub struct TrafficReport {
     pub stored: u64,
 }
 
-/// The accesses of one operation and line.
+/// The accesses made by one operation on one source line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccessReport {
-    /// The name of the operation.
+    /// The operation's name.
     pub op: &'static str,
-    /// The Rust line that made it.
+    /// The Rust line that built the operation.
     pub location: SourceLocation,
-    /// Executions by warps.
+    /// How often warps executed it.
     pub warps: u64,
-    /// Bytes of global memory.
+    /// Bytes of global memory that lanes asked for.
     pub global_bytes: u64,
-    /// Sectors of 32 bytes of global memory.
+    /// 32-byte sectors of global memory that the accesses touched.
     pub sectors: u64,
-    /// The smallest number of sectors that holds the bytes.
+    /// The fewest sectors that could hold the same bytes.
     pub ideal_sectors: u64,
-    /// Bytes of shared memory.
+    /// Bytes of shared memory that lanes asked for.
     pub shared_bytes: u64,
-    /// Wavefronts of shared memory.
+    /// Wavefronts that shared memory needed.
     pub wavefronts: u64,
-    /// Wavefronts without bank conflicts.
+    /// Wavefronts that it would need without bank conflicts.
     pub ideal_wavefronts: u64,
-    /// For each of the 32 banks, the words that waited for another word of the bank. Empty without bank conflicts.
+    /// For each of the 32 banks, how many words had to wait for another word in the same bank.
+    /// Empty if there are no bank conflicts.
     pub banks: Vec<u64>,
 }
 
 impl AccessReport {
-    /// Returns the wavefronts that bank conflicts cost.
+    /// Returns how many wavefronts were spent on bank conflicts.
     pub fn bank_conflicts(&self) -> u64 {
         self.wavefronts.saturating_sub(self.ideal_wavefronts)
     }
 
-    /// Returns the sectors beyond the smallest number.
+    /// Returns how many sectors were touched beyond the smallest possible count.
     pub fn excess_sectors(&self) -> u64 {
         self.sectors.saturating_sub(self.ideal_sectors)
     }
 }
 
-/// The waits of one operation and line.
+/// The waits of one operation on one source line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitReport {
-    /// The name of the operation.
+    /// The operation's name.
     pub op: &'static str,
-    /// The Rust line that made it.
+    /// The Rust line that built the operation.
     pub location: SourceLocation,
-    /// Executions by warps.
+    /// How often warps executed it.
     pub warps: u64,
-    /// Executions after which the warp had to wait.
+    /// How often the warp then had to wait.
     pub blocked: u64,
 }
 
-/// Shares of the steps of a launch in which a stage is in a state; they add up to 1. Steps are an order, no time:
-/// they compare pipelines on the simulator, and are no measure of a GPU.
+/// How the stages of a launch's pipelines spend their time, as shares that add up to 1. Time is
+/// counted in simulator steps, so you can compare pipelines with it but not predict a GPU's timing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StageReport {
-    /// Stages of a block or cluster.
+    /// Stages of one block or cluster.
     pub stages: u64,
-    /// Fills of all stages.
+    /// How often stages were filled, all stages together.
     pub fills: u64,
-    /// Copies are in flight.
+    /// Share of time in which copies into the stage are in flight.
     pub filling: f64,
-    /// The bytes are there, and nobody has read them.
+    /// Share of time in which the bytes have arrived, and nobody has read them yet.
     pub full: f64,
-    /// The bytes are read.
+    /// Share of time between the first read and the release.
     pub read: f64,
-    /// Between two fills.
+    /// Share of time between a release and the next fill.
     pub free: f64,
 }
 
@@ -127,20 +134,21 @@ impl StageReport {
 }
 
 impl KernelReport {
-    /// Returns the bytes of global memory that are loaded and stored.
+    /// Returns how many bytes of global memory were loaded and stored.
     pub fn global_bytes(&self) -> u64 {
         let global = self.traffic.iter().filter(|traffic| traffic.memory == Moved::Global);
         global.map(|traffic| traffic.loaded + traffic.stored).sum()
     }
 
-    /// Returns the floating point operations for each byte of global memory; `None` without such bytes.
+    /// Returns the arithmetic intensity: floating point operations per byte of global memory, or
+    /// `None` if no byte was moved.
     pub fn intensity(&self) -> Option<f64> {
         let bytes = self.global_bytes();
         (bytes > 0).then(|| self.flops as f64 / bytes as f64)
     }
 }
 
-/// A count with a unit of 1000, such as `12.3 M`.
+/// A count with a unit, such as `12.3 M`.
 struct Short(u64);
 
 impl fmt::Display for Short {
@@ -159,7 +167,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
 
-/// Lines of a table that are printed.
+/// How many lines of each table are printed.
 const MAX: usize = 16;
 
 impl fmt::Display for KernelReport {

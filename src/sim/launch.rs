@@ -1,4 +1,5 @@
-//! A launch: arguments and grid are checked, clusters run in parallel, the first fault is named.
+//! One launch under one schedule: checks the arguments and the grid, runs the clusters, and
+//! explains the first fault.
 
 use std::cell::Cell;
 use std::num::NonZero;
@@ -33,15 +34,16 @@ use crate::sorting::sort_by_key;
 /// An argument of a launch.
 #[derive(Clone, Copy, Debug)]
 pub enum KernelArg<'a> {
-    /// For a scalar parameter of the constant's type.
+    /// A value for a scalar parameter of the same type.
     Scalar(Const),
-    /// For a pointer parameter, whatever its element type: a buffer is bytes.
+    /// A buffer for a pointer parameter. A buffer is bytes, so the element type does not matter.
     Buffer(&'a GlobalBuffer),
-    /// For a tensor map of the same elements and rank: the map and the buffer with the tensor.
+    /// For a tensor map parameter with the same element type and rank: the map, and the buffer with
+    /// the tensor.
     TensorMap(&'a TensorMapDesc, &'a GlobalBuffer),
 }
 
-/// The blocks of a cluster along each axis, if the kernel runs on the grid.
+/// Returns the cluster size along each axis, if the kernel can run on the grid.
 pub(in crate::sim) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<[u32; 3], RunError> {
     let Grid { blocks, threads, .. } = grid;
     let [x, y, z] = threads;
@@ -64,7 +66,7 @@ pub(in crate::sim) fn check_grid(ir: &KernelIr, grid: Grid) -> Result<[u32; 3], 
     grid.cluster_blocks(&ir.bounds, LaunchBounds::MAX_CLUSTER).map_err(RunError::Cluster)
 }
 
-/// The arguments, if they fit the parameters.
+/// Returns the arguments, if they fit the parameters.
 fn check_args<'a>(
     ir: &KernelIr,
     args: &[KernelArg<'a>],
@@ -119,7 +121,7 @@ fn check_args<'a>(
     Ok(all)
 }
 
-/// Returns for each parameter whether the kernel may write through it.
+/// Returns, for each parameter, whether the kernel may write through it.
 pub(in crate::sim) fn written(ir: &KernelIr) -> impl Iterator<Item = bool> + '_ {
     ir.params.iter().map(|param| match ir.values.get(param.value).map(|data| data.ty) {
         Some(Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. }) => mutable,
@@ -127,21 +129,24 @@ pub(in crate::sim) fn written(ir: &KernelIr) -> impl Iterator<Item = bool> + '_ 
     })
 }
 
-/// The launches before in a stream that may still run, and what those behind see of this one.
+/// A launch's place in its stream: which earlier launches may still run, and what later ones will
+/// see of it.
 pub(in crate::sim) struct InStream<'l> {
     order: &'l StreamOrder,
-    /// The buffers of the launch, each with whether it may write it.
+    /// The launch's buffers, each with whether the launch may write it.
     buffers: Vec<(&'l Arc<Uses>, bool)>,
-    /// The last one first, each with whether `griddepcontrol.wait` waits for it.
+    /// The earlier launches, the most recent first, each with whether `griddepcontrol.wait` waits
+    /// for it.
     before: Vec<(Arc<Earlier>, bool)>,
-    /// Set if the launch behind may start early.
+    /// Set if the next launch may start early.
     keeps: bool,
-    /// Set once a schedule of the launch has ended.
+    /// Set once the launch has ended under one schedule.
     ended: Cell<bool>,
 }
 
 impl<'l> InStream<'l> {
-    /// Starts a launch in the stream of the options, if they name one and races are detected.
+    /// Starts a launch in the options' stream. Returns `None` if they name none, or if races are
+    /// not detected.
     pub(in crate::sim) fn start(
         ir: &KernelIr,
         args: &[KernelArg<'l>],
@@ -162,19 +167,20 @@ impl<'l> InStream<'l> {
         Some(InStream { order, buffers, before, keeps, ended: Cell::new(false) })
     }
 
-    /// Returns the launches that may overlap with this one, and whether its accesses are kept; `None` if it overlaps with no
-    /// other.
+    /// Returns the launches that may overlap with this one, and whether its accesses must be kept;
+    /// `None` if nothing overlaps.
     fn overlap(&self) -> Option<(Vec<Before>, bool)> {
         let before = || self.before.iter().map(|(launch, ends)| launch.before(*ends)).collect();
         (self.keeps || !self.before.is_empty()).then(|| (before(), self.keeps))
     }
 
-    /// Notes that the launch failed: the launches behind are compared with none before them.
+    /// The launch failed, so later launches are not compared with it or with anything before it.
     pub(in crate::sim) fn fail(&self) {
         self.order.finish();
     }
 
-    /// Notes the end of a schedule of the launch: the launches behind are compared with the first one.
+    /// Ends the launch under one schedule. Later launches are compared with the accesses of the
+    /// first schedule.
     fn end(&self, (footprint, waited): (Option<Footprint>, bool), racer: NameRacer) {
         if !self.ended.replace(true) {
             self.order.end(&self.before, Earlier::new(racer, (footprint, waited), &self.buffers));
@@ -202,7 +208,7 @@ pub(in crate::sim) fn launch_once(
     let shape = Shape {
         cluster: check_grid(ir, grid)?,
         names_cluster: ir.bounds.cluster.is_some() || grid.cluster.is_some(),
-        // The verifier has seen that it fits a block.
+        // The verifier has checked that it fits into a block.
         dynamic_shared_bytes: ir.dynamic_shared_bytes() as u32,
     };
     let empty = GlobalBuffer::zeros(0);
@@ -260,7 +266,7 @@ pub(in crate::sim) fn launch_once(
             first = stop;
         }
     }
-    // The output of clusters above the stopped one depends on the host.
+    // The output of clusters above the stopped one depends on the host's timing.
     let last = first.as_ref().map_or(u64::MAX, |(number, _)| *number);
     all.prints.retain(|(number, _)| *number <= last);
     sort_by_key(&mut all.prints, |(number, _)| *number);
@@ -292,17 +298,18 @@ pub(in crate::sim) fn launch_once(
     result
 }
 
-/// The classes of the steps, where the run is recorded.
+/// Returns the class of each step, if the run is recorded.
 fn recorded(ir: &KernelIr, code: &Code, options: &Options) -> Option<Arc<[OpClass]>> {
     let records = options.reports.is_some() || options.trace.is_some();
     records.then(|| code.ops.iter().map(|op| OpClass::of(ir, *op)).collect())
 }
 
-/// Counts and diagnostics of clusters, and the stopped cluster.
+/// Counts and diagnostics of some clusters, and the cluster that stopped.
 type Ran = (Count, Said, Option<(u64, Stop)>);
 
-/// Runs the clusters on the threads of the host, which take them in order. A cluster above a stopped one is not
-/// started. All below it run to their end, so the lowest stopped cluster is always the same.
+/// Runs the clusters on the host's threads, which take them in order. After a cluster has stopped,
+/// none above it is started, and all below it run to their end, so the lowest stopped cluster
+/// is always the same.
 fn in_parallel<'c>(
     make: impl Fn() -> Cluster<'c> + Sync,
     clusters: u64,
@@ -332,7 +339,8 @@ fn in_parallel<'c>(
             }
         }
     };
-    // With race detection clusters share shadows, and what is found must not depend on the host.
+    // With race detection, clusters share shadow memory, and the findings must not depend on the
+    // host.
     let host = if options.race { 1 } else { host_threads() };
     let workers = if options.threads == 0 { host } else { options.threads.min(host) };
     let workers = (workers as u64).min(clusters).max(1);
@@ -346,8 +354,8 @@ fn in_parallel<'c>(
     };
     thread::scope(|scope| {
         for _ in 1..workers {
-            // The clusters of a short launch end before there are as many threads. Where there are no more threads, those
-            // that there are do all.
+            // A short launch may be done before all threads exist. If the host has no more threads,
+            // those that exist do all the work.
             let is_left = next.load(Relaxed) < clusters;
             if !is_left || thread::Builder::new().spawn_scoped(scope, run).is_err() {
                 break;
@@ -358,13 +366,13 @@ fn in_parallel<'c>(
     ran.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The threads that the host runs at the same time.
+/// Returns how many threads the host can run at the same time.
 fn host_threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }
 
-/// The cluster that runs as number `number`, where clusters run one after the other.
+/// Returns which cluster runs next, if clusters run one after the other.
 fn cluster_of(number: u64, clusters: u64, order: Order) -> u64 {
     match order {
         Order::Reverse if number < clusters => clusters - 1 - number,
@@ -372,13 +380,13 @@ fn cluster_of(number: u64, clusters: u64, order: Order) -> u64 {
     }
 }
 
-/// Clusters that run at the same time: one after the other lets each of its warps run in the middle once.
+/// Clusters that run at the same time: in turn, each lets every warp run for a while.
 struct AtOnce<'c> {
-    /// The clusters that have not ended, in the order of their numbers.
+    /// Clusters that have not ended, by rising index.
     live: Vec<(u64, Cluster<'c>)>,
-    /// Clusters that have ended, for the next ones.
+    /// Clusters that have ended, to be reused.
     idle: Vec<Cluster<'c>>,
-    /// The maximum number of live clusters.
+    /// How many clusters may be live.
     width: u64,
     total: Count,
     said: Said,
@@ -393,8 +401,8 @@ impl<'c> AtOnce<'c> {
         AtOnce { live, idle, width, total, said, raced: None, stopped: None }
     }
 
-    /// Runs the clusters until all have ended or one has stopped. A cluster starts as soon as there is room, the lowest
-    /// first, so a cluster may wait for those below it.
+    /// Runs the clusters until all have ended or one has stopped. A cluster starts as soon as there
+    /// is room, the lowest first, so that a cluster may wait for those below it.
     fn run(
         mut self,
         make: impl Fn() -> Cluster<'c>,
@@ -405,7 +413,7 @@ impl<'c> AtOnce<'c> {
         let mut chooser = WarpScheduler::new((options.order, 1), [u32::MAX; 3]);
         let (mut next, mut raced_long) = (0, false);
         while self.stopped.is_none() && !raced_long {
-            // After a race the clusters that run may still find others.
+            // After a race, no new cluster starts, but those that run may find other races.
             while next < clusters && (self.live.len() as u64) < self.width && self.raced.is_none() {
                 let mut cluster = self.idle.pop().unwrap_or_else(&make);
                 cluster.start(next, (options.order, COOPERATIVE_QUANTUM));
@@ -440,11 +448,11 @@ impl<'c> AtOnce<'c> {
         while !self.live.is_empty() {
             self.end(0, Ok(()));
         }
-        // Races came before the fault that ended the run.
+        // Races happened before the fault that ended the run.
         (self.total, self.said, self.raced.or(self.stopped))
     }
 
-    /// Takes the end of a live cluster down, by its index.
+    /// Ends a live cluster, given by its index.
     fn end(&mut self, index: usize, ended: Result<(), Stop>) {
         let (number, mut cluster) = self.live.remove(index);
         match cluster.with_races(ended) {

@@ -1,10 +1,9 @@
-//! Kernels on the CPU, with every access checked.
+//! Runs kernels on the CPU and checks every access: a simulator that is also a sanitizer.
 //!
-//! The simulator runs the IR, not the PTX text: warps of 32 threads in lock step under an execution mask,
-//! the warps of a block one after the other, those of the blocks of a cluster too, the clusters of a grid in
-//! parallel. It is also the sanitizer: what
-//! a GPU leaves undefined is a [`Fault`] that names the operation, its Rust line, the thread and the
-//! address.
+//! Come here to test a kernel without a GPU, or to find out why it misbehaves on one. The simulator
+//! runs the IR, not the PTX text. Whatever a GPU leaves undefined becomes a [`Fault`] that names
+//! the operation, its Rust line, the thread and the address. Most programs reach it through
+//! [`Device::sim`](crate::runtime::Device::sim), and [`Options`] has its settings.
 //!
 //! ```
 //! use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -23,28 +22,46 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! * Integer and IEEE operations are bit exact. A result that is NaN has the bits that an H200 gives it.
-//! * Every access is checked against the allocation that its pointer was made from. Shared memory is
-//!   uninitialised when a block starts, and each byte remembers whether it was written.
-//! * A barrier must be reached by all threads of a warp together; it opens when every warp that has not
-//!   ended waits at one, a named barrier when all its threads have arrived. Warps that wait for ever are a fault,
-//!   which lists the wait of each warp.
-//! * Barriers in shared memory count arrivals and bytes; what is undefined about them is a fault, and a wait
-//!   that cannot end.
-//! * An asynchronous operation (copies of threads, of bytes, of boxes of tensors, and `wgmma`) takes effect
-//!   as late as something waits for it. Until then it is a fault to write what it reads, or to access what it writes:
-//!   a missing wait, a ring of too few stages, a stage that is filled too early.
-//! * With [`Options::race`], the default where `debug_assertions` are on, accesses without an order are a fault, in shared
-//!   and in global memory: of threads, lanes of a warp included, and of asynchronous operations (`race/`). The run goes
-//!   on after a race to find others. [`Options::schedules`] runs a launch in several orders and compares the results.
-//! * Tensor cores: a product is exact; the products of one instruction are added to the sum one after the
-//!   other, in the order of rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of
-//!   `a * b + c`); accumulators of type `f16` are rounded to it once, at the end of the instruction. The hardware adds
-//!   several products at once and cuts bits off, so its last bits differ unless all accumulators are exact;
-//!   [`Accumulation::Truncated`] is a model of that. Of integers all bits are the same.
-//! * The result, the number of operations and the fault reported do not depend on how the host runs the
-//!   blocks, unless blocks race for global memory: by plain accesses, or by atomic operations whose order
-//!   matters (accumulators of floating point numbers, `exch`, `cas`, and every use of what was there before).
+//! # How a kernel runs
+//!
+//! The 32 lanes of a warp run in lock step under an execution mask. The warps of a block, or of all
+//! blocks of a cluster, take turns on one host thread; several clusters run in parallel on the
+//! host's threads. [`Order`] chooses whose turn it is, because some mistakes only show when, for
+//! example, the last warp runs first.
+//!
+//! # What is exact
+//!
+//! * Integer and IEEE operations are bit exact. A NaN result has the bits that an H200 gives it.
+//! * MMAs multiply exactly and then add one product after the other, by rising `k`. Each addition
+//!   is rounded to nearest even in `f32`; `f64` rounds once for each `a * b + c`; `f16`
+//!   accumulators are rounded once, at the end of the instruction. Tensor cores instead add several
+//!   products at once and cut bits off, so the last bits differ unless every sum is exact.
+//!   [`Accumulation::Truncated`] models that. Integer MMAs are bit exact.
+//! * The result, the operation count and the reported fault do not depend on how the host schedules
+//!   the blocks. The exceptions are blocks that race for global memory, and atomics whose order
+//!   matters: floating point sums, `exch`, `cas`, and any use of the value that an atomic returns.
+//!
+//! # What is checked
+//!
+//! * **Bounds.** Each access must stay inside the allocation that its pointer was made from, even
+//!   if the address would land in another valid one.
+//! * **Initialisation.** Shared memory is uninitialised when a block starts. Each byte remembers
+//!   whether it was written, and reading one that was not is a fault.
+//! * **Barriers.** All threads of a warp must reach a barrier together. The block's barrier opens
+//!   when every warp that has not ended waits there, a named barrier when the threads that it
+//!   counts have arrived. If no warp can go on, the fault lists what each warp waits for.
+//! * **mbarriers.** They count arrivals and bytes as the hardware does. Undefined uses are faults,
+//!   for example one arrival too many, and so are waits that can never end.
+//! * **Asynchronous operations** (`cp.async`, bulk and tensor copies, `wgmma`) take effect as late
+//!   as the kernel's waits allow. Until then you must not write what the operation reads, nor touch
+//!   what it writes. That catches a missing wait, a ring buffer with too few stages, and a stage
+//!   that is refilled too early.
+//! * **Data races**, if [`Options::race`] is set, as it is by default in builds with
+//!   `debug_assertions`. Two accesses that nothing orders are a fault, in shared and in global
+//!   memory, between threads (lanes of one warp included) and asynchronous operations. The run goes
+//!   on after a race, so that it finds more of them. The header of `race/mod.rs` explains the
+//!   method. In addition, [`Options::schedules`] runs a launch in several orders and compares the
+//!   results.
 
 mod engine;
 mod exec;
@@ -89,7 +106,8 @@ pub use trace::counts::{Moved, Mover};
 use crate::ir::KernelIr;
 use crate::launch::grid::Grid;
 
-/// Runs a kernel on the grid and waits for its end. `args` are the arguments of its parameters, in order.
+/// Runs a kernel on a grid and returns when it has ended. `args` holds one argument for each
+/// parameter, in order.
 ///
 /// ```
 /// use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target};
@@ -115,8 +133,10 @@ use crate::launch::grid::Grid;
 /// ```
 ///
 /// # Errors
-/// [`RunError::Fault`] where the kernel misbehaves, [`RunError::OutOfFuel`] where it does not end; the other
-/// errors where grid or arguments do not fit the kernel.
+/// [`RunError::Fault`] if the kernel misbehaves, [`RunError::OutOfFuel`] if it does not end,
+/// [`RunError::AssertFailed`] if one of its assertions fails, [`RunError::ResultsDiffer`] if two
+/// schedules disagree. Every other error means that the grid or the arguments do not fit the
+/// kernel, and it did not run.
 pub fn run(
     kernel: &KernelIr,
     grid: Grid,
@@ -136,7 +156,8 @@ fn compile(kernel: &KernelIr) -> Result<program::code::Code, RunError> {
     })
 }
 
-/// A kernel made ready for any number of launches.
+/// A kernel that is compiled for the simulator once and can then run any number of times. [`run`]
+/// compiles it for each call.
 pub struct Program {
     ir: KernelIr,
     code: program::code::Code,
@@ -149,19 +170,21 @@ impl fmt::Debug for Program {
 }
 
 impl Program {
-    /// Prepares a kernel.
+    /// Compiles a kernel.
     ///
     /// # Errors
-    /// [`RunError::NotVerified`] if the IR is not that of a verified kernel.
+    /// [`RunError::NotVerified`] if the IR is not that of a verified kernel,
+    /// [`RunError::TooManyRegisters`] if its threads hold more values at once than the simulator
+    /// has registers for.
     pub fn new(kernel: &KernelIr) -> Result<Program, RunError> {
         let code = compile(kernel)?;
         Ok(Program { ir: kernel.clone(), code })
     }
 
-    /// Runs the kernel as [`run`] does.
+    /// Runs the kernel, like [`run`].
     ///
     /// # Errors
-    /// As for [`run`].
+    /// The same as [`run`].
     pub fn run(
         &self,
         grid: Grid,

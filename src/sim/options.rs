@@ -1,4 +1,4 @@
-//! Options and counters of a simulation.
+//! The options of a simulation: scheduling, checks, numerics, reports, traces.
 
 use crate::ir::Target;
 use crate::sim::output::Output;
@@ -6,45 +6,57 @@ use crate::sim::progress::{OnProgress, Progress};
 use crate::sim::reports::Reports;
 use crate::sim::stream_order::StreamOrder;
 
-/// The order in which the warps of a block, or of a cluster, run, and when asynchronous operations take effect.
+/// Which warp runs next, and when asynchronous operations take effect.
+///
+/// A correct kernel computes the same under every order. Start with [`Order::RoundRobin`], the
+/// fastest. The adversarial orders find mistakes that it hides, and [`Options::schedules`] runs
+/// through them for you. Choose [`Order::Paced`] for traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Order {
-    /// One after the other, each for some thousand operations or to its next barrier. An asynchronous
-    /// operation takes effect as late as possible: when a thread waits for it, or when no warp can go on and one of them
-    /// waits at its barrier. Of those for one barrier the latest is first.
+    /// The warps take turns. Each runs for some thousand operations or up to its next barrier. An
+    /// asynchronous operation takes effect as late as possible: when a thread waits for it, or when
+    /// no warp can go on and one waits at its mbarrier. Of several that signal the same mbarrier,
+    /// the latest is first.
     ///
-    /// With [`Options::race`], a kernel that polls global memory also runs under [`Order::Fine`], because blocks that run
-    /// one after the other never wait for each other: the code for a block that comes too early, for example the slow path
-    /// of a decoupled look-back, would not run at all. Such a kernel has a `loop` with a volatile, relaxed or acquire load,
-    /// or with a compare-and-swap or an exchange. It takes two to three times as long; every other kernel runs once. If you do
-    /// not ask for several schedules, the buffers then hold the results of [`Order::Fine`], so that your comparison with a
-    /// reference covers the slow path.
+    /// With [`Options::race`], a kernel that polls global memory also runs under [`Order::Fine`].
+    /// Blocks that run one after the other never wait for each other, so the code for a block
+    /// that comes too early would not run at all, for example the slow path of a decoupled
+    /// look-back. A kernel counts as polling if it has a `loop` with a volatile, relaxed or acquire
+    /// load, a compare-and-swap or an exchange. It takes two to three times as long; every other
+    /// kernel runs once. If you do not ask for several schedules, the buffers then hold the results
+    /// of [`Order::Fine`], so that your comparison with a reference covers the slow path.
     #[default]
     RoundRobin,
-    /// A random warp for at most 32 operations, again and again. Asynchronous operations take effect as late as with
-    /// [`Order::RoundRobin`], which most mistakes need to show. One in four `wgmma` and loads over written shared memory
-    /// completes early. With [`Options::race`], a random one of 4 blocks or clusters that run at the same time goes on. The
-    /// same seed gives the same order.
+    /// A random warp runs for at most 32 operations, then another one. Asynchronous operations take
+    /// effect as late as with [`Order::RoundRobin`], because most mistakes show only then; one in
+    /// four `wgmma` and loads over written shared memory completes early. With [`Options::race`], 4
+    /// blocks or clusters run at the same time, and a random one of them goes on. The same seed
+    /// gives the same order.
     Random {
-        /// The seed.
+        /// Seed of the random generator.
         seed: u64,
     },
-    /// As [`Order::RoundRobin`], from the last warp to the first. With [`Options::race`] the last cluster runs first.
+    /// Like [`Order::RoundRobin`], from the last warp to the first. With [`Options::race`], the
+    /// last cluster runs first.
     Reverse,
-    /// As [`Order::RoundRobin`], but loads that signal an mbarrier and `wgmma` take effect as early as possible.
+    /// Like [`Order::RoundRobin`], but `wgmma` and the loads that signal an mbarrier take effect as
+    /// early as possible.
     Eager,
-    /// As [`Order::RoundRobin`], but each warp runs for one operation. With [`Options::race`], 4 blocks or clusters run at
-    /// the same time, the last one first: a block then meets others that have published only a part of their results.
+    /// Like [`Order::RoundRobin`], but each warp runs for one operation only. With
+    /// [`Options::race`], 4 blocks or clusters run at the same time, the last one first, so a
+    /// block meets others that have published only part of their results.
     Fine,
-    /// As [`Order::Fine`], but asynchronous operations take a while: a copy takes effect some rounds after it was
-    /// issued, in the order of issue, and a `wgmma` some rounds after a warp began to wait for it. The order of
-    /// traces: stages of a pipeline fill while others are read, as on a GPU.
+    /// Like [`Order::Fine`], but asynchronous operations take a while: a copy takes effect some
+    /// rounds after it was issued, in issue order, and a `wgmma` some rounds after a warp began to
+    /// wait for it. Use it for traces, because the stages of a pipeline then fill while others are
+    /// read, as on a GPU.
     Paced,
 }
 
 impl Order {
-    /// Returns this order, `second` if there is one, then the other orders: adversarial ones, then random ones without end.
+    /// Returns the orders of a launch with several schedules: this one, then `second` if there is
+    /// one, then the remaining fixed orders, then random ones without end.
     pub(in crate::sim) fn schedules(self, second: Option<Order>) -> impl Iterator<Item = Order> {
         let fixed = [Order::RoundRobin, Order::Reverse, Order::Eager, Order::Fine];
         let random = (1..).map(|seed| Order::Random { seed });
@@ -62,42 +74,47 @@ impl Order {
     }
 }
 
-/// Accumulation of floating point MMAs: `mma.sync` and `wgmma` of `f16`, `bf16`, `tf32`, `f8e4m3` and `f8e5m2`.
-/// Products are exact in both models. Both accumulate `f64` by `fma`.
+/// How floating point MMAs round: `mma.sync` and `wgmma` on `f16`, `bf16`, `tf32`, `f8e4m3` and
+/// `f8e5m2`.
+///
+/// Keep [`Accumulation::Nearest`] unless you want to know how much a result depends on the tensor
+/// cores' truncation. Both models multiply exactly, and both accumulate `f64` by `fma`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Accumulation {
-    /// The products of an instruction are added to the sum one after the other, in the order of rising `k`, each
-    /// time rounded to nearest even in `f32`.
+    /// Adds an instruction's products to the sum one after the other, by rising `k`, and rounds
+    /// each time to nearest even in `f32`.
     #[default]
     Nearest,
-    /// All products of an instruction and the sum `c` before it are added at once. Each term is cut toward zero to a
-    /// multiple of `2^(e - fraction_bits)`, and the cut terms are added exactly. `e` is the largest exponent of a nonzero
-    /// term. The exponent of a product is the sum of the exponents of its factors after normalisation. The result is cut toward zero to `f32`, or rounded to
-    /// nearest even where accumulators are `f16`. What is larger than any number becomes infinity; infinity and NaN are as
-    /// elsewhere.
+    /// Adds an instruction's products and the incoming accumulator all at once. Let `e` be the
+    /// largest exponent of a nonzero term, where a product's exponent is the sum of its factors'
+    /// exponents after normalisation. Each term is cut toward zero to a multiple of
+    /// `2^(e - fraction_bits)`, the cut terms are added exactly, and the sum is cut toward zero to
+    /// `f32`, or rounded to nearest even if accumulators are `f16`. A sum that overflows becomes
+    /// infinity; infinity and NaN behave as elsewhere.
     ///
-    /// This is the form that measurements of tensor cores have found (M. Fasi, N. Higham, M. Mikaitis, S. Pranesh,
-    /// "Numerical behavior of NVIDIA tensor cores", 2021; X. Li and others, "FTTN: feature-targeted testing for
-    /// numerical properties of NVIDIA and AMD matrix accelerators", 2024); how many bits are kept, and how many
-    /// products are added at once, differs between generations and types. It shows how much a result depends on
-    /// it, and is no promise of the bits of a GPU.
+    /// Measurements of tensor cores found this form (M. Fasi, N. Higham, M. Mikaitis, S. Pranesh,
+    /// "Numerical behavior of NVIDIA tensor cores", 2021; X. Li and others, "FTTN: feature-targeted
+    /// testing for numerical properties of NVIDIA and AMD matrix accelerators", 2024). How many
+    /// bits are kept, and how many products are added at once, differs between generations and
+    /// types. So the model shows how sensitive a result is, and does not promise a GPU's bits.
     Truncated {
-        /// Bits kept below the leading one of the largest term, 0 to 44 (more count as 44), for factors of 16 and
-        /// 32 bits.
+        /// Bits kept below the leading bit of the largest term, for 16-bit and 32-bit operands: 0
+        /// to 44, more count as 44.
         fraction_bits: u32,
-        /// The same for factors of 8 bits.
+        /// The same for 8-bit operands.
         fraction_bits_f8: u32,
     },
 }
 
 impl Accumulation {
-    /// The model of Hopper: 25 bits, two more than `f32` has; and 13 for factors of 8 bits (DeepSeek-AI,
+    /// Hopper's model: 25 bits, two more than `f32` has, and 13 for 8-bit operands (DeepSeek-AI,
     /// "DeepSeek-V3 technical report", 2024).
     pub const HOPPER: Accumulation =
         Accumulation::Truncated { fraction_bits: 25, fraction_bits_f8: 13 };
 
-    /// Returns the bits that are kept for factors of `bits` bits; `None` if each addition is rounded.
+    /// Returns how many bits are kept for operands of `bits` bits; `None` if each addition is
+    /// rounded.
     pub(in crate::sim) fn fraction_bits(self, bits: u32) -> Option<u32> {
         match self {
             Accumulation::Nearest => None,
@@ -107,11 +124,12 @@ impl Accumulation {
     }
 }
 
-/// Whether an asynchronous write, such as a TMA load, over shared memory that threads have only read needs a
-/// `fence.proxy.async` between the two.
+/// Whether shared memory that threads have only read needs a `fence.proxy.async` before an
+/// asynchronous write to it, such as a TMA load.
 ///
-/// The PTX ISA asks for one, because threads and the asynchronous proxy access memory in different ways. CUTLASS omits it: its
-/// main loops release a stage after `ldmatrix`, and the next load into that stage follows without a fence.
+/// The PTX ISA asks for the fence, because threads and the asynchronous proxy reach memory in
+/// different ways. CUTLASS omits it: its main loops release a stage after `ldmatrix`, and the next
+/// load into that stage follows without a fence.
 ///
 /// ```
 /// use tilewright::sim::{FenceAfterReads, Options};
@@ -119,15 +137,16 @@ impl Accumulation {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FenceAfterReads {
-    /// A missing fence is a finding:
+    /// Reports a missing fence as
     /// [`MissingEdge::ProxyFenceAfterRead`](crate::sim::MissingEdge::ProxyFenceAfterRead).
     #[default]
     Required,
-    /// A barrier or an mbarrier between the read and the asynchronous write is enough. Choose this for ports of CUTLASS kernels.
+    /// Accepts a barrier or an mbarrier between the read and the asynchronous write. Choose this
+    /// for kernels ported from CUTLASS.
     Optional,
 }
 
-/// Options of a simulation.
+/// Options of a simulation. The defaults suit tests; set single fields with the methods below.
 ///
 /// ```
 /// use tilewright::sim::{Options, Order};
@@ -137,57 +156,62 @@ pub enum FenceAfterReads {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// The order in which warps run and asynchronous operations take effect.
+    /// Which warp runs next, and when asynchronous operations take effect.
     pub order: Order,
-    /// Operations that the warps of one block may execute, all together, those of a cluster as many times its
-    /// blocks; one operation of a warp counts once, however many of its threads take part. A warp that waits
-    /// uses none. It is checked from time to time, so some thousand more
-    /// may be executed.
+    /// How many operations the warps of a block may execute before the launch is stopped with
+    /// [`RunError::OutOfFuel`](crate::sim::RunError::OutOfFuel). A cluster gets that many for each
+    /// of its blocks. One operation of a warp counts once, however many lanes take part, and
+    /// waiting costs nothing. The limit is checked from time to time, so a launch may run some
+    /// thousand operations more.
     pub fuel: u64,
-    /// Blocks or clusters that run at the same time, each on a thread of the host, which runs at most
-    /// [`available_parallelism`](std::thread::available_parallelism) of them; 0 stands for that many. Without meaning where
-    /// [`Options::cooperative`] is set.
+    /// How many blocks or clusters run at the same time, each on a host thread. 0, the default,
+    /// uses all threads that [`available_parallelism`](std::thread::available_parallelism) reports,
+    /// which is also the maximum. Ignored if [`Options::race`] or [`Options::cooperative`] is set.
     pub threads: usize,
-    /// The destination of `printf`.
+    /// Where `printf` writes to.
     pub output: Output,
-    /// The accumulation of floating point MMAs.
+    /// How floating point MMAs round.
     pub accumulation: Accumulation,
-    /// The [`Device::target`](crate::runtime::Device::target) of the simulator: the target that programs build
-    /// their kernels for. It runs kernels of all targets.
+    /// The simulator's [`Device::target`](crate::runtime::Device::target), for which programs build
+    /// their kernels. It runs kernels of every target, whatever this is.
     pub target: Target,
-    /// Runs all blocks of a grid at once, on one thread of the host, so that they can wait for each other
-    /// through global memory. A grid for which a GPU of 132 SMs has no room is refused. A launch with
-    /// [`LaunchOptions::cooperative`](crate::runtime::LaunchOptions::cooperative) always runs so.
+    /// Runs all blocks of a grid at once, on one host thread, so that they can wait for each other
+    /// through global memory. A grid that does not fit on a GPU with 132 SMs is refused. Launches
+    /// with [`LaunchOptions::cooperative`](crate::runtime::LaunchOptions::cooperative) always run
+    /// this way.
     pub cooperative: bool,
-    /// Detects data races: accesses to shared and global memory by threads and asynchronous operations without an
-    /// order. The clusters of a launch then run on one thread of the host. On by default in builds with
+    /// Detects data races between threads and asynchronous operations, in shared and global memory.
+    /// The launch's clusters then run on one host thread. On by default in builds with
     /// `debug_assertions`, such as those of `cargo test`.
     pub race: bool,
-    /// Counts stores of equal values without an order as races too, where races are detected.
+    /// Also reports unordered stores of equal values as races. Needs [`Options::race`].
     pub equal_stores: bool,
-    /// Whether an asynchronous write over bytes that threads have only read needs a proxy fence, where races are detected.
+    /// Whether an asynchronous write over bytes that threads have only read needs a proxy fence.
+    /// Needs [`Options::race`].
     pub fence_after_reads: FenceAfterReads,
-    /// Schedules under which a launch runs: the one of [`Options::order`], then adversarial and random ones, whose results
-    /// are compared with those of the first. 0 counts as 1.
+    /// How many schedules a launch runs under: [`Options::order`] first, then adversarial and
+    /// random ones. Their results are compared with the first one's. 0 counts as 1.
     pub schedules: u32,
-    /// The names of parameters whose buffers may hold other results after another schedule.
+    /// Names of parameters whose buffers may hold different results under different schedules.
     pub may_differ: Vec<String>,
-    /// The stream of the launch, for races between launches; `None` for a launch that overlaps with no other. Launches
-    /// through [`runtime`](crate::runtime) are in the stream that they name.
+    /// The launch's stream, for races between launches; `None` if it overlaps with no other launch.
+    /// Launches through [`runtime`](crate::runtime) set it to the stream that they run in.
     pub stream: Option<StreamOrder>,
-    /// Programmatic dependent launch: on a GPU the kernel may start while the launches before it in the stream run. The
-    /// simulator runs one after the other, and the race detector compares them.
+    /// Marks the launch as a programmatic dependent launch: on a GPU it may start while earlier
+    /// launches of its stream still run. The simulator runs one launch after the other, and the
+    /// race detector compares their accesses.
     pub programmatic: bool,
-    /// The list that gets a report of each launch; `None` for no reports.
+    /// The list that collects a report of each launch; `None` for no reports.
     pub reports: Option<Reports>,
-    /// The destination of traces; `None` for no traces.
+    /// Where traces are written to; `None` for no traces.
     pub trace: Option<Output>,
-    /// Hears of the progress of long launches.
+    /// The function that is called while a long launch runs.
     pub progress: Option<OnProgress>,
 }
 
-/// Round robin, 2^32 operations a block (minutes), all threads, standard output, accumulators rounded to nearest, `sm_80`,
-/// blocks in any order, races detected with `debug_assertions` only, one schedule.
+/// Round robin, 2^32 operations for each block (minutes), all host threads, standard output, MMAs
+/// rounded to nearest, `sm_80`, not cooperative, race detection only with `debug_assertions`, one
+/// schedule.
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -287,7 +311,8 @@ impl Options {
         Options { race, ..self }
     }
 
-    /// Sets [`Options::equal_stores`]. Blocks that store the same are mostly harmless, or have lost their index.
+    /// Sets [`Options::equal_stores`]. Blocks that store the same value are mostly harmless, but
+    /// sometimes they have lost their index.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -349,10 +374,12 @@ impl Options {
         Options { fence_after_reads, ..self }
     }
 
-    /// Sets [`Options::schedules`]. The first schedule that fails is that of the error, which names it
-    /// ([`Fault::order`](crate::sim::Fault::order)). If a later schedule leaves another value in a buffer, the error is
-    /// [`RunError::ResultsDiffer`](crate::sim::RunError::ResultsDiffer): see [`Options::may_differ`]. Buffers get the
-    /// results of the first schedule, and only its output is written.
+    /// Sets [`Options::schedules`]. The first schedule that fails determines the error, and
+    /// [`Fault::order`](crate::sim::Fault::order) names it. If a later schedule leaves another
+    /// value in a buffer, the error is
+    /// [`RunError::ResultsDiffer`](crate::sim::RunError::ResultsDiffer); see
+    /// [`Options::may_differ`]. The buffers keep the first schedule's results, and only its output
+    /// is written.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -379,9 +406,10 @@ impl Options {
         Options { schedules, ..self }
     }
 
-    /// Adds a parameter to [`Options::may_differ`]: [`Options::schedules`] does not compare its buffer. Sums of floating
-    /// point atomics need this, because each order of the additions rounds in its own way; so do lists to which blocks
-    /// append in the order in which they come.
+    /// Adds a parameter to [`Options::may_differ`], so that [`Options::schedules`] does not compare
+    /// its buffer. You need this for floating point sums by atomics, because each order of the
+    /// additions rounds differently, and for lists to which blocks append in the order in which
+    /// they come.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -412,8 +440,8 @@ impl Options {
         self
     }
 
-    /// Sets [`Options::stream`] and [`Options::programmatic`]. A programmatic launch races with the launches before it, except
-    /// for what happens behind its `griddepcontrol.wait` (PTX ISA 9.7.13.13).
+    /// Sets [`Options::stream`] and [`Options::programmatic`]. A programmatic launch may race with
+    /// the launches before it, except in code behind its `griddepcontrol.wait` (PTX ISA 9.7.13.13).
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -448,9 +476,9 @@ impl Options {
         Options { stream: Some(stream.clone()), programmatic, ..self }
     }
 
-    /// Sets [`Options::reports`]: each launch adds a [`KernelReport`](crate::sim::KernelReport), also the launches of
-    /// the ready kernels. A run without reports or traces pays nothing for them. Of several schedules the first one
-    /// is reported.
+    /// Sets [`Options::reports`]: each launch adds a [`KernelReport`](crate::sim::KernelReport),
+    /// launches of ready kernels included. Without reports or traces a run pays nothing for them.
+    /// With several schedules, the first one is reported.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
@@ -481,9 +509,10 @@ impl Options {
         Options { reports: Some(reports.clone()), ..self }
     }
 
-    /// Sets [`Options::trace`]: each launch writes one line of JSON, with the operations of all warps of its first block
-    /// or cluster in their order, asynchronous operations, phases of barriers, waits, and stages of pipelines. `tilewright
-    /// trace` makes a page of it. [`Order::Paced`] gives the clearest traces. Of several schedules the first one is traced.
+    /// Sets [`Options::trace`]: each launch writes one line of JSON about its first block or
+    /// cluster, with the operations of all its warps in order, asynchronous operations, barrier
+    /// phases, waits and pipeline stages. `tilewright trace` makes a page of it. [`Order::Paced`]
+    /// gives the clearest traces. With several schedules, the first one is traced.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -506,8 +535,9 @@ impl Options {
         Options { trace: Some(to.clone()), ..self }
     }
 
-    /// Sets [`Options::progress`]: `hear` is called about ten times a second while a launch runs, from the threads that run
-    /// it, so a program can show how far a long simulation is. A short launch may end without a call.
+    /// Sets [`Options::progress`]: `hear` is called about ten times a second while a launch runs,
+    /// from the threads that run it, so that a program can show how far a long simulation is. A
+    /// short launch may end without a call.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -582,12 +612,12 @@ impl Options {
     }
 }
 
-/// Operations that a simulation executed.
+/// How many operations a simulation executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LaunchReport {
-    /// Operations of the IR, counted for each thread that executed them.
+    /// IR operations, each counted once for every thread that executed it.
     pub thread_ops: u64,
-    /// Operations of the IR, counted for each warp that executed them.
+    /// IR operations, each counted once for every warp that executed it.
     pub warp_ops: u64,
 }

@@ -1,12 +1,12 @@
-//! Destinations of `printf` in simulated kernels.
+//! Where simulated kernels print to.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, io};
 
-/// Destination of `printf` in a simulated kernel. Clones write to the same destination.
+/// Where `printf` and traces of simulated kernels go. Clones write to the same place.
 ///
-/// What cannot be written is lost, as it is on a GPU.
+/// If writing fails, the text is lost, as it is on a GPU.
 #[derive(Clone)]
 pub struct Output(Sink);
 
@@ -18,22 +18,22 @@ enum Sink {
 }
 
 impl Output {
-    /// The standard output of the process.
+    /// Writes to the standard output of the process.
     pub fn stdout() -> Output {
         Output(Sink::Stdout)
     }
 
-    /// Memory, from which [`take`](Output::take) gets the text.
+    /// Captures the text in memory. [`take`](Output::take) returns it.
     pub fn captured() -> Output {
         Output(Sink::Captured(Arc::default()))
     }
 
-    /// Any writer, such as a file.
+    /// Writes to any writer, such as a file.
     pub fn to(writer: impl Write + Send + 'static) -> Output {
         Output(Sink::Writer(Arc::new(Mutex::new(writer))))
     }
 
-    /// The text that was captured since the last call; nothing where the output is elsewhere.
+    /// Returns the text that was captured since the last call. Empty if the output goes elsewhere.
     pub fn take(&self) -> String {
         match &self.0 {
             Sink::Captured(text) => {
@@ -43,7 +43,7 @@ impl Output {
         }
     }
 
-    /// Prints the texts, with nothing of other launches between them.
+    /// Prints the texts, and keeps those of other launches from mixing in.
     pub(in crate::sim) fn write<'t>(&self, mut texts: impl Iterator<Item = &'t str>) {
         // Nothing is locked or flushed for a kernel that does not print.
         let Some(first) = texts.next() else { return };

@@ -1,37 +1,38 @@
-//! Reports how far a long launch is.
+//! Tells a program how far a long launch is.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How far a launch on the simulator is: see [`Options::on_progress`](crate::sim::Options::on_progress).
+/// How far a launch on the simulator is: see
+/// [`Options::on_progress`](crate::sim::Options::on_progress).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The name of the kernel.
+    /// The kernel's name.
     pub kernel: String,
-    /// The schedule that runs, counted from 1.
+    /// Which schedule runs, from 1.
     pub schedule: u32,
-    /// The schedules of the launch.
+    /// How many schedules the launch has.
     pub schedules: u32,
-    /// The clusters that have ended under this schedule. Without clusters, each block is one.
+    /// How many clusters have ended under this schedule. In a launch without clusters, each block
+    /// counts as one.
     pub clusters_done: u64,
-    /// The clusters of the grid.
+    /// How many clusters the grid has.
     pub clusters: u64,
-    /// The time since the launch began.
+    /// Time since the launch began.
     pub elapsed: Duration,
 }
 
 impl Progress {
-    /// Returns the part of the launch that has ended, from 0 to 1.
+    /// Returns which fraction of the launch is done, from 0 to 1.
     pub fn fraction(&self) -> f64 {
         let schedule = self.clusters_done as f64 / self.clusters.max(1) as f64;
         (f64::from(self.schedule.saturating_sub(1)) + schedule) / f64::from(self.schedules.max(1))
     }
 
-    /// Returns the time that is left if the rest runs as fast as the launch has so far; `None` before the first cluster has
-    /// ended.
+    /// Returns the estimated time that is left, or `None` before the first cluster has ended.
     pub fn left(&self) -> Option<Duration> {
         let done = self.fraction();
         let left = self.elapsed.as_secs_f64() * (1.0 - done) / done;
@@ -39,7 +40,7 @@ impl Progress {
     }
 }
 
-/// A function that hears of progress. Clones are the same function.
+/// The function that is called with the progress. Clones call the same function.
 #[derive(Clone)]
 pub struct OnProgress(Arc<dyn Fn(&Progress) + Send + Sync>);
 
@@ -63,10 +64,10 @@ impl fmt::Debug for OnProgress {
     }
 }
 
-/// The time between two calls.
+/// Time between two calls.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Counts the clusters of a launch, and calls the function if there is one and it is due.
+/// Counts a launch's finished clusters, and calls the function when it is due.
 pub(in crate::sim) struct Ticker<'l> {
     hear: Option<&'l OnProgress>,
     kernel: &'l str,
@@ -75,7 +76,7 @@ pub(in crate::sim) struct Ticker<'l> {
     clusters: u64,
     done: AtomicU64,
     start: Instant,
-    /// The milliseconds since the start at which the next call is due.
+    /// When the next call is due, in milliseconds since the start.
     due: AtomicU64,
 }
 
@@ -101,13 +102,13 @@ impl<'l> Ticker<'l> {
         self.tick();
     }
 
-    /// Calls the function if the last call was a while ago.
+    /// Calls the function if the last call was long enough ago.
     pub(in crate::sim) fn tick(&self) {
         let Some(OnProgress(hear)) = self.hear else { return };
         let elapsed = self.start.elapsed();
         let (now, due) = (elapsed.as_millis() as u64, self.due.load(Relaxed));
         let next = now + PERIOD.as_millis() as u64;
-        // Of several threads one calls.
+        // If several threads are here, one of them calls.
         if now < due || self.due.compare_exchange(due, next, Relaxed, Relaxed).is_err() {
             return;
         }

@@ -1,21 +1,21 @@
-//! The list of the reports of launches.
+//! The list that collects launch reports.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::kernel_report::KernelReport;
 
-/// The reports of launches on the simulator, in the order of the launches: see
-/// [`Options::reports`](crate::sim::Options::reports). Clones are the same list.
+/// Collects a report of each launch on the simulator, in launch order: see
+/// [`Options::reports`](crate::sim::Options::reports). Clones share one list.
 #[derive(Clone, Debug, Default)]
 pub struct Reports(Arc<Mutex<Vec<KernelReport>>>);
 
 impl Reports {
-    /// An empty list.
+    /// Makes an empty list.
     pub fn new() -> Reports {
         Reports::default()
     }
 
-    /// Returns the reports of the launches since the last call.
+    /// Returns the reports that were added since the last call, and empties the list.
     pub fn take(&self) -> Vec<KernelReport> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -25,7 +25,7 @@ impl Reports {
     }
 }
 
-/// Equal if they are the same list.
+/// Two lists are equal if they are the same list.
 impl PartialEq for Reports {
     fn eq(&self, other: &Reports) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,4 +1,4 @@
-//! Runs a launch under several schedules, and compares their results.
+//! Runs a launch under several schedules and compares their results.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ use crate::ir::KernelIr;
 use crate::ir::types::{Const, Scalar, Type};
 use crate::launch::grid::Grid;
 
-/// An element to which two schedules of a launch gave different values: the first one that differs in the first such
-/// buffer. See [`Options::schedules`].
+/// Two schedules of a launch left different values in a buffer. Names the first element that
+/// differs, in the first such buffer. See [`Options::schedules`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResultsDiffer {
-    /// The name of the kernel.
+    /// The kernel's name.
     pub kernel: String,
     /// The name of the parameter whose buffer differs.
     pub param: String,
-    /// The index of the element in the buffer.
+    /// The element's index in the buffer.
     pub element: u64,
     /// How many elements of the buffer differ.
     pub elements: u64,
@@ -57,7 +57,7 @@ impl fmt::Display for ResultsDiffer {
     }
 }
 
-/// Runs a launch under each of the schedules of the options.
+/// Runs a launch under each schedule that the options ask for.
 pub(in crate::sim) fn launch(
     ir: &KernelIr,
     code: &Code,
@@ -114,7 +114,7 @@ fn launch_all(
     Ok(report)
 }
 
-/// The buffers of the arguments, each with its parameter's index.
+/// The argument buffers, each with its parameter's index.
 struct Buffers<'l>(Vec<(usize, &'l GlobalBuffer)>);
 
 impl<'l> Buffers<'l> {
@@ -137,7 +137,8 @@ impl<'l> Buffers<'l> {
         }
     }
 
-    /// Returns the first element that the launch wrote and that is not as it was after the first schedule.
+    /// Returns the first element that the kernel can write and that differs from the first
+    /// schedule's result.
     fn difference(
         &self,
         call: &Call<'_>,
@@ -181,7 +182,7 @@ impl<'l> Buffers<'l> {
     }
 }
 
-/// Returns the type of the elements to which a parameter points.
+/// Returns the type of the elements that a parameter points to.
 fn element_of(ir: &KernelIr, param: usize) -> Option<Scalar> {
     match ir.values.get(ir.params.get(param)?.value)?.ty {
         Type::Pointer { elem, .. } | Type::TensorMap { elem, .. } => Some(elem),

@@ -1,10 +1,11 @@
-//! The order of the launches of a stream, for race detection between launches.
+//! Which launches of a stream may overlap, for race detection between launches.
 //!
-//! * A launch that is not programmatic starts behind all work of its stream.
-//! * A programmatic launch may start while those before it run: `race/overlap.rs` compares their accesses.
-//! * Two launches on different streams that use one buffer, where one of them writes, run in the order of the calls: the
-//!   runtime lets the streams wait for each other.
-//! * The host waits for the work on a buffer that it reads or writes.
+//! * A launch that is not programmatic starts after all earlier work of its stream.
+//! * A programmatic launch may start while earlier ones still run. `race/overlap.rs` then compares
+//!   their accesses.
+//! * If launches on two streams use one buffer, and one of them writes it, they run in call order,
+//!   because the runtime lets one stream wait for the other.
+//! * The host waits for all work on a buffer before it reads or writes the buffer.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,23 +15,24 @@ use super::fault::source::Racer;
 use super::memory::buffer::GlobalBuffer;
 use super::race::{Before, Footprint, Party};
 
-/// Upper bound on the launches that a launch is compared with.
+/// With how many earlier launches a launch is compared at most.
 const MOST_EARLIER: usize = 8;
 
-/// The launches of a stream in their order: see [`Options::stream`](crate::sim::Options::stream). Clones are the same stream.
+/// A stream's launches in order, for race detection between them: see
+/// [`Options::stream`](crate::sim::Options::stream). Clones are the same stream.
 #[derive(Clone)]
 pub struct StreamOrder(Arc<Mutex<Launches>>);
 
 struct Launches {
-    /// Differs from the numbers of all other streams; not 0.
+    /// The stream's id: unique, and not 0.
     number: u64,
-    /// The launches so far.
+    /// How many launches there were so far.
     launches: u64,
-    /// The launches that may still run when the next one starts, each with its number.
+    /// The launches that may still run when the next one starts, each with its index.
     earlier: Vec<(u64, Arc<Earlier>)>,
 }
 
-/// The next number of a stream or an allocation.
+/// The next id of a stream or an allocation.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 impl Default for StreamOrder {
@@ -40,7 +42,7 @@ impl Default for StreamOrder {
     }
 }
 
-/// Equal if they are the same stream.
+/// Two values are equal if they are the same stream.
 impl PartialEq for StreamOrder {
     fn eq(&self, other: &StreamOrder) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -57,28 +59,28 @@ impl fmt::Debug for StreamOrder {
 }
 
 impl StreamOrder {
-    /// A stream without launches.
+    /// Makes a stream without launches.
     pub fn new() -> StreamOrder {
         StreamOrder::default()
     }
 
-    /// Notes that all launches so far end before the next one starts: the host has waited for them, or the stream has other
-    /// work behind them.
+    /// Call this after the host has waited for the stream, or after other work was put behind the
+    /// launches: the next launch then starts after all launches so far.
     pub fn finish(&self) {
         self.lock().earlier.clear();
     }
 
-    /// Notes that the stream has waited for all uses of a buffer.
+    /// The stream has waited for all uses of a buffer.
     pub(crate) fn wait_for(&self, buffer: &GlobalBuffer) {
         buffer.place().0.note_stream(self.lock().number, true);
     }
 
-    /// Returns the number of launches so far.
+    /// Returns how many launches there were so far.
     pub(crate) fn launches(&self) -> u64 {
         self.lock().launches
     }
 
-    /// As [`StreamOrder::finish`], for the first `launches` launches.
+    /// Like [`StreamOrder::finish`], for the first `launches` launches only.
     pub(crate) fn finish_until(&self, launches: u64) {
         self.lock().earlier.retain(|(number, _)| *number >= launches);
     }
@@ -87,8 +89,9 @@ impl StreamOrder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a launch with these buffers, each with whether the launch may write it. Returns the launches that may still
-    /// run, the last one first, each with whether `griddepcontrol.wait` waits for it.
+    /// Starts a launch with these buffers, each with whether the launch may write it. Returns the
+    /// launches that may still run, the most recent first, each with whether `griddepcontrol.wait`
+    /// waits for it.
     pub(in crate::sim) fn start(
         &self,
         programmatic: bool,
@@ -114,13 +117,14 @@ impl StreamOrder {
         before
     }
 
-    /// Notes the end of a launch.
+    /// Ends a launch.
     pub(in crate::sim) fn end(&self, before: &[(Arc<Earlier>, bool)], launch: Earlier) {
         let Launches { launches, earlier, .. } = &mut *self.lock();
         let number = *launches;
         *launches += 1;
         if launch.footprint.is_none() && launch.waited {
-            // The next launch starts behind the end of this one, and so of those for which it has waited.
+            // The next launch starts after this one's end, and therefore after those that this one
+            // has waited for.
             let ended = |launch: &Arc<Earlier>| {
                 before.iter().any(|(other, ends)| *ends && Arc::ptr_eq(other, launch))
             };
@@ -135,14 +139,15 @@ impl StreamOrder {
     }
 }
 
-/// The uses of an allocation that order launches.
+/// The uses of an allocation, as far as they order launches.
 #[derive(Debug)]
 pub(in crate::sim) struct Uses {
-    /// Differs from the numbers of all other allocations.
+    /// The allocation's id: unique, and not 0.
     pub(in crate::sim) number: u64,
-    /// The number of waits of the host: for the last write, and for all uses.
+    /// How often the host has waited: for the last write, and for all uses.
     waits: [AtomicU64; 2],
-    /// The streams of the last launch that writes, and of the last launch; 0 for none.
+    /// The streams of the last launch that wrote the allocation, and of the last launch; 0 if there
+    /// was none.
     streams: [AtomicU64; 2],
 }
 
@@ -154,18 +159,18 @@ impl Default for Uses {
 }
 
 impl Uses {
-    /// Notes that the host reads the allocation, for which it waits for the last write, or writes it, for which it waits for
-    /// all uses.
+    /// The host reads the allocation, after waiting for the last write, or writes it, after waiting
+    /// for all uses.
     pub(in crate::sim) fn note_host(&self, writes: bool) {
         self.waits[usize::from(writes)].fetch_add(1, Relaxed);
     }
 
-    /// Notes a launch on a stream. Returns whether the stream waits for another one before it.
+    /// Adds a launch on a stream. Returns whether the stream has to wait for another one first.
     fn note_stream(&self, stream: u64, writes: bool) -> bool {
         let other = |found: &AtomicU64| ![0, stream].contains(&found.load(Relaxed));
         let waits = other(&self.streams[0]) || writes && other(&self.streams[1]);
         self.streams[1].store(stream, Relaxed);
-        // Later work of a stream that has waited need not wait again.
+        // The stream's later work need not wait again.
         if writes || waits {
             self.streams[0].store(stream, Relaxed);
         }
@@ -180,14 +185,15 @@ impl Uses {
 /// Names an access of a launch.
 pub(in crate::sim) type NameRacer = Box<dyn Fn(Party) -> Option<Racer> + Send + Sync>;
 
-/// A launch as the launches behind it see it.
+/// A launch as later launches see it.
 pub(in crate::sim) struct Earlier {
     pub(in crate::sim) racer: NameRacer,
     /// `None` if no launch may start before its end.
     footprint: Option<Arc<Footprint>>,
-    /// Set if a thread has waited for the launches before.
+    /// Set if one of its threads has waited for the launches before.
     waited: bool,
-    /// Each buffer with whether the launch may write it, and the number of waits of the host at its end.
+    /// Its buffers, each with whether the launch may write it, and how often the host had waited
+    /// when the launch ended.
     buffers: Vec<(Arc<Uses>, bool, [u64; 2])>,
 }
 
@@ -210,7 +216,7 @@ impl Earlier {
         })
     }
 
-    /// Returns the accesses for a later launch.
+    /// Returns the launch's accesses for a later launch.
     pub(in crate::sim) fn before(&self, ends: bool) -> Before {
         Before { footprint: self.footprint.clone().unwrap_or_default(), ends }
     }

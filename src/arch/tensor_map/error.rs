@@ -1,4 +1,4 @@
-//! [`TensorMapError`] names the conditions of tensor maps.
+//! [`TensorMapError`]: the conditions that the hardware puts on tensor maps.
 
 use crate::errors::errors;
 
@@ -8,10 +8,9 @@ use crate::layout::LayoutError;
 
 errors! {
     prefix "there is no such tensor map: ";
-    /// A tensor and a box that no tensor map describes (CUDA driver API, `cuTensorMapEncodeTiled`,
-    /// `cuTensorMapEncodeIm2col`).
-    /// Dimensions are counted in the order of the map, fastest first; modes in the order of the
-    /// layout.
+    /// Why no tensor map describes a tensor and a box (CUDA driver API, `cuTensorMapEncodeTiled`,
+    /// `cuTensorMapEncodeIm2col`). Dimensions are counted as in the map, fastest first; modes are
+    /// counted as in the layout.
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum TensorMapError {

@@ -1,34 +1,37 @@
-//! Tensor maps of im2col mode: columns of pixels of a feature map, as an implicit GEMM reads them.
+//! Tensor maps in im2col mode, with which an implicit GEMM reads columns of pixels of a feature
+//! map.
 
 use super::{DimMode, Fill, L2Promotion, MAX_RANK, PerDim, TensorMapDesc, TensorMapError};
 use crate::arch::SwizzleMode;
 use crate::ir::types::Scalar;
 use smallvec::SmallVec;
 
-/// The pixels that a map of im2col mode visits, and the part of each that one copy moves (PTX ISA 5.5.4, im2col mode; CUDA
-/// driver API, `cuTensorMapEncodeIm2col`). Spatial dimensions are counted as in the map: W, then H, then D.
+/// Which pixels an im2col map visits, and how much of them one copy moves (PTX ISA 5.5.4, im2col
+/// mode; CUDA driver API, `cuTensorMapEncodeIm2col`). Spatial dimensions are counted as in the map:
+/// W, then H, then D.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PixelBox {
     /// The first base pixel along each spatial dimension.
     pub lower: Vec<i32>,
-    /// The last base pixel along each spatial dimension, counted from the last pixel of the tensor: 0 is that one, -1 the
-    /// one before it.
+    /// The last base pixel along each spatial dimension, relative to the tensor's last pixel: 0 is
+    /// that pixel, -1 the one before it.
     pub upper: Vec<i32>,
-    /// Channels of a pixel that one copy moves, 1 to 256.
+    /// How many channels of a pixel one copy moves, 1 to 256.
     pub channels: u32,
-    /// Pixels that one copy moves, 1 to 1024.
+    /// How many pixels one copy moves, 1 to 1024.
     pub pixels: u32,
 }
 
 impl TensorMapDesc {
-    /// The map of im2col mode of a tensor with dimensions C, W, N or C, W, H, N or C, W, H, D, N, with the extents `dims`
-    /// and the strides `strides_bytes`, which has no entry for C. The steps between base pixels are
-    /// [`with_element_strides`](TensorMapDesc::with_element_strides).
+    /// Makes an im2col map of a tensor with dimensions C, W, N or C, W, H, N or C, W, H, D, N.
+    /// `dims` holds their extents, `strides_bytes` their strides without the one of C. Set the step
+    /// between base pixels with [`with_element_strides`](TensorMapDesc::with_element_strides).
     ///
-    /// A copy names a channel, a base pixel and its image, and an offset from base pixels along each spatial dimension. It
-    /// moves `channels` channels of each of `pixels` pixels. Base pixels follow each other along W, then H, then D, then N,
-    /// each within the box; the pixel that is read is the base pixel plus the offset. A pixel outside of the tensor is
-    /// filled. In shared memory a pixel is a row.
+    /// A copy names a channel, a base pixel, its image, and an offset from base pixels along each
+    /// spatial dimension. It moves `channels` channels of each of `pixels` pixels. Base pixels
+    /// advance along W, then H, then D, then N, within the box; the pixel that is read is the base
+    /// pixel plus the offset. A pixel outside the tensor gets the fill value. In shared memory each
+    /// pixel is a row.
     ///
     /// ```
     /// use tilewright::arch::{PixelBox, TensorMapDesc};
@@ -61,7 +64,7 @@ impl TensorMapDesc {
         if corners != [rank - 2; 2] {
             return Err(TensorMapError::PixelCorners { rank, corners });
         }
-        // 16, 8 or 5 bits of a corner.
+        // A corner has 16, 8 or 5 bits.
         let limit = [1 << 15, 1 << 7, 1 << 4][rank - 3];
         for corner in pixels.lower.iter().chain(&pixels.upper) {
             if !(-limit..limit).contains(corner) {
@@ -99,17 +102,18 @@ impl TensorMapDesc {
         map.check_box()
     }
 
-    /// The box of pixels of a map of im2col mode, `None` for one of tiled mode.
+    /// Returns the box of pixels of an im2col map, or `None` for a tiled map.
     pub fn pixel_box(&self) -> Option<&PixelBox> {
         self.pixels.as_ref()
     }
 
-    /// The number of offsets that a load by this map takes: one for each spatial dimension in im2col mode, else 0.
+    /// Returns how many offsets a load with this map takes: one for each spatial dimension in
+    /// im2col mode, otherwise 0.
     pub fn offsets(&self) -> usize {
         if self.pixels.is_some() { self.rank() - 2 } else { 0 }
     }
 
-    /// The first and the last base pixel along dimension `dim`, a spatial one.
+    /// Returns the first and the last base pixel along a spatial dimension `dim`.
     pub(crate) fn pixel_range(&self, dim: usize) -> Option<(i64, i64)> {
         let pixels = self.pixels.as_ref()?;
         let spatial = dim.checked_sub(1)?;
@@ -117,8 +121,9 @@ impl TensorMapDesc {
         Some((i64::from(*lower), *self.dims.get(dim)? as i64 - 1 + i64::from(*upper)))
     }
 
-    /// The first dimension along which base pixels are outside of the tensor, its first and last base pixel, and its
-    /// extent. Stores take no such map (PTX ISA 9.7.9.25.5, restrictions on tensor copies to global memory).
+    /// Returns the first dimension along which base pixels are outside the tensor, with its first
+    /// and last base pixel and its extent. Stores do not accept such a map (PTX ISA 9.7.9.25.5,
+    /// restrictions on tensor copies to global memory).
     pub(crate) fn pixels_outside(&self) -> Option<(u32, (i64, i64), u64)> {
         let pixels = self.pixels.as_ref()?;
         let dim = (1..).zip(pixels.lower.iter().zip(&pixels.upper));
@@ -126,8 +131,8 @@ impl TensorMapDesc {
         Some((dim as u32, self.pixel_range(dim)?, *self.dims.get(dim)?))
     }
 
-    /// The pixels of a copy from `coord`, the coordinates and then the offsets: of each the coordinates in the tensor of
-    /// its first channel. Missing numbers count as 0.
+    /// Returns the pixels of a copy from `coord` (the coordinates, then the offsets), each as the
+    /// tensor coordinates of its first channel. Missing values count as 0.
     pub(crate) fn columns(&self, coord: &[i32]) -> impl Iterator<Item = [i64; MAX_RANK]> + '_ {
         let rank = self.rank();
         let number = |i: usize| coord.get(i).map_or(0, |c| i64::from(*c));

@@ -34,18 +34,19 @@ struct Dim {
 }
 
 impl TensorMapDesc {
-    /// The map that copies between a tensor with the layout `global` and boxes with the layout
-    /// `shared`. `shared` is a layout or a swizzled layout. For a box at coordinates `c`, element
-    /// `x` of the box is element `c + x` of the tensor and has offset `shared(x)` in shared memory.
+    /// Makes the map that copies between a tensor with the layout `global` and boxes with the
+    /// layout `shared`, which may be swizzled. For a box at coordinates `c`, element `x` of the box
+    /// is element `c + x` of the tensor, and lies at offset `shared(x)` in shared memory.
     ///
-    /// Modes of the layouts correspond, in any order of strides. The dimensions of the map follow
-    /// the order of the box in shared memory, so that dimension 0 has stride 1 in both. CuTe's
-    /// `make_tma_copy` does the same: the right inverse of `shared` gives the coordinate at each
-    /// offset. [`coords_of`](TensorMapDesc::coords_of) translates the coordinates of a box. A mode
-    /// that the box splits, such as columns in groups of 64, becomes several dimensions.
+    /// The modes of the two layouts correspond, whatever the order of their strides. The map's
+    /// dimensions follow the order of the box in shared memory, so dimension 0 has stride 1 on
+    /// both sides. CuTe's `make_tma_copy` does the same: the right inverse of `shared` yields the
+    /// coordinate at each offset. A mode that the box splits, such as columns in groups of 64,
+    /// becomes several dimensions. Use [`coords_of`](TensorMapDesc::coords_of) to translate
+    /// coordinates.
     ///
     /// # Errors
-    /// [`TensorMapError`] names the condition that fails and a change that meets it.
+    /// [`TensorMapError`] names the condition that fails, and a change that meets it.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
@@ -95,7 +96,7 @@ impl TensorMapDesc {
     }
 }
 
-/// The modes of the tensor, each one extent with one stride.
+/// Returns the tensor's modes, each with one extent and one stride.
 #[inline]
 fn modes_of(global: &Layout) -> Result<SmallVec<[Mode; MAX_RANK]>, TensorMapError> {
     let mode_of = |(mode, layout): (usize, LayoutRef<'_>)| {
@@ -111,7 +112,7 @@ fn modes_of(global: &Layout) -> Result<SmallVec<[Mode; MAX_RANK]>, TensorMapErro
     global.modes().enumerate().map(mode_of).collect()
 }
 
-/// The runs of elements in shared memory, by increasing offset.
+/// Returns the runs of elements in shared memory, by rising offset.
 #[inline]
 fn runs_of(shared: &Layout) -> Result<SmallVec<[Run; 8]>, TensorMapError> {
     let inverse = shared.right_inverse()?;
@@ -140,8 +141,8 @@ fn runs_of(shared: &Layout) -> Result<SmallVec<[Run; 8]>, TensorMapError> {
     Ok(runs)
 }
 
-/// The dimensions of the map: those of the box in the order of shared memory, then the modes with
-/// one element in the box.
+/// Returns the map's dimensions: those of the box in the order of shared memory, then the modes
+/// with one element in the box.
 #[inline]
 fn dims_of(modes: &[Mode], runs: &[Run]) -> Result<SmallVec<[Dim; 8]>, TensorMapError> {
     let mut dims = SmallVec::new();
@@ -181,7 +182,7 @@ fn map_of(elem: Scalar, modes: &[Mode], dims: &[Dim]) -> Result<TensorMapDesc, T
         return Err(TensorMapError::NotContiguous { mode, stride, contiguous });
     }
     let (mut extents, mut strides, mut in_box) = (Vec::new(), Vec::new(), Vec::new());
-    // The bytes of the dimensions so far.
+    // How many bytes the dimensions so far span.
     let mut reach = 0u64;
     for (number, dim) in dims.iter().enumerate() {
         let bad_extent = |_| TensorMapError::Extent { dim: number, extent: dim.extent.into() };

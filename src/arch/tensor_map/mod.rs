@@ -1,8 +1,9 @@
-//! [`TensorMapDesc`] describes a tensor and the boxes that the tensor memory accelerator copies.
+//! [`TensorMapDesc`]: a tensor in global memory and the boxes that TMA copies from and to it.
 //!
-//! A map is computed from two layouts, of the tensor in global memory and of one box in shared
-//! memory, or given number by number, in tiled or in im2col mode. It is plain data: a launch encodes it in the 128 bytes of the
-//! GPU's format, and the simulator reads it directly.
+//! Make a map from two layouts, the tensor's and the box's, with [`TensorMapDesc::from_layouts`];
+//! or give extents and strides yourself, with [`TensorMapDesc::new`] in tiled and
+//! [`TensorMapDesc::im2col`] in im2col mode. A map is plain data: a launch encodes it in the GPU's
+//! 128-byte format, and the simulator reads it directly.
 
 mod error;
 mod im2col;
@@ -19,18 +20,19 @@ use super::swizzle_mode::SwizzleMode;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
 
-/// The largest number of dimensions of a map.
+/// The most dimensions that a map can have.
 const MAX_RANK: usize = 5;
 
-/// Numbers, one for each dimension.
+/// One value for each dimension.
 type PerDim<T> = SmallVec<[T; MAX_RANK]>;
 
-/// A tensor in global memory and the box that one copy moves (PTX ISA 5.5, tiled mode; CUDA driver API,
-/// `cuTensorMapEncodeTiled`). Dimension 0 is the fastest one, in memory as in the coordinates of a copy.
+/// A tensor in global memory and the box that one TMA copy moves (PTX ISA 5.5, tiled mode; CUDA
+/// driver API, `cuTensorMapEncodeTiled`). Dimension 0 is the fastest, in memory and in a copy's
+/// coordinates.
 ///
-/// Let `s` be the element strides. Element `i` of the box at the coordinates `c` is element
-/// `c + i * s` of the tensor. The box is dense in shared memory, dimension 0 fastest, with its 16-byte
-/// chunks permuted by the swizzle.
+/// Let `s` be the element strides. Element `i` of the box at coordinates `c` is element `c + i * s`
+/// of the tensor. The box is dense in shared memory, dimension 0 fastest, and the swizzle permutes
+/// its 16-byte chunks.
 ///
 /// ```
 /// use tilewright::arch::{SwizzleMode, TensorMapDesc};
@@ -52,7 +54,7 @@ type PerDim<T> = SmallVec<[T; MAX_RANK]>;
 pub struct TensorMapDesc {
     elem: Scalar,
     dims: PerDim<u64>,
-    /// Of all dimensions; the first is the size of an element.
+    /// For every dimension; the first is the element size.
     strides_bytes: PerDim<u64>,
     box_dims: PerDim<u32>,
     element_strides: PerDim<u32>,
@@ -60,24 +62,24 @@ pub struct TensorMapDesc {
     fill: Fill,
     l2_promotion: L2Promotion,
     sources: PerDim<DimMode>,
-    /// Of a map of im2col mode; `box_dims` are then its channels and its pixels.
+    /// Set in im2col mode, in which `box_dims` holds channels and pixels.
     pixels: Option<PixelBox>,
 }
 
-/// The value that a copy writes for elements outside of the tensor.
+/// What a copy writes for elements outside the tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fill {
     /// Zero.
     #[default]
     Zero,
-    /// A NaN, in elements of floating point.
+    /// A NaN, for floating point elements of 16 bits or more.
     Nan,
 }
 
-/// The number of bytes that a copy brings into the L2 cache at once.
+/// How many bytes a copy brings into the L2 cache at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum L2Promotion {
-    /// The bytes that it needs.
+    /// Only the bytes that it needs.
     #[default]
     None,
     /// 64 bytes.
@@ -88,28 +90,28 @@ pub enum L2Promotion {
     B256,
 }
 
-/// The mode of the tensor's layout along which a dimension of a map steps.
+/// Which mode of the tensor's layout a dimension of the map steps along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DimMode {
-    /// The mode.
+    /// The mode's index.
     pub mode: usize,
-    /// The number of elements along the mode in one step; above 1 in a mode that the box splits.
+    /// How many elements along the mode one step is. More than 1 if the box splits the mode.
     pub step: u64,
 }
 
-/// An element of a box: its offsets in global and in shared memory.
+/// One element of a box: its offsets in global and in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxElement {
-    /// Bytes from the start of the tensor; `None` outside of it.
+    /// Bytes from the start of the tensor; `None` if the element is outside it.
     pub global: Option<u64>,
     /// Bytes from the start of the box, before the swizzle.
     pub shared: u64,
 }
 
 impl TensorMapDesc {
-    /// The map of a tensor with the extents `dims` and the strides `strides_bytes`, and of a box
-    /// with the extents `box_dims`. `strides_bytes` has no entry for the first dimension. The map
-    /// has no swizzle and fills with zeros.
+    /// Makes a tiled map for a tensor with extents `dims` and strides `strides_bytes`, and a box
+    /// with extents `box_dims`. `strides_bytes` has no entry for the first dimension. The map has
+    /// no swizzle and fills with zeros.
     ///
     /// # Errors
     /// [`TensorMapError`] names the condition of the hardware that fails.
@@ -150,7 +152,7 @@ impl TensorMapDesc {
         map.check_box()
     }
 
-    /// Checks the extents and the strides of a tensor.
+    /// Checks a tensor's extents and strides.
     fn checked_dims(dims: &[u64], strides_bytes: &[u64]) -> Result<(), TensorMapError> {
         if !(1..=MAX_RANK).contains(&dims.len()) {
             return Err(TensorMapError::Rank { rank: dims.len() });
@@ -176,7 +178,8 @@ impl TensorMapDesc {
         Ok(())
     }
 
-    /// The same map for a tensor with other extents and other strides of all dimensions but the first one.
+    /// Returns the same map for a tensor with other extents, and other strides of all dimensions
+    /// but the first.
     ///
     /// # Errors
     /// [`TensorMapError::Lengths`], [`TensorMapError::Extent`], [`TensorMapError::Stride`].
@@ -205,8 +208,8 @@ impl TensorMapDesc {
         if bytes > limit { Err(TensorMapError::BoxBytes { bytes, limit }) } else { Ok(self) }
     }
 
-    /// The same map with a swizzle of the box. The pitch of its rows in shared memory is then the
-    /// row of the swizzle ([`row_pitch_bytes`](TensorMapDesc::row_pitch_bytes)).
+    /// Returns the same map with a swizzle of the box. The rows' pitch in shared memory becomes the
+    /// swizzle's row ([`row_pitch_bytes`](TensorMapDesc::row_pitch_bytes)).
     ///
     /// # Errors
     /// [`TensorMapError::SwizzleWidth`], [`TensorMapError::BoxBytes`].
@@ -218,7 +221,7 @@ impl TensorMapDesc {
         }
     }
 
-    /// The same map with another fill for elements outside of the tensor.
+    /// Returns the same map with another fill value.
     ///
     /// # Errors
     /// [`TensorMapError::FillNotFloat`].
@@ -232,20 +235,20 @@ impl TensorMapDesc {
         }
     }
 
-    /// The same map with another L2 promotion.
+    /// Returns the same map with another L2 promotion.
     pub fn with_l2_promotion(self, l2_promotion: L2Promotion) -> TensorMapDesc {
         TensorMapDesc { l2_promotion, ..self }
     }
 
-    /// The same map with a step between copied elements for each dimension. A box then spans
-    /// `box_dims` elements of the tensor and has `ceil(box_dims / steps)` elements. The first step
+    /// Returns the same map with a step between copied elements for each dimension. A box then
+    /// spans `box_dims` elements of the tensor and holds `ceil(box_dims / steps)`. The first step
     /// must be 1, because the hardware ignores it.
     ///
     /// # Errors
     /// [`TensorMapError::ElementStrides`].
     pub fn with_element_strides(self, strides: &[u32]) -> Result<TensorMapDesc, TensorMapError> {
         let possible = strides.iter().all(|stride| (1..=8).contains(stride));
-        // Images of im2col mode follow each other.
+        // Images in im2col mode have step 1.
         let images = self.pixels.is_none() || strides.last() == Some(&1);
         if strides.len() != self.rank() || !possible || !images || strides.first() != Some(&1) {
             return Err(TensorMapError::ElementStrides { strides: strides.to_vec() });
@@ -254,14 +257,14 @@ impl TensorMapDesc {
         map.check_box()
     }
 
-    /// The mode and step of each dimension. In a map given number by number, dimension `i` steps
-    /// along mode `i`.
+    /// Returns each dimension's mode and step. In a map that was not made from layouts, dimension
+    /// `i` steps along mode `i`.
     pub fn sources(&self) -> &[DimMode] {
         &self.sources
     }
 
-    /// The coordinates of the box that starts at `origin`, a coordinate of the tensor's layout with
-    /// one number for each mode. Missing modes count as 0.
+    /// Returns the coordinates of the box that starts at `origin`, a coordinate of the tensor's
+    /// layout with one entry for each mode. Missing modes count as 0.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
@@ -290,53 +293,53 @@ impl TensorMapDesc {
         self.sources.iter().enumerate().map(coord).collect()
     }
 
-    /// The type of the elements.
+    /// Returns the element type.
     pub fn elem(&self) -> Scalar {
         self.elem
     }
 
-    /// The number of dimensions, 1 to 5.
+    /// Returns how many dimensions the map has, 1 to 5.
     pub fn rank(&self) -> usize {
         self.dims.len()
     }
 
-    /// The extents of the tensor.
+    /// Returns the tensor's extents.
     pub fn dims(&self) -> &[u64] {
         &self.dims
     }
 
-    /// The strides of the tensor in bytes; the first is the size of an element.
+    /// Returns the tensor's strides in bytes; the first is the element size.
     pub fn strides_bytes(&self) -> &[u64] {
         &self.strides_bytes
     }
 
-    /// The extents of the box, in elements of the tensor; of im2col mode the channels and the pixels.
+    /// Returns the box's extents in elements of the tensor; in im2col mode, channels and pixels.
     pub fn box_dims(&self) -> &[u32] {
         &self.box_dims
     }
 
-    /// The steps between elements that are copied.
+    /// Returns the steps between copied elements.
     pub fn element_strides(&self) -> &[u32] {
         &self.element_strides
     }
 
-    /// The swizzle of the box.
+    /// Returns the box's swizzle.
     pub fn swizzle(&self) -> SwizzleMode {
         self.swizzle
     }
 
-    /// The value for elements outside of the tensor.
+    /// Returns the fill value for elements outside the tensor.
     pub fn fill(&self) -> Fill {
         self.fill
     }
 
-    /// The number of bytes that a copy brings into the L2 cache at once.
+    /// Returns how many bytes a copy brings into the L2 cache at once.
     pub fn l2_promotion(&self) -> L2Promotion {
         self.l2_promotion
     }
 
-    /// The number of elements of a box along each dimension: `ceil(box_dims / element_strides)`; of im2col mode the
-    /// channels and the pixels.
+    /// Returns how many elements a box has along each dimension:
+    /// `ceil(box_dims / element_strides)`; in im2col mode, channels and pixels.
     pub fn box_extents(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         let is_tile = self.pixels.is_none();
         let pairs = self.box_dims.iter().zip(&self.element_strides);
@@ -345,25 +348,25 @@ impl TensorMapDesc {
         })
     }
 
-    /// The bytes of the elements of a box: the transaction count of its mbarrier, also for a box
-    /// that is partly out of bounds.
+    /// Returns the size of a box's elements in bytes. Announce this many bytes to the mbarrier,
+    /// even if the box is partly out of bounds.
     pub fn box_bytes(&self) -> u64 {
         self.box_extents().product::<u64>() * u64::from(self.elem.size_bytes())
     }
 
-    /// The row pitch of a box in shared memory in bytes: the length of a row, or of a row of the
-    /// swizzle. A row that is shorter than the row of the swizzle leaves the remaining bytes
+    /// Returns the row pitch of a box in shared memory, in bytes: the length of a row, or of the
+    /// swizzle's row. The copy leaves the bytes between a shorter row's end and the pitch
     /// unchanged.
     pub fn row_pitch_bytes(&self) -> u64 {
         self.swizzle.row_bytes().map_or(self.inner_bytes(), u64::from)
     }
 
-    /// The bytes of shared memory that a box takes.
+    /// Returns how many bytes of shared memory a box takes.
     pub fn shared_bytes(&self) -> u64 {
         self.box_extents().skip(1).product::<u64>() * self.row_pitch_bytes()
     }
 
-    /// The bytes of the tensor, from its first element to the end of its last one.
+    /// Returns the tensor's size in bytes, from its first element to the end of its last.
     pub fn tensor_bytes(&self) -> u64 {
         let last = self.dims.iter().zip(&self.strides_bytes).fold(0u64, |end, (extent, stride)| {
             end.saturating_add((extent - 1).saturating_mul(*stride))
@@ -371,8 +374,8 @@ impl TensorMapDesc {
         last.saturating_add(self.elem.size_bytes().into())
     }
 
-    /// The bytes from the start of the tensor to the element at these coordinates. `None` for an
-    /// element outside of the tensor and for a number of coordinates other than the rank.
+    /// Returns the offset in bytes of the element at these coordinates, or `None` if the element is
+    /// outside the tensor or there are not exactly `rank` coordinates.
     pub fn global_offset(&self, coord: &[i64]) -> Option<u64> {
         if coord.len() != self.rank() {
             return None;
@@ -384,8 +387,8 @@ impl TensorMapDesc {
         })
     }
 
-    /// The elements of the box at these coordinates, in the order of shared memory. In im2col mode the
-    /// offsets follow the coordinates. Missing numbers count as 0.
+    /// Returns the elements of the box at these coordinates, in the order of shared memory. In
+    /// im2col mode the offsets follow the coordinates. Missing values count as 0.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
@@ -423,12 +426,12 @@ impl TensorMapDesc {
         })
     }
 
-    /// The address in shared memory of the byte `offset` of a box that starts at `base`.
+    /// Returns the address in shared memory of byte `offset` of a box that starts at `base`.
     pub fn shared_address(&self, base: u64, offset: u64) -> u64 {
         self.swizzle.apply(base + offset)
     }
 
-    /// The bytes of the fastest dimension of the box.
+    /// Returns the size of the box's fastest dimension in bytes.
     fn inner_bytes(&self) -> u64 {
         self.box_extents().next().unwrap_or(0) * u64::from(self.elem.size_bytes())
     }

@@ -1,4 +1,4 @@
-//! Bulk copies of bytes to other blocks of the cluster: from global memory, and from shared memory.
+//! Bulk copies to other blocks of the cluster, from global or from shared memory.
 
 use super::bulk_copy::{bulk_bytes, each_lane};
 use crate::ir::Value;
@@ -14,7 +14,7 @@ use crate::sim::program::compiler::Compiler;
 use crate::sim::program::refused::Refused;
 
 impl Load {
-    /// The shared memory that is read.
+    /// Returns the shared memory that is read, if the source is shared memory.
     pub(in crate::sim) fn shared_source(&self) -> Option<Bytes> {
         match (self.source, self.from) {
             (Some(rank), Global::Bytes(from)) => {
@@ -48,7 +48,7 @@ impl Load {
         })
     }
 
-    /// Refuses to start where the asynchronous proxy may not see what threads have stored to the source.
+    /// Returns a fault if the asynchronous proxy may not see what threads stored to the source.
     pub(in crate::sim) fn check_source(&self, memory: &Memory<'_>) -> RawResult {
         let (Some(proxies), Some((rank, bytes))) = (&memory.proxies, self.shared_source()) else {
             return Ok(());
@@ -59,7 +59,7 @@ impl Load {
 }
 
 impl Compiler<'_> {
-    /// A copy from global memory to the same location in each block that `ctas` has.
+    /// Compiles a copy from global memory to the same location in each block of the mask `ctas`.
     pub(super) fn bulk_multicast(
         &self,
         [to, to_index, from, from_index]: [Value; 4],
@@ -87,7 +87,7 @@ impl Compiler<'_> {
         }))
     }
 
-    /// A copy from the own block's shared memory to that of another one.
+    /// Compiles a copy from the own block's shared memory to another block's.
     pub(super) fn bulk_cluster(
         &self,
         [to, to_index, from, from_index]: [Value; 4],

@@ -1,4 +1,4 @@
-//! Copies of many bytes or of boxes of a tensor, in both directions, by the asynchronous proxy.
+//! Bulk and tensor copies by the asynchronous proxy, in both directions.
 
 use std::ops::Range;
 
@@ -24,34 +24,35 @@ use crate::sim::program::refused::Refused;
 use crate::sim::race::Pieces;
 
 impl Memory<'_> {
-    /// The bytes of shared memory from the first to the last one of a box.
+    /// Returns how many bytes of shared memory a box spans, from its first to its last.
     fn footprint(&self, map: u32) -> usize {
         self.map(map).map_or(0, |map| map.shared_bytes() as usize)
     }
 
-    /// Calls `f` with the parts of a box that are inside the tensor, in the buffer of its map.
+    /// Calls `f` with the parts of a box that are inside the tensor, with offsets in its buffer.
     fn segments(&self, number: u32, coords: &Coords, f: &mut dyn FnMut(Segment)) {
         let (start, Some(map)) = (self.start_of_map(number), self.map(number)) else { return };
         segments(map, coords, &mut |part| f(Segment { global: start + part.global, ..part }));
     }
 }
 
-/// A range around bytes that are moved within lines of 128 bytes by a swizzle.
+/// Returns a range that contains the bytes wherever a swizzle moves them, because it moves them
+/// within 128-byte lines.
 fn around(start: usize, bytes: usize) -> Range<usize> {
     start / 128 * 128..(start + bytes).next_multiple_of(128)
 }
 
-/// Order in shared memory of bytes that are adjacent in the copy.
+/// How bytes that are adjacent in the copy are laid out in shared memory.
 #[derive(Clone, Copy, Debug)]
 struct Rows {
-    /// The bytes of a row, and those from one to the next.
+    /// Bytes in a row, and bytes from one row to the next.
     bytes: usize,
     pitch: usize,
     swizzle: SwizzleMode,
 }
 
 impl Rows {
-    /// One row of any length.
+    /// A single row of any length.
     const ONE: Rows = Rows { bytes: usize::MAX, pitch: 0, swizzle: SwizzleMode::None };
 
     fn of(map: &TensorMapDesc) -> Rows {
@@ -60,8 +61,8 @@ impl Rows {
         Rows { bytes, pitch: map.row_pitch_bytes() as usize, swizzle: map.swizzle() }
     }
 
-    /// Calls `f` with each piece of at most 16 bytes that stays together: its address in the copy that starts at
-    /// `at`, and where in the data it is.
+    /// Calls `f` with each piece of at most 16 bytes that stays together, for a copy that starts at
+    /// `at`: its address, and its place in the data.
     fn chunks(&self, at: usize, range: Range<usize>, mut f: impl FnMut(usize, Range<usize>)) {
         let mut from = range.start;
         while from < range.end {
@@ -77,7 +78,7 @@ impl Rows {
 }
 
 impl Load {
-    /// A range around the bytes of shared memory that are written.
+    /// Returns a range that contains the shared memory that is written.
     pub(in crate::sim) fn hull(&self, memory: &Memory<'_>) -> Range<usize> {
         let bytes = match self.from {
             Global::Bytes(_) => self.bytes as usize,
@@ -86,7 +87,8 @@ impl Load {
         around(self.to.at, bytes)
     }
 
-    /// Calls `f` with each piece of shared memory that is written: its address, and where in the data it is.
+    /// Calls `f` with each piece of shared memory that is written: its address, and its place in
+    /// the data.
     pub(in crate::sim) fn pieces(&self, memory: &Memory<'_>, f: impl FnMut(usize, Range<usize>)) {
         let rows = match self.from {
             Global::Bytes(_) => Rows::ONE,
@@ -95,7 +97,7 @@ impl Load {
         rows.chunks(self.to.at, 0..self.bytes as usize, f);
     }
 
-    /// Calls `f` with each piece of global memory that is read: its address and its bytes.
+    /// Calls `f` with each piece of global memory that is read: its address, and its length.
     pub(in crate::sim) fn sources(&self, memory: &Memory<'_>, f: &mut dyn FnMut(usize, usize)) {
         match self.from {
             Global::Bytes(from) => f(from.at, self.bytes as usize),
@@ -105,7 +107,7 @@ impl Load {
         }
     }
 
-    /// The type of the elements.
+    /// Returns the element type.
     pub(in crate::sim) fn elem(&self, memory: &Memory<'_>) -> Scalar {
         match self.from {
             Global::Bytes(_) => Scalar::U8,
@@ -113,7 +115,7 @@ impl Load {
         }
     }
 
-    /// Copies, then signals the barrier.
+    /// Copies, then signals the mbarrier.
     pub(in crate::sim) fn load(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         let trapped = |cause| RawFault::new(self.lane, cause);
         let mut data = vec![0; self.bytes as usize];
@@ -136,7 +138,7 @@ impl Load {
             }
         }
         let shared = memory.shared_of_mut(self.block).map_err(trapped)?;
-        // The barrier must be there before anything is written to where it may be.
+        // The mbarrier must be there before anything is written, because the data may overwrite it.
         shared.barrier(self.barrier).map_err(trapped)?;
         rows.chunks(self.to.at, 0..data.len(), |at, part| {
             shared.write_bytes(at, &data[part]);
@@ -159,7 +161,7 @@ impl Store {
         self.data.is_some()
     }
 
-    /// A range around the bytes of shared memory that are read.
+    /// Returns a range that contains the shared memory that is read.
     pub(in crate::sim) fn hull(&self, memory: &Memory<'_>) -> Range<usize> {
         let bytes = match self.to {
             Global::Bytes(_) => self.bytes as usize,
@@ -168,7 +170,8 @@ impl Store {
         around(self.from.at, bytes)
     }
 
-    /// Calls `f` with each piece of shared memory that is stored: its address, and where in the data it is.
+    /// Calls `f` with each piece of shared memory that is stored: its address, and its place in the
+    /// data.
     pub(in crate::sim) fn pieces(
         &self,
         memory: &Memory<'_>,
@@ -187,8 +190,8 @@ impl Store {
         }
     }
 
-    /// Calls `f` with the parts of a box that are written. The hardware stores whole units of 16 bytes: also the elements of the last
-    /// unit of a row that are outside of the tensor.
+    /// Calls `f` with the parts of a box that are written. The hardware stores whole 16-byte units,
+    /// which includes elements of a row's last unit that are outside the tensor.
     fn segments(
         &self,
         memory: &Memory<'_>,
@@ -208,7 +211,7 @@ impl Store {
         });
     }
 
-    /// The type of the elements.
+    /// Returns the element type.
     fn elem(&self, memory: &Memory<'_>) -> Scalar {
         match self.to {
             Global::Bytes(_) => Scalar::U8,
@@ -216,7 +219,7 @@ impl Store {
         }
     }
 
-    /// Lets the race detector see the store.
+    /// Shows the store to the race detector.
     fn detect(&self, memory: &mut Memory<'_>, origin: Origin) {
         let lane = self.lane as u32;
         let elem = self.elem(memory);
@@ -243,7 +246,7 @@ impl Store {
         });
     }
 
-    /// Refuses to start where the asynchronous proxy may not see what threads have stored.
+    /// Returns a fault if the asynchronous proxy may not see what threads have stored.
     fn check_proxy(&self, memory: &Memory<'_>, origin: Origin) -> RawResult {
         let Some(proxies) = &memory.proxies else { return Ok(()) };
         let shared = &memory.blocks[origin.block as usize].shared;
@@ -256,7 +259,7 @@ impl Store {
         seen.map_err(|cause| RawFault::new(self.lane, cause))
     }
 
-    /// Reads the shared memory that is stored, unless that is done.
+    /// Reads the shared memory that is stored, unless that has happened.
     pub(in crate::sim) fn read(&mut self, memory: &Memory<'_>, origin: Origin) -> RawResult {
         if self.is_read() {
             return Ok(());
@@ -310,7 +313,7 @@ impl Store {
     }
 }
 
-/// Returns the byte address of a box in shared memory, and its size in bytes.
+/// Returns the address of a box in shared memory, and its size in bytes.
 fn box_address(
     address: &Address,
     context: &ExecContext<'_, '_>,
@@ -330,19 +333,19 @@ fn box_address(
     Ok((byte_address, bytes))
 }
 
-/// The slots of a tensor map and of coordinates.
+/// The slots of a tensor map and its coordinates.
 #[derive(Clone, Copy)]
 struct BoxSlots {
     map: Alloc,
     coords: [u32; MAX_COORDS],
-    /// The number of coordinates and offsets.
+    /// How many coordinates and offsets there are.
     len: usize,
     mode: BoxMode,
 }
 
 impl BoxSlots {
-    /// The map and the coordinates of a lane. The box must start at a multiple of 16 bytes, or hardware takes the
-    /// instruction for an illegal one.
+    /// Returns a lane's tensor map and coordinates. The box must start at a multiple of 16 bytes,
+    /// because the hardware otherwise raises an illegal instruction.
     fn lane(&self, context: &ExecContext<'_, '_>, lane: usize) -> RawResult<(u32, Coords)> {
         let regs = &context.regs;
         let number = self.map.lane(regs, lane);
@@ -359,13 +362,14 @@ impl BoxSlots {
     }
 }
 
-/// Checks that the copy has the mode of the map, and in im2col mode that it starts within the box of pixels.
+/// Checks that the copy's mode is the map's, and that an im2col copy starts within the box of base
+/// pixels.
 fn check_pixels(map: &TensorMapDesc, mode: BoxMode, coords: &Coords) -> Result<(), RawCause> {
     let im2col = map.pixel_box().is_some();
     if im2col != (mode == BoxMode::Im2col) {
         return Err(RawCause::BoxMode { im2col });
     }
-    // All offsets together have 16 bits.
+    // All offsets together take 16 bits.
     let limit = 1 << [16, 8, 5][map.offsets().clamp(1, 3) - 1];
     for (dim, at) in (1..).zip(0..map.offsets()) {
         let (coord, offset) = (coords[dim as usize], coords[map.rank() + at]);
@@ -380,8 +384,9 @@ fn check_pixels(map: &TensorMapDesc, mode: BoxMode, coords: &Coords) -> Result<(
     Ok(())
 }
 
-/// Checks that a store starts at no negative coordinate, and in im2col mode that all base pixels are inside of the tensor
-/// (PTX ISA 9.7.9.25.5, restrictions on tensor copies to global memory). A GPU takes the instruction for an illegal one.
+/// Checks that a store does not start at a negative coordinate, and that in im2col mode all base
+/// pixels are inside the tensor (PTX ISA 9.7.9.25.5, restrictions on tensor copies to global
+/// memory). Otherwise a GPU raises an illegal instruction.
 fn check_store(map: &TensorMapDesc, coords: &Coords) -> Result<(), RawCause> {
     if let Some((dim, range, extent)) = map.pixels_outside() {
         let (first, last) = range;
@@ -394,13 +399,13 @@ fn check_store(map: &TensorMapDesc, coords: &Coords) -> Result<(), RawCause> {
     }
 }
 
-/// The operands of a load of a box.
+/// The operands of a tensor load.
 #[derive(Clone, Copy)]
 struct LoadSlots {
     from: BoxSlots,
     to: Address,
     barrier: Operand,
-    /// The slot of the blocks that get it; `None` for the own one.
+    /// The slot of the mask of destination blocks; `None` for the own block.
     ctas: Option<u32>,
 }
 
@@ -426,7 +431,7 @@ impl LoadSlots {
     }
 }
 
-/// Calls `f` with each active lane.
+/// Makes an instruction that calls `f` with each active lane.
 pub(super) fn each_lane(
     f: impl Fn(&mut ExecContext<'_, '_>, usize) -> RawResult + Send + Sync + 'static,
 ) -> Inst {
@@ -438,7 +443,7 @@ pub(super) fn each_lane(
     }))
 }
 
-/// The bytes of a bulk copy in a lane.
+/// Returns a lane's byte count for a bulk copy.
 pub(super) fn bulk_bytes(context: &ExecContext<'_, '_>, slot: u32, lane: usize) -> RawResult<u32> {
     let bytes = context.regs.w[slot as usize][lane];
     if bytes == 0 || !bytes.is_multiple_of(16) {
@@ -606,7 +611,7 @@ impl Compiler<'_> {
                     Ok(Next::Go)
                 }))
             }
-            // There are no caches, and a box may be anywhere.
+            // The simulator has no caches, and a box may be anywhere.
             AsyncCopy::CpAsyncBulkPrefetchTensor { map, coords, policy: _, mode } => {
                 self.box_slots(*map, coords, *mode)?;
                 self.weight += 1;

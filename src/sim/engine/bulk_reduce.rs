@@ -1,4 +1,4 @@
-//! Reductions of bulk copies: combine the source with the destination.
+//! The arithmetic of bulk reductions, which combine the source with the destination.
 
 use crate::ir::eval::Number;
 use crate::ir::op::BulkReduce;
@@ -26,7 +26,7 @@ fn number<T: Number>(op: BulkReduce, old: u64, value: u64) -> u64 {
     }
 }
 
-/// The new element. The verifier has seen that there is such a reduction.
+/// Returns the combined element. The verifier has checked that the reduction exists for this type.
 pub(in crate::sim) fn reduced(op: BulkReduce, elem: Scalar, old: u64, value: u64) -> u64 {
     match elem {
         Scalar::F16 => number::<f16>(op, old, value),
@@ -48,7 +48,7 @@ pub(in crate::sim) fn reduced(op: BulkReduce, elem: Scalar, old: u64, value: u64
     }
 }
 
-/// Combines the elements `from` with those of the buffer from byte `at` on, each in one step.
+/// Combines the elements in `from` with those of the buffer from byte `at` on, each atomically.
 pub(in crate::sim) fn combine(
     buffer: &GlobalBuffer,
     at: usize,

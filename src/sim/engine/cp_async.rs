@@ -1,4 +1,4 @@
-//! `cp.async`: copies of 4, 8 or 16 bytes from global to shared memory, by each thread.
+//! `cp.async`: each thread copies 4, 8 or 16 bytes from global to shared memory.
 
 use std::ops::Range;
 
@@ -21,23 +21,23 @@ use crate::sim::race::Target;
 use crate::sim::trace::counts::Mover;
 
 impl Copies {
-    /// Those of the lanes that are left and whose group is due.
+    /// Returns the remaining lanes whose group is due.
     pub(in crate::sim) fn due(&self, lanes: u32, is_due: impl Fn(usize, u32) -> bool) -> u32 {
         let due = |lane: &usize| is_due(*lane, self.groups[*lane]);
         lanes_of(self.lanes & lanes).filter(due).fold(0, |due, lane| due | 1 << lane)
     }
 
-    /// A range of shared memory around all that is written.
+    /// Returns a range of shared memory that contains everything that is written.
     pub(in crate::sim) fn hull(&self) -> Range<usize> {
         self.hull[0] as usize..self.hull[1] as usize
     }
 
-    /// Calls `f` with the address of each copy that is left, and its bytes.
+    /// Calls `f` with the address and length of each remaining copy.
     pub(in crate::sim) fn each(&self, mut f: impl FnMut(usize, usize)) {
         lanes_of(self.lanes).for_each(|lane| f(self.to[lane] as usize, self.bytes));
     }
 
-    /// Lets the race detector see the copies.
+    /// Shows the copies to the race detector.
     fn detect(&self, memory: &mut Memory<'_>, origin: Origin, elem: Scalar) {
         memory.detect(elem, |detector, _| {
             let at = origin.into();
@@ -74,7 +74,7 @@ impl Copies {
 }
 
 impl Memory<'_> {
-    /// Records the accesses of copies.
+    /// Records the accesses of the copies.
     fn record_copies(&mut self, origin: Origin, copies: &Copies) {
         if self.recorder.is_none() {
             return;
@@ -90,7 +90,7 @@ impl Memory<'_> {
 }
 
 impl Arrivals {
-    /// Returns whether it arrives at the barrier at this address.
+    /// Returns whether it arrives at the mbarrier at this address.
     pub(in crate::sim) fn signal(&self, at: usize) -> bool {
         lanes_of(self.lanes)
             .any(|lane| self.barriers[lane].is_some_and(|byte_address| byte_address.at == at))
@@ -116,7 +116,7 @@ impl Arrivals {
     }
 }
 
-/// A `cp.async`: its operands.
+/// The operands of a `cp.async`.
 #[derive(Clone, Copy)]
 struct CpAsync {
     to: Address,
@@ -230,7 +230,7 @@ impl CpAsync {
                 copies.to[lane] = at;
                 copies.hull = [copies.hull[0].min(at), copies.hull[1].max(at + bytes)];
                 byte_addresses[lane] = (context.memory.here, target.at);
-                // What is not read may be anywhere.
+                // If nothing is read, the source may be anywhere.
                 if read > 0 {
                     let source =
                         from.byte_address(context.regs, context.memory, lane, (read, bytes))?;
@@ -264,7 +264,8 @@ fn arrive(barrier: Operand, count: PendingCount) -> Inst {
             let byte_address = barrier.byte_address(context, lane)?;
             let shared = context.memory.shared_mut();
             let found = match count {
-                // It must be a barrier now, and is one arrival short until this one comes.
+                // With `Inc`, the phase waits for one more arrival until this one comes. With both,
+                // the mbarrier must exist now.
                 PendingCount::Inc => shared
                     .update_barrier(byte_address, |barrier, name| barrier.raise(name))
                     .map(|_| ()),

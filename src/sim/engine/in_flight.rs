@@ -1,14 +1,17 @@
-//! Shared memory that asynchronous operations in flight still read or write.
+//! Protects shared memory that asynchronous operations in flight still read or write.
 //!
-//! A `wgmma` reads its operands until a warp of its group has waited for it, a store reads its source until the thread
-//! that started it has waited for that, whenever the simulator carries them out. A load writes its destination
-//! until it takes effect. Until then, nobody else may write what is read, nor access what is written.
+//! A `wgmma` reads its operands until a warp of its group has waited for it. A bulk store reads its
+//! source until the thread that issued it has waited for that. A load writes its destination until
+//! it takes effect. Until then, nobody may write what the operation reads, nor access what it
+//! writes. When the simulator happens to execute the operation makes no difference.
 //!
-//! Writes are compared with what is in flight. Reads cost nothing: the destination of a load counts as never written
-//! while the load is in flight, and only a read that fails by that looks for the load.
+//! Each write is compared with what is in flight. Reads cost nothing extra: the destination of a
+//! load counts as never written while the load is in flight, so only a read that fails for
+//! this reason looks for the load.
 //!
-//! Which thread learned of the wait is not followed: the first wait that returns counts for all threads. So what is
-//! reported is a fault, and a missing synchronisation behind a wait may pass.
+//! We do not track which thread waited: once any wait returns, the copy counts as complete for
+//! every thread. This never reports a false fault, but it can miss a thread that relies on another
+//! thread's wait without synchronising with it. The race detector finds those.
 
 use std::ops::Range;
 
@@ -27,13 +30,14 @@ use crate::sim::memory::space::{Allocation, MemorySpace};
 use crate::sim::race::Pieces;
 
 impl What {
-    /// A range of shared memory around all bytes that the operation, issued by block `from`, still uses.
+    /// Returns a range of shared memory that contains all bytes that the operation, issued by block
+    /// `from`, still uses, and how it uses them.
     fn hull(&self, from: usize, memory: &Memory<'_>) -> Option<(AsyncUse, Bytes)> {
         Some(match self {
             What::Store(store) if store.waited => return None,
             What::Store(store) => (AsyncUse::Reads, (from, store.hull(memory))),
             What::Load(load) => (AsyncUse::Writes, (load.block as usize, load.hull(memory))),
-            // Reductions may meet.
+            // Reductions may overlap each other.
             What::Remote(store) if store.is_reduction() => return None,
             What::Remote(store) => (AsyncUse::Writes, store.bytes()),
             What::Copies(copies) => (AsyncUse::Writes, (from, copies.hull())),
@@ -59,7 +63,8 @@ impl What {
 }
 
 impl Memory<'_> {
-    /// A copy or store in flight that uses one of the bytes so, exactly or perhaps.
+    /// Returns a copy or store in flight that uses one of the bytes in this way: exactly, or as a
+    /// quick upper bound.
     fn copies(&self, (rank, bytes): &Bytes, exactly: bool, how: AsyncUse) -> Option<Origin> {
         let found = self.pending.iter().find(|task| {
             if let (AsyncUse::Reads, What::Load(load)) = (how, &task.what) {
@@ -76,17 +81,18 @@ impl Memory<'_> {
         found.map(|task| task.origin)
     }
 
-    /// A `wgmma` or a store in flight that reads one of the bytes, exactly or perhaps.
+    /// Returns a `wgmma` or a store in flight that reads one of the bytes: exactly, or as a quick
+    /// upper bound.
     fn reader(&self, at: &Bytes, exactly: bool) -> Option<Origin> {
-        // What reads shared memory so does it through the asynchronous proxy.
+        // All operations that read shared memory do so through the asynchronous proxy.
         self.proxies.as_ref()?;
         let groups = &self.blocks[at.0].groups;
         let multiplied = groups.iter().find_map(|group| group.reader(&at.1, exactly));
         multiplied.or_else(|| self.copies(at, exactly, AsyncUse::Reads))
     }
 
-    /// The cause, where one of the bytes that `access` writes is in use. `each` calls its argument with the bytes,
-    /// which are all inside of `hull`.
+    /// Returns the cause if one of the bytes that `access` writes is in use. `each` calls its
+    /// argument with the bytes, which are all inside `hull`.
     fn check_write(
         &self,
         (rank, hull): Bytes,
@@ -118,8 +124,8 @@ impl Memory<'_> {
         }
     }
 
-    /// Refuses the store of `bytes` bytes that each lane of `mask` makes, where one of them is in use.
-    /// `byte_addresses` has the rank of the block and the first byte for each lane.
+    /// Returns a fault if a lane of `mask` stores `bytes` bytes of which some are in use.
+    /// `byte_addresses` holds each lane's block rank and first byte.
     pub(in crate::sim) fn check_stores(
         &self,
         mask: u32,
@@ -154,7 +160,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Notes the stores of a warp that the access made.
+    /// Tracks a warp's stores that the access made.
     pub(in crate::sim) fn note_stores(
         &mut self,
         address: &Address,
@@ -202,7 +208,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Lets the race detector see a load, which gets a number there.
+    /// Shows a load to the race detector and returns its number there.
     fn detect_load(&mut self, origin: Origin, load: &Load, pieces: &[Range<usize>]) -> u32 {
         let (at, lane, rank) = (origin.into(), load.lane as u32, load.block as usize);
         let (mut number, elem) = (0, load.elem(self));
@@ -230,7 +236,7 @@ impl Memory<'_> {
         number
     }
 
-    /// Lets the race detector see a store to a block of the cluster, which gets a number there.
+    /// Shows a store to another block to the race detector and returns its number there.
     fn detect_remote(&mut self, origin: Origin, store: &RemoteStore) -> u32 {
         let (rank, bytes) = store.bytes();
         let (at, lane) = (origin.into(), store.lane as u32);
@@ -244,7 +250,7 @@ impl Memory<'_> {
         number
     }
 
-    /// Starts a store to a block of the cluster.
+    /// Starts a store to another block of the cluster.
     pub(in crate::sim) fn begin_remote(
         &mut self,
         origin: Origin,
@@ -265,7 +271,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Refines the cause of a read of unwritten bytes: a load of them may be in flight.
+    /// Refines the cause of a read of unwritten bytes: perhaps a load of them is in flight.
     pub(in crate::sim) fn explain_read(&self, here: usize, cause: RawCause) -> RawCause {
         let writer = |rank: usize, at: usize| {
             self.copies(&(rank, at..at + 1), true, AsyncUse::Writes).map(|origin| origin.step)
@@ -297,7 +303,7 @@ impl Memory<'_> {
     }
 }
 
-/// An access to the bytes at `to`, in an allocation at `range`.
+/// Makes an access to the bytes at `to`, in an allocation at `range`.
 fn access_at(
     space: Space,
     (to, elem, bytes): (ByteAddress, Scalar, u32),

@@ -1,7 +1,8 @@
 //! Tensor maps in global memory.
 //!
-//! The 128 bytes hold 16 words: a number for the fixed part of the map, the first byte of the tensor in its buffer, 5 extents
-//! and 4 strides. The fixed part itself is that of the parameter from which a map is made.
+//! The 128 bytes hold 16 words: a hash of the map's fixed part, the tensor's first byte in its
+//! buffer, 5 extents and 4 strides. The fixed part itself is taken from the parameter that the map
+//! is made from.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -23,16 +24,16 @@ use crate::sim::program::slots::Slots;
 
 const BYTES: u32 = 128;
 const WORDS: usize = BYTES as usize / 8;
-/// The first word with an extent, and the first one with a stride.
+/// The first word with an extent, and the first with a stride.
 const DIMS: usize = 2;
 const STRIDES: usize = DIMS + 5;
 
-/// A number for all that a map in memory has in common with the map it is made from.
+/// Returns a hash of everything that a map in memory shares with the map that it is made from.
 fn fixed(map: &TensorMapDesc) -> u64 {
     let mut hasher = DefaultHasher::new();
     let box_dims = map.box_dims();
     (map.elem(), map.rank(), box_dims, map.swizzle(), map.fill()).hash(&mut hasher);
-    // No map is 128 bytes of zero.
+    // 128 zero bytes must not be a valid map.
     hasher.finish() | 1
 }
 
@@ -50,7 +51,7 @@ fn checked(map: TensorMapDesc, dims: &[u64], strides: &[u64]) -> Result<TensorMa
     })
 }
 
-/// The operands of a map in memory: the parameter that it is made from, and its bytes.
+/// The operands of a map in memory: the parameter that it is made from, and its address.
 #[derive(Clone, Copy)]
 struct InMemory {
     param: Alloc,
@@ -58,7 +59,7 @@ struct InMemory {
 }
 
 impl InMemory {
-    /// The map of the parameter, its number, and the address of the bytes in memory.
+    /// Returns the parameter's map, its index, and the address in memory.
     fn lane(
         &self,
         context: &mut ExecContext<'_, '_>,
@@ -112,7 +113,7 @@ fn replace(
     Ok(())
 }
 
-/// Returns the number of a map in memory.
+/// Returns the index of a map in memory.
 fn acquire(context: &mut ExecContext<'_, '_>, lane: usize, operands: InMemory) -> RawResult<u32> {
     let (map, param, at) = operands.lane(context, (lane, false))?;
     let fault = |cause| RawFault::new(lane, cause);
@@ -138,7 +139,7 @@ fn acquire(context: &mut ExecContext<'_, '_>, lane: usize, operands: InMemory) -
 }
 
 impl Compiler<'_> {
-    /// Writes a tensor map to memory, or takes one from there.
+    /// Compiles writing a tensor map to memory, or reading one.
     pub(super) fn map_in_memory(
         &mut self,
         id: OpId,

@@ -1,4 +1,5 @@
-//! Tensor cores with operands in the registers of a warp, and the matrices that go there.
+//! `mma.sync`, and the loads and stores of matrices in a warp's registers: `ldmatrix`, `stmatrix`,
+//! `movmatrix`.
 
 use super::mma::{
     AccumulatorSlots, AccumulatorType, Columns, Operands, Rows, Summand, float, int, multiply_f32,
@@ -22,7 +23,7 @@ use crate::sim::program::slots::Slots;
 use crate::sim::race::{Lanes, Target};
 use crate::sim::trace::counts::Mover;
 
-/// The maximum number of elements along `k` of one instruction.
+/// The most elements along `k` in one instruction.
 pub(in crate::sim) const MAX_K: usize = 32;
 
 /// The metadata of a sparse A.
@@ -33,7 +34,7 @@ pub(in crate::sim) struct Sparse {
     pub(in crate::sim) selector: u32,
 }
 
-/// A thread's part of a matrix: the slots of its registers, each with `per_slot` elements.
+/// A thread's part of a matrix: its register slots, each with `per_slot` elements.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Fragment {
     pub(in crate::sim) elem: Scalar,
@@ -41,7 +42,7 @@ pub(in crate::sim) struct Fragment {
     pub(in crate::sim) per_slot: usize,
 }
 
-/// The bits of element `v` of a register.
+/// Returns the bits of element `v` of a register.
 #[inline(always)]
 pub(in crate::sim) fn bits_of(elem: Scalar, word: u32, v: usize) -> u32 {
     match elem.bits() {
@@ -51,8 +52,9 @@ pub(in crate::sim) fn bits_of(elem: Scalar, word: u32, v: usize) -> u32 {
     }
 }
 
-/// The elements of A in registers that hold `per` each, as blocks of 8 rows: register `r` has block
-/// `r % blocks`, and along `k` the elements `4 * per * (r / blocks) + per * quad ..`.
+/// Sorts the elements of A, from registers that hold `per` each, into blocks of 8 rows. Register
+/// `r` holds block `r % blocks` and, along `k`, the elements
+/// `4 * per * (r / blocks) + per * quad ..`.
 #[inline(always)]
 pub(in crate::sim) fn rows<T: Copy, W: Copy>(
     registers: impl Iterator<Item = [W; LANES]>,
@@ -70,7 +72,7 @@ pub(in crate::sim) fn rows<T: Copy, W: Copy>(
     }
 }
 
-/// The elements of one block of 8 columns of B in registers that hold `per` each.
+/// Sorts the elements of B, from registers that hold `per` each, into one block of 8 columns.
 #[inline(always)]
 pub(in crate::sim) fn columns<T: Copy, W: Copy>(
     registers: impl Iterator<Item = [W; LANES]>,
@@ -96,19 +98,19 @@ struct MmaSync {
     accumulators: AccumulatorSlots,
     /// Blocks of 8 rows.
     blocks: usize,
-    /// Elements of a row of A that are multiplied: half of them where A is sparse.
+    /// How many elements of a row of A are multiplied: half of them if A is sparse.
     k: usize,
     overflow: MmaOverflow,
     sparse: Option<Sparse>,
 }
 
 impl MmaSync {
-    /// Elements of a column of B.
+    /// Returns how many elements a column of B has.
     fn deep(&self) -> usize {
         if self.sparse.is_some() { 2 * self.k } else { self.k }
     }
 
-    /// The operands as numbers: element `v` of a register is `number(elem, register, v)`.
+    /// Returns the operands as numbers. Element `v` of a register is `number(elem, register, v)`.
     #[inline(always)]
     fn operands<T: Summand, W: Copy>(
         &self,
@@ -157,14 +159,14 @@ impl MmaSync {
     }
 }
 
-/// The operands of a warp, on the stack.
+/// A warp's operands, on the stack.
 struct Parts<T> {
     rows: [Rows<T>; 2 * MAX_K],
     columns: [Columns<T>; 4 * MAX_K],
 }
 
 impl<T: Summand> Parts<T> {
-    /// Those that there are.
+    /// Returns the part that is filled.
     fn first<'p>(
         &'p self,
         (rows, k, deep, kept): (usize, usize, usize, Option<&'p [Rows<u8>]>),
@@ -173,7 +175,7 @@ impl<T: Summand> Parts<T> {
     }
 }
 
-/// The slots of 8x8 matrices of 16-bit elements: a register for each.
+/// Returns the slots of 8x8 matrices of 16-bit elements, one register for each.
 fn matrix_slots(slots: Slots) -> Result<(usize, [u32; 4]), Refused> {
     let (vector, list) = slots.vector()?;
     if vector.elem().bits() != 16 || vector.lanes() != 2 * list.len() as u32 {
@@ -186,7 +188,7 @@ fn matrix_slots(slots: Slots) -> Result<(usize, [u32; 4]), Refused> {
     Ok((list.len(), all))
 }
 
-/// The byte of the row at which a half of a register is in a matrix, and the row: what lane `lane` has of it.
+/// Returns the row, and the element in the row, of one half of lane `lane`'s register.
 fn coordinate(order: MatrixOrder, lane: usize, half: usize) -> (usize, usize) {
     let (far, near) = (lane / 4, 2 * (lane % 4) + half);
     match order {
@@ -208,7 +210,7 @@ fn row_addresses(
     Ok(rows)
 }
 
-/// Lets the race detector see the rows, each as an access of the lane that has its address.
+/// Shows the rows to the race detector, each as an access by the lane that holds its address.
 fn detect_rows(
     context: &mut ExecContext<'_, '_>,
     rows: &[usize; LANES],
@@ -402,7 +404,7 @@ impl Compiler<'_> {
         }))
     }
 
-    /// A thread's part of a matrix.
+    /// Returns a thread's part of a matrix.
     pub(in crate::sim) fn fragment(&self, value: Value) -> Result<Fragment, Refused> {
         Ok(match self.slots(value)? {
             Slots::Scalar(elem, slot) => Fragment { elem, slots: [slot].into(), per_slot: 1 },
@@ -415,7 +417,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// The registers of D in a variable, for `threads` threads.
+    /// Returns the registers of D in a variable, for `threads` threads.
     pub(in crate::sim) fn accumulators(
         &self,
         shape: MmaShape,
@@ -441,7 +443,7 @@ impl Compiler<'_> {
 }
 
 impl MmaSync {
-    /// Checks that the register counts are those of the shape.
+    /// Checks that the register counts fit the shape.
     fn check(&self, shape: MmaShape) -> Result<(), Refused> {
         let elements = |fragment: &Fragment| fragment.slots.len() * fragment.per_slot;
         let (m, n, k) = (shape.m as usize, shape.n as usize, self.k);
@@ -459,7 +461,7 @@ impl MmaSync {
     }
 }
 
-/// Returns whether a sparse A of `m` rows and `k` columns has metadata of this selector.
+/// Returns whether a sparse A of `m` rows and `k` columns can have metadata with this selector.
 pub(in crate::sim) fn is_legal(elem: Scalar, k: usize, m: usize, sparse: Sparse) -> bool {
     let threads = metadata_threads(elem, k as u32);
     elem.bits() <= 32

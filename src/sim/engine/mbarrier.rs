@@ -1,4 +1,5 @@
-//! Operations on barriers in shared memory that count arrivals and bytes (PTX ISA 9.7.13.15).
+//! The mbarrier instructions: init, arrive, expect_tx, wait and the rest (PTX ISA 9.7.13.15).
+//! `memory/mbarrier.rs` has the counting.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
@@ -19,7 +20,7 @@ use crate::sim::program::refused::Refused;
 use crate::sim::program::special::truth;
 use crate::sim::race::MbarrierAddress;
 
-/// A barrier as an operand.
+/// An mbarrier operand.
 #[derive(Clone, Copy)]
 pub(in crate::sim) struct Operand(Address);
 
@@ -33,7 +34,7 @@ impl Operand {
     }
 }
 
-/// The slot of a phase, and whether it is a state.
+/// The slot of a phase, and whether it is a state or a parity.
 #[derive(Clone, Copy)]
 struct PhaseSlot {
     slot: u32,
@@ -50,8 +51,8 @@ impl PhaseSlot {
     }
 }
 
-/// The lanes for which the phase has ended, and the first lane for which it has not, with its
-/// barrier.
+/// Returns the lanes for which the phase has ended, and the first lane for which it has not, with
+/// its mbarrier.
 fn ended(
     context: &mut ExecContext<'_, '_>,
     lanes: u32,
@@ -82,12 +83,12 @@ fn ended(
         }
     }
     wait_detected(context, last);
-    // What came before the end of the phase is seen after it.
+    // What came before the end of the phase must be visible after it.
     fence(SeqCst);
     Ok((done, first))
 }
 
-/// Tells the race detector that a lane has made or invalidated a barrier.
+/// Tells the race detector that a lane initialised or invalidated an mbarrier.
 fn set_detected(context: &mut ExecContext<'_, '_>, lane: usize, barrier: ByteAddress) {
     let barrier = mbarrier_address(context.origin.block, barrier);
     let at = context.origin.into();
@@ -96,7 +97,7 @@ fn set_detected(context: &mut ExecContext<'_, '_>, lane: usize, barrier: ByteAdd
         .detect(Scalar::U64, |detector, _| detector.races.mbarrier_set(at, lane as u32, barrier));
 }
 
-/// Checks that lanes know of the initialisation of a barrier.
+/// Lets the race detector check that lanes know of an mbarrier's initialisation.
 pub(in crate::sim) fn use_detected(
     context: &mut ExecContext<'_, '_>,
     lanes: u32,
@@ -109,7 +110,7 @@ pub(in crate::sim) fn use_detected(
     });
 }
 
-/// Lets lanes know of the phases of a barrier that have ended.
+/// Tells the race detector that lanes know of the phases that have ended.
 fn wait_detected(context: &mut ExecContext<'_, '_>, waited: Option<(MbarrierAddress, u32)>) {
     let Some((barrier, lanes)) = waited else { return };
     use_detected(context, lanes, barrier, false);
@@ -117,7 +118,7 @@ fn wait_detected(context: &mut ExecContext<'_, '_>, waited: Option<(MbarrierAddr
     context.memory.note(|races| races.mbarrier_wait(at, lanes, barrier));
 }
 
-/// Update of the barrier of a lane with operand `operand`. Returns the phase before.
+/// Changes an mbarrier by a lane's operand.
 type Update = fn(&mut Mbarrier, u32, BarrierAt) -> Result<(), RawCause>;
 
 impl Compiler<'_> {
@@ -230,7 +231,8 @@ impl Compiler<'_> {
                 let slot = self.scalar_of(parity, Scalar::U32)?;
                 self.wait_barrier([barrier, index], PhaseSlot { slot, is_state: false })?
             }
-            // What a warp makes of a barrier is seen by all at once.
+            // The simulator shows an initialisation to everyone at once, so only the race
+            // detector needs the fence.
             Op::FenceMbarrierInit {} => Inst::Act(Box::new(|context| {
                 let (at, lanes) = (context.origin.into(), context.active);
                 context.memory.note(|races| races.init_fence(at, lanes));
@@ -253,7 +255,7 @@ impl Compiler<'_> {
             [] => None,
             _ => Some(self.result(results, 0)?.scalar(Scalar::U64)?),
         };
-        // A change of the bytes alone releases nothing.
+        // Changing only the byte count releases nothing.
         let arrives = !results.is_empty();
         Ok(Inst::Act(Box::new(move |context| {
             fence(SeqCst);
@@ -303,8 +305,8 @@ impl Compiler<'_> {
         })))
     }
 
-    /// Each lane waits for a phase of its own; those for which it has ended are through, whatever becomes of
-    /// the barrier while others wait.
+    /// Each lane waits for its own phase. A lane whose phase has ended is through, whatever happens
+    /// to the mbarrier while others still wait.
     fn wait_barrier(
         &mut self,
         [barrier, index]: [Value; 2],

@@ -1,15 +1,16 @@
-//! Arithmetic of tensor cores.
+//! The arithmetic of tensor cores.
 //!
-//! A product is exact. Of one instruction, products are added to the sum one after the other, in the order of
-//! rising `k`, each time rounded to nearest even in `f32` (in `f64` with one rounding of `a * b + c`).
-//! Integers wrap, or are cut to `i32` once at the end. AccumulatorSlots of type `f16` are widened to `f32`, summed there,
-//! and rounded once at the end. A result that is NaN has one pattern of bits. The hardware adds several products
-//! at once and cuts bits off; so its last bits differ unless all accumulators are exact. `truncate.rs` has a model of that.
+//! Products are exact. An instruction adds its products to the accumulator one after the other, by
+//! rising `k`, and rounds each time to nearest even in `f32` (in `f64` with one rounding of
+//! `a * b + c`). Integers wrap, or are clamped to `i32` once at the end. `f16` accumulators are
+//! widened to `f32`, summed there, and rounded once at the end. A NaN result has one fixed bit
+//! pattern. The hardware instead adds several products at once and cuts bits off, so its last
+//! bits differ unless every sum is exact. `truncate.rs` models that.
 //!
-//! All fragments are those of one scheme (PTX ISA, "Matrix Fragments for mma.m16n8k16" and others): thread
-//! `4 * row + quad` of a warp has, in register `r` of a block of 8 columns and 16 rows of D, the row
-//! `row + 8 * (r / 2)` and the column `2 * quad + r % 2`. So one register of all threads is a matrix of 8 rows
-//! and 4 columns, which [`multiply`] adds to.
+//! All fragments follow one scheme (PTX ISA, "Matrix Fragments for mma.m16n8k16" and others). In a
+//! block of 16 rows and 8 columns of D, register `r` of thread `4 * row + quad` holds row
+//! `row + 8 * (r / 2)` and column `2 * quad + r % 2`. So one register of all threads is a matrix of
+//! 8 rows and 4 columns, and [`multiply`] adds to it.
 
 use super::truncate;
 use crate::ir::eval::Nan;
@@ -18,12 +19,12 @@ use crate::ir::types::Scalar;
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::LANES;
 
-/// For a block of 8 rows of A, and one `k`: the element of each row.
+/// For a block of 8 rows of A and one `k`, each row's element.
 pub(in crate::sim) type Rows<T> = [T; 8];
-/// For every other column of a block of 8 of B, and one `k`: the element of each column.
+/// For every other column of a block of 8 columns of B and one `k`, each column's element.
 pub(in crate::sim) type Columns<T> = [T; 4];
 
-/// A number that accumulators are made of.
+/// A type in which accumulators are summed.
 pub(in crate::sim) trait Summand: Copy + Default + Send + Sync {
     fn add_product(sum: Self, a: Self, b: Self) -> Self;
 }
@@ -57,7 +58,7 @@ impl Summand for i64 {
     }
 }
 
-/// `f32` factors: a product may have too many bits or be out of range.
+/// `f32` operands whose products may need too many bits or be out of range.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sim) struct Wide(f32);
 
@@ -84,11 +85,11 @@ pub(in crate::sim) fn multiply<T: Summand>(
     }
 }
 
-/// The registers of D, and what they hold.
+/// The registers of D, and their type.
 #[derive(Debug)]
 pub(in crate::sim) struct AccumulatorSlots {
     pub(in crate::sim) elem: AccumulatorType,
-    /// The slots of the registers, in order.
+    /// The registers' slots, in order.
     pub(in crate::sim) slots: Box<[u32]>,
 }
 
@@ -101,19 +102,20 @@ pub(in crate::sim) enum AccumulatorType {
     I32,
 }
 
-/// The operands of a warp: `rows[block * k + i]` for blocks of 8 rows of A, `columns[(2 * block + parity) * k
-/// + i]` for blocks of 8 columns of B, `i` counting along `k`.
+/// A warp's operands: `rows[block * k + i]` for blocks of 8 rows of A, and
+/// `columns[(2 * block + parity) * k + i]` for blocks of 8 columns of B, where `i` counts along
+/// `k`.
 #[derive(Debug)]
 pub(in crate::sim) struct Operands<'o, T> {
     pub(in crate::sim) rows: &'o [Rows<T>],
     pub(in crate::sim) columns: &'o [Columns<T>],
     pub(in crate::sim) k: usize,
-    /// Of a sparse A, for each element of `rows`: its index along K of B, which has twice as many.
+    /// For a sparse A, the index of each element of `rows` along K of B, which has twice as many.
     pub(in crate::sim) kept: Option<&'o [Rows<u8>]>,
 }
 
 impl<T: Summand> Operands<'_, T> {
-    /// The number of blocks of 8 rows: those of D.
+    /// Returns how many blocks of 8 rows D has.
     fn blocks(&self) -> usize {
         self.rows.len() / self.k
     }
@@ -127,7 +129,7 @@ impl<T: Summand> Operands<'_, T> {
         &self.columns[(2 * block + parity) * k..][..k]
     }
 
-    /// Adds products of a block of rows and one of columns by `add`.
+    /// Adds the products of a block of rows and a block of columns by `add`.
     #[inline(always)]
     fn add_block(
         &self,
@@ -139,7 +141,7 @@ impl<T: Summand> Operands<'_, T> {
         let rows = self.rows(half);
         let Some(kept) = self.kept else { return add(accumulators, rows, columns) };
         let kept = &kept[half * self.k..][..self.k];
-        // Each row has its own columns of B.
+        // Each row uses its own columns of B.
         for row in 0..8 {
             let own: Vec<Columns<T>> = kept.iter().map(|at| columns[at[row] as usize]).collect();
             let mut all = *accumulators;
@@ -148,7 +150,8 @@ impl<T: Summand> Operands<'_, T> {
         }
     }
 
-    /// Adds to each register, of one element in a thread, with the accumulators as `get` and `set` have them.
+    /// Adds the products to registers with one element for each thread. `get` and `set` convert the
+    /// accumulators.
     fn each<W: Copy>(
         &self,
         slots: &[u32],
@@ -160,7 +163,7 @@ impl<T: Summand> Operands<'_, T> {
         self.each_by(slots, file, accumulate, (get, set), multiply);
     }
 
-    /// The same, where `add` adds the products to a register.
+    /// The same, with `add` to add the products to a register.
     fn each_by<W: Copy>(
         &self,
         slots: &[u32],
@@ -182,7 +185,7 @@ impl<T: Summand> Operands<'_, T> {
         }
     }
 
-    /// The same for registers of two elements, which are neighbours in a row.
+    /// The same for registers with two elements, which are neighbours in a row.
     fn each_pair(
         &self,
         slots: &[u32],
@@ -194,7 +197,7 @@ impl<T: Summand> Operands<'_, T> {
         self.each_pair_by(slots, file, accumulate, (get, set), multiply);
     }
 
-    /// The same, where `add` adds the products to one element of each thread.
+    /// The same, with `add` to add the products to one element of each thread.
     fn each_pair_by(
         &self,
         slots: &[u32],
@@ -231,8 +234,8 @@ fn f16_bits(x: f32) -> u16 {
     f16::from_f32(x).to_bits()
 }
 
-/// `D += A B` in floating point, or `D = A B`; where there are bits of terms that are kept, as
-/// [`truncate`](super::truncate) says.
+/// Computes `D += A B` or `D = A B` in floating point. If `fraction_bits` is set, terms are cut as
+/// in [`truncate`](super::truncate).
 pub(in crate::sim) fn multiply_f32(
     regs: &mut Regs,
     accumulators: &AccumulatorSlots,
@@ -289,7 +292,7 @@ pub(in crate::sim) fn multiply_f32(
     }
 }
 
-/// `D += A B` in `f64`.
+/// Computes `D += A B` in `f64`.
 pub(in crate::sim) fn multiply_f64(
     regs: &mut Regs,
     accumulators: &AccumulatorSlots,
@@ -299,7 +302,7 @@ pub(in crate::sim) fn multiply_f64(
     operands.each(&accumulators.slots, &mut regs.d, true, f64::from_bits, bits);
 }
 
-/// `D += A B` in integers, or `D = A B`; they wrap, or are cut to the range.
+/// Computes `D += A B` or `D = A B` in integers, which wrap or are clamped.
 pub(in crate::sim) fn multiply_i32(
     regs: &mut Regs,
     accumulators: &AccumulatorSlots,
@@ -320,16 +323,16 @@ pub(in crate::sim) fn multiply_i32(
     wide.each(&accumulators.slots, &mut regs.w, accumulate, get, set);
 }
 
-/// Returns whether each product of a number in `a` with one in `b` is exact in `f32`.
-/// The numbers have at most 12 bits each, so only the range matters.
+/// Returns whether every product of a number in `a` and one in `b` is exact in `f32`. The numbers
+/// have at most 12 significant bits, so only the range matters.
 fn are_exact(a: &[f32], b: &[f32]) -> bool {
-    // The smallest and the largest magnitude but zero, as bits, in whose order they are.
+    // The smallest and largest nonzero magnitude, as bits, which sort like the numbers.
     let range = |numbers: &[f32]| {
         let (mut smallest, mut largest) = (u32::MAX, 0);
         for x in numbers {
             let bits = x.to_bits() & 0x7fff_ffff;
             largest = largest.max(bits);
-            // Zero becomes the largest number.
+            // Zero wraps around to the largest value.
             smallest = smallest.min(bits.wrapping_sub(1));
         }
         let float = |bits: u32| f64::from(f32::from_bits(bits));
@@ -340,32 +343,33 @@ fn are_exact(a: &[f32], b: &[f32]) -> bool {
             let (smallest, largest) = (a_smallest * b_smallest, a_largest * b_largest);
             smallest >= f64::from(f32::MIN_POSITIVE) && largest <= f64::from(f32::MAX)
         }
-        // All zeros on one side; the other may have an infinity.
+        // One side is all zeros; the other may hold an infinity.
         _ => true,
     }
 }
 
-/// The number in `bits`, which must be those of a type of 8, 16 or 32 bits that tensor cores take.
+/// Returns the number in `bits`, which must be of a type of 8, 16 or 32 bits that tensor cores
+/// accept.
 #[inline(always)]
 pub(in crate::sim) fn float(elem: Scalar, bits: u32) -> f32 {
     match elem {
         Scalar::Bf16 => f32::from_bits(bits << 16),
         Scalar::F16 => f16_to_f32(bits as u16),
-        // The bits below do not count.
+        // The lowest bits are ignored.
         Scalar::Tf32 => f32::from_bits(bits & 0xffff_e000),
         Scalar::F8E5M2 => f16_to_f32((bits << 8) as u16),
         _ => e4m3_to_f32(bits as u8),
     }
 }
 
-/// The number in `bits`, which are those of an integer of 8 bits.
+/// Returns the 8-bit integer in `bits`.
 #[inline(always)]
 pub(in crate::sim) fn int(elem: Scalar, bits: u32) -> i32 {
     if elem == Scalar::I8 { (bits as i8).into() } else { (bits as u8).into() }
 }
 
-/// The fields at their bits of an `f32`, and the difference of the biases as a factor, which also makes
-/// subnormal numbers normal.
+/// Moves the fields to their places in an `f32`, and multiplies by the difference of the biases,
+/// which also makes subnormal numbers normal.
 #[inline(always)]
 fn f16_to_f32(bits: u16) -> f32 {
     let (sign, rest) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff));
@@ -411,7 +415,7 @@ mod tests {
         assert_eq!((int(Scalar::I8, 0xff), int(Scalar::U8, 0xff)), (-1, 255));
     }
 
-    /// A product that is not exact in `f32` gives the accumulator of an exact product.
+    /// A product that is not exact in `f32` must still give the accumulator of an exact product.
     #[test]
     fn products_out_of_range_are_exact() {
         let tiny = 2f32.powi(-100);
@@ -427,7 +431,7 @@ mod tests {
             kept: None,
         };
         multiply_f32(&mut regs, &accumulators, &operands, (false, None));
-        // The first sum is beyond `f32`.
+        // The first sum is beyond the range of `f32`.
         assert_eq!(regs.w[0][0], f32::INFINITY.to_bits());
         let operands = Operands {
             rows: &[[2f32.powi(-80); 8]],
@@ -436,7 +440,7 @@ mod tests {
             kept: None,
         };
         multiply_f32(&mut regs, &accumulators, &operands, (false, None));
-        // 1.5 of the smallest number: to even.
+        // 1.5 of the smallest number rounds to even.
         assert_eq!(regs.w[0][5], 2);
         multiply_f32(&mut regs, &accumulators, &operands, (true, None));
         assert_eq!(regs.w[0][5], 4);

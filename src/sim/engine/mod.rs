@@ -1,4 +1,8 @@
-//! Asynchronous operations and tensor cores.
+//! Executes asynchronous operations and MMAs.
+//!
+//! `cp_async.rs`, `bulk_copy.rs` and `remote_store.rs` issue operations; `pending.rs` decides when
+//! they take effect; `in_flight.rs` protects the shared memory that they still use. `mbarrier.rs`
+//! has the mbarrier instructions, `matrix.rs` and `wgmma.rs` the tensor cores.
 
 pub(super) mod bulk_cluster;
 pub(super) mod bulk_copy;

@@ -1,14 +1,17 @@
-//! Asynchronous operations between issue and completion.
+//! When asynchronous operations take effect, between issue and completion.
 //!
-//! An operation takes effect as late as it can: when a thread waits for it, or when all warps are stopped and one of
-//! them waits at its barrier. Of those for one barrier the latest is first. With a random order, a load over bytes that
-//! were written before may take effect at once, so that it comes too early for a thread that still reads them. Each
-//! task is one unordered piece: a copy to several blocks is one for each. How a task is known to be complete is part
-//! of it: copies by threads and bulk stores by the group of a lane, loads and stores to other blocks by the
-//! bytes at a barrier, arrivals by the barrier. Tensor cores have queues of their own (`warp_group.rs`), because they write registers.
+//! An operation takes effect as late as it can: when a thread waits for it, or when all warps are
+//! stopped and one of them waits at its mbarrier. Of several that signal one mbarrier, the latest
+//! is first. With a random order, a load over bytes that were written before may take effect at
+//! once, so it comes too early for a thread that still reads them.
 //!
-//! The proxies: `Copies` access memory as the threads do, `Load` and `Store` through the asynchronous proxy.
-//! A store has two points of completion, that of its reads and that of its writes.
+//! Each task is one unordered piece; a multicast, for example, is one task for each block. The kind
+//! of task decides how it is known to be complete: `cp.async` and bulk stores by a lane's group,
+//! loads and stores to other blocks by the bytes at an mbarrier, arrivals by the mbarrier itself.
+//! `wgmma` has its own queues (`warp_group.rs`), because it writes registers.
+//!
+//! `Copies` access memory through the generic proxy, as threads do; `Load` and `Store` through the
+//! asynchronous proxy. A store completes twice, first its reads and then its writes.
 
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
@@ -18,7 +21,7 @@ use crate::sim::memory::races::mbarrier_address;
 use crate::sim::race::MbarrierAddress;
 
 impl What {
-    /// Returns whether it signals a barrier in shared memory.
+    /// Returns whether it signals an mbarrier.
     fn is_for_a_barrier(&self) -> bool {
         match self {
             What::Arrivals(_) | What::Load(_) | What::Remote(_) => true,
@@ -26,7 +29,7 @@ impl What {
         }
     }
 
-    /// Returns whether it signals an mbarrier. Block `from` issued it.
+    /// Returns whether it signals this mbarrier. Block `from` issued it.
     fn signals(&self, from: u32, barrier: MbarrierAddress) -> bool {
         match self {
             What::Arrivals(arrivals) => {
@@ -39,14 +42,14 @@ impl What {
     }
 }
 
-/// The trap at the operation that was issued, wherever the warp that waits for it is.
+/// Moves a fault to the operation that was issued, wherever the waiting warp is.
 fn at(origin: Origin) -> impl FnOnce(Box<RawFault>) -> Box<RawFault> {
     move |trap| Box::new(RawFault { origin: trap.origin.or(Some(origin)), ..*trap })
 }
 
 impl Memory<'_> {
-    /// Completes the latest task that signals one of the barriers, or the task that `random` chooses among them.
-    /// Returns whether there was one.
+    /// Completes the latest task that signals one of the mbarriers, or the one among them that
+    /// `random` chooses. Returns whether there was one.
     pub(in crate::sim) fn complete_awaited(
         &mut self,
         barriers: &[MbarrierAddress],
@@ -58,7 +61,7 @@ impl Memory<'_> {
         self.complete_one(is_awaited, random)
     }
 
-    /// As [`Memory::complete_awaited`], for any barrier.
+    /// Like [`Memory::complete_awaited`], for any mbarrier.
     pub(in crate::sim) fn complete_any(&mut self, random: Option<u64>) -> RawResult<bool> {
         self.complete_one(|task| task.what.is_for_a_barrier(), random)
     }
@@ -82,7 +85,7 @@ impl Memory<'_> {
         Ok(true)
     }
 
-    /// Lets those of the new tasks take effect that write over bytes written before and that `chooses`.
+    /// Completes those new tasks that write over bytes written before, if `chooses` says so.
     pub(in crate::sim) fn complete_again(
         &mut self,
         mut chooses: impl FnMut() -> bool,
@@ -98,8 +101,8 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Completes the tasks that are `age` rounds old, in the order of their issue, or only the first of them. Returns
-    /// whether there was one.
+    /// Completes the tasks that are `age` rounds old, in issue order, or only the first of them.
+    /// Returns whether there was one.
     pub(in crate::sim) fn complete_aged(&mut self, age: u64, only_one: bool) -> RawResult<bool> {
         let mut done = false;
         let now = self.pending.round;
@@ -115,7 +118,7 @@ impl Memory<'_> {
 
     fn complete(&mut self, index: usize) -> RawResult {
         if let What::Arrivals(arrivals) = &self.pending.tasks[index].what {
-            // The copies before it come first.
+            // Earlier copies must complete first.
             let (lanes, origin) = (arrivals.lanes, self.pending.tasks[index].origin);
             let before = self.pending.tasks.len();
             self.complete_copies(origin, lanes, index, |_, _| true)?;
@@ -140,7 +143,8 @@ impl Memory<'_> {
         done.map_err(at(origin))
     }
 
-    /// Completes the `cp.async` of `lanes` of a warp whose group `is_due`, among the first `before` tasks.
+    /// Completes the `cp.async` of `lanes` of a warp whose group `is_due`, among the first `before`
+    /// tasks.
     pub(in crate::sim) fn complete_copies(
         &mut self,
         of: Origin,
@@ -172,7 +176,7 @@ impl Memory<'_> {
         done
     }
 
-    /// Completes the bulk stores of `lanes` of a warp whose group `is_due`, or only their reads.
+    /// Completes the bulk stores of a warp that are due, or only their reads.
     pub(in crate::sim) fn complete_stores(
         &mut self,
         of: Origin,
@@ -201,14 +205,14 @@ impl Memory<'_> {
         done
     }
 
-    /// The end of all threads of the cluster: the writes of bulk stores come, and nothing else may be pending
-    /// that accesses shared memory on its own.
+    /// All threads of the cluster have ended. The writes of bulk stores take effect, and nothing
+    /// else may be pending that accesses shared memory by itself.
     pub(in crate::sim) fn finish(&mut self) -> RawResult {
         for task in std::mem::take(&mut self.pending.tasks) {
             let Task { origin, what, flight, .. } = task;
             self.record(|recorder| recorder.timeline.land(flight));
             let done = match what {
-                // Threads do not end before these.
+                // On a GPU, threads do not end before these have completed.
                 What::Copies(_) | What::Arrivals(_) => Ok(()),
                 What::Load(load) => Err(RawFault::new(load.lane, RawCause::AsyncAtExit)),
                 What::Remote(store) => Err(RawFault::new(store.lane, RawCause::AsyncAtExit)),

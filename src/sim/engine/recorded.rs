@@ -1,4 +1,4 @@
-//! Issues asynchronous operations, and records them where a run is recorded.
+//! Issues asynchronous operations, and records them if the run is recorded.
 
 use std::ops::Range;
 
@@ -11,10 +11,11 @@ use crate::sim::trace::counts::{Moved, Mover};
 use crate::sim::trace::timeline::Engine;
 use crate::sorting::sort_by_key;
 
-/// The largest gap between pieces of one operand, in bytes, that counts as part of it: the rest of a swizzled row.
+/// The largest gap between pieces of one operand, in bytes, that counts as part of it: the rest of
+/// a swizzled row.
 const GAP: usize = 256;
 
-/// Joins pieces of at least 1 byte to ranges.
+/// Joins pieces of at least 1 byte into ranges.
 fn joined(mut pieces: Vec<Range<usize>>) -> Vec<Range<usize>> {
     sort_by_key(&mut pieces, |piece| piece.start);
     let mut ranges: Vec<Range<usize>> = Vec::new();
@@ -27,11 +28,11 @@ fn joined(mut pieces: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Bytes of shared memory of blocks.
+/// Something in the shared memory of several blocks.
 type Of<T> = Vec<(usize, T)>;
 
 impl Memory<'_> {
-    /// Issues an operation; `again` says whether it writes over bytes that were written before.
+    /// Issues an operation. `again` says whether it writes over bytes that were written before.
     pub(super) fn issue(&mut self, origin: Origin, what: What, again: bool) {
         let flight = match self.recorder {
             Some(_) => self.take_off(origin, &what),
@@ -40,7 +41,7 @@ impl Memory<'_> {
         self.pending.push(origin, what, again, flight);
     }
 
-    /// Records the start of an operation. Returns its number.
+    /// Records the start of an operation. Returns its index.
     #[cold]
     fn take_off(&mut self, origin: Origin, what: &What) -> u32 {
         let here = origin.block as usize;
@@ -110,8 +111,8 @@ impl Memory<'_> {
         joined(pieces)
     }
 
-    /// Records that a warp has come to a `wgmma`: its warp group, and its number there. `chunks` has the address of each
-    /// 16 bytes that it reads.
+    /// Records that a warp has reached a `wgmma`, given by its warp group and number. `chunks`
+    /// yields the address of each 16 bytes that it reads.
     #[inline]
     pub(super) fn record_wgmma(
         &mut self,

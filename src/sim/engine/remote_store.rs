@@ -1,4 +1,5 @@
-//! Shared memory of other blocks of the cluster: pointers to it, and stores that nobody waits for but a barrier.
+//! Shared memory of other blocks: `mapa` pointers, and the stores `st.async` and `red.async`, which
+//! signal an mbarrier there.
 
 use super::bulk_reduce::reduced;
 use crate::ir::op::BulkReduce;
@@ -21,7 +22,7 @@ use crate::sim::program::slots::Slots;
 use crate::sim::race::MbarrierAddress;
 
 impl RemoteStore {
-    /// The bytes that are written.
+    /// Returns the bytes that are written.
     pub(in crate::sim) fn bytes(&self) -> Bytes {
         let at = self.to.at;
         (self.block as usize, at..at + self.elem.size_bytes() as usize)
@@ -37,11 +38,11 @@ impl RemoteStore {
         mbarrier_address(self.block, self.barrier)
     }
 
-    /// Sets or combines the element, then signals the barrier.
+    /// Stores or combines the element, then signals the mbarrier.
     pub(in crate::sim) fn store(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         let trapped = |cause| RawFault::new(self.lane, cause);
         let shared = memory.shared_of_mut(self.block).map_err(trapped)?;
-        // The barrier must be there before anything is written to where it may be.
+        // The mbarrier must be there before anything is written, because the data may overwrite it.
         shared.barrier(self.barrier).map_err(trapped)?;
         let size = self.elem.size_bytes() as usize;
         let mut new = self.value;
@@ -76,14 +77,14 @@ impl RemoteStore {
 #[derive(Clone, Copy)]
 struct StoreSlots {
     to: Address,
-    /// The slot of the value, in the file of the element.
+    /// The slot of the value, in the element type's file.
     value: u32,
     barrier: Address,
     reduce: Option<BulkReduce>,
 }
 
 impl Compiler<'_> {
-    /// The pointer keeps the rank of its block with the number of the allocation.
+    /// Compiles `mapa`: the pointer carries its block's rank together with the allocation index.
     pub(in crate::sim) fn mapa(
         &mut self,
         id: OpId,
@@ -123,7 +124,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// `st_async`, or `red_async` with what it does.
+    /// Compiles `st_async`, or `red_async` if `reduce` is set.
     pub(in crate::sim) fn remote_store(
         &mut self,
         id: OpId,

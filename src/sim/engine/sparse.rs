@@ -1,4 +1,4 @@
-//! The columns that the metadata of a sparse A names.
+//! Decodes the metadata of a sparse A.
 
 use super::mma::Rows;
 use crate::arch::sparse_metadata_at;
@@ -7,13 +7,13 @@ use crate::ir::types::Scalar;
 use crate::sim::fault::raw_fault::RawCause;
 use crate::sim::memory::mask::LANES;
 
-/// The elements of a chunk of A, and those of them that are kept.
+/// Returns how many elements a chunk of A has, and how many of them are kept.
 fn chunk(elem: Scalar) -> (usize, usize) {
     if elem == Scalar::Tf32 { (2, 1) } else { (4, 2) }
 }
 
-/// For blocks of 8 rows of a warp, and each element of A that is kept: its column. `words` is the metadata of the lanes,
-/// `k` the number of columns of A with its zeros.
+/// Returns the column of each kept element of A, for blocks of 8 rows. `words` holds the lanes'
+/// metadata, `k` is the number of columns of A with its zeros.
 pub(in crate::sim) fn kept_columns(
     (elem, k): (Scalar, usize),
     selector: u32,

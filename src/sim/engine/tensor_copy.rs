@@ -1,4 +1,4 @@
-//! Boxes of tensors: which bytes of shared memory are which bytes of the tensor.
+//! Boxes of tensors: which bytes of shared memory hold which bytes of the tensor.
 
 use crate::arch::{Fill, TensorMapDesc};
 use crate::ir::types::Scalar;
@@ -6,17 +6,17 @@ use crate::sim::memory::agent::Coords;
 #[cfg(test)]
 use crate::sim::memory::agent::MAX_COORDS;
 
-/// Bytes of a box that are inside the tensor and follow each other on both sides.
+/// Bytes of a box that are inside the tensor and contiguous on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Segment {
-    /// From the start of the box, whose rows follow each other.
+    /// Offset from the start of the box, with contiguous rows.
     pub(in crate::sim) shared: usize,
-    /// From the start of the tensor.
+    /// Offset from the start of the tensor.
     pub(in crate::sim) global: usize,
     pub(in crate::sim) bytes: usize,
 }
 
-/// Calls `f` with the parts of the box that are inside the tensor.
+/// Calls `f` with the parts of a box that are inside the tensor.
 pub(in crate::sim) fn segments(map: &TensorMapDesc, coords: &Coords, f: &mut dyn FnMut(Segment)) {
     let (rank, size) = (map.rank(), map.elem().size_bytes() as usize);
     if map.pixel_box().is_some() {
@@ -28,7 +28,7 @@ pub(in crate::sim) fn segments(map: &TensorMapDesc, coords: &Coords, f: &mut dyn
     }
     let (dims, strides) = (map.dims(), map.strides_bytes());
     let step = |dim: usize| i64::from(map.element_strides().get(dim).copied().unwrap_or(1));
-    // The coordinate along a dimension of element `i` of the box, if it is inside.
+    // The coordinate of the box's element `i` along a dimension, if it is inside the tensor.
     let inside = |dim: usize, i: i64| {
         let at = i64::from(coords[dim]) + i * step(dim);
         u64::try_from(at).ok().filter(|at| dims.get(dim).is_some_and(|extent| at < extent))
@@ -63,7 +63,7 @@ pub(in crate::sim) fn segments(map: &TensorMapDesc, coords: &Coords, f: &mut dyn
     }
 }
 
-/// The same in im2col mode: a row of channels for each pixel.
+/// The same in im2col mode, where each pixel is a row of channels.
 fn columns(map: &TensorMapDesc, coords: &Coords, f: &mut dyn FnMut(Segment)) {
     let size = map.elem().size_bytes() as i64;
     let channels = map.box_extents().next().unwrap_or(0) as i64;
@@ -82,7 +82,7 @@ fn columns(map: &TensorMapDesc, coords: &Coords, f: &mut dyn FnMut(Segment)) {
     }
 }
 
-/// Fills a box with what is outside of the tensor.
+/// Fills a box with the value for elements outside the tensor.
 pub(in crate::sim) fn fill(map: &TensorMapDesc, data: &mut [u8]) {
     let (Fill::Nan, Some(bits)) = (map.fill(), nan(map.elem())) else { return data.fill(0) };
     let size = map.elem().size_bytes() as usize;
@@ -91,7 +91,7 @@ pub(in crate::sim) fn fill(map: &TensorMapDesc, data: &mut [u8]) {
     }
 }
 
-/// The NaN that an H200 fills with, in the types that have one: half words of 0x7ff7.
+/// Returns the NaN that an H200 fills with, for types that have one: half words of 0x7ff7.
 fn nan(elem: Scalar) -> Option<u64> {
     match elem {
         Scalar::F16 | Scalar::Bf16 => Some(0x7ff7),
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::arch::PixelBox;
 
-    /// The parts are what the map says of each element.
+    /// The parts must match what the map says of each element.
     fn check(map: &TensorMapDesc, coords: &[i32]) {
         let mut all = [0; MAX_COORDS];
         all[..coords.len()].copy_from_slice(coords);

@@ -1,25 +1,27 @@
-//! AccumulatorSlots of products as a tensor core makes them: of an instruction all at once, with bits cut off.
+//! Sums as a tensor core makes them: all products of an instruction at once, with bits cut off. See
+//! [`Accumulation::Truncated`](crate::sim::Accumulation::Truncated).
 
 use super::mma::{Columns, Rows};
 use crate::sim::memory::mask::LANES;
 
-/// The exponent of a number other than zero: the largest `e` with `2^e <= |x|`.
+/// Returns the exponent of a nonzero number: the largest `e` with `2^e <= |x|`.
 fn exponent(x: f64) -> i32 {
-    // No number here is subnormal in `f64`: they are products of two `f32`.
+    // No number here is subnormal in `f64`, because all are products of two `f32`.
     (x.to_bits() >> 52 & 0x7ff) as i32 - 1023
 }
 
-/// `2^e`, of an exponent of the products of `f32`.
+/// Returns `2^e`, for an exponent of products of `f32`.
 fn power(e: i32) -> f64 {
     f64::from_bits(((e + 1023) as u64) << 52)
 }
 
-/// Adds `addend` and the products exactly, after each term is cut toward zero to a multiple of `2^(e - fraction_bits)`.
-/// `e` is the largest exponent of a nonzero term; the exponent of a product is the sum of the exponents of its factors.
+/// Adds `addend` and the products exactly, after cutting each term toward zero to a multiple of
+/// `2^(e - fraction_bits)`. `e` is the largest exponent of a nonzero term; a product's exponent is
+/// the sum of its factors' exponents.
 fn sum(addend: f64, products: impl Iterator<Item = (f64, f64)> + Clone, fraction_bits: u32) -> f64 {
     let terms = || products.clone().map(|(a, b)| a * b).chain([addend]);
     if terms().any(|term| !term.is_finite()) {
-        // Infinities and NaN are as in any other order.
+        // Infinities and NaN do not depend on the order.
         return terms().sum();
     }
     let of_products = products.clone().filter(|(a, b)| a * b != 0.0);
@@ -32,10 +34,11 @@ fn sum(addend: f64, products: impl Iterator<Item = (f64, f64)> + Clone, fraction
     sum as f64 * step
 }
 
-/// So that all terms of an instruction are integers of 53 bits together.
+/// Chosen so that all terms of an instruction together are integers of 53 bits.
 const MAX_FRACTION_BITS: u32 = 44;
 
-/// Adds `A B` to one register of a warp, of numbers that are `f32`; the accumulators are not rounded.
+/// Adds `A B` to one register of a warp, for operands that are `f32`. The accumulators are not
+/// rounded.
 pub(in crate::sim) fn multiply(
     accumulators: &mut [f64; LANES],
     a: &[Rows<f64>],
@@ -48,7 +51,7 @@ pub(in crate::sim) fn multiply(
     }
 }
 
-/// The number cut toward zero to an `f32`; beyond its range infinity.
+/// Cuts a number toward zero to an `f32`. Beyond the range of `f32` it becomes infinity.
 pub(in crate::sim) fn to_f32(x: f64) -> f32 {
     let nearest = x as f32;
     if f64::from(nearest).abs() <= x.abs() || x.abs() >= power(128) {
@@ -71,12 +74,12 @@ mod tests {
         let tiny = 2f64.powi(-25);
         assert_eq!(of(1.0, &[(tiny, 1.0)], 25), 1.0 + tiny);
         assert_eq!(of(1.0, &[(tiny, 1.0)], 24), 1.0);
-        // Each is cut on its own, toward zero: two halves of a step are nothing.
+        // Each term is cut on its own, toward zero: two halves of a step add up to nothing.
         assert_eq!(of(1.0, &[(tiny, 0.5), (tiny, 0.5)], 25), 1.0);
         assert_eq!(of(-1.0, &[(tiny, -1.75)], 25), -1.0 - tiny);
         // A large term truncates the terms that it cancels.
         assert_eq!(of(1.0, &[(2f64.powi(30), 1.0), (-(2f64.powi(30)), 1.0)], 25), 0.0);
-        // The exponent of a product is that of its factors, though it has one bit more.
+        // A product's exponent is that of its factors, even if the product has one bit more.
         assert_eq!(of(0.0, &[(1.5, 1.5), (tiny, 1.0)], 25), 2.25 + tiny);
         assert_eq!(of(0.0, &[(1.5, 1.5), (tiny, 0.75)], 25), 2.25);
         assert_eq!(of(0.0, &[(0.0, 1.0)], 25), 0.0);

@@ -1,8 +1,8 @@
-//! Tensor cores with operands in shared memory.
+//! `wgmma`: MMAs of a warp group with operands in shared memory.
 //!
-//! The 64-bit descriptor of an operand is decoded as the table of
-//! [`MatrixDescriptor`](crate::arch::MatrixDescriptor) says; the swizzle permutes the bits of the address
-//! in shared memory, whose window starts at 0.
+//! Decodes each operand's 64-bit descriptor as the table of
+//! [`MatrixDescriptor`](crate::arch::MatrixDescriptor) describes it. The swizzle permutes the bits
+//! of the address in shared memory, whose window starts at 0.
 
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::warp_group::GroupMma;
@@ -41,13 +41,13 @@ pub(in crate::sim) struct Wgmma {
     types: [Scalar; 2],
     form: WgmmaForm,
     pub(in crate::sim) accumulators: AccumulatorSlots,
-    /// A in registers: its elements in a slot.
+    /// If A is in registers, how many elements each slot holds.
     a_per_slot: Option<usize>,
-    /// A sparse A: its selector. The registers of a warp end with its metadata.
+    /// If A is sparse, its selector. A warp's registers then end with the metadata.
     selector: Option<u32>,
 }
 
-/// A matrix descriptor, decoded.
+/// A decoded matrix descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Matrix {
     start: usize,
@@ -71,7 +71,8 @@ impl Matrix {
         Matrix { start: field(0), leading: field(16), stride: field(32), swizzle, base }
     }
 
-    /// The address of the 16 bytes of row or column `mn` that are number `unit` along `k`.
+    /// Returns the address of unit `unit` (16 bytes) along `k` of row or column `mn`, for a K-major
+    /// matrix.
     fn k_major(&self, mn: usize, unit: usize) -> usize {
         let Matrix { leading, stride, .. } = *self;
         self.address(match self.swizzle.row_bytes() {
@@ -80,7 +81,8 @@ impl Matrix {
         })
     }
 
-    /// The address of the eight elements from `mn` on, a multiple of 8, at `k`.
+    /// Returns the address of the eight elements from `mn` on, a multiple of 8, at `k`, for an
+    /// MN-major matrix.
     fn mn_major(&self, mn: usize, k: usize) -> usize {
         let Matrix { leading, stride, .. } = *self;
         self.address(match self.swizzle.row_bytes() {
@@ -92,16 +94,17 @@ impl Matrix {
         })
     }
 
-    /// The address of the plain byte `offset` of the matrix.
+    /// Returns the swizzled address of byte `offset` of the matrix.
     fn address(&self, offset: usize) -> usize {
         let (at, shift) = (self.start + offset, self.base << 7);
-        // The pattern is that of the address where the matrix starts with its first row.
+        // The pattern is the one of an address at which the matrix starts with its first row.
         let pattern = at.wrapping_sub(shift) as u64;
         let moved = self.swizzle.apply(pattern) ^ pattern;
         at ^ moved as usize
     }
 
-    /// Returns whether the matrix has one of the bytes of shared memory, exactly or perhaps.
+    /// Returns whether the matrix contains one of the bytes of shared memory: exactly, or as a
+    /// quick upper bound.
     fn has(
         &self,
         (mn, k): (usize, usize),
@@ -109,7 +112,7 @@ impl Matrix {
         bytes: &Range<usize>,
         exactly: bool,
     ) -> bool {
-        // The swizzle moves units of 16 bytes within lines of 128 bytes.
+        // The swizzle moves 16-byte units within 128-byte lines.
         let plain = Matrix { swizzle: SwizzleMode::None, ..*self };
         let row = self.swizzle.row_bytes().map_or(16, |row| row as usize);
         let units = k * elem.bits() as usize / 128;
@@ -151,8 +154,8 @@ impl Matrix {
         }
     }
 
-    /// Calls `f` with each element of 16, 8 or 32 bits of the matrix of `mn` rows or columns and `k`: with its
-    /// index and its bits.
+    /// Calls `f` with each element of 8, 16 or 32 bits of the matrix with `mn` rows or columns and
+    /// `k`: with its two indices and its bits.
     #[inline(always)]
     fn read(
         &self,
@@ -254,13 +257,13 @@ impl GroupMma for Wgmma {
 }
 
 impl Wgmma {
-    /// M, N and K, and the elements of a row of A that are multiplied.
+    /// Returns M, N and K, and how many elements of a row of A are multiplied.
     fn extents(&self) -> ([usize; 3], usize) {
         let all = [self.shape.m, self.shape.n, self.shape.k].map(|extent| extent as usize);
         (all, if self.selector.is_some() { all[2] / 2 } else { all[2] })
     }
 
-    /// The columns of a sparse A, for each warp.
+    /// Returns the columns that a sparse A keeps, for each warp.
     fn kept_columns(
         &self,
         registers: &[Option<Registers>; WarpGroup::WARPS],
@@ -276,7 +279,7 @@ impl Wgmma {
         registers.iter().map(of_warp).collect()
     }
 
-    /// A of the four warps one after the other, each two blocks of 8 rows; and B.
+    /// Returns A, warp after warp with two blocks of 8 rows each, and B.
     fn operands<T: Summand>(
         &self,
         said: Said,
@@ -290,7 +293,7 @@ impl Wgmma {
         let mut a = vec![[T::default(); 8]; m / 8 * kept];
         match self.a_per_slot {
             Some(per) => {
-                // A register has the elements of 8 rows.
+                // A register holds elements of 8 rows.
                 let count = 2 * kept / (4 * per);
                 for (registers, a) in registers.iter().zip(a.chunks_exact_mut(2 * kept)) {
                     let registers = registers.iter().flatten().copied().take(count);
@@ -318,17 +321,17 @@ impl Wgmma {
     }
 }
 
-/// The numbers of A and of B.
+/// The elements of A and of B.
 type Parts<T> = (Vec<Rows<T>>, Vec<Columns<T>>);
 
-/// A as an operand.
+/// Where A comes from.
 enum Source {
     /// The slot of its descriptor.
     Descriptor(u32),
     Registers(Fragment),
 }
 
-/// The warp group of a warp that executes something with it, and the number of the warp in it.
+/// Returns the warp group of the executing warp, and the warp's index in it.
 fn group(context: &mut ExecContext<'_, '_>) -> RawResult<(usize, usize)> {
     let warp = context.origin.warp as usize;
     let (group, position) = (warp / WarpGroup::WARPS, warp % WarpGroup::WARPS);
@@ -342,7 +345,7 @@ fn group(context: &mut ExecContext<'_, '_>) -> RawResult<(usize, usize)> {
 }
 
 impl ExecContext<'_, '_> {
-    /// Accesses accumulators of a `wgmma` as registers.
+    /// Accesses accumulators of a `wgmma` as ordinary registers.
     pub(in crate::sim) fn touch(&mut self, slots: &[u32]) -> RawResult {
         let warp = self.origin.warp as usize;
         let groups = &self.memory.blocks[self.memory.here].groups;
@@ -359,7 +362,7 @@ impl ExecContext<'_, '_> {
     }
 }
 
-/// An operation of whole warps.
+/// Makes an operation that whole warps execute.
 fn act(f: impl Fn(&mut ExecContext<'_, '_>) -> RawResult<Next> + Send + Sync + 'static) -> Act {
     Box::new(move |context| match context.whole_warp()? {
         Some(next) => Ok(next),
@@ -379,7 +382,7 @@ impl Compiler<'_> {
                 Box::new(move |context| {
                     let mut words = [0; LANES];
                     for lane in lanes_of(context.active) {
-                        // What is there is checked when it is read.
+                        // The matrix itself is checked when it is read.
                         let at = window_address(pointer, context.regs, context.memory, lane);
                         words[lane] = bits | (at >> 4 & 0x3fff);
                     }
@@ -562,7 +565,7 @@ impl Compiler<'_> {
                 },
             );
             context.memory.detect(elem, |detector, memory| {
-                // What is outside of shared memory is a fault of its own.
+                // A matrix outside shared memory is a fault of its own.
                 let len = memory.shared().len_bytes();
                 detector.races.wgmma_issue(origin.into(), next - 1, &mut |f| {
                     wgmma.chunks(said, &mut |at| f(at, 16.min(len.saturating_sub(at))));
@@ -583,7 +586,7 @@ mod tests {
         let plain = Matrix::new(bits);
         assert_eq!((plain.stride, plain.leading, plain.swizzle), (1024, 16, SwizzleMode::B128));
         assert_eq!([plain.k_major(1, 0), plain.k_major(9, 3)], [128 + 16, 1024 + 128 + 32]);
-        // The same matrix two rows of the pattern later.
+        // The same matrix, two rows of the pattern later.
         let moved = Matrix::new(bits | 2 << 49 | 256 >> 4);
         for mn in 0..64 {
             assert_eq!(moved.k_major(mn, 1), plain.k_major(mn, 1) + 256);

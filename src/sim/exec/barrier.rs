@@ -1,7 +1,8 @@
-//! Named barriers of a block.
+//! A block's named barriers.
 //!
-//! A warp comes as a whole and counts as 32 threads, as on the device, however many of its lanes there are. A
-//! barrier opens when as many threads have come as it is for; it can be used again at once.
+//! A warp arrives as a whole and counts as 32 threads, as on the device, even if it has fewer
+//! lanes. A barrier opens when the expected number of threads has arrived, and can then be used
+//! again at once.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
@@ -12,17 +13,17 @@ use crate::sim::memory::lanes::Lane;
 use crate::sim::memory::mask::LANES;
 use crate::sim::program::named_barrier::{Arrival, COUNT, Reduction};
 
-/// A barrier at which warps have come that has not opened.
+/// A barrier that warps have reached and that has not opened.
 #[derive(Debug, Default)]
 struct Barrier {
     threads: u32,
     arrived: u32,
     votes: [u32; 2],
-    /// The warps that wait, each with what it gets.
+    /// The waiting warps, each with the result that it gets.
     waiting: Vec<(usize, Option<(Reduction, u32)>)>,
 }
 
-/// The barriers of a block.
+/// A block's named barriers.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Barriers {
     all: [Barrier; COUNT as usize],
@@ -33,7 +34,7 @@ impl Barriers {
         self.all = Default::default();
     }
 
-    /// Takes the arrival of warp `number`. Returns the warps that go on because the barrier opens.
+    /// A warp arrives. Returns the warps that go on if the barrier opens.
     pub(in crate::sim) fn take(
         &mut self,
         number: usize,
@@ -75,13 +76,13 @@ impl Barriers {
         Ok(waiting.into_iter().map(|(warp, _)| warp).collect())
     }
 
-    /// Returns the number of the barrier at which a warp waits.
+    /// Returns the id of the barrier at which a warp waits.
     pub(in crate::sim) fn waits_at(&self, number: usize) -> Option<u32> {
         let waits = |barrier: &Barrier| barrier.waiting.iter().any(|(warp, _)| *warp == number);
         self.all.iter().position(waits).map(|id| id as u32)
     }
 
-    /// Returns the cause of a wait that never ends.
+    /// Returns why a warp's wait never ends.
     pub(in crate::sim) fn deadlock(&self, number: usize) -> Option<RawCause> {
         let id = self.waits_at(number)?;
         let Barrier { threads, arrived, .. } = self.all[id as usize];

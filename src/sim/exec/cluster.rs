@@ -1,9 +1,9 @@
-//! Runs the blocks of a cluster together and completes their asynchronous operations. Without clusters each block
-//! is a cluster of its own.
+//! Runs a cluster's blocks together and completes their asynchronous operations. In a launch
+//! without clusters, each block is a cluster of its own.
 //!
-//! One after the other, or at random, warps run. An asynchronous operation completes as late as possible: when a
-//! thread waits for it, or when no warp can go on and one of them waits at its barrier. With a random order, a `wgmma`
-//! or a load over bytes that were written before may also complete early.
+//! The warps run in turn, or at random. An asynchronous operation completes as late as possible:
+//! when a thread waits for it, or when no warp can go on and one waits at its mbarrier. With a
+//! random order, a `wgmma`, or a load over bytes that were written before, may also complete early.
 
 use super::cluster_barrier;
 use smallvec::SmallVec;
@@ -33,15 +33,17 @@ use crate::sim::race::MbarrierAddress;
 use crate::sim::race::{At, BLOCK_BARRIER, MissingEdge, Races};
 use crate::sim::trace::timeline::BarrierKey;
 
-/// Upper bound on the warp runs while an operation is pending that signals a barrier.
+/// After how many turns an operation that signals an mbarrier completes, even if the warps could go
+/// on.
 const LATEST: u32 = 256;
-/// Operations of the warps of a cluster after its first race.
+/// How many operations a cluster may still execute after its first race.
 const AFTER_RACE: u64 = 1 << 20;
-/// With a random order, one in `EARLY` operations that may complete early does so, each time that a warp has run.
+/// With a random order, one in `EARLY` operations that may complete early does so, each time a warp
+/// has run.
 const EARLY: u64 = 4;
 
-/// The arguments of a launch: for each parameter the bits of a scalar, a buffer, and a tensor map, two of them
-/// without meaning.
+/// The arguments of a launch: for each parameter a scalar's bits, a buffer and a tensor map, of
+/// which one has a meaning.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Arguments<'a> {
     pub(in crate::sim) words: Vec<u64>,
@@ -52,7 +54,7 @@ pub(in crate::sim) struct Arguments<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum State {
     Ready,
-    /// At the barrier of the block.
+    /// At the block's barrier.
     Waiting,
     /// At a named barrier, at this step.
     AtNamed(u32),
@@ -60,22 +62,22 @@ pub(in crate::sim) enum State {
     Ended,
 }
 
-/// Stop of a cluster before its end.
+/// Why a cluster stopped before its end.
 #[derive(Debug)]
 pub(in crate::sim) struct Stop {
-    /// The rank of the block.
+    /// The block's rank.
     pub(in crate::sim) block: u32,
     pub(in crate::sim) warp: u32,
     pub(in crate::sim) step: u32,
     pub(in crate::sim) why: Why,
-    /// All warps if none can go on: the cause first, ended warps last.
+    /// If no warp can go on, all warps: the culprit first, ended warps last.
     pub(in crate::sim) stuck: Vec<Stuck>,
-    /// Further faults of the same run: races, and the fault behind them.
+    /// Further faults of the same run: races, and the fault that ended it.
     pub(in crate::sim) also: Vec<Stop>,
 }
 
 impl Stop {
-    /// Returns whether the race detector found one of its faults.
+    /// Returns whether one of its faults was found by the race detector.
     pub(in crate::sim) fn has_race(&self) -> bool {
         let races = |why: &Why| match why {
             Why::Fault(fault) => {
@@ -87,25 +89,26 @@ impl Stop {
     }
 }
 
-/// A warp of a cluster that cannot go on.
+/// A warp that cannot go on.
 #[derive(Debug)]
 pub(in crate::sim) struct Stuck {
-    /// The rank of the block.
+    /// The block's rank.
     pub(in crate::sim) block: u32,
     pub(in crate::sim) warp: u32,
-    /// The step at which it waits, and for what; `None` where it has ended.
+    /// At which step it waits, and for what; `None` if it has ended.
     pub(in crate::sim) waits: Option<(u32, RawCause)>,
 }
 
 #[derive(Debug)]
 pub(in crate::sim) enum Why {
-    /// A lane of the warp cannot go on.
+    /// A lane of the warp faulted.
     Fault(Box<RawFault>),
-    /// The warps have used up their fuel; the warp is the last that ran. Then they were at these steps.
+    /// The fuel is used up. The warp is the last that ran, and `steps` says where the warps were
+    /// afterwards.
     OutOfFuel { lane: u32, steps: Vec<u32> },
 }
 
-/// Operations that a cluster executed.
+/// How many operations a cluster executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sim) struct Count {
     pub(in crate::sim) thread_ops: u64,
@@ -119,34 +122,36 @@ impl Count {
     }
 }
 
-/// A cluster that can be run again and again, each time as another one of the grid.
+/// A cluster. It can be run again and again, each time as another cluster of the grid.
 pub(in crate::sim) struct Cluster<'c> {
     code: &'c Code,
     grid: Grid,
     shape: Shape,
-    /// Warps of a block.
+    /// Warps in a block.
     pub(in crate::sim) warps_of_block: usize,
-    /// Those of all blocks, one block after the other.
+    /// The warps of all blocks, block after block.
     pub(in crate::sim) warps: Vec<Warp>,
     pub(in crate::sim) states: Vec<State>,
-    /// For each warp, the address of the barrier whose phase it asked for in vain at the end of its last run.
+    /// For each warp, the address of the mbarrier that it polled in vain at the end of its last
+    /// turn.
     pub(super) asked: Vec<Option<usize>>,
-    /// For each warp, when it stopped, and the operations that it had executed then.
+    /// For each warp, when it stopped, and how many operations it had executed by then.
     pub(in crate::sim) stopped_at: Vec<(u64, u64)>,
-    /// The named barriers of each block.
+    /// Each block's named barriers.
     pub(in crate::sim) barriers: Vec<Barriers>,
     pub(in crate::sim) memory: Memory<'c>,
     pub(super) scheduler: WarpScheduler,
     pub(super) pace: Pace,
-    /// Operations that its warps have executed.
+    /// How many operations its warps have executed.
     used: u64,
-    /// The operations that the cluster had executed at its first race.
+    /// How many operations the cluster had executed at its first race.
     raced_at: Option<u64>,
     /// The stop of a cluster that has used up its fuel.
     pub(super) spent: Option<Stop>,
-    /// Times that a warp ran.
+    /// How many turns warps have had.
     runs: u64,
-    /// Runs without progress of the warps, and those since an operation took effect.
+    /// How many turns brought no progress in a row, and how many there were since an operation took
+    /// effect.
     idle: usize,
     since: u32,
 }
@@ -227,7 +232,7 @@ impl<'c> Cluster<'c> {
         cluster
     }
 
-    /// Returns the diagnostics of each block since the last call, with the number of the block.
+    /// Returns each block's diagnostics since the last call, with the block's index.
     pub(in crate::sim) fn diagnostics(&mut self) -> impl Iterator<Item = (u64, &mut Diagnostics)> {
         self.memory.blocks.iter_mut().map(|block| (block.number, &mut block.diagnostics))
     }
@@ -273,7 +278,7 @@ impl<'c> Cluster<'c> {
         (self.raced_at, self.spent) = (None, None);
     }
 
-    /// Runs cluster `number` to its end, for at most `fuel` operations of the warps of a block.
+    /// Runs cluster `number` to its end, for at most `fuel` operations for each block.
     pub(in crate::sim) fn run(
         &mut self,
         number: u64,
@@ -292,7 +297,8 @@ impl<'c> Cluster<'c> {
         Ok(self.count())
     }
 
-    /// Lets each warp run once, as [`Cluster::run_one`] does. Returns the end of the cluster if it has come.
+    /// Gives each warp one turn, like [`Cluster::run_one`]. Returns the result if the cluster has
+    /// ended.
     pub(in crate::sim) fn run_each(&mut self, fuel: u64) -> Option<Result<(), Stop>> {
         for _ in 0..self.warps() {
             match self.run_one(fuel) {
@@ -304,7 +310,7 @@ impl<'c> Cluster<'c> {
         None
     }
 
-    /// Returns the end of a run with the races that were found before it.
+    /// Adds the races that were found to the result of a run.
     pub(in crate::sim) fn with_races(&mut self, ended: Result<(), Stop>) -> Result<(), Stop> {
         let races = match &mut self.memory.races {
             Some(detector) => std::mem::take(&mut detector.found),
@@ -312,7 +318,7 @@ impl<'c> Cluster<'c> {
         };
         let mut all: Vec<Stop> =
             races.into_iter().map(|race| self.stopped(Box::new(race))).collect();
-        // Findings that kernels in use ignore come last.
+        // A missing fence after reads comes last, because working kernels omit it.
         all.sort_by_key(|stop| match &stop.why {
             Why::Fault(fault) => matches!(
                 fault.cause,
@@ -324,7 +330,8 @@ impl<'c> Cluster<'c> {
         if let Err(stop) = ended
             && let Why::Fault(fault) = &stop.why
         {
-            // A fault of the access that races says more than the race, and less than that its block may not be there.
+            // If the racing access itself faults, that fault says more than the race, but less than
+            // that its block may not be there.
             let at = |stop: &Stop| (stop.block, stop.warp, stop.step);
             let raced = !matches!(&first.why, Why::Fault(first) if matches!(first.cause, RawCause::BlockNotStarted { .. }));
             let same = fault.origin.is_none() && at(&stop) == at(first) && raced;
@@ -336,7 +343,7 @@ impl<'c> Cluster<'c> {
         Err(first)
     }
 
-    /// Returns whether a race was found, and the cluster has run on for long enough to find others.
+    /// Returns whether a race was found and the cluster has run on long enough to find others.
     pub(in crate::sim) fn has_raced(&mut self) -> bool {
         if self.memory.races.as_ref().is_none_or(|detector| detector.found.is_empty()) {
             return false;
@@ -345,18 +352,19 @@ impl<'c> Cluster<'c> {
         self.used - first > AFTER_RACE
     }
 
-    /// Returns the operations executed since the start.
+    /// Returns how many operations were executed since the start.
     pub(in crate::sim) fn count(&self) -> Count {
         let thread_ops = self.warps.iter().map(|warp| warp.thread_ops).sum();
         Count { thread_ops, warp_ops: self.used }
     }
 
-    /// The warps of all its blocks.
+    /// Returns how many warps all its blocks have.
     pub(in crate::sim) fn warps(&self) -> usize {
         self.warps.len()
     }
 
-    /// Lets one warp run, or an operation take effect. Returns whether there is more to do.
+    /// Gives one warp a turn, or lets an operation take effect. Returns whether there is more to
+    /// do.
     pub(in crate::sim) fn run_one(&mut self, fuel: u64) -> Result<bool, Stop> {
         if self.has_raced() {
             return Ok(false);
@@ -394,7 +402,7 @@ impl<'c> Cluster<'c> {
         if self.used > fuel && self.states[number] != State::Ended {
             self.out_of_fuel(number, step)?;
         }
-        // Who asks again and again gets an answer.
+        // A warp that polls again and again must get an answer.
         (self.idle, self.since) = (if was_idle { self.idle + 1 } else { 0 }, self.since + 1);
         let ready = self.states.iter().filter(|state| **state == State::Ready).count();
         if !self.is_paced() && (self.idle >= ready.max(1) || self.since >= LATEST) {
@@ -408,7 +416,7 @@ impl<'c> Cluster<'c> {
         number / self.warps_of_block
     }
 
-    /// The warps of a block, as numbers in the cluster.
+    /// Returns the warps of a block, as indices in the cluster.
     pub(in crate::sim) fn of_block(&self, rank: usize) -> std::ops::Range<usize> {
         rank * self.warps_of_block..(rank + 1) * self.warps_of_block
     }
@@ -496,7 +504,7 @@ impl<'c> Cluster<'c> {
         Ok(false)
     }
 
-    /// Opens the barrier of a block if all its warps that have not ended wait there.
+    /// Opens a block's barrier if all its warps that have not ended wait there.
     fn open_barrier(&mut self, rank: usize) {
         let range = self.of_block(rank);
         let states = &mut self.states[range];
@@ -519,7 +527,7 @@ impl<'c> Cluster<'c> {
         }
     }
 
-    /// Makes warps ready for which what they wait for may have come.
+    /// Makes warps ready that may now have what they wait for.
     pub(super) fn wake(&mut self) {
         if std::mem::take(&mut self.memory.cluster_arrival)
             && cluster_barrier::open(&mut self.warps)
@@ -554,8 +562,8 @@ impl<'c> Cluster<'c> {
         }
     }
 
-    /// Completes an operation that signals a barrier on which a warp waits or polls; else one for any barrier.
-    /// Returns whether there was one.
+    /// Completes an operation that signals an mbarrier on which a warp waits or polls, or else one
+    /// for any mbarrier. Returns whether there was one.
     fn take_effect(&mut self) -> Result<bool, Stop> {
         let random =
             self.scheduler.choice().filter(|random| random % 2 == 0).map(|random| random / 2);
@@ -576,7 +584,7 @@ impl<'c> Cluster<'c> {
         Ok(found)
     }
 
-    /// Lets something asynchronous take effect before it must: at random, or always.
+    /// Lets asynchronous operations take effect before they must: at random, or always.
     fn take_effect_early(&mut self) -> Result<(), Stop> {
         match self.scheduler.order() {
             Order::RoundRobin | Order::Reverse | Order::Fine => return Ok(()),
@@ -602,7 +610,7 @@ impl<'c> Cluster<'c> {
         Ok(())
     }
 
-    /// Lets the `wgmma` of a warp group before the number `end` take effect.
+    /// Lets a warp group's `wgmma` before number `end` take effect.
     fn multiply(&mut self, rank: usize, group: usize, end: u64) -> Result<(), Stop> {
         let first = rank * self.warps_of_block + group * WarpGroup::WARPS;
         let accumulation = self.memory.accumulation;
@@ -616,7 +624,7 @@ impl<'c> Cluster<'c> {
         done.map_err(|trap| self.stopped(trap))
     }
 
-    /// The end of all threads.
+    /// Ends the cluster: nothing may be half done.
     fn finish(&mut self) -> Result<(), Stop> {
         let groups = self.memory.blocks.iter().flat_map(|block| &block.groups);
         if let Some(trap) = groups.into_iter().find_map(WarpGroup::partial) {
@@ -646,7 +654,7 @@ impl<'c> Cluster<'c> {
         }
     }
 
-    /// A trap at the operation that it names.
+    /// Makes a stop at the operation that the fault names.
     pub(in crate::sim) fn stopped(&self, mut trap: Box<RawFault>) -> Stop {
         let (block, warp, step) =
             trap.origin.map_or((0, 0, 0), |origin| (origin.block, origin.warp, origin.step));

@@ -1,14 +1,12 @@
-//! The barrier of a cluster.
-//!
-//! It opens when all threads of the cluster that have not ended have come to it. Each thread arrives, then
-//! waits.
+//! The barrier of a cluster. It opens when all threads of the cluster that have not ended have
+//! arrived. Each thread arrives, then waits.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use super::warp::Warp;
 use crate::sim::fault::raw_fault::RawCause;
 
-/// Opens the barrier if all threads that have not ended have come. Returns whether it did.
+/// Opens the barrier if all threads that have not ended have arrived. Returns whether it did.
 pub(in crate::sim) fn open(warps: &mut [Warp]) -> bool {
     let here = |warp: &Warp| warp.alive() & !warp.flight.arrived == 0;
     let anyone = warps.iter().any(|warp| warp.flight.arrived != 0);
@@ -22,7 +20,7 @@ pub(in crate::sim) fn open(warps: &mut [Warp]) -> bool {
     true
 }
 
-/// Returns the cause of a wait that never ends: arrived threads, and expected threads.
+/// Returns why a wait never ends: how many threads have arrived, and how many are expected.
 pub(in crate::sim) fn deadlock(warps: &[Warp]) -> RawCause {
     let sum = |f: fn(&Warp) -> u32| warps.iter().map(f).map(u32::count_ones).sum();
     let arrived = sum(|warp| warp.flight.arrived & warp.alive());

@@ -1,4 +1,4 @@
-//! Deadlocks: each warp of a stuck cluster with its wait, the likely cause first.
+//! Explains deadlocks: what each warp of a stuck cluster waits for, the likely culprit first.
 
 use super::cluster::{Cluster, State, Stop, Stuck, Why};
 use super::cluster_barrier;
@@ -12,14 +12,14 @@ impl Cluster<'_> {
     pub(in crate::sim) fn deadlock(&self) -> Stop {
         let mut order: Vec<usize> = (0..self.states.len()).collect();
         let first = order.iter().copied().min_by_key(|number| self.suspicion(*number)).unwrap_or(0);
-        // Those that wait with it for the same come with it.
+        // Warps that wait for the same thing come with it.
         let at = |number: usize| (self.rank(number), self.warps[number].step());
         sort_by_key(&mut order, |number| {
             (at(*number) != at(first), self.suspicion(*number).0, *number)
         });
         let stuck = order.iter().map(|number| self.stuck(*number)).collect();
         let mut stop = match self.states[first] {
-            // The fault is at the operation, which has a line of its own.
+            // The fault is at the warp-group operation, which has a Rust line of its own.
             State::Parked(Park::WarpGroup) => {
                 self.partial_group(first).map(|trap| self.stopped(trap))
             }
@@ -39,8 +39,9 @@ impl Cluster<'_> {
         stop
     }
 
-    /// A key that is lower for a warp that is more likely the cause: first warps whose wait no other warp can end,
-    /// then warps in the order of their stops. A warp that waits for its whole block or cluster is stopped by the others.
+    /// Returns a sort key that is lower for a likelier culprit: first warps whose wait no other
+    /// warp can end, then by when warps stopped. A warp that waits for its whole block or cluster
+    /// is held up by the others.
     fn suspicion(&self, number: usize) -> (u8, u64) {
         let class = match self.states[number] {
             State::Parked(Park::Barrier { .. } | Park::WarpGroup) | State::AtNamed(_) => {
@@ -54,11 +55,11 @@ impl Cluster<'_> {
         (class, self.stopped_at[number].0)
     }
 
-    /// Returns whether another live warp, which waits elsewhere, may end the wait of this warp.
+    /// Returns whether another live warp, which waits elsewhere, may end this warp's wait.
     fn has_suppliers(&self, number: usize) -> bool {
         let (rank, state) = (self.rank(number), self.states[number]);
         let others = match state {
-            // What is to come may come from any block.
+            // What is missing may come from any block.
             State::Parked(Park::Barrier { byte_address, .. }) => {
                 if self.memory.blocks[rank].shared.lacks_only_bytes(byte_address) {
                     return false;
@@ -90,7 +91,7 @@ impl Cluster<'_> {
         self.memory.blocks[self.rank(number)].groups[warp / WarpGroup::WARPS].partial()
     }
 
-    /// Returns the wait of a warp.
+    /// Returns what a warp waits for.
     fn stuck(&self, number: usize) -> Stuck {
         let (rank, warp) = (self.rank(number), number % self.warps_of_block);
         let step = self.warps[number].step();
@@ -117,7 +118,7 @@ impl Cluster<'_> {
                 };
                 let cause =
                     RawCause::BlockDeadlock { threads: threads(false), arrived: threads(true) };
-                // The warp goes on behind the barrier.
+                // The warp's step is already behind the barrier.
                 Some((step.saturating_sub(1), cause))
             }
             State::Ready | State::Ended => None,

@@ -1,4 +1,8 @@
-//! Execution of a launch: warps, their scheduler, clusters and barriers.
+//! Executes compiled kernels: warps, their scheduler, barriers, and clusters that tie them
+//! together.
+//!
+//! `cluster.rs` is the main loop, `warp.rs` the interpreter. If no warp can go on, `deadlock.rs`
+//! says why.
 
 pub(super) mod barrier;
 pub(super) mod cluster;

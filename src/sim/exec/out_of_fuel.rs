@@ -1,13 +1,14 @@
-//! Finds where a cluster spends its time that does not end.
+//! Finds where a cluster that does not end spends its time.
 
 use super::cluster::{Cluster, Stop, Why};
 
-/// Operations of a cluster after its fuel that are counted by step.
+/// How many operations are counted by step after the fuel is used up.
 const COUNTED: usize = 2048;
 
 impl Cluster<'_> {
-    /// Lets a cluster without fuel run on, operation by operation, until enough of them are counted. Warp `number` has
-    /// just run from `step` on. The error is at the operation at which the fuel was used up.
+    /// Lets a cluster without fuel run on, operation by operation, until enough operations are
+    /// counted. Warp `number` has just run from `step` on. The error is at the operation at which
+    /// the fuel was used up.
     pub(super) fn out_of_fuel(&mut self, number: usize, step: u32) -> Result<(), Stop> {
         let Some(Stop { why: Why::OutOfFuel { steps, .. }, .. }) = &mut self.spent else {
             let lane = self.warps[number].first_lane();

@@ -1,19 +1,19 @@
-//! The order [`Order::Paced`]: asynchronous operations take a number of rounds of the warp scheduler.
+//! [`Order::Paced`]: asynchronous operations take some rounds of the warp scheduler.
 
 use super::cluster::{Cluster, Stop};
 use crate::sim::memory::warp_group::WarpGroup;
 use crate::sim::options::Order;
 
-/// Rounds of the warp scheduler that a copy takes.
+/// How many rounds a copy takes.
 const COPY: u64 = 160;
-/// Rounds that a `wgmma` takes after a warp began to wait for it.
+/// How many rounds a `wgmma` takes after a warp began to wait for it.
 const PRODUCT: u32 = 24;
 
-/// The rounds of a cluster.
+/// A cluster's rounds.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     last: usize,
-    /// For each warp, the rounds since it began to wait for `wgmma`.
+    /// For each warp, how many rounds it has waited for `wgmma`.
     polls: Vec<u32>,
 }
 
@@ -28,14 +28,14 @@ impl Cluster<'_> {
         self.scheduler.order() == Order::Paced
     }
 
-    /// Warp `number` is next.
+    /// Warp `number` gets the next turn.
     pub(super) fn count_round(&mut self, number: usize) {
         self.memory.pending.round += u64::from(number <= self.pace.last);
         self.pace.last = number;
     }
 
-    /// Completes the copies that have taken their time, or the oldest one if nothing else can go on. Returns whether
-    /// there was one.
+    /// Completes the copies that have taken their time, or the oldest one if nothing else can go
+    /// on. Returns whether there was one.
     pub(super) fn complete_aged(&mut self, at_once: bool) -> Result<bool, Stop> {
         let age = if at_once { 0 } else { COPY };
         let done = self.memory.complete_aged(age, at_once);

@@ -1,4 +1,4 @@
-//! Records the waits of warps.
+//! Records arrivals and waits of warps.
 
 use super::cluster::{Cluster, State};
 use crate::sim::memory::races::mbarrier_address;
@@ -8,12 +8,12 @@ use crate::sim::race::MbarrierAddress;
 use crate::sim::trace::timeline::BarrierKey;
 
 impl Cluster<'_> {
-    /// Records the arrival of a warp at a barrier of its block.
+    /// Records that a warp arrived at a barrier of its block.
     pub(super) fn record_arrival(&mut self, number: usize, key: BarrierKey) {
         self.memory.record(|recorder| recorder.arrive(number, key));
     }
 
-    /// Records the wait of a warp that has just run, if it waits.
+    /// Records that a warp which has just run now waits, if it does.
     pub(super) fn record_wait(&mut self, number: usize) {
         if self.memory.recorder.is_none() {
             return;

@@ -1,9 +1,9 @@
-//! One warp: 32 lanes in lock step, an execution mask, a stack of open constructs.
+//! One warp: 32 lanes in lock step, an execution mask, and a stack of open constructs.
 //!
-//! A construct keeps in its frame the lanes that wait for the others at its end, in its other arm, or for
-//! its next iteration. When no active lane is left, the innermost frame says who runs next; a frame without
-//! lanes closes. `break`, `continue` and `return` end all active lanes, so they only add them to the frame
-//! where those go on.
+//! A construct's frame keeps the lanes that wait: for the others at its end, in its other arm, or
+//! for the next iteration. When no active lane is left, the innermost frame says who runs next, and
+//! a frame without lanes closes. `break` and `continue` deactivate all active lanes and add them to
+//! the frame where those go on; `return` only deactivates them.
 
 use crate::sim::fault::raw::{Origin, StepAt, ThreadAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
@@ -24,27 +24,27 @@ struct Frame {
     at: u32,
     /// Lanes that go on after the construct.
     joined: u32,
-    /// Lanes that run the other arm of the `if`.
+    /// Lanes that will run the other arm of the `if`.
     other_arm: u32,
     /// Lanes that wait for the next iteration.
     again: u32,
 }
 
-/// Stop of a warp.
+/// Why a warp's turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Pause {
-    /// Its share of operations is used up.
+    /// It has executed its share of operations.
     Quantum,
-    /// It waits at a barrier.
+    /// It waits at the block's barrier.
     Barrier,
     /// It has arrived at a named barrier.
     Named(Arrival),
-    /// It polled without success, perhaps a phase of the barrier at this address.
+    /// It polled without success, perhaps the mbarrier at this address.
     Idle(Option<usize>),
-    /// It waits, and then executes the operation at which it is again.
+    /// It waits, and will then execute its current operation again.
     Parked(Park),
-    /// The `wgmma` of its warp group before this number must take effect; then it executes the operation at
-    /// which it is again.
+    /// Its warp group's `wgmma` before number `end` must take effect. It will then execute its
+    /// current operation again.
     Multiply { end: u64 },
     /// All its threads have ended.
     Ended,
@@ -56,18 +56,18 @@ pub(in crate::sim) struct Warp {
     pub(in crate::sim) regs: Regs,
     step: u32,
     active: u32,
-    /// Lanes that have a thread which has not ended.
+    /// Lanes with a thread that has not ended.
     alive: u32,
     frames: Vec<Frame>,
-    /// The rank of its block in the cluster.
+    /// The rank of its block.
     block: u32,
-    /// The number of the warp in its block.
+    /// The warp's index in its block.
     number: u32,
-    /// Operations that it has started.
+    /// Asynchronous operations that it has started.
     pub(in crate::sim) flight: Flight,
-    /// Operations executed by the warp.
+    /// How many operations the warp executed.
     pub(in crate::sim) warp_ops: u64,
-    /// Operations executed, counted for each active lane.
+    /// The same, counted once for each active lane.
     pub(in crate::sim) thread_ops: u64,
 }
 
@@ -98,12 +98,12 @@ impl Warp {
         self.flight.start();
     }
 
-    /// The lanes that have not ended.
+    /// Returns the lanes that have not ended.
     pub(in crate::sim) fn alive(&self) -> u32 {
         self.alive
     }
 
-    /// The step at which the warp is.
+    /// Returns the warp's current step.
     pub(in crate::sim) fn step(&self) -> u32 {
         self.step
     }
@@ -115,14 +115,14 @@ impl Warp {
         }
     }
 
-    /// The lowest active lane.
+    /// Returns the lowest active lane.
     pub(in crate::sim) fn first_lane(&self) -> u32 {
         self.active.trailing_zeros()
     }
 
     /// Runs until the warp pauses, for about `quantum` operations at most.
     ///
-    /// A run that is recorded has code of its own, so that others pay nothing.
+    /// Recorded runs have their own copy of this code, so that others pay nothing.
     pub(in crate::sim) fn run<const RECORDED: bool>(
         &mut self,
         code: &Code,
@@ -203,7 +203,7 @@ impl Warp {
                             memory.record(|recorder| recorder.step(origin, lanes, step.weight));
                         }
                     } else {
-                        // It counts once it is done.
+                        // The operation counts when it is done.
                         self.warp_ops -= u64::from(step.weight);
                         self.thread_ops -= u64::from(step.weight) * lanes;
                     }
@@ -288,7 +288,7 @@ impl Warp {
         Ok(Pause::Ended)
     }
 
-    /// Records a step before it is executed. An operation that may wait is recorded behind it.
+    /// Records a step before it is executed. An operation that may wait is recorded after it.
     fn record(&mut self, memory: &mut Memory<'_>, inst: &Inst, (lanes, weight): (u64, u32)) {
         let origin = Origin { block: self.block, warp: self.number, step: self.step };
         memory.record(|recorder| recorder.begin(origin));
@@ -362,7 +362,7 @@ impl Warp {
         }
     }
 
-    /// Runs an operation of the warp for each group of lanes that name the same members.
+    /// Runs a warp operation for each group of lanes that name the same members.
     fn collective(
         &mut self,
         members: usize,
@@ -406,7 +406,7 @@ impl Warp {
         RawFault::new(lane, cause)
     }
 
-    /// A barrier that some living lanes of the warp have not reached.
+    /// Makes the fault of a barrier that some living lanes of the warp have not reached.
     fn divergence(&self) -> Box<RawFault> {
         let other = (self.alive & !self.active).trailing_zeros();
         let cause =
@@ -414,9 +414,9 @@ impl Warp {
         RawFault::new(self.first_lane() as usize, cause)
     }
 
-    /// The step of the construct in which a lane that is not active waits.
+    /// Returns the step of the construct in which an inactive lane waits.
     fn elsewhere(&self, other: u32) -> StepAt {
-        // Each lane that is alive and not active waits in exactly one frame.
+        // Each living inactive lane waits in exactly one frame.
         let frame = self
             .frames
             .iter()

@@ -1,25 +1,26 @@
-//! Warp scheduler: picks the next warp that can run.
+//! The warp scheduler: picks the warp that runs next.
 
 use crate::sim::options::Order;
 
-/// Operations that a warp runs at most before another one runs.
+/// How many operations a warp may run in one turn.
 pub(in crate::sim) const QUANTUM: u64 = 4096;
-/// The quantum for cooperative launches, in which a block that polls global memory runs all others in vain.
+/// The same for cooperative launches. It is lower, because a block that polls global memory wastes
+/// its turn.
 pub(in crate::sim) const COOPERATIVE_QUANTUM: u64 = 256;
-/// The same where the order is random.
+/// The same for the random order.
 const RANDOM_QUANTUM: u64 = 32;
 
-/// The order in which the warps of a cluster run.
+/// The order in which a cluster's warps run.
 pub(in crate::sim) struct WarpScheduler {
     order: Order,
-    /// Operations that a warp runs at most in order.
+    /// How many operations a warp may run in one turn.
     quantum: u64,
     last: usize,
     state: u64,
 }
 
 impl WarpScheduler {
-    /// For the cluster whose first block has this index.
+    /// Makes the scheduler of the cluster whose first block is at this position.
     pub(in crate::sim) fn new(
         (order, quantum): (Order, u64),
         [x, y, z]: [u32; 3],
@@ -28,7 +29,7 @@ impl WarpScheduler {
             Order::RoundRobin | Order::Reverse | Order::Eager | Order::Fine | Order::Paced => 0,
             Order::Random { seed } => seed,
         };
-        // Every cluster has a sequence of its own.
+        // Every cluster has its own random sequence.
         let mut scheduler = WarpScheduler { order, quantum, last: usize::MAX, state: seed };
         for word in [x, y, z] {
             scheduler.state = scheduler.random() ^ u64::from(word);
@@ -49,12 +50,12 @@ impl WarpScheduler {
         self.order
     }
 
-    /// Chooses one in `odds` at random, and all where the order is eager.
+    /// Chooses one in `odds` at random. With the eager order, chooses always.
     pub(in crate::sim) fn is_chosen(&mut self, odds: u64) -> bool {
         self.order == Order::Eager || self.choice().is_some_and(|random| random % odds == 0)
     }
 
-    /// A random number, where the order is random.
+    /// Returns a random number if the order is random.
     pub(in crate::sim) fn choice(&mut self) -> Option<u64> {
         match self.order {
             Order::RoundRobin | Order::Reverse | Order::Eager | Order::Fine | Order::Paced => None,
@@ -62,7 +63,7 @@ impl WarpScheduler {
         }
     }
 
-    /// The next of `count` warps that is ready, and the operations that it may execute.
+    /// Returns the next ready one of `count` warps, and how many operations it may execute.
     pub(in crate::sim) fn next(
         &mut self,
         count: usize,

@@ -1,4 +1,5 @@
-//! The causes of faults, in the terms of the simulator or of the kernel.
+//! The causes of faults, generic over how they name things: as steps and lanes while the kernel
+//! runs, as names and Rust lines in a report.
 
 use super::raw::{
     AccessAt, AllocationAt, BarrierAt, InlineText, RacerAt, RawTerms, StepAt, ThreadAt,
@@ -9,7 +10,7 @@ use super::terms::Terms;
 use crate::ir::types::{Const, Scalar, Space};
 use crate::sim::race::MissingEdge;
 
-/// Translation of the raw parts of a cause; `None` where the kernel has no such part.
+/// Translates the raw parts of a cause. Returns `None` if the kernel has no such part.
 pub(in crate::sim) trait Names {
     fn access(&self, access: AccessAt) -> Option<MemoryAccess>;
     fn barrier(&self, barrier: BarrierAt) -> Option<Barrier>;
@@ -55,7 +56,7 @@ parts! {
     WgmmaMatrix
 }
 
-/// Defines the enum, and the translation of each of its fields.
+/// Defines the enum and the translation of its fields.
 macro_rules! causes {
     (
         $(#[$meta:meta])*
@@ -85,7 +86,8 @@ macro_rules! causes {
 }
 
 causes! {
-    /// The cause of a fault. A kernel sees it in [`SourceTerms`]: names and source locations.
+    /// Why a kernel faulted. In a [`Fault`](crate::sim::Fault), the fields are names and source
+    /// locations ([`SourceTerms`]).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum FaultCause {
@@ -94,12 +96,12 @@ causes! {
             /// The access.
             access: T::Access,
         },
-        /// An access at an address that is not a multiple of what it must be a multiple of.
+        /// A misaligned access.
         Misaligned {
             /// The access.
             access: T::Access,
         },
-        /// A load from shared memory of bytes that were not all written.
+        /// A load of shared or local memory that was not completely written before.
         Uninitialised {
             /// The access.
             access: T::Access,
@@ -111,231 +113,238 @@ causes! {
             /// The dividend.
             dividend: Const,
         },
-        /// An integer that is not divisible as `assume_divisible_by` promised.
+        /// An integer that is not divisible by what `assume_divisible_by` promised.
         NotDivisible {
             /// The integer.
             value: Const,
             /// The promised divisor.
             divisor: u32,
         },
-        /// An integer that is not where `assume_between` promised.
+        /// An integer outside the range that `assume_between` promised.
         OutsideBounds {
             /// The integer.
             value: Const,
-            /// The least promised one.
+            /// The promised lower bound.
             low: Const,
-            /// The largest promised one.
+            /// The promised upper bound.
             high: Const,
         },
-        /// A `for` whose step is zero or negative.
+        /// A `for` loop whose step is zero or negative.
         StepNotPositive {
             /// The step.
             step: Const,
         },
-        /// A barrier that some threads of a warp reach while others, which have not ended, are elsewhere.
+        /// Some threads of a warp reach a barrier while others, which have not ended, are
+        /// elsewhere.
         BarrierDivergence {
             /// A thread that is elsewhere.
             other: T::Thread,
-            /// The construct at which the way of that thread parts from the barrier.
+            /// The construct at which that thread's path diverges from the barrier's.
             op: T::Op,
         },
-        /// PTX text that says nothing about what it does.
+        /// Inline PTX without an `InlinePtx::simulated` closure, so the simulator does not know
+        /// what it does.
         NotSimulated {
             /// The text.
             text: T::Text,
         },
-        /// A pointer that is not aligned as `assume_aligned` promised.
+        /// A pointer that is not as aligned as `assume_aligned` promised.
         BrokenPromise {
             /// The promised alignment of the address, in bytes.
             bytes: u32,
             /// The offset of the pointer from the start of its allocation, in bytes.
             byte: i64,
         },
-        /// A generic pointer that is made one into a space into which it does not point.
+        /// A generic pointer is converted to a space that it does not point into.
         OtherSpace {
-            /// The space.
+            /// The space that it is converted to.
             expected: Space,
             /// The space that it points into.
             found: Space,
-            /// The allocation that it points to.
+            /// The allocation that it points into.
             allocation: T::Allocation,
         },
-        /// An access with an order, or an atomic one, through a generic pointer to local or constant memory; or an
-        /// atomic one to a vector that is not in global memory.
+        /// An ordered or atomic access through a generic pointer to local or constant memory, or an
+        /// atomic vector access outside global memory.
         OrderSpace {
             /// The access.
             access: T::Access,
         },
-        /// A named barrier for which the threads of a warp disagree: number and threads.
+        /// Threads of a warp name different barriers or thread counts at one barrier operation.
         OtherBarrier {
-            /// The operands of the first thread of the warp.
+            /// Barrier id and thread count of the warp's first thread.
             here: [u32; 2],
-            /// The operands of this thread.
+            /// Barrier id and thread count of this thread.
             there: [u32; 2],
         },
-        /// A barrier with a number above 15.
+        /// A barrier id above 15.
         NoBarrier {
-            /// The number.
+            /// The id.
             id: u32,
         },
-        /// A barrier for a number of threads that is not a multiple of 32 from 32 to 1024.
+        /// A named barrier whose thread count is not a multiple of 32 from 32 to 1024.
         BarrierThreads {
-            /// The number of threads.
+            /// The thread count.
             threads: u32,
         },
-        /// A barrier for another number of threads than the warps say that have come to it before.
+        /// Warps arrive at the same barrier with different thread counts.
         BarrierMismatch {
-            /// The number of the barrier.
+            /// The barrier's id.
             id: u32,
-            /// The threads that it is for, as said before.
+            /// The thread count of the warps that came before.
             expected: u32,
-            /// The threads that this warp says.
+            /// The thread count of this warp.
             found: u32,
         },
-        /// A barrier to which too few threads come: no warp of the block can go on.
+        /// Too few threads come to a named barrier, and no warp of the block can go on.
         BarrierDeadlock {
-            /// The number of the barrier.
+            /// The barrier's id.
             id: u32,
-            /// The threads that it is for.
+            /// How many threads it waits for.
             threads: u32,
-            /// The threads that have come.
+            /// How many have arrived.
             arrived: u32,
         },
-        /// The operation `trap`.
+        /// A thread executed `trap`.
         Trap,
-        /// The operation `brkpt`.
+        /// A thread executed `brkpt`.
         Breakpoint,
-        /// An operation of a warp by a thread whose lane is not among the members that it names.
+        /// A warp operation whose member mask does not include the executing lane.
         NotAMember {
             /// The member mask.
             members: u32,
         },
-        /// An operation of a warp that a member executes with another member mask.
+        /// A warp operation whose members name different member masks.
         OtherMembers {
-            /// The member mask of the thread.
+            /// This thread's member mask.
             members: u32,
-            /// The member that names others.
+            /// A member with another mask.
             other: T::Thread,
         },
-        /// An operation of a warp to which a member that has not ended does not come: a GPU may wait for ever.
+        /// A warp operation that a member, which has not ended, does not reach. A GPU may wait
+        /// forever.
         MissingMember {
             /// The member mask.
             members: u32,
-            /// A member that is elsewhere.
+            /// The member that is elsewhere.
             other: T::Thread,
-            /// The construct at which the way of that thread parts from the operation.
+            /// The construct at which that thread's path diverges from the operation's.
             op: T::Op,
         },
-        /// A shuffle from a lane that does not execute it: what is read is undefined.
+        /// A shuffle reads from a lane that does not execute it, so the value is undefined.
         InactiveSource {
             /// The lane that is read.
             source: u32,
             /// The lanes that execute the shuffle together.
             group: u32,
         },
-        /// An operation on a barrier in shared memory where there is none.
+        /// An mbarrier operation on memory that holds no mbarrier.
         NotABarrier {
-            /// The expected barrier.
+            /// Where the mbarrier was expected.
             barrier: T::Barrier,
-            /// The state of the memory.
+            /// What the memory holds instead.
             state: BarrierState,
         },
-        /// A barrier in shared memory that is read as memory, or made again, before it was invalidated.
+        /// An mbarrier that is read as memory, or initialised again, before it was invalidated.
         LiveBarrier {
-            /// The barrier.
+            /// The mbarrier.
             barrier: T::Barrier,
         },
-        /// A number of arrivals that is not from 1 to 2^20 - 1.
+        /// An arrival count outside 1 to 2^20 - 1.
         BarrierCount {
-            /// The number.
+            /// The count.
             count: u32,
         },
-        /// More arrivals at a barrier in shared memory than its phase waits for, or may wait for.
+        /// More arrivals at an mbarrier than its phase still waits for, or more than it can count.
         ArrivalsBeyond {
-            /// The barrier.
+            /// The mbarrier.
             barrier: T::Barrier,
-            /// The arrivals that the phase waits for.
+            /// How many arrivals the phase still waits for.
             pending: u32,
-            /// The arrivals that come.
+            /// How many arrive.
             count: u32,
         },
-        /// More bytes at a barrier in shared memory than it counts: 2^20 - 1, announced or not.
+        /// More than 2^20 - 1 bytes at an mbarrier, announced but not arrived, or arrived but not
+        /// announced.
         BytesBeyond {
-            /// The barrier.
+            /// The mbarrier.
             barrier: T::Barrier,
-            /// The bytes that the phase waits for; below 0 for bytes that arrived without being announced.
+            /// How many bytes the phase waits for; negative if bytes arrived before they were
+            /// announced.
             pending: i64,
-            /// The announced bytes; below 0 for bytes that arrive.
+            /// How many bytes are announced; negative for bytes that arrive.
             bytes: i64,
         },
-        /// A phase of a barrier in shared memory that does not end: no warp of the cluster can go on.
+        /// A phase of an mbarrier never ends: no warp of the cluster can go on.
         PhaseDeadlock {
-            /// The barrier.
+            /// The mbarrier.
             barrier: T::Barrier,
-            /// The phase, from 0.
+            /// The phase's index, from 0.
             phase: u64,
-            /// The arrivals that it waits for.
+            /// How many arrivals it still waits for.
             arrivals: u32,
-            /// The arrivals of a phase.
+            /// How many arrivals each phase needs.
             count: u32,
-            /// The bytes that it waits for; below 0 for bytes that arrived without being announced.
+            /// How many bytes it still waits for; negative if bytes arrived before they were
+            /// announced.
             bytes: i64,
         },
-        /// The barrier of the block, to which some of its threads do not come: no warp can go on. It is the cause of no
-        /// fault, but found among [`Fault::stuck`](crate::sim::Fault::stuck).
+        /// Some threads do not come to the block's barrier, and no warp can go on. No fault has
+        /// this cause itself; you find it in [`Fault::stuck`](crate::sim::Fault::stuck).
         BlockDeadlock {
-            /// The threads of the block that have not ended.
+            /// How many threads of the block have not ended.
             threads: u32,
-            /// Those that have come.
+            /// How many have arrived.
             arrived: u32,
         },
-        /// A barrier of the cluster to which some threads do not come: no warp can go on.
+        /// Some threads do not come to the cluster's barrier, and no warp can go on.
         ClusterDeadlock {
-            /// The threads of the cluster that have not ended.
+            /// How many threads of the cluster have not ended.
             threads: u32,
-            /// Those that have come.
+            /// How many have arrived.
             arrived: u32,
         },
-        /// A thread that comes to the barrier of the cluster twice without waiting, or waits without coming.
+        /// A thread arrives at the cluster's barrier twice without waiting, or waits without having
+        /// arrived.
         ClusterBarrierOrder {
             /// True for an arrival, false for a wait.
             arrives: bool,
         },
-        /// A box of a tensor that does not start at a multiple of 16 bytes.
+        /// A tensor copy whose box does not start at a multiple of 16 bytes.
         BoxStart {
-            /// Its coordinate along the fastest dimension.
+            /// The box's coordinate along the fastest dimension.
             coord: i32,
-            /// The elements of the tensor.
+            /// The tensor's element type.
             elem: Scalar,
         },
-        /// Metadata of a sparse matrix that names no two columns in order.
+        /// Sparse metadata that does not name two columns in rising order.
         SparseMetadata {
-            /// The lane that has it.
+            /// The lane that holds the metadata.
             lane: u32,
-            /// The row of the matrix, within its 16.
+            /// The row, within the matrix's 16.
             row: u32,
             /// The chunk of columns.
             chunk: u32,
-            /// Its 4 bits.
+            /// Its 4 bits of metadata.
             bits: u32,
         },
-        /// A copy of one mode by a tensor map of the other.
+        /// A tiled copy with an im2col tensor map, or the other way round.
         BoxMode {
-            /// The map is of im2col mode, and the copy of tiled mode.
+            /// True if the map is the im2col one.
             im2col: bool,
         },
-        /// A copy of im2col mode that starts outside of the box of pixels.
+        /// An im2col copy that starts outside the map's box of base pixels.
         PixelStart {
             /// The dimension.
             dim: u32,
-            /// The coordinate of the base pixel.
+            /// The start coordinate.
             coord: i32,
             /// The first base pixel.
             first: i64,
             /// The last base pixel.
             last: i64,
         },
-        /// A store of im2col mode by a map whose base pixels are not all inside of the tensor.
+        /// An im2col store through a map whose base pixels are not all inside the tensor.
         PixelBox {
             /// The dimension.
             dim: u32,
@@ -343,10 +352,10 @@ causes! {
             first: i64,
             /// The last base pixel.
             last: i64,
-            /// The pixels of the tensor along the dimension.
+            /// How many pixels the tensor has along the dimension.
             extent: u64,
         },
-        /// An extent or a stride that no tensor in memory has.
+        /// A tensor map in memory gets an extent or a stride that no tensor can have.
         MapSize {
             /// The dimension.
             dim: u32,
@@ -355,152 +364,156 @@ causes! {
             /// True for a stride.
             is_stride: bool,
         },
-        /// A tensor in memory that is not inside of the buffer of the map that it is made from.
+        /// A tensor map in memory describes a tensor that ends outside the buffer of the original
+        /// map.
         MapBounds {
-            /// The end of the tensor in bytes, from the start of the buffer on.
+            /// Where the tensor ends, in bytes from the start of the buffer.
             end: u64,
-            /// The bytes of the buffer.
+            /// The buffer's size in bytes.
             buffer_bytes: u64,
         },
-        /// A tensor in memory that starts in another buffer than the map that it is made from.
+        /// A tensor map in memory describes a tensor in another buffer than the original map's.
         MapBuffer,
-        /// Bytes that are no tensor map of the parameter.
+        /// Bytes that are used as a tensor map, but are not one made from this parameter.
         NoMap,
-        /// A store of a box that starts at a negative coordinate.
+        /// A tensor store whose box starts at a negative coordinate.
         NegativeStart {
             /// The dimension.
             dim: u32,
             /// The coordinate.
             coord: i32,
         },
-        /// A copy of im2col mode with an offset that the instruction does not hold.
+        /// An im2col copy with an offset that the instruction cannot encode.
         PixelOffset {
             /// The dimension.
             dim: u32,
             /// The offset.
             offset: i32,
-            /// Offsets are below it.
+            /// Offsets must be below this.
             limit: i32,
         },
-        /// A block that the cluster does not have.
+        /// A block rank that the cluster does not have.
         NoClusterBlock {
-            /// The number of the block in its cluster.
+            /// The rank.
             rank: u32,
-            /// The blocks of the cluster.
+            /// How many blocks the cluster has.
             blocks: u32,
         },
-        /// An asynchronous store to a block of the cluster that is to tell a barrier of another one.
+        /// An asynchronous store to one block of the cluster that names an mbarrier in another.
         BarrierElsewhere {
-            /// The number of the block in its cluster.
+            /// The rank of the block that is stored to.
             rank: u32,
-            /// The number of the barrier's block in its cluster.
+            /// The rank of the mbarrier's block.
             barrier_rank: u32,
         },
-        /// An access to the shared memory of a block of the cluster all of whose threads have ended.
+        /// An access to the shared memory of a block whose threads have all ended.
         BlockEnded {
-            /// The number of the block in its cluster.
+            /// The block's rank in the cluster.
             rank: u32,
         },
-        /// An access to the shared memory of a block of the cluster that is not known to have started: on a GPU it may not
-        /// be there yet. Found with [`Options::race`](crate::sim::Options::race).
+        /// An access to the shared memory of another block of the cluster that may not have started
+        /// yet, because nothing orders its start before the access. Found with
+        /// [`Options::race`](crate::sim::Options::race).
         BlockNotStarted {
-            /// The rank of the block in its cluster.
+            /// The block's rank in the cluster.
             rank: u32,
         },
-        /// A copy of a number of bytes that is not possible.
+        /// An asynchronous copy with an impossible byte count.
         CopyBytes {
-            /// The number.
+            /// The byte count.
             bytes: u32,
-            /// The maximum that is read; 0 where the number is to be a multiple of 16 above 0.
+            /// The most bytes that can be read; 0 if the count must be a positive multiple of 16.
             limit: u32,
         },
-        /// An asynchronous copy that still accesses shared memory when all threads have ended.
+        /// An asynchronous copy that still uses shared memory when all threads have ended.
         AsyncAtExit,
-        /// An operation of all 32 threads of a warp that only some execute, because the others have ended or never
-        /// were.
+        /// An operation that needs all 32 lanes of a warp, but some have ended or never existed.
         PartialWarp {
             /// The lanes that execute it.
             lanes: u32,
         },
-        /// An operation of a warp group, four warps from a multiple of four on, to which some do not come.
+        /// Some warps do not reach an operation of their warp group (four warps, aligned to a
+        /// multiple of four).
         PartialWarpGroup {
             /// A bit for each warp of the group that has come.
             warps: u32,
         },
-        /// An operation of a warp group for which another warp has executed a different operation or other operands.
+        /// Warps of a group execute different warp-group operations, or pass different operands.
         OtherWgmma {
-            /// The operation of the other warp.
+            /// The other warp's operation.
             op: T::Op,
         },
-        /// An operand that must be the same in all threads of a warp.
+        /// An operand that must be the same in all threads of a warp, and is not.
         NotUniform {
-            /// Its value in the first thread.
+            /// Its value in the warp's first thread.
             here: u64,
             /// Its value in this thread.
             there: u64,
         },
-        /// A matrix of `wgmma` that is not inside the shared memory of the block, as its descriptor says.
+        /// A `wgmma` descriptor describes a matrix outside the block's shared memory.
         MatrixOutOfBounds {
             /// The operand.
             which: WgmmaMatrix,
             /// The address in shared memory.
             address: u64,
-            /// The shared memory of the block.
+            /// The size of the block's shared memory, in bytes.
             len_bytes: u64,
         },
-        /// A matrix of `wgmma` with a byte that was never written.
+        /// A `wgmma` reads a byte of shared memory that was never written.
         MatrixUninitialised {
             /// The operand.
             which: WgmmaMatrix,
-            /// The address of the first such byte in shared memory.
+            /// The address of the first such byte.
             address: u64,
         },
-        /// A register of accumulators that is accessed before the warp has waited for the `wgmma` that computes it.
+        /// An accumulator register is accessed before the warp has waited for the `wgmma` that
+        /// computes it.
         AccumulatorInFlight {
-            /// The operation that computes it.
+            /// That `wgmma`.
             op: T::Op,
         },
-        /// An access to shared memory that an asynchronous operation in flight reads or writes. A write may
-        /// overtake the reads of that operation; a read may return the bytes before or after its writes.
+        /// An access to shared memory that an asynchronous operation in flight reads or writes. A
+        /// write may overtake that operation's reads; a read may return the bytes from before or
+        /// after its writes.
         InFlight {
             /// The access.
             access: T::Access,
-            /// The use of the memory by the asynchronous operation.
+            /// What the asynchronous operation does with the memory.
             how: AsyncUse,
             /// The asynchronous operation.
             op: T::Op,
         },
-        /// A matrix of `wgmma` with a byte that an asynchronous operation still writes.
+        /// A `wgmma` reads a byte that an asynchronous operation may still write.
         MatrixInFlight {
             /// The operand.
             which: WgmmaMatrix,
-            /// The address of the first such byte in shared memory.
+            /// The address of the first such byte.
             address: u64,
             /// The asynchronous operation.
             op: T::Op,
         },
-        /// A data race: two accesses to the same bytes without an order, and at least one writes. Found with
-        /// [`Options::race`](crate::sim::Options::race).
+        /// A data race: two accesses to the same bytes that nothing orders, of which at least one
+        /// writes. Found with [`Options::race`](crate::sim::Options::race).
         Race {
-            /// The later access: its first element that both access.
+            /// The later access, at the first element that both touch.
             access: T::Access,
-            /// The thread or the asynchronous operation that makes the later access.
+            /// Who makes the later access: a thread, or an asynchronous operation that it started.
             by: T::Racer,
-            /// The source of the earlier access.
+            /// Who made the earlier access.
             other: T::Racer,
-            /// The nearest missing synchronisation.
+            /// The synchronisation that is missing.
             missing: MissingEdge,
         },
-        /// A `wgmma` on registers that were accessed since the last `wgmma_fence`, or without any.
+        /// A `wgmma` uses registers that were accessed without a `wgmma_fence` after it.
         NotFenced,
-        /// Bytes that threads have stored in shared memory, and that a bulk copy or `wgmma` reads without a
-        /// `fence_proxy_async` between the two.
+        /// A bulk copy or `wgmma` reads shared memory that threads stored to without a
+        /// `fence_proxy_async` in between.
         UnfencedStore {
             /// The address of the first such byte in shared memory.
             address: u64,
-            /// The block of the warp that stored it, by its rank in the cluster.
+            /// The rank of the block whose warp stored it.
             block: u32,
-            /// The warp in its block.
+            /// The warp's index in its block.
             warp: u32,
         },
     }

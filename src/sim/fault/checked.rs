@@ -1,4 +1,4 @@
-//! Reads the record of a checked kernel as a fault.
+//! Turns the record that a checked kernel leaves on a GPU into a [`Fault`].
 
 use super::cause::FaultCause;
 use super::report::Fault;
@@ -8,8 +8,8 @@ use crate::ir::{Check, CheckedKernel, Record};
 use crate::sim::options::Order;
 
 impl Fault {
-    /// Returns the fault that the record of a checked kernel is about, as the simulator reports it; `None` for a record of
-    /// another kernel.
+    /// Returns the fault that a checked kernel's record describes, worded as the simulator would
+    /// word it. Returns `None` if the record belongs to another kernel.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Record, Target};
@@ -82,7 +82,7 @@ impl Fault {
     }
 }
 
-/// The offset of an address of as many bits.
+/// Reads an offset of `width` bits.
 fn offset(bits: u64, width: u32) -> i128 {
     if width == 32 { i128::from(bits as u32 as i32) } else { i128::from(bits as i64) }
 }

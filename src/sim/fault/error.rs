@@ -1,4 +1,4 @@
-//! Errors of a launch on the simulator.
+//! The errors of a launch on the simulator.
 
 use std::fmt;
 
@@ -11,108 +11,111 @@ use crate::launch::grid::ClusterError;
 use crate::sim::options::Order;
 use crate::sim::schedules::ResultsDiffer;
 
-/// Error of a launch on the simulator. [`RunError::Fault`] is the kernel's doing. After any other error the kernel
-/// did not run, or not to its end.
+/// Why a launch on the simulator failed. [`RunError::Fault`], [`RunError::OutOfFuel`],
+/// [`RunError::AssertFailed`] and [`RunError::ResultsDiffer`] come from a kernel that ran; after
+/// any other error it did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The kernel misbehaved.
+    /// The kernel did something undefined.
     Fault(Box<Fault>),
-    /// The warps of a block executed more operations than [`Options::fuel`](crate::sim::Options::fuel) allows:
-    /// the kernel loops without end, or the limit is too low for it.
+    /// The warps of a block executed more operations than
+    /// [`Options::fuel`](crate::sim::Options::fuel) allows. Either the kernel never ends, or the
+    /// limit is too low for it.
     OutOfFuel {
         /// The limit.
         fuel: u64,
-        /// The operation at which a thread was then.
+        /// The operation that a thread was at when the limit was reached.
         op: &'static str,
-        /// The Rust line that made the operation.
+        /// The Rust line that built the operation.
         location: SourceLocation,
-        /// The block.
+        /// The thread's block.
         block: [u32; 3],
-        /// The thread in its block.
+        /// The thread, in its block.
         thread: [u32; 3],
         /// The order in which warps ran.
         order: Order,
-        /// The lines at which the warps of the block or cluster spent the operations that followed: at most 3, the line
-        /// with the most first.
+        /// The lines at which the block or cluster spent its time when it ran on for a while: at
+        /// most 3, the busiest first.
         hot: Vec<HotLine>,
     },
-    /// Assertions of the kernel failed. It ran to its end.
+    /// Assertions of the kernel failed. It still ran to its end.
     AssertFailed(Box<AssertFailures>),
-    /// Two of [`Options::schedules`](crate::sim::Options::schedules) left different values in a buffer.
+    /// Two schedules left different values in a buffer: see
+    /// [`Options::schedules`](crate::sim::Options::schedules).
     ResultsDiffer(Box<ResultsDiffer>),
-    /// The IR breaks a rule of the verifier, so it has no meaning: see
+    /// The IR breaks a rule of the verifier and so has no meaning: see
     /// [`Kernel::verify`](crate::ir::Kernel::verify).
     NotVerified,
-    /// The values and register variables that a thread holds at once need more registers than the
-    /// simulator gives it.
+    /// A thread holds more values and register variables at once than the simulator has registers
+    /// for.
     TooManyRegisters {
-        /// The maximum.
+        /// The most that a thread can hold.
         limit: u32,
     },
-    /// The launch passes another number of arguments than the kernel has parameters.
+    /// The launch passes more or fewer arguments than the kernel has parameters.
     ArgumentCount {
-        /// The number of parameters.
+        /// How many parameters the kernel has.
         expected: usize,
-        /// The number of arguments.
+        /// How many arguments were passed.
         found: usize,
     },
     /// An argument does not fit its parameter.
     ArgumentType {
-        /// The name of the parameter.
+        /// The parameter's name.
         param: String,
-        /// The type of the parameter.
+        /// The parameter's type.
         expected: Type,
-        /// The kind of the argument.
+        /// What was passed instead.
         found: String,
     },
-    /// The tensor of a tensor map does not fit into its buffer.
+    /// A tensor map's tensor is larger than its buffer.
     TensorMapBeyondBuffer {
-        /// The name of the parameter.
+        /// The parameter's name.
         param: String,
-        /// The bytes of the tensor.
+        /// The tensor's size in bytes.
         tensor_bytes: u64,
-        /// The bytes of the buffer.
+        /// The buffer's size in bytes.
         buffer_bytes: u64,
     },
-    /// A block of a size that no device has.
+    /// No device has blocks of this size.
     BlockSize {
         /// The threads along each axis.
         threads: [u32; 3],
     },
-    /// A grid of a size that no device has.
+    /// No device has grids of this size.
     GridSize {
         /// The blocks along each axis.
         blocks: [u32; 3],
     },
-    /// The kernel fixes the size of its blocks, and the launch has another one.
+    /// The kernel fixes its block size, and the launch uses another one.
     FixedBlockSize {
-        /// The threads along each axis that the kernel is built for.
+        /// The kernel's block size, in threads along each axis.
         expected: [u32; 3],
-        /// The threads along each axis of the launch.
+        /// The launch's block size, in threads along each axis.
         found: [u32; 3],
     },
-    /// The kernel bounds the threads of its blocks, and the launch has more.
+    /// The launch has more threads in a block than the kernel was built for.
     MaxThreads {
-        /// The maximum number of threads in all that the kernel is built for.
+        /// The most threads that the kernel was built for.
         limit: u32,
-        /// The threads along each axis of the launch.
+        /// The launch's block size, in threads along each axis.
         found: [u32; 3],
     },
-    /// The grid has no clusters as the kernel and the launch ask for.
+    /// The grid cannot be divided into the clusters that the kernel or the launch asks for.
     Cluster(ClusterError),
-    /// All blocks are to run at once, and there is no room for them: see
+    /// All blocks are to run at once, but there is no room for them: see
     /// [`Options::cooperative`](crate::sim::Options::cooperative).
     TooManyBlocksAtOnce {
-        /// The blocks of the grid.
+        /// How many blocks the grid has.
         blocks: u64,
-        /// Those for which there is room.
+        /// How many blocks fit.
         limit: u64,
     },
 }
 
 impl RunError {
-    /// The fault, if the kernel misbehaved.
+    /// Returns the fault, if that is why the launch failed.
     pub fn fault(&self) -> Option<&Fault> {
         match self {
             RunError::Fault(fault) => Some(fault),
@@ -183,7 +186,7 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // A fault prints as the whole error, so it is not named twice.
+        // A fault prints as the whole error, so it must not be named twice.
         None
     }
 }

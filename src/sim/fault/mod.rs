@@ -1,4 +1,9 @@
-//! Faults: cause, report, and sentence.
+//! What went wrong, in three forms: a cause in the simulator's own terms (`raw*.rs`), the
+//! [`Fault`](report::Fault) in the kernel's terms, and the sentence that it prints as
+//! (`sentence.rs`).
+//!
+//! Come here to add a cause: a variant in `cause.rs`, and its sentence with the cure.
+//! `report/explain.rs` translates from the first form to the second.
 
 pub(super) mod cause;
 mod checked;

@@ -1,4 +1,4 @@
-//! Data races as sentences.
+//! Writes data races as sentences.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::sentence::Triple;
 use super::source::{MemoryAccess, Racer};
 use crate::sim::race::{Agent, MissingEdge};
 
-/// The parts of a race: the later access, who made it, and who made the earlier one.
+/// What a race's sentence is made of: the later access, who made it, and who made the earlier one.
 pub(super) struct RaceParts<'r> {
     pub(super) access: &'r MemoryAccess,
     pub(super) by: &'r Racer,
@@ -16,7 +16,7 @@ pub(super) struct RaceParts<'r> {
 }
 
 impl RaceParts<'_> {
-    /// Writes the sentence up to the path of the operation.
+    /// Writes the sentence, up to the operation's path.
     pub(super) fn write(&self, fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RaceParts { access, by, other, missing } = self;
         let kind = match (missing, other.writes, by.writes) {
@@ -112,7 +112,7 @@ impl Racer {
         }
     }
 
-    /// Writes the block, and its rank in a launch with clusters.
+    /// Writes the block, and its rank if the launch has clusters.
     fn write_block(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "block {}", Triple(self.block))?;
         match self.rank {
@@ -122,7 +122,7 @@ impl Racer {
     }
 }
 
-/// The reason for which two accesses have no order.
+/// Writes why the two accesses are not ordered.
 impl fmt::Display for MissingEdge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,22 +1,22 @@
-//! A fault as the simulator finds it, before it has names and source locations.
+//! A fault as the simulator finds it, before it is translated to names and Rust lines.
 
 use super::cause::FaultCause;
 use super::raw::{Origin, RawTerms};
 
-/// The cause of a fault in the terms of the compiled program.
+/// A cause in the compiled program's terms.
 pub(in crate::sim) type RawCause = FaultCause<RawTerms>;
 
 /// A lane that cannot go on.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct RawFault {
-    /// The lowest active lane at fault.
+    /// The lowest faulting lane.
     pub(in crate::sim) lane: u32,
     pub(in crate::sim) cause: RawCause,
-    /// The issue of the operation; `None` for the current operation of the warp.
+    /// Where the operation was issued; `None` for the warp's current operation.
     pub(in crate::sim) origin: Option<Origin>,
 }
 
-/// Boxed: the way without a fault must stay cheap.
+/// Boxed, so that the path without a fault stays cheap.
 pub(in crate::sim) type RawResult<T = ()> = Result<T, Box<RawFault>>;
 
 impl RawFault {

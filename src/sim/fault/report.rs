@@ -1,66 +1,70 @@
-//! Fault reports: cause, operation, source location and thread.
+//! What a fault report says: cause, operation, Rust line, thread, and the state of a deadlock.
 
 use super::cause::FaultCause;
 use crate::ir::SourceLocation;
 use crate::sim::options::Order;
 
-/// A kernel that misbehaves: the cause, the operation with its Rust line, and the thread that executed it.
+/// Something undefined that a kernel did, with the operation, its Rust line, and the thread that
+/// executed it.
 ///
-/// Of several faults of a launch, the one of the lowest block or cluster is reported (with `Order::Reverse` of the highest),
-/// and of several lanes of a warp
-/// that fault at one operation the lowest.
+/// `Display` prints a sentence with the usual cure; `{fault:#}` adds the operation's path in the
+/// IR. If a launch has several faults, the lowest block's or cluster's is reported (with
+/// `Order::Reverse` the highest's). If several lanes of a warp fault at one operation, the lowest
+/// is reported.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// The cause.
+    /// What went wrong.
     pub cause: FaultCause,
-    /// The name of the kernel.
+    /// The kernel's name.
     pub kernel: String,
-    /// The name of the operation.
+    /// The operation's name.
     pub op: &'static str,
-    /// The operation's path in the IR: `for[2]/3` is operation 3 in the body of the loop that is operation 2. `{fault:#}`
-    /// prints it behind the sentence.
+    /// The operation's position in the IR: `for[2]/3` is op 3 in the body of the loop at op 2.
+    /// `{fault:#}` prints it after the sentence.
     pub path: String,
-    /// The Rust line that made the operation.
+    /// The Rust line that built the operation.
     pub location: SourceLocation,
-    /// The block.
+    /// The thread's block.
     pub block: [u32; 3],
-    /// The thread in its block.
+    /// The thread, in its block.
     pub thread: [u32; 3],
-    /// In a deadlock, all warps of the cluster, or of the block of a launch without clusters: the likely cause first,
-    /// ended warps last. Empty for every other fault.
+    /// In a deadlock, all warps of the cluster (or of the block, in a launch without clusters), the
+    /// likely culprit first, ended warps last. Empty for every other fault.
     pub stuck: Vec<StuckWarp>,
-    /// In a deadlock, a cycle of [`Fault::stuck`], by index: each warp waits for something that only the next one may do,
-    /// and the last one for the first. Empty where a warp waits for what no other warp does.
+    /// In a deadlock, a cycle of warps as indices into [`Fault::stuck`]: each waits for something
+    /// that only the next one can do, and the last waits for the first. Empty if there is no cycle,
+    /// because some warp waits for what nobody will do.
     pub cycle: Vec<usize>,
     /// The order in which warps ran.
     pub order: Order,
-    /// Other faults of the same run: after a race the kernel runs on, so that further races are found, at most 32, one for
-    /// each pair of source lines; and the fault that ended the run.
+    /// Further faults of the same run. After a race the kernel runs on, so up to 32 races are
+    /// found, one for each pair of source lines; and there is the fault that ended the run, if
+    /// there is one.
     pub also: Vec<Fault>,
 }
 
-/// A warp when no warp can go on.
+/// A warp at the moment when no warp can go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StuckWarp {
-    /// The block.
+    /// The warp's block.
     pub block: [u32; 3],
-    /// The warp in its block.
+    /// The warp's index in its block.
     pub warp: u32,
-    /// The wait; `None` for an ended warp.
+    /// What it waits for; `None` if it has ended.
     pub waits: Option<WarpWait>,
 }
 
-/// A wait of a warp that does not end.
+/// A wait that does not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WarpWait {
-    /// The name of the operation.
+    /// The operation's name.
     pub op: &'static str,
-    /// The Rust line that made it.
+    /// The Rust line that built it.
     pub location: SourceLocation,
-    /// The missing condition.
+    /// What is missing.
     pub cause: FaultCause,
 }
 

@@ -1,4 +1,4 @@
-//! Faults as sentences.
+//! Writes faults as sentences: what happened, where, and the usual cure.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use super::state::{AsyncUse, BarrierState, WgmmaMatrix};
 use crate::ir::types::Space;
 use crate::sim::options::Order;
 
-/// The sentence of a cause, around the operation and the thread.
+/// A cause's part of the sentence.
 struct Sentence {
-    /// From the operation to the thread.
+    /// Between the operation and the thread.
     before: String,
-    /// Behind the kernel.
+    /// After the kernel.
     after: String,
-    /// The usual remedy, if there is one.
+    /// The usual cure, if there is one.
     cure: Option<&'static str>,
 }
 
-/// A sentence up to the thread, written as in [`format!`].
+/// Makes a sentence with only its first part, written as in [`format!`].
 macro_rules! says {
     ($($text:tt)+) => {
         Sentence { before: format!($($text)+), after: String::new(), cure: None }
@@ -298,7 +298,7 @@ impl FaultCause {
         }
     }
 
-    /// Returns the wait of a warp that does not end.
+    /// Returns what a warp waits for, as a phrase.
     fn wait(&self) -> String {
         match self {
             FaultCause::BarrierDeadlock { id, threads, arrived } => format!(
@@ -322,7 +322,7 @@ impl FaultCause {
 
 const WAIT_FIRST: &str = "wait for it first: at its barrier in shared memory, or for its group and at a barrier of the block";
 
-/// Three numbers as `(x, y, z)`.
+/// Prints three numbers as `(x, y, z)`.
 pub(super) struct Triple(pub(super) [u32; 3]);
 
 impl fmt::Display for Triple {
@@ -332,7 +332,7 @@ impl fmt::Display for Triple {
     }
 }
 
-/// `lanes 0 to 15`, or `lanes 0x00ff00ff` where they do not follow each other.
+/// Prints `lanes 0 to 15`, or `lanes 0x00ff00ff` if the lanes are not contiguous.
 struct Lanes(u32);
 
 impl fmt::Display for Lanes {
@@ -373,8 +373,9 @@ impl fmt::Display for MemoryAccess {
     }
 }
 
-/// One sentence: the operation, its Rust line, its thread and block, and the cure. A line for each of [`Fault::also`]
-/// follows. With `{:#}` the sentence ends with the operation's path in the IR, for example `[for[82]/54]`.
+/// Prints one sentence with the operation, its Rust line, its thread and block, and the cure, then
+/// one line for each of [`Fault::also`]. With `{:#}` the sentence ends with the operation's path in
+/// the IR, for example `[for[82]/54]`.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_sentence(f)?;
@@ -408,7 +409,7 @@ impl Fault {
         Ok(())
     }
 
-    /// A line for each group of warps of a block that wait for the same.
+    /// Writes a line for each group of a block's warps that wait for the same.
     fn write_stuck(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = &self.stuck[..];
         while let Some(first) = rest.first() {
@@ -432,7 +433,7 @@ impl Fault {
 }
 
 impl Fault {
-    /// A line for the cycle of warps that wait for each other.
+    /// Writes the cycle of warps that wait for each other.
     fn write_cycle(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let warps: Vec<&StuckWarp> =
             self.cycle.iter().filter_map(|index| self.stuck.get(*index)).collect();

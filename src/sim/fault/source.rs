@@ -1,11 +1,12 @@
-//! Parts of a fault in the terms of the kernel: names and source locations.
+//! The parts of a fault in the kernel's terms: names and Rust lines.
 
 use super::terms::Terms;
 use crate::ir::SourceLocation;
 use crate::ir::types::{Scalar, Space};
 use crate::sim::race::Agent;
 
-/// Terms of the kernel, in which a [`FaultCause`](crate::sim::FaultCause) is reported.
+/// Names things as the kernel's author does. A [`FaultCause`](crate::sim::FaultCause) is reported
+/// in these terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceTerms {}
 
@@ -23,19 +24,20 @@ impl Terms for SourceTerms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceOp {
-    /// The name of the operation.
+    /// The operation's name.
     pub name: &'static str,
-    /// The Rust line that made it.
+    /// The Rust line that built it.
     pub location: SourceLocation,
 }
 
-/// A line at which a kernel spends its time that does not end.
+/// A source line at which a kernel that does not end spends its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HotLine {
-    /// The first of its operations that ran.
+    /// The first of the line's operations that ran.
     pub location: SourceLocation,
-    /// The share of the operations that ran after the fuel was used up, in percent, rounded down.
+    /// The line's share of the operations that ran after the fuel was used up, in percent, rounded
+    /// down.
     pub percent: u32,
 }
 
@@ -43,21 +45,22 @@ pub struct HotLine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Racer {
-    /// Its source: the thread, or an asynchronous operation of it.
+    /// Whether the thread made the access itself, or an asynchronous operation that it started.
     pub agent: Agent,
     /// True for a write, false for a read.
     pub writes: bool,
     /// The operation.
     pub op: SourceOp,
-    /// The kernel of an earlier launch, which a programmatic launch overlaps with; `None` for the launch that is reported.
+    /// The kernel of an earlier launch that a programmatic launch overlaps with; `None` for the
+    /// reported launch itself.
     pub kernel: Option<String>,
-    /// The block.
+    /// The thread's block.
     pub block: [u32; 3],
-    /// The rank of the block in its cluster, in a launch with clusters.
+    /// The block's rank in its cluster, if the launch has clusters.
     pub rank: Option<u32>,
-    /// The warp in its block.
+    /// The warp's index in its block.
     pub warp: u32,
-    /// The thread in its block; of a `wgmma` the first thread of the warp group.
+    /// The thread, in its block. For a `wgmma`, the warp group's first thread.
     pub thread: [u32; 3],
 }
 
@@ -67,7 +70,7 @@ pub struct Racer {
 pub struct SourceAllocation {
     /// Its name.
     pub name: String,
-    /// Its source location, if the kernel made it.
+    /// Where the kernel made it, if it did.
     pub made: Option<SourceLocation>,
 }
 
@@ -77,38 +80,39 @@ pub struct SourceAllocation {
 pub struct MemoryAccess {
     /// True for a store, false for a load.
     pub is_store: bool,
-    /// The space of the allocation.
+    /// The allocation's space.
     pub space: Space,
-    /// The number of the block in its cluster, in shared memory of the cluster.
+    /// The block's rank, if the access is to another block's shared memory.
     pub rank: Option<u32>,
-    /// The name of the allocation: of a parameter in global memory, of the allocation in shared or local memory, of
-    /// a constant array.
+    /// The allocation's name: that of a parameter, a shared or local allocation, or a constant
+    /// array.
     pub allocation: String,
-    /// The source location of a shared or local allocation or a constant array.
+    /// Where the kernel made the allocation, unless it is a parameter.
     pub made: Option<SourceLocation>,
-    /// The type of the element.
+    /// The element type.
     pub elem: Scalar,
-    /// The index of the element, counted from the start of the allocation.
+    /// The element's index, counted from the start of the allocation.
     pub element: i128,
-    /// The offset of its first byte from the start of the allocation. A pointer that was moved by more
-    /// than 2^63 bytes counts from the smallest `i64`.
+    /// The offset of its first byte from the start of the allocation. A pointer that was moved by
+    /// more than 2^63 bytes counts from the smallest `i64`.
     pub byte: i128,
-    /// The bytes that are accessed.
+    /// How many bytes are accessed.
     pub bytes: u32,
-    /// The first byte must be at a multiple of it, in shared memory counted from the start of the block's.
+    /// The required alignment. In shared memory it applies to the offset from the start of the
+    /// block's shared memory.
     pub align: u32,
-    /// The bytes of the allocation.
+    /// The allocation's size in bytes.
     pub len_bytes: u64,
 }
 
-/// A barrier in shared memory.
+/// An mbarrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Barrier {
-    /// The name of the allocation.
+    /// The name of its allocation.
     pub allocation: String,
-    /// The source location of the allocation.
+    /// Where the kernel made the allocation.
     pub made: Option<SourceLocation>,
-    /// The number of the barrier, counted in units of 8 bytes from the start of the allocation.
+    /// The mbarrier's index in the allocation, in units of 8 bytes.
     pub element: u64,
 }

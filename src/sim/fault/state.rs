@@ -1,30 +1,30 @@
-//! States of barriers and of asynchronous operations that faults name.
+//! What mbarriers and asynchronous operations were doing when a fault was found.
 
-/// Use of shared memory by an asynchronous operation in flight.
+/// What an asynchronous operation in flight does with some shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AsyncUse {
-    /// It reads it.
+    /// It reads the bytes.
     Reads,
-    /// It writes it.
+    /// It writes the bytes.
     Writes,
 }
 
-/// State of 8 bytes where a barrier was expected.
+/// What is in 8 bytes where an mbarrier was expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BarrierState {
-    /// No barrier was made there.
+    /// No mbarrier was initialised there.
     NotInitialised,
-    /// It was made memory again.
+    /// There was one, but it was invalidated.
     Invalidated,
-    /// It was written as if it were memory.
+    /// There was one, but it was overwritten by a store.
     Overwritten,
 }
 
-/// Operand of `wgmma`.
+/// An operand of `wgmma`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WgmmaMatrix {
-    /// A.
+    /// Operand A.
     A,
-    /// B.
+    /// Operand B.
     B,
 }

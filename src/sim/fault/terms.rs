@@ -1,12 +1,13 @@
-//! Terms in which a fault names accesses, barriers, threads and operations.
+//! How a fault names accesses, mbarriers, threads and operations.
 
 use std::fmt::Debug;
 
-/// Types by which a [`FaultCause`](crate::sim::FaultCause) names things. Only the simulator implements it.
+/// The types by which a [`FaultCause`](crate::sim::FaultCause) names things. Only the simulator
+/// implements this.
 pub trait Terms {
     /// An access to memory.
     type Access: Clone + Debug + Eq;
-    /// A barrier in shared memory.
+    /// An mbarrier.
     type Barrier: Clone + Debug + Eq;
     /// An allocation.
     type Allocation: Clone + Debug + Eq;
@@ -14,7 +15,7 @@ pub trait Terms {
     type Thread: Clone + Debug + Eq;
     /// Another operation of the kernel.
     type Op: Clone + Debug + Eq;
-    /// The text of an inline PTX operation.
+    /// The text of inline PTX.
     type Text: Clone + Debug + Eq;
     /// One of the two accesses of a race.
     type Racer: Clone + Debug + Eq;

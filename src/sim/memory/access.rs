@@ -1,6 +1,6 @@
-//! Loads and stores of a warp, each checked against the allocation of its pointer.
+//! A warp's loads and stores, checked against the allocation that each pointer was made from.
 //!
-//! An index that leaves one allocation is a fault even where it lands in another one.
+//! An index that leaves its allocation is a fault even if it lands in another one.
 
 use super::address::Address;
 use super::cluster_memory::Memory;
@@ -11,12 +11,12 @@ use super::space::{Allocation, MemorySpace};
 use crate::ir::types::Scalar;
 use crate::sim::fault::raw_fault::RawResult;
 
-/// Reads and writes one warp's accesses, on the registers and the memory of a block.
+/// Makes one warp's access, on its registers and its block's memory.
 pub(in crate::sim) type Access =
     Box<dyn Fn(&mut Regs, &mut Memory<'_>, u32) -> RawResult + Send + Sync>;
 
 impl Address {
-    /// The load into slot `dst`, in the file of the element type.
+    /// Makes a load into slot `dst`, in the element type's register file.
     pub(in crate::sim) fn load_elem(self, dst: u32) -> Access {
         match self.elem {
             Scalar::Bool => self.load::<bool>(dst),
@@ -27,8 +27,8 @@ impl Address {
         }
     }
 
-    /// The store from slot `src`, in the file of the element type. Of lanes that write to the same bytes,
-    /// the highest one wins.
+    /// Makes a store from slot `src`, in the element type's register file. If lanes write the same
+    /// bytes, the highest lane wins.
     pub(in crate::sim) fn store_elem(self, src: u32) -> Access {
         match self.elem {
             Scalar::Bool => self.store::<bool>(src),
@@ -86,7 +86,7 @@ impl Address {
         let src = src as usize;
         let each = move |regs: &mut Regs, memory: &mut Memory<'_>, found: Allocation, mask| {
             match found.memory_space {
-                // The verifier has seen that nothing is stored to a constant array.
+                // The verifier has checked that nothing is stored to a constant array.
                 MemorySpace::Global | MemorySpace::Const => {
                     let buffer = memory.buffer(found);
                     let offsets = self.offsets(regs, (found, buffer.len_bytes(), mask))?;
@@ -133,7 +133,7 @@ mod tests {
     use crate::sim::fault::raw_fault::RawCause;
     use crate::sim::options::Accumulation;
 
-    /// A warp whose lane `i` points to byte `byte(i)` of an allocation of 64 bytes, with index 0.
+    /// A warp whose lane `i` points to byte `byte(i)` of a 64-byte allocation, with index 0.
     fn check_load(byte: impl Fn(usize) -> i64, mask: u32) -> RawResult {
         let mut regs = Regs::new(2, 1);
         regs.d[0] = std::array::from_fn(|lane| byte(lane) as u64);

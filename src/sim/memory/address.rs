@@ -1,4 +1,4 @@
-//! Addresses of the lanes of a warp: pointers and indices, bounds and alignment.
+//! Addresses of a warp's lanes: pointer plus index, with bounds and alignment checks.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering::SeqCst, fence};
@@ -15,7 +15,7 @@ use crate::ir::types::{Scalar, Space};
 use crate::sim::fault::raw::AccessAt;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 
-/// The allocation of a pointer.
+/// Which allocation a pointer points into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Alloc {
     /// The same one in all lanes, known when the kernel is compiled.
@@ -25,7 +25,7 @@ pub(in crate::sim) enum Alloc {
 }
 
 impl Alloc {
-    /// The allocation in a lane.
+    /// Returns the allocation in a lane.
     pub(in crate::sim) fn lane(self, regs: &Regs, lane: usize) -> u32 {
         match self {
             Alloc::Static(alloc) => alloc,
@@ -38,7 +38,7 @@ impl Alloc {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct PointerSlots {
     pub(in crate::sim) alloc: Alloc,
-    /// The slot of the offset in bytes; `None` for the start of the allocation.
+    /// The slot of the byte offset; `None` for the start of the allocation.
     pub(in crate::sim) offset: Option<u32>,
 }
 
@@ -51,7 +51,7 @@ pub(in crate::sim) enum Index {
     U64(u32),
 }
 
-/// The offset of a pointer that has left the range of `i64`. It stays so, whatever is added.
+/// The offset of a pointer that has left the range of `i64`. It stays lost, whatever is added.
 pub(in crate::sim) const LOST: i64 = i64::MIN;
 
 impl Index {
@@ -64,7 +64,7 @@ impl Index {
         }
     }
 
-    /// `index * size_bytes` in each lane; the nearest `i64` where it is none.
+    /// Returns `index * size_bytes` in each lane, saturated to `i64`.
     fn bytes(self, regs: &Regs, size_bytes: u32) -> [i64; LANES] {
         let size = i64::from(size_bytes);
         match self {
@@ -77,7 +77,7 @@ impl Index {
     }
 }
 
-/// The offset in bytes of `pointer + index`, as a pointer keeps it.
+/// Returns the byte offset of `pointer + index`, in the form in which pointers keep it.
 pub(in crate::sim) fn offset(
     regs: &Regs,
     pointer: PointerSlots,
@@ -98,23 +98,24 @@ pub(in crate::sim) fn offset(
     })
 }
 
-/// A load or a store of a warp, but for the register that it loads or stores.
+/// Everything about a warp's load or store except for the register.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Address {
     pub(in crate::sim) space: Space,
     pub(in crate::sim) elem: Scalar,
-    /// Elements that are accessed: more than one for a vector, which is aligned to its size.
+    /// How many elements are accessed. More than one is a vector, which must be aligned to its
+    /// size.
     pub(in crate::sim) lanes: u32,
-    /// Atomicity and order of the access.
+    /// Whether the access is atomic, acquires or releases.
     pub(in crate::sim) strength: Strength,
     pub(in crate::sim) pointer: PointerSlots,
     pub(in crate::sim) index: Index,
 }
 
-/// Visibility of an access to other threads.
+/// How an access is visible to other threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sim) struct Strength {
-    /// It is in one piece.
+    /// It must not be torn.
     pub(in crate::sim) whole: bool,
     /// Later accesses are ordered after it.
     pub(in crate::sim) acquires: bool,
@@ -139,26 +140,27 @@ impl Strength {
         }
     }
 
-    /// Returns whether the access acquires the writes of other threads.
+    /// Returns whether the access acquires other threads' writes.
     pub(in crate::sim) fn acquires(self) -> bool {
         self.acquires
     }
 
-    /// To be called before the access.
+    /// Call this before the access.
     pub(in crate::sim) fn before(self) {
         if self.releases {
             fence(SeqCst);
         }
     }
 
-    /// To be called after the access.
+    /// Call this after the access.
     pub(in crate::sim) fn after(self) {
         if self.acquires {
             fence(SeqCst);
         }
     }
 
-    /// Keeps other accesses in one piece away, where an element of `bytes` at `at` takes two words.
+    /// Locks out other accesses that must not be torn, if an element of `bytes` bytes at `at` takes
+    /// two words.
     pub(in crate::sim) fn lock(
         self,
         buffer: &GlobalBuffer,
@@ -169,7 +171,7 @@ impl Strength {
     }
 }
 
-/// The offset of each lane's access from the start of the allocation.
+/// Each lane's offset from the start of the allocation.
 pub(in crate::sim) enum Offsets {
     /// In elements.
     Elements([u32; LANES]),
@@ -178,7 +180,7 @@ pub(in crate::sim) enum Offsets {
 }
 
 impl Offsets {
-    /// Calls `f` with each lane of `mask`, from the lowest, and the offset of its access in bytes.
+    /// Calls `f` with each lane of `mask`, from the lowest, and its offset in bytes.
     #[inline(always)]
     pub(in crate::sim) fn for_each<E: Element>(&self, mask: u32, mut f: impl FnMut(usize, usize)) {
         match self {
@@ -210,7 +212,7 @@ pub(in crate::sim) fn for_each_lane(mask: u32, mut f: impl FnMut(usize)) {
     }
 }
 
-/// The lanes for which `f` is true.
+/// Returns the lanes for which `f` is true.
 #[inline(always)]
 pub(in crate::sim) fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
     let mut mask = 0;
@@ -220,14 +222,15 @@ pub(in crate::sim) fn lanes_where(f: impl Fn(usize) -> bool) -> u32 {
     mask
 }
 
-/// The allocation of the lowest lane of `mask`, which is not empty, and all lanes of `mask` that have it.
+/// Returns the allocation of the lowest lane of `mask`, and all lanes of `mask` with the same one.
+/// `mask` must not be empty.
 fn first_alloc(allocs: &[u32; LANES], mask: u32) -> (u32, u32) {
     let alloc = allocs[mask.trailing_zeros() as usize];
     (alloc, lanes_where(|lane| allocs[lane] == alloc) & mask)
 }
 
 impl Address {
-    /// The allocation that a lane points into.
+    /// Returns the allocation that a lane points into.
     pub(in crate::sim) fn allocation(&self, regs: &Regs, lane: usize) -> Allocation {
         Allocation::of(self.space, self.pointer.alloc.lane(regs, lane))
     }
@@ -241,7 +244,7 @@ impl Address {
         mut access: impl FnMut(&mut Regs, Allocation, u32) -> RawResult,
     ) -> RawResult {
         let mut rest = mask;
-        // One call, because it is inlined.
+        // A single call, because it is inlined.
         while rest != 0 {
             let (alloc, group) = match self.pointer.alloc {
                 Alloc::Static(alloc) => (alloc, rest),
@@ -257,8 +260,8 @@ impl Address {
         self.elem.size_bytes() * self.lanes
     }
 
-    /// The first byte of each lane's access, counted from its allocation, which has `len` bytes. Bounds and
-    /// alignment of the lanes of `mask` are checked; the offsets of others have no meaning.
+    /// Returns the offset of each lane's access in its allocation, which has `len` bytes. Checks
+    /// bounds and alignment of the lanes in `mask`; the offsets of other lanes have no meaning.
     #[inline(always)]
     pub(in crate::sim) fn offsets(
         &self,
@@ -267,8 +270,8 @@ impl Address {
     ) -> RawResult<Offsets> {
         let size = self.bytes_accessed();
         let (offsets, bad) = match (self.pointer.offset, self.index, u32::try_from(len)) {
-            // An index of 32 bits from the start of an allocation below 4 GiB: no sum, and the comparison
-            // of the index finds negative ones too, because they are large when taken as unsigned.
+            // A 32-bit index from the start of an allocation below 2 GiB needs no addition, and one
+            // comparison finds negative indices too, because they are large as unsigned integers.
             (None, Index::I32(slot) | Index::U32(slot), Ok(len))
                 if len <= i32::MAX as u32 && self.lanes == 1 =>
             {
@@ -279,7 +282,7 @@ impl Address {
             _ => {
                 let bytes = self.bytes(regs);
                 let (end, size) = (len as u64, u64::from(size));
-                // Where an element does not fit at all, every offset is too large.
+                // If an element does not fit at all, every offset is too large.
                 let last = end.checked_sub(size);
                 let wrong = |lane: usize| {
                     last.is_none_or(|last| bytes[lane] > last) || bytes[lane] & (size - 1) != 0
@@ -293,7 +296,7 @@ impl Address {
         }
     }
 
-    /// Offsets are clamped to the range of `i64`, whose ends are outside any allocation.
+    /// Returns byte offsets, saturated to `i64`, whose ends are outside any allocation.
     pub(in crate::sim) fn bytes(&self, regs: &Regs) -> [u64; LANES] {
         let mut bytes = self.index.bytes(regs, self.elem.size_bytes());
         if let Some(slot) = self.pointer.offset {
@@ -345,7 +348,7 @@ impl Address {
         RawFault::new(lane, RawCause::Uninitialised { access, byte })
     }
 
-    /// Reports an ordered access to memory without ordered accesses.
+    /// Reports an ordered access to memory that has none.
     #[cold]
     pub(in crate::sim) fn no_order(
         &self,
@@ -377,9 +380,9 @@ impl Address {
 }
 
 impl Address {
-    /// Checks the `bytes` bytes at the address of a lane and returns their offset: in shared memory from the start of the
-    /// block's, else from the start of the allocation. They must be inside the allocation, and start at a multiple of
-    /// `align`.
+    /// Checks a lane's `bytes` bytes and returns their offset: in shared memory from the start of
+    /// the block's, otherwise from the start of the allocation. They must be inside the allocation
+    /// and start at a multiple of `align`.
     pub(in crate::sim) fn byte_address(
         &self,
         regs: &Regs,
@@ -395,7 +398,7 @@ impl Address {
                 (range.start, range.len)
             }
             MemorySpace::Global | MemorySpace::Const => (0, memory.buffer(found).len_bytes()),
-            // What moves more than elements takes no pointer there.
+            // Nothing that moves more than elements takes a pointer to local memory.
             MemorySpace::Local => (0, 0),
         };
         let access = AccessAt { bytes, align, ..self.at(regs, lane, found, len) };
@@ -409,7 +412,7 @@ impl Address {
         Ok(ByteAddress { alloc: found.number, at })
     }
 
-    /// The access of a lane to `bytes` bytes of shared memory.
+    /// Returns a lane's access to `bytes` bytes of shared memory.
     pub(in crate::sim) fn access_at(
         &self,
         regs: &Regs,
@@ -422,7 +425,7 @@ impl Address {
         AccessAt { bytes, ..self.at(regs, lane, found, range.len) }
     }
 
-    /// Reports a byte which the lane reads and nobody has written.
+    /// Reports a byte that the lane reads and nobody has written.
     pub(in crate::sim) fn missing_byte(
         &self,
         regs: &Regs,
@@ -435,7 +438,7 @@ impl Address {
     }
 }
 
-/// The address of a pointer in the shared window.
+/// Returns a pointer's address in the shared window.
 pub(in crate::sim) fn window_address(
     pointer: PointerSlots,
     regs: &Regs,
@@ -448,7 +451,7 @@ pub(in crate::sim) fn window_address(
 }
 
 impl Shared {
-    /// Returns the cause for which the byte `at` of the access cannot be read.
+    /// Returns why byte `at` of the access cannot be read.
     pub(in crate::sim) fn missing(&self, access: AccessAt, at: usize) -> RawCause {
         if let Some(barrier) = self.live_barrier(access.alloc, at) {
             return RawCause::LiveBarrier { barrier };

@@ -1,6 +1,5 @@
-//! Asynchronous operations in flight, as data: the bytes that they copy and the barriers that they signal.
-//!
-//! `engine/` carries them out.
+//! Asynchronous operations in flight, as plain data: what they copy, and which mbarriers they
+//! signal. `engine/` executes them.
 
 use std::ops::Range;
 
@@ -10,12 +9,12 @@ use crate::ir::op::BulkReduce;
 use crate::ir::types::Scalar;
 use crate::sim::fault::raw::Origin;
 
-/// The coordinates of a box; those beyond the rank of the tensor do not count.
+/// A box's coordinates. Those beyond the tensor's rank are ignored.
 pub(in crate::sim) type Coords = [i32; MAX_COORDS];
-/// The maximum number of coordinates, 5, with the maximum number of offsets of im2col mode, 3.
+/// At most 5 coordinates and 3 im2col offsets.
 pub(in crate::sim) const MAX_COORDS: usize = 8;
 
-/// The shared memory of a block, by its rank in the cluster: some of its bytes.
+/// Some bytes of a block's shared memory; the block is given by its rank.
 pub(in crate::sim) type Bytes = (usize, Range<usize>);
 
 /// Returns whether two ranges have a byte in common.
@@ -23,28 +22,28 @@ pub(in crate::sim) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// One side of a copy, in global memory.
+/// The side of a copy that is in global memory.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) enum Global {
     /// Bytes of a buffer.
     Bytes(ByteAddress),
-    /// The box at some coordinates of the tensor map with a number.
+    /// A box of a tensor, given by the index of its tensor map and its coordinates.
     Box { map: u32, coords: Coords },
 }
 
-/// A copy to the shared memory of a block, and to a barrier there.
+/// A copy to a block's shared memory that signals an mbarrier there.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Load {
     pub(in crate::sim) lane: usize,
-    /// The rank of the block.
+    /// The block's rank.
     pub(in crate::sim) block: u32,
     pub(in crate::sim) from: Global,
-    /// The rank of the block whose shared memory has the bytes `from`, if global memory has not.
+    /// If the source is shared memory: its block's rank.
     pub(in crate::sim) source: Option<u32>,
     pub(in crate::sim) to: ByteAddress,
     pub(in crate::sim) bytes: u32,
     pub(in crate::sim) barrier: ByteAddress,
-    /// Its number, as the race detector counts.
+    /// Its number in the race detector.
     pub(in crate::sim) number: u32,
 }
 
@@ -57,64 +56,64 @@ pub(in crate::sim) struct Store {
     pub(in crate::sim) from: ByteAddress,
     pub(in crate::sim) bytes: u32,
     pub(in crate::sim) reduce: Option<BulkReduce>,
-    /// The bytes read.
+    /// The bytes, once they have been read.
     pub(in crate::sim) data: Option<Vec<u8>>,
     /// Set when the thread has waited for the reads.
     pub(in crate::sim) waited: bool,
 }
 
-/// The copies of a warp: those of `lanes`.
+/// A warp's `cp.async`, with one copy for each of `lanes`.
 #[derive(Debug)]
 pub(in crate::sim) struct Copies {
     pub(in crate::sim) lanes: u32,
-    /// The group of each lane.
+    /// Each lane's group.
     pub(in crate::sim) groups: [u32; LANES],
-    /// Bytes of each copy.
+    /// How many bytes each lane copies.
     pub(in crate::sim) bytes: usize,
     pub(in crate::sim) to: [u32; LANES],
-    /// A range of shared memory around all destinations.
+    /// A range of shared memory that contains all destinations.
     pub(in crate::sim) hull: [u32; 2],
     pub(in crate::sim) from: [(u32, usize); LANES],
-    /// The bytes that are read; the rest is zero.
+    /// How many bytes each lane reads. The rest of its destination becomes zero.
     pub(in crate::sim) read: [u8; LANES],
 }
 
-/// Arrivals at barriers when the copies before are done, of `lanes`.
+/// Arrivals that happen once the lanes' earlier copies are complete.
 #[derive(Debug)]
 pub(in crate::sim) struct Arrivals {
     pub(in crate::sim) lanes: u32,
     pub(in crate::sim) barriers: [Option<ByteAddress>; LANES],
-    /// The `cp.async` of the warp before it, as the race detector counts them.
+    /// The warp's last `cp.async` before it, as the race detector counts.
     pub(in crate::sim) copies: u32,
 }
 
-/// A store to the shared memory of a block of the cluster, and to a barrier there.
+/// A store to a block's shared memory that signals an mbarrier there.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct RemoteStore {
     pub(in crate::sim) lane: usize,
-    /// The rank of the block.
+    /// The block's rank.
     pub(in crate::sim) block: u32,
     pub(in crate::sim) to: ByteAddress,
     pub(in crate::sim) elem: Scalar,
-    /// The bits of the element.
+    /// The element's bits.
     pub(in crate::sim) value: u64,
     pub(in crate::sim) reduce: Option<BulkReduce>,
     pub(in crate::sim) barrier: ByteAddress,
-    /// Its number, as the race detector counts.
+    /// Its number in the race detector.
     pub(in crate::sim) number: u32,
 }
 
-/// An asynchronous operation that has not taken effect, or not as a whole.
+/// An asynchronous operation that has not completely taken effect.
 #[derive(Debug)]
 pub(in crate::sim) struct Task {
     pub(in crate::sim) origin: Origin,
     pub(in crate::sim) what: What,
-    /// Set while the task overwrites written bytes of shared memory and has not been offered to
+    /// Set if the task overwrites written bytes of shared memory, until it has been offered to
     /// [`Memory::complete_again`].
     pub(in crate::sim) again: bool,
-    /// Its number in the timeline of a run that is recorded.
+    /// Its index in the timeline, if the run is recorded.
     pub(in crate::sim) flight: u32,
-    /// The round of the warp scheduler in which it was issued.
+    /// The warp scheduler's round in which it was issued.
     pub(in crate::sim) round: u64,
 }
 
@@ -127,16 +126,16 @@ pub(in crate::sim) enum What {
     Remote(Box<RemoteStore>),
 }
 
-/// All tasks of a cluster, in the order of their issue.
+/// A cluster's tasks, in issue order.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Pending {
     pub(in crate::sim) tasks: Vec<Task>,
-    /// The present round of the warp scheduler.
+    /// The warp scheduler's current round.
     pub(in crate::sim) round: u64,
 }
 
 impl Pending {
-    /// Issues an operation; `again` says whether it writes over bytes that were written before.
+    /// Issues an operation. `again` says whether it writes over bytes that were written before.
     pub(in crate::sim) fn push(&mut self, origin: Origin, what: What, again: bool, flight: u32) {
         self.tasks.push(Task { origin, what, again, flight, round: self.round });
     }

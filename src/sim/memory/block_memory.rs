@@ -1,17 +1,17 @@
-//! State of one block of a cluster.
+//! The state of one block of a cluster, apart from its warps.
 
 use super::shared::{Shared, SharedRange};
 use super::warp_group::WarpGroup;
 use crate::sim::memory::diagnostics::Diagnostics;
 
-/// State of one block of a cluster, beside its warps.
+/// The state of one block of a cluster, apart from its warps.
 #[derive(Debug)]
 pub(in crate::sim) struct BlockMemory {
     pub(in crate::sim) shared: Shared,
     pub(in crate::sim) diagnostics: Diagnostics,
-    /// The number of the block in its grid.
+    /// The block's index in its grid.
     pub(in crate::sim) number: u64,
-    /// The warp groups: each four warps.
+    /// The warp groups of four warps each.
     pub(in crate::sim) groups: Vec<WarpGroup>,
     /// Set when all its threads have ended.
     pub(in crate::sim) ended: bool,
@@ -32,7 +32,7 @@ impl BlockMemory {
         }
     }
 
-    /// Forgets all, for block `number` with `warps` warps.
+    /// Forgets everything and becomes block `number` with `warps` warps.
     pub(in crate::sim) fn start(&mut self, number: u64, warps: usize) {
         self.shared.reset();
         self.number = number;

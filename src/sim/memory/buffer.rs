@@ -9,11 +9,11 @@ use super::shared::byte_mask;
 use crate::ir;
 use crate::sim::stream_order::Uses;
 
-/// An allocation in the simulator's global memory: initialised bytes, read and written as elements of any
-/// type, in the byte order of the GPU (least significant first).
+/// A buffer in the simulator's global memory: initialised bytes, which can be read and written as
+/// elements of any type, in the GPU's byte order (little endian).
 ///
-/// Blocks run in parallel and share buffers by reference, so the bytes are atomic words: a program with a
-/// race gets some mix of the values written, as on a GPU.
+/// Blocks run in parallel and share buffers by reference, so the bytes are atomic words. A kernel
+/// with a race gets some mix of the written values, as on a GPU.
 ///
 /// ```
 /// use tilewright::sim::GlobalBuffer;
@@ -25,21 +25,21 @@ use crate::sim::stream_order::Uses;
 /// # Ok::<(), tilewright::sim::WriteError>(())
 /// ```
 pub struct GlobalBuffer {
-    /// The words of the allocation; parts share them.
+    /// The allocation's words, shared by all its parts.
     words: Arc<[AtomicU32]>,
-    /// The uses of the allocation.
+    /// The allocation's uses.
     uses: Arc<Uses>,
     /// The first word of this part.
     first: usize,
     len_bytes: usize,
 }
 
-/// Data of another length than the buffer that it was to fill.
+/// The data has another length than the buffer that it was to fill.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct WriteError {
-    /// The bytes of the buffer.
+    /// The buffer's size in bytes.
     pub buffer_bytes: usize,
-    /// The bytes of the data.
+    /// The data's size in bytes.
     pub data_bytes: usize,
 }
 
@@ -54,21 +54,21 @@ impl std::error::Error for WriteError {}
 crate::errors::message_as_debug!(WriteError);
 
 impl GlobalBuffer {
-    /// A buffer of zero bytes.
+    /// Makes a buffer of zero bytes.
     pub fn zeros(len_bytes: usize) -> GlobalBuffer {
         let words = (0..len_bytes.div_ceil(4)).map(|_| AtomicU32::new(0)).collect();
         GlobalBuffer { words, uses: Arc::default(), first: 0, len_bytes }
     }
 
-    /// A buffer that holds `values`.
+    /// Makes a buffer that holds `values`.
     pub fn from_slice<T: ir::Element>(values: &[T]) -> GlobalBuffer {
         let buffer = GlobalBuffer::zeros(size_of_val_in_memory(values));
         buffer.fill_from(values);
         buffer
     }
 
-    /// The `len_bytes` bytes from byte `4 * first_word` on, as a buffer that shares them: an access outside of the part is
-    /// a fault. `None` where the buffer does not have them.
+    /// Returns `len_bytes` bytes from byte `4 * first_word` on as a buffer that shares them. An
+    /// access outside the part is a fault. Returns `None` if the part does not fit into the buffer.
     ///
     /// ```
     /// use tilewright::sim::GlobalBuffer;
@@ -89,17 +89,18 @@ impl GlobalBuffer {
         })
     }
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     pub fn len_bytes(&self) -> usize {
         self.len_bytes
     }
 
-    /// The uses of the allocation, and the first byte of the buffer there.
+    /// Returns the allocation's uses, and the buffer's first byte there.
     pub(in crate::sim) fn place(&self) -> (&Arc<Uses>, usize) {
         (&self.uses, 4 * self.first)
     }
 
-    /// The buffer as elements of type `T`; bytes after the last whole element are left out.
+    /// Returns the content as elements of type `T`. Bytes after the last whole element are left
+    /// out.
     pub fn to_vec<T: ir::Element>(&self) -> Vec<T> {
         self.uses.note_host(false);
         let size = T::SCALAR.size_bytes() as usize;
@@ -116,7 +117,7 @@ impl GlobalBuffer {
     /// Replaces the content.
     ///
     /// # Errors
-    /// If `values` have not as many bytes as the buffer.
+    /// If `values` do not have exactly as many bytes as the buffer.
     pub fn write<T: ir::Element>(&self, values: &[T]) -> Result<(), WriteError> {
         let data_bytes = size_of_val_in_memory(values);
         if data_bytes != self.len_bytes {
@@ -141,14 +142,14 @@ impl GlobalBuffer {
         }
     }
 
-    /// Word `i`.
+    /// Returns word `i`.
     #[inline(always)]
     pub(in crate::sim) fn word(&self, i: usize) -> u32 {
         self.words[self.first + i].load(Relaxed)
     }
 
-    /// Sets the bits of `mask` in word `i` to those of `bits`, which has no others. Other threads may write
-    /// the other bits at the same time.
+    /// Sets the bits of `mask` in word `i` to those of `bits`, which has no others. Other threads
+    /// may write the other bits at the same time.
     #[inline(always)]
     pub(in crate::sim) fn update(&self, i: usize, mask: u32, bits: u32) {
         let word = &self.words[self.first + i];
@@ -163,7 +164,7 @@ impl GlobalBuffer {
 }
 
 impl GlobalBuffer {
-    /// The bytes from byte `at` on.
+    /// Reads bytes from byte `at` on.
     pub(in crate::sim) fn read_bytes(&self, at: usize, out: &mut [u8]) {
         let mut done = 0;
         while done < out.len() {
@@ -175,7 +176,7 @@ impl GlobalBuffer {
         }
     }
 
-    /// Replaces the bytes from byte `at` on.
+    /// Writes bytes from byte `at` on.
     pub(in crate::sim) fn write_bytes(&self, at: usize, from: &[u8]) {
         let mut done = 0;
         while done < from.len() {
@@ -189,11 +190,11 @@ impl GlobalBuffer {
     }
 }
 
-/// Locks of what takes two words and must be in one piece, chosen by the address.
+/// Locks for accesses that take two words and must not be torn, chosen by address.
 static LOCKS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
 
 impl GlobalBuffer {
-    /// Sets word `i` to `f(old)` in one step, and returns `old`.
+    /// Sets word `i` to `f(old)` atomically, and returns `old`.
     pub(in crate::sim) fn update_word(&self, i: usize, f: impl Fn(u32) -> u32) -> u32 {
         let word = &self.words[self.first + i];
         let mut old = word.load(Relaxed);
@@ -203,14 +204,14 @@ impl GlobalBuffer {
         old
     }
 
-    /// Keeps other accesses in one piece away from the two words from word `i` on.
+    /// Locks the two words from word `i` on against other accesses that must not be torn.
     pub(in crate::sim) fn lock(&self, i: usize) -> MutexGuard<'static, ()> {
         let pair = (self.words.as_ptr().addr() / 4 + self.first + i) / 2;
         LOCKS[pair % LOCKS.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The bytes that the values take in GPU memory.
+/// Returns how many bytes the values take in GPU memory.
 fn size_of_val_in_memory<T: ir::Element>(values: &[T]) -> usize {
     values.len() * T::SCALAR.size_bytes() as usize
 }

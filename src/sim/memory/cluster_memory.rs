@@ -1,4 +1,5 @@
-//! The memory of a cluster: global buffers, shared memory of each block, operations in flight.
+//! A cluster's memory: global buffers, each block's shared memory, operations in flight, and the
+//! checkers.
 
 use super::agent::Pending;
 use super::block_memory::BlockMemory;
@@ -12,72 +13,73 @@ use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::options::Accumulation;
 use crate::sim::trace::Recorder;
 
-/// A tensor map in global memory.
+/// A tensor map that a kernel has read from global memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Acquired {
     /// The parameter that it was made from.
     pub(in crate::sim) param: u32,
-    /// The first byte of the tensor in the buffer of the parameter.
+    /// The tensor's first byte in that parameter's buffer.
     pub(in crate::sim) start: usize,
     pub(in crate::sim) map: TensorMapDesc,
 }
 
-/// The memory that the warps of a cluster see.
+/// The memory that a cluster's warps see.
 #[derive(Debug)]
 pub(in crate::sim) struct Memory<'m> {
-    /// The buffer of each parameter; an empty one for a parameter that is not a pointer.
+    /// Each parameter's buffer; an empty one if the parameter is not a pointer.
     pub(in crate::sim) globals: &'m [&'m GlobalBuffer],
-    /// The map of each parameter that is one.
+    /// Each parameter's tensor map, if it is one.
     pub(in crate::sim) maps: &'m [Option<&'m TensorMapDesc>],
-    /// The maps that kernels have acquired from memory, whose numbers follow those of the parameters.
+    /// Tensor maps that the kernel has acquired from memory. Their indices follow those of the
+    /// parameters.
     pub(in crate::sim) acquired: Vec<Acquired>,
     /// The constant arrays.
     pub(in crate::sim) arrays: &'m [GlobalBuffer],
-    /// The memory of each block of the cluster, by rank.
+    /// Each block's memory, by rank.
     pub(in crate::sim) blocks: Vec<BlockMemory>,
-    /// The rank of the block of the running warp.
+    /// The rank of the running warp's block.
     pub(in crate::sim) here: usize,
-    /// The running warp, by its number in the block.
+    /// The running warp's index in its block.
     pub(in crate::sim) warp: u32,
-    /// In a kernel that reads shared memory through the asynchronous proxy, what that sees.
+    /// What the asynchronous proxy sees, if the kernel reads shared memory through it.
     pub(in crate::sim) proxies: Option<Proxies>,
-    /// The asynchronous operations that have not taken effect.
+    /// Asynchronous operations that have not taken effect.
     pub(in crate::sim) pending: Pending,
-    /// Set when the barrier of the cluster may open.
+    /// Set when the cluster's barrier may open.
     pub(in crate::sim) cluster_arrival: bool,
-    /// Threads of a block.
+    /// Threads in a block.
     pub(in crate::sim) threads: usize,
-    /// The operations that the warps of the cluster executed before the present run, without those of the
-    /// running warp.
+    /// How many operations the cluster had executed before the current turn, not counting the
+    /// running warp's.
     pub(in crate::sim) operations: u64,
-    /// The accumulation of floating point MMAs.
+    /// How floating point MMAs round.
     pub(in crate::sim) accumulation: Accumulation,
-    /// The race detector, where races are detected.
+    /// The race detector, if races are detected.
     pub(in crate::sim) races: Option<Box<Detector>>,
-    /// The recorder, where the run is recorded.
+    /// The recorder, if the run is recorded.
     pub(in crate::sim) recorder: Option<Box<Recorder>>,
 }
 
-/// The trap in the first lane of `mask`.
+/// Makes a fault in the first lane of `mask`.
 pub(in crate::sim) fn first_of(mask: u32) -> impl FnOnce(RawCause) -> Box<RawFault> {
     move |cause| RawFault::new(mask.trailing_zeros() as usize, cause)
 }
 
 impl<'m> Memory<'m> {
-    /// The shared memory of the block of the running warp.
+    /// Returns the shared memory of the running warp's block.
     #[inline(always)]
     pub(in crate::sim) fn shared(&self) -> &Shared {
         &self.blocks[self.here].shared
     }
 
-    /// The shared memory of the block of the running warp.
+    /// Returns the shared memory of the running warp's block.
     #[inline(always)]
     pub(in crate::sim) fn shared_mut(&mut self) -> &mut Shared {
         &mut self.blocks[self.here].shared
     }
 
-    /// The shared memory that the allocation is in, to which the lanes of `mask` point: that of the block whose
-    /// warp has its turn, or in the space of the cluster that of any.
+    /// Returns the shared memory that holds an allocation: the running warp's block's, or any
+    /// block's in the cluster space.
     #[inline(always)]
     pub(in crate::sim) fn shared_at(&self, found: Allocation, mask: u32) -> RawResult<&Shared> {
         match found.memory_space {
@@ -90,7 +92,7 @@ impl<'m> Memory<'m> {
         }
     }
 
-    /// As [`Memory::shared_at`].
+    /// Like [`Memory::shared_at`].
     #[inline(always)]
     pub(in crate::sim) fn shared_at_mut(
         &mut self,
@@ -107,12 +109,12 @@ impl<'m> Memory<'m> {
         }
     }
 
-    /// The block of the running warp.
+    /// Returns the running warp's block.
     pub(in crate::sim) fn block_mut(&mut self) -> &mut BlockMemory {
         &mut self.blocks[self.here]
     }
 
-    /// The buffer of a parameter, or a constant array.
+    /// Returns the buffer of a parameter, or a constant array.
     pub(in crate::sim) fn buffer(&self, found: Allocation) -> &'m GlobalBuffer {
         static NONE: std::sync::LazyLock<GlobalBuffer> =
             std::sync::LazyLock::new(|| GlobalBuffer::zeros(0));
@@ -127,7 +129,7 @@ impl<'m> Memory<'m> {
 }
 
 impl<'m> Memory<'m> {
-    /// The shared memory of the block with this rank in the cluster.
+    /// Returns the shared memory of the block with this rank.
     pub(in crate::sim) fn shared_of(&self, rank: u32) -> Result<&Shared, RawCause> {
         let blocks = self.blocks.len() as u32;
         match self.blocks.get(rank as usize) {
@@ -137,25 +139,25 @@ impl<'m> Memory<'m> {
         }
     }
 
-    /// As [`Memory::shared_of`].
+    /// Like [`Memory::shared_of`].
     pub(in crate::sim) fn shared_of_mut(&mut self, rank: u32) -> Result<&mut Shared, RawCause> {
         self.shared_of(rank)?;
         Ok(&mut self.blocks[rank as usize].shared)
     }
 
-    /// The buffer of a parameter.
+    /// Returns a parameter's buffer.
     pub(in crate::sim) fn global(&self, alloc: u32) -> &'m GlobalBuffer {
         self.buffer(Allocation { memory_space: MemorySpace::Global, number: alloc })
     }
 }
 
 impl Memory<'_> {
-    /// A tensor map by its number: that of its parameter, or one behind those of all parameters.
+    /// Returns an acquired tensor map; their indices follow those of the parameters.
     fn acquired(&self, number: u32) -> Option<&Acquired> {
         self.acquired.get((number as usize).checked_sub(self.maps.len())?)
     }
 
-    /// The tensor map with a number.
+    /// Returns the tensor map with an index.
     pub(in crate::sim) fn map(&self, number: u32) -> Option<&TensorMapDesc> {
         match self.acquired(number) {
             Some(acquired) => Some(&acquired.map),
@@ -163,17 +165,17 @@ impl Memory<'_> {
         }
     }
 
-    /// The parameter of a tensor map, whose buffer has the tensor.
+    /// Returns the parameter whose buffer holds the tensor of a map.
     pub(in crate::sim) fn param_of_map(&self, number: u32) -> u32 {
         self.acquired(number).map_or(number, |acquired| acquired.param)
     }
 
-    /// The first byte of the tensor of a map in its buffer.
+    /// Returns the first byte of a map's tensor in its buffer.
     pub(in crate::sim) fn start_of_map(&self, number: u32) -> usize {
         self.acquired(number).map_or(0, |acquired| acquired.start)
     }
 
-    /// The number of a tensor map in memory.
+    /// Returns the index of an acquired tensor map, and adds it if it is new.
     pub(in crate::sim) fn number_of_map(&mut self, found: Acquired) -> u32 {
         let known = self.acquired.iter().position(|acquired| *acquired == found);
         let at = known.unwrap_or_else(|| {
@@ -183,14 +185,14 @@ impl Memory<'_> {
         (self.maps.len() + at) as u32
     }
 
-    /// A warp learns of what others have done.
+    /// A warp synchronised with others.
     pub(in crate::sim) fn learn(&mut self) {
         if let Some(proxies) = &mut self.proxies {
             proxies.learn();
         }
     }
 
-    /// Notes that the running warp stored bytes of the shared memory of the block `rank`.
+    /// The running warp stored bytes to the shared memory of block `rank`.
     pub(in crate::sim) fn note_store(&mut self, rank: usize, at: usize, bytes: usize) {
         if let Some(proxies) = &self.proxies {
             let by = number(self.here as u32, self.warp);

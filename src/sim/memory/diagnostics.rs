@@ -1,4 +1,4 @@
-//! Prints and failed assertions of the threads of a block.
+//! Prints and failed assertions of a block's threads.
 
 use smallvec::SmallVec;
 
@@ -7,27 +7,27 @@ use crate::ir::types::Const;
 use crate::launch::assert::AssertFailures;
 use crate::sorting::sort_by_key;
 
-/// A failed assertion of a block.
+/// A failed assertion.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Failure {
-    /// The thread, by its number in the block.
+    /// The thread's index in the block.
     pub(in crate::sim) thread: u32,
     pub(in crate::sim) op: OpId,
     pub(in crate::sim) values: Consts,
-    /// The index of the element at fault, of an assertion of a fragment.
+    /// For an assertion about a fragment, the index of the failing element.
     pub(in crate::sim) element: Option<u64>,
 }
 
 pub(in crate::sim) type Consts = SmallVec<[Const; 4]>;
 
-/// Diagnostics of the threads of a block so far.
+/// The diagnostics of a block's threads so far.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Diagnostics {
-    /// The number of the first thread of the warp that runs.
+    /// The index of the running warp's first thread.
     pub(in crate::sim) first_thread: u32,
-    /// Failed assertions, in all.
+    /// How many assertions have failed in all.
     pub(in crate::sim) failed: u64,
-    /// Those that are kept, for each thread in the order of its program.
+    /// The failures that are kept, for each thread in program order.
     failures: Vec<Failure>,
     /// Printed text, for each thread in program order.
     pub(in crate::sim) prints: Vec<(u32, String)>,
@@ -49,19 +49,20 @@ impl Diagnostics {
         }
     }
 
-    /// Keeps the failures of the lowest threads; those of a thread stay in the order of its program.
+    /// Keeps the failures of the lowest threads, each thread's in program order.
     fn sort(&mut self) {
         sort_by_key(&mut self.failures, |failure| failure.thread);
         self.failures.truncate(AssertFailures::RECORDED);
     }
 
-    /// Returns the text printed since the last call, thread after thread.
+    /// Returns the text that was printed since the last call, sorted by thread.
     pub(in crate::sim) fn take_prints(&mut self) -> String {
         sort_by_key(&mut self.prints, |(thread, _)| *thread);
         self.prints.drain(..).map(|(_, text)| text).collect()
     }
 
-    /// Returns the number of failed assertions since the last call, and the recorded ones, sorted by thread.
+    /// Returns how many assertions failed since the last call, and the recorded ones, sorted by
+    /// thread.
     pub(in crate::sim) fn take(&mut self) -> (u64, Vec<Failure>) {
         self.sort();
         (std::mem::take(&mut self.failed), std::mem::take(&mut self.failures))

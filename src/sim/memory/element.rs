@@ -1,20 +1,20 @@
-//! Elements of memory in the words of 32 bits that memory is made of.
+//! Reads and writes elements in memory that consists of 32-bit words.
 
 use super::lanes::{Lane, Word};
 
-/// An element of memory, as a word of a register file. Signed and floating point elements are moved as the
-/// unsigned integer of their size.
+/// An element in memory, and how it sits in a register file. Signed and floating point elements
+/// move as unsigned integers of the same size.
 pub(in crate::sim) trait Element {
-    /// The word of the register file.
+    /// The register file's word.
     type Word: Word;
-    /// Bytes in memory; an element starts at a multiple of it.
+    /// Size in bytes, which is also the alignment.
     const BYTES: usize;
-    /// The element at byte `at` of a memory whose words `word` gives.
+    /// Reads the element at byte `at`; `word` returns the memory's words.
     fn load(at: usize, word: impl Fn(usize) -> u32) -> Self::Word;
-    /// Returns whether all bits of the element are set, in a memory with one written flag a bit.
+    /// Returns whether all bits are set. For memory that holds one "written" flag for each bit.
     fn is_ones(value: Self::Word) -> bool;
-    /// Writes the element at byte `at`: `update(i, mask, bits)` sets the bits of `mask` in word `i` to
-    /// those of `bits`.
+    /// Writes the element at byte `at`: `update(i, mask, bits)` sets the bits of `mask` in word `i`
+    /// to those of `bits`.
     fn store(at: usize, value: Self::Word, update: impl FnMut(usize, u32, u32));
 }
 
@@ -39,7 +39,7 @@ impl Element for u8 {
     }
 }
 
-/// A byte, 0 for `false`.
+/// Takes a byte, which is 0 for `false`.
 impl Element for bool {
     type Word = u32;
     const BYTES: usize = 1;

@@ -1,27 +1,27 @@
-//! The registers of a warp: one value is 32 lanes side by side.
+//! A warp's registers. One value is 32 lanes side by side.
 //!
-//! Values of at most 32 bits live in the file `w`, those of 64 bits in the file `d`. A `bool` is a word
-//! of ones or of zeros. A pointer is a number for its allocation (in `w`, unless it is known when the
-//! kernel is compiled) and an offset in bytes (in `d`).
+//! Values of at most 32 bits live in the file `w`, 64-bit values in the file `d`. A `bool` is a
+//! word of all ones or all zeros. A pointer is an allocation index (in `w`, unless it is known when
+//! the kernel is compiled) and a byte offset (in `d`).
 //!
-//! Operations without an effect compute all 32 lanes, whatever the execution mask: a lane that is not
-//! active never reads a value that was made while it was not, and the slot of a value that such a lane
-//! still needs is not given to another one. Only variables, arguments and results of control flow are
-//! written under the mask.
+//! Operations without side effects compute all 32 lanes, whatever the execution mask. This is safe,
+//! because an inactive lane never reads a value that was made while it was inactive, and the slot
+//! of a value that such a lane still needs is not reused. Only variables, arguments and results of
+//! control flow are written under the mask.
 
 use super::local::LocalMemory;
 use super::mask::{FULL, LANE_BIT, LANES, mask_of};
 use crate::ir::eval::Registers;
 pub(in crate::sim) use crate::ir::eval::{Lane, Word};
 
-/// The register files of one warp.
+/// One warp's register files.
 #[derive(Debug)]
 pub(in crate::sim) struct Regs {
     /// Values of at most 32 bits.
     pub(in crate::sim) w: Vec<[u32; LANES]>,
-    /// Values of 64 bits.
+    /// 64-bit values.
     pub(in crate::sim) d: Vec<[u64; LANES]>,
-    /// The local memory of each thread.
+    /// Each thread's local memory.
     pub(in crate::sim) local: LocalMemory,
 }
 
@@ -31,7 +31,7 @@ impl Regs {
         Regs { w: vec![[0; LANES]; w], d: vec![[0; LANES]; d], local }
     }
 
-    /// The lanes in which the `bool` in slot `slot` of the file `w` is true.
+    /// Returns the lanes in which the `bool` in slot `slot` of the file `w` is true.
     pub(in crate::sim) fn truth(&self, slot: u32) -> u32 {
         mask_of(&self.w[slot as usize])
     }
@@ -52,10 +52,10 @@ impl Registers<LANES> for Regs {
     }
 }
 
-/// An operation without an effect, on all lanes.
+/// An operation without side effects, on all lanes.
 pub(in crate::sim) type Pure = Box<dyn Fn(&mut Regs) + Send + Sync>;
 
-/// `dst = f(a)` in all lanes.
+/// Makes `dst = f(a)` for all lanes.
 pub(in crate::sim) fn unary<A: Lane, R: Lane>(
     dst: u32,
     a: u32,
@@ -72,7 +72,7 @@ pub(in crate::sim) fn unary<A: Lane, R: Lane>(
     })
 }
 
-/// `dst = f(a, b)` in all lanes.
+/// Makes `dst = f(a, b)` for all lanes.
 pub(in crate::sim) fn binary<A: Lane, B: Lane, R: Lane>(
     dst: u32,
     [a, b]: [u32; 2],
@@ -89,7 +89,7 @@ pub(in crate::sim) fn binary<A: Lane, B: Lane, R: Lane>(
     })
 }
 
-/// `dst = f(a, b, c)` in all lanes.
+/// Makes `dst = f(a, b, c)` for all lanes.
 pub(in crate::sim) fn ternary<A: Lane, B: Lane, C: Lane, R: Lane>(
     dst: u32,
     [a, b, c]: [u32; 3],
@@ -107,7 +107,7 @@ pub(in crate::sim) fn ternary<A: Lane, B: Lane, C: Lane, R: Lane>(
     })
 }
 
-/// A copy from slot to slot of one file.
+/// A copy between two slots of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Move {
     /// In the file `w`.

@@ -1,43 +1,43 @@
-//! Local memory: what each thread of a warp has of its own.
+//! Local memory: each thread's own.
 
 use super::mask::LANES;
 use super::shared::SharedRange;
 
-/// The local memory of the threads of a warp: words, and for each bit whether it was written. It takes no room
-/// until a thread uses it.
+/// The local memory of a warp's threads: words, and for each bit whether it was written. Allocated
+/// when a thread first uses it.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct LocalMemory {
     ranges: Vec<SharedRange>,
-    /// The words of one lane.
+    /// Words for each lane.
     lane_words: usize,
     words: Vec<u32>,
     written: Vec<u32>,
 }
 
-/// Local memory of one lane.
+/// One lane's local memory.
 pub(in crate::sim) struct LaneMemory<'l> {
     pub(in crate::sim) words: &'l mut [u32],
     pub(in crate::sim) written: &'l mut [u32],
 }
 
 impl LocalMemory {
-    /// The memory of allocations at `ranges`, which end at byte `bytes`.
+    /// Makes the memory for allocations at `ranges`, which end at byte `bytes`.
     pub(in crate::sim) fn new(ranges: Vec<SharedRange>, bytes: usize) -> LocalMemory {
         let lane_words = bytes.div_ceil(4);
         LocalMemory { ranges, lane_words, words: Vec::new(), written: Vec::new() }
     }
 
-    /// Forgets all content, for the next block.
+    /// Forgets the content, for the next block.
     pub(in crate::sim) fn reset(&mut self) {
         self.written.fill(0);
     }
 
-    /// Returns the byte range of an allocation in the memory of a lane.
+    /// Returns the byte range of an allocation in a lane's memory.
     pub(in crate::sim) fn range(&self, number: u32) -> SharedRange {
         self.ranges.get(number as usize).copied().unwrap_or(SharedRange { start: 0, len: 0 })
     }
 
-    /// The memory of a lane.
+    /// Returns a lane's memory.
     pub(in crate::sim) fn lane(&mut self, lane: usize) -> LaneMemory<'_> {
         if self.words.is_empty() {
             self.words = vec![0; self.lane_words * LANES];

@@ -10,7 +10,7 @@ use super::space::Allocation;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 
 impl Address {
-    /// The parts of a vector, or one element, from local memory to the slots `dst`.
+    /// Loads the parts of a vector, or one element, into the slots `dst`.
     pub(in crate::sim) fn load_local<E: Element>(
         &self,
         regs: &mut Regs,
@@ -45,7 +45,7 @@ impl Address {
         Ok(())
     }
 
-    /// As [`load_local`](Address::load_local), from the slots `src` to local memory.
+    /// Stores the parts of a vector, or one element, from the slots `src`.
     pub(in crate::sim) fn store_local<E: Element>(
         &self,
         regs: &mut Regs,

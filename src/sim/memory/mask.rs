@@ -1,4 +1,4 @@
-//! Lanes of a warp, and masks of lanes.
+//! Lanes of a warp, and masks of them.
 
 /// Threads of a warp.
 pub(in crate::sim) const LANES: usize = 32;
@@ -17,12 +17,12 @@ pub(in crate::sim) const LANE_BIT: [u32; LANES] = {
     bits
 };
 
-/// The lanes whose word has all bits set, given that each word is all ones or all zeros.
+/// Returns the lanes whose word is all ones. Each word must be all ones or all zeros.
 pub(in crate::sim) fn mask_of(words: &[u32; LANES]) -> u32 {
     words.iter().zip(&LANE_BIT).fold(0, |mask, (word, bit)| mask | (word & bit))
 }
 
-/// The lanes of a mask, from the lowest.
+/// Iterates over the lanes of a mask, from the lowest.
 pub(in crate::sim) fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if mask == 0 {

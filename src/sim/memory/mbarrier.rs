@@ -1,31 +1,53 @@
-//! State of a barrier in shared memory: arrivals and bytes of a phase (PTX ISA 9.7.13.15).
+//! The state of an mbarrier: how many arrivals and bytes its phase still waits for (PTX ISA
+//! 9.7.13.15).
+//!
+//! An mbarrier goes through phases 0, 1, 2, and so on. A phase ends as soon as both of its counts
+//! are 0:
+//!
+//! * **Arrivals.** They start at the count that `mbarrier.init` set, and each arrival takes one
+//!   away. One arrival more than the phase waits for is a fault.
+//! * **Bytes.** `expect_tx` adds the bytes that a copy will bring, and each copy that completes
+//!   takes its bytes away. Bytes may arrive before they are announced, so this count can be
+//!   negative for a while.
+//!
+//! When a phase ends, the next one begins with the same number of arrivals. For example, a full
+//! barrier that is initialised with 1 ends its phase when the producer has called
+//! `arrive_expect_tx(bytes)` and all those bytes have landed.
+//!
+//! A thread waits for a phase in one of two ways. By *state*, it passes the phase index that its
+//! own arrival returned. By *parity*, it passes the lowest bit of the index: parity 0 means "phase
+//! 0 (or 2, 4, ..) has ended", which is true while the mbarrier is in a phase of parity 1.
+//! Therefore a wait for parity 1 on a fresh mbarrier returns at once, and a thread that lags two
+//! phases behind cannot tell by parity.
 
 use crate::sim::fault::raw::BarrierAt;
 use crate::sim::fault::raw_fault::RawCause;
 
-/// The maximum number of arrivals and bytes that a barrier counts.
+/// The most arrivals or bytes that an mbarrier can count.
 pub(in crate::sim) const MAX: u32 = (1 << 20) - 1;
 
-/// A barrier: it is in phase `phase`, which ends when no arrival and no byte is pending.
+/// An mbarrier. It is in phase `phase`, which ends when no arrival and no byte is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Mbarrier {
     phase: u64,
-    /// The arrivals of each phase.
+    /// How many arrivals each phase needs.
     count: u32,
-    /// The arrivals that this phase waits for.
+    /// How many arrivals this phase still waits for.
     arrivals: u32,
-    /// The bytes that this phase waits for; below 0 while bytes have come that were not announced.
+    /// How many bytes this phase still waits for; negative if bytes came before they were
+    /// announced.
     bytes: i64,
 }
 
 impl Mbarrier {
-    /// A barrier whose phases wait for `count` arrivals; `None` where there are too many or none.
+    /// Makes an mbarrier whose phases need `count` arrivals. Returns `None` if the count is 0 or
+    /// too large.
     pub(in crate::sim) fn new(count: u32) -> Option<Mbarrier> {
         let legal = (1..=MAX).contains(&count);
         legal.then_some(Mbarrier { phase: 0, count, arrivals: count, bytes: 0 })
     }
 
-    /// Phases that have ended.
+    /// Returns how many phases have ended, which is the current phase's index.
     pub(in crate::sim) fn phase(&self) -> u64 {
         self.phase
     }
@@ -47,7 +69,7 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Waits for one more arrival in this phase.
+    /// Raises the arrivals that this phase waits for by one.
     pub(in crate::sim) fn raise(&mut self, barrier: BarrierAt) -> Result<(), RawCause> {
         if self.arrivals >= MAX {
             return Err(RawCause::ArrivalsBeyond { barrier, pending: self.arrivals, count: 1 });
@@ -56,7 +78,8 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Waits for `bytes` more bytes in this phase, fewer where it is negative.
+    /// Adds to the bytes that this phase waits for. Call it with a negative count when bytes have
+    /// arrived.
     pub(in crate::sim) fn expect(
         &mut self,
         bytes: i64,
@@ -70,7 +93,7 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Ends the phase if it waits for nothing more.
+    /// Ends the phase if it waits for nothing more. Returns whether it did.
     pub(in crate::sim) fn end_phase(&mut self) -> bool {
         let ends = self.arrivals == 0 && self.bytes == 0;
         if ends {
@@ -97,12 +120,12 @@ impl Mbarrier {
     }
 }
 
-/// A phase that a thread asks about.
+/// The phase that a thread asks about.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) enum Phase {
-    /// By the number that an arrival returned.
+    /// The index that an arrival returned.
     State(u64),
-    /// By the lowest bit of its number.
+    /// The lowest bit of the index.
     Parity(u64),
 }
 

@@ -1,4 +1,9 @@
-//! State of a cluster: registers, memory spaces, operations in flight; checked accesses to it.
+//! The state of a cluster, and every checked access to it: registers, memory spaces, mbarriers,
+//! operations in flight.
+//!
+//! Start at `cluster_memory.rs`, which holds it all. `access.rs` and `address.rs` check loads and
+//! stores, `shared.rs` and `mbarrier.rs` keep a block's shared memory and its mbarriers, `proxy.rs`
+//! finds missing proxy fences, and `races.rs` feeds the race detector.
 
 pub(super) mod access;
 pub(super) mod address;

@@ -1,32 +1,42 @@
-//! Tracks the bytes of shared memory that threads have stored and the asynchronous proxy may not see yet.
+//! Finds missing proxy fences: shared memory that threads have stored to, and that the asynchronous
+//! proxy may not see yet.
 //!
-//! Bulk stores and tensor cores read shared memory through another proxy than the threads write it. Between the
-//! two, PTX wants a `fence.proxy.async` behind the stores: in the warp that made them, or in a warp that synchronised
-//! with it first, through a barrier or an acquire. The simulator does not track which warps synchronised: any such
-//! event of the cluster counts for all its warps. So a fence that is too early may go unnoticed, and what is
-//! reported is a fault. Copies by threads (`cp.async`), which hardware lets see without, are left out; so is global
-//! memory.
+//! Threads write shared memory through the generic proxy. Bulk stores and `wgmma` read it through
+//! the asynchronous proxy, which may still see the old bytes. So PTX wants a `fence.proxy.async`
+//! between the stores and such a read, either in the warp that stored, or in a warp that first
+//! synchronised with it.
 //!
-//! Only kernels that read shared memory through that proxy pay for this.
+//! This module finds the missing fence even without race detection. It keeps, for each byte, when
+//! and by which warp it was last stored, and for each warp, when it last fenced. A byte is visible
+//! if its own warp fenced later, or if any warp fenced after a synchronisation that came after the
+//! store. The module does not track which warps synchronised with which: each barrier or acquire
+//! counts for all warps of the cluster. This never reports a false fault, but it can miss a fence
+//! that is too early. With [`Options::race`](crate::sim::Options::race), the race detector checks
+//! the same rule exactly (`race/`, "Facts").
+//!
+//! `cp.async` is left out, because hardware shows it such stores without a fence. Global memory is
+//! left out too. Only kernels that read shared memory through the asynchronous proxy pay for the
+//! bookkeeping.
 
 use crate::ir::KernelIr;
 use crate::ir::op::{AsyncCopy, Mma, Op};
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::RawCause;
 
-/// Bytes that have one mark in common.
+/// How many bytes share one mark.
 const CHUNK: usize = 16;
-/// The maximum number of warps of a block.
+/// The most warps that a block can have.
 const WARPS: u32 = 32;
 
-/// The stores of threads to the shared memory of a block, by byte. Empty in a kernel that does not need them.
+/// When each byte of a block's shared memory was last stored, and by whom. Empty if the kernel does
+/// not need it.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Stores {
-    /// The time of the last store; 0 for none.
+    /// When the byte was last stored; 0 for never.
     when: Vec<u32>,
-    /// The warp that made it, counted in the cluster.
+    /// The warp that stored it, by its index in the cluster.
     by: Vec<u16>,
-    /// For each chunk, whether there was one.
+    /// For each chunk, whether any byte was stored.
     any: Vec<bool>,
 }
 
@@ -36,13 +46,13 @@ impl Stores {
         Stores { when: vec![0; len_bytes], by: vec![0; len_bytes], any }
     }
 
-    /// Forgets all.
+    /// Forgets everything.
     pub(in crate::sim) fn reset(&mut self) {
         self.any.fill(false);
         self.when.fill(0);
     }
 
-    /// Something else wrote these bytes.
+    /// Something other than a thread's store wrote these bytes.
     pub(in crate::sim) fn forget(&mut self, at: usize, bytes: usize) {
         if let Some(when) = self.when.get_mut(at..at + bytes) {
             when.fill(0);
@@ -59,19 +69,19 @@ impl Stores {
     }
 }
 
-/// The order of stores, fences and what lets warps learn of each other, in a cluster.
+/// The clock of a cluster for this check: when warps stored, fenced and synchronised.
 #[derive(Debug)]
 pub(in crate::sim) struct Proxies {
     pub(in crate::sim) now: u32,
-    /// The time at which a warp last synchronised with others.
+    /// When a warp last synchronised with others.
     learned: u32,
-    /// All stores before this time are fenced.
+    /// All stores before this time are visible.
     fenced: u32,
     /// For each warp of the cluster, when it last fenced.
     fences: Vec<u32>,
 }
 
-/// The number of a warp in its cluster.
+/// Returns a warp's index in its cluster.
 pub(in crate::sim) fn number(block: u32, warp: u32) -> u16 {
     (block * WARPS + warp) as u16
 }
@@ -86,13 +96,13 @@ impl Proxies {
         self.fences.fill(0);
     }
 
-    /// A warp learns of what others have done.
+    /// A warp synchronised with others.
     pub(in crate::sim) fn learn(&mut self) {
         self.now += 1;
         self.learned = self.now;
     }
 
-    /// A warp fences.
+    /// A warp executed a proxy fence.
     pub(in crate::sim) fn fence(&mut self, origin: Origin) {
         self.now += 1;
         self.fenced = self.learned;
@@ -107,7 +117,7 @@ impl Proxies {
         when == 0 || when < self.fenced || when < own
     }
 
-    /// Refuses to read bytes that the asynchronous proxy may not all see.
+    /// Returns a fault if the asynchronous proxy may not see all of these bytes.
     #[inline]
     pub(in crate::sim) fn check(
         &self,
@@ -157,7 +167,8 @@ mod tests {
     const A: Origin = Origin { block: 0, warp: 0, step: 0 };
     const B: Origin = Origin { block: 1, warp: 2, step: 0 };
 
-    /// Stores of warps A and B to bytes 0 and 20, after which `then` happens; whether each is seen.
+    /// Warps A and B store to bytes 0 and 20, then `then` happens. Returns whether each store is
+    /// visible.
     fn seen(then: impl FnOnce(&mut Proxies)) -> [bool; 2] {
         let (mut proxies, mut shared) = (Proxies::new(2), Shared::new(32, &[], true));
         for (at, origin) in [(0, A), (20, B)] {

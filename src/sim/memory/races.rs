@@ -1,4 +1,5 @@
-//! The race detector of a cluster: accesses and edges in the terms of its memory.
+//! Connects a cluster's memory with the race detector: translates accesses into its terms, and its
+//! races into faults.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,27 +20,30 @@ use crate::sim::race::{
     Target,
 };
 
-/// The shadows of a launch: one for each buffer that the kernel can write.
+/// What a launch shares with the race detector: the shadows of the buffers that the kernel can
+/// write.
 #[derive(Debug)]
 pub(in crate::sim) struct Watched {
     grid: Arc<Mutex<Grid>>,
-    /// For each parameter the number of its buffer among the watched ones. Buffers with a shadow come first.
+    /// For each parameter, the index of its buffer among the watched ones. Buffers with a shadow
+    /// come first.
     buffers: Vec<Option<usize>>,
     rules: Rules,
 }
 
-/// What counts as a race, as the options of the launch say.
+/// What counts as a race, according to the launch's options.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Rules {
-    /// Set if stores of equal values race.
+    /// Whether unordered stores of equal values are a race.
     pub(in crate::sim) equal_stores: bool,
     pub(in crate::sim) fence_after_reads: FenceAfterReads,
 }
 
 impl Watched {
-    /// For the buffers of parameters, each with whether the kernel can write it. A buffer may be that of several. `before`
-    /// are the launches that may still run, and whether a later launch may start early and compare its accesses; `None`
-    /// for a launch that overlaps with no other.
+    /// Takes the parameters' buffers, each with whether the kernel can write it; one buffer may be
+    /// passed for several parameters. `before` holds the launches that may still run, and whether a
+    /// later launch may start early and compare its accesses with this one's; `None` if the launch
+    /// overlaps with no other.
     pub(in crate::sim) fn new(
         params: &[(&GlobalBuffer, bool)],
         rules: Rules,
@@ -78,23 +82,24 @@ impl Watched {
     }
 }
 
-/// The race detector of a cluster.
+/// The race detector of a cluster, with the races that it has found.
 #[derive(Debug)]
 pub(in crate::sim) struct Detector {
     pub(in crate::sim) races: Races,
-    /// For each parameter the number of its buffer among the watched ones.
+    /// For each parameter, the index of its buffer among the watched ones.
     pub(in crate::sim) buffers: Vec<Option<usize>>,
-    /// Set where stores of equal values race.
+    /// Whether unordered stores of equal values are a race.
     equal_stores: bool,
-    /// The races of the cluster, once for each pair of operations.
+    /// The cluster's races, one for each pair of operations.
     pub(in crate::sim) found: Vec<RawFault>,
 }
 
-/// Upper bound on the races that a cluster reports.
+/// How many races a cluster reports at most.
 pub(in crate::sim) const MOST_RACES: usize = 32;
 
 impl Detector {
-    /// For clusters of `blocks` blocks with `threads` threads and `shared_bytes` bytes of shared memory each.
+    /// Makes a detector for clusters of `blocks` blocks, each with `threads` threads and
+    /// `shared_bytes` bytes of shared memory.
     pub(in crate::sim) fn new(
         watched: &Watched,
         (blocks, threads): (u32, u32),
@@ -116,8 +121,9 @@ impl Detector {
         self.found.clear();
     }
 
-    /// Adds a race, once for each two operations: the one of the threads that are farthest apart, because the barrier
-    /// between them orders the others too.
+    /// Adds a race, one for each pair of operations. Of several it keeps the one between the
+    /// threads that are farthest apart, because the barrier that orders those orders the others
+    /// too.
     fn add(&mut self, race: &Race, fault: RawFault) {
         let pair = |by: &Party, other: &Party| match other.launch {
             Some(_) => (other.launch, by.step, other.step),
@@ -139,7 +145,8 @@ impl Detector {
         }
     }
 
-    /// Notes an access to the shared memory of a block that is not known to have started, once for each operation.
+    /// Reports an access to the shared memory of a block that may not have started, once for each
+    /// operation.
     fn add_unstarted(&mut self, origin: Origin, lane: u32, rank: u32) {
         let known = self.found.iter().any(|old| {
             matches!(old.cause, RawCause::BlockNotStarted { .. })
@@ -151,7 +158,7 @@ impl Detector {
         }
     }
 
-    /// The number of the buffer of a parameter among the watched ones.
+    /// Returns the index of a parameter's buffer among the watched ones.
     pub(in crate::sim) fn buffer(&self, param: u32) -> Option<usize> {
         self.buffers.get(param as usize).copied().flatten()
     }
@@ -169,19 +176,19 @@ impl From<Origin> for At {
     }
 }
 
-/// The registers of the value that a warp stores.
+/// Where the value that a warp stores is found.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) enum Stored {
-    /// Nothing, or what depends on memory.
+    /// Nowhere: nothing is stored, or the value depends on memory.
     None,
-    /// The slot of an element, in the file of its type.
+    /// The slot of an element, in its type's register file.
     Element(u32),
-    /// The slots of a vector, and the bytes of each.
+    /// The slots of a vector, and how many bytes each has.
     Vector(usize, [u32; 4], usize),
 }
 
 impl Stored {
-    /// The bytes that a lane stores.
+    /// Returns the bytes that a lane stores.
     fn bytes(self, regs: &Regs, elem: Scalar, lane: usize) -> [u8; 16] {
         let mut all = [0; 16];
         let word = |slot: u32, size: usize| match size {
@@ -206,12 +213,12 @@ impl Stored {
     }
 }
 
-/// An access of lanes to memory, for the race detector.
+/// An access by lanes, as the race detector needs it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Accessed {
     pub(in crate::sim) address: Address,
     pub(in crate::sim) writes: bool,
-    /// Order and scope of a strong operation.
+    /// Order and scope, if the operation is strong.
     pub(in crate::sim) strong: Option<Strong>,
     pub(in crate::sim) stored: Stored,
 }
@@ -252,8 +259,9 @@ impl Accessed {
     }
 }
 
-/// Returns the lanes of a store without repeated addresses; or two lanes that store different values to one byte, or any
-/// values where stores of equal values race.
+/// Returns the lanes of a store, keeping one lane of those that store to the same address. If two
+/// lanes store different values to one byte (or any values, if equal stores race), returns these
+/// two as an error.
 fn lanes_apart(
     (mask, bytes): (u32, usize),
     at: impl Fn(usize) -> usize,
@@ -290,7 +298,7 @@ fn lanes_apart(
 }
 
 impl Memory<'_> {
-    /// Lets the detector see the accesses of lanes.
+    /// Shows the detector the accesses of lanes.
     #[cold]
     pub(in crate::sim) fn race_access(
         &mut self,
@@ -300,7 +308,7 @@ impl Memory<'_> {
     ) {
         let Some(mut detector) = self.races.take() else { return };
         let address = &accessed.address;
-        // The access itself returns the fault of an address.
+        // The access itself reports a bad address.
         let _fault = address.for_each_alloc(regs, mask, |regs, found, mask| {
             self.race_access_at(&mut detector, regs, (accessed, origin), (found, mask));
             Ok(())
@@ -309,7 +317,8 @@ impl Memory<'_> {
         self.races = Some(detector);
     }
 
-    /// Keeps the races of the present operation as faults about elements of type `elem`.
+    /// Turns the current operation's races into faults about elements of type `elem`, and keeps
+    /// them.
     fn take_races(&mut self, detector: &mut Detector, elem: Scalar) {
         for race in detector.races.take_found() {
             let fault = self.raced(detector, &race, elem);
@@ -403,7 +412,7 @@ impl Memory<'_> {
         }
     }
 
-    /// Reads bytes that are there now. Returns whether all of them were written.
+    /// Reads the current bytes. Returns whether all of them were written before.
     fn current(
         &self,
         buffers: &[Option<usize>],
@@ -421,7 +430,7 @@ impl Memory<'_> {
         }
     }
 
-    /// A race as a fault, about elements of type `elem`.
+    /// Turns a race into a fault about elements of type `elem`.
     fn raced(&self, detector: &Detector, race: &Race, elem: Scalar) -> Box<RawFault> {
         let Race { by, other, target, byte, missing, .. } = *race;
         let (space, alloc, start, len) = match target {
@@ -461,7 +470,8 @@ impl Memory<'_> {
         Box::new(RawFault { origin: Some(origin), ..*fault })
     }
 
-    /// Notes it if some of `lanes` access the shared memory of a block of the cluster that they do not know to have started.
+    /// Reports it if some of `lanes` access the shared memory of a block that they do not know to
+    /// have started.
     #[inline]
     pub(in crate::sim) fn check_started(&mut self, origin: Origin, lanes: u32, rank: u32) {
         if let Some(detector) = &mut self.races
@@ -473,7 +483,8 @@ impl Memory<'_> {
         }
     }
 
-    /// Calls `f` with the detector, if there is one, and keeps the races that it finds, about elements of type `elem`.
+    /// Calls `f` with the detector, if there is one, and keeps the races that it finds, as faults
+    /// about elements of type `elem`.
     #[inline]
     pub(in crate::sim) fn detect(
         &mut self,
@@ -494,8 +505,8 @@ impl Memory<'_> {
         }
     }
 
-    /// A lane made an arrival at an mbarrier that may have ended its phase. `lanes` are the lanes before it that the
-    /// detector does not know yet.
+    /// A lane arrived at an mbarrier, which may have ended a phase. `lanes` collects lanes that the
+    /// detector has not been told of yet.
     pub(in crate::sim) fn note_arrival(
         &mut self,
         origin: Origin,
@@ -515,7 +526,7 @@ impl Memory<'_> {
         }
     }
 
-    /// An operation that signals an mbarrier has completed, by which a phase of it may have ended.
+    /// An asynchronous operation completed and signalled an mbarrier, which may have ended a phase.
     pub(in crate::sim) fn note_completion(
         &mut self,
         origin: Origin,
@@ -539,7 +550,7 @@ impl Memory<'_> {
     }
 }
 
-/// Lanes that have arrived at one mbarrier in one operation.
+/// Lanes that arrived at one mbarrier in one operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sim) struct Arrived {
     barrier: Option<MbarrierAddress>,
@@ -556,7 +567,7 @@ impl Arrived {
     }
 }
 
-/// Returns the address in the cluster of an mbarrier of block `rank`.
+/// Returns the address of an mbarrier of block `rank` in the cluster.
 pub(in crate::sim) fn mbarrier_address(rank: u32, barrier: ByteAddress) -> MbarrierAddress {
     MbarrierAddress { rank: rank as usize, byte: barrier.at }
 }

@@ -1,4 +1,4 @@
-//! The recorder of a cluster: accesses in the terms of its memory.
+//! Passes a cluster's accesses and mbarrier phases to the recorder.
 
 use super::address::Address;
 use super::cluster_memory::Memory;
@@ -22,7 +22,7 @@ impl Memory<'_> {
         }
     }
 
-    /// Records an arrival of lanes of a warp at an mbarrier.
+    /// Records that lanes of a warp arrived at an mbarrier.
     pub(in crate::sim) fn record_arrival(
         &mut self,
         origin: Origin,
@@ -34,7 +34,7 @@ impl Memory<'_> {
         self.record_phase(barrier, ended);
     }
 
-    /// Records that a phase of an mbarrier has ended, if it has.
+    /// Records the end of an mbarrier's phase, if it has ended.
     pub(in crate::sim) fn record_phase(&mut self, barrier: MbarrierAddress, ended: bool) {
         if ended {
             let key = BarrierKey::Memory(barrier);
@@ -52,7 +52,7 @@ impl Memory<'_> {
         let Some(mut recorder) = self.recorder.take() else { return };
         let address: &Address = &accessed.address;
         let offsets = address.bytes(regs);
-        // The access itself returns the fault of an address.
+        // The access itself reports a bad address.
         let _fault = address.for_each_alloc(regs, mask, |_, found, mask| {
             let (target, start) = match found.memory_space {
                 MemorySpace::Global => (Target::Global(found.number as usize), 0),
@@ -75,7 +75,7 @@ impl Memory<'_> {
         self.recorder = Some(recorder);
     }
 
-    /// Records accesses of lanes to shared memory of the own block, or to a buffer.
+    /// Records accesses of lanes to the own block's shared memory, or to a buffer.
     pub(in crate::sim) fn record_lanes(
         &mut self,
         (origin, by): (Origin, Mover),

@@ -1,4 +1,4 @@
-//! The shared memory of a block.
+//! A block's shared memory: its bytes, which of them were written, and its mbarriers.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,64 +9,64 @@ use crate::sim::fault::raw::BarrierAt;
 use crate::sim::fault::raw_fault::RawCause;
 use crate::sim::fault::state::BarrierState;
 
-/// Byte range of a shared allocation.
+/// The byte range of a shared allocation.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct SharedRange {
     pub(in crate::sim) start: usize,
     pub(in crate::sim) len: usize,
 }
 
-/// The bits of the number of an allocation that say which one of its block it is.
+/// The bits of an allocation index that name the allocation within its block.
 const IN_BLOCK: u32 = (1 << 20) - 1;
 
-/// The number of allocation `alloc` of the block `rank` of the cluster, as pointers into shared memory of the
-/// cluster keep it. There are at most 16 blocks, and in each less allocations than the 2^20 bytes that
-/// `compile` lets shared memory have.
+/// Returns the index of allocation `alloc` of block `rank`, as pointers into the cluster's shared
+/// memory keep it. There are at most 16 blocks, each with fewer allocations than the 2^20 bytes
+/// that `compile` allows for shared memory.
 pub(in crate::sim) fn in_cluster(rank: u32, alloc: u32) -> u32 {
     rank << 20 | alloc & IN_BLOCK
 }
 
-/// The block of a number that [`in_cluster`] has made, and the allocation there.
+/// Splits an index from [`in_cluster`] into the block's rank and the allocation there.
 pub(in crate::sim) fn of_cluster(number: u32) -> (u32, u32) {
     (number >> 20, number & IN_BLOCK)
 }
 
-/// A byte of a shared allocation; `at` counts from the start of the block's shared memory, which is address 0
-/// of the shared window.
+/// A byte of a shared allocation. `at` counts from the start of the block's shared memory, which is
+/// address 0 of the shared window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct ByteAddress {
     pub(in crate::sim) alloc: u32,
     pub(in crate::sim) at: usize,
 }
 
-/// State of the eight bytes of a barrier.
+/// What the eight bytes of an mbarrier hold.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
     Live(Mbarrier),
     Invalidated,
 }
 
-/// The shared memory of one block: words, for each bit whether it was written, and the barriers.
+/// One block's shared memory: words, for each bit whether it was written, and the mbarriers.
 ///
-/// The bytes of a live barrier count as never written: a load of them is found where uninitialised bytes
-/// are, and a store leaves its trace.
+/// The bytes of a live mbarrier count as never written. So a load of them is caught where
+/// uninitialised bytes are caught, and a store to them leaves a visible trace.
 #[derive(Debug)]
 pub(in crate::sim) struct Shared {
     pub(in crate::sim) words: Vec<u32>,
     pub(in crate::sim) written: Vec<u32>,
-    /// For each 16 bytes, the parts of loads in flight that write some of them.
+    /// For each 16 bytes, how many pieces of loads in flight will write some of them.
     incoming: Vec<u8>,
     /// The stores that the asynchronous proxy may not see.
     pub(in crate::sim) stores: Stores,
     allocs: Vec<SharedRange>,
-    /// By their first byte.
+    /// By first byte.
     barriers: HashMap<usize, Slot>,
-    /// Set when a phase of a barrier has ended since this was last taken.
+    /// Set when a phase of an mbarrier has ended since this was last taken.
     phase_ended: bool,
 }
 
 impl Shared {
-    /// Stores are watched where the asynchronous proxy needs a fence to see them.
+    /// Makes shared memory. `watched` says whether stores are tracked for missing proxy fences.
     pub(in crate::sim) fn new(len_bytes: usize, allocs: &[SharedRange], watched: bool) -> Shared {
         let words = vec![0; len_bytes.div_ceil(4)];
         let (written, allocs) = (words.clone(), allocs.to_vec());
@@ -76,7 +76,7 @@ impl Shared {
         Shared { written, words, incoming, stores, allocs, barriers, phase_ended: false }
     }
 
-    /// Forgets all content, for the next block.
+    /// Forgets the content, for the next block.
     pub(in crate::sim) fn reset(&mut self) {
         self.written.fill(0);
         self.incoming.fill(0);
@@ -85,7 +85,7 @@ impl Shared {
         self.phase_ended = false;
     }
 
-    /// Of an allocation of the block, which may be given with the rank of the block.
+    /// Returns the range of an allocation. Its index may include the block's rank.
     pub(in crate::sim) fn range(&self, alloc: u32) -> SharedRange {
         self.allocs
             .get((alloc & IN_BLOCK) as usize)
@@ -93,14 +93,14 @@ impl Shared {
             .unwrap_or(SharedRange { start: 0, len: 0 })
     }
 
-    /// The allocation with byte `at`, and its range.
+    /// Returns the allocation that contains byte `at`, and its range.
     pub(in crate::sim) fn allocation_at(&self, at: usize) -> (u32, SharedRange) {
         let has = |range: &SharedRange| (range.start..range.start + range.len).contains(&at);
         let found = self.allocs.iter().position(has).unwrap_or(0) as u32;
         (found, self.range(found))
     }
 
-    /// All bytes.
+    /// Returns the size in bytes.
     pub(in crate::sim) fn len_bytes(&self) -> usize {
         self.words.len() * 4
     }
@@ -125,7 +125,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes these bytes for never written, as they are to be written. Returns whether the first of them was.
+    /// Marks bytes as unwritten because a load in flight will write them. Returns whether the first
+    /// of them was written before.
     pub(in crate::sim) fn begin_write(&mut self, bytes: Range<usize>) -> bool {
         let (first, mut at) = (bytes.start, bytes.start);
         for count in &mut self.incoming[bytes.start / 16..bytes.end.div_ceil(16)] {
@@ -150,7 +151,7 @@ impl Shared {
         self.incoming[bytes.start / 16..bytes.end.div_ceil(16)].iter().any(|count| *count != 0)
     }
 
-    /// Writes what no thread stores.
+    /// Writes bytes on behalf of an asynchronous operation.
     pub(in crate::sim) fn write_bytes(&mut self, at: usize, from: &[u8]) {
         self.stores.forget(at, from.len());
         for count in &mut self.incoming[at / 16..(at + from.len()).div_ceil(16)] {
@@ -169,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// The sixteen bytes at a multiple of 16, or the first of them that was never written.
+    /// Returns the sixteen bytes at a multiple of 16, or the first of them that was never written.
     #[inline(always)]
     pub(in crate::sim) fn chunk(&self, at: usize) -> Result<[u32; 4], usize> {
         let word = at / 4;
@@ -190,7 +191,7 @@ impl Shared {
         self.written[word..word + 4].copy_from_slice(&[u32::MAX; 4]);
     }
 
-    // Barriers.
+    // mbarriers.
 
     fn name(&self, byte_address: ByteAddress) -> BarrierAt {
         let first = self.range(byte_address.alloc).start;
@@ -200,7 +201,7 @@ impl Shared {
         }
     }
 
-    /// The live barrier that has the byte `at`, if there is one.
+    /// Returns the live mbarrier that contains byte `at`, if there is one.
     pub(in crate::sim) fn live_barrier(&self, alloc: u32, at: usize) -> Option<BarrierAt> {
         let at = at / 8 * 8;
         let live = matches!(self.barriers.get(&at), Some(Slot::Live(_)));
@@ -243,7 +244,7 @@ impl Shared {
         self.written[byte_address.at / 4 + 1] = 0;
     }
 
-    /// The barrier at a multiple of 8 bytes.
+    /// Returns the mbarrier at a multiple of 8 bytes.
     pub(in crate::sim) fn barrier(
         &mut self,
         byte_address: ByteAddress,
@@ -259,7 +260,7 @@ impl Shared {
         }
     }
 
-    /// Changes a barrier. Returns the phase before, and whether it ended.
+    /// Changes an mbarrier. Returns its phase before, and whether that phase has ended.
     pub(in crate::sim) fn update_barrier(
         &mut self,
         byte_address: ByteAddress,
@@ -274,7 +275,7 @@ impl Shared {
         Ok((phase, ended))
     }
 
-    /// Returns the cause of a wait at the barrier that never ends.
+    /// Returns why a wait at the mbarrier never ends.
     pub(in crate::sim) fn deadlock(&self, byte_address: ByteAddress) -> RawCause {
         let barrier = self.name(byte_address);
         match self.barriers.get(&byte_address.at) {
@@ -285,7 +286,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether the phase of the barrier has all its arrivals, but not all its bytes.
+    /// Returns whether the mbarrier's phase has all its arrivals, but not all its bytes.
     pub(in crate::sim) fn lacks_only_bytes(&self, byte_address: ByteAddress) -> bool {
         matches!(self.barriers.get(&byte_address.at), Some(Slot::Live(barrier)) if barrier.lacks_only_bytes())
     }
@@ -296,7 +297,7 @@ impl Shared {
     }
 }
 
-/// The bits of `count` bytes of a word, from byte `first` on.
+/// Returns the mask of `count` bytes of a word, from byte `first` on.
 pub(in crate::sim) fn byte_mask(first: usize, count: usize) -> u32 {
     (u32::MAX >> (32 - 8 * count)) << (8 * first)
 }

@@ -1,9 +1,9 @@
-//! Memory spaces of allocations, and generic pointers, which keep the space.
+//! Memory spaces, and generic pointers, which carry their space with them.
 
 use super::shared::{in_cluster, of_cluster};
 use crate::ir::types::Space;
 
-/// The memories: all spaces but the generic one.
+/// The concrete memories: every space but the generic one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum MemorySpace {
     Global,
@@ -13,16 +13,16 @@ pub(in crate::sim) enum MemorySpace {
     Local,
 }
 
-/// An allocation, by its number among those of its memory.
+/// An allocation, by its index among those of its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Allocation {
     pub(in crate::sim) memory_space: MemorySpace,
     pub(in crate::sim) number: u32,
 }
 
-/// Bits of the allocation number in a generic pointer; the memory space lies above them. Numbers are those
-/// of parameters, of arrays of at most 64 KiB, of allocations of at most 2^19 bytes, and with the rank of one of
-/// 16 blocks before 20 bits.
+/// Bits of the allocation index in a generic pointer. The memory space is above them. Indices are
+/// those of parameters, of arrays of at most 64 KiB, or of allocations of at most 2^19 bytes, below
+/// the rank of one of 16 blocks.
 const NUMBER_BITS: u32 = 28;
 
 impl MemorySpace {
@@ -34,7 +34,8 @@ impl MemorySpace {
         MemorySpace::Local,
     ];
 
-    /// The memory that a pointer into the space points into; `None` where the pointer itself says.
+    /// Returns the memory that pointers into a space point into; `None` for the generic space,
+    /// where the pointer itself says.
     pub(in crate::sim) const fn of(space: Space) -> Option<MemorySpace> {
         match space {
             Space::Global => Some(MemorySpace::Global),
@@ -58,7 +59,7 @@ impl MemorySpace {
 }
 
 impl Allocation {
-    /// The allocation that a pointer into the space keeps as `number`.
+    /// Returns the allocation that a pointer into the space keeps as `number`.
     #[inline(always)]
     pub(in crate::sim) fn of(space: Space, number: u32) -> Allocation {
         match MemorySpace::of(space) {
@@ -71,13 +72,14 @@ impl Allocation {
         }
     }
 
-    /// Returns the number of the allocation in a generic pointer.
+    /// Returns the allocation's index in a generic pointer.
     pub(in crate::sim) fn generic(self) -> u32 {
         (self.memory_space as u32) << NUMBER_BITS | self.number
     }
 
-    /// Returns the allocation number in a pointer into the space, in the block `rank` of the cluster; `None` if the
-    /// allocation is not in the space. Shared memory of a block is shared memory of its cluster too.
+    /// Returns the allocation's index in a pointer into the space, in block `rank` of the cluster,
+    /// or `None` if the allocation is not in that space. A block's shared memory also belongs to
+    /// its cluster's.
     pub(in crate::sim) fn number_in(self, space: Space, rank: u32) -> Option<u32> {
         let number = self.number;
         match (space, self.memory_space) {
@@ -100,26 +102,26 @@ impl Allocation {
     }
 }
 
-/// Address bits of an allocation of global memory.
+/// Address bits of an allocation in global memory.
 const GLOBAL_BITS: u32 = 40;
-/// Address bits of an array of constant memory, which has at most 64 KiB.
+/// Address bits of a constant array, which has at most 64 KiB.
 const CONST_BITS: u32 = 16;
-/// Address bits of the shared memory of a block of a cluster.
+/// Address bits of one block's shared memory within the cluster.
 const BLOCK_BITS: u32 = 24;
-/// Address bits of a memory that generic addresses reach; global memory is the first.
+/// Address bits of each memory that generic addresses reach. Global memory comes first.
 const MEMORY_BITS: u32 = 56;
 
-/// Start offsets of the shared and the local allocations of a kernel.
+/// Where a kernel's shared and local allocations start.
 pub(in crate::sim) struct Starts {
     pub(in crate::sim) shared: Vec<u64>,
     pub(in crate::sim) local: Vec<u64>,
 }
 
 impl Allocation {
-    /// The address of the first byte, for pointers into the space.
+    /// Returns the address of the first byte, for pointers into the space.
     pub(in crate::sim) fn address(self, space: Space, starts: &Starts) -> u64 {
         let start = |of: &[u64], number: u32| of.get(number as usize).copied().unwrap_or(0);
-        // No allocation is at 0 but in shared and local memory.
+        // Only in shared and local memory an allocation may be at address 0.
         let apart = |bits: u32| (u64::from(self.number) + 1) << bits;
         let own = match self.memory_space {
             MemorySpace::Global => apart(GLOBAL_BITS),
@@ -135,8 +137,8 @@ impl Allocation {
     }
 }
 
-/// Returns the number of the allocation of global memory that an address is in, and the offset of the address in it. An
-/// address before the first one counts from the end of all.
+/// Splits a global address into the allocation's index and the offset there. An address below the
+/// first allocation counts from the end.
 pub(in crate::sim) fn global_at(address: u64) -> (u32, u64) {
     let number = (address >> GLOBAL_BITS) as u32;
     (number.wrapping_sub(1), address & ((1 << GLOBAL_BITS) - 1))

@@ -1,4 +1,4 @@
-//! Loads and stores of vectors by a warp.
+//! A warp's loads and stores of vectors.
 
 use super::access::Access;
 use super::address::{Address, Offsets};
@@ -9,15 +9,16 @@ use super::shared::{Shared, SharedRange};
 use super::space::{Allocation, MemorySpace};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 
-/// The slots of a vector: as many as it has registers.
+/// How many registers a vector has, and their slots.
 pub(in crate::sim) type Parts = (usize, [u32; 4]);
 
-/// The slots as indices of a register file.
+/// Returns the slots as indices of a register file.
 fn all_slots(slots: [u32; 4]) -> [usize; 4] {
     slots.map(|slot| slot as usize)
 }
 
-/// The offsets of the lanes of `mask` in a shared allocation, which itself need not be aligned for what is accessed.
+/// Returns the lanes' offsets in a shared allocation, which itself need not be aligned for the
+/// vector.
 pub(in crate::sim) fn shared_offsets(
     address: &Address,
     regs: &super::lanes::Regs,

@@ -1,8 +1,8 @@
-//! Operations of the four warps of a warp group: `wgmma`, and changes of their registers.
+//! What the four warps of a warp group do together: `wgmma` and `setmaxnreg`.
 //!
-//! Each `wgmma` has a number, the same in all warps of the group, which must all come to it with the same
-//! operands. It takes effect for all of them at once: when one of them waits for it, or before. Until a warp has
-//! waited for it, its accumulators must be left alone.
+//! The group numbers its `wgmma`. All four warps must reach the same one with the same operands. It
+//! takes effect for all of them at once, when one of them waits for it or earlier. Until a warp has
+//! waited for it, that warp must not touch its accumulators.
 
 use super::lanes::Regs;
 use std::collections::VecDeque;
@@ -17,10 +17,10 @@ use crate::sim::fault::raw::{Origin, StepAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::options::Accumulation;
 
-/// Registers of a warp that hold a part of A.
+/// A warp's registers with its part of A.
 pub(in crate::sim) type Registers = Box<[[u32; LANES]]>;
 
-/// Operation on which the warps of a group must agree.
+/// The operands on which a group's warps must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Said {
     pub(in crate::sim) a: u64,
@@ -28,12 +28,13 @@ pub(in crate::sim) struct Said {
     pub(in crate::sim) accumulate: bool,
 }
 
-/// A `wgmma` of a kernel, which a warp group queues and later executes.
+/// A `wgmma` of a kernel, which a warp group queues and executes later.
 pub(in crate::sim) trait GroupMma: Debug + Send + Sync {
-    /// The slots of its accumulators.
+    /// Returns the slots of the accumulators.
     fn accumulators(&self) -> &[u32];
 
-    /// Returns whether an operand in shared memory has one of the bytes, exactly or perhaps.
+    /// Returns whether an operand in shared memory contains one of the bytes: exactly, or as a
+    /// quick upper bound.
     fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool;
 
     /// Calls `f` with the address of each 16 bytes of shared memory that it reads.
@@ -49,13 +50,13 @@ pub(in crate::sim) trait GroupMma: Debug + Send + Sync {
     ) -> Result<(), RawCause>;
 }
 
-/// A `wgmma` to which warps have come.
+/// A `wgmma` that at least one warp has reached.
 #[derive(Debug)]
 struct Issued {
     op: Arc<dyn GroupMma>,
     origin: Origin,
     said: Said,
-    /// A of each warp, where it is in registers.
+    /// Each warp's part of A, if A is in registers.
     registers: [Option<Registers>; WarpGroup::WARPS],
     /// The warps that have come.
     warps: u32,
@@ -63,7 +64,7 @@ struct Issued {
     done: bool,
 }
 
-/// A `setmaxnreg` to which not all warps have come.
+/// A `setmaxnreg` that some warps have not reached.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     origin: Origin,
@@ -71,32 +72,32 @@ struct Change {
     warps: u32,
 }
 
-/// Condition that a warp waits for.
+/// What a warp waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Wait {
     Done,
-    /// The `wgmma` before this number must take effect first.
+    /// All `wgmma` before this number must take effect first.
     Multiply {
         end: u64,
     },
-    /// Other warps must come to them first.
+    /// Other warps must reach them first.
     Warps,
 }
 
 /// The state of a warp group.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct WarpGroup {
-    /// The number of the first one in the queue.
+    /// The number of the first `wgmma` in the queue.
     base: u64,
     queue: VecDeque<Issued>,
     /// For each warp, the number of its next `wgmma`.
     next: [u64; WarpGroup::WARPS],
-    /// For each warp, the number before which it has waited for all.
+    /// For each warp, the number up to which it has waited.
     waited: [u64; WarpGroup::WARPS],
-    /// For each warp, the ends of its groups that it has not waited for.
+    /// For each warp, where its groups end that it has not waited for.
     groups: [VecDeque<u64>; WarpGroup::WARPS],
     changes: VecDeque<Change>,
-    /// For each warp, its changes that others have yet to come to.
+    /// For each warp, how many of its `setmaxnreg` the others have not all reached.
     ahead: [usize; WarpGroup::WARPS],
     /// Set when all warps have reached an operation since this was last taken.
     complete: bool,
@@ -106,10 +107,10 @@ pub(in crate::sim) struct WarpGroup {
 const ALL: u32 = (1 << WarpGroup::WARPS) - 1;
 
 impl WarpGroup {
-    /// Warps of a group.
+    /// Warps in a group.
     pub(in crate::sim) const WARPS: usize = 4;
 
-    /// Warp `warp` of the group comes to a `wgmma`.
+    /// Warp `warp` of the group reaches a `wgmma`.
     pub(in crate::sim) fn issue(
         &mut self,
         warp: usize,
@@ -143,17 +144,17 @@ impl WarpGroup {
         Ok(())
     }
 
-    /// The number of the next `wgmma` of a warp, and the number before which it has waited for all.
+    /// Returns the number of a warp's next `wgmma`, and the number up to which it has waited.
     pub(in crate::sim) fn numbers(&self, warp: usize) -> (u64, u64) {
         (self.next[warp], self.waited[warp])
     }
 
-    /// The warp makes a group of what it has issued.
+    /// Commits what the warp has issued as a group.
     pub(in crate::sim) fn commit(&mut self, warp: usize) {
         self.groups[warp].push_back(self.next[warp]);
     }
 
-    /// Waits until at most `pending` groups of the warp are not done.
+    /// Waits until at most `pending` groups of the warp are incomplete.
     pub(in crate::sim) fn wait(&mut self, warp: usize, pending: usize) -> Wait {
         let groups = &mut self.groups[warp];
         let Some(due) = groups.len().checked_sub(pending).filter(|due| *due > 0) else {
@@ -182,8 +183,9 @@ impl WarpGroup {
         Wait::Done
     }
 
-    /// The step of a `wgmma` that has one of the slots as an accumulator, and that the warp has not waited for;
-    /// one with the same accumulators as `but` in order is left out.
+    /// Returns the step of a `wgmma` that uses one of the slots as an accumulator and that the warp
+    /// has not waited for. A `wgmma` with exactly the accumulators of `but` does not count, because
+    /// the hardware runs those in order.
     pub(in crate::sim) fn in_flight(
         &self,
         warp: usize,
@@ -200,7 +202,8 @@ impl WarpGroup {
         own.into_iter().find(overlaps).map(|issued| issued.origin.step)
     }
 
-    /// A `wgmma` that no warp has waited for, and that reads one of the bytes of shared memory, exactly or perhaps.
+    /// Returns a `wgmma` that no warp has waited for and that reads one of the bytes: exactly, or
+    /// as a quick upper bound.
     pub(in crate::sim) fn reader(&self, bytes: &Range<usize>, exactly: bool) -> Option<Origin> {
         let waited = self.waited.iter().copied().max().unwrap_or(0);
         let pending = self.queue.iter().skip((waited - self.base) as usize);
@@ -208,13 +211,13 @@ impl WarpGroup {
         pending.into_iter().find(reads).map(|issued| issued.origin)
     }
 
-    /// The end of the first `wgmma` that has not taken effect and could.
+    /// Returns the end of the first `wgmma` that has not taken effect and could.
     pub(in crate::sim) fn runnable(&self) -> Option<u64> {
         let first = self.queue.iter().position(|issued| !issued.done)?;
         (self.queue[first].warps == ALL).then_some(self.base + first as u64 + 1)
     }
 
-    /// Lets the `wgmma` before the number `end` take effect on the registers of the four warps.
+    /// Lets all `wgmma` before number `end` take effect on the registers of the four warps.
     pub(in crate::sim) fn multiply(
         &mut self,
         end: u64,
@@ -235,7 +238,7 @@ impl WarpGroup {
         Ok(())
     }
 
-    /// Warp `warp` comes to a `setmaxnreg`.
+    /// Warp `warp` reaches a `setmaxnreg`.
     pub(in crate::sim) fn change(
         &mut self,
         warp: usize,
@@ -264,7 +267,7 @@ impl WarpGroup {
         std::mem::take(&mut self.complete)
     }
 
-    /// Something to which only some warps have come.
+    /// Returns a fault for something that only some warps have reached.
     pub(in crate::sim) fn partial(&self) -> Option<Box<RawFault>> {
         let issued = self.queue.iter().map(|issued| (issued.origin, issued.warps));
         let changes = self.changes.iter().map(|change| (change.origin, change.warps));

@@ -1,4 +1,4 @@
-//! Pure operations on the registers of a warp: the functions of [`eval`](crate::ir::eval) in all lanes.
+//! Compiles pure operations: applies the functions of [`eval`](crate::ir::eval) to all lanes.
 
 use super::code::{Checked, Inst};
 use super::compiler::Compiler;
@@ -14,14 +14,14 @@ use crate::sim::memory::address::{Alloc, PointerSlots};
 use crate::sim::memory::lanes::{Lane, Pure, Regs, Word, binary, ternary, unary};
 use crate::sim::memory::mask::{LANES, lanes_of};
 
-/// Compiles the function of one operation to an instruction on all lanes.
+/// Compiles the function of one operation into an instruction on all lanes.
 struct Lanes<'c, 'k> {
     compiler: &'c mut Compiler<'k>,
     result: Slots,
 }
 
 impl Lanes<'_, '_> {
-    /// The slots of the result and of operands that have one register each.
+    /// Returns the slots of the result and of operands that have one register each.
     fn slots<const N: usize>(&self, values: [Value; N]) -> Option<(u32, [u32; N])> {
         let (_, dst) = self.result.single().ok()?;
         let mut slots = [0; N];
@@ -113,7 +113,7 @@ impl Machine for Lanes<'_, '_> {
     }
 }
 
-/// The function of an integer division or remainder, which faults where the divisor is zero.
+/// Makes an integer division or remainder, which faults if the divisor is zero.
 fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) -> Inst {
     let (dst, a, b) = (dst as usize, a as usize, b as usize);
     let run: Checked = Box::new(move |regs: &mut Regs, mask| {
@@ -133,13 +133,13 @@ fn divide<T: Int>(scalar: Scalar, dst: u32, [a, b]: [u32; 2], f: fn(T, T) -> T) 
 }
 
 impl Compiler<'_> {
-    /// The instruction of a pure operation on numbers with the result in `result`.
+    /// Returns the instruction of a pure operation whose result goes to `result`.
     pub(in crate::sim) fn pure(&mut self, op: &Op, result: Slots) -> Result<Inst, Refused> {
         eval::evaluate(op, Lanes { compiler: self, result }).ok_or(Malformed)
     }
 
-    /// `f` of the bits of each element of the operands, which are scalars, or vectors of as many elements as
-    /// the result. Bits are zero-extended.
+    /// Applies `f` to the bits of each element of the operands. They are scalars, or vectors with
+    /// as many elements as the result. Bits are zero-extended.
     fn elementwise<const N: usize>(
         &self,
         result: Slots,
@@ -169,7 +169,7 @@ impl Compiler<'_> {
         Ok(each(steps, f))
     }
 
-    /// `f` of the whole words of the operands, which have one each.
+    /// Applies `f` to whole words; each operand has one.
     fn wordwise<const N: usize>(
         &self,
         result: Slots,
@@ -235,7 +235,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The bits of a value, from its slots to those of the result, in order.
+    /// Copies a value's bits to the slots of the result, in order.
     fn bitcast(&self, result: Slots, value: Value) -> Result<Inst, Refused> {
         let pieces = |slots: Slots| -> Result<Vec<(At, u32)>, Refused> {
             match slots {
@@ -250,7 +250,7 @@ impl Compiler<'_> {
             }
         };
         let (to, from) = (pieces(result)?, pieces(self.slots(value)?)?);
-        // More than 128 bits are pieces of 32 bits on both sides.
+        // More than 128 bits are always pieces of 32 bits on both sides.
         if to.iter().map(|(_, width)| width).sum::<u32>() > u128::BITS {
             let steps = to.iter().zip(&from).map(|((to, _), (from, _))| (*to, [*from])).collect();
             return Ok(each(steps, Box::new(|[bits]| bits)));
@@ -273,7 +273,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The allocation of a pointer that is one of two.
+/// Returns the allocation of a pointer that is one of two, if both have the same.
 pub(in crate::sim) fn joined(a: PointerSlots, b: PointerSlots) -> Option<u32> {
     match (a.alloc, b.alloc) {
         (Alloc::Static(a), Alloc::Static(b)) if a == b => Some(a),

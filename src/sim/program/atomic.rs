@@ -1,7 +1,8 @@
-//! Atomic operations and cache hints.
+//! Compiles atomic operations and cache hints.
 //!
-//! The lanes of a warp go one after the other, from the lowest. Blocks run in parallel: each operation on global memory
-//! is one step, and in which order those of several blocks come is the host's choice.
+//! The lanes of a warp take effect one after the other, from the lowest. If blocks run in parallel,
+//! each operation on global memory is atomic, and the host decides in which order those of several
+//! blocks come.
 
 use super::code::Inst;
 use super::compiler::Compiler;
@@ -23,17 +24,17 @@ use crate::sim::memory::space::{Allocation, MemorySpace};
 use crate::sim::memory::vector_access::shared_offsets;
 use crate::sim::race::Strong;
 
-/// New value of an element, from the old value, the operand and the compared value.
+/// Returns the new value of an element, from the old value, the operand and the compared value.
 type Combine = fn(u64, u64, u64) -> u64;
 
-/// Forms of an operation for global memory and for shared memory.
+/// An operation's forms for global and for shared memory.
 #[derive(Clone, Copy)]
 struct Combines {
     global: Combine,
     shared: Combine,
 }
 
-/// The bytes of a line, which `discard` is about.
+/// Size of a cache line in bytes, for `discard`.
 const LINE: u32 = 128;
 
 fn on<T: Lane>(old: u64, value: u64, f: fn(T, T) -> T) -> u64 {
@@ -44,7 +45,7 @@ fn add<T: Number>(old: u64, value: u64, _: u64) -> u64 {
     on(old, value, <T as Number>::add)
 }
 
-/// The device adds `f32` in global memory without subnormal numbers.
+/// Devices flush subnormal numbers to zero when they add `f32` in global memory.
 fn add_flushed(old: u64, value: u64, _: u64) -> u64 {
     on(old, value, |a: f32, b: f32| flushed(Number::add(flushed(a), flushed(b))))
 }
@@ -76,11 +77,11 @@ fn combine(op: AtomicOp, elem: Scalar, memory_space: MemorySpace) -> Result<Comb
     })
 }
 
-/// The slots of an element, or of the registers of a vector.
+/// The slots of an element, or of a vector's registers.
 #[derive(Clone, Copy)]
 struct Parts {
     slots: [u32; 4],
-    /// Elements in each slot, side by side.
+    /// How many elements each slot holds.
     per_slot: usize,
 }
 
@@ -95,7 +96,7 @@ impl Parts {
         Parts { slots: all, per_slot: vector.lanes_per_register() as usize }
     }
 
-    /// The slot of element `number`, and the bit of it at which the element starts.
+    /// Returns the slot of element `number`, and the bit at which the element starts there.
     fn slot<E: Element>(&self, number: usize) -> (usize, usize) {
         (self.slots[number / self.per_slot] as usize, number % self.per_slot * E::BYTES * 8)
     }
@@ -110,26 +111,26 @@ impl Parts {
         let out = &mut E::Word::file_mut(regs)[slot];
         for lane in lanes_of(mask) {
             let others = out[lane].bits() & !(ones::<E>() << shift);
-            // An element alone in its slot has it as a whole.
+            // An element that is alone in its slot fills it.
             let others = if self.per_slot == 1 { 0 } else { others };
             out[lane] = E::Word::of_bits(others | bits[lane] << shift);
         }
     }
 }
 
-/// All bits of an element.
+/// Returns a mask of all bits of an element.
 fn ones<E: Element>() -> u64 {
     u64::MAX >> (64 - 8 * E::BYTES)
 }
 
-/// The slots of an atomic operation beside its address.
+/// The slots of an atomic operation's operands, apart from the address.
 #[derive(Clone, Copy)]
 struct Slots {
     value: Parts,
-    /// The operand itself where nothing is compared.
+    /// The same as `value` if nothing is compared.
     compare: Parts,
     old: Option<Parts>,
-    /// Set for operands wider than a register, which only global memory supports.
+    /// Set for operands that only global memory supports.
     only_global: bool,
 }
 
@@ -233,7 +234,7 @@ impl Compiler<'_> {
 
     pub(in crate::sim) fn cache(&mut self, id: OpId, op: &Cache) -> Result<(), Refused> {
         match *op {
-            // There are no caches, and the address need not exist.
+            // The simulator has no caches, and the address need not exist.
             Cache::Prefetch { base, index, level: _ } => {
                 self.address(base, index, Strength::default())?;
                 self.weight += 1;
@@ -251,7 +252,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Changes the element at byte `at` in one step. Returns what it was.
+/// Changes the element at byte `at` atomically. Returns the old value.
 fn update_buffer<E: Element>(buffer: &GlobalBuffer, at: usize, next: impl Fn(u64) -> u64) -> u64 {
     if E::BYTES == 8 {
         let _whole = buffer.lock(at / 4);
@@ -265,7 +266,7 @@ fn update_buffer<E: Element>(buffer: &GlobalBuffer, at: usize, next: impl Fn(u64
     of(buffer.update_word(at / 4, new))
 }
 
-/// Of at most `N` elements.
+/// Updates at most `N` elements for each lane.
 fn update<E: Element + 'static, const N: usize>(
     address: Address,
     slots: Slots,
@@ -291,7 +292,7 @@ fn update<E: Element + 'static, const N: usize>(
                 MemorySpace::Shared | MemorySpace::Cluster if slots.only_global => {
                     return Err(address.no_order(regs, (found, mask)));
                 }
-                // The verifier has seen that nothing is written to a constant array.
+                // The verifier has checked that nothing is written to a constant array.
                 MemorySpace::Global | MemorySpace::Const => {
                     let buffer = memory.buffer(found);
                     let offsets = address.offsets(regs, (found, buffer.len_bytes(), mask))?;
@@ -354,7 +355,7 @@ fn check_written<E: Element>(
     }
 }
 
-/// Checks the lines that lanes point to, and takes their content where they are discarded.
+/// Checks the lines that lanes point to, and overwrites their content if `discard` is set.
 fn line(address: Address, discard: bool) -> Access {
     Box::new(move |regs, memory, mask| {
         address.for_each_alloc(regs, mask, |regs, found, mask| {
@@ -380,5 +381,5 @@ fn line(address: Address, discard: bool) -> Access {
     })
 }
 
-/// Value read from a discarded line. PTX leaves it undefined.
+/// What a load returns from a discarded line, which PTX leaves undefined.
 const LOST: u32 = 0xdddd_dddd;

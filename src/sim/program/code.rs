@@ -1,4 +1,4 @@
-//! A kernel in the form that warps run: a flat list of steps on register slots.
+//! A kernel in the form that warps execute: a flat list of steps on register slots.
 
 use super::context::Act;
 use super::named_barrier::Named;
@@ -11,45 +11,45 @@ use crate::sim::memory::lanes::{Move, Pure, Regs};
 use crate::sim::memory::races::Accessed;
 use crate::sim::memory::shared::SharedRange;
 
-/// An operation without an effect that can fault in the active lanes.
+/// An operation without side effects that can fault in the active lanes.
 pub(in crate::sim) type Checked = Box<dyn Fn(&mut Regs, u32) -> RawResult + Send + Sync>;
 
-/// An access of lanes to memory.
+/// A memory access by lanes.
 pub(in crate::sim) struct MemoryStep {
     pub(in crate::sim) run: Access,
     pub(in crate::sim) what: Accessed,
 }
 
-/// One step of a warp. A step number is an index of [`Code::steps`]; a frame number is a depth in the
+/// One step of a warp. Steps are indices into [`Code::steps`]. A frame is given by its depth in the
 /// warp's stack of open constructs, which is the static nesting depth.
 pub(in crate::sim) enum Inst {
     Pure(Pure),
     Checked(Checked),
     Memory(Access),
-    /// A load, a store or an atomic operation of the lanes.
+    /// A load, store or atomic operation by lanes.
     Access(Box<MemoryStep>),
-    /// Copies under the mask.
+    /// Copies under the execution mask.
     Copy(Box<[Move]>),
     Barrier,
     Named(Named),
-    /// An operation of the warp as a whole, or an operation that may wait.
+    /// An operation of the whole warp, or one that may wait.
     Act(Act),
-    /// Operation of lanes that name the same `members`.
+    /// An operation for each group of lanes that name the same `members`.
     Warp {
         members: u32,
         run: Group,
         /// Set for `bar.warp.sync`, the only one that orders memory accesses.
         orders_memory: bool,
     },
-    /// Reads a special register that changes.
+    /// Reads a special register that changes over time.
     Volatile {
         reg: VolatileReg,
         dst: u32,
     },
     /// Lets other warps run.
     Sleep,
-    /// Opens a frame and runs the lanes in which the slot `cond` is true at the next step, then the others
-    /// at `else_`, then all at `end`.
+    /// Opens a frame. Runs the lanes in which the slot `cond` is true from the next step on, then
+    /// the others from `else_` on, then all from `end` on.
     If {
         cond: u32,
         else_: Option<u32>,
@@ -75,12 +75,14 @@ pub(in crate::sim) enum Inst {
     Return,
 }
 
-/// The lanes that start a `for` with at least one iteration; sets index and remaining iterations.
+/// Returns the lanes in which a `for` has at least one iteration, and sets the index and the
+/// remaining iterations.
 pub(in crate::sim) type Enter = Box<dyn Fn(&mut Regs, u32) -> RawResult<u32> + Send + Sync>;
-/// The lanes that have a further iteration; advances index and remaining iterations.
+/// Returns the lanes that have another iteration, and advances the index and the remaining
+/// iterations.
 pub(in crate::sim) type Advance = Box<dyn Fn(&mut Regs) -> u32 + Send + Sync>;
 
-/// A `for`: its carried arguments and its results are in the same slots.
+/// A `for`. Its carried arguments and its results share their slots.
 pub(in crate::sim) struct ForLoop {
     pub(in crate::sim) enter: Enter,
     pub(in crate::sim) advance: Advance,
@@ -90,7 +92,7 @@ pub(in crate::sim) struct ForLoop {
 
 pub(in crate::sim) struct Step {
     pub(in crate::sim) inst: Inst,
-    /// Operations that the step stands for: itself, and those before it that need no step.
+    /// How many operations the step counts for: itself, and those before it that need no step.
     pub(in crate::sim) weight: u32,
 }
 
@@ -99,13 +101,13 @@ pub(in crate::sim) struct Code {
     pub(in crate::sim) steps: Vec<Step>,
     /// The operation of each step.
     pub(in crate::sim) ops: Vec<OpId>,
-    /// Slots of the file `w`.
+    /// How many slots the file `w` has.
     pub(in crate::sim) w: usize,
-    /// Slots of the file `d`.
+    /// How many slots the file `d` has.
     pub(in crate::sim) d: usize,
-    /// Slots of `w` with the same word in all lanes: constants.
+    /// Constants: slots of `w` with the same word in all lanes.
     pub(in crate::sim) fill_w: Vec<(u32, u32)>,
-    /// Slots of `d` with the same word in all lanes: constants.
+    /// Constants: slots of `d` with the same word in all lanes.
     pub(in crate::sim) fill_d: Vec<(u32, u64)>,
     /// Slots of special registers, in the file of their type.
     pub(in crate::sim) special: Vec<(SpecialReg, u32)>,
@@ -119,11 +121,11 @@ pub(in crate::sim) struct Code {
     pub(in crate::sim) watches_proxies: bool,
     /// Set if threads poll global memory: see `polls.rs`.
     pub(in crate::sim) polls: bool,
-    /// Byte ranges of the local allocations of a thread.
+    /// Byte ranges of a thread's local allocations.
     pub(in crate::sim) local: Vec<SharedRange>,
-    /// Bytes of local memory of a thread.
+    /// Bytes of a thread's local memory.
     pub(in crate::sim) local_bytes: usize,
 }
 
-/// Operation of a group of lanes.
+/// An operation on a group of lanes.
 pub(in crate::sim) type Group = Box<dyn Fn(&mut Regs, u32) -> RawResult + Send + Sync>;

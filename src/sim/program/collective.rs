@@ -1,7 +1,9 @@
-//! Compiles operations of the threads of a warp together.
+//! Compiles the operations that a warp's lanes execute together: shuffles, votes, matches,
+//! reductions.
 //!
-//! Lanes that name the same members are a group. All members that have not ended must be in the group, and
-//! all of the group must be members: else a GPU would wait for ever, or the result would be undefined.
+//! Lanes that name the same members form a group. The group must consist of members only, and all
+//! members that have not ended must be in it. Otherwise a GPU would wait forever, or the result
+//! would be undefined.
 
 use super::code::Group;
 use super::code::Inst;
@@ -123,7 +125,7 @@ impl Compiler<'_> {
                 });
                 (members, run)
             }
-            // Steps of a warp are executed by all lanes at once, so there is nothing to wait for.
+            // All lanes execute a warp's steps at once, so there is nothing to wait for.
             Warp::BarWarp { members } => (members, Box::new(|_, _| Ok(()))),
             Warp::Activemask {} => {
                 let dst = self.result(results, 0)?.scalar(Scalar::U32)? as usize;
@@ -143,7 +145,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The slots of a result, which are new.
+    /// Allocates the slots of a result.
     pub(in crate::sim) fn result(
         &mut self,
         results: &[Value],
@@ -155,7 +157,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The words of a slot of either file, zero-extended.
+/// Returns the words of a slot of either file, zero-extended.
 fn words_of(regs: &Regs, scalar: Scalar, slot: u32) -> [u64; LANES] {
     if scalar.bits() == 64 { regs.d[slot as usize] } else { regs.w[slot as usize].map(u64::from) }
 }
@@ -180,7 +182,7 @@ fn redux<T: Int + Number + Bits>(op: ReduxOp, value: u32, dst: u32) -> Group {
     })
 }
 
-/// The slots of a shuffle.
+/// The slots of a shuffle's operands.
 #[derive(Clone, Copy)]
 struct Shuffle {
     mode: ShflMode,

@@ -1,4 +1,4 @@
-//! State of a compilation: the slots of values and variables, and the steps so far.
+//! The state of a compilation: where values and variables live, and the steps so far.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::ir::{Arena, Entity, KernelIr, OpId, RegionId, Value, VarId};
 use crate::sim::memory::address::{Alloc, Index, PointerSlots};
 use crate::sim::memory::mask::LANES;
 
-/// The entry of an arena.
+/// Returns the entry of an arena, or refuses the kernel.
 pub(in crate::sim) fn get<K: Entity, T>(arena: &Arena<K, T>, key: K) -> Result<&T, Refused> {
     arena.get(key).ok_or(Malformed)
 }
@@ -34,13 +34,13 @@ pub(in crate::sim) struct Compiler<'k> {
     pub(super) dead: Vec<SmallVec<[Value; 2]>>,
     pub(super) vars: Vec<Vec<Slots>>,
     pub(super) vars_of: HashMap<RegionId, Vec<VarId>>,
-    /// For each variable, whether it has sums of `wgmma`.
+    /// For each variable, whether it holds accumulators of `wgmma`.
     pub(super) watched: Vec<bool>,
     pub(in crate::sim) special: HashMap<SpecialReg, u32>,
     pub(super) targets: HashMap<OpId, Target>,
-    /// Operations without a step since the last step.
+    /// How many operations since the last step needed no step.
     pub(in crate::sim) weight: u32,
-    /// Open frames.
+    /// How many frames are open.
     pub(super) depth: u32,
 }
 
@@ -55,7 +55,7 @@ impl Compiler<'_> {
         self.slots.get(value.index()).copied().flatten().ok_or(Malformed)
     }
 
-    /// The type and the slot of a scalar.
+    /// Returns a scalar's type and slot.
     pub(in crate::sim) fn scalar(&self, value: Value) -> Result<(Scalar, u32), Refused> {
         match self.slots(value)? {
             Slots::Scalar(scalar, slot) => Ok((scalar, slot)),
@@ -63,7 +63,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The slot of a scalar of type `expected`.
+    /// Returns the slot of a scalar of type `expected`.
     pub(in crate::sim) fn scalar_of(&self, value: Value, expected: Scalar) -> Result<u32, Refused> {
         self.slots(value)?.scalar(expected)
     }
@@ -93,7 +93,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The slot of a constant. Those that keep none are made by a step.
+    /// Returns the slot of a constant. If no slot keeps it, a step writes it.
     pub(super) fn constant(&mut self, op: OpId, constant: Const) -> Slots {
         let (scalar, word) = (constant.scalar(), ConstWord::from(constant));
         if let Some(slot) = self.regs.constant(word) {
@@ -139,7 +139,7 @@ impl Compiler<'_> {
 
     // Walks.
 
-    /// The tensor map that a value is.
+    /// Returns the allocation that stands for a tensor map.
     pub(in crate::sim) fn tensor_map(&self, value: Value) -> Result<Alloc, Refused> {
         match (self.slots(value)?, get(&self.ir.values, value)?.ty) {
             (Slots::Pointer(slots), Type::TensorMap { .. }) => Ok(slots.alloc),
@@ -147,7 +147,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Returns whether the variable is an accumulator of `wgmma`, which is written asynchronously.
+    /// Returns whether the variable holds accumulators of `wgmma`, which are written
+    /// asynchronously.
     pub(in crate::sim) fn is_watched(&self, var: VarId) -> bool {
         self.watched.get(var.index()).copied().unwrap_or(false)
     }

@@ -1,4 +1,5 @@
-//! Execution context of a warp: state for whole-warp, waiting and asynchronous operations.
+//! What an operation of a whole warp gets to see: registers, memory, and what the warp has in
+//! flight.
 
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
@@ -7,30 +8,31 @@ use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::{FULL, LANES};
 use crate::sim::memory::shared::ByteAddress;
 
-/// Condition that a warp waits for.
+/// What a warp waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Park {
-    /// A phase of a barrier in shared memory must end for this lane.
+    /// A phase of an mbarrier must end for this lane.
     Barrier { lane: u32, byte_address: ByteAddress },
-    /// The warps of the cluster must come to its barrier.
+    /// The cluster's warps must arrive at its barrier.
     Cluster,
-    /// The other warps of the warp group must come to the same `wgmma`.
+    /// The other warps of the warp group must reach the same `wgmma`.
     WarpGroup,
 }
 
-/// Continuation of a warp after an operation.
+/// How a warp goes on after an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Next {
-    /// With the next one.
+    /// With the next operation.
     Go,
-    /// With the next one, after other warps have run: it polled without success. That may be a phase of
-    /// the barrier at this address.
+    /// With the next operation, after other warps have run, because it polled without success. If
+    /// an address is given, it polled the mbarrier there.
     Idle(Option<usize>),
-    /// With the same one, once what it waits for may be there.
+    /// With the same operation, once what it waits for may have come.
     Park(Park),
-    /// With the same one, once the `wgmma` before the number `end` of its warp group have taken effect.
+    /// With the same operation, once its warp group's `wgmma` before number `end` have taken
+    /// effect.
     Multiply { end: u64 },
-    /// Not at all: some of its threads are elsewhere.
+    /// Not at all, because some of its threads are elsewhere.
     Diverged,
 }
 
@@ -38,7 +40,7 @@ pub(in crate::sim) enum Next {
 pub(in crate::sim) type Act =
     Box<dyn for<'t, 'm> Fn(&mut ExecContext<'t, 'm>) -> RawResult<Next> + Send + Sync>;
 
-/// A warp that executes an operation.
+/// A warp while it executes an operation.
 pub(in crate::sim) struct ExecContext<'t, 'm> {
     pub(in crate::sim) regs: &'t mut Regs,
     pub(in crate::sim) memory: &'t mut Memory<'m>,
@@ -51,7 +53,7 @@ pub(in crate::sim) struct ExecContext<'t, 'm> {
 }
 
 impl ExecContext<'_, '_> {
-    /// Checks that all threads of the warp execute the operation; `Some` says why it cannot go on.
+    /// Checks that all 32 lanes execute the operation. Returns `Some` if it cannot go on.
     pub(in crate::sim) fn whole_warp(&self) -> RawResult<Option<Next>> {
         if self.active == FULL {
             return Ok(None);
@@ -63,7 +65,7 @@ impl ExecContext<'_, '_> {
         Err(RawFault::new(lane, RawCause::PartialWarp { lanes: self.active }))
     }
 
-    /// The value of a slot that must be the same in all lanes that are active.
+    /// Returns the value of a slot that must be the same in all active lanes.
     pub(in crate::sim) fn uniform<T: Copy + Eq + Into<u64>>(
         &self,
         words: &[T; LANES],
@@ -81,20 +83,21 @@ impl ExecContext<'_, '_> {
     }
 }
 
-/// Operations that a warp has started and not waited for.
+/// Asynchronous operations that a warp has started and not waited for.
 #[derive(Debug)]
 pub(in crate::sim) struct Flight {
-    /// The groups of `cp.async` that each lane has committed.
+    /// How many `cp.async` groups each lane has committed.
     pub(in crate::sim) copy_groups: [u32; LANES],
-    /// The groups of bulk copies that each lane has committed.
+    /// How many bulk groups each lane has committed.
     pub(in crate::sim) bulk_groups: [u32; LANES],
-    /// The lanes that are through with the wait at which the warp is.
+    /// The lanes that are through with the warp's current wait.
     pub(in crate::sim) waited: u32,
-    /// The lanes that have come to the barrier of the cluster, which has not opened since.
+    /// The lanes that have arrived at the cluster's barrier, which has not opened since.
     pub(in crate::sim) arrived: u32,
-    /// The lanes for which it has opened and that have not waited.
+    /// The lanes for which it has opened, but which have not waited.
     pub(in crate::sim) released: u32,
-    /// For each slot of the file `w`, whether it was accessed since the last `wgmma.fence`, as an accumulator.
+    /// For each slot of the file `w`, whether it was accessed as an accumulator since the last
+    /// `wgmma.fence`.
     pub(in crate::sim) unfenced: Vec<u64>,
 }
 
@@ -110,7 +113,7 @@ impl Flight {
         }
     }
 
-    /// Forgets all, for the next block.
+    /// Forgets everything, for the next block.
     pub(in crate::sim) fn start(&mut self) {
         self.copy_groups = [0; LANES];
         self.bulk_groups = [0; LANES];

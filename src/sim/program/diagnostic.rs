@@ -10,7 +10,7 @@ use crate::sim::memory::diagnostics::{Consts, Diagnostics};
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::lanes_of;
 
-/// The values of a lane.
+/// Returns a lane's values.
 fn values_of(regs: &Regs, slots: &[(Scalar, u32)], lane: usize) -> Consts {
     let value = |(scalar, slot): &(Scalar, u32)| {
         let slot = *slot as usize;

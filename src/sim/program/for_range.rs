@@ -1,4 +1,4 @@
-//! The iterations of a `for`.
+//! Counts the iterations of a `for`.
 
 use super::code::{Advance, Enter};
 use crate::ir::eval::{Int, Number};
@@ -14,16 +14,17 @@ pub(in crate::sim) struct ForRange {
     pub(in crate::sim) hi: u32,
     pub(in crate::sim) step: u32,
     pub(in crate::sim) index: u32,
-    /// Of the file `d`: iterations that are left, the present one included.
+    /// In the file `d`: how many iterations are left, including the current one.
     pub(in crate::sim) remaining: u32,
 }
 
-/// Returns the count of `lo, lo + step, ..` below `hi`, without wrap. `step` is positive.
+/// Returns how many of `lo, lo + step, ..` are below `hi`, without wrapping. `step` must be
+/// positive.
 fn trips_of<T: Int>(lo: T, hi: T, step: T) -> u64 {
     if hi <= lo {
         return 0;
     }
-    // The distance of two numbers fits their unsigned type.
+    // The distance between two integers fits their unsigned type.
     (Number::sub(hi, lo).word().bits() - 1) / step.word().bits() + 1
 }
 
@@ -35,7 +36,7 @@ impl ForRange {
         let enter: Enter = Box::new(move |regs, mask| {
             let (lo, hi, step) =
                 (T::Word::file(regs)[lo], T::Word::file(regs)[hi], T::Word::file(regs)[step]);
-            // Most loops are the same in all lanes: the division is made once then.
+            // Most loops are the same in all lanes, so one division is enough.
             let mut known: Option<(T, T, T, u64)> = None;
             let (mut trips, mut entered) = ([0; LANES], 0);
             for lane in lanes_of(mask) {

@@ -1,4 +1,4 @@
-//! PTX text, by what its author says that it does.
+//! Simulates inline PTX with the closure that its author provides (`InlinePtx::simulated`).
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Compiler<'_> {
         };
         let operands: Vec<Slots> =
             op.operands.iter().map(|value| self.slots(*value)).collect::<Result<_, _>>()?;
-        // A pointer has no address here.
+        // A pointer has no address in the simulator.
         let (Some(operands), Some(results)) = (
             operands.iter().map(scalar).collect::<Option<Vec<(Scalar, usize)>>>(),
             results.iter().map(scalar).collect::<Option<Vec<(Scalar, usize)>>>(),

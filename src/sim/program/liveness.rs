@@ -1,4 +1,4 @@
-//! Computes the last use of each value.
+//! Finds the last use of each value, after which its slot can be reused.
 
 use smallvec::SmallVec;
 
@@ -6,16 +6,18 @@ use super::compiler::get;
 use super::refused::Refused::{self, Malformed};
 use crate::ir::{Entity, KernelIr, OpId, RegionId, Value};
 
-/// For each operation, the results that nothing after it reads.
+/// Returns, for each operation, the results that nothing after it reads.
 ///
-/// A value lives until the operation *of its own region* that holds its last use. So what a loop reads
-/// survives all its iterations, and lanes that wait at the end of a construct keep what they need there.
+/// A value lives until the operation *of its own region* that contains its last use. So what a loop
+/// reads survives all its iterations, and lanes that wait at the end of a construct keep what they
+/// need there.
 pub(in crate::sim) fn last_uses(ir: &KernelIr) -> Result<Vec<SmallVec<[Value; 2]>>, Refused> {
-    // The number of open regions where the value was made, and the last operation there that reads it.
+    // How many regions were open where the value was made, and the last operation there that reads
+    // it.
     let mut depth_of = vec![usize::MAX; ir.values.len()];
     let mut last: Vec<Option<OpId>> = vec![None; ir.values.len()];
     let mut visited = vec![false; ir.ops.len()];
-    // Open regions, each with the operation that is being looked at.
+    // Open regions, each with the index of its next operation.
     let mut open: Vec<(RegionId, usize)> = vec![(ir.body, 0)];
     let mut current: Vec<Option<OpId>> = vec![None];
     while let Some((region, next)) = open.last_mut() {
@@ -33,7 +35,8 @@ pub(in crate::sim) fn last_uses(ir: &KernelIr) -> Result<Vec<SmallVec<[Value; 2]
         current[depth] = Some(op);
         for value in data.op.operands() {
             let made = *depth_of.get(value.index()).ok_or(Malformed)?;
-            // Parameters, arguments and values that are not visible: the second walk sees to them.
+            // Parameters, arguments, and values that are not visible here, which the second walk
+            // refuses.
             if made != usize::MAX {
                 last[value.index()] = current.get(made).copied().flatten();
             }

@@ -72,7 +72,7 @@ impl Compiler<'_> {
         Ok(Address { lanes: vector.lanes(), ..address })
     }
 
-    /// A copy of the pointer, which is checked.
+    /// Compiles a copy of the pointer that checks its alignment.
     fn assume_aligned(
         &mut self,
         id: OpId,
@@ -98,13 +98,14 @@ impl Compiler<'_> {
                 let Allocation { memory_space, number } =
                     Allocation::of(space, from.lane(regs, lane));
                 let start = match memory_space {
-                    // Buffers and arrays start at a multiple of every alignment that is asked for.
+                    // Buffers and arrays start at a multiple of every alignment that can be asked
+                    // for.
                     MemorySpace::Global | MemorySpace::Const => 0,
-                    // The allocations lie the same way in all blocks.
+                    // The allocations have the same place in all blocks.
                     MemorySpace::Shared | MemorySpace::Cluster => {
                         memory.shared().range(number).start as i64
                     }
-                    // An allocation starts at a multiple of this, and of no more as far as is known.
+                    // A local allocation starts at a multiple of this, and nothing more is known.
                     MemorySpace::Local => LocalData::ALIGN_BYTES.into(),
                 };
                 let byte = regs.d[src as usize][lane] as i64;
@@ -133,7 +134,7 @@ pub(in crate::sim) fn parts(slots: Slots) -> Result<(VectorType, Parts), Refused
 }
 
 impl Compiler<'_> {
-    /// The address of what must be in the given space.
+    /// Returns an address that must be in the given space.
     pub(in crate::sim) fn address_in(
         &self,
         space: Space,
@@ -146,13 +147,13 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
-    /// Emits an access of lanes.
+    /// Emits an access by lanes.
     pub(in crate::sim) fn emit_access(&mut self, id: OpId, what: Accessed, run: Access) {
         let run = self.watched_access(&what.address, what.writes, run);
         self.emit(id, Inst::Access(Box::new(MemoryStep { run, what })));
     }
 
-    /// Wraps an access to memory so that it updates the proxies.
+    /// Wraps an access so that it also updates the proxies (`memory/proxy.rs`).
     fn watched_access(&self, address: &Address, stores: bool, access: Access) -> Access {
         let stores = stores
             && match address.space {
@@ -174,7 +175,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Copies from or to the slot of an accumulator.
+/// Copies from or to an accumulator's slot.
 pub(in crate::sim) fn watched(slot: u32, moves: Box<[Move]>) -> Inst {
     Inst::Act(Box::new(move |context| {
         context.touch(&[slot])?;
@@ -308,7 +309,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// A copy of the first of some integers, which are checked.
+    /// Compiles a copy of the first of some integers that checks a promise about them.
     fn assume<const N: usize>(
         &mut self,
         id: OpId,
@@ -342,8 +343,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Makes the slots of `result`, a pointer into the allocation of `pointer`: that of its offset, and, where the
-    /// allocation is in a slot, the slots that it is copied to and from.
+    /// Allocates the slots of `result`, a pointer into the allocation of `pointer`. Returns the
+    /// slot of its offset and, if the allocation is in a slot, the slots to copy it to and from.
     fn derived_pointer(
         &mut self,
         pointer: PointerSlots,

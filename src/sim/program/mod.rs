@@ -1,4 +1,8 @@
-//! From the region tree of a kernel to flat steps on register slots.
+//! Compiles a kernel for the simulator: from its region tree to a flat list of steps on register
+//! slots.
+//!
+//! `walk.rs` drives the compilation, `slots.rs` places values in registers, `code.rs` defines the
+//! steps. The other files compile one family of operations each.
 
 pub(super) mod arith;
 pub(super) mod atomic;

@@ -1,45 +1,45 @@
-//! Arrivals at named barriers of a block.
+//! A warp's arrival at a named barrier.
 
 use crate::ir::op::BarrierRed;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::{LANES, lanes_of};
 
-/// The barriers that a block has.
+/// How many named barriers a block has.
 pub(in crate::sim) const COUNT: u32 = 16;
 
-/// Result of an arrival of a warp at a barrier.
+/// What a reducing barrier computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Reduction {
     Vote(BarrierRed),
     Popc,
 }
 
-/// A step that comes to a barrier: the slots of its operands.
+/// A step that arrives at a barrier: the slots of its operands.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Named {
     pub(super) id: u32,
     pub(super) threads: u32,
     pub(super) waits: bool,
-    /// The slot of the predicate, the reduction, and the slot of its result.
+    /// The predicate's slot, the reduction, and the result's slot.
     pub(super) red: Option<(u32, Reduction, u32)>,
 }
 
-/// A warp that comes to a barrier.
+/// A warp that arrives at a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Arrival {
     pub(in crate::sim) id: u32,
     pub(in crate::sim) threads: u32,
     pub(in crate::sim) waits: bool,
-    /// The step of the barrier.
+    /// The barrier's step.
     pub(in crate::sim) step: u32,
-    /// Threads in which the predicate holds, and in which it does not.
+    /// In how many threads the predicate holds, and in how many it does not.
     pub(in crate::sim) votes: [u32; 2],
     pub(in crate::sim) result: Option<(Reduction, u32)>,
 }
 
 impl Named {
-    /// The arrival of a warp whose lanes of `active` execute the step.
+    /// Returns the arrival of a warp whose lanes in `active` execute the step.
     pub(in crate::sim) fn arrive(&self, regs: &Regs, active: u32, step: u32) -> RawResult<Arrival> {
         let first = active.trailing_zeros() as usize;
         let of = |slot: u32| &regs.w[slot as usize];

@@ -1,4 +1,4 @@
-//! Compiles conversions of pointers between memory spaces.
+//! Compiles conversions of pointers, between memory spaces and to integers.
 
 use super::code::Inst;
 use super::compiler::Compiler;
@@ -45,7 +45,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The inverse of [`Compiler::ptr_to_int`] in global memory. Where no buffer is, the pointer has no bytes.
+    /// Compiles the inverse of [`Compiler::ptr_to_int`] in global memory. If no buffer is at the
+    /// address, every access through the pointer is out of bounds.
     pub(in crate::sim) fn int_to_ptr(
         &mut self,
         id: OpId,
@@ -70,7 +71,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The generic pointer keeps the memory with the number of the allocation.
+    /// Compiles the conversion to a generic pointer, which carries its memory together with the
+    /// allocation index.
     pub(in crate::sim) fn cvta(
         &mut self,
         id: OpId,
@@ -105,7 +107,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The pointer into a space to where a generic one points.
+    /// Compiles the conversion of a generic pointer to one into a space.
     pub(in crate::sim) fn cvta_to(
         &mut self,
         id: OpId,

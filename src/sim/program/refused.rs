@@ -1,6 +1,6 @@
-//! Refusals of kernels that cannot be compiled.
+//! Why a kernel cannot be compiled.
 
-/// Refusal to compile a kernel.
+/// Why a kernel cannot be compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Refused {
     /// The IR breaks a rule of the verifier.

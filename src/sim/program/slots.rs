@@ -1,4 +1,4 @@
-//! Slots of the register files: where values live.
+//! Register slots: where values live.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,25 +7,27 @@ use crate::ir::types::{Const, Scalar, Type, VectorType};
 use crate::sim::memory::address::{Alloc, PointerSlots};
 use crate::sim::memory::lanes::{Lane, Move};
 
-/// Register slots of a thread: 64 MiB for a whole block. A device has 255 registers, and spills the rest.
+/// How many register slots a thread may have: 64 MiB for a whole block. A device has 255 registers,
+/// and spills the rest.
 pub(in crate::sim) const MAX_SLOTS: u32 = 8192;
 
-/// Constants that keep a slot while a kernel runs; further ones are made where they are used.
+/// How many constants keep a slot while a kernel runs. Further ones are written where they are
+/// used.
 const MAX_CONSTANTS: usize = 4096;
 
-/// Location of a value in the register files.
+/// Where a value lives in the register files.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) enum Slots {
-    /// In the file `d` where the type has 64 bits, else in `w`.
+    /// In the file `d` if the type has 64 bits, otherwise in `w`.
     Scalar(Scalar, u32),
-    /// In as many slots as registers of the vector, the first ones of the list; in the file `d` where elements
-    /// have 64 bits, else in `w`.
+    /// One slot for each register of the vector, at the start of the list. They are in the file `d`
+    /// if elements have 64 bits, otherwise in `w`.
     Vector(VectorType, [u32; 8]),
     Pointer(PointerSlots),
 }
 
 impl Slots {
-    /// The slots of a vector with its type.
+    /// Returns a vector's type and slots.
     pub(in crate::sim) fn vector(&self) -> Result<(VectorType, &[u32]), Refused> {
         match self {
             Slots::Vector(ty, slots) => {
@@ -35,7 +37,7 @@ impl Slots {
         }
     }
 
-    /// The type and the slot of a scalar or of a vector of one register.
+    /// Returns the type and slot of a scalar, or of a vector with one register.
     pub(in crate::sim) fn single(&self) -> Result<(Type, u32), Refused> {
         match *self {
             Slots::Scalar(scalar, slot) => Ok((scalar.into(), slot)),
@@ -44,7 +46,7 @@ impl Slots {
         }
     }
 
-    /// The type of a scalar or vector; `None` for pointers.
+    /// Returns the type of a scalar or vector; `None` for pointers.
     pub(in crate::sim) fn ty(&self) -> Option<Type> {
         match *self {
             Slots::Scalar(scalar, _) => Some(scalar.into()),
@@ -53,7 +55,7 @@ impl Slots {
         }
     }
 
-    /// The slot of a value of type `expected`.
+    /// Returns the slot of a scalar of type `expected`.
     pub(in crate::sim) fn scalar(self, expected: Scalar) -> Result<u32, Refused> {
         match self {
             Slots::Scalar(scalar, slot) if scalar == expected => Ok(slot),
@@ -62,7 +64,7 @@ impl Slots {
     }
 }
 
-/// Free and used slots of one register file.
+/// The free and used slots of one register file.
 #[derive(Default)]
 struct File {
     free: Vec<u32>,
@@ -80,7 +82,7 @@ impl File {
     }
 }
 
-/// The slots of both files: which are free, which hold constants.
+/// The slots of both files: which are free, and which hold constants.
 #[derive(Default)]
 pub(in crate::sim) struct Registers {
     w: File,
@@ -119,12 +121,12 @@ impl ConstWord {
 }
 
 impl Registers {
-    /// Slots of the files `w` and `d`.
+    /// Returns how many slots the files `w` and `d` have.
     pub(in crate::sim) fn len(&self) -> (usize, usize) {
         (self.w.len as usize, self.d.len as usize)
     }
 
-    /// A slot that no other value gets.
+    /// Reserves a slot that no other value gets.
     pub(in crate::sim) fn reserve(&mut self, scalar: Scalar) -> u32 {
         if scalar.bits() == 64 { self.d.grow() } else { self.w.grow() }
     }
@@ -139,7 +141,7 @@ impl Registers {
                 slots.iter_mut().take(vector.registers() as usize).for_each(|s| *s = file.take());
                 Slots::Vector(vector, slots)
             }
-            // A tensor map is a parameter, which is the allocation that it is a map of.
+            // A tensor map is a parameter, and stands for the allocation with its tensor.
             Type::Pointer { .. } | Type::TensorMap { .. } => Slots::Pointer(PointerSlots {
                 alloc: Alloc::Slot(self.w.take()),
                 offset: Some(self.d.take()),
@@ -164,7 +166,7 @@ impl Registers {
         }
     }
 
-    /// The pointer with an allocation that is known.
+    /// Returns the pointer with an allocation that is known statically.
     pub(in crate::sim) fn with_static(&mut self, slots: Slots, alloc: u32) -> Slots {
         let Slots::Pointer(PointerSlots { alloc: old, offset }) = slots else { return slots };
         if let Alloc::Slot(slot) = old {
@@ -173,7 +175,7 @@ impl Registers {
         Slots::Pointer(PointerSlots { alloc: Alloc::Static(alloc), offset })
     }
 
-    /// Checks that `more` slots are still to be had.
+    /// Checks that `more` slots are still available.
     pub(in crate::sim) fn check_slots(&self, more: u32) -> Result<(), Refused> {
         let used = self.w.len.saturating_add(self.d.len);
         if used.saturating_add(more) > MAX_SLOTS { Err(Refused::TooManyRegisters) } else { Ok(()) }
@@ -197,7 +199,8 @@ impl Registers {
         })
     }
 
-    /// The slot that keeps the constant while the kernel runs; `None` where there are too many already.
+    /// Returns the slot that keeps the constant while the kernel runs; `None` if there are too many
+    /// already.
     pub(in crate::sim) fn constant(&mut self, word: ConstWord) -> Option<u32> {
         if self.constants.len() >= MAX_CONSTANTS && !self.is_kept(word) {
             return None;
@@ -213,12 +216,12 @@ impl Registers {
         self.constants.contains_key(&word.key())
     }
 
-    /// The slot of the pointer's offset.
+    /// Returns the slot of the pointer's offset.
     pub(in crate::sim) fn offset_slot(&mut self, pointer: PointerSlots) -> u32 {
         pointer.offset.unwrap_or_else(|| self.constant_d(0))
     }
 
-    /// The slot of the pointer's allocation.
+    /// Returns the slot of the pointer's allocation.
     pub(in crate::sim) fn alloc_slot(&mut self, pointer: PointerSlots) -> u32 {
         match pointer.alloc {
             Alloc::Static(alloc) => self.constant_w(alloc),
@@ -226,7 +229,7 @@ impl Registers {
         }
     }
 
-    /// Copies of values to slots, as if all at once.
+    /// Returns copies that have the same effect as copying all values at once.
     pub(in crate::sim) fn moves(
         &mut self,
         to: &[Slots],
@@ -265,8 +268,8 @@ impl Registers {
         Ok(self.in_order(moves))
     }
 
-    /// The same copies one after the other: a slot that is overwritten before it is read goes through one
-    /// more slot.
+    /// Orders copies that should happen at once. A slot that is overwritten before it is read is
+    /// first saved in a spare one.
     fn in_order(&mut self, mut moves: Vec<Move>) -> Box<[Move]> {
         moves.retain(|step| match step {
             Move::W { dst, src } | Move::D { dst, src } => dst != src,

@@ -1,8 +1,8 @@
-//! Special registers, and what a thread asks of the hardware.
+//! Special registers, and other things that a thread asks of the hardware.
 //!
-//! The simulated device has 132 SMs with room for 64 warps each, to which blocks are dealt in
-//! turn. Its clocks count the operations that the warps of a cluster have executed. A grid has the number
-//! 0.
+//! The simulated device has 132 SMs with room for 64 warps each, and blocks are dealt to them in
+//! turn. Its clocks count the operations that the cluster's warps have executed. The grid id is
+//! always 0.
 
 use super::code::Inst;
 use super::compiler::Compiler;
@@ -20,14 +20,15 @@ const MULTIPROCESSORS: u64 = 132;
 const WARPS_OF_MULTIPROCESSOR: u32 = 64;
 /// The unit in which shared memory is allocated.
 const SHARED_UNIT: usize = 128;
-/// The shared memory that the system reserves.
+/// Shared memory that the system reserves for each block.
 const SHARED_RESERVED: u32 = 1024;
 
-/// Upper bounds of an SM on blocks, and on bytes of shared memory.
+/// How many blocks, and how many bytes of shared memory, fit on an SM.
 const BLOCKS_OF_MULTIPROCESSOR: u32 = 32;
 const SHARED_OF_MULTIPROCESSOR: usize = 228 << 10;
 
-/// Blocks of `threads` threads, each with `shared_bytes` bytes of shared memory, that run at once.
+/// Returns how many blocks with `threads` threads and `shared_bytes` bytes of shared memory can run
+/// at once.
 pub(in crate::sim) fn blocks_at_once(threads: u32, shared_bytes: usize) -> u64 {
     let warps = threads.div_ceil(LANES as u32).max(1);
     let shared = shared_bytes.next_multiple_of(SHARED_UNIT) + SHARED_RESERVED as usize;
@@ -37,24 +38,24 @@ pub(in crate::sim) fn blocks_at_once(threads: u32, shared_bytes: usize) -> u64 {
     MULTIPROCESSORS * u64::from(room)
 }
 
-/// Launch facts for the blocks, beside the grid.
+/// What blocks need to know of the launch, apart from the grid.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Shape {
-    /// The blocks of a cluster along each axis.
+    /// The cluster's blocks along each axis.
     pub(in crate::sim) cluster: [u32; 3],
-    /// Set if the launch or the kernel names a cluster.
+    /// Set if the launch or the kernel asks for clusters.
     pub(in crate::sim) names_cluster: bool,
-    /// Bytes of shared memory that the launch asks for.
+    /// Dynamic shared memory, in bytes.
     pub(in crate::sim) dynamic_shared_bytes: u32,
 }
 
 impl Shape {
-    /// Blocks of a cluster.
+    /// Returns how many blocks a cluster has.
     pub(in crate::sim) fn blocks(&self) -> u32 {
         self.cluster.iter().map(|n| (*n).max(1)).product()
     }
 
-    /// The block with the given rank in cluster `number`, x fastest.
+    /// Returns the position of the block with the given rank in cluster `number`, x fastest.
     pub(in crate::sim) fn block(&self, grid: Grid, number: u64, rank: u32) -> [u32; 3] {
         let clusters =
             |axis: usize| u64::from(grid.blocks[axis] / self.cluster[axis].max(1)).max(1);
@@ -67,23 +68,23 @@ impl Shape {
     }
 }
 
-/// A warp and its position in the grid.
+/// A warp's position in the grid.
 pub(in crate::sim) struct Position {
     pub(in crate::sim) grid: Grid,
     pub(in crate::sim) shape: Shape,
-    /// The index of the block.
+    /// The block's position.
     pub(in crate::sim) block: [u32; 3],
-    /// The number of the first thread in its block.
+    /// The index of the warp's first thread in its block.
     pub(in crate::sim) first_thread: u32,
     /// Bytes of shared memory.
     pub(in crate::sim) shared_bytes: usize,
 }
 
 impl Position {
-    /// Sets the slot of a special register, in the file of its type.
+    /// Writes a special register to its slot, in the file of its type.
     pub(in crate::sim) fn fill(&self, regs: &mut Regs, reg: SpecialReg, slot: u32) {
         if reg.scalar().bits() == 64 {
-            // The number of the launch.
+            // The grid id.
             regs.d[slot as usize] = [0; LANES];
         } else {
             regs.w[slot as usize] = self.words(reg);
@@ -94,7 +95,7 @@ impl Position {
         use SpecialReg as R;
         let [x, y, _] = self.grid.threads;
         let thread = |lane: usize| self.first_thread + lane as u32;
-        // The launch has seen that the grid has whole clusters.
+        // The launch has checked that the grid consists of whole clusters.
         let cluster = |axis: Axis| self.shape.cluster[axis.index()].max(1);
         let inner = |axis: Axis| self.block[axis.index()] % cluster(axis);
         let shared = self.shared_bytes.next_multiple_of(SHARED_UNIT) as u32;
@@ -131,7 +132,8 @@ impl Position {
     }
 }
 
-/// Sets the slot of a volatile special register, of the warp `number` after `operations` of the cluster.
+/// Writes a volatile special register to its slot, for warp `number` after the cluster has executed
+/// `operations` operations.
 pub(in crate::sim) fn read_volatile(
     regs: &mut Regs,
     memory: &Memory<'_>,
@@ -150,7 +152,7 @@ pub(in crate::sim) fn read_volatile(
 }
 
 impl Compiler<'_> {
-    /// A slot that holds a special register as long as a thread runs.
+    /// Returns the slot that holds a special register while a thread runs.
     pub(in crate::sim) fn special(&mut self, reg: SpecialReg) -> u32 {
         if let Some(slot) = self.special.get(&reg) {
             return *slot;
@@ -172,7 +174,7 @@ impl Compiler<'_> {
                 let dst = self.result(results, 0)?.scalar(reg.scalar())?;
                 Inst::Volatile { reg, dst }
             }
-            // Constant registers are filled in before a thread starts.
+            // Constant registers are filled before a thread starts.
             Thread::Sreg { .. } => return Err(Malformed),
             Thread::Nanosleep { nanoseconds } => {
                 self.scalar_of(nanoseconds, Scalar::U32)?;
@@ -186,14 +188,14 @@ impl Compiler<'_> {
     }
 }
 
-/// A step that no lane passes.
+/// Makes a step that always faults.
 fn stop(cause: RawCause) -> Inst {
     Inst::Checked(Box::new(move |_, mask| {
         Err(RawFault::new(mask.trailing_zeros() as usize, cause))
     }))
 }
 
-/// The words of `bool`s.
+/// Returns the lanes' `bool` words.
 pub(in crate::sim) fn truth(mask: u32) -> [u32; LANES] {
     std::array::from_fn(|lane| (mask & LANE_BIT[lane] != 0).word())
 }

@@ -63,7 +63,8 @@ impl Compiler<'_> {
                     Ok(Next::Go)
                 }))
             }
-            // The launches before have ended. On a GPU they may still run: the race detector compares the accesses.
+            // In the simulator all earlier launches have ended. On a GPU they may still run, so the
+            // race detector compares the accesses.
             Sync::GriddepcontrolWait {} => Inst::Act(Box::new(|context| {
                 let (at, lanes) = (context.origin.into(), context.active);
                 context.memory.note(|races| races.launches_wait(at, lanes));
@@ -95,7 +96,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Comes to the barrier.
+/// Arrives at the cluster's barrier.
 pub(in crate::sim) fn arrive(relaxed: bool) -> Inst {
     Inst::Act(Box::new(move |context| {
         if context.active != context.alive {
@@ -117,7 +118,7 @@ pub(in crate::sim) fn arrive(relaxed: bool) -> Inst {
     }))
 }
 
-/// Waits at the barrier.
+/// Waits at the cluster's barrier.
 pub(in crate::sim) fn wait() -> Inst {
     Inst::Act(Box::new(|context| {
         if context.active != context.alive {

@@ -1,4 +1,4 @@
-//! Vectors: elements in and out of slots.
+//! Packs and extracts the elements of vectors.
 
 use super::code::Inst;
 use super::compiler::Compiler;
@@ -9,7 +9,7 @@ use crate::ir::types::{Scalar, VectorType};
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::LANES;
 
-/// Register slot of a number.
+/// Where an element lives in the register files.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) enum At {
     /// In a slot of the file `w`.
@@ -26,7 +26,7 @@ impl At {
         if scalar.bits() == 64 { At::D { slot } } else { At::W { slot } }
     }
 
-    /// Element `lane` of a vector with the given slots.
+    /// Returns where element `lane` of a vector with these slots is.
     pub(in crate::sim) fn element(
         vector: VectorType,
         slots: &[u32],
@@ -41,7 +41,7 @@ impl At {
         Ok(At::Bits { slot: slot as usize, shift, mask })
     }
 
-    /// The bits in all threads, zero-extended.
+    /// Returns the element's bits in all threads, zero-extended.
     pub(in crate::sim) fn read(self, regs: &Regs) -> [u64; LANES] {
         match self {
             At::W { slot } => regs.w[slot].map(u64::from),
@@ -52,7 +52,7 @@ impl At {
         }
     }
 
-    /// Sets the number; what else is in its slot stays.
+    /// Writes the element and keeps whatever else is in its slot.
     pub(in crate::sim) fn write(self, regs: &mut Regs, values: &[u64; LANES]) {
         match self {
             At::W { slot } => regs.w[slot] = values.map(|value| value as u32),
@@ -66,7 +66,7 @@ impl At {
     }
 }
 
-/// A function of numbers in all threads.
+/// A function of elements in all threads.
 pub(in crate::sim) type InThreads<const N: usize> =
     Box<dyn Fn([[u64; LANES]; N]) -> [u64; LANES] + Send + Sync>;
 
@@ -86,8 +86,8 @@ fn of_thread<const N: usize>(from: &[[u64; LANES]; N], thread: usize) -> [u64; N
     from.map(|values| values[thread])
 }
 
-/// Writes `f` of some numbers to other slots, one step after the other. No slot that is written is read
-/// afterwards.
+/// Makes an instruction that writes `f` of some elements to other slots, step by step. No slot may
+/// be read after it was written.
 pub(in crate::sim) fn each<const N: usize>(steps: Vec<(At, [At; N])>, f: InThreads<N>) -> Inst {
     Inst::Pure(Box::new(move |regs| {
         for (to, from) in &steps {

@@ -1,8 +1,8 @@
-//! From the region tree to the flat steps of a [`Code`].
+//! Compiles a kernel's region tree into the flat steps of a [`Code`].
 //!
-//! Two walks over the regions, both with a stack of their own, so that no depth of nesting can exhaust the
-//! host's: the first finds when each value dies (`liveness.rs`), the second places values in slots
-//! (`slots.rs`) and emits steps.
+//! It walks over the regions twice. The first walk finds when each value dies (`liveness.rs`), the
+//! second places values in slots (`slots.rs`) and emits steps. Both keep their own stack, so that
+//! no nesting depth can exhaust the host's.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ use crate::sim::memory::shared::SharedRange;
 /// Compiles a verified kernel.
 ///
 /// # Errors
-/// If the kernel is not one: every index is checked on the way.
+/// If the IR is not that of a verified kernel. Every index is checked on the way.
 pub(in crate::sim) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
     let mut vars_of: HashMap<RegionId, Vec<VarId>> = HashMap::new();
     for (var, data) in ir.vars.iter() {
@@ -76,7 +76,7 @@ pub(in crate::sim) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
     Ok(code)
 }
 
-/// For each variable, whether it has sums of `wgmma`.
+/// Returns, for each variable, whether it holds accumulators of `wgmma`.
 pub(in crate::sim) fn watched_vars(ir: &KernelIr) -> Result<Vec<bool>, Refused> {
     let mut watched = vec![false; ir.vars.len()];
     for (_, data) in ir.ops.iter() {
@@ -93,7 +93,7 @@ pub(in crate::sim) fn watched_vars(ir: &KernelIr) -> Result<Vec<bool>, Refused> 
     Ok(watched)
 }
 
-/// The memory of a constant array.
+/// Returns the memory of a constant array.
 pub(in crate::sim) fn array_bytes(array: &ArrayData) -> GlobalBuffer {
     let size = array.elem.size_bytes() as usize;
     let bytes = array.elements().flat_map(|x| x.bits().to_le_bytes().into_iter().take(size));
@@ -109,7 +109,8 @@ pub(in crate::sim) fn shared_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, 
         return Err(Malformed);
     }
     let (starts, end) = ir.shared_layout();
-    // More than any device has is not a verified kernel, and must not exhaust the host's memory.
+    // A kernel that needs more than any device has is not verified, and must not exhaust the host's
+    // memory.
     if end > 1 << 20 {
         return Err(Malformed);
     }
@@ -121,7 +122,7 @@ pub(in crate::sim) fn shared_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, 
     Ok((ranges.collect(), end as usize))
 }
 
-/// Returns the byte ranges of the local allocations of a thread, and their total size in bytes.
+/// Returns the byte ranges of a thread's local allocations, and their total size in bytes.
 pub(in crate::sim) fn local_ranges(ir: &KernelIr) -> Result<(Vec<SharedRange>, usize), Refused> {
     let (starts, end) = ir.local_layout();
     if end > KernelIr::LOCAL_BYTES {
@@ -143,7 +144,7 @@ impl Compiler<'_> {
                     let slot = self.regs.reserve(s);
                     (Slots::Scalar(s, slot), Some((slot, s.bits() == 64)))
                 }
-                // The verifier allows none.
+                // The verifier allows no vector parameters.
                 Type::Vector(_) => return Err(Malformed),
                 Type::Pointer { .. } | Type::TensorMap { .. } => {
                     let alloc = Alloc::Static(i as u32);
@@ -212,7 +213,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The registers of the variables that `region` declares.
+    /// Allocates the registers of the variables that `region` declares.
     fn declare(&mut self, region: RegionId) -> Result<(), Refused> {
         for var in self.vars_of.get(&region).cloned().unwrap_or_default() {
             let data = self.ir.vars[var];
@@ -225,7 +226,7 @@ impl Compiler<'_> {
     fn close_region(&mut self, region: RegionId) -> Result<(), Refused> {
         for var in self.vars_of.get(&region).cloned().unwrap_or_default() {
             let slots = std::mem::take(&mut self.vars[var.index()]);
-            // A `wgmma` that nobody waits for may still set them.
+            // A `wgmma` that nobody waits for may still write them.
             if !self.is_watched(var) {
                 slots.into_iter().for_each(|slots| self.regs.release(slots));
             }
@@ -420,11 +421,11 @@ impl Compiler<'_> {
     }
 }
 
-/// Remaining work of an open construct.
+/// What is left to do for an open construct.
 pub(in crate::sim) enum Task {
-    /// The operations of a region from `next` on.
+    /// Compile the operations of a region from `next` on.
     Region { region: RegionId, next: usize },
-    /// The `else` of the `if` at step `at` begins.
+    /// The `else` arm of the `if` at step `at` begins.
     Else { at: usize },
     /// The construct at step `at` ends.
     End { op: OpId, at: usize, owned: Vec<Slots> },

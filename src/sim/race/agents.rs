@@ -1,4 +1,10 @@
-//! Asynchronous agents: issue, accesses and completion.
+//! Asynchronous operations: their accesses at the issue, and how threads learn that they have
+//! completed.
+//!
+//! `cp.async` and bulk stores complete in groups that each lane commits and waits for. A wait
+//! raises the count that the lane knows of its own warp's component. Operations that signal an
+//! mbarrier complete with a phase of it. `wgmma` belongs to the warp group, and each warp waits for
+//! itself.
 
 use std::collections::VecDeque;
 
@@ -10,16 +16,16 @@ use super::threads::{Fact, State};
 use super::{Agent, At, MbarrierAddress, Races, Target, lanes_of, lock};
 use crate::ir::op::MemScope;
 
-/// Operations of a warp in groups that each lane commits.
+/// A warp's operations, in groups that each lane commits for itself.
 #[derive(Clone, Debug, Default)]
 struct Groups {
-    /// The number of the last operation.
+    /// The count of the last operation.
     count: u32,
-    /// The lanes that committed a group, and its last operation.
+    /// The lanes that committed a group, and the count of its last operation.
     commits: VecDeque<(u32, u32)>,
 }
 
-/// The maximum number of groups of a warp that are looked up.
+/// How many commits of a warp are remembered.
 const GROUPS: usize = 256;
 
 impl Groups {
@@ -30,32 +36,34 @@ impl Groups {
         }
     }
 
-    /// The last operation of a lane that is in none of the last `pending` groups.
+    /// Returns the count of the lane's last operation that is not in one of the last `pending`
+    /// groups.
     fn waited(&self, lane: u32, pending: u32) -> u32 {
         let own = self.commits.iter().rev().filter(|(lanes, _)| lanes >> lane & 1 == 1);
         own.map(|(_, count)| *count).nth(pending as usize).unwrap_or(0)
     }
 }
 
-/// The `cp.async` of a warp.
+/// A warp's `cp.async`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Copies(Groups);
 
-/// The bulk stores of a warp.
+/// A warp's bulk stores.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stores(Groups);
 
-/// Bytes of an asynchronous operation: calls its argument with the address and length of each piece.
+/// The bytes of an asynchronous operation: calls its argument with the address and length of each
+/// piece.
 pub(in crate::sim) type Pieces<'p> = &'p mut dyn FnMut(&mut dyn FnMut(usize, usize));
 
 impl Races {
-    /// Numbers a `cp.async` of a warp. Its accesses follow by [`Races::copy_access`].
+    /// Counts a `cp.async` of a warp. Call [`Races::copy_access`] next, for its accesses.
     pub(in crate::sim) fn copy_issue(&mut self, at: At) {
         let warp = self.warp(at) as usize;
         self.copies[warp].0.count += 1;
     }
 
-    /// The access of one lane of the last `cp.async` of a warp.
+    /// Makes one lane's access of the warp's last `cp.async`.
     pub(in crate::sim) fn copy_access(
         &mut self,
         at: At,
@@ -89,7 +97,8 @@ impl Races {
         wait(groups, lanes, pending, |lanes, count| threads.wait(lanes, 1, count));
     }
 
-    /// An mbarrier learns that the first `count` copies of lanes are complete: `cp.async.mbarrier.arrive`.
+    /// Tells an mbarrier that the first `count` copies of some lanes are complete:
+    /// `cp.async.mbarrier.arrive`.
     pub(in crate::sim) fn copy_arrive(
         &mut self,
         at: At,
@@ -103,13 +112,14 @@ impl Races {
         }
     }
 
-    /// The number of the last `cp.async` of a warp.
+    /// Returns the count of a warp's last `cp.async`.
     pub(in crate::sim) fn copy_count(&self, at: At) -> u32 {
         self.copies[self.warp(at) as usize].0.count
     }
 
-    /// A bulk store of one lane: reads `from` of the shared memory of its block, writes `to`, if that is watched.
-    /// A reduction combines with the scope of the device.
+    /// Issues one lane's bulk store, which reads `from` in its block's shared memory and writes
+    /// `to`, unless the buffer is not watched. A reduction counts as a strong operation of scope
+    /// `gpu`.
     pub(in crate::sim) fn store_issue(
         &mut self,
         at: At,
@@ -160,8 +170,8 @@ impl Races {
         });
     }
 
-    /// An operation of one lane that completes at an mbarrier and writes shared memory of the block `rank`. Returns its
-    /// number.
+    /// Issues one lane's operation that completes at an mbarrier and writes the shared memory of
+    /// block `rank`. Returns its number.
     pub(in crate::sim) fn load_issue(
         &mut self,
         at: At,
@@ -196,7 +206,7 @@ impl Races {
         number
     }
 
-    /// Operation `number` of one lane, which is a load, reads shared memory of its own block.
+    /// Adds that operation `number`, a load, reads its own block's shared memory.
     pub(in crate::sim) fn source_read(&mut self, at: At, lane: u32, number: u32, from: Pieces<'_>) {
         let component = self.layout.of_warp(self.range, Source::Loads, self.warp(at));
         let access = Access {
@@ -213,11 +223,13 @@ impl Races {
         self.agent_access(at, own, shared, access, proxy, (Agent::Load, None), from);
     }
 
-    /// Operation `number` of a warp completes in the present phase of an mbarrier, before it counts there.
+    /// Completes operation `number` in the current phase of an mbarrier. Call this before the
+    /// completion is counted there.
     pub(in crate::sim) fn load_complete(&mut self, at: At, number: u32, barrier: MbarrierAddress) {
         let warp = self.warp(at);
         let Some(barrier) = self.mbarriers.get_mut(&barrier) else { return };
-        // Whoever waits for it knows that the block has issued it.
+        // A thread that waits for the phase knows that the block that issued the operation has
+        // started.
         barrier.pending_mut().started |= 1 << at.block;
         let found = Completion { barrier: barrier.component, phases: barrier.phases + 1 };
         if let Some(completion) = self.completions.get_mut(number as usize) {
@@ -229,10 +241,12 @@ impl Races {
         }
     }
 
-    /// A warp comes to `wgmma` number `number` of its group, which reads `pieces` of the shared memory of its block.
+    /// A warp reaches `wgmma` number `number` of its group, which reads `pieces` of its block's
+    /// shared memory.
     ///
-    /// The first warp of the group that comes reads for all. A later one knows that nothing has been written since, because
-    /// such a write would race, so it compares the writes that the first one found with what it knows itself.
+    /// The first warp that comes makes the reads for the whole group. Nothing can have been written
+    /// since then, because such a write would race. So later warps only compare the writes that the
+    /// first one found with what they know themselves.
     pub(in crate::sim) fn wgmma_issue(&mut self, at: At, number: u64, pieces: Pieces<'_>) {
         let warp = self.warp(at);
         let access = Access {
@@ -250,7 +264,7 @@ impl Races {
         if compared.warps == 0 || !self.knows(warp, &compared.writes, proxy) {
             let shared = Target::Shared(at.block as usize);
             let agent = (Agent::Wgmma, Some(&mut compared.writes));
-            // The lanes of a warp come together.
+            // A warp's lanes come together.
             self.agent_access(at, (0, ALL), shared, access, proxy, agent, pieces);
         }
         compared.warps += 1;
@@ -259,7 +273,7 @@ impl Races {
         }
     }
 
-    /// Returns whether accesses of any lanes are before the next one of a warp.
+    /// Returns whether all these accesses happen before the warp's next one.
     fn knows(&self, warp: u32, records: &[Record], proxy: Option<Fact>) -> bool {
         let state = State::new(self.threads[warp as usize].released(ALL));
         let (space, own) = ((&self.layout, self.range), ([Component::MAX; 4], warp, ALL));
@@ -267,7 +281,7 @@ impl Races {
         records.iter().all(|record| view.order_of(record, ALL) == Order::Before)
     }
 
-    /// A warp has waited for the `wgmma` of its group before number `end`.
+    /// A warp has waited for all `wgmma` of its group before number `end`.
     pub(in crate::sim) fn wgmma_wait(&mut self, at: At, end: u64) {
         let warp = self.warp(at);
         let component = self.layout.of_group(self.range, warp);
@@ -275,7 +289,7 @@ impl Races {
     }
 }
 
-/// Calls `f` with lanes and the last operation that they have waited for.
+/// Calls `f` with lanes, and with the count of the last operation that they have waited for.
 fn wait(groups: &Groups, lanes: u32, pending: Option<u32>, mut f: impl FnMut(u32, u32)) {
     let count = |lane| match pending {
         None => groups.count,

@@ -1,19 +1,21 @@
-//! Vector clocks over the components of a launch.
+//! Vector clocks: up to which count the accesses of each component are known.
 //!
-//! A component is a source of accesses: the threads of a warp, its copies, an mbarrier. A clock says for each component,
-//! and where they differ for each lane of it, up to which count its accesses are known.
+//! A component is a source of accesses, such as the threads of a warp, or its copies. A clock maps
+//! each component to a count. If some lanes of a component are known further than others, *marks*
+//! say so: with base 3 and a mark of lanes 0 to 15 at 5, lane 0 is known up to 5 and lane 16 up to
+//! 3.
 
-/// The number of a component in its launch: each cluster has a range of them.
+/// A component's id in its launch. Each cluster has a range of them.
 pub(super) type Component = u32;
 
-/// The component of the launches before in the stream: its count is 1 once `griddepcontrol.wait` has returned. No access
-/// has it.
+/// Stands for the launches before this one in the stream. Its count is 1 once `griddepcontrol.wait`
+/// has returned. No access belongs to it.
 pub(super) const LAUNCHES: Component = Component::MAX - 1;
 
 /// All lanes of a warp.
 pub(super) const ALL: u32 = u32::MAX;
 
-/// Lanes of a component that are known up to a higher count than all of its lanes are.
+/// Lanes of a component that are known to a higher count than the component as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     component: Component,
@@ -29,38 +31,39 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The index of a component in the range.
+    /// Returns a component's index in the range.
     fn index(self, component: Component) -> Option<usize> {
         let index = component.wrapping_sub(self.first);
         (index < self.count).then_some(index as usize)
     }
 }
 
-/// A vector clock of a thread, of a barrier or of a location in memory.
+/// What a thread knows, or what a barrier or a memory location has been told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clock {
     range: Range,
-    /// By rising component and count. Those of a component have different lanes. First, because lanes of a warp that differ
-    /// do so here.
+    /// Sorted by component, then count; the marks of one component have disjoint lanes. This field
+    /// comes first because it is where the clocks of a warp's lanes differ, and so equality is
+    /// decided quickly.
     marks: Vec<Mark>,
-    /// The counts of the components of the own cluster; those after the last are 0.
+    /// Counts of the own cluster's components. Missing ones at the end are 0.
     near: Vec<u32>,
-    /// Those of other clusters, by rising component.
+    /// Counts of other clusters' components, sorted by component.
     far: Vec<(Component, u32)>,
 }
 
 impl Clock {
-    /// The clock of the start of a cluster.
+    /// Makes the empty clock that a cluster starts with.
     pub(super) fn new(range: Range) -> Clock {
         Clock { range, ..Clock::default() }
     }
 
-    /// Returns whether it knows of nothing.
+    /// Returns whether the clock knows of no access.
     pub(super) fn is_empty(&self) -> bool {
         self.near.is_empty() && self.far.is_empty() && self.marks.is_empty()
     }
 
-    /// The count that is known of all lanes of a component.
+    /// Returns the count up to which all lanes of a component are known.
     pub(super) fn base(&self, component: Component) -> u32 {
         match self.range.index(component) {
             Some(index) => self.near.get(index).copied().unwrap_or(0),
@@ -71,7 +74,7 @@ impl Clock {
         }
     }
 
-    /// Returns whether the accesses of each of `lanes` up to `count` are known.
+    /// Returns whether the accesses of each of `lanes` are known up to `count`.
     #[inline]
     pub(super) fn covers(&self, component: Component, lanes: u32, count: u32) -> bool {
         if self.base(component) >= count {
@@ -80,20 +83,20 @@ impl Clock {
         lanes & !self.marked(component, count) == 0
     }
 
-    /// The range of the marks of a component.
+    /// Returns where the marks of a component are.
     fn marks_of(&self, component: Component) -> std::ops::Range<usize> {
         let start = self.marks.partition_point(|mark| mark.component < component);
         let all = self.marks[start..].iter().take_while(|mark| mark.component == component);
         start..start + all.count()
     }
 
-    /// The lanes of a component that are known up to `count` by a mark.
+    /// Returns the lanes of a component that marks know up to `count`.
     fn marked(&self, component: Component, count: u32) -> u32 {
         let marks = self.marks[self.marks_of(component)].iter().filter(|mark| mark.top >= count);
         marks.fold(0, |known, mark| known | mark.lanes)
     }
 
-    /// Learns of a component up to `count`.
+    /// Learns of all lanes of a component, up to `count`.
     pub(super) fn raise(&mut self, component: Component, count: u32) {
         self.raise_base(component, count);
         let range = self.marks_of(component);
@@ -119,7 +122,7 @@ impl Clock {
         }
     }
 
-    /// Learns of some lanes of a component up to `count`.
+    /// Learns of some lanes of a component, up to `count`.
     pub(super) fn raise_lanes(&mut self, component: Component, lanes: u32, count: u32) {
         if lanes == ALL {
             return self.raise(component, count);
@@ -149,18 +152,19 @@ impl Clock {
         if emptied {
             self.marks.retain(|mark| mark.lanes != 0);
         }
-        // The marks of a component are disjoint, so that together they may say something of all lanes.
+        // The marks of a component are disjoint. If they cover all lanes, the lowest of them holds
+        // for the component as a whole.
         if union | new == ALL {
             self.raise(component, lowest);
         }
     }
 
-    /// Learns of all that `other` knows.
+    /// Learns everything that `other` knows.
     pub(super) fn join(&mut self, other: &Clock) {
         self.join_if(other, |_| true);
     }
 
-    /// Learns of what `other` knows of the components that are chosen.
+    /// Learns what `other` knows of the components that `chosen` accepts.
     pub(super) fn join_if(&mut self, other: &Clock, chosen: impl Fn(Component) -> bool) {
         if self.range == other.range {
             if self.near.len() < other.near.len() {
@@ -195,7 +199,7 @@ impl Clock {
         }
     }
 
-    /// The counts of the lanes of a component.
+    /// Returns the count of each lane of a component.
     fn lanes(&self, component: Component) -> [u32; 32] {
         let mut counts = [self.base(component); 32];
         for mark in &self.marks[self.marks_of(component)] {
@@ -225,7 +229,7 @@ impl Clock {
         both
     }
 
-    /// Forgets all.
+    /// Forgets everything.
     pub(super) fn clear(&mut self) {
         self.near.clear();
         self.far.clear();
@@ -283,7 +287,7 @@ mod tests {
             let max_of = |key: &(Component, usize)| of_a[key].max(of_b[key]);
             let expected: Plain = of_a.keys().map(|key| (*key, max_of(key))).collect();
             prop_assert_eq!(plain(&a), expected);
-            // The marks of a component are disjoint and above what is known of all its lanes.
+            // The marks of a component are disjoint and above its base.
             for (i, mark) in a.marks.iter().enumerate() {
                 prop_assert!(mark.top > a.base(mark.component) && mark.lanes != 0);
                 let others = a.marks[..i].iter().filter(|other| other.component == mark.component);

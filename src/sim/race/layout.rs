@@ -1,39 +1,43 @@
-//! The components of a launch: which source of accesses each number stands for.
+//! Component ids: which source of accesses each one stands for.
+//!
+//! A cluster has a contiguous range of ids, so that a clock can hold its own cluster's counts in an
+//! array. The range holds, in this order: for each warp its threads, copies, store reads, store
+//! writes and loads; then the warp groups; then the mbarriers.
 
 use super::clock::{Component, LAUNCHES, Range};
 use crate::ir::op::MemScope;
 
-/// A source of accesses.
+/// A source of accesses. It has one component for each warp, warp group or mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The threads of a warp; counts are the epochs of the warp.
+    /// A warp's threads. Counts are the warp's epochs.
     Threads,
-    /// The `cp.async` of a warp, by their number in the warp.
+    /// A warp's `cp.async`, counted by warp.
     Copies,
-    /// Reads of the bulk stores of a warp, by their number in the warp.
+    /// The reads of a warp's bulk stores, counted by warp.
     StoreReads,
-    /// Writes of the bulk stores of a warp.
+    /// The writes of a warp's bulk stores, with the same counts.
     StoreWrites,
-    /// Operations of a warp that complete at an mbarrier, by their number in the launch.
+    /// A warp's operations that complete at an mbarrier, counted by cluster.
     Loads,
-    /// The `wgmma` of a warp group, by their number in the group.
+    /// A warp group's `wgmma`, counted by group.
     Tensor,
-    /// An mbarrier, by its completed phases.
+    /// An mbarrier. Counts are its completed phases.
     Barrier,
-    /// The launches before.
+    /// The launches before this one.
     Launches,
 }
 
-/// The shape of the clusters of a launch.
+/// The shape of a launch's clusters, which determines the ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) blocks: u32,
     pub(super) warps_of_block: u32,
-    /// The maximum number of mbarriers of a cluster.
+    /// The most mbarriers that a cluster can have.
     pub(super) barriers: u32,
 }
 
-/// Warps of a warp group.
+/// Warps in a warp group.
 pub(super) const GROUP: u32 = 4;
 
 impl Layout {
@@ -49,12 +53,12 @@ impl Layout {
         5 * self.warps() + self.blocks * self.groups_of_block()
     }
 
-    /// The components of a cluster.
+    /// Returns how many components a cluster has.
     pub(super) fn stride(&self) -> u32 {
         self.first_barrier() + self.barriers
     }
 
-    /// The components of cluster number `cluster`; `None` where there are too many.
+    /// Returns the components of cluster `cluster`, or `None` if its ids would not fit.
     pub(super) fn range(&self, cluster: u64) -> Option<Range> {
         let count = self.stride();
         let first = cluster.checked_mul(u64::from(count))?;
@@ -62,7 +66,7 @@ impl Layout {
         fits.then_some(Range { first: first as u32, count })
     }
 
-    /// The component of a warp, counted in the cluster.
+    /// Returns the component of a warp, given by its index in the cluster.
     pub(super) fn of_warp(&self, range: Range, source: Source, warp: u32) -> Component {
         let wing = match source {
             Source::Threads => 0,
@@ -74,18 +78,19 @@ impl Layout {
         range.first + wing * self.warps() + warp
     }
 
-    /// The component of the warp group of a warp.
+    /// Returns the component of the warp group that a warp belongs to.
     pub(super) fn of_group(&self, range: Range, warp: u32) -> Component {
         let (block, warp) = (warp / self.warps_of_block, warp % self.warps_of_block);
         range.first + 5 * self.warps() + block * self.groups_of_block() + warp / GROUP
     }
 
-    /// The component of mbarrier number `barrier` of the cluster.
+    /// Returns the component of the cluster's mbarrier `barrier`.
     pub(super) fn of_barrier(&self, range: Range, barrier: u32) -> Component {
         range.first + self.first_barrier() + barrier
     }
 
-    /// The cluster of a component, its source, and the warp (of a warp group the first) or the number of the mbarrier.
+    /// Returns a component's cluster, its source, and the index of its warp (a warp group's first)
+    /// or mbarrier.
     pub(super) fn source(&self, component: Component) -> (u32, Source, u32) {
         if component == LAUNCHES {
             return (u32::MAX, Source::Launches, 0);
@@ -109,7 +114,7 @@ impl Layout {
         (cluster, source, number)
     }
 
-    /// The narrowest scope with the warp and the threads that a component stands for.
+    /// Returns the narrowest scope that includes both the warp and the threads behind a component.
     pub(super) fn distance(&self, range: Range, warp: u32, component: Component) -> MemScope {
         let (cluster, source, other) = self.source(component);
         if cluster != range.first / self.stride() || source == Source::Barrier {
@@ -122,7 +127,8 @@ impl Layout {
     }
 }
 
-/// Scopes from the narrowest to the widest; the host is no farther than the device.
+/// Orders scopes from the narrowest to the widest. `Sys` counts like `Gpu`, because no host threads
+/// take part.
 pub(super) fn rank(scope: MemScope) -> u32 {
     match scope {
         MemScope::Cta => 0,

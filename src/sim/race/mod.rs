@@ -1,42 +1,97 @@
-//! Detects data races: happens-before over threads and asynchronous agents, by byte.
+//! Finds data races between threads and asynchronous operations, byte by byte.
 //!
-//! **Clocks.** Each source of accesses is a component of a launch (`layout.rs`): the threads of a warp, its `cp.async`,
-//! the reads and the writes of its bulk stores, the `wgmma` of a warp group, an mbarrier. A clock (`clock.rs`) counts
-//! for each component the accesses that are known, by lane where lanes differ. The threads of a warp share one epoch,
-//! which grows with each release; lanes that know the same share one clock (`threads.rs`). No lock step is assumed: within
-//! a warp only `bar.warp.sync` orders lanes. Shuffles, votes, `match`, `redux` and `elect` exchange values and order no memory
+//! Come here to see why the simulator reports a race, or does not. If the code is new to you, read
+//! this header first, then `clock.rs`, `threads.rs`, `shadow.rs`, `sync.rs` and `agents.rs`.
+//!
+//! # Happens-before
+//!
+//! Two accesses race if they touch the same byte, at least one of them writes, and neither *happens
+//! before* the other. Which of the two the simulator executed first does not matter, so a race
+//! shows even if the values came out right. The detector keeps two things:
+//!
+//! * **What each thread knows**, as a vector clock (`clock.rs`, `threads.rs`): up to where the
+//!   accesses of everyone else happen before this thread's next access.
+//! * **Who accessed each word**, as shadow memory (`shadow.rs`): a record of its last write and of
+//!   the reads since.
+//!
+//! A new access is compared with the records in its words. A record that the thread's clock does
+//! not cover is a race. Synchronisation moves knowledge (`sync.rs`): a thread that arrives at a
+//! barrier leaves its clock there, and a thread that comes out of the barrier joins what was left
+//! to its own clock. For example:
+//!
+//! ```text
+//! thread 0  (warp 0, epoch 1)   st x      record in x: warp 0, epoch 1
+//! thread 0                      barrier   leaves "warp 0: 1" at the barrier, starts epoch 2
+//! thread 32 (warp 1)            barrier   now knows "warp 0: 1"
+//! thread 32                     ld x      its clock covers warp 0, epoch 1: no race
+//! ```
+//!
+//! Without the barrier, thread 32 knows "warp 0: 0", and its load races with the store.
+//!
+//! # Components and epochs
+//!
+//! A clock does not have an entry for each thread, but for each *component* (`layout.rs`), which is
+//! a source of accesses: the threads of a warp, the warp's `cp.async`, the reads of its bulk
+//! stores, their writes, its operations that complete at an mbarrier, the `wgmma` of a warp group,
+//! an mbarrier. Each component counts, and one number in a clock stands for all accesses up to it.
+//! The threads of a warp share one count, the epoch, which grows with each release, so later
+//! accesses are not part of what was released.
+//!
+//! A converged warp needs one clock, because lanes that know the same share it; where lanes differ,
+//! a clock tells them apart. Nothing relies on lock step: within a warp only `bar.warp.sync` orders
+//! lanes. Shuffles, votes, `match`, `redux` and `elect` exchange values but order no memory
 //! accesses, because neither PTX nor CUDA promises that they do.
 //!
-//! **Agents.** An asynchronous operation makes its accesses when it is issued, with what its thread knows then. They are
-//! before a thread that knows of its completion: the count of its component, or the phase of its mbarrier.
+//! # Asynchronous operations
 //!
-//! **Facts.** A thread also knows facts about accesses, which travel along every edge as the order does: what the
-//! asynchronous proxy sees (`fence.proxy.async`), which initialisations of mbarriers are fenced, what is fenced for
-//! which scope. A fence counts on either side of an edge. An access of a thread that is before one of the
-//! asynchronous proxy, but not visible to it, lacks a proxy fence.
+//! An asynchronous operation (`agents.rs`) makes its accesses when it is issued, with what its
+//! thread knows at that moment. But nobody knows of these accesses until somebody waits, not even
+//! the thread that issued them. `cp.async.wait_group` and its relatives raise the count that the
+//! waiting thread knows of its own operations. A load that signals an mbarrier belongs to a phase
+//! of it, and is known to whoever knows that the phase has ended.
 //!
-//! **Observation.** A strong write is before what follows a strong read of its value, also without a release and an acquire
-//! (`observed.rs`): a counter to which threads added can be reset by a plain store of the last one.
+//! # Facts: proxies and fences
 //!
-//! **Starts.** A thread knows which blocks of its cluster have started, by any edge from one of their threads. An access to the
-//! shared memory of a block that it does not know to have started is a fault.
+//! For some pairs of accesses the order is not enough. If a thread stores to shared memory and a
+//! TMA store then reads it, a barrier orders the two, but the asynchronous proxy still sees the
+//! bytes only after a `fence.proxy.async`. So a thread also knows *facts* about accesses. A fact is
+//! one more clock, which says up to where it holds: visible to the asynchronous proxy (for shared
+//! and for global memory), an mbarrier initialisation that is fenced, fenced for a scope, seen by a
+//! relaxed operation. A fence copies the thread's order into the clock of its fact, and facts
+//! travel along the same edges as the order. Therefore the fence counts on either side of the
+//! barrier. An access that is ordered before one of the asynchronous proxy, but lacks the fact, is
+//! reported as a missing proxy fence.
 //!
-//! **Shadow.** Each word has the records of its last write and of the reads since (`shadow.rs`); a new access is compared
-//! with them. Buffers of a launch have a shadow only if the kernel can write them.
+//! Fences and relaxed atomics work by facts too (`strong.rs`). A relaxed operation releases what
+//! its thread has fenced before, and what it sees becomes known at the thread's next fence.
 //!
-//! **Reports.** A race is noted, and the run goes on. A cluster keeps one race for each pair of operations
-//! (`memory/races.rs`); its end reports them with the fault that ended it, if there is one.
+//! # Details
 //!
-//! **Order of clusters.** With race detection the clusters of a launch run on one host thread, so that the fault is
-//! always the same. They share one [`Grid`] of shadows and of locations that release.
+//! * **Observation** (`observed.rs`). A strong write comes before whatever follows a strong read of
+//!   its value, even without a release and an acquire. For example, the last thread that adds to a
+//!   counter can reset it by a plain store.
+//! * **Block starts.** A thread learns that a block of its cluster has started by any edge from one
+//!   of its threads. Touching the shared memory of a block that is not known to have started is a
+//!   fault.
+//! * **Launches** (`overlap.rs`). A programmatic launch is compared with the launches before it.
+//!   All other launches are ordered.
+//! * **Which buffers.** A buffer has a shadow only if the kernel can write it.
+//! * **Reports.** The run goes on after a race. A cluster keeps one race for each pair of
+//!   operations (`memory/races.rs`), and reports them when it ends, together with the fault that
+//!   ended it, if there is one.
+//! * **Determinism.** The clusters of a launch run on one host thread, so the fault is always
+//!   the same. They share one [`Grid`] with the shadows of global memory.
 //!
-//! **Lenient.** Of the scopes of mbarriers only remote arrivals without a release
-//! to the cluster count: they publish the accesses of asynchronous operations. A fence before a barrier of the block
-//! counts for the thread behind the barrier. Stores of equal values do not race.
+//! # What is not found
 //!
-//! **Launches.** A programmatic launch is compared with those before it (`overlap.rs`). Other launches have an order.
+//! * Unordered stores of equal values, unless
+//!   [`Options::equal_stores`](crate::sim::Options::equal_stores) is set.
+//! * Too narrow a scope at an mbarrier, with one exception: an arrival at another block's mbarrier
+//!   that does not release to the cluster publishes only the accesses of asynchronous operations,
+//!   and what its threads have fenced.
+//! * Accesses of the host, which the runtime orders, and changes that kernels make to tensor maps.
 //!
-//! **Left out.** The host, which the runtime orders; tensor maps that kernels change.
+//! A fence before the block's barrier also counts for the threads behind that barrier.
 
 mod agents;
 mod clock;
@@ -76,22 +131,22 @@ pub(in crate::sim) use self::report::{Party, Race, Target};
 pub(in crate::sim) use self::strong::Strong;
 pub(in crate::sim) use self::sync::{BLOCK_BARRIER, MbarrierAddress};
 
-/// State that the clusters of a launch share.
+/// What the clusters of a launch share.
 #[derive(Debug)]
 pub(in crate::sim) struct Grid {
-    /// The shadow of each buffer that the kernel can write. Numbers beyond are those of other buffers of a launch that may
-    /// overlap with others.
+    /// The shadow of each buffer that the kernel can write. Higher buffer indices belong to
+    /// read-only buffers, which only matter if launches overlap.
     buffers: Vec<Shadow>,
     /// By buffer and byte.
     locations: Locations,
-    /// Of operations that access such a buffer.
+    /// Completions of the operations that access such a buffer.
     completions: FarCompletions,
-    /// Launches that may overlap with this one.
+    /// The launches that may overlap with this one.
     overlap: Option<Overlap>,
 }
 
 impl Grid {
-    /// For buffers of these lengths.
+    /// Makes the shared state for buffers of these lengths.
     pub(in crate::sim) fn new(
         len_bytes: impl Iterator<Item = usize>,
         overlap: Option<Overlap>,
@@ -104,8 +159,8 @@ impl Grid {
         }))
     }
 
-    /// Takes the accesses of the launch, if a later one may start before its end, and whether a thread has waited for the
-    /// launches before.
+    /// Takes the launch's accesses if a later launch may start before its end, and returns whether
+    /// a thread has waited for the launches before.
     pub(in crate::sim) fn take_footprint(grid: &Mutex<Grid>) -> (Option<Footprint>, bool) {
         match &mut lock(grid).overlap {
             Some(overlap) => {
@@ -117,31 +172,31 @@ impl Grid {
     }
 }
 
-/// A warp at an operation.
+/// An operation of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct At {
-    /// The rank of the block in its cluster.
+    /// The block's rank in its cluster.
     pub(in crate::sim) block: u32,
     pub(in crate::sim) warp: u32,
     pub(in crate::sim) step: u32,
 }
 
-/// An access of the lanes of a warp.
+/// An access by some lanes of a warp, the same for all of them but for the address.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Lanes {
     pub(in crate::sim) target: Target,
     pub(in crate::sim) writes: bool,
-    /// The scope of a strong operation.
+    /// The scope, if the operation is strong.
     pub(in crate::sim) strong: Option<MemScope>,
-    /// The bytes of each lane.
+    /// Bytes for each lane.
     pub(in crate::sim) bytes: usize,
 }
 
-/// The writes that the operands of a `wgmma` were compared with for the first warp.
+/// What the operands of a `wgmma` were compared with when its first warp came.
 #[derive(Debug, Default)]
 struct Compared {
     writes: Vec<Record>,
-    /// The warps that have come.
+    /// How many warps have come.
     warps: u32,
 }
 
@@ -150,28 +205,28 @@ struct Compared {
 pub(in crate::sim) struct Races {
     grid: Arc<Mutex<Grid>>,
     layout: Layout,
-    /// The threads of a block.
+    /// Threads in a block.
     block_threads: u32,
     cluster: u64,
     range: Range,
-    /// Whether an asynchronous write over bytes that threads have read needs a proxy fence.
+    /// Whether an asynchronous write over bytes that threads have only read needs a proxy fence.
     pub(in crate::sim) fence_after_reads: FenceAfterReads,
-    /// Unset for clusters of so high a number that their components have none.
+    /// False if the cluster's index is so high that no component ids are left for it.
     checks: bool,
     threads: Vec<Threads>,
     shared: Vec<Shadow>,
-    /// The named barriers of each block, and the barrier of the block.
+    /// Each block's named barriers, and then the barrier of the whole block.
     barriers: Vec<[Join; 17]>,
     cluster_barrier: Join,
-    /// By the rank of the block, and the address.
+    /// By block rank and address.
     mbarriers: HashMap<MbarrierAddress, Mbarrier>,
     locations: Locations,
     copies: Vec<Copies>,
     stores: Vec<Stores>,
     completions: Vec<Completion>,
-    /// The `wgmma` to which not all warps of their group have come: what their operands were compared with.
+    /// `wgmma` that some warps of their group have not reached yet.
     products: HashMap<(Component, u32), Compared>,
-    /// The races of the present operation.
+    /// Races found by the current operation.
     found: Vec<Race>,
 }
 
@@ -188,7 +243,8 @@ fn lanes_of(mut mask: u32) -> impl Iterator<Item = u32> {
 }
 
 impl Races {
-    /// For clusters of `blocks` blocks with `threads` threads and `shared_bytes` bytes of shared memory each.
+    /// Makes a detector for clusters of `blocks` blocks, each with `threads` threads and
+    /// `shared_bytes` bytes of shared memory.
     pub(in crate::sim) fn new(
         grid: Arc<Mutex<Grid>>,
         blocks: u32,
@@ -227,7 +283,7 @@ impl Races {
         races
     }
 
-    /// Forgets all, for cluster number `cluster`.
+    /// Forgets everything and starts cluster `cluster`.
     pub(in crate::sim) fn start(&mut self, cluster: u64) {
         let (layout, warps) = (self.layout, self.layout.blocks * self.layout.warps_of_block);
         let range = layout.range(cluster);
@@ -257,7 +313,7 @@ impl Races {
         self.found.clear();
     }
 
-    /// Notes a race of the present operation, unless the operation has one like it.
+    /// Keeps a race of the current operation, unless a similar one is already there.
     fn note(found: &mut Vec<Race>, race: Race) {
         let same = |old: &Race| {
             let of = |race: &Race| (race.other.launch, race.other.step, race.other.writes);
@@ -268,17 +324,17 @@ impl Races {
         }
     }
 
-    /// Notes a race of the present operation.
+    /// Keeps a race of the current operation.
     pub(in crate::sim) fn add(&mut self, race: Race) {
         Races::note(&mut self.found, race);
     }
 
-    /// Takes the races that the present operation was found to have.
+    /// Takes the races that the current operation has.
     pub(in crate::sim) fn take_found(&mut self) -> Vec<Race> {
         std::mem::take(&mut self.found)
     }
 
-    /// The number of a warp in the cluster.
+    /// Returns a warp's index in the cluster.
     fn warp(&self, at: At) -> u32 {
         at.block * self.layout.warps_of_block + at.warp
     }
@@ -291,8 +347,9 @@ impl Races {
         component.wrapping_sub(self.range.first) < self.range.count
     }
 
-    /// Makes the accesses of some lanes, at `offset(lane)` of the memory each. Where a store meets a store without an
-    /// order, `equal` says whether the lane stores what the bytes already are.
+    /// Makes the accesses of some lanes, each at `offset(lane)`. If two unordered stores meet,
+    /// `equal` says whether the lane stores the bytes that are there already, in which case nothing
+    /// is reported.
     pub(in crate::sim) fn access(
         &mut self,
         at: At,
@@ -391,7 +448,8 @@ impl Races {
         self.found = found;
     }
 
-    /// Makes accesses to words that other lanes store the same to in the same operation.
+    /// Adds the accesses of lanes that store the same as another lane of the same operation,
+    /// without reporting anything.
     pub(in crate::sim) fn access_too(
         &mut self,
         at: At,
@@ -430,7 +488,8 @@ impl Races {
         }
     }
 
-    /// Makes an access of an agent with what a lane of a warp knows, or where `of` is [`ALL`] all of its lanes.
+    /// Makes an asynchronous operation's access, with what one lane knows, or with what the whole
+    /// warp knows if `of` is [`ALL`].
     #[allow(clippy::too_many_arguments, reason = "one access of one agent")]
     fn agent_access(
         &mut self,
@@ -486,7 +545,7 @@ impl Races {
         };
         if let Some((shadow, far)) = shadow {
             let space = (&self.layout, self.range);
-            // Lanes that come together make the access with all that they know.
+            // Lanes that come together access with all that they know together.
             let whole;
             let (own, state) = match of {
                 ALL => {
@@ -525,7 +584,7 @@ impl Races {
         }
     }
 
-    /// One lane makes a strong operation at a byte of a memory.
+    /// Lanes make a strong operation, each at `offset(lane)`.
     pub(in crate::sim) fn operate(
         &mut self,
         at: At,

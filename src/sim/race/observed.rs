@@ -1,22 +1,24 @@
 //! Observation order: a strong read comes after the strong writes whose values it returns.
 //!
-//! PTX's causality order (PTX ISA 8.9) has two parts. A release and an acquire order all accesses around them. Without them
-//! a strong read still orders one thing: the write that it reads comes before whatever follows the read, and so do
-//! the atomic operations that this write continues. A thread that was the last to add to a counter can therefore reset it by a
-//! plain store, although the other threads only added to it.
+//! PTX's causality order (PTX ISA 8.9) has two parts. A release and an acquire order all accesses
+//! around them. Without them, a strong read still orders one thing: the write that it reads, and
+//! the atomic operations that this write continues, come before whatever follows the read. For
+//! example, the last thread that adds to a counter can reset it by a plain store, although the
+//! other threads only added to it.
 //!
-//! The detector lets this count for a plain store only. For a plain load it would hide that a barrier is missing, whenever the
-//! thread that loads happens to be the last one that added.
+//! The detector applies this to plain stores only. For a plain load it would hide a missing barrier
+//! whenever the thread that loads happens to be the last one that added.
 //!
-//! A location keeps its strong writes and the reads that saw them. A write comes before an access if its thread knows one of
-//! these reads. Clocks cannot say this, because they know the accesses of a thread up to one of them, and never one alone.
+//! A location keeps its strong writes and the reads that saw them. A write comes before an access
+//! if the accessing thread knows one of these reads. Clocks cannot express this, because they know
+//! all accesses of a thread up to some count, never a single one.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::clock::Component;
 use super::record::Record;
 
-/// The maximum number of reads that a location keeps.
+/// How many reads a location keeps.
 const READS: usize = 64;
 
 /// A strong operation of a thread.
@@ -27,17 +29,17 @@ pub(super) struct Operation {
     pub(super) lane: u32,
 }
 
-/// A read, and the last write that it saw.
+/// A read, and the index of the last write that it saw.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     by: Operation,
     saw: u32,
 }
 
-/// The strong writes of a location, and the reads that saw them.
+/// A location's strong writes, and the reads that saw them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Observed {
-    /// For each thread the epoch of its last write, and the index of that write.
+    /// For each thread, the epoch and the index of its last write.
     writes: HashMap<(Component, u32), (u32, u32)>,
     /// The index of the last write.
     last: u32,
@@ -51,7 +53,7 @@ impl Observed {
         let same = |read: &Read| {
             (read.saw, read.by.component, read.by.lane) == (saw, by.component, by.lane)
         };
-        // A loop that waits reads the same write again and again.
+        // A polling loop reads the same write again and again.
         if self.writes.is_empty() || self.reads.iter().any(same) {
             return;
         }
@@ -61,7 +63,8 @@ impl Observed {
         self.reads.push_back(Read { by, saw });
     }
 
-    /// A thread overwrites the location. It continues the writes that `knows` says come before it.
+    /// A thread overwrites the location. The new write continues those that `knows` says come
+    /// before it.
     pub(super) fn store(&mut self, by: Operation, knows: impl Fn(Operation) -> bool) {
         let saw = self.reads.iter().filter(|read| knows(read.by)).map(|read| read.saw).max();
         self.writes.retain(|(component, lane), (count, index)| {
@@ -71,10 +74,11 @@ impl Observed {
         self.write(by);
     }
 
-    /// A thread reads and writes the location in one operation. It continues all writes.
+    /// A thread reads and writes the location in one atomic operation, which continues all earlier
+    /// writes.
     pub(super) fn update(&mut self, by: Operation) {
         self.write(by);
-        // Who knows an earlier read and not this one has a race with this one.
+        // A thread that knows an earlier read, but not this one, races with this one.
         self.reads.clear();
         self.reads.push_back(Read { by, saw: self.last });
     }
@@ -84,7 +88,8 @@ impl Observed {
         self.writes.insert((by.component, by.lane), (by.count, self.last));
     }
 
-    /// Returns whether some read saw the strong write of a lane, and `knows` says that the thread knows this read.
+    /// Returns whether some read saw the lane's strong write, and `knows` says that the thread
+    /// knows this read.
     pub(super) fn is_before(
         &self,
         write: &Record,

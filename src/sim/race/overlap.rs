@@ -1,9 +1,12 @@
-//! Launches that may overlap: a programmatic launch and those before it in its stream.
+//! Races between launches that may overlap: a programmatic launch and those before it in its
+//! stream.
 //!
-//! The simulator runs a launch to its end before the next one begins. So a launch leaves a [`Footprint`]: for each word of
-//! global memory a write and a read. A programmatic launch compares its accesses with the footprints of launches that may
-//! still run. `griddepcontrol.wait` is an edge from the end of the launch before to the thread that waits; the edge is the
-//! component [`LAUNCHES`] of its clock, so it travels as all knowledge does. `griddepcontrol.launch_dependents` is no edge.
+//! The simulator runs each launch to its end before the next one begins. So a launch leaves a
+//! [`Footprint`]: for each word of global memory that it touched, a write and a read. A later
+//! programmatic launch compares its accesses with the footprints of the launches that may still
+//! run. `griddepcontrol.wait` orders the end of the previous launch before the thread that waits.
+//! That edge is the clock entry [`LAUNCHES`](super::clock::LAUNCHES), so it travels through
+//! barriers like all other knowledge. `griddepcontrol.launch_dependents` orders nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +17,7 @@ use super::layout::Layout;
 use super::record::{Access, Record};
 use super::shadow::PAGE;
 
-/// The accesses of a launch to global memory.
+/// What a launch accessed in global memory.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Footprint {
     pub(super) layout: Layout,
@@ -24,7 +27,7 @@ pub(in crate::sim) struct Footprint {
 
 type Pages = Vec<Option<Box<[Touched]>>>;
 
-/// A write of a word, and a read.
+/// One write and one read of a word.
 #[derive(Clone, Copy, Debug, Default)]
 struct Touched {
     write: Record,
@@ -32,13 +35,14 @@ struct Touched {
 }
 
 impl Touched {
-    /// Adds an access. No access of the launch is ordered with those of another one, so one of each kind is enough.
+    /// Adds an access. Accesses of different launches are never ordered with each other, so
+    /// one of each kind is enough.
     fn add(&mut self, new: Record) {
         let old = if new.writes() { &mut self.write } else { &mut self.read };
         if old.bytes() == 0 {
             *old = new;
         } else if !old.take_same(&new) {
-            // A weak access races with more than a strong one does.
+            // A weak access races with more than a strong one does, so it is the one to keep.
             match (is_strong(old), is_strong(&new)) {
                 (false, true) => {}
                 (true, false) => *old = new,
@@ -47,7 +51,7 @@ impl Touched {
         }
     }
 
-    /// Returns an access that races with a new one, and the bytes that both access.
+    /// Returns an access that races with a new one, and the bytes that both touch.
     fn clash(&self, new: &Record) -> Option<(Record, u32)> {
         let races = |old: &&Record| {
             let strong = is_strong(old) && is_strong(new) && old.is_async() == new.is_async();
@@ -59,7 +63,7 @@ impl Touched {
     }
 }
 
-/// Returns whether the scope of a strong operation includes the threads of other launches.
+/// Returns whether a strong operation's scope includes the threads of other launches.
 fn is_strong(record: &Record) -> bool {
     record.strong().is_some_and(|scope| scope >= 2)
 }
@@ -68,42 +72,42 @@ fn is_strong(record: &Record) -> bool {
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Before {
     pub(in crate::sim) footprint: Arc<Footprint>,
-    /// Set if `griddepcontrol.wait` waits for its end. It does for the launch before, and for one before that only if
-    /// each launch between has waited.
+    /// Whether `griddepcontrol.wait` waits for its end. It always does for the previous launch, and
+    /// for an earlier one only if every launch between has waited too.
     pub(in crate::sim) ends: bool,
 }
 
-/// An access of an earlier launch that races with a new one.
+/// An earlier launch's access that races with a new one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Overlapped {
-    /// The index of the launch in [`Overlap::before`].
+    /// The launch's index in [`Overlap::before`].
     pub(super) launch: usize,
     pub(super) record: Record,
-    /// The byte of the buffer, and the bytes of its word that both access.
+    /// The byte of the buffer, and the bytes of its word that both touch.
     pub(super) byte: usize,
     pub(super) bytes: u32,
     /// Set if the thread has waited, but a launch between has not.
     pub(super) waited: bool,
 }
 
-/// A launch and the earlier ones that it may overlap with.
+/// A launch, and the earlier launches that it may overlap with.
 #[derive(Debug)]
 pub(in crate::sim) struct Overlap {
-    /// For each buffer the number of its allocation, and its first byte there.
+    /// For each buffer, the id of its allocation and its first byte there.
     places: Vec<(u64, usize)>,
-    /// The last launch first.
+    /// The most recent launch first.
     pub(super) before: Vec<Before>,
     pub(super) own: Footprint,
-    /// Set if the launch behind may start early, so that the accesses are kept.
+    /// Set if the next launch may start early, so this one's accesses must be kept.
     keeps: bool,
     /// Set once a thread has waited for the launches before.
     pub(super) waited: bool,
-    /// Set once a thread has let the launch behind start.
+    /// Set once a thread has allowed the next launch to start.
     pub(super) starts_dependents: bool,
 }
 
 impl Overlap {
-    /// For buffers by their places, and the launches that may still run.
+    /// Takes the buffers by their places in their allocations, and the launches that may still run.
     pub(in crate::sim) fn new(
         places: Vec<(u64, usize)>,
         before: Vec<Before>,
@@ -113,7 +117,8 @@ impl Overlap {
         Overlap { places, before, own, keeps, waited: false, starts_dependents: false }
     }
 
-    /// Makes an access to bytes of a buffer. `waited` says whether its thread knows that the launch before has ended.
+    /// Makes an access to bytes of a buffer. `waited` says whether its thread knows that the
+    /// previous launch has ended.
     pub(super) fn access(
         &mut self,
         (access, waited): (&Access, bool),

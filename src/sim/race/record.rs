@@ -1,20 +1,21 @@
-//! Records of accesses: who accessed which bytes of a word, and how.
+//! Records in shadow memory: who accessed which bytes of a word, and how. A record takes 16 bytes.
 
 use super::clock::Component;
 use super::layout::rank;
 use crate::ir::op::MemScope;
 
-/// Bits of [`Record::word`] below the step.
+/// How many bits of [`Record::word`] lie below the step.
 const STEP: u32 = 10;
 
-/// Accesses by one component at one count.
+/// Accesses to a word by one component at one count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) component: Component,
     pub(super) count: u32,
-    /// The lanes that accessed all of the bytes; or 5 bits for each byte, the lane that accessed it.
+    /// The lanes that accessed all of the bytes. Or, with the flag `BY_BYTE`, 5 bits for each byte
+    /// with the one lane that accessed it.
     lanes: u32,
-    /// 4 bits of bytes, then the flags, then the step.
+    /// 4 bits for the bytes, then the flags, then the step.
     word: u32,
 }
 
@@ -22,9 +23,9 @@ const BY_BYTE: u32 = 1 << 4;
 const WRITES: u32 = 1 << 5;
 const STRONG: u32 = 1 << 6;
 const ASYNC: u32 = 1 << 7;
-/// Two bits: the rank of the scope of a strong operation.
+/// Two bits: the scope of a strong operation, by rank.
 const SCOPE: u32 = 8;
-/// The flags that two records of one kind have in common.
+/// The flags by which two records count as the same kind.
 const KIND: u32 = WRITES | STRONG | ASYNC | 3 << SCOPE;
 
 impl Record {
@@ -40,7 +41,7 @@ impl Record {
         self.word & ASYNC != 0
     }
 
-    /// The rank of the scope of a strong operation.
+    /// Returns the rank of the scope, if the operation is strong.
     pub(super) fn strong(&self) -> Option<u32> {
         (self.word & STRONG != 0).then_some(self.word >> SCOPE & 3)
     }
@@ -49,7 +50,7 @@ impl Record {
         self.word >> STEP
     }
 
-    /// Returns whether the flags of both are the same.
+    /// Returns whether both have the same flags.
     #[inline]
     pub(super) fn is_kind_of(&self, other: &Record) -> bool {
         (self.word ^ other.word) & KIND == 0
@@ -60,12 +61,12 @@ impl Record {
         self.word & BY_BYTE == 0
     }
 
-    /// The lanes of a new access.
+    /// Returns the lanes of a record without `BY_BYTE`.
     pub(super) fn lanes(&self) -> u32 {
         self.lanes
     }
 
-    /// The lanes that accessed one of `bytes`.
+    /// Returns the lanes that accessed one of `bytes`.
     #[inline]
     pub(super) fn lanes_at(&self, bytes: u32) -> u32 {
         if self.word & BY_BYTE == 0 {
@@ -76,12 +77,13 @@ impl Record {
         (0..4).filter(|byte| here >> byte & 1 == 1).fold(0, |lanes, byte| lanes | lane(byte))
     }
 
-    /// Takes bytes away.
+    /// Removes bytes.
     pub(super) fn clip(&mut self, bytes: u32) {
         self.word &= !(bytes & 15);
     }
 
-    /// Takes in a record of one lane and of the same kind, component and count. Returns whether that is possible.
+    /// Merges a record of one lane and of the same kind, component and count. Returns whether that
+    /// was possible.
     pub(super) fn take(&mut self, other: &Record) -> bool {
         let (mine, bytes) = (self.bytes(), other.bytes());
         if mine == bytes && (self.word | other.word) & BY_BYTE == 0 {
@@ -102,7 +104,7 @@ impl Record {
         true
     }
 
-    /// As [`Record::take`], if the other record is of the same kind and component, whatever its count is.
+    /// Like [`Record::take`], for a record of the same kind and component with any count.
     pub(super) fn take_same(&mut self, other: &Record) -> bool {
         self.component == other.component && self.is_kind_of(other) && self.take(other)
     }
@@ -112,7 +114,7 @@ impl Record {
         Record { word: self.word | bytes & 15, ..self }
     }
 
-    /// Takes one lane away where it accessed no other than `bytes`.
+    /// Removes a lane that accessed nothing but `bytes`.
     pub(super) fn remove(&mut self, lane: u32, bytes: u32) {
         if self.word & BY_BYTE == 0 {
             if self.bytes() & !bytes == 0 {
@@ -131,17 +133,17 @@ impl Record {
     }
 }
 
-/// A new access, the same for all its words but for the bytes.
+/// A new access. All its words get the same record, apart from the bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     pub(super) component: Component,
     pub(super) count: u32,
-    /// One lane.
+    /// The lane's index.
     pub(super) lane: u32,
     pub(super) writes: bool,
-    /// The scope of a strong operation.
+    /// The scope, if the operation is strong.
     pub(super) strong: Option<MemScope>,
-    /// Made by the asynchronous proxy.
+    /// Whether the asynchronous proxy makes it.
     pub(super) is_async: bool,
     pub(super) step: u32,
 }

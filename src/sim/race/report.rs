@@ -1,4 +1,4 @@
-//! A race: both accesses and the missing edge.
+//! A race, with both accesses and the synchronisation that is missing between them.
 
 use super::layout::{Layout, Source};
 use super::overlap::{Overlap, Overlapped};
@@ -6,16 +6,16 @@ use super::shadow::{Clash, Order};
 use super::{At, Grid, Races};
 use crate::ir::op::MemScope;
 
-/// A memory that blocks share.
+/// A memory that several threads can access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Target {
     /// The shared memory of the block with this rank in the cluster.
     Shared(usize),
-    /// A buffer, by its number in the launch.
+    /// A buffer, by its index in the launch.
     Global(usize),
 }
 
-/// Source of an access.
+/// Who made an access: a thread, or an asynchronous operation that a thread started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Agent {
@@ -23,53 +23,59 @@ pub enum Agent {
     Thread,
     /// A `cp.async` of the thread.
     Copy,
-    /// A bulk or tensor load of the thread, or a store to another block that signals an mbarrier.
+    /// The thread's bulk or tensor load, or its store to another block that signals an mbarrier.
     Load,
-    /// A bulk or tensor store of the thread.
+    /// The thread's bulk or tensor store.
     Store,
-    /// A `wgmma` of the warp group.
+    /// The warp group's `wgmma`.
     Wgmma,
 }
 
-/// The synchronisation nearest to what would order two accesses.
+/// What is missing between the two accesses of a race. The variant names the nearest
+/// synchronisation that would order them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MissingEdge {
-    /// Lanes of one warp, which do not run in step.
+    /// The threads are lanes of one warp. They do not run in lock step, so they need `bar_warp`.
     Warp,
-    /// Threads of one block.
+    /// The threads are in one block, and no barrier is between the accesses.
     Block,
-    /// Blocks of one cluster.
+    /// The threads are in two blocks of one cluster.
     Cluster,
-    /// Blocks of different clusters.
+    /// The threads are in different clusters.
     Grid,
-    /// Both operations are strong, and one has a scope without the thread of the other.
+    /// Both operations are strong, but one's scope does not include the other's thread.
     Scope {
-        /// The narrowest scope with both threads.
+        /// The narrowest scope that includes both threads.
         needed: MemScope,
     },
-    /// The access is ordered, but not for the asynchronous proxy.
+    /// The accesses are ordered, but no `fence.proxy.async` makes the write visible to the
+    /// asynchronous proxy.
     ProxyFence,
-    /// An asynchronous write over bytes that a thread has read: the read is ordered, but not for the asynchronous proxy. PTX
-    /// asks for a `fence.proxy.async` here, and CUTLASS omits it. See
-    /// [`Options::fence_after_reads`](crate::sim::Options::fence_after_reads).
+    /// An asynchronous write follows a thread's read of the same bytes. The two are ordered, but
+    /// not for the asynchronous proxy. PTX asks for a `fence.proxy.async` here, and CUTLASS omits
+    /// it. See [`Options::fence_after_reads`](crate::sim::Options::fence_after_reads).
     ProxyFenceAfterRead,
-    /// The initialisation of the mbarrier is not fenced.
+    /// The mbarrier's initialisation is not followed by a `fence.mbarrier_init`.
     InitFence,
-    /// The operation has not completed.
+    /// The asynchronous operation has not completed.
     Pending,
-    /// The operation has completed, but the thread that issued it has not waited for it.
+    /// The asynchronous operation has completed, but the thread that issued it has not waited for
+    /// it.
     Wait,
-    /// The thread that issued the operation has waited for it, but the other thread does not know.
+    /// The thread that issued the operation has waited for it, but the other thread did not
+    /// synchronise with that thread.
     Publish,
-    /// A programmatic launch and the one before it, which may still run.
+    /// A programmatic launch does not wait for the previous launch, which may still run.
     Launch,
-    /// A programmatic launch and one before the last one, which did not wait for it.
+    /// A programmatic launch has waited, but a launch between did not, so a still earlier
+    /// launch may run.
     LaunchBetween,
 }
 
 impl MissingEdge {
-    /// A number that grows with the distance of threads without a barrier; 0 for other edges.
+    /// Returns how far apart two threads without a barrier are, from 1 for lanes of a warp; 0 for
+    /// everything but missing barriers.
     pub(in crate::sim) fn distance(self) -> u32 {
         match self {
             MissingEdge::Warp => 1,
@@ -89,15 +95,15 @@ impl MissingEdge {
     }
 }
 
-/// Two accesses to the same bytes without an order; at least one writes.
+/// Two unordered accesses to the same bytes, of which at least one writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Race {
-    /// The later access.
+    /// The access that the simulator executed later.
     pub(in crate::sim) by: Party,
-    /// The earlier access.
+    /// The access that it executed earlier.
     pub(in crate::sim) other: Party,
     pub(in crate::sim) target: Target,
-    /// The first byte of the memory that both access, and how many of its word they both access.
+    /// The first byte that both touch, and how many bytes of its word both touch.
     pub(in crate::sim) byte: usize,
     pub(in crate::sim) bytes: u32,
     pub(in crate::sim) missing: MissingEdge,
@@ -109,20 +115,20 @@ pub(in crate::sim) struct Party {
     pub(in crate::sim) agent: Agent,
     pub(in crate::sim) writes: bool,
     pub(in crate::sim) cluster: u32,
-    /// The rank of the block in its cluster.
+    /// The block's rank in its cluster.
     pub(in crate::sim) rank: u32,
-    /// The warp of the block, and the lane; of a warp group its first.
+    /// The warp in its block (a warp group's first), and the lane.
     pub(in crate::sim) warp: u32,
     pub(in crate::sim) lane: u32,
     pub(in crate::sim) step: u32,
-    /// The index of an earlier launch, the last one first; `None` for the present launch.
+    /// Which earlier launch, counted from the most recent one; `None` for the current launch.
     pub(in crate::sim) launch: Option<u32>,
 }
 
-/// The later access of a race.
+/// The later access of a race, before its lane's block is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Later {
-    /// The warp in its cluster.
+    /// The warp's index in its cluster.
     pub(super) warp: u32,
     pub(super) lane: u32,
     pub(super) agent: Agent,
@@ -145,7 +151,8 @@ impl Source {
 }
 
 impl Races {
-    /// A race of two lanes that store different values in one operation.
+    /// Makes the race between two lanes that store different values to the same bytes in one
+    /// operation.
     pub(in crate::sim) fn same_operation(
         &self,
         at: At,
@@ -167,7 +174,7 @@ impl Races {
         Race { by, other, target, byte, bytes: bytes as u32, missing: MissingEdge::Warp }
     }
 
-    /// Explains a clash.
+    /// Makes a clash into a race, with what is missing.
     pub(super) fn race(&self, grid: Option<&Grid>, clash: &Clash, later: Later) -> Race {
         let record = &clash.record;
         let (cluster, source, number) = self.layout.source(record.component);
@@ -210,7 +217,7 @@ impl Races {
         }
     }
 
-    /// Explains a clash with an earlier launch.
+    /// Makes a clash with an earlier launch into a race.
     pub(super) fn overlapped(&self, overlap: &Overlap, found: &Overlapped, later: Later) -> Race {
         let Overlapped { launch, record, byte, bytes, waited } = *found;
         let before = overlap.before.get(launch);

@@ -1,9 +1,11 @@
-//! Shadow memory: for each word the last write and the reads since, by byte.
+//! Shadow memory: for each word the last write and the reads since, with the bytes that each
+//! touched.
 //!
-//! A word has the record of its last write, room for two of reads, and a list for more: for writes of parts of the word,
-//! for atomic operations without an order, for readers without an order. A record that happens before a new one of the
-//! same kind is replaced (FastTrack, Flanagan and Freund 2009), since whatever happens after the new one happens after
-//! both.
+//! A word's cell holds its last write and up to two reads. A list takes whatever else is still
+//! needed: writes to parts of the word, atomic operations that are not ordered, more concurrent
+//! readers. A record is dropped if it happens before a new one of the same kind, because everything
+//! after the new one is then after both (FastTrack, Flanagan and Freund 2009). So most words need
+//! no list.
 
 use std::collections::HashMap;
 
@@ -14,59 +16,59 @@ use super::record::{Access, Record};
 use super::strong::Location;
 use super::threads::{Fact, Own, State};
 
-/// The maximum number of records of a word beyond those in its cell.
+/// How many records a word can have beyond those in its cell. The oldest is dropped.
 const LIMIT: usize = 64;
 
-/// An operation that completes at an mbarrier: the phase that it is part of.
+/// Where an operation that signals an mbarrier completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Completion {
     pub(super) barrier: Component,
-    /// The phases that have completed with it; `u32::MAX` while it is pending.
+    /// How many phases of the mbarrier have ended with it; `u32::MAX` while it is pending.
     pub(super) phases: u32,
 }
 
 impl Completion {
-    /// Returns whether it is pending.
+    /// Returns whether the operation has not completed yet.
     pub(super) fn is_pending(self) -> bool {
         self.phases == u32::MAX
     }
 }
 
-/// The locations of strong operations, by memory and first byte.
+/// Locations of strong operations, by memory and first byte.
 pub(super) type Locations = HashMap<(usize, usize), Location>;
 
-/// The completions of operations of other clusters.
+/// Completions of other clusters' operations.
 pub(super) type FarCompletions = HashMap<(Component, u32), Completion>;
 
-/// The thread that makes an access: what it knows.
+/// What the thread that makes an access knows.
 pub(super) struct View<'v> {
     pub(super) layout: &'v Layout,
     pub(super) range: Range,
     pub(super) state: &'v State,
-    /// The components of its warp, its warp in the cluster, and its lane as a mask.
+    /// Its warp's components, its warp's index in the cluster, and its lane as a mask.
     pub(super) own: Own,
     pub(super) warp: u32,
     pub(super) lane: u32,
-    /// The fact that accesses of threads must be before an access of the asynchronous proxy.
+    /// The fact that a thread's earlier access needs before an access by the asynchronous proxy.
     pub(super) proxy: Option<Fact>,
-    /// Of the operations of the cluster, by their number.
+    /// Completions of the own cluster's operations, by number.
     pub(super) completions: &'v [Completion],
     pub(super) far: Option<&'v FarCompletions>,
-    /// The locations of strong operations, and the memory that is accessed.
+    /// The locations of strong operations, and which memory is accessed.
     pub(super) locations: Option<(&'v Locations, usize)>,
-    /// A component, and the first and last count at which all its accesses were found to be before this one.
+    /// A component, and the first and last count at which all its accesses are known to be before
+    /// this one.
     memo: (Component, u32, u32),
-    /// Gets a record of each component that is compared, with the highest count that was found to be before. Of loads it gets
-    /// each.
+    /// If set, collects each record that is compared, once for each component and count.
     pub(super) compared: Option<&'v mut Vec<Record>>,
 }
 
-/// Order of an earlier access and a new one.
+/// How an earlier access relates to a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Before,
     Concurrent,
-    /// Before, but not visible to the other proxy.
+    /// Ordered before it, but not visible to the other proxy.
     Invisible,
 }
 
@@ -95,7 +97,7 @@ impl<'v> View<'v> {
         }
     }
 
-    /// Returns the order of a record and the new access to `bytes`.
+    /// Returns how a record relates to the new access to `bytes`.
     #[inline]
     pub(super) fn order(&mut self, record: &Record, bytes: u32) -> Order {
         let (component, first, last) = self.memo;
@@ -105,7 +107,8 @@ impl<'v> View<'v> {
         let lanes = record.lanes_at(bytes);
         if record.component == self.own[0] && self.proxy.is_none() {
             let others = lanes & !self.lane;
-            // A value that several lanes have stored, and the own one among them, is the same for all.
+            // If several lanes, this one included, stored the word in one operation, they stored
+            // the same value.
             let same = record.writes() && record.is_of_all_lanes();
             if others == 0 || same && lanes & self.lane != 0 {
                 return Order::Before;
@@ -114,7 +117,7 @@ impl<'v> View<'v> {
         self.order_of(record, lanes)
     }
 
-    /// The completion of an operation.
+    /// Returns where an operation completed.
     fn completion(&self, component: Component, count: u32) -> Option<Completion> {
         let index = component.wrapping_sub(self.range.first);
         if index < self.range.count {
@@ -123,7 +126,8 @@ impl<'v> View<'v> {
         self.far.and_then(|far| far.get(&(component, count)).copied())
     }
 
-    /// The lanes of a record but the own one, if `knows` says for its component that this one is known.
+    /// Returns the record's lanes, without the own lane if `knows` says that it is known for that
+    /// component.
     fn others(&self, record: &Record, lanes: u32, knows: impl Fn(usize) -> u32) -> u32 {
         match self.own.iter().position(|own| *own == record.component) {
             Some(wing) if knows(wing) >= record.count => lanes & !self.lane,
@@ -131,7 +135,7 @@ impl<'v> View<'v> {
         }
     }
 
-    /// Returns whether a fact holds of the accesses of lanes of a record.
+    /// Returns whether a fact holds for a record's lanes.
     pub(super) fn has_fact(&self, fact: Fact, record: &Record, lanes: u32) -> bool {
         let others = self.others(record, lanes, |wing| self.state.own(fact, wing));
         self.state.known.fact(fact).covers(record.component, others, record.count)
@@ -163,7 +167,7 @@ impl<'v> View<'v> {
             return Order::Invisible;
         }
         let fact = fact.map(|fact| self.state.known.fact(fact));
-        // Later words mostly have the same record.
+        // Remember the result, because the next words mostly have the same record.
         if loads {
             self.memo = (component, count, count);
         } else if order.base(component) >= count
@@ -174,13 +178,14 @@ impl<'v> View<'v> {
         Order::Before
     }
 
-    /// Returns whether the thread comes after an observation of a strong write to a word.
+    /// Returns whether the thread comes after a read that observed this strong write.
     fn has_observed(&self, record: &Record, word: usize, bytes: u32) -> bool {
         let Some((locations, memory)) = self.locations else { return false };
         if !record.writes() || record.strong().is_none() || record.is_async() {
             return false;
         }
-        // The location starts at the first byte of the record, or in an earlier word if the operation is wider.
+        // The location starts at the record's first byte, or in an earlier word if the operation is
+        // wider.
         let first = 4 * word + (record.bytes().trailing_zeros() as usize & 3);
         let starts = [first, 4 * word]
             .into_iter()
@@ -195,8 +200,8 @@ impl<'v> View<'v> {
         })
     }
 
-    /// Returns whether two operations are morally strong (PTX ISA 8.7.1), so that they do not race: strong, of one proxy,
-    /// and each in the scope of the other.
+    /// Returns whether two operations are morally strong (PTX ISA 8.7.1) and therefore do not race:
+    /// both are strong, use the same proxy, and each scope includes the other thread.
     fn is_strong_with(&self, access: &Access, record: &Record) -> bool {
         if access.is_async != record.is_async() {
             return false;
@@ -212,7 +217,7 @@ impl<'v> View<'v> {
 pub(super) struct Clash {
     pub(super) record: Record,
     pub(super) order: Order,
-    /// The word, and the bytes of it that both access.
+    /// The word, and the bytes of it that both touch.
     pub(super) word: usize,
     pub(super) bytes: u32,
 }
@@ -222,17 +227,17 @@ pub(super) struct Clash {
 struct Cell {
     write: Record,
     reads: [Record; 2],
-    /// One more than the index of the list with more; 0 for none.
+    /// One more than the index of the list with further records; 0 if there is none.
     more: u32,
 }
 
 /// At most 16 bytes of shadow for each byte.
 const _: () = assert!(size_of::<Cell>() <= 64);
 
-/// Words of a page.
+/// Words in a page.
 pub(super) const PAGE: usize = 1024;
 
-/// Lists of records that their cells have no room for.
+/// Lists of records that do not fit into their cells.
 #[derive(Debug, Default)]
 struct Lists {
     all: Vec<Vec<Record>>,
@@ -254,7 +259,7 @@ impl Lists {
         list.push(record);
     }
 
-    /// Returns a copy of a list.
+    /// Copies a list and returns the copy.
     fn copy(&mut self, more: u32) -> u32 {
         let mut copy = 0;
         if more != 0 {
@@ -273,7 +278,7 @@ impl Lists {
         if more == 0 { &mut [] } else { &mut self.all[more as usize - 1] }
     }
 
-    /// Keeps the records that `f` keeps; it may change them.
+    /// Keeps the records for which `f` returns true; `f` may change them.
     fn retain(&mut self, more: &mut u32, f: impl FnMut(&mut Record) -> bool) {
         if *more == 0 {
             return;
@@ -287,14 +292,15 @@ impl Lists {
     }
 }
 
-/// Words of a chunk: most accesses of asynchronous operations are to whole ones.
+/// Words in a chunk. Asynchronous operations mostly access whole chunks.
 const CHUNK: usize = 4;
 
 /// The cells of 4 KiB.
 #[derive(Debug)]
 struct Page {
     cells: Box<[Cell]>,
-    /// A bit for each chunk whose words have had the same accesses: the cell of its first word is that of all.
+    /// A bit for each chunk whose words have all had the same accesses. The cell of its first word
+    /// then stands for all of them.
     alike: [u64; PAGE / CHUNK / 64],
 }
 
@@ -308,7 +314,7 @@ impl Page {
         self.alike[chunk / 64] >> (chunk % 64) & 1 == 1
     }
 
-    /// Gives each word of a chunk a cell of its own.
+    /// Gives each word of a chunk its own cell.
     fn split(&mut self, chunk: usize, lists: &mut Lists) {
         self.alike[chunk / 64] &= !(1 << (chunk % 64));
         let first = self.cells[chunk * CHUNK];
@@ -317,7 +323,8 @@ impl Page {
         }
     }
 
-    /// Lets the first cell of a chunk be that of all, where each word has had one access only.
+    /// Lets a chunk's first cell stand for all of them again, if its words have the same write and
+    /// nothing else.
     fn join(&mut self, chunk: usize) {
         let cells = &self.cells[chunk * CHUNK..(chunk + 1) * CHUNK];
         let one = |cell: &Cell| {
@@ -331,7 +338,7 @@ impl Page {
     }
 }
 
-/// The shadow of a memory.
+/// The shadow of one memory.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
     pages: Vec<Option<Page>>,
@@ -354,7 +361,8 @@ impl Shadow {
         self.lists = Lists::default();
     }
 
-    /// Makes an access to bytes `at .. at + len`, and calls `clash` with each earlier access in a race with it.
+    /// Makes an access to bytes `at .. at + len`, and calls `clash` with each earlier access that
+    /// races with it.
     #[inline]
     pub(super) fn access(
         &mut self,
@@ -385,7 +393,7 @@ impl Shadow {
         Some((page, &mut self.lists))
     }
 
-    /// The cell of a word alone.
+    /// Returns the cell of a single word.
     fn cell(&mut self, word: usize) -> Option<(&mut Cell, &mut Lists)> {
         let (page, lists) = self.page(word)?;
         if page.is_alike(word % PAGE / CHUNK) {
@@ -394,7 +402,7 @@ impl Shadow {
         Some((&mut page.cells[word % PAGE], lists))
     }
 
-    /// Makes an access to the words of a chunk.
+    /// Makes an access to all words of a chunk.
     #[inline]
     fn chunk(
         &mut self,
@@ -419,7 +427,7 @@ impl Shadow {
         }
     }
 
-    /// Makes an access to bytes of a word, whatever races with it.
+    /// Makes an access to bytes of a word without looking for races.
     pub(super) fn force(
         &mut self,
         view: &mut View<'_>,
@@ -431,7 +439,7 @@ impl Shadow {
         }
     }
 
-    /// The last write of one of `bytes` of a word.
+    /// Returns the last write to one of `bytes` of a word.
     pub(super) fn last_write(&self, word: usize, bytes: u32) -> Option<Record> {
         let page = self.pages.get(word / PAGE)?.as_ref()?;
         let index = word % PAGE;
@@ -489,8 +497,8 @@ impl Cell {
 
     fn add_write(&mut self, lists: &mut Lists, view: &mut View<'_>, access: &Access, new: Record) {
         let bytes = new.bytes();
-        // A strong operation replaces none without an order, and no weak access: what does not race with
-        // it may race with that.
+        // A strong operation replaces neither an unordered access nor a weak one, because what does
+        // not race with the strong operation may still race with those.
         let mut outlives = |record: &Record| {
             access.strong.is_some()
                 && record.bytes() & bytes != 0
@@ -521,7 +529,7 @@ impl Cell {
         }
         if outlives(&old) {
             if same {
-                // Parts of a word, or lanes, that one record cannot say.
+                // Parts of a word, or lanes, that one record cannot express.
                 lists.push(&mut self.more, new);
                 return;
             }
@@ -536,7 +544,8 @@ impl Cell {
 
     fn add_read(&mut self, lists: &mut Lists, view: &mut View<'_>, new: Record) {
         let bytes = new.bytes();
-        // One of the other proxy, and a weak one, needs more to be before a later access.
+        // A read of the other proxy, or a weak one, must stay: more is needed to be ordered after
+        // it.
         let replaces = |record: &Record| {
             record.bytes() & !bytes == 0
                 && (record.is_async() || !new.is_async())
@@ -546,7 +555,8 @@ impl Cell {
             (record.component, record.count) == (new.component, new.count)
                 && record.is_kind_of(&new)
         };
-        // Most reads are like an earlier one: of another lane, or of the same lane in a loop that waits.
+        // Most reads are like an earlier one: by another lane, or by the same lane in a polling
+        // loop.
         let mut take = |read: &mut Record| read.bytes() != 0 && same(read) && read.take(&new);
         if self.reads.iter_mut().any(&mut take) || lists.of_mut(self.more).iter_mut().any(take) {
             return;

@@ -1,10 +1,13 @@
-//! Synchronisation by strong operations: releases and acquires by scope, and fences with relaxed operations.
+//! Synchronisation through memory: releases and acquires by scope, and fences with relaxed
+//! operations.
 //!
-//! A location keeps what was released to it. A relaxed operation releases what its thread has fenced, and acquires when
-//! its thread fences next. An edge exists where the scopes of both operations include both threads.
+//! A location keeps what was released to it. A reader learns that if the scopes of both operations
+//! include both threads. A releasing operation leaves everything that its thread knows and did. A
+//! relaxed one leaves only what the thread has fenced, and a relaxed reader learns it at its next
+//! fence.
 //!
-//! A loop that waits reads the same releases again and again: each lane notes the version of the location that it
-//! acquired last, and skips it.
+//! A polling loop reads the same releases again and again. So each lane remembers the version of
+//! the location that it acquired last, and skips that one.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -13,7 +16,7 @@ use super::observed::{Observed, Operation};
 use super::threads::{Fact, Knowledge, Threads};
 use crate::ir::op::MemScope;
 
-/// The block of a thread.
+/// A thread's block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) cluster: u64,
@@ -32,7 +35,7 @@ impl Block {
     }
 }
 
-/// Order of a strong operation.
+/// What a strong operation does, and with which scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Strong {
     pub(in crate::sim) scope: MemScope,
@@ -47,7 +50,7 @@ pub(in crate::sim) struct Strong {
 struct Release {
     block: Block,
     scope: MemScope,
-    /// Set for a release, unset for a relaxed operation.
+    /// Set for a releasing operation, unset for a relaxed one.
     whole: bool,
     known: Knowledge,
 }
@@ -56,15 +59,16 @@ struct Release {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Location {
     releases: Vec<Release>,
-    /// Differs from all earlier versions of all locations; 0 without a release.
+    /// Unique among all versions of all locations; 0 if there is no release.
     version: u64,
     pub(super) observed: Observed,
 }
 
-/// The last version that any location got.
+/// The last version that was given to any location.
 static VERSION: AtomicU64 = AtomicU64::new(0);
 
-/// The last acquisition of a lane. Knowledge only grows, so an equal one teaches nothing.
+/// What a lane acquired last. Knowledge only grows, so acquiring the same again would teach
+/// nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Acquired {
     version: u64,
@@ -91,7 +95,7 @@ impl Location {
         if !op.writes {
             return;
         }
-        // A store overwrites what was released before; an atomic operation continues it.
+        // A store overwrites what was released before; a read-modify-write continues it.
         if !op.reads {
             self.releases.clear();
             self.version = 0;

@@ -1,4 +1,9 @@
-//! Edges between the threads of a warp, of a block and of a cluster.
+//! Synchronisation edges: barriers of warps, blocks and clusters, fences, mbarriers.
+//!
+//! Every barrier works the same way. Arriving threads *release*: they leave what they know and did,
+//! and start a new epoch. Threads that come out *learn* the union of what was left. For an mbarrier
+//! the union of a phase becomes available when the phase ends, and its component's count is the
+//! number of ended phases, so that operations which complete at the mbarrier are ordered too.
 
 use super::clock::{Component, LAUNCHES};
 use super::layout::Source;
@@ -8,7 +13,7 @@ use super::threads::{Fact, Knowledge};
 use super::{Agent, At, Later, MissingEdge, Races, Target, lanes_of, lock};
 use crate::ir::op::MemScope;
 
-/// A barrier: what is released to its phase, and what its last phase released.
+/// A barrier: what was left at it in the current phase, and in the last one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Join {
     pending: Option<Knowledge>,
@@ -28,18 +33,19 @@ impl Join {
     }
 }
 
-/// An mbarrier of a cluster: the rank of its block and its first byte in the shared memory there.
+/// An mbarrier of a cluster: its block's rank, and its first byte in that block's shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::sim) struct MbarrierAddress {
     pub(in crate::sim) rank: usize,
     pub(in crate::sim) byte: usize,
 }
 
-/// An mbarrier. A later phase knows all that earlier ones do, because arrivals are operations on one location.
+/// An mbarrier. Each phase knows all that earlier ones do, because its arrivals are operations on
+/// one location.
 #[derive(Clone, Debug)]
 pub(super) struct Mbarrier {
     pub(super) component: Component,
-    /// Phases that have completed, over all initialisations.
+    /// How many phases have ended, over all initialisations.
     pub(super) phases: u32,
     pending: Knowledge,
     done: Knowledge,
@@ -51,7 +57,7 @@ impl Mbarrier {
     }
 }
 
-/// Number of the barrier of the block among the named ones.
+/// Index of the block's own barrier, behind the 16 named ones.
 pub(in crate::sim) const BLOCK_BARRIER: u32 = 16;
 
 impl Races {
@@ -61,7 +67,7 @@ impl Races {
         self.threads[warp as usize].sync(lanes);
     }
 
-    /// Lanes of a warp come to a barrier of their block.
+    /// Lanes of a warp arrive at a barrier of their block.
     pub(in crate::sim) fn barrier_arrive(&mut self, at: At, lanes: u32, id: u32) {
         let warp = self.warp(at) as usize;
         let known = self.threads[warp].released(lanes);
@@ -69,7 +75,7 @@ impl Races {
         self.barriers[at.block as usize][id as usize % 17].arrive(known);
     }
 
-    /// The barrier of a block opens for warps that wait, each with its lanes.
+    /// Opens a block's barrier for the warps that wait, each with its lanes.
     pub(in crate::sim) fn barrier_open(
         &mut self,
         block: u32,
@@ -85,7 +91,7 @@ impl Races {
         }
     }
 
-    /// Lanes come to the barrier of the cluster.
+    /// Lanes arrive at the cluster's barrier.
     pub(in crate::sim) fn cluster_arrive(&mut self, at: At, lanes: u32, relaxed: bool) {
         let warp = self.warp(at) as usize;
         let mut known = self.threads[warp].released(lanes);
@@ -96,12 +102,12 @@ impl Races {
         self.cluster_barrier.arrive(known);
     }
 
-    /// The barrier of the cluster opens.
+    /// Opens the cluster's barrier.
     pub(in crate::sim) fn cluster_open(&mut self) {
         self.cluster_barrier.open();
     }
 
-    /// Lanes go on behind the barrier of the cluster.
+    /// Lanes leave the cluster's barrier.
     pub(in crate::sim) fn cluster_wait(&mut self, at: At, lanes: u32) {
         let warp = self.warp(at) as usize;
         if let Some(done) = &self.cluster_barrier.done {
@@ -109,7 +115,7 @@ impl Races {
         }
     }
 
-    /// Returns one of `lanes` that does not know that a block of its cluster has started.
+    /// Returns one of `lanes` that does not know that the block `rank` of its cluster has started.
     pub(in crate::sim) fn unaware_of_start(&self, at: At, lanes: u32, rank: u32) -> Option<u32> {
         let mut unaware = 0;
         if self.checks {
@@ -144,7 +150,7 @@ impl Races {
         }
     }
 
-    /// `fence.proxy.async`, for shared and for global memory.
+    /// `fence.proxy.async`, for shared memory, global memory or both.
     pub(in crate::sim) fn proxy_fence(&mut self, at: At, lanes: u32, shared: bool, global: bool) {
         let warp = self.warp(at) as usize;
         let facts: &[Fact] = match (shared, global) {
@@ -162,7 +168,7 @@ impl Races {
         self.threads[warp].establish(lanes, &[Fact::Inits]);
     }
 
-    /// A lane makes or invalidates an mbarrier.
+    /// A lane initialises or invalidates an mbarrier.
     pub(in crate::sim) fn mbarrier_set(&mut self, at: At, lane: u32, barrier: MbarrierAddress) {
         let MbarrierAddress { rank, byte } = barrier;
         let warp = self.warp(at) as usize;
@@ -180,7 +186,7 @@ impl Races {
             pending: Knowledge::new(range),
             done: Knowledge::new(range),
         });
-        // What an earlier barrier at this address has released is not released by this one.
+        // What was left at an earlier mbarrier at this address is not released by the new one.
         found.pending.clear();
         found.done.clear();
         self.threads[warp].tick();
@@ -199,7 +205,8 @@ impl Races {
         }
     }
 
-    /// Checks that an mbarrier is initialised before lanes use it, from another block or by the asynchronous proxy.
+    /// Checks that an mbarrier's initialisation is ordered and fenced before its use from another
+    /// block or by the asynchronous proxy.
     pub(in crate::sim) fn mbarrier_use(
         &mut self,
         at: At,
@@ -254,8 +261,9 @@ impl Races {
         }
     }
 
-    /// Lanes arrive at an mbarrier. An arrival at one of another block that does not release to the cluster publishes only
-    /// what asynchronous operations did.
+    /// Lanes arrive at an mbarrier. An arrival at another block's mbarrier that does not release to
+    /// the cluster publishes only what asynchronous operations did, and what its threads have
+    /// fenced for the cluster.
     pub(in crate::sim) fn mbarrier_arrive(
         &mut self,
         at: At,
@@ -283,7 +291,7 @@ impl Races {
         }
     }
 
-    /// A phase of an mbarrier ends.
+    /// Ends an mbarrier's phase.
     pub(in crate::sim) fn mbarrier_phase(&mut self, barrier: MbarrierAddress) {
         if let Some(barrier) = self.mbarriers.get_mut(&barrier) {
             barrier.phases += 1;
@@ -294,7 +302,7 @@ impl Races {
         }
     }
 
-    /// Lanes learn that a phase of an mbarrier has ended.
+    /// Lanes learn that an mbarrier's phase has ended.
     pub(in crate::sim) fn mbarrier_wait(&mut self, at: At, lanes: u32, barrier: MbarrierAddress) {
         let warp = self.warp(at) as usize;
         if let Some(barrier) = self.mbarriers.get(&barrier) {

@@ -1,7 +1,7 @@
-//! The threads of a warp and what each of them knows.
+//! A warp's threads, and what each of them knows.
 //!
-//! Lanes with equal knowledge form a group, so that a converged warp has one clock. A thread knows its own accesses
-//! without an entry in its clock.
+//! Lanes that know the same form a group with one state, so a converged warp has a single
+//! clock. A thread always knows its own accesses. Its clock has no entry for them.
 
 use super::clock::{ALL, Clock, Component, Range};
 use super::layout::rank;
@@ -9,20 +9,20 @@ use super::observed::Operation;
 use super::strong::Acquired;
 use crate::ir::op::MemScope;
 
-/// Facts about accesses that travel along every edge with the order of the accesses.
+/// Facts about accesses. They travel along every edge together with the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fact {
     /// Visible to the asynchronous proxy, in shared memory.
     AsyncShared,
     /// Visible to the asynchronous proxy, in global memory.
     AsyncGlobal,
-    /// Initialisations of mbarriers that are fenced.
+    /// mbarrier initialisations that are fenced.
     Inits,
     /// Fenced for the threads of the block: what a relaxed operation releases.
     FencedCta,
     FencedCluster,
     FencedGpu,
-    /// Observed by relaxed operations in the block: what a fence acquires.
+    /// Seen by a relaxed operation in the block: what a fence acquires.
     SeenCta,
     SeenCluster,
     SeenGpu,
@@ -48,7 +48,7 @@ impl Fact {
     }
 }
 
-/// Knowledge of a thread: the accesses that happen before its next one, and facts about accesses.
+/// What a thread knows: the accesses that happen before its next one, and the facts about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Knowledge {
     pub(super) order: Clock,
@@ -77,7 +77,7 @@ impl Knowledge {
         self.started |= other.started;
     }
 
-    /// Learns of the facts without the order.
+    /// Learns the facts, but not the order.
     pub(super) fn join_facts(&mut self, other: &Knowledge) {
         for (fact, found) in self.facts.iter_mut().zip(&other.facts) {
             fact.join(found);
@@ -91,16 +91,18 @@ impl Knowledge {
     }
 }
 
-/// The components of a warp: its threads, their `cp.async`, the reads and the writes of their bulk stores.
+/// A warp's components: its threads, their `cp.async`, the reads and the writes of their bulk
+/// stores.
 pub(super) type Own = [Component; 4];
 
-/// State of a thread: clocks of others, and counts of its own accesses.
+/// A thread's state: what it knows of others, and of its own asynchronous operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) known: Knowledge,
-    /// The counts up to which the thread has waited for its own operations; of its accesses it knows all.
+    /// How far the thread has waited for its own operations, by component. It always knows its
+    /// plain accesses.
     waited: [u32; 4],
-    /// For each fact the counts up to which it holds of the own accesses.
+    /// For each fact, up to which count it holds for the thread's own accesses.
     own: [[u32; 4]; Fact::COUNT],
 }
 
@@ -109,18 +111,20 @@ impl State {
         State { known, ..State::default() }
     }
 
-    /// The count up to which a thread has waited for its own accesses of component `wing` of its warp.
+    /// Returns the count up to which a thread has waited for its own accesses of its warp's
+    /// component `wing`.
     pub(super) fn waited(&self, wing: usize) -> u32 {
         if wing == 0 { u32::MAX } else { self.waited[wing] }
     }
 
-    /// Returns whether a thread with this state knows of an operation: `lane` of the warp with the components `own`.
+    /// Returns whether this thread knows an operation. It is lane `lane` of the warp with
+    /// components `own`.
     pub(super) fn knows(&self, own: &Own, lane: u32, operation: Operation) -> bool {
         (own[0], lane) == (operation.component, operation.lane)
             || self.known.order.covers(operation.component, 1 << operation.lane, operation.count)
     }
 
-    /// The count up to which a fact holds of them.
+    /// Returns the count up to which a fact holds for the own accesses of component `wing`.
     pub(super) fn own(&self, fact: Fact, wing: usize) -> u32 {
         self.own[fact as usize][wing]
     }
@@ -133,35 +137,36 @@ struct Group {
     state: State,
 }
 
-/// The threads of a warp.
+/// A warp's threads.
 #[derive(Clone, Debug)]
 pub(super) struct Threads {
     pub(super) own: Own,
-    /// The epoch of the accesses that come next. It grows with each release.
+    /// The epoch of the next accesses. It grows with each release.
     pub(super) now: u32,
     /// Lanes without a thread.
     missing: u32,
     groups: Vec<Group>,
-    /// The last acquisition of each lane.
+    /// What each lane acquired last.
     pub(super) acquired: [Acquired; 32],
 }
 
 impl Threads {
-    /// The threads of `lanes` at the start of a cluster. They know that their own block, with rank `rank`, has started.
+    /// Makes the threads of `lanes` at the start of a cluster. They know that their own block,
+    /// `rank`, has started.
     pub(super) fn new(range: Range, own: Own, lanes: u32, rank: u32) -> Threads {
         let state = State::new(Knowledge { started: 1 << rank, ..Knowledge::new(range) });
         let groups = vec![Group { lanes: ALL, state }];
         Threads { own, now: 1, missing: !lanes, groups, acquired: [Acquired::default(); 32] }
     }
 
-    /// Calls `f` with the lanes of `lanes` that know the same, and with what they know.
+    /// Calls `f` with groups of `lanes` that know the same, and with what they know.
     pub(super) fn each(&self, lanes: u32, mut f: impl FnMut(u32, &State)) {
         for group in self.groups.iter().filter(|group| group.lanes & lanes != 0) {
             f(group.lanes & lanes, &group.state);
         }
     }
 
-    /// Returns the state of one lane.
+    /// Returns one lane's state.
     pub(super) fn state(&self, lane: u32) -> &State {
         let has = |group: &&Group| group.lanes >> lane & 1 == 1;
         match self.groups.iter().find(has) {
@@ -188,7 +193,8 @@ impl Threads {
         self.merge(lanes);
     }
 
-    /// Puts those of `lanes` that know the same as others into their group. The other groups differ from each other.
+    /// Merges groups that know the same again. Only groups with some of `lanes` can have become
+    /// equal to another.
     fn merge(&mut self, lanes: u32) {
         let mut index = 0;
         while index < self.groups.len() {
@@ -209,7 +215,8 @@ impl Threads {
         }
     }
 
-    /// All lanes, where `lanes` are all that have a thread: others make no accesses, so nothing of them is unknown.
+    /// Returns all 32 lanes if `lanes` are all that have a thread. The others make no accesses, so
+    /// nothing of them is unknown.
     fn whole(&self, lanes: u32) -> u32 {
         if lanes | self.missing == ALL { ALL } else { lanes }
     }
@@ -237,27 +244,28 @@ impl Threads {
         all.unwrap_or_default()
     }
 
-    /// Starts the next epoch: what follows is not part of what was released.
+    /// Starts the next epoch, so that later accesses are not part of what was released.
     pub(super) fn tick(&mut self) {
         self.now += 1;
     }
 
-    /// Lets `lanes` learn.
+    /// Lets `lanes` learn `what`.
     pub(super) fn learn(&mut self, lanes: u32, what: &Knowledge) {
         self.change(lanes, |state| state.known.join(what));
     }
 
-    /// Lets each of `lanes` know of its own operations of component `wing` up to a count.
+    /// Notes that each of `lanes` has waited for its own operations of component `wing`, up to a
+    /// count.
     pub(super) fn wait(&mut self, lanes: u32, wing: usize, count: u32) {
         self.change(lanes, |state| state.waited[wing] = state.waited[wing].max(count));
     }
 
-    /// Lets `lanes` learn of a component.
+    /// Lets `lanes` learn of all accesses of a component, up to a count.
     pub(super) fn raise(&mut self, lanes: u32, component: Component, count: u32) {
         self.change(lanes, |state| state.known.order.raise(component, count));
     }
 
-    /// Changes the knowledge of one lane.
+    /// Changes what one lane knows.
     pub(super) fn update(&mut self, lane: u32, mut f: impl FnMut(&mut Knowledge)) {
         self.change(1 << lane, |state| f(&mut state.known));
     }
@@ -272,7 +280,7 @@ impl Threads {
         self.tick();
     }
 
-    /// Makes facts of all accesses that `lanes` made or know of.
+    /// Establishes facts for all accesses that `lanes` made or know of.
     pub(super) fn establish(&mut self, lanes: u32, facts: &[Fact]) {
         let now = self.now;
         self.change(lanes, |state| {
@@ -286,7 +294,8 @@ impl Threads {
         self.tick();
     }
 
-    /// A fence of `lanes`: makes its accesses ready for relaxed operations, and acquires what they have seen.
+    /// A fence: makes the lanes' accesses ready for relaxed operations to release, and acquires
+    /// what relaxed operations have seen.
     pub(super) fn fence(&mut self, lanes: u32, scope: MemScope) {
         let scopes = [MemScope::Cta, MemScope::Cluster, MemScope::Gpu];
         let scopes = &scopes[..=rank(scope) as usize];
@@ -301,7 +310,7 @@ impl Threads {
         self.establish(lanes, &facts);
     }
 
-    /// Returns whether a lane has fenced something for a scope.
+    /// Returns whether a lane has fenced anything for a scope.
     pub(super) fn has_fenced(&self, lane: u32, scope: MemScope) -> bool {
         let (state, fact) = (self.state(lane), Fact::fenced(scope));
         state.own(fact, 0) > 0 || !state.known.fact(fact).is_empty()

@@ -1,4 +1,4 @@
-//! Explains raw faults in the terms of the kernel: names, lines, threads.
+//! Explains raw faults in the kernel's terms: names, Rust lines, threads.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ use crate::sim::report::said::Said;
 use crate::sim::stream_order::{Earlier, NameRacer};
 use crate::sorting::{sort, sort_by_key};
 
-/// Launch facts that a report needs.
+/// What a report needs to know of its launch.
 pub(in crate::sim) struct Launch<'l> {
     pub(in crate::sim) ir: &'l KernelIr,
     pub(in crate::sim) code: &'l Code,
@@ -38,17 +38,17 @@ pub(in crate::sim) struct Launch<'l> {
     pub(in crate::sim) fuel: u64,
     pub(in crate::sim) order: Order,
     pub(in crate::sim) shape: Shape,
-    /// The launches before in its stream that may still run, the last one first.
+    /// The earlier launches of its stream that may still run, the most recent first.
     pub(in crate::sim) before: &'l [(Arc<Earlier>, bool)],
 }
 
-/// The position of block number `number`, x fastest.
+/// Returns the position of block `number`, x fastest.
 fn position(number: u64, [x, y, _]: [u32; 3]) -> [u32; 3] {
     let (x, y) = (u64::from(x), u64::from(y));
     [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
 }
 
-/// The thread of a lane of a block.
+/// Returns the thread of a lane.
 fn thread_of(grid: Grid, warp: u32, lane: u32) -> [u32; 3] {
     let number = warp * LANES as u32 + lane;
     let [x, y, _] = grid.threads;
@@ -60,7 +60,7 @@ impl Launch<'_> {
         thread_of(self.grid, warp, lane)
     }
 
-    /// Returns a function that names the accesses of the launch for those behind it.
+    /// Returns a function that names this launch's accesses for later launches.
     pub(in crate::sim) fn racers(&self) -> NameRacer {
         let ops: Vec<_> = (0..self.code.ops.len()).map(|step| self.op(step as u32)).collect();
         let (kernel, grid, shape) = (self.ir.name.clone(), self.grid, self.shape);
@@ -70,10 +70,10 @@ impl Launch<'_> {
         })
     }
 
-    /// The failures of the lowest blocks and threads.
+    /// Returns the failures of the lowest blocks and threads.
     pub(in crate::sim) fn failures(&self, said: Said) -> AssertFailures {
         let Said { failed, mut failures, .. } = said;
-        // The sort keeps the order of the failures of a block.
+        // The sort is stable, so a block's failures keep their order.
         sort_by_key(&mut failures, |(block, _)| *block);
         let sites = AssertSites::new(self.ir, self.ir);
         let explained = failures.into_iter().take(AssertFailures::RECORDED).filter_map(|found| {
@@ -85,21 +85,21 @@ impl Launch<'_> {
         AssertFailures::new(&sites, "the simulator", failed, explained.collect())
     }
 
-    /// The name of the operation of a step, and its Rust line.
+    /// Returns the operation of a step: its name and its Rust line.
     pub(super) fn op(&self, step: u32) -> Option<SourceOp> {
         let op = *self.code.ops.get(step as usize)?;
         let location = *self.ir.locations.get(self.ir.ops[op].location)?;
         Some(SourceOp { name: self.ir.ops[op].op.name(), location })
     }
 
-    /// The name of a shared allocation, and its source location.
+    /// Returns the name of a shared allocation and where it was made.
     pub(super) fn shared(&self, alloc: u32) -> (String, Option<SourceLocation>) {
         let shared = SharedId::from_index(alloc as usize);
         let location = self.ir.shared.get(shared).and_then(|s| self.ir.locations.get(s.location));
         (shared.to_string(), location.copied())
     }
 
-    /// The name of an allocation, and where the kernel made it.
+    /// Returns the name of an allocation and where the kernel made it.
     fn allocation(&self, space: Space, alloc: u32) -> (String, Option<SourceLocation>) {
         match space {
             Space::Global => {
@@ -120,7 +120,7 @@ impl Launch<'_> {
                     self.ir.locals.get(local).and_then(|l| self.ir.locations.get(l.location));
                 (local.to_string(), location.copied())
             }
-            // An access knows the memory that its pointer points into.
+            // An access knows which memory its pointer points into.
             Space::Generic => (String::new(), None),
         }
     }
@@ -206,7 +206,7 @@ fn racer(
     }
 }
 
-/// A warp of a cluster whose blocks are those of `blocks`.
+/// Describes a stuck warp. `blocks` gives the position of the block with a rank.
 fn stuck_warp(launch: &Launch<'_>, blocks: &dyn Fn(u32) -> [u32; 3], stuck: &Stuck) -> StuckWarp {
     let waits = stuck.waits.as_ref().and_then(|(step, found)| {
         let SourceOp { name: op, location } = launch.op(*step)?;
@@ -217,8 +217,8 @@ fn stuck_warp(launch: &Launch<'_>, blocks: &dyn Fn(u32) -> [u32; 3], stuck: &Stu
     StuckWarp { block: blocks(stuck.block), warp: stuck.warp, waits }
 }
 
-/// The stop of a block in the terms of the kernel. `blocks` gives the index of the block with some rank in the cluster
-/// that stopped.
+/// Explains why a cluster stopped. `blocks` gives the position of the block with a rank in that
+/// cluster.
 pub(in crate::sim) fn explain(
     launch: &Launch<'_>,
     blocks: &dyn Fn(u32) -> [u32; 3],
@@ -261,7 +261,7 @@ pub(in crate::sim) fn explain(
     }
 }
 
-/// Returns the lines with the most of some steps.
+/// Returns the source lines that most of these steps belong to.
 fn hot_lines(launch: &Launch<'_>, steps: &[u32]) -> Vec<HotLine> {
     let mut counts: HashMap<(&str, u32), (SourceLocation, usize)> = HashMap::new();
     for SourceOp { location, .. } in steps.iter().filter_map(|step| launch.op(*step)) {
@@ -277,10 +277,10 @@ fn hot_lines(launch: &Launch<'_>, steps: &[u32]) -> Vec<HotLine> {
     lines
 }
 
-/// The source lines of a race, in a fixed order.
+/// A race's two source lines, sorted.
 type Lines = Option<[(&'static str, u32, u32); 2]>;
 
-/// The lines of the two accesses of a race; the later one is at `here`.
+/// Returns the lines of a race's two accesses; the later one is at `here`.
 fn lines(cause: &FaultCause, here: SourceLocation) -> Lines {
     let FaultCause::Race { other, .. } = cause else { return None };
     let key = |location: SourceLocation| (location.file, location.line, location.column);
@@ -289,7 +289,7 @@ fn lines(cause: &FaultCause, here: SourceLocation) -> Lines {
     Some(both)
 }
 
-/// The further faults of a stop, but for races of lines that another one has.
+/// Returns the stop's further faults, with one race for each pair of source lines.
 fn also(
     launch: &Launch<'_>,
     blocks: &dyn Fn(u32) -> [u32; 3],
@@ -310,7 +310,7 @@ fn also(
     new.collect()
 }
 
-/// Returns whether the faulting operation writes the memory space.
+/// Returns whether the faulting operation writes to the memory space.
 fn stores(op: &Op, space: Space) -> bool {
     match (op, op.info()) {
         (Op::Mma(Mma::Stmatrix { .. }), _) => true,

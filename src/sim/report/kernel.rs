@@ -1,4 +1,4 @@
-//! Makes the reports of launches from their records.
+//! Makes a launch's report from its records.
 
 use std::collections::HashMap;
 
@@ -14,10 +14,10 @@ use crate::sim::trace::class::{OpClass, flops};
 use crate::sim::trace::counts::{Moved, Mover, StepCount};
 use crate::sorting::sort_by_key;
 
-/// Counts by operation and line.
+/// Counts by operation and source line.
 type ByLine = HashMap<(&'static str, u32, u32, &'static str), (SourceOp, OpClass, StepCount)>;
 
-/// Makes the report of a launch.
+/// Makes a launch's report.
 pub(in crate::sim) fn kernel_report(
     launch: &Launch<'_>,
     report: &LaunchReport,
@@ -75,7 +75,7 @@ pub(in crate::sim) fn kernel_report(
     sort_by_key(&mut waits, |wait| std::cmp::Reverse(wait.blocked));
     KernelReport {
         kernel: launch.ir.name.clone(),
-        // A run that stops has no totals.
+        // A run that stops early has no totals.
         warp_ops: report.warp_ops.max(warps),
         thread_ops: report.thread_ops.max(threads),
         classes,

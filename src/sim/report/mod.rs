@@ -1,4 +1,5 @@
-//! Stops and diagnostics of a launch, in the terms of the kernel.
+//! Translates what a run left behind into the kernel's terms: faults, deadlocks, prints, reports
+//! and traces.
 
 pub(super) mod explain;
 pub(super) mod kernel;

@@ -1,20 +1,20 @@
-//! Prints and failed assertions of the blocks of a launch.
+//! Collects the prints and failed assertions of a launch's blocks.
 
 use crate::launch::assert::AssertFailures;
 use crate::sim::exec::cluster::Cluster;
 use crate::sim::memory::diagnostics::{Diagnostics, Failure};
 use crate::sim::trace::Records;
 
-/// Diagnostics of the blocks that a thread of the host ran, in block order.
+/// What the blocks that one host thread ran have printed and asserted, in block order.
 #[derive(Default)]
 pub(in crate::sim) struct Said {
-    /// Failed assertions, in all.
+    /// How many assertions have failed in all.
     pub(in crate::sim) failed: u64,
-    /// Those that are kept, with the number of the block.
+    /// The failures that are kept, each with the block's index.
     pub(in crate::sim) failures: Vec<(u64, Failure)>,
-    /// Output of the blocks, with the numbers of their clusters.
+    /// The blocks' output, each with the cluster's index.
     pub(in crate::sim) prints: Vec<(u64, String)>,
-    /// Records of the clusters, where the run is recorded.
+    /// The clusters' records, if the run is recorded.
     pub(in crate::sim) records: Option<Records>,
 }
 

@@ -1,4 +1,4 @@
-//! Writes the trace of a launch as JSON.
+//! Writes a launch's trace as JSON.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ use crate::sim::trace::timeline::{
 };
 use crate::sorting::{sort, sort_by_key};
 
-/// The sentence that each trace has.
+/// A note that every trace carries.
 const NOTE: &str = "Steps are the order in which the simulator ran the operations. They are no cycles: arithmetic takes \
                     no steps, and the length of a bar says nothing about a GPU. What the picture shows is who waits for whom.";
 
@@ -34,7 +34,7 @@ fn step(at: Option<u32>) -> Json {
     Json::option(at, number)
 }
 
-/// Operations and lines by number, in the order in which they are named.
+/// Operations and source lines, numbered in the order in which they are first named.
 #[derive(Default)]
 struct Index {
     ops: Vec<Json>,
@@ -56,7 +56,7 @@ impl Index {
         number(index as u64)
     }
 
-    /// The number of the operation of a step.
+    /// Returns the index of a step's operation.
     fn op(&mut self, launch: &Launch<'_>, step: u32) -> Json {
         let (next, id) = (self.ops.len(), launch.code.ops.get(step as usize));
         let index = *self.op_of.entry(step).or_insert(next);
@@ -72,7 +72,7 @@ impl Index {
     }
 }
 
-/// The trace of a launch, and the error with which it ended.
+/// Returns the trace of a launch, with the error that ended it, if there was one.
 pub(in crate::sim) fn trace(
     launch: &Launch<'_>,
     report: &KernelReport,
@@ -88,7 +88,7 @@ pub(in crate::sim) fn trace(
     };
     let events = timeline.events.iter().map(|found| event(&mut index, found)).collect();
 
-    // Barriers are numbered in the order of their keys; those with waits only count too.
+    // Barriers are numbered by the order of their keys. Those that are only waited for count too.
     let waits = || timeline.waits.iter().chain(timeline.open_waits());
     let mut keys: Vec<BarrierKey> = timeline.barriers.keys().copied().collect();
     keys.extend(waits().map(|wait| wait.on));
@@ -171,7 +171,7 @@ pub(in crate::sim) fn trace(
     ])
 }
 
-/// The stages, each with its fills.
+/// Returns the stages, each with its fills.
 fn stages(timeline: &Timeline, memory: &dyn Fn(Option<MbarrierAddress>) -> Json) -> Vec<Json> {
     let mut all: Vec<&Fill> = timeline.stages.fills.iter().collect();
     sort_by_key(&mut all, |fill| fill.stage());
@@ -253,7 +253,8 @@ fn barrier(
     ])
 }
 
-/// The heat map of each operation and memory: the units that it accesses, each with its accesses and their excess.
+/// Returns the heat map of each operation and memory: the units that it accesses, with how often
+/// and with what excess.
 fn heat(launch: &Launch<'_>, index: &mut Index, timeline: &Timeline) -> Vec<Json> {
     type Place = (&'static str, String, u64);
     let place = |mapped: Mapped, unit: u64| -> (Place, u64) {
@@ -272,7 +273,7 @@ fn heat(launch: &Launch<'_>, index: &mut Index, timeline: &Timeline) -> Vec<Json
             }
         }
     };
-    // Several steps may be of one line.
+    // Several steps may belong to one source line.
     let mut units = Vec::new();
     for ((step, mapped, unit), found) in &timeline.heat.units {
         let Some(SourceOp { name, location }) = launch.op(*step) else { continue };

@@ -1,7 +1,7 @@
 //! Finds who waits for whom in a deadlock.
 //!
-//! A warp waits for the warps that may still end its wait: those with an operation on the same barrier in what they have
-//! yet to execute.
+//! A warp waits for every warp that may still end its wait, which means one that has an operation
+//! on the same barrier ahead of it.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::sim::exec::cluster::Stuck;
 use crate::sim::fault::raw_fault::RawCause;
 use crate::sim::memory::warp_group::WarpGroup;
 
-/// The shared allocation that a pointer was made from.
+/// Returns the shared allocation that a pointer was made from.
 fn allocation(ir: &KernelIr, mut value: Value) -> Option<SharedId> {
     loop {
         let ValueDef::Result(op, _) = ir.values.get(value)?.def else { return None };
@@ -33,7 +33,7 @@ fn allocation(ir: &KernelIr, mut value: Value) -> Option<SharedId> {
     }
 }
 
-/// The regions of a construct.
+/// Returns a construct's regions.
 fn regions(op: &Op) -> Vec<RegionId> {
     let Op::Control(control) = op else { return Vec::new() };
     if let Control::If { then_region, else_region, .. } = control {
@@ -45,8 +45,8 @@ fn regions(op: &Op) -> Vec<RegionId> {
     Vec::new()
 }
 
-/// Returns whether a warp that waits at operation `at` may later execute an operation for which `holds` is true. Loops
-/// around `at` may run again.
+/// Returns whether a warp that waits at operation `at` may later execute an operation for which
+/// `holds` is true. Loops around `at` may run again.
 fn may_execute(ir: &KernelIr, at: OpId, holds: impl Fn(&Op) -> bool) -> bool {
     let mut inside: Vec<OpId> = Vec::new();
     let mut here = at;
@@ -72,7 +72,7 @@ fn may_execute(ir: &KernelIr, at: OpId, holds: impl Fn(&Op) -> bool) -> bool {
     false
 }
 
-/// Returns whether the operation may arrive at a barrier in the allocation.
+/// Returns whether an operation may arrive at an mbarrier in the allocation.
 fn may_arrive(ir: &KernelIr, op: &Op, shared: SharedId) -> bool {
     let operands = if let Op::Mbarrier(op) = op {
         op.operands()
@@ -124,8 +124,9 @@ impl Launch<'_> {
         }
     }
 
-    /// The shortest cycle of warps that wait for each other, through the likely cause if it has one; nothing without
-    /// a cycle. Each warp waits for the next one, and the last one for the first.
+    /// Returns the shortest cycle of warps that wait for each other, through the likely culprit if
+    /// it is in one. Each warp waits for the next, and the last for the first. Empty if there is no
+    /// cycle.
     pub(super) fn cycle(&self, stuck: &[Stuck]) -> Vec<usize> {
         (0..stuck.len()).find_map(|first| self.cycle_through(stuck, first)).unwrap_or_default()
     }

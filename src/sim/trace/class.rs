@@ -1,44 +1,47 @@
-//! Classes of operations for reports and traces, and their floating point operations.
+//! Groups operations into classes for reports and traces, and counts their floating point
+//! operations.
 
 use crate::ir::KernelIr;
 use crate::ir::op::{Arith, FloatArith, Mem, Mma, MmaShape, Op};
 use crate::ir::types::{Space, Type};
 use crate::ir::{OpId, Value};
 
-/// The class of an operation in a report and in a trace.
+/// What kind of work an operation is, in a report or a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OpClass {
-    /// Arithmetic, conversions, variables, addresses and control flow. A trace counts them and does not list them.
+    /// Arithmetic, conversions, variables, addresses and control flow. A trace counts these and
+    /// does not list them.
     Plain,
-    /// A load or a store of global memory, or of any memory by a generic pointer.
+    /// A load or store of global memory, or through a generic pointer.
     Global,
-    /// A load or a store of shared memory, matrix loads included.
+    /// A load or store of shared memory, including matrix loads and stores.
     Shared,
     /// An atomic operation.
     Atomic,
-    /// An MMA of a warp, `mma.sync`.
+    /// A warp's MMA, `mma.sync`.
     Mma,
-    /// A `wgmma`, with its fence, its groups and its wait.
+    /// A `wgmma`, with its fence, commit and wait.
     Wgmma,
-    /// A copy by threads, `cp.async`, with its groups and its wait.
+    /// A `cp.async`, with its commit and wait.
     CpAsync,
-    /// A bulk or tensor copy, with its groups and its wait, and an asynchronous store to the cluster.
+    /// A bulk or tensor copy with its commit and wait, or an asynchronous store to another block of
+    /// the cluster.
     Tma,
     /// An operation on an mbarrier.
     Mbarrier,
-    /// A barrier of a warp, a block or a cluster.
+    /// A barrier of a warp, block or cluster.
     Barrier,
     /// A fence.
     Fence,
-    /// A shuffle, a vote, or another operation of the lanes of a warp.
+    /// A shuffle, a vote, or another operation between a warp's lanes.
     Warp,
     /// Anything else.
     Other,
 }
 
 impl OpClass {
-    /// The name of the class in a trace.
+    /// Returns the class's name, as traces use it.
     pub const fn name(self) -> &'static str {
         match self {
             OpClass::Plain => "plain",
@@ -57,7 +60,7 @@ impl OpClass {
         }
     }
 
-    /// The class of an operation.
+    /// Returns an operation's class.
     pub(in crate::sim) fn of(ir: &KernelIr, id: OpId) -> OpClass {
         let of_space = |base: Value| match ir.values.get(base).map(|value| value.ty) {
             Some(Type::Pointer { space: Space::Shared | Space::SharedCluster, .. }) => {
@@ -101,8 +104,8 @@ impl OpClass {
     }
 }
 
-/// Floating point operations of one thread that executes an operation, times 128, so that the share of a thread in a
-/// product of a warp group is whole.
+/// Returns the floating point operations of one thread that executes an operation, times 128. The
+/// factor makes a thread's share of a warp group's MMA an integer.
 pub(in crate::sim) fn flops(ir: &KernelIr, id: OpId) -> u64 {
     let data = &ir.ops[id];
     let product = |shape: MmaShape, threads: u64| {

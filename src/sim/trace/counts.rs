@@ -1,21 +1,21 @@
-//! Counts of a launch by step of the kernel: executions, bytes, wavefronts, sectors, waits.
+//! Counts for each step of the kernel: executions, bytes, wavefronts, sectors, waits.
 
 use crate::sim::race::Target;
 
 /// Lanes of a warp.
 const LANES: usize = 32;
-/// Banks of shared memory, each of 4 bytes.
+/// Banks of shared memory, each 4 bytes wide.
 pub(in crate::sim) const BANKS: usize = 32;
-/// Bytes of a sector of global memory.
+/// Bytes in a sector of global memory.
 const SECTOR: u64 = 32;
 
-/// Bytes moved, in pieces that the memory serves one after the other.
+/// Bytes moved, and in how many pieces the memory has to serve them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sim) struct Pieces {
     pub(in crate::sim) bytes: u64,
     /// Wavefronts of shared memory, or sectors of global memory.
     pub(in crate::sim) count: u64,
-    /// The smallest possible number for these bytes.
+    /// The fewest pieces that these bytes could take.
     pub(in crate::sim) ideal: u64,
 }
 
@@ -27,19 +27,19 @@ impl Pieces {
     }
 }
 
-/// Mover of bytes.
+/// Who moves bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Mover {
-    /// Loads, stores and atomic operations of threads.
+    /// Threads, by loads, stores and atomics.
     Threads,
     /// Asynchronous copies: `cp.async`, bulk and tensor copies.
     Copies,
-    /// Operands that `wgmma` reads.
+    /// The tensor cores, when `wgmma` reads operands from shared memory.
     TensorCores,
 }
 
-/// The memory of bytes that are moved.
+/// Which memory bytes are moved to or from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Moved {
@@ -52,14 +52,14 @@ pub enum Moved {
 /// The counts of one step.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct StepCount {
-    /// Executions by warps, and by threads.
+    /// Executions, by warps and by threads.
     pub(in crate::sim) warps: u64,
     pub(in crate::sim) threads: u64,
     pub(in crate::sim) global: Pieces,
     pub(in crate::sim) shared: Pieces,
-    /// Wavefronts in which each bank had more than one word to serve, by bank.
+    /// For each bank, how many words waited behind another word.
     pub(in crate::sim) banks: Option<Box<[u64; BANKS]>>,
-    /// Executions that waited.
+    /// Executions that had to wait.
     pub(in crate::sim) blocked: u64,
 }
 
@@ -77,7 +77,7 @@ impl StepCount {
     }
 }
 
-/// The counts of clusters.
+/// Counts of some clusters.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct Counts {
     pub(in crate::sim) steps: Vec<StepCount>,
@@ -85,7 +85,7 @@ pub(in crate::sim) struct Counts {
     pub(in crate::sim) moved: [[[u64; 2]; 2]; 3],
 }
 
-/// The bytes that lanes of a warp access: for each lane the first byte.
+/// The bytes that a warp's lanes access, as each lane's first byte.
 pub(in crate::sim) struct LaneAccess<'a> {
     pub(in crate::sim) target: Target,
     pub(in crate::sim) writes: bool,
@@ -100,7 +100,7 @@ impl LaneAccess<'_> {
         (0..LANES).filter(move |lane| mask >> lane & 1 == 1)
     }
 
-    /// A range around all bytes.
+    /// Returns a range that contains all bytes.
     pub(in crate::sim) fn hull(&self) -> Option<(u64, u64)> {
         let start = self.lanes().map(|lane| (self.at)(lane)).min()?;
         let end =
@@ -112,7 +112,7 @@ impl LaneAccess<'_> {
         u64::from(self.mask.count_ones()) * u64::from(self.bytes)
     }
 
-    /// The different units of `unit` bytes that some lanes touch, sorted.
+    /// Returns the distinct units of `unit` bytes that some lanes touch, sorted.
     fn units(&self, lanes: impl Iterator<Item = usize>, unit: u64) -> Vec<u64> {
         let each = |lane: usize| {
             let first = (self.at)(lane);
@@ -127,15 +127,15 @@ impl LaneAccess<'_> {
 
     fn sectors(&self) -> Pieces {
         let sectors = self.units(self.lanes(), SECTOR).len() as u64;
-        // Lanes may access the same bytes, so the bytes touched count.
+        // Lanes may access the same bytes, so count the bytes that are touched.
         let size = u64::from(self.bytes).max(1);
         let touched = self.units(self.lanes(), size).len() as u64 * size;
         let bytes = self.all_bytes();
         Pieces { bytes, count: sectors, ideal: touched.div_ceil(SECTOR).min(sectors) }
     }
 
-    /// Lanes that shared memory serves together: as many as 128 bytes have room for, twice as many where neighbours
-    /// access the same words.
+    /// Returns how many lanes shared memory serves together: as many as fit into 128 bytes, or
+    /// twice as many if neighbours access the same words.
     fn lanes_of_phase(&self) -> usize {
         let words = self.bytes.div_ceil(4).max(1) as usize;
         let lanes = (LANES / words).max(1);
@@ -146,8 +146,9 @@ impl LaneAccess<'_> {
         if words > 1 && (agrees(1) || agrees(2)) { (2 * lanes).min(LANES) } else { lanes }
     }
 
-    /// Calls `f` with each word of shared memory, or each sector of global memory, and its excess in this access: 1 for a word
-    /// whose bank serves another one first, the bytes of a sector that no lane asks for.
+    /// Calls `f` with each word of shared memory or sector of global memory, and its excess in this
+    /// access: for a word, 1 if its bank serves another word first; for a sector, its bytes that no
+    /// lane asks for.
     pub(in crate::sim) fn units_with_excess(&self, mut f: impl FnMut(u64, u32)) {
         if let Target::Global(_) = self.target {
             let size = u64::from(self.bytes).max(1);
@@ -171,8 +172,8 @@ impl LaneAccess<'_> {
         }
     }
 
-    /// The wavefronts of an access to shared memory. `served` gets the banks with more than one word in a phase, each
-    /// with its words but one.
+    /// Returns the wavefronts of an access to shared memory, and calls `served` with each bank that
+    /// has several words in one phase, and how many of them have to wait.
     fn wavefronts(&self, mut served: impl FnMut(usize, u64)) -> Pieces {
         let step = self.lanes_of_phase();
         let (mut count, mut ideal) = (0, 0);
@@ -199,12 +200,12 @@ impl Counts {
         Counts { steps: vec![StepCount::default(); steps], moved: Default::default() }
     }
 
-    /// Counts bytes that an agent moves.
+    /// Counts bytes that something moves.
     pub(in crate::sim) fn moved(&mut self, by: Mover, memory: Moved, writes: bool, bytes: u64) {
         self.moved[by as usize][memory as usize][usize::from(writes)] += bytes;
     }
 
-    /// Counts an access of lanes.
+    /// Counts an access by lanes.
     pub(in crate::sim) fn access(&mut self, step: u32, by: Mover, access: &LaneAccess<'_>) {
         let memory = match access.target {
             Target::Global(_) => Moved::Global,
@@ -236,7 +237,7 @@ mod tests {
     use super::*;
     use crate::layout::{Analysis, layout};
 
-    /// The wavefronts of a warp equal the result of the analysis of layouts, for each width and stride.
+    /// A warp's wavefronts equal the result of the layout analysis, for each width and stride.
     #[test]
     fn wavefronts_and_sectors_are_those_of_the_layout() {
         for words in [1u32, 2, 4] {
@@ -263,7 +264,8 @@ mod tests {
         }
     }
 
-    /// Banks serve each word that waits behind another one. Sectors have the bytes that no lane asks for.
+    /// Each word that waits behind another in its bank counts as excess, and so do a sector's bytes
+    /// that no lane asks for.
     #[test]
     fn the_excess_of_units_is_that_of_the_access() {
         for (stride, bytes) in [(4u64, 4u32), (8, 4), (128, 4), (16, 16), (2, 2), (64, 8)] {

@@ -1,4 +1,5 @@
-//! Heat maps: for each operation, the words of shared memory and the sectors of global memory that its lanes access.
+//! Heat maps: for each operation, which words of shared memory and which sectors of global memory
+//! its lanes access.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,37 +7,38 @@ use std::collections::hash_map::Entry;
 use super::counts::LaneAccess;
 use crate::sim::race::Target;
 
-/// Upper bound on the units of all maps.
+/// How many units all maps together may hold.
 const MOST: usize = 1 << 16;
 
-/// Accesses to a word of shared memory or to a sector of global memory.
+/// The accesses to one word of shared memory or one sector of global memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sim) struct Unit {
-    /// Accesses by warps.
+    /// How many warp accesses touched it.
     pub(in crate::sim) accesses: u32,
-    /// Of a word: accesses in which its bank served another word first. Of a sector: bytes that were moved and not used.
+    /// For a word, how often its bank served another word first. For a sector, how many bytes were
+    /// moved and not used.
     pub(in crate::sim) excess: u32,
 }
 
-/// The memory of a map.
+/// Which memory a map shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::sim) enum Mapped {
-    /// Shared memory of the blocks of the cluster, all as one.
+    /// Shared memory, all blocks of the cluster together.
     Shared,
-    /// The buffer of a parameter.
+    /// A parameter's buffer.
     Global(usize),
 }
 
-/// The maps of a cluster, by step, memory and unit.
+/// A cluster's maps, by step, memory and unit.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct Heat {
     pub(in crate::sim) units: HashMap<(u32, Mapped, u64), Unit>,
-    /// Set if units were left out.
+    /// Set if there was no room for some units.
     pub(in crate::sim) truncated: bool,
 }
 
 impl Heat {
-    /// Adds an access of lanes.
+    /// Adds an access by lanes.
     pub(in crate::sim) fn add(&mut self, step: u32, access: &LaneAccess<'_>) {
         let mapped = match access.target {
             Target::Shared(_) => Mapped::Shared,

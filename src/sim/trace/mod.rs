@@ -1,7 +1,8 @@
-//! Records a run, for reports and traces: counts by step, and the events of a cluster in their order.
+//! Records a run for reports and traces: counts for each step, and the events of one cluster in
+//! order.
 //!
-//! The recorder is a part of the memory of a cluster, where there is one. Runs without it execute other code
-//! (`exec/warp.rs`), and pay nothing.
+//! If a run is recorded, the cluster's memory holds a [`Recorder`]. A run without one executes
+//! other code (`exec/warp.rs`) and pays nothing.
 
 pub(in crate::sim) mod class;
 pub(in crate::sim) mod counts;
@@ -18,7 +19,7 @@ use self::timeline::{Arriver, BarrierKey, Timeline};
 use crate::sim::fault::raw::Origin;
 use crate::sim::race::Target;
 
-/// The records of clusters.
+/// What was recorded of some clusters.
 #[derive(Debug)]
 pub(in crate::sim) struct Records {
     pub(in crate::sim) counts: Counts,
@@ -35,7 +36,7 @@ impl Records {
     }
 }
 
-/// Records the clusters that a worker runs, one after the other.
+/// Records the clusters that one host thread runs in turn.
 #[derive(Debug)]
 pub(in crate::sim) struct Recorder {
     classes: Arc<[OpClass]>,
@@ -45,12 +46,13 @@ pub(in crate::sim) struct Recorder {
     traced: Option<u64>,
     pub(in crate::sim) counts: Counts,
     pub(in crate::sim) timeline: Timeline,
-    /// The cluster that runs.
+    /// The cluster that runs now.
     cluster: u64,
 }
 
 impl Recorder {
-    /// For clusters of `warps` warps. `traced` is the cluster whose timeline is kept.
+    /// Makes a recorder for clusters of `warps` warps. `traced` is the cluster whose timeline is
+    /// kept.
     pub(in crate::sim) fn new(
         classes: &Arc<[OpClass]>,
         (warps, warps_of_block): (usize, usize),
@@ -74,7 +76,7 @@ impl Recorder {
             (cluster, Timeline::new(self.warps, self.warps_of_block, keeps));
     }
 
-    /// Ends the cluster. Returns its records.
+    /// Ends the cluster and returns its records.
     pub(in crate::sim) fn finish(&mut self) -> Records {
         let counts = std::mem::replace(&mut self.counts, Counts::new(self.classes.len()));
         let timeline = std::mem::take(&mut self.timeline);
@@ -90,7 +92,7 @@ impl Recorder {
         }
     }
 
-    /// A warp executed a step that does not access memory as lanes do.
+    /// A warp executed a step that does not access memory lane by lane.
     pub(in crate::sim) fn step(&mut self, origin: Origin, lanes: u64, weight: u32) {
         let Some(count) = self.counts.steps.get_mut(origin.step as usize) else { return };
         (count.warps, count.threads) = (count.warps + 1, count.threads + lanes);
@@ -103,7 +105,7 @@ impl Recorder {
         }
     }
 
-    /// Lanes access memory.
+    /// Lanes accessed memory.
     pub(in crate::sim) fn access(&mut self, origin: Origin, by: Mover, access: &LaneAccess<'_>) {
         self.counts.access(origin.step, by, access);
         if self.traced == Some(self.cluster) {
@@ -117,7 +119,7 @@ impl Recorder {
         }
     }
 
-    /// A warp arrives at a barrier of its block.
+    /// A warp arrived at a barrier of its block.
     pub(in crate::sim) fn arrive(&mut self, warp: usize, key: BarrierKey) {
         self.timeline.arrive(key, Arriver::Warp(warp as u32));
     }

@@ -1,32 +1,34 @@
-//! Stages of pipelines: bytes of shared memory that asynchronous copies fill again and again.
+//! Pipeline stages: shared memory that asynchronous copies fill again and again.
 //!
-//! A stage whose copies signal an mbarrier is named by it. It is free when the barrier completes for which the filling
-//! warp waited before its copies. A stage of `cp.async` is named by its first byte: a group fills it, and it is free
-//! after its last read.
+//! A stage is recognised by what fills it. If its copies signal an mbarrier, that mbarrier names
+//! the stage, and the stage becomes free when the mbarrier completes that the filling warp had
+//! waited for before its copies. If `cp.async` groups fill it, the first byte names the stage, and
+//! it is free after its last read.
 
 use std::ops::Range;
 
 use crate::sim::race::MbarrierAddress;
 use crate::sorting::{sort, sort_by_key};
 
-/// The bytes of the shared memory of a block.
+/// Some bytes of a block's shared memory.
 pub(in crate::sim) type Bytes = Range<usize>;
 
-/// The source of the copies of a fill.
+/// What fills a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Filler {
-    /// Copies that signal this barrier of the block.
+    /// Copies that signal this mbarrier of the block.
     Barrier(usize),
-    /// The group of `cp.async` of this number.
+    /// The `cp.async` group with this index.
     Group(u32),
 }
 
-/// One fill of a stage, from its first copy to the time when the stage is free. Times are those of the timeline.
+/// One fill of a stage, from its first copy until the stage is free again. Times are those of the
+/// timeline.
 #[derive(Clone, Debug)]
 pub(in crate::sim) struct Fill {
     pub(in crate::sim) block: usize,
     pub(in crate::sim) filler: Filler,
-    /// The barrier for which the filling warp waited before.
+    /// The mbarrier that the filling warp waited for before.
     pub(in crate::sim) empty: Option<MbarrierAddress>,
     pub(in crate::sim) ranges: Vec<Bytes>,
     pub(in crate::sim) begin: u32,
@@ -34,12 +36,12 @@ pub(in crate::sim) struct Fill {
     pub(in crate::sim) first_read: Option<u32>,
     pub(in crate::sim) last_read: Option<u32>,
     pub(in crate::sim) free: Option<u32>,
-    /// Copies that are in flight.
+    /// How many copies are in flight.
     copies: u32,
 }
 
 impl Fill {
-    /// The key of the stage: fills with the same key follow each other in one stage.
+    /// Returns the stage's key. Fills with the same key follow each other in one stage.
     pub(in crate::sim) fn stage(&self) -> (usize, bool, usize) {
         let first = self.ranges.iter().map(|range| range.start).min().unwrap_or(0);
         match self.filler {
@@ -48,7 +50,7 @@ impl Fill {
         }
     }
 
-    /// The bytes of shared memory that are filled.
+    /// Returns how many bytes of shared memory are filled.
     pub(in crate::sim) fn bytes(&self) -> u64 {
         let mut ranges: Vec<&Bytes> = self.ranges.iter().collect();
         sort_by_key(&mut ranges, |range| range.start);
@@ -63,9 +65,9 @@ impl Fill {
         self.ranges.iter().any(|range| range.start < bytes.end && bytes.start < range.end)
     }
 
-    /// The time at which the stage is free, for a run that ended at `end`.
+    /// Returns when the stage became free, in a run that ended at `end`.
     pub(in crate::sim) fn end(&self, end: u32) -> u32 {
-        // Without a barrier the last read frees the stage.
+        // Without an mbarrier, the last read frees the stage.
         let read = self.last_read.filter(|_| self.empty.is_none());
         self.free.into_iter().chain(read).min().unwrap_or(end)
     }
@@ -75,7 +77,7 @@ impl Fill {
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct Stages {
     pub(in crate::sim) fills: Vec<Fill>,
-    /// Those that are not free.
+    /// The fills whose stage is not free yet.
     live: Vec<usize>,
 }
 
@@ -140,7 +142,7 @@ impl Stages {
         }
     }
 
-    /// A phase of a barrier has ended.
+    /// A phase of an mbarrier has ended.
     pub(in crate::sim) fn phase_ended(&mut self, barrier: MbarrierAddress, now: u32) {
         let fills = &mut self.fills;
         self.live.retain(|index| {
@@ -156,7 +158,8 @@ impl Stages {
         });
     }
 
-    /// A thread or an asynchronous operation reads bytes of a block. Returns the fills of these bytes.
+    /// A thread or an asynchronous operation reads bytes of a block. Returns the fills that these
+    /// bytes belong to.
     pub(in crate::sim) fn read(&mut self, block: usize, bytes: &Bytes, now: u32) -> Vec<usize> {
         let mut found = Vec::new();
         for index in &self.live {
@@ -180,7 +183,7 @@ impl Stages {
     }
 }
 
-/// Parts of the time of the stages of a launch, in steps of the timeline.
+/// How long stages spent in each state, in steps of the timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sim) struct StageTime {
     pub(in crate::sim) stages: u64,
@@ -203,7 +206,8 @@ impl StageTime {
 }
 
 impl Stages {
-    /// The times of all stages, up to the last step `end`. Free time counts between the fills of a stage.
+    /// Returns the times of all stages, up to the last step `end`. A stage counts as free only
+    /// between two of its fills.
     pub(in crate::sim) fn time(&self, end: u32) -> StageTime {
         let mut keys: Vec<_> = self.fills.iter().map(Fill::stage).collect();
         sort(&mut keys);

@@ -1,7 +1,8 @@
-//! The events of one cluster in the order in which they happen.
+//! The events of one cluster, in the order in which they happen.
 //!
-//! Time is a count of steps. A step has at most one event of a warp, and what an event completes is in its step. Between
-//! two steps is at least one event; arithmetic takes no steps. So time is an order, and no number of cycles.
+//! Time is counted in steps. In each step a warp has at most one event, and whatever an event
+//! completes belongs to the same step. Arithmetic takes no steps. So time tells the order, not a
+//! number of cycles.
 
 use std::collections::HashMap;
 
@@ -10,40 +11,40 @@ use super::stages::{Bytes, Filler, Stages};
 use crate::sim::fault::raw::Origin;
 use crate::sim::race::MbarrierAddress;
 
-/// Upper bound on the events, waits, copies and arrivals that a trace keeps.
+/// How many events, waits, copies and arrivals a trace keeps of each kind.
 const MAX: usize = 1 << 19;
 
 /// An operation of a warp.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Event {
     pub(in crate::sim) at: u32,
-    /// The warp in its cluster.
+    /// The warp's index in its cluster.
     pub(in crate::sim) warp: u32,
     pub(in crate::sim) step: u32,
-    /// Plain operations of the warp since its last event.
+    /// How many plain operations the warp executed since its last event.
     pub(in crate::sim) plain: u32,
 }
 
 /// A barrier that threads arrive at and wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::sim) enum BarrierKey {
-    /// In shared memory.
+    /// An mbarrier.
     Memory(MbarrierAddress),
-    /// The named barrier of a block.
+    /// A block's named barrier.
     Named(usize, u32),
-    /// The barrier of all threads of a block.
+    /// The barrier of a whole block.
     Block(usize),
     Cluster,
-    /// The `wgmma` of a warp group, by block and group.
+    /// A warp group's `wgmma`, by block and group.
     WarpGroup(usize, usize),
 }
 
-/// Source of an arrival.
+/// What arrives at a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Arriver {
-    /// A warp in its cluster.
+    /// A warp, by its index in the cluster.
     Warp(u32),
-    /// An asynchronous operation, by its number.
+    /// An asynchronous operation, by its index.
     Flight(u32),
 }
 
@@ -51,11 +52,11 @@ pub(in crate::sim) enum Arriver {
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct PhaseLog {
     pub(in crate::sim) arrivals: Vec<(u32, Arriver)>,
-    /// Set when it has ended.
+    /// When it ended.
     pub(in crate::sim) end: Option<u32>,
 }
 
-/// A wait of a warp.
+/// A warp's wait.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Wait {
     pub(in crate::sim) warp: u32,
@@ -63,7 +64,7 @@ pub(in crate::sim) struct Wait {
     pub(in crate::sim) from: u32,
     pub(in crate::sim) to: Option<u32>,
     pub(in crate::sim) on: BarrierKey,
-    /// The phase of the barrier that it waits for.
+    /// The barrier's phase that it waits for.
     pub(in crate::sim) phase: u32,
 }
 
@@ -84,47 +85,48 @@ pub(in crate::sim) struct Flight {
     pub(in crate::sim) engine: Engine,
     pub(in crate::sim) origin: Origin,
     pub(in crate::sim) from: u32,
-    /// Set when it has read its source, for stores.
+    /// For a store, when it had read its source.
     pub(in crate::sim) read: Option<u32>,
     pub(in crate::sim) done: Option<u32>,
     pub(in crate::sim) bytes: u64,
-    /// The barrier that it signals.
+    /// The mbarrier that it signals.
     pub(in crate::sim) barrier: Option<MbarrierAddress>,
-    /// The group of `cp.async` of a block.
+    /// For `cp.async`, the block and the group.
     group: Option<(usize, u32)>,
     /// The fills that it reads.
     reads: Vec<usize>,
 }
 
-/// The timeline of a cluster.
+/// A cluster's timeline.
 #[derive(Clone, Debug, Default)]
 pub(in crate::sim) struct Timeline {
-    /// Set if events are kept, not only stages.
+    /// Whether events are kept, or only stages.
     keeps: bool,
     pub(in crate::sim) truncated: bool,
     warps_of_block: usize,
-    /// The present step.
+    /// The current step.
     now: u32,
-    /// The step of the last event of each warp.
+    /// The step of each warp's last event.
     last: Vec<u32>,
     plain: Vec<u32>,
-    /// For each warp, the barrier that it waited for last, and its open wait in `waits`.
+    /// For each warp, the mbarrier that it waited for last, and its open wait.
     waited: Vec<Option<MbarrierAddress>>,
     open: Vec<Option<Wait>>,
-    /// Set if the next event starts a step.
+    /// Set if the next event starts a new step.
     bump: bool,
-    /// Set if the operation that is executed ends a phase.
+    /// Set if the operation that is executing ends a phase.
     ends: bool,
-    /// The step of the operation that is executed.
+    /// The step of the operation that is executing.
     acts_at: Option<u32>,
     pub(in crate::sim) events: Vec<Event>,
     pub(in crate::sim) waits: Vec<Wait>,
     pub(in crate::sim) flights: Vec<Flight>,
     pub(in crate::sim) barriers: HashMap<BarrierKey, Vec<PhaseLog>>,
     pub(in crate::sim) stages: Stages,
-    /// For each `wgmma` of a warp group that is in flight: its number there, and its number here.
+    /// For each `wgmma` in flight: block, group, its number in the group, and its index in
+    /// `flights`.
     wgmma: Vec<(usize, usize, u64, usize)>,
-    /// The races: both accesses, and when they were found.
+    /// Races: both accesses, and when they were found.
     pub(in crate::sim) races: Vec<(Origin, Origin, u32)>,
     pub(in crate::sim) heat: Heat,
 }
@@ -142,7 +144,7 @@ impl Timeline {
         }
     }
 
-    /// The steps so far, and a few more that show the waits which never end.
+    /// Returns the number of steps so far, with a few more to show waits that never end.
     pub(in crate::sim) fn end(&self) -> u32 {
         self.now + if self.open_waits().next().is_some() { 4 } else { 1 }
     }
@@ -151,7 +153,7 @@ impl Timeline {
         origin.block as usize * self.warps_of_block + origin.warp as usize
     }
 
-    /// Adds to a list of the trace, as long as there is room.
+    /// Adds to a list of the trace while there is room.
     fn keep<T>(list: &mut Vec<T>, truncated: &mut bool, keeps: bool, item: T) {
         if keeps && list.len() < MAX {
             list.push(item);
@@ -160,7 +162,7 @@ impl Timeline {
         }
     }
 
-    /// The step of what happens now: of the operation that is executed, or a new one.
+    /// Returns the step of what happens now: that of the executing operation, or a new one.
     fn moment(&mut self) -> u32 {
         if let Some(at) = self.acts_at {
             return at;
@@ -169,7 +171,7 @@ impl Timeline {
         self.now
     }
 
-    /// The step of the next event of a warp.
+    /// Returns the step of a warp's next event.
     fn next(&self, warp: usize) -> u32 {
         let again = self.bump || self.last[warp] == self.now;
         if again { self.now + 1 } else { self.now }
@@ -186,12 +188,12 @@ impl Timeline {
         self.acts_at = Some(self.next(self.warp(origin)));
     }
 
-    /// The operation waits.
+    /// The operation has to wait.
     pub(in crate::sim) fn leave_act(&mut self) {
         self.acts_at = None;
     }
 
-    /// A warp executed an operation that is an event. Returns its step.
+    /// A warp executed an operation that counts as an event. Returns its step.
     pub(in crate::sim) fn event(&mut self, origin: Origin) -> u32 {
         let warp = self.warp(origin);
         let at = self.acts_at.take().unwrap_or_else(|| self.next(warp));
@@ -209,7 +211,7 @@ impl Timeline {
 
     // Waits and barriers.
 
-    /// A warp starts to wait at a step, unless it waits there. Returns whether the wait is new.
+    /// A warp starts to wait at a step. Returns false if it was already waiting.
     pub(in crate::sim) fn begin_wait(&mut self, warp: usize, step: u32, on: BarrierKey) -> bool {
         if self.open[warp].is_some() {
             return false;
@@ -223,14 +225,14 @@ impl Timeline {
         true
     }
 
-    /// The wait of a warp ends.
+    /// A warp's wait ends.
     pub(in crate::sim) fn end_wait(&mut self, warp: usize, at: u32) {
         let Some(wait) = self.open[warp].take() else { return };
         let wait = Wait { to: Some(at), ..wait };
         Self::keep(&mut self.waits, &mut self.truncated, self.keeps, wait);
     }
 
-    /// A warp waited for a phase of a barrier in shared memory that has ended.
+    /// A warp waited successfully for a phase of an mbarrier.
     pub(in crate::sim) fn waited(&mut self, origin: Origin, barrier: MbarrierAddress) {
         let warp = self.warp(origin);
         self.waited[warp] = Some(barrier);
@@ -266,7 +268,7 @@ impl Timeline {
     /// A phase of a barrier ends.
     pub(in crate::sim) fn phase_ended(&mut self, key: BarrierKey) {
         let at = self.acts_at.unwrap_or(self.now);
-        // Who waits for it goes on in a later step.
+        // Whoever waits for it goes on in a later step.
         match self.acts_at {
             Some(_) => self.ends = true,
             None => self.bump = true,
@@ -288,8 +290,8 @@ impl Timeline {
 
     // Asynchronous operations.
 
-    /// An asynchronous operation starts: it writes `writes` and reads `reads`, in the shared memory of blocks. Returns
-    /// its number.
+    /// An asynchronous operation starts. It writes `writes` and reads `reads` in blocks' shared
+    /// memory. Returns its index.
     pub(in crate::sim) fn take_off(
         &mut self,
         (engine, origin): (Engine, Origin),
@@ -341,7 +343,7 @@ impl Timeline {
         }
     }
 
-    /// An operation takes effect, and then signals its barrier.
+    /// An operation takes effect and then signals its mbarrier.
     pub(in crate::sim) fn land(&mut self, number: u32) {
         let at = self.moment();
         let Some(flight) = self.flights.get_mut(number as usize) else { return };
@@ -355,7 +357,8 @@ impl Timeline {
         }
     }
 
-    /// A warp comes to a `wgmma`, number `number` of its warp group. Returns whether it is the first warp of the group.
+    /// A warp reaches `wgmma` number `number` of its group. Returns whether it is the first warp of
+    /// the group to do so.
     pub(in crate::sim) fn wgmma(
         &mut self,
         (origin, group): (Origin, usize),
@@ -373,7 +376,7 @@ impl Timeline {
         true
     }
 
-    /// The `wgmma` of a warp group before the number `end` take effect.
+    /// A warp group's `wgmma` before number `end` take effect.
     pub(in crate::sim) fn multiplied(&mut self, rank: usize, group: usize, end: u64) {
         let due = |found: &(usize, usize, u64, usize)| {
             (found.0, found.1) == (rank, group) && found.2 < end
@@ -411,7 +414,7 @@ impl Timeline {
         Self::keep(&mut self.races, &mut self.truncated, self.keeps, (by, other, at));
     }
 
-    /// The waits that have not ended.
+    /// Returns the waits that have not ended.
     pub(in crate::sim) fn open_waits(&self) -> impl Iterator<Item = &Wait> {
         self.open.iter().flatten()
     }

@@ -1,4 +1,4 @@
-//! Random events of a program.
+//! Random events, of which the random programs consist.
 
 use proptest::prelude::*;
 

@@ -1,6 +1,7 @@
-//! Compares the detector with sets of accesses on random programs.
+//! Compares the detector with a naive model on random programs.
 //!
-//! A thread knows a set, an edge is a union, and an access is compared with all accesses before.
+//! In the model a thread knows a set of accesses, an edge is a union, and a new access is compared
+//! with all earlier ones.
 
 mod events;
 mod model;
@@ -21,19 +22,20 @@ fn barrier(rank: usize) -> MbarrierAddress {
     MbarrierAddress { rank, byte: BARRIER }
 }
 
-/// The bytes of an asynchronous access: whole chunks of the shadow, and words.
+/// How many bytes an asynchronous access has: a whole chunk of the shadow, or a word.
 fn size(at: usize) -> usize {
     if at.is_multiple_of(16) { 16 } else { 4 }
 }
 
-/// The detector, and the sets.
+/// The detector and the model, side by side.
 struct Both {
     races: [Races; 2],
-    /// For each pending load of the detector, its warp.
+    /// For each pending load, its warp and the detector's number.
     issued: Vec<(usize, u32)>,
-    /// The next `wgmma` of each warp.
+    /// Each warp's next `wgmma`.
     next: [u64; WARPS],
-    /// The operands of each `wgmma` of a block, by their address. The warps of a group come to the same.
+    /// The operand address of each `wgmma` of a block, because the warps of a group must agree on
+    /// it.
     operands: [Vec<usize>; WARPS / 2],
     model: Model,
 }
@@ -54,7 +56,7 @@ impl Both {
         Both { races, issued: Vec::new(), next, operands, model: Model::new() }
     }
 
-    /// One lane makes an access in the model.
+    /// Makes one lane's access in the model.
     fn one(
         &mut self,
         warp: usize,
@@ -89,7 +91,7 @@ impl Both {
                 let mask = fix(mask);
                 let what =
                     Lanes { target, writes, strong: strong.map(|strong| strong.scope), bytes: len };
-                // Reads may meet, writes are side by side.
+                // Reads may overlap, writes are side by side.
                 let step = if writes { len } else { len / 2 * 2 };
                 let offset =
                     |lane: usize| if strong.is_some() { first } else { first + lane % 8 * step };
@@ -346,7 +348,7 @@ impl Both {
             }
             Event::WgmmaWait { pending } => {
                 let end = self.next[warp].saturating_sub(pending as u64);
-                // A warp waits for what the whole group has come to.
+                // A warp waits for what its whole group has reached.
                 let end = end.min(self.next[warp ^ 1]);
                 races.wgmma_wait(at, end);
                 let all: Vec<usize> = self.model.tensor[block(warp)]
@@ -367,7 +369,7 @@ impl Both {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// The first race is found at the same access, whatever the events before.
+    /// Detector and model find the first race at the same access, whatever happened before.
     #[test]
     fn clocks_and_sets_find_the_same_races(program in prop::collection::vec(events(), 1..60)) {
         let mut both = Both::new();

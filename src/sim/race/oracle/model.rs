@@ -1,4 +1,4 @@
-//! The model: a thread knows a set of accesses, and an edge is a union.
+//! The naive model: a thread knows a set of accesses, and an edge is a union.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,12 +43,13 @@ pub(super) struct Done {
     pub(super) writes: bool,
     pub(super) strong: Option<MemScope>,
     pub(super) is_async: bool,
-    /// It completes at an mbarrier.
+    /// Whether it completes at an mbarrier.
     pub(super) loads: bool,
     pub(super) generic: bool,
-    /// The access of a thread itself, for which observation order counts.
+    /// Whether a thread makes the access itself, so observation order applies.
     pub(super) by_thread: bool,
-    /// The strong operations that come before whatever follows this one: of a strong read what it observes.
+    /// The strong operations that come before everything after this one. For a strong read, what it
+    /// observes.
     pub(super) observed: Set,
 }
 
@@ -66,7 +67,7 @@ pub(super) struct Released {
     pub(super) known: Known,
 }
 
-/// Operations of a lane in groups: the accesses of the open group, and those of each committed one.
+/// A lane's operations in groups: the accesses of the open group, and those of each committed one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grouped {
     pub(super) open: Vec<usize>,
@@ -90,18 +91,19 @@ impl Grouped {
 pub(super) struct Model {
     pub(super) threads: Vec<Vec<Known>>,
     pub(super) history: Vec<Done>,
-    /// Of each block: two named barriers.
+    /// Two named barriers for each block.
     pub(super) barriers: Vec<[Sync; 2]>,
     pub(super) clusters: [Sync; 2],
     pub(super) mbarriers: Vec<Sync>,
     pub(super) locations: Vec<((Target, usize), Vec<Released>)>,
-    /// The strong operations that a read of each location observes.
+    /// For each location, the strong operations that a read observes.
     pub(super) chains: BTreeMap<(usize, usize), Set>,
     pub(super) copies: Vec<Vec<Grouped>>,
     pub(super) stores: Vec<Vec<Grouped>>,
-    /// The accesses of each operation that completes at an mbarrier, its block, and whether it is pending.
+    /// For each operation that completes at an mbarrier: its accesses, its block, and whether it is
+    /// pending.
     pub(super) loads: Vec<(Vec<usize>, usize, bool)>,
-    /// The accesses of each `wgmma` of a block.
+    /// For each block, the accesses of each `wgmma`.
     pub(super) tensor: Vec<Vec<Vec<usize>>>,
 }
 
@@ -129,7 +131,7 @@ pub(super) fn lanes(warp: usize, mask: u32) -> Vec<usize> {
     lanes_of(mask).map(|lane| lane as usize).collect()
 }
 
-/// The target as the threads of a cluster name it, in the whole launch.
+/// Translates a target from how a cluster's threads name it to the whole launch.
 pub(super) fn absolute(warp: usize, target: Target) -> Target {
     match target {
         Target::Shared(rank) => Target::Shared(warp / 4 * 2 + rank),
@@ -168,7 +170,7 @@ impl Model {
         }
     }
 
-    /// Makes an access with what is known; its number follows if it does not race.
+    /// Makes an access with what is known. Returns its number if it does not race.
     pub(super) fn access(
         &mut self,
         known: &Known,
@@ -205,12 +207,12 @@ impl Model {
         Ok(self.history.len() - 1)
     }
 
-    /// Returns whether an operation that is known has observed operation `number`.
+    /// Returns whether a known operation has observed operation `number`.
     fn observes(&self, known: &Known, number: usize) -> bool {
         known.order.iter().any(|read| self.history[*read].observed.contains(&number))
     }
 
-    /// Operation `number` of a thread is strong.
+    /// Makes operation `number` of a thread a strong one.
     fn observe(
         &mut self,
         warp: usize,
