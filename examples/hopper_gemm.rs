@@ -126,7 +126,7 @@ fn kernel(copies: &Copies) -> Result<Kernel<Params>, Box<dyn Error>> {
     Ok(kernel)
 }
 
-/// The arguments of a launch for matrices of any size, and its grid.
+/// The launch arguments and the grid for matrices of any size.
 struct Launch<'h> {
     grid: Grid,
     a: TensorMapArg<'h, bf16>,
@@ -145,7 +145,7 @@ impl<'h> Launch<'h> {
         d: &'h mut Buffer<bf16>,
     ) -> Result<Launch<'h>, Box<dyn Error>> {
         let (rows, columns) = (m.div_ceil(TILE[0]), n.div_ceil(TILE[1]));
-        // TMA reads zeros behind the end of K, so a short K takes four steps, too.
+        // TMA reads zeros past the end of K, so a short K takes four steps, too.
         let steps = depth.div_ceil(TILE[2]).max(TILE[1] / STORE);
         // The simulator runs a few blocks of a persistent kernel.
         let sms = device.properties().map_or(3, |properties| properties.sm_count);
@@ -164,7 +164,7 @@ fn check(device: &Device, sizes: [u32; 3]) -> Result<(), Box<dyn Error>> {
     let copies = Copies::new()?;
     let [m, n, depth] = sizes.map(usize::try_from);
     let (m, n, depth) = (m?, n?, depth?);
-    // Small integers: every product and every sum is exact in f32.
+    // Small integers, so that every product and every sum is exact in f32.
     let element = |i: usize| (i * 7 % 5) as f32 - 2.0;
     let upload = |len: usize, first: usize| {
         let values: Vec<bf16> = (first..first + len).map(|i| bf16::from_f32(element(i))).collect();
@@ -184,7 +184,7 @@ fn check(device: &Device, sizes: [u32; 3]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints the rate for square matrices of random normal numbers, beside cuBLAS.
+/// Prints the rate for square matrices of normally distributed values, beside cuBLAS.
 #[cfg(feature = "cublas")]
 fn measure(device: &Device, size: u32) -> Result<(), Box<dyn Error>> {
     use std::time::Duration;
@@ -199,7 +199,7 @@ fn measure(device: &Device, size: u32) -> Result<(), Box<dyn Error>> {
         bits ^= bits << 5;
         bits as f32 / u32::MAX as f32 - 0.5
     };
-    // The sum of four uniform numbers is close to a normal one.
+    // The sum of four uniform values is close to a normal one.
     let mut normal = || bf16::from_f32((0..4).map(|_| uniform()).sum::<f32>() * 1.73);
     let len = usize::try_from(size)?.pow(2);
     let a = device.upload(&(0..len).map(|_| normal()).collect::<Vec<_>>())?;
@@ -262,7 +262,8 @@ fn measure(_: &Device, _: u32) -> Result<(), Box<dyn Error>> {
 
 /// Checks sizes that fit the tile and others, and times large ones on a GPU.
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
-    // More tiles than the simulator has blocks, edges along all three modes, a K of fewer than four steps.
+    // More tiles than the simulator has blocks, partial tiles along all three modes, and a K of
+    // fewer than four steps.
     for sizes in [[256, 512, 256], [200, 296, 328], [130, 1032, 40]] {
         check(device, sizes)?;
     }
