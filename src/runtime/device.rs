@@ -11,7 +11,8 @@ use super::properties::Properties;
 use super::simulator;
 use crate::ir::Target;
 
-/// A GPU, or the CPU simulator. Start here: [`Device::default`] opens the best device there is.
+/// A GPU, or the CPU simulator. Start here: [`Device::default`] opens a GPU if there is one, and
+/// otherwise the simulator.
 ///
 /// A device is cheap to clone, and all clones compare equal. Devices that are opened for the same
 /// GPU are equal, and so are simulators with the same number, whatever their options.

@@ -291,7 +291,6 @@ pub(super) struct Launch<'l> {
     pub(super) stream: Option<&'l Stream>,
 }
 
-/// An argument of a launch.
 #[derive(Clone, Copy)]
 pub(super) enum LaunchArg<'h> {
     Scalar(Const),

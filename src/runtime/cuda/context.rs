@@ -88,7 +88,7 @@ const ABORT_TIME: Duration = Duration::from_secs(5);
 // SAFETY: any thread may call the driver API, because its handles are names that are not bound to a
 // thread. Only the current context is per thread, and each call that needs it sets it.
 unsafe impl Send for Context {}
-// SAFETY: as above; everything that changes is behind a lock or atomic.
+// SAFETY: as above; everything that changes is atomic or behind a lock.
 unsafe impl Sync for Context {}
 
 /// All contexts that were opened.
@@ -466,7 +466,6 @@ impl Context {
         self.check("cuCtxSynchronize", unsafe { (self.api.cuCtxSynchronize)() })
     }
 
-    /// Returns the GPU's ordinal.
     #[cfg(any(feature = "dlpack", feature = "nccl"))]
     pub(in crate::runtime) fn ordinal(&self) -> usize {
         self.ordinal

@@ -434,12 +434,10 @@ impl Function {
         self.context().check("cuLaunchKernelEx", code)
     }
 
-    /// Returns the compiler's log.
     pub(in crate::runtime) fn log(&self) -> &str {
         self.module.log()
     }
 
-    /// Returns the module's load times.
     pub(in crate::runtime) fn load_times(&self) -> LoadTimes {
         self.module.times()
     }

@@ -38,7 +38,6 @@ impl Jit {
         }
     }
 
-    /// Returns how many options there are.
     pub(super) fn len(&self) -> c_uint {
         self.keys.len() as c_uint
     }

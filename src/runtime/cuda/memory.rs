@@ -193,7 +193,6 @@ impl Memory {
         self.0.context
     }
 
-    /// Returns the device address.
     pub(in crate::runtime) fn address(&self) -> u64 {
         self.0.address
     }

@@ -172,7 +172,6 @@ impl Module {
         Ok(Some(Module::new(context, raw, compiled.log.clone(), times)))
     }
 
-    /// Returns the compiler's log.
     pub(in crate::runtime) fn log(&self) -> &str {
         &self.log
     }

@@ -54,7 +54,7 @@ pub(super) struct Shared {
     changed: Condvar,
 }
 
-// SAFETY: the communicator is a name; everything that changes is behind a lock or atomic.
+// SAFETY: the communicator is a name; everything that changes is atomic or behind a lock.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}

@@ -51,7 +51,7 @@ enum Origin {
 const PER_THREAD: usize = 2;
 
 // SAFETY: any thread may call the driver API, and handles are names; everything that changes is
-// behind locks or atomic.
+// atomic or behind locks.
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
@@ -84,7 +84,6 @@ impl Stream {
         Stream::with(context, raw, Origin::Default).noted()
     }
 
-    /// Creates a stream.
     pub(in crate::runtime) fn new(context: &'static Context) -> Result<Arc<Stream>, RuntimeError> {
         let _current = context.enter()?;
         let raw = context.create_stream()?;
