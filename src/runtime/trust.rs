@@ -41,7 +41,7 @@ pub enum RefusalReason {
         /// Its permission bits.
         mode: u32,
     },
-    /// It is neither a regular file nor a folder, whichever is expected there.
+    /// It is not what is expected there, a regular file or a folder.
     Kind {
         /// What it is, for example `a fifo`.
         found: &'static str,

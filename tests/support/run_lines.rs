@@ -60,7 +60,7 @@ impl RunLine {
         RunLine { grid, args }
     }
 
-    /// Launches the kernel with several warp orders, checks that the results are equal, and returns
+    /// Launches the kernel with two warp orders, checks that the results are equal, and returns
     /// the buffers that the kernel can write.
     pub(crate) fn run(&self, ir: &KernelIr) -> Result<String, RunError> {
         let [first, second] = [Order::RoundRobin, Order::Random { seed: 1 }].map(|order| {

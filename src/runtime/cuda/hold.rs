@@ -57,7 +57,7 @@ impl Hold {
         Ok(hold)
     }
 
-    /// Unblocks the stream. Returns whether it was still blocked.
+    /// Unblocks the stream. Returns false if [`LONGEST`] was up before.
     pub(in crate::runtime) fn release(self) -> bool {
         self.0.release()
     }

@@ -129,8 +129,9 @@ pub(super) fn other_device(stream: &CudaStream, device: &Device) -> RuntimeError
 }
 
 impl Device {
-    /// Wraps `len` elements of other code's memory at `address` as a buffer. `owner` keeps the
-    /// memory alive and is dropped after the buffer's last use.
+    /// Wraps `len` elements of other code's memory at `address` as a buffer. Use it for memory that
+    /// comes neither from `cudarc` nor as a DLPack tensor. `owner` keeps the memory alive and is
+    /// dropped after the buffer's last use.
     ///
     /// This crate's work on the buffer may start at once. If other code has queued work on the
     /// memory, it must have ended, or you must order it yourself.
