@@ -5,8 +5,9 @@
 //! only says so. The bare calls go through `cudarc`'s bindings, which look each function up once.
 //!
 //! In a cold first launch, everything counts as ours except the calls in which the driver compiles
-//! PTX, which `Function::load_times` reports. They use the driver's linker, so that there is code to
-//! cache, and take longer than the single bare call that compiles and loads; both times are printed.
+//! PTX, which `Function::load_times` reports. They use the driver's linker, so that there is code
+//! to cache, and take longer than the single bare call that compiles and loads; both times are
+//! printed.
 #![expect(unsafe_code, reason = "the bare driver calls to compare with")]
 #![allow(
     clippy::expect_used,

@@ -35,7 +35,8 @@ pub(super) struct Options {
     /// best guess].
     #[arg(long, alias = "configs", value_name = "NAME")]
     config: Option<GemmConfig>,
-    /// Device to run on: `auto` (a GPU if there is one, else the simulator), `sim`, `cuda` or `cuda:N`.
+    /// Device to run on: `auto` (a GPU if there is one, else the simulator), `sim`, `cuda` or
+    /// `cuda:N`.
     #[arg(long, default_value = "auto")]
     device: String,
     /// Seed of the input matrices.

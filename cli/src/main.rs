@@ -47,7 +47,8 @@ enum Command {
     /// Print a kernel's PTX beside the source lines that produced it, and the resources that it
     /// needs on a GPU.
     Ptx(ptx::Options),
-    /// Run a kernel on the simulator once, print a report, and show what each warp and copy did on an HTML page.
+    /// Run a kernel on the simulator once, print a report, and show what each warp and copy did on
+    /// an HTML page.
     Trace(trace::Options),
 }
 

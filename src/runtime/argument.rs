@@ -17,9 +17,10 @@ use crate::layout::{IntTuple, Layout};
 
 /// A parameter type that a launch can pass, together with the value that you pass for it: `f32` for
 /// `f32`, `&Buffer<T>` for [`Global<T>`](Global), `&mut Buffer<T>` for [`GlobalMut<T>`](GlobalMut),
-/// `&Layout` and `&IntTuple` for these, `&TensorMapArg<T>` for [`TensorMap<T, N>`](TensorMap),
-/// `&mut TensorMapArgMut<T>` for [`TensorMapMut<T, N>`](TensorMapMut), tuples and arrays of them,
-/// and structs that you declare with [`params!`](crate::params).
+/// `&Layout` and `&IntTuple` for layouts and tuples of integers, `&TensorMapArg<T>` for
+/// [`TensorMap<T, N>`](TensorMap), `&mut TensorMapArgMut<T>` for
+/// [`TensorMapMut<T, N>`](TensorMapMut), tuples and arrays of them, and structs that you declare
+/// with [`params!`](crate::params).
 #[diagnostic::on_unimplemented(
     message = "a launch cannot pass a parameter of type `{Self}`",
     label = "this kernel cannot be launched",
@@ -143,7 +144,7 @@ impl<'h> ArgList<'h> {
         list
     }
 
-    /// Appends the values of symbolic integers, so that each kernel parameter has an argument.
+    /// Inserts the values of symbolic integers, so that each kernel parameter has an argument.
     pub(super) fn resolve(
         &mut self,
         kernel: &str,
