@@ -22,9 +22,9 @@ use super::trust::{Refusal, RefusalReason, Unusable};
 ///
 /// Whoever writes an entry chooses the code that runs. On Unix, the folder and its entries must
 /// therefore belong to the user of the process (or to the superuser), and neither their group nor
-/// other users may have write permission. The folder is created with mode 700, entries with mode
-/// 600. A folder or entry that breaks this rule is not used, and neither is anything but a regular
-/// file in place of an entry: see [`ModuleCache::last_refusal`].
+/// other users may have write permission. New folders get mode 700, new entries mode 600. The
+/// cache does not use a folder or entry that breaks this rule, nor anything but a regular file in
+/// place of an entry: see [`ModuleCache::last_refusal`].
 ///
 /// An entry can have up to 128 MiB. All entries of a folder together can have up to 1 GiB, or
 /// whatever you set with [`ModuleCache::limit`]. If a new entry exceeds the limit, the least
