@@ -307,7 +307,7 @@ impl Device {
     }
 
     /// Sets how many bytes of freed memory the driver may keep for later buffers when the device is
-    /// synchronized. It starts at 0: each synchronisation gives all freed memory back. Raise it if
+    /// synchronised. It starts at 0: each synchronisation gives all freed memory back. Raise it if
     /// your program synchronises often and allocates much, because both become faster. Does nothing
     /// on the simulator and on GPUs without memory pools.
     ///
