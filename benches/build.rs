@@ -1,6 +1,7 @@
 //! Measures the time per operation from a closure to PTX text.
 //!
-//! Kernels have 5,000 and 50,000 operations: no step may take time that grows faster than the kernel.
+//! Kernels have 5,000 and 50,000 operations, because no step may take time that grows faster than
+//! the kernel.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -10,7 +11,7 @@ use tilewright::ir::{Body, Global, GlobalMut, Kernel, Target, Val, range};
 
 type Signature = (Global<f32>, GlobalMut<f32>, i32);
 
-/// About 50 operations of every kind: addresses, accumulators, branches, a loop that is left early.
+/// About 50 operations of all kinds: addresses, accumulators, branches, and a loop with a `break`.
 fn block<'b>(
     k: &mut Body<'b, '_>,
     (x, y, n): (Val<'b, Global<f32>>, Val<'b, GlobalMut<f32>>, Val<'b, i32>),
@@ -63,7 +64,8 @@ fn measure(c: &mut Criterion) {
     }
 }
 
-/// Prints how much longer ten times the operations take. A build that is linear says 10; the bar is 12.
+/// Prints how much longer a kernel with ten times as many operations takes. A linear build gives
+/// 10; the bar is 12.
 fn print_ratio(_: &mut Criterion) {
     let per_block = kernel(1).ir().ops.len();
     let fastest = |ops: usize| {

@@ -1,7 +1,9 @@
-//! Measures what checks in the code of a kernel cost: `cargo bench --bench checked` on a GPU, some seconds.
+//! Measures what checks in a kernel's code cost: `cargo bench --bench checked` on a GPU, takes some
+//! seconds.
 //!
-//! Each kernel is loaded with checks and without, and launches of both alternate. Prints the ratio of the median times
-//! with its bar, and ends with an error if a bar is missed; without a GPU it says so. The simulator has no times.
+//! Each kernel is loaded with and without checks, and their launches alternate. Prints the ratio of
+//! the median times with its bar, and fails if a bar is missed. Without a GPU it only says so,
+//! because the simulator has no meaningful times.
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark ends with the message")]
 
 use std::process::ExitCode;
@@ -12,18 +14,19 @@ use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::{Device, Grid, LoadOptions};
 use tilewright::tune::{interleave, median};
 
-/// Launches of each kernel, with checks and without.
+/// How often each kernel is launched, with checks and without.
 const ROUNDS: usize = 50;
 
-/// Elements of the buffers of kernels that memory bounds: 256 MiB each.
+/// Elements per buffer of the memory-bound kernels: 256 MiB.
 const LEN: usize = 1 << 26;
 
-/// Extent of the matrices.
+/// M, N and K of the GEMM.
 const SIZE: u32 = 4096;
 
 const THREADS: u32 = 256;
 
-/// Times a kernel without checks (`which` is 0) and with checks (1). Returns whether the ratio is at most `bar`.
+/// Times a kernel without checks (`which` is 0) and with checks (1). Returns whether the ratio is
+/// at most `bar`.
 fn compare(name: &str, bar: f64, mut time: impl FnMut(usize) -> f64) -> bool {
     for launch in 0..4 {
         time(launch % 2);
@@ -40,7 +43,7 @@ fn compare(name: &str, bar: f64, mut time: impl FnMut(usize) -> f64) -> bool {
     ratio <= bar
 }
 
-/// `y = a x + y` on one element of a thread, or a copy of a vector of 4.
+/// Per thread, computes `y = a x + y` for one element, or copies a vector of 4.
 fn elements(device: &Device, vector: u32) -> bool {
     type Params = (f32, Global<f32>, GlobalMut<f32>, i32);
     let kernel = Kernel::<Params>::build("elements", device.target(), |k, (a, x, y, n)| {

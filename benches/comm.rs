@@ -1,7 +1,8 @@
-//! Measures calls of communicators against the bare calls of NCCL: `cargo bench --bench comm` on a machine with two GPUs.
+//! Compares communicator calls with bare NCCL calls: `cargo bench --bench comm` on a machine with
+//! two GPUs.
 //!
-//! Prints the time that a call takes on the host and the time between calls until their work has ended, each with its
-//! ratio, and ends with an error if the bar is missed; without GPUs or NCCL it says so.
+//! Prints how long a call takes on the host, and the time per call until the work has ended, each
+//! with its ratio. Fails if a ratio exceeds the bar. Without GPUs or NCCL it only says so.
 #![expect(unsafe_code, reason = "the bare calls of NCCL to compare with")]
 #![allow(
     clippy::expect_used,
@@ -20,9 +21,9 @@ use libloading::Library;
 use tilewright::runtime::Device;
 use tilewright::runtime::comm::{Communicator, ReduceOp};
 
-/// The most that a call may cost, in parts of the bare one.
+/// A call may take at most this many times as long as the bare one.
 const BAR: f64 = 1.1;
-/// Calls that are queued before the device is waited for: fewer than its queue holds.
+/// Calls before each wait for the device. The device's queue has room for them.
 const CALLS: usize = 200;
 const ROUNDS: usize = 40;
 
@@ -32,7 +33,7 @@ type AllReduce =
     unsafe extern "C" fn(*const c_void, *mut c_void, usize, u32, u32, Comm, sys::CUstream) -> u32;
 type Destroy = unsafe extern "C" fn(Comm) -> u32;
 
-/// A bare communicator of NCCL.
+/// A bare NCCL communicator.
 #[derive(Clone, Copy)]
 struct Bare {
     comm: Comm,
@@ -40,15 +41,15 @@ struct Bare {
     destroy: Destroy,
 }
 
-// SAFETY: a communicator is a name; one thread at a time calls it.
+// SAFETY: a communicator is a name, and only one thread at a time uses it.
 unsafe impl Send for Bare {}
 
 fn bare(count: usize) -> Option<Vec<Bare>> {
     let names = ["libnccl.so.2", "libnccl.so"];
-    // SAFETY: the names are those of NVIDIA's library.
+    // SAFETY: the names belong to NVIDIA's library.
     let library = names.iter().find_map(|name| unsafe { Library::new(*name) }.ok())?;
     let library = Box::leak(Box::new(library));
-    // SAFETY: the types are those of the functions.
+    // SAFETY: these are the functions' types.
     let (init, all_reduce, destroy) = unsafe {
         (
             *library.get::<InitAll>(b"ncclCommInitAll").ok()?,
@@ -57,13 +58,13 @@ fn bare(count: usize) -> Option<Vec<Bare>> {
         )
     };
     let mut comms: Vec<Comm> = vec![std::ptr::null_mut(); count];
-    // SAFETY: there is a variable for each result; without a list the devices are those from 0 on.
+    // SAFETY: there is room for each result; without a list, NCCL takes the devices from 0 on.
     let status = unsafe { init(comms.as_mut_ptr(), count as c_int, std::ptr::null()) };
     assert_eq!(status, 0, "ncclCommInitAll");
     Some(comms.into_iter().map(|comm| Bare { comm, all_reduce, destroy }).collect())
 }
 
-/// Seconds of a call on the host, and between calls until their work has ended.
+/// Seconds per call: on the host, and until the work has ended.
 #[derive(Clone, Copy)]
 struct Cost([f64; 2]);
 
@@ -76,7 +77,7 @@ fn measure(barrier: &Barrier, mut call: impl FnMut(), wait: impl Fn()) -> Cost {
     Cost([queued, start.elapsed()].map(|time| time.as_secs_f64() / CALLS as f64))
 }
 
-/// The costs of ours and of the bare calls of a rank, in rounds.
+/// Returns the costs of our calls and of the bare calls on one rank, per round.
 fn rank(barrier: &Barrier, comm: Communicator, bare: Bare, len: usize) -> Vec<[Cost; 2]> {
     let device = comm.device();
     let stream = device.stream().unwrap();
@@ -92,7 +93,7 @@ fn rank(barrier: &Barrier, comm: Communicator, bare: Bare, len: usize) -> Vec<[C
     let bare_call = || {
         const F32: u32 = 7;
         let raw = bare_stream.cu_stream();
-        // SAFETY: the memory has `len` elements and lives until the stream is waited for.
+        // SAFETY: the memory has `len` elements and lives until the stream has been waited for.
         let status = unsafe { (bare.all_reduce)(address, address, len, F32, 0, bare.comm, raw) };
         assert_eq!(status, 0, "ncclAllReduce");
     };

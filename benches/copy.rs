@@ -1,7 +1,8 @@
-//! Measures a copy and an axpy of 1 GiB against the driver's copy: `cargo bench --bench copy` on a GPU.
+//! Compares a copy kernel and an axpy of 1 GiB with the driver's memcpy: `cargo bench --bench copy`
+//! on a GPU.
 //!
-//! Bytes count once for each read and each write. Each round runs all three; the median of the rounds' ratios is
-//! printed.
+//! Each byte counts once per read and once per write. Each round runs all three; the median of the
+//! rounds' ratios is printed.
 #![expect(unsafe_code, reason = "the driver's copy takes addresses")]
 #![allow(
     clippy::expect_used,
@@ -16,13 +17,13 @@ use tilewright::ir::op::LoadAccess;
 use tilewright::ir::{Global, GlobalMut, Kernel, Val, Vector};
 use tilewright::runtime::{Device, Grid, LaunchOptions, Stream};
 
-/// Elements: 1 GiB of `f32`.
+/// Element count: 1 GiB of `f32`.
 const LEN: usize = 1 << 28;
 const THREADS: u32 = 512;
-/// Vectors of 16 bytes that a thread has, one block apart each.
+/// 16-byte vectors per thread, one block apart from each other.
 const VECTORS: i32 = 4;
 
-/// The first element of each of the thread's vectors.
+/// Returns the first element of each of the thread's vectors.
 fn places<'b>(k: &tilewright::ir::Body<'b, '_>) -> [Val<'b, i32>; VECTORS as usize] {
     let first = k.block_idx().x * (THREADS as i32 * VECTORS) + k.thread_idx().x;
     std::array::from_fn(|i| (first + i as i32 * THREADS as i32) * 4)
@@ -90,7 +91,7 @@ fn main() {
     let (mut driver, mut copies, mut axpys) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..11 {
         driver.push(time(&mut || {
-            // SAFETY: both have LEN elements.
+            // SAFETY: both buffers have LEN elements.
             let answer = unsafe { cuMemcpyDtoDAsync_v2(to, from, LEN * 4, raw.cu_stream()) };
             assert_eq!(answer, CUresult::CUDA_SUCCESS);
         }));

@@ -1,10 +1,10 @@
-//! Measures the library's matrix products: `cargo bench --bench gemm`.
+//! Measures the library's GEMMs: `cargo bench --bench gemm`.
 //!
-//! It times the way from a configuration to PTX text, the simulator, and a GPU where there is one. `tilewright bench
-//! gemm` measures beside cuBLAS.
+//! It times the way from a configuration to PTX text, the simulator and, if there is one, a GPU. To
+//! compare with cuBLAS, use `tilewright bench gemm`.
 //!
-//! Bars on the host: any configuration is built, verified and written in 10 ms; 200 of them by 2 threads in 10 s. The
-//! benchmark says whether they are kept.
+//! Bars on the host: any configuration is built, verified and written in 10 ms, and 2 threads do
+//! 200 of them in 10 s. The benchmark says whether they are met.
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark ends with the message")]
 
@@ -23,14 +23,14 @@ use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{GemmModel, GemmSpace, Machine, Regime};
 
-/// The configurations for `bf16` on Hopper that can be built.
+/// Returns the configurations for `bf16` on Hopper that can be built.
 fn configs(problem: &GemmProblem) -> Vec<GemmConfig> {
     let space = GemmSpace::new(Target::SM_90A, Scalar::Bf16);
     let all = space.configs(problem, &Machine::H200).into_iter();
     all.filter(|config| config.is_warp_specialised()).collect()
 }
 
-/// The model's first configuration.
+/// Returns the model's first configuration.
 fn first(problem: &GemmProblem) -> GemmConfig {
     let ranked = GemmModel::H200.rank(&configs(problem), problem, Regime::Burst);
     ranked.first().expect("there are configurations").0
@@ -106,7 +106,7 @@ fn gpu(c: &mut Criterion<Flops>) {
         let config = first(&problem);
         let gemm = Gemm::<bf16>::new(config).expect("it is valid").load(&device).expect("it loads");
         let len = (size * size) as usize;
-        // Not zeros, which take less energy.
+        // Not zeros, because zeros draw less power and so run at a higher clock.
         let numbers: Vec<bf16> =
             (0..len).map(|i| bf16::from_f32(((i * 37 % 101) as f32 - 50.0) / 25.0)).collect();
         let (a, b) = (device.upload(&numbers), device.upload(&numbers));

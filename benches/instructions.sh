@@ -1,5 +1,5 @@
 #!/bin/sh
-# Instructions of one operation of the algebra, counted by valgrind: 1000 of them minus none.
+# Counts the instructions per layout operation with valgrind: (count for 1000 operations - count for none) / 1000.
 set -eu
 cargo build -q --release --package xtask
 collected() {

@@ -1,11 +1,13 @@
-//! Measures launches against the bare driver calls: `cargo bench --bench launch` on a GPU, less than a minute.
+//! Compares launches with bare driver calls: `cargo bench --bench launch` on a GPU, takes less than
+//! a minute.
 //!
-//! Prints each figure with its ratio and its bar, and ends with an error if a bar is missed; without a GPU it says so.
-//! The bare calls are those of the driver through the bindings of `cudarc`, which look each function up once.
+//! Prints each figure with its ratio and its bar, and fails if a bar is missed. Without a GPU it
+//! only says so. The bare calls go through `cudarc`'s bindings, which look each function up once.
 //!
-//! Of a cold first launch everything counts as ours but the calls in which the driver compiles PTX, which are measured
-//! where they are made (`Function::load_times`): they link, so that there is code to keep, and take longer than the one
-//! bare call that compiles and loads; both are printed.
+//! In a cold first launch, everything counts as ours except the calls in which the driver compiles
+//! PTX, which `Function::load_times` reports. They use the driver's linker, so that there is code
+//! to cache, and take longer than the single bare call that compiles and loads; both times are
+//! printed.
 #![expect(unsafe_code, reason = "the bare driver calls to compare with")]
 #![allow(
     clippy::expect_used,
@@ -51,7 +53,7 @@ fn large(target: Target) -> Kernel<Axpy> {
     .unwrap()
 }
 
-/// Counts the bars and those met.
+/// Counts the bars, and how many were met.
 #[derive(Default)]
 struct Bars {
     all: usize,
@@ -86,7 +88,7 @@ fn ok(answer: sys::CUresult) {
     assert_eq!(answer, sys::CUresult::CUDA_SUCCESS);
 }
 
-/// Names the first launch that a child process measures.
+/// Set for a child process: which first launch it measures.
 const FIRST: &str = "TILEWRIGHT_BENCH_FIRST";
 
 fn main() -> ExitCode {
@@ -121,16 +123,17 @@ fn main() -> ExitCode {
     if met == all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The milliseconds of the steps of a first launch.
+/// Prints the milliseconds of the steps of a first launch.
 fn report(steps: Vec<f64>) -> ExitCode {
     let steps: Vec<String> = steps.iter().map(f64::to_string).collect();
     println!("{}", steps.join(" "));
     ExitCode::SUCCESS
 }
 
-/// A first launch in a process of its own, after the context is there: all of it, all but the compiler, and the parts of
-/// that: building the kernel, loading it without the compiler, of that the driver's loading of the code, buffers, the
-/// launch up to its end; then the compiler.
+/// Measures a first launch in a process of its own, once there is a context. Returns all of it; all
+/// of it without the compiler; and the parts of the latter: building the kernel, loading it without
+/// the compiler, the driver's share of that, buffers, and the launch until it ends. The compiler's
+/// time comes last.
 fn first_launch(folder: &Path) -> Vec<f64> {
     let device = Device::cuda(0).unwrap();
     let cache = ModuleCache::in_folder(folder);
@@ -160,7 +163,8 @@ fn first_launch(folder: &Path) -> Vec<f64> {
     steps.map(milliseconds).to_vec()
 }
 
-/// The same by the bare calls, with the text of the kernel at hand: all, the compiler, buffers, the launch up to its end.
+/// Measures the same with bare calls and the kernel's text at hand: all of it, the compiler,
+/// buffers, and the launch until it ends.
 fn bare_first_launch() -> Vec<f64> {
     let context = CudaContext::new(0).unwrap();
     context.bind_to_thread().unwrap();
@@ -170,7 +174,7 @@ fn bare_first_launch() -> Vec<f64> {
         sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
         sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
     ]) {
-        // SAFETY: a place for the result; the device is that of the context.
+        // SAFETY: `place` receives the result; the device belongs to the context.
         ok(unsafe { sys::cuDeviceGetAttribute(place, attribute, context.cu_device()) });
     }
     let [major, minor] = capability.map(|number| number as u16);
@@ -183,8 +187,8 @@ fn bare_first_launch() -> Vec<f64> {
     let compiled = begin.elapsed();
     let ones = [1.0f32; 1024];
     let (mut x, mut y) = (0, 0);
-    // SAFETY: the results have memory; both allocations and the slice have that many bytes; the stream belongs to
-    // the context.
+    // SAFETY: there is room for the results; both allocations and the slice have that many bytes;
+    // the stream belongs to the context.
     unsafe {
         ok(sys::cuMemAllocAsync(&mut x, size_of_val(&ones), stream.cu_stream()));
         ok(sys::cuMemAllocAsync(&mut y, size_of_val(&ones), stream.cu_stream()));
@@ -205,7 +209,7 @@ fn bare_first_launch() -> Vec<f64> {
     [all, compiled, buffers - compiled, all - buffers].map(milliseconds).to_vec()
 }
 
-/// Returns the figures of a child process. The driver caches compiled code too, unless a variable forbids it.
+/// Returns a child process's figures. The variable forbids the driver to cache compiled code.
 fn measured(first: &Path) -> Vec<f64> {
     let program = std::env::current_exe().unwrap();
     let output =
@@ -215,7 +219,7 @@ fn measured(first: &Path) -> Vec<f64> {
     text.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }
 
-/// The medians of each step over several processes.
+/// Returns the median of each step over several processes.
 fn medians(runs: &[Vec<f64>]) -> Vec<f64> {
     let steps = runs.first().map_or(0, Vec::len);
     (0..steps).map(|step| median(runs.iter().map(|run| run[step]).collect())).collect()
@@ -264,11 +268,11 @@ fn first_launches(bars: &mut Bars) {
     bars.check("first launch from the disk cache", &text, all, 15.0, " ms");
 }
 
-/// A module and its entry, by the bare calls.
+/// Loads a module with bare calls and returns its entry.
 fn load(ptx: &str, name: &str) -> sys::CUfunction {
     let (image, name) = (CString::new(ptx).unwrap(), CString::new(name).unwrap());
     let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the texts end with zeros; places for the results; a context is current.
+    // SAFETY: the texts end with zeros; there is room for the results; a context is current.
     unsafe {
         ok(sys::cuModuleLoadData(&mut module, image.as_ptr().cast()));
         ok(sys::cuModuleGetFunction(&mut function, module, name.as_ptr()));
@@ -312,10 +316,10 @@ fn launches(device: &Device, stream: &Stream, raw: sys::CUstream, whose: &str, b
     bars.check(&name, &text, ours / theirs, 1.1, "");
 }
 
-/// Memory that stays.
+/// Allocates memory that is never freed.
 fn device_memory(bytes: usize) -> u64 {
     let mut address = 0;
-    // SAFETY: a place for the result; a context is current.
+    // SAFETY: `address` is a local out parameter; a context is current.
     ok(unsafe { sys::cuMemAlloc_v2(&mut address, bytes) });
     address
 }
@@ -340,7 +344,8 @@ fn launch_bare(function: sys::CUfunction, stream: sys::CUstream, [x, y]: [u64; 2
         attrs: ptr::null_mut(),
         numAttrs: 0,
     };
-    // SAFETY: the entry has these four parameters; the memory has the elements that it uses for `n`.
+    // SAFETY: the entry has these four parameters; the memory has the elements that it uses for
+    // `n`.
     ok(unsafe { sys::cuLaunchKernelEx(&config, function, params.as_mut_ptr(), ptr::null_mut()) });
 }
 
@@ -358,7 +363,7 @@ fn graphs(device: &Device, stream: &Stream, raw: sys::CUstream, bars: &mut Bars)
     let graph = builder.finish().unwrap();
     let buffers = [device_memory(128), device_memory(128)];
     let (mut recorded, mut exec) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: places for the results; the stream is idle and records until the end of the capture.
+    // SAFETY: there is room for the results; the stream is idle and records until the capture ends.
     unsafe {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         stream.synchronize().unwrap();

@@ -1,8 +1,8 @@
-//! The speed of the algebra, beside hand-written code in the same run.
+//! Measures the layout algebra beside hand-written code in the same run.
 //!
 //! `cargo bench --bench layout --no-default-features`. `walk/*` visits all indices of a nested
-//! layout of 1M elements, `crd2idx/*` maps 1024 coordinates, `op/*` is one operation of a typical
-//! layout. `benches/pycute.py PATH` times the same list of operations with the Python reference.
+//! layout with 1M elements, `crd2idx/*` maps 1024 coordinates, and `op/*` is one operation on a
+//! typical layout. `benches/pycute.py PATH` times the same operations with the Python reference.
 
 use std::hint::black_box;
 

@@ -1,8 +1,10 @@
-//! The ceiling of `mma.sync`: what a GPU reaches with products of registers and nothing else: `cargo bench --bench mma`.
+//! Measures the ceiling for `mma.sync`: what a GPU reaches if it only multiplies registers.
+//! `cargo bench --bench mma`.
 //!
-//! Each warp has the operands of a warp tile of a GEMM in registers, normally distributed, and multiplies them again and
-//! again into its sums, no product waiting for the one before it. A window is one launch of about a millisecond after
-//! a rest of 40, at a nearly full clock; printed are the median of the windows and the fastest.
+//! Each warp holds the operands of a GEMM's warp tile in registers, normally distributed, and
+//! multiplies them into its accumulators again and again, so that no MMA waits for the previous
+//! one. A window is one launch of about a millisecond after a rest of 40 ms, at a nearly full
+//! clock. Prints the median window and the fastest.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark ends with the message")]
 
 use std::time::Duration;
@@ -12,15 +14,16 @@ use rand_chacha::ChaCha8Rng;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector, bf16, range};
 use tilewright::runtime::{Device, Grid, LaunchOptions};
 
-/// Words of operands, sums, how often all products are made.
+/// Operands in words, accumulators, and how often all MMAs are repeated.
 type Signature = (Global<u32>, GlobalMut<f32>, i32);
 
-/// Multiplications and additions of an instruction.
+/// Floating-point operations per instruction.
 const FLOP: f64 = 2.0 * 16.0 * 8.0 * 16.0;
-/// Copies of all products in the body of the loop, so that its branch does not count.
+/// How often the loop body repeats all MMAs, so that the loop's branch does not matter.
 const UNROLLED: i32 = 4;
 
-/// A kernel whose warps multiply `rows` operands A, of 16 rows each, with `columns` operands B, of 8 columns each.
+/// A kernel whose warps multiply `rows` A operands of 16 rows with `columns` B operands of 8
+/// columns.
 fn kernel(target: Target, [rows, columns]: [u32; 2], threads: u32) -> Kernel<Signature> {
     let name = format!("mma_{}x{}", 16 * rows, 8 * columns);
     Kernel::<Signature>::build(&name, target, |k, (words, out, steps)| {
@@ -47,7 +50,7 @@ fn kernel(target: Target, [rows, columns]: [u32; 2], threads: u32) -> Kernel<Sig
     .unwrap()
 }
 
-/// Normally distributed numbers, two to a word.
+/// Returns normally distributed values, two per word.
 fn operands(count: usize) -> Vec<u32> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut normal = || {

@@ -1,4 +1,4 @@
-//! Speed of the simulator in thread-operations per second, on one thread of the host.
+//! Measures the simulator's speed in thread-operations per second, on one host thread.
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
 #![allow(clippy::expect_used, reason = "a benchmark that cannot run has no figure")]
 
@@ -13,7 +13,7 @@ use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::runtime::{Device, Grid};
 use tilewright::sim::{GlobalBuffer, KernelArg, Options, Program};
 
-/// `step` applied 1000 times to the carried value of a loop.
+/// A kernel that applies `step` 1000 times to a loop's carried value.
 fn repeated<T: tilewright::ir::Number>(
     step: impl for<'b> Fn(&mut Body<'b, '_>, Val<'b, Global<T>>, Val<'b, T>) -> Val<'b, T>,
 ) -> Program {
@@ -32,7 +32,7 @@ fn repeated<T: tilewright::ir::Number>(
     Program::new(kernel.expect("it is correct").ir()).expect("it is verified")
 }
 
-/// One block of 256 threads on one thread of the host.
+/// Runs one block of 256 threads on one host thread.
 fn bench_repeated<T: tilewright::ir::Number>(
     c: &mut Criterion,
     name: &str,
@@ -66,7 +66,7 @@ fn operations(c: &mut Criterion) {
     });
 }
 
-/// Matrix products of the library, `size` cubed, one kernel of each kind.
+/// Runs the library's GEMMs, one kernel of each kind.
 fn gemm(c: &mut Criterion<Flops>) {
     let mut group = c.benchmark_group("sim");
     group.sample_size(10);
@@ -79,7 +79,7 @@ fn gemm(c: &mut Criterion<Flops>) {
     group.finish();
 }
 
-/// One product on two threads of the host.
+/// Runs one GEMM on two host threads.
 fn product<T: Number>(
     group: &mut BenchmarkGroup<'_, Flops>,
     name: &str,

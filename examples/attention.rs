@@ -1,4 +1,5 @@
-//! Computes causal attention with grouped heads, and compares it with the host: `cargo run --example attention`.
+//! Computes causal attention with grouped heads, and compares it with the host:
+//! `cargo run --example attention`.
 
 use std::error::Error;
 
@@ -6,7 +7,7 @@ use tilewright::ir::{Target, bf16};
 use tilewright::kernels::attention::{Attention, AttentionArgs, AttentionConfig, AttentionProblem};
 use tilewright::runtime::Device;
 
-/// Computes the attention of the problem on the device, and compares each output with its definition.
+/// Computes the attention on the device, and compares each output with the definition.
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     let [batch, heads, key_heads, queries, keys, dim] = [1, 4, 2, 70, 100, 64];
     let problem = AttentionProblem::new([batch, heads, key_heads], [queries, keys], dim).causal();

@@ -1,7 +1,7 @@
-//! Tunes and measures a kernel of a program: `tilewright bench saxpy`.
+//! Tunes and measures a program's own kernel: `tilewright bench saxpy`.
 //!
-//! `cargo build --release --example tilewright-bench-saxpy` builds the program, which the command line finds with
-//! `target/release/examples` in `PATH`.
+//! `cargo build --release --example tilewright-bench-saxpy` builds the program. The command line
+//! finds it if `target/release/examples` is in `PATH`.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ use tilewright::tune::{BenchOptions, Rejection, Tunable, bench};
 
 type Params = (Global<f32>, GlobalMut<f32>);
 
-/// `y = 2 x + y`, each thread with `vectors` vectors.
+/// `y = 2 x + y`, with `vectors` vectors per thread.
 fn saxpy(vectors: u32, target: Target) -> Result<Kernel<Params>, BuildErrors> {
     Kernel::<Params>::build("saxpy", target, |k, (x, y)| {
         let first = k.block_idx().x * 128 * vectors + k.thread_idx().x;
@@ -23,7 +23,7 @@ fn saxpy(vectors: u32, target: Target) -> Result<Kernel<Params>, BuildErrors> {
     })
 }
 
-/// The number of blocks of 4096 elements.
+/// The problem: this many blocks of 4096 elements.
 struct Saxpy(u16);
 
 #[rustfmt::skip]

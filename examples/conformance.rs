@@ -1,9 +1,9 @@
-//! Compares the crate with vectors of the real CuTe implementations.
+//! Compares the crate with test vectors from the real CuTe implementations.
 //!
-//! `cargo run --release --example conformance -- FILES` prints per op how many rows are equal,
-//! stricter, extended, different in form only, or different. With `--answers` it prints instead
-//! the crate's own answer to each row as a JSON string, `"ERROR"` for an error. With `--list` it
-//! prints every row that is not equal, with its reason.
+//! `cargo run --release --example conformance -- FILES` prints for each operation how many rows are
+//! equal, stricter, extended, different only in form, or different. With `--answers` it prints the
+//! crate's own answer to each row as a JSON string instead, `"ERROR"` for an error. With `--list`
+//! it prints every row that is not equal, with the reason.
 
 #![expect(clippy::print_stderr, reason = "a command line reports its errors there")]
 
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use vectors::{Row, Verdict};
 
-/// The columns of the table.
+/// The table's columns.
 const COLUMNS: [Verdict; 5] =
     [Verdict::Equal, Verdict::Stricter, Verdict::Extends, Verdict::Form, Verdict::Different];
 

@@ -1,17 +1,19 @@
-//! Multiplies two `bf16` matrices with a configuration that the library chooses: `cargo run --example gemm`.
+//! Multiplies two `bf16` matrices with a configuration that the library chooses:
+//! `cargo run --example gemm`.
 //!
-//! D = A B with accumulation in `f32`. A is M x K and D is M x N, both row-major; B is K x N with K contiguous.
+//! D = A B with `f32` accumulators. A is M x K and D is M x N, both row-major; B is K x N with K
+//! contiguous.
 
 use std::error::Error;
 
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Machine};
 use tilewright::prelude::*;
 
-/// Multiplies on the device and checks the corners of D against the host.
+/// Multiplies on the device and compares the corners of D with the host.
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     let (m, n, k) = (200, 136, 72);
     let problem = GemmProblem::new(m, n, k);
-    // The types of the operands; `best` chooses tile, stages and schedule for the problem and the target.
+    // The operand types; `best` chooses tile, stages and schedule for the problem and the target.
     let types =
         GemmConfig { target: device.target(), ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
     let config = types.best(&problem, &Machine::of(device))?;
@@ -19,7 +21,7 @@ pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
 
     let [m, n, k] = [m, n, k].map(usize::try_from);
     let (m, n, k) = (m?, n?, k?);
-    // Small integers: every product and every sum is exact.
+    // Small integers, so that every product and every sum is exact.
     let element = |i: usize| bf16::from_f32((i * 7 % 5) as f32 - 2.0);
     let a: Vec<bf16> = (0..m * k).map(element).collect();
     let b: Vec<bf16> = (0..n * k).map(|i| element(i + 3)).collect();

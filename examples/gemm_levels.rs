@@ -1,8 +1,8 @@
-//! One matrix product in eight levels, from one thread for each element to a warp-specialised persistent kernel.
+//! One GEMM in eight levels, from one thread per element to a warp-specialised persistent kernel.
 //!
-//! `D = A B`, all row-major `bf16` with `f32` accumulators, and sizes that are multiples of the tiles.
-//! `cargo run --release --example gemm_levels -- 4096` times the levels on a GPU beside cuBLAS; without a GPU it checks
-//! them on the simulator. `book/src/12-eight-levels.md` explains each step.
+//! `D = A B`, all row-major `bf16` with `f32` accumulators. Sizes must be multiples of the tiles.
+//! `cargo run --release --example gemm_levels -- 4096` times the levels on a GPU beside cuBLAS;
+//! without a GPU it checks them on the simulator. `book/src/12-eight-levels.md` explains each step.
 
 use std::error::Error;
 use std::time::Duration;
@@ -26,10 +26,10 @@ pub(crate) type Sizes = [u32; 3];
 /// A: M x K, B: K x N, D: M x N.
 type Pointers = (Global<bf16>, Global<bf16>, GlobalMut<bf16>);
 
-/// The same in a kernel.
+/// The same pointers inside a kernel.
 type Args<'b> = (Val<'b, Global<bf16>>, Val<'b, Global<bf16>>, Val<'b, GlobalMut<bf16>>);
 
-/// The tile of D of a block, and the depth of a step along K.
+/// Each level's tile of D per block, and the depth of a step along K.
 pub(crate) const TILES: [Sizes; 8] = [
     [8, 32, 1],
     [8, 32, 1],
@@ -41,7 +41,7 @@ pub(crate) const TILES: [Sizes; 8] = [
     [128, 256, 64],
 ];
 
-/// The name of each level.
+/// The levels' names.
 const NAMES: [&str; 8] = [
     "naive",
     "coalesced",
@@ -53,7 +53,7 @@ const NAMES: [&str; 8] = [
     "warp-specialised, persistent",
 ];
 
-/// The matrices as tensors, aligned to `bytes`. B is (N, K), as the products take it.
+/// Returns the matrices as tensors that are aligned to `bytes`. B is (N, K), as `gemm` takes it.
 fn matrices<'b>(
     k: &Body<'b, '_>,
     (a, b, d): Args<'b>,
@@ -68,7 +68,8 @@ fn matrices<'b>(
     (a, b, Tensor::new(k, d, layout!((m, n):(n, 1))))
 }
 
-/// Levels 1 and 2: one thread for each element of D. Neighbouring threads have neighbouring rows, or neighbouring columns.
+/// Levels 1 and 2: one thread per element of D. Neighbouring threads have neighbouring rows (1) or
+/// neighbouring columns (2).
 fn one_element(target: Target, sizes: Sizes, coalesced: bool) -> Result<Kernel<Pointers>> {
     let [_, _, depth] = sizes;
     Ok(Kernel::<Pointers>::build("one_element", target, |k, args| {
@@ -87,7 +88,8 @@ fn one_element(target: Target, sizes: Sizes, coalesced: bool) -> Result<Kernel<P
     })?)
 }
 
-/// Level 3: a block keeps tiles of 32 x 32 in shared memory, so each element is loaded once for 32 products.
+/// Level 3: a block keeps 32 x 32 tiles in shared memory, so each element is loaded once for 32
+/// products.
 fn shared_tile(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
     let [_, _, depth] = sizes;
     Ok(Kernel::<Pointers>::build("shared_tile", target, |k, args| {
@@ -113,7 +115,8 @@ fn shared_tile(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
     })?)
 }
 
-/// Level 4: a thread has 8 x 8 elements of D in registers, so 16 loads from shared memory feed 64 products.
+/// Level 4: a thread keeps 8 x 8 elements of D in registers, so 16 loads from shared memory feed 64
+/// products.
 fn register_tile(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
     let [_, _, depth] = sizes;
     let atom = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 })?;
@@ -147,7 +150,7 @@ fn register_tile(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
     })?)
 }
 
-/// Starts the copies of a thread from a tile of global memory to a stage of a ring.
+/// Starts a thread's copies from a global-memory tile to a stage of a ring buffer.
 fn fetch<'b>(
     k: &Body<'b, '_>,
     load: &ThrCopy<'_, 'b>,
@@ -157,7 +160,8 @@ fn fetch<'b>(
     load.copy(k, &from.slice(k, (.., .., .., step)), &to.slice(k, (.., .., .., stage)));
 }
 
-/// Level 5: `cp.async` fetches tiles two steps ahead in vectors of 16 bytes, and threads load vectors of 8 elements.
+/// Level 5: `cp.async` prefetches tiles two steps ahead in 16-byte vectors, and threads load
+/// vectors of 8 elements.
 fn pipelined(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
     let [_, _, depth] = sizes;
     let op = CopyOp::CpAsync { bits: 128, cache: CacheOp::Global, zero_fill: false };
@@ -175,7 +179,8 @@ fn pipelined(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
         let a = a.local_tile(k, &tiler!(128, 32), (block.y, ..));
         let b = b.local_tile(k, &tiler!(128, 32), (block.x, ..));
         let d = d.local_tile(k, &tiler!(128, 128), (block.y, block.x));
-        // Rows of A are 80 bytes apart, so that vectors of neighbouring rows are in different banks.
+        // Rows of A are 80 bytes apart, so that vectors in neighbouring rows are in different
+        // banks.
         let (ring_a, ring_b) =
             (layout!((128, 32, 3):(40, 1, 5120)), layout!((128, 32, 3):(1, 128, 4096)));
         let sa: SharedTensor<'_, bf16> = Tensor::shared_aligned(k, ring_a, 16);
@@ -230,11 +235,12 @@ fn pipelined(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
     })?)
 }
 
-/// Level 6: tensor cores. `ldmatrix` fills the operands of `mma.sync` from swizzled tiles; 8 warps of 64 x 32.
+/// Level 6: tensor cores. `ldmatrix` loads the operands of `mma.sync` from swizzled tiles; 8 warps
+/// compute 64 x 32 each.
 fn mma_sync(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
     let [m, n, depth] = sizes;
     let op = MmaSync::new([16, 8, 16], ValType::Bf16, ValType::Bf16, ValType::F32);
-    // The columns of a warp are next to each other.
+    // A warp's columns are next to each other.
     let columns = layout!((8, 4, 4):(1, 32, 8));
     let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((2, 4, 1)), tiler!(_, columns, _))?;
     let tile_a = AsyncTile::new(Scalar::Bf16, Major::K, 128, 256, 16)?;
@@ -265,7 +271,7 @@ fn mma_sync(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
             copy_b.start(k, stage, at);
         });
         k.for_(range(0, depth / 64), pipe.start(k), |k, step, state| {
-            // Beyond the end of K nothing is read.
+            // Past the end of K, nothing is read.
             let ahead = (step + pipe.ahead()) * 64;
             copy_a.start(k, state.write, ahead);
             copy_b.start(k, state.write, ahead);
@@ -284,7 +290,7 @@ fn mma_sync(target: Target, sizes: Sizes) -> Result<Kernel<Pointers>> {
     })?)
 }
 
-/// Rounds the accumulators of a thread and stores them in vectors.
+/// Rounds a thread's accumulators and stores them in vectors.
 fn store_rounded<'b>(
     k: &mut Body<'b, '_>,
     acc: &RegisterTensor<'b, f32>,
@@ -295,7 +301,7 @@ fn store_rounded<'b>(
     autovec_copy(k, &out, to);
 }
 
-/// The copies of tiles of A and B of the last two levels, and the rings of their stages.
+/// The TMA copies of A and B tiles for the last two levels, and the layouts of their ring buffers.
 struct Tiles {
     a: TmaCopy,
     b: TmaCopy,
@@ -325,13 +331,14 @@ impl Tiles {
     }
 }
 
-/// `wgmma` of 64 x `columns` with both operands in shared memory, for `groups` warp groups along M.
+/// A `wgmma` of 64 x `columns` with both operands in shared memory, for `groups` warp groups along
+/// M.
 fn wgmma(columns: u32, groups: u32) -> Result<TiledMma> {
     let op = Wgmma::new(columns, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
     Ok(TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?)
 }
 
-/// The tiles along K of a block's rows of A and columns of B, and the ring that they go to.
+/// The K tiles of a block's rows of A and columns of B, and the ring buffer that they go to.
 struct Source<'c, 'b> {
     pipe: TmaPipeline<'b>,
     a: TmaTensor<'c, 'b, TensorMap<bf16, 2>>,
@@ -341,7 +348,7 @@ struct Source<'c, 'b> {
 }
 
 impl<'b> Source<'_, 'b> {
-    /// Waits until the stage is empty, then starts the copies of a step. One thread does it.
+    /// Waits until the stage is empty, then starts the copies of a step. Call it in one thread.
     fn fetch(&self, k: &Body<'b, '_>, step: Val<'b, i32>, state: PipelineState<'b>) {
         let full = self.pipe.acquire(k, state);
         let (a, b) = (self.a.slice(k, (.., .., step)), self.b.slice(k, (.., .., step)));
@@ -350,10 +357,11 @@ impl<'b> Source<'_, 'b> {
     }
 }
 
-/// A and B as maps, and D.
+/// A and B as tensor maps, and D as a pointer.
 type Maps = (TensorMap<bf16, 2>, TensorMap<bf16, 2>, GlobalMut<bf16>);
 
-/// Level 7: one thread fetches tiles by tensor copies, and the warp group multiplies them where they are.
+/// Level 7: one thread fetches tiles by TMA, and the warp group multiplies them directly from
+/// shared memory.
 fn tma_wgmma(target: Target, sizes: Sizes, tiles: &Tiles) -> Result<Kernel<Maps>> {
     const STAGES: u32 = 4;
     let [m, n, depth] = sizes;
@@ -375,7 +383,7 @@ fn tma_wgmma(target: Target, sizes: Sizes, tiles: &Tiles) -> Result<Kernel<Maps>
         let mine = mma.slice(thread);
         let acc = mine.fragment_c::<f32>(k, shape!(128, 128));
         acc.fill(k, 0.0);
-        // All stages but one are filled ahead.
+        // All stages but one are filled before the loop.
         let mut write = pipe.producer(k);
         for step in 0..steps.min(STAGES - 1) {
             k.if_(first, |k| source.fetch(k, k.value(step), write));
@@ -397,11 +405,12 @@ fn tma_wgmma(target: Target, sizes: Sizes, tiles: &Tiles) -> Result<Kernel<Maps>
     })?)
 }
 
-/// All matrices as maps.
+/// All three matrices as tensor maps.
 type AllMaps = (TensorMap<bf16, 2>, TensorMap<bf16, 2>, TensorMapMut<bf16, 3>);
 
-/// Level 8: a producer warp group fetches, two consumer warp groups multiply and store by tensor copies. Blocks stay, and
-/// the producer is already at the next tile while the consumers store one.
+/// Level 8: a producer warp group fetches, two consumer warp groups multiply and store by TMA.
+/// Blocks are persistent, so the producer already fetches the next tile while the consumers store
+/// one.
 fn specialised(
     target: Target,
     [m, n, depth]: Sizes,
@@ -453,7 +462,7 @@ fn specialised(
     })?)
 }
 
-/// The kernel of one of the first six levels, counted from 0, and the threads of its blocks.
+/// Returns the kernel of one of the first six levels, counted from 0, and its block shape.
 fn of_pointers(target: Target, sizes: Sizes, level: usize) -> Result<(Kernel<Pointers>, [u32; 3])> {
     Ok(match level {
         0 => (one_element(target, sizes, false)?, [8, 32, 1]),
@@ -465,7 +474,7 @@ fn of_pointers(target: Target, sizes: Sizes, level: usize) -> Result<(Kernel<Poi
     })
 }
 
-/// The PTX of a level, counted from 0.
+/// Returns the PTX of a level, counted from 0.
 #[allow(dead_code, reason = "a test assembles it")]
 pub(crate) fn ptx(level: usize, sizes: Sizes) -> Result<String> {
     let target = Target::SM_90A;
@@ -487,7 +496,7 @@ pub(crate) struct Matrices {
 }
 
 impl Matrices {
-    /// Uploads `element(i)` as element `i` of A and of B, with another start for B.
+    /// Uploads `element(i)` as element `i` of A and, with another offset, of B.
     pub(crate) fn new(
         device: &Device,
         sizes: Sizes,
@@ -502,7 +511,8 @@ impl Matrices {
         Ok(Matrices { sizes, a, b, d: device.zeros(m * n)? })
     }
 
-    /// Computes D with a level, counted from 0, and returns the time of each of `runs` launches on `sms` SMs.
+    /// Computes D with a level, counted from 0, and returns the time of each of `runs` launches on
+    /// `sms` SMs.
     pub(crate) fn run(
         &mut self,
         device: &Device,
@@ -553,7 +563,7 @@ impl Matrices {
     }
 }
 
-/// Lets a GPU rest, so that each launch starts at its full clock.
+/// Lets a GPU rest, so that each launch starts at the full clock.
 fn rest(device: &Device) {
     if !device.is_sim() {
         std::thread::sleep(Duration::from_millis(40));
@@ -570,7 +580,7 @@ fn small(i: usize) -> f32 {
     (i * 7 % 5) as f32 - 2.0
 }
 
-/// Computes the product of these sizes with a level and compares `count` elements of D with the host.
+/// Runs a level on these sizes and compares `count` elements of D with the host.
 pub(crate) fn check(device: &Device, level: usize, sizes: Sizes, count: usize) -> Result<()> {
     let mut matrices = Matrices::new(device, sizes, small)?;
     matrices.run(device, level, 2, 1)?;
@@ -586,7 +596,7 @@ pub(crate) fn check(device: &Device, level: usize, sizes: Sizes, count: usize) -
     Ok(())
 }
 
-/// The median rate in TFLOP/s.
+/// Returns the median rate in TFLOP/s.
 fn rate(sizes: Sizes, mut times: Vec<Duration>) -> f64 {
     times.sort();
     let flop = 2.0 * sizes.map(f64::from).iter().product::<f64>();
@@ -622,7 +632,7 @@ fn measure(device: &Device, size: u32) -> Result<()> {
     Ok(())
 }
 
-/// The rate of cuBLAS.
+/// Returns the rate of cuBLAS.
 #[cfg(feature = "cublas")]
 fn cublas(device: &Device, matrices: &mut Matrices) -> Result<f64> {
     use tilewright::runtime::{Cublas, Matmul};
@@ -633,7 +643,8 @@ fn cublas(device: &Device, matrices: &mut Matrices) -> Result<f64> {
     let mut times = Vec::new();
     for _ in 0..9 {
         rest(device);
-        // While the first product runs, the host has time to choose the kernel of the second one, which is timed.
+        // While the first GEMM runs, the host has time to choose a kernel for the second one, which
+        // is timed.
         cublas.gemm(&matmul, &stream, a, b, d)?;
         let begin = stream.record()?;
         cublas.gemm(&matmul, &stream, a, b, d)?;

@@ -136,7 +136,7 @@ pub(crate) fn kernel(plan: &Plan) -> Result<Kernel<Params>, Box<dyn Error>> {
     Ok(kernel)
 }
 
-/// The arguments of a launch for matrices of any size, and its grid.
+/// The launch arguments and the grid for matrices of any size.
 pub(crate) struct Launch<'h> {
     pub(crate) grid: Grid,
     pub(crate) a: TensorMapArg<'h, bf16>,
@@ -155,7 +155,7 @@ impl<'h> Launch<'h> {
         d: &'h mut Buffer<bf16>,
     ) -> Result<Launch<'h>, Box<dyn Error>> {
         let (rows, columns) = (m.div_ceil(TILE[0]), n.div_ceil(TILE[1]));
-        // TMA reads zeros behind the end of K, so a short K takes four steps, too.
+        // TMA reads zeros past the end of K, so a short K takes four steps, too.
         let steps = depth.div_ceil(TILE[2]).max(TILE[1] / STORE);
         // The simulator runs a few blocks of a persistent kernel.
         let sms = device.properties().map_or(3, |properties| properties.sm_count);

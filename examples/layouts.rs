@@ -4,12 +4,12 @@
 
 use tilewright::layout::{LayoutError, layout, tiler};
 
-/// Tiles a matrix, partitions it among threads, and returns the picture of the tiles.
+/// Tiles a matrix, partitions it among threads, and returns a picture of the tiles.
 pub(crate) fn run() -> Result<String, LayoutError> {
     let matrix = layout!((4, 8):(8, 1));
     assert_eq!(matrix.crd2idx((1, 2))?, 10);
 
-    // A mode of two tiles, each of 2 x 4 elements: ((inside a tile), (which tile)).
+    // Each mode becomes two tiles of 2 x 4 elements: ((inside a tile), (which tile)).
     let tiles = matrix.zipped_divide(&tiler!(2, 4))?;
     assert_eq!(tiles.to_string(), "((2,4),(2,2)):((8,1),(16,4))");
 
@@ -17,12 +17,12 @@ pub(crate) fn run() -> Result<String, LayoutError> {
     let every_second = matrix.composition(&layout!(4:8))?;
     assert_eq!(every_second.to_string(), "4:2");
 
-    // The inverse of a transposition takes an offset back to its coordinate.
+    // The inverse of a transposition maps an offset back to its coordinate.
     let transposed = layout!((8, 4):(1, 8));
     let inverse = transposed.right_inverse()?;
     assert_eq!(transposed.composition(&inverse)?.coalesce()?, layout!(32:1));
 
-    // 8 threads with 4 elements each, as a layout of (thread, value) over the matrix.
+    // 8 threads with 4 elements each, as a (thread, value) layout over the matrix.
     let thread_value = layout!((8, 4):(1, 8));
     thread_value.draw_tv((4, 8)).text()
 }

@@ -1,8 +1,9 @@
-//! Attention scores over a paged cache of keys: `cargo run --example paged_kv`.
+//! Computes attention scores over a paged key cache: `cargo run --example paged_kv`.
 //!
-//! The keys of a sequence are in pages of 16 tokens that lie anywhere in a pool; a table says where. A block gathers 64
-//! tokens to shared memory, each thread by the same tiled copy of `cp.async`. A page that is absent has no address: its
-//! copies take a predicate that is false, so they read nothing, wherever the source points, and make zeros.
+//! A sequence's keys are in pages of 16 tokens that may be anywhere in a pool; a table says where.
+//! A block gathers 64 tokens into shared memory, with the same `cp.async` tiled copy in each
+//! thread. An absent page has no address: its copies get a false predicate, so they read nothing,
+//! wherever the source points, and write zeros.
 
 use std::error::Error;
 
@@ -14,20 +15,20 @@ use tilewright::tensor::{
     CacheOp, CopyAtom, CopyOp, SharedTensor, Tensor, TensorPointer, TensorSsa, TiledCopy,
 };
 
-/// Tokens of a page.
+/// Tokens per page.
 const PAGE: u32 = 16;
-/// Elements of a key.
+/// Elements per key.
 const DEPTH: u32 = 64;
-/// Pages that a block gathers.
+/// Pages per block.
 const PAGES: u32 = 4;
 /// Pages in the pool.
 const POOL: u32 = 32;
 
-/// The pool, the table of pages (-1 for an absent page), the queries, and one score for each token.
+/// The pool, the page table (-1 for an absent page), the queries, and one score per token.
 type Params = (Global<f16>, Global<i32>, Global<f32>, GlobalMut<f32>);
 
 fn kernel() -> Result<Kernel<Params>, Box<dyn Error>> {
-    // 128 threads, eight to a row of 128 bytes, copy a page: 16 bytes each.
+    // 128 threads copy a page, 16 bytes each: eight threads per row of 128 bytes.
     let op = CopyOp::CpAsync { bits: 128, cache: CacheOp::Global, zero_fill: true };
     let threads = layout!((16, 8) : (8, 1));
     let copy = TiledCopy::new(CopyAtom::new(op)?, Scalar::F16, &threads, &layout!((1, 8)))?;
@@ -38,14 +39,14 @@ fn kernel() -> Result<Kernel<Params>, Box<dyn Error>> {
             let pool = TensorPointer::new(pool).assume_aligned(k, 16);
             let pages_of = layout!((PAGE, DEPTH, POOL) : (DEPTH, 1, PAGE * DEPTH));
             let pool = Tensor::new(k, pool, pages_of);
-            // Rows are 16 bytes apart from those of the same bank.
+            // Rows are padded by 16 bytes, so that neighbouring rows start in different banks.
             let keys = SharedTensor::<f16>::shared(
                 k,
                 layout!((PAGE, DEPTH, PAGES) : (DEPTH + 8, 1, PAGE * (DEPTH + 8))),
             );
             for i in 0..PAGES {
                 let number = table.load(k, block * PAGES + i);
-                // A number below 0 points before the pool.
+                // A negative page index points before the pool.
                 let from = thr.partition_s(k, &pool.slice(k, (.., .., number)));
                 let to = thr.partition_d(k, &keys.slice(k, (.., .., i)));
                 let present = TensorSsa::full(k, from.shape().to_owned(), number.ge(0));
@@ -66,10 +67,10 @@ fn kernel() -> Result<Kernel<Params>, Box<dyn Error>> {
     Ok(kernel)
 }
 
-/// Scores of three sequences on a device, compared with the host.
+/// Computes the scores of three sequences on a device, and compares them with the host.
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     let kernel = kernel()?;
-    // One copy for each page: absent pages take no other path.
+    // One copy per page: absent pages take no other path.
     let copies = kernel.ptx().text().matches("cp.async.cg.shared.global").count();
     assert_eq!(u32::try_from(copies), Ok(PAGES));
     let element = |i: u32| f16::from_f32((i * 7 % 11) as f32 - 5.0);

@@ -1,8 +1,9 @@
-//! A product by tensor copies and `wgmma`, written as one plain loop: `cargo run --release --example plain_gemm`.
+//! A GEMM with TMA and `wgmma`, written as one plain loop:
+//! `cargo run --release --example plain_gemm`.
 //!
-//! The loop copies a tile of A and of B, waits, multiplies, and waits again. `prefetch_stages(4)` makes a ring of five
-//! stages of it, each with its mbarrier, and starts the copies four iterations ahead. On a GPU it prints its time
-//! beside that of the library's kernel with a producer warp group of its own.
+//! The loop copies a tile of A and of B, waits, multiplies, and waits again. `prefetch_stages(4)`
+//! turns the tiles into ring buffers of five stages with one mbarrier each, and starts the copies
+//! four iterations ahead. On a GPU it prints its time beside the library's warp-specialised kernel.
 
 use std::error::Error;
 use std::time::Duration;
@@ -18,23 +19,25 @@ use tilewright::tensor::{
     TmaCopy, ValType, Wgmma,
 };
 
-/// Rows and columns of a tile of D, and its depth.
+/// M and N of a tile of D, and the depth of a step.
 const TILE: [u32; 3] = [128, 128, 64];
-/// Two warp groups, each with 64 rows of the tile.
+/// Two warp groups, with 64 rows of the tile each.
 const THREADS: u32 = 256;
-/// The iterations that copies are ahead.
+/// How many iterations ahead the copies start.
 const STAGES: u32 = 4;
 
-/// A (M, K), B (N, K), both contiguous along K; D (M, N), contiguous along N; the steps along K.
+/// A (M, K), B (N, K), both contiguous along K; D (M, N), contiguous along N; the number of steps
+/// along K.
 type Params = (TensorMap<bf16, 2>, TensorMap<bf16, 2>, GlobalMut<bf16>, i32);
 
-/// The tile of A and of B in shared memory, with the swizzle that `wgmma` reads without bank conflicts.
+/// The layout of an A or B tile in shared memory, with the swizzle that `wgmma` reads without bank
+/// conflicts.
 fn tile() -> Result<ComposedLayout, Box<dyn Error>> {
     let rows = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(16)?;
     Ok(rows.tile_to_shape(&shape!(128, 64), None)?)
 }
 
-/// The kernel for D of `columns` columns.
+/// The kernel for a D with `columns` columns.
 fn kernel(stages: u32, columns: u32) -> Result<Kernel<Params>, Box<dyn Error>> {
     let [m, n, depth] = TILE;
     let op = Wgmma::new(n, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
@@ -80,13 +83,14 @@ fn kernel(stages: u32, columns: u32) -> Result<Kernel<Params>, Box<dyn Error>> {
     Ok(kernel)
 }
 
-/// Multiplies and checks entries of D; `m`, `n` and `k` are multiples of the tile. Returns the least of `rounds` times.
+/// Multiplies and checks entries of D. `m`, `n` and `k` must be multiples of the tile. Returns the
+/// fastest of `rounds` times.
 fn measure(
     device: &Device,
     [m, n, depth]: [u32; 3],
     rounds: u32,
 ) -> Result<[Duration; 2], Box<dyn Error>> {
-    // Small integers: every product and every sum is exact in `f32`.
+    // Small integers, so that every product and every sum is exact in `f32`.
     let element = |i: usize| bf16::from_f32((i % 5) as f32 - 2.0);
     let len = |rows: u32, columns: u32| usize::try_from(u64::from(rows) * u64::from(columns));
     let a: Vec<bf16> = (0..len(m, depth)?).map(element).collect();
@@ -125,11 +129,12 @@ fn measure(
     Ok(least)
 }
 
-/// A small product on the simulator, a large one with its ratio on a GPU.
+/// Runs a small GEMM on the simulator, or a large one with its ratio on a GPU.
 pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     let kernel = kernel(STAGES, 256)?;
     let copies = kernel.ptx().text().matches("cp.async.bulk.tensor.2d").count();
-    // Four of A and of B before the loop, one of each in it, and one of each in the loop for fewer iterations.
+    // Four of A and of B before the loop, one of each in it, and one of each in the loop for fewer
+    // iterations.
     assert_eq!(u32::try_from(copies), Ok(2 * (STAGES + 2)));
     if device.is_sim() {
         measure(device, [128, 256, 448], 1)?;

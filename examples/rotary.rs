@@ -1,7 +1,9 @@
-//! Rotates queries by their positions (RoPE) in an elementwise kernel: `cargo run --example rotary`.
+//! Rotates queries by their positions (RoPE) in an elementwise kernel:
+//! `cargo run --example rotary`.
 //!
-//! The vector of a head has two halves `a` and `b`. Pair `i` of position `p` is rotated by `p * base^(-i / pairs)`:
-//! `a' = a cos - b sin` and `b' = b cos + a sin`, for all heads alike. Layouts say which elements belong together.
+//! A head's vector has two halves `a` and `b`. Pair `i` at position `p` is rotated by
+//! `p * base^(-i / pairs)`: `a' = a cos - b sin` and `b' = b cos + a sin`, the same for all heads.
+//! Layouts say which elements belong together.
 
 use std::error::Error;
 
@@ -10,7 +12,7 @@ use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
 use tilewright::layout::{ComposedLayout, Layout, Part};
 use tilewright::runtime::Device;
 
-/// Positions, heads, and pairs of a head.
+/// Positions, heads, and pairs per head.
 const SIZES: [u32; 3] = [10, 3, 32];
 const BASE: f64 = 10_000.0;
 
@@ -21,10 +23,10 @@ pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     // (position, head, half, pair).
     let shape = (p, h, 2, n);
     let x = Layout::new(shape, (h * 2 * n, 2 * n, n, 1))?;
-    // The other half of the pair: from the second half backwards.
+    // The pair's other half: from the second half, backwards.
     let partner = Layout::new(shape, (h * 2 * n, 2 * n, -n, 1))?;
     let partner = ComposedLayout::new(Part::Identity, n, partner)?;
-    // Tables of (position, pair) and (position, half, pair): heads have a stride of 0.
+    // Tables of (position, pair) and (position, half, pair). Heads have stride 0.
     let cos = Layout::new(shape, (n, 0, 0, 1))?;
     let sin = Layout::new(shape, (2 * n, 0, n, 1))?;
     let rotary = Elementwise::<bf16, bf16, 4>::with_layouts(

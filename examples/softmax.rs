@@ -1,6 +1,8 @@
-//! Computes the softmax of each row of a matrix, one thread block for each row: `cargo run --example softmax`.
+//! Computes the softmax of each row of a matrix with one thread block per row:
+//! `cargo run --example softmax`.
 //!
-//! `y(i) = exp(x(i) - max x) / sum exp(x - max x)`. Each thread keeps its elements in registers: a row is read once.
+//! `y(i) = exp(x(i) - max x) / sum exp(x - max x)`. Each thread keeps its elements in registers, so
+//! a row is read once.
 
 use std::error::Error;
 
@@ -8,19 +10,20 @@ use tilewright::ir::builder::Group;
 use tilewright::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Target};
 use tilewright::runtime::{Device, Grid};
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 64;
-/// Elements of a row that a thread has, so rows have at most `THREADS * PER_THREAD` columns.
+/// Row elements per thread, so rows can have up to `THREADS * PER_THREAD` columns.
 const PER_THREAD: u32 = 4;
 
-/// The rows, the result, and the number of columns.
+/// The input rows, the result, and the column count.
 type Params = (Global<f32>, GlobalMut<f32>, i32);
 
 fn kernel(target: Target) -> Result<Kernel<Params>, BuildErrors> {
     let options = KernelOptions::default().block([THREADS, 1, 1]);
     Kernel::<Params>::build_with(options, "softmax", target, |k, (x, y, columns)| {
         let (row, thread) = (k.block_idx().x * columns, k.thread_idx().x);
-        // Neighbouring threads read neighbouring elements. Elements behind the row are -inf, so that exp gives 0.
+        // Neighbouring threads read neighbouring elements. Elements past the end of the row are
+        // -inf, so that exp gives 0.
         let mut values = Vec::new();
         for i in 0..PER_THREAD {
             let column = thread + i * THREADS;

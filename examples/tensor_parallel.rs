@@ -1,17 +1,19 @@
 //! A two-layer MLP on several devices: `cargo run --example tensor_parallel`.
 //!
-//! `Y = relu(X W1) W2`. The columns of W1 and the rows of W2 are cut among the ranks, and the rows of X and Y too: the first
-//! layer gathers the rows of X, the second one scatters the sums. Every rank compares its rows of Y with the same MLP on
-//! its device alone. Both must be equal: the operands are chosen so that all sums are exact, in whatever order ranks add.
+//! `Y = relu(X W1) W2`. The columns of W1 and the rows of W2 are split across the ranks, and so are
+//! the rows of X and Y: the first layer gathers the rows of X, the second one scatters the sums.
+//! Every rank compares its rows of Y with the same MLP on its device alone. Both must be equal,
+//! because the operands are chosen so that all sums are exact, in whatever order the ranks add.
 //!
-//! Without options one process uses all GPUs of the machine, or two simulators. Several processes, each with one GPU:
+//! Without options, one process uses all GPUs of the machine, or two simulators. To use several
+//! processes with one GPU each:
 //!
 //! ```text
 //! tensor_parallel --rank 0 --world 2 --id-file /tmp/id &
 //! tensor_parallel --rank 1 --world 2 --id-file /tmp/id
 //! ```
 //!
-//! The file must not exist before. `--sim` uses simulators, `--large` sizes of a language model.
+//! The file must not exist yet. `--sim` uses simulators, `--large` the sizes of a language model.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -27,7 +29,7 @@ use tilewright::runtime::{Buffer, Device, Function, Grid, LaunchOptions, Stream}
 
 type AnyError = Box<dyn Error + Send + Sync>;
 
-/// The sizes of the MLP: rows of X, columns of X and Y, columns of the hidden layer.
+/// The MLP's sizes: rows of X, columns of X and Y, columns of the hidden layer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) rows: u32,
@@ -35,19 +37,20 @@ pub(crate) struct Sizes {
     pub(crate) hidden: u32,
 }
 
-/// A row-major matrix of `-1`, `0` and `1`, which each rank computes by itself.
+/// A row-major matrix of `-1`, `0` and `1`, which each rank computes for itself.
 #[derive(Clone, Copy)]
 struct Matrix {
     seed: u64,
-    /// Only every so many elements of a row can differ from 0.
+    /// Only one in this many elements of a row can differ from 0.
     spacing: u32,
 }
 
 impl Matrix {
     const X: Matrix = Matrix { seed: 1, spacing: 1 };
 
-    /// The weights of a layer with `inputs` inputs, eight of which count for each output. So an element of the hidden layer
-    /// is at most 8, and one of Y at most 64: integers that bf16 holds exactly, as it does all of their partial sums.
+    /// The weights of a layer with `inputs` inputs, of which eight count for each output. So an
+    /// element of the hidden layer is at most 8, and one of Y at most 64: bf16 represents these
+    /// integers and all their partial sums exactly.
     fn weights(seed: u64, inputs: u32) -> Matrix {
         Matrix { seed, spacing: (inputs / 8).max(1) }
     }
@@ -62,7 +65,7 @@ impl Matrix {
         bf16::from_f32((mixed >> 60) as f32 % 3.0 - 1.0)
     }
 
-    /// The rows and columns from `first` on, `rows x columns` of them.
+    /// Returns the `rows x columns` part that starts at row and column `first`.
     fn part(self, first: [u32; 2], [rows, columns]: [u32; 2]) -> Vec<bf16> {
         let row =
             |row: u32| (first[1]..first[1] + columns).map(move |column| self.element(row, column));
@@ -70,12 +73,12 @@ impl Matrix {
     }
 }
 
-/// Returns the elements of a matrix.
+/// Returns a matrix's element count.
 fn len(rows: u32, columns: u32) -> Result<usize, AnyError> {
     Ok(usize::try_from(rows)? * usize::try_from(columns)?)
 }
 
-/// The MLP of one rank. Returns how long it took, on average.
+/// Runs one rank's MLP. Returns how long it took on average.
 fn rank(comm: &Communicator, sizes: Sizes) -> Result<Duration, AnyError> {
     let (device, ranks, rank) = (comm.device(), comm.ranks(), comm.rank());
     let Sizes { rows, outer, hidden } = sizes;
@@ -124,7 +127,7 @@ fn rank(comm: &Communicator, sizes: Sizes) -> Result<Duration, AnyError> {
     Ok(elapsed)
 }
 
-/// The function of the hidden layer, in place.
+/// The hidden layer's activation, in place.
 struct Relu(Function<(GlobalMut<bf16>, i32)>);
 
 impl Relu {
@@ -171,7 +174,7 @@ fn alone(device: &Device, sizes: Sizes) -> Result<Vec<bf16>, AnyError> {
     Ok(y.to_vec()?)
 }
 
-/// Runs the MLP on these devices, with a thread for each.
+/// Runs the MLP on these devices, with one thread each.
 pub(crate) fn run(devices: &[Device], sizes: Sizes) -> Result<(), AnyError> {
     let ranks = Communicator::all(devices)?;
     let times = std::thread::scope(|threads| -> Result<Vec<Duration>, AnyError> {
@@ -185,7 +188,7 @@ pub(crate) fn run(devices: &[Device], sizes: Sizes) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// The options of the command line.
+/// The command line options.
 #[derive(Default)]
 struct Options {
     rank: Option<u32>,

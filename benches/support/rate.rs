@@ -1,11 +1,11 @@
-//! Wall time, with a throughput in floating point operations per second.
+//! Wall-clock time, with throughput in floating-point operations per second.
 
 use std::time::{Duration, Instant};
 
 use criterion::Throughput;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 
-/// Wall time whose [`Throughput::Elements`] are floating point operations.
+/// Wall-clock time whose [`Throughput::Elements`] count floating-point operations.
 pub(crate) struct Flops;
 
 impl Measurement for Flops {
@@ -44,7 +44,7 @@ impl ValueFormatter for FlopsFormatter {
         WallTime.formatter().scale_values(typical, values)
     }
 
-    /// Values are nanoseconds.
+    /// Values are in nanoseconds.
     fn scale_throughputs(
         &self,
         typical: f64,

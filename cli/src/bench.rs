@@ -1,4 +1,4 @@
-//! `tilewright bench`: kernels of the library, measured.
+//! `tilewright bench`: measures the library's kernels.
 
 mod attention;
 mod beside_plain;
@@ -40,30 +40,35 @@ pub(super) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Matrix products: tunes each, and times the best beside cuBLAS. Without a GPU, the model's order.
+    /// GEMM: tunes each problem and times the best kernel beside cuBLAS. Without a GPU, ranks
+    /// configurations with the model.
     Gemm(Gemm),
-    /// Softmax of rows: times it beside copies of the same bytes. Needs a GPU.
+    /// Row softmax, timed beside copies of the same bytes. Needs a GPU.
     Softmax(rows::SoftmaxOptions),
-    /// RMSNorm and LayerNorm of rows with a weight: times them beside copies of the same bytes. Needs a GPU.
+    /// RMSNorm and LayerNorm of rows with a weight, timed beside copies of the same bytes. Needs a
+    /// GPU.
     Norm(rows::NormOptions),
-    /// Reductions along an axis, and the largest elements of rows: times them beside reads of the same bytes. Needs a GPU.
+    /// Reductions along an axis, and top-k of each row, timed beside reads of the same bytes. Needs
+    /// a GPU.
     Reduce(rows::ReduceOptions),
-    /// Transposes: times them beside copies of the same bytes. Needs a GPU.
+    /// Transposes, timed beside copies of the same bytes. Needs a GPU.
     Transpose(rows::Rows),
-    /// Permutations of the modes of rows: times them beside copies of the same bytes. Needs a GPU.
+    /// Permutations of modes, timed beside copies of the same bytes. Needs a GPU.
     Permute(rows::PermuteOptions),
-    /// Gather and scatter of rows by a list: times them beside copies of the same bytes. Needs a GPU.
+    /// Row gather and scatter by an index list, timed beside copies of the same bytes. Needs a GPU.
     Gather(rows::GatherOptions),
-    /// Functions of elements: times them beside copies of the same bytes. Needs a GPU.
+    /// Elementwise functions, timed beside copies of the same bytes. Needs a GPU.
     Elementwise(rows::ElementwiseOptions),
-    /// Attention forward: times it, by operations per second. Needs a GPU.
+    /// Attention forward, in operations per second. Needs a GPU.
     Attention(attention::Options),
-    /// Attention of the next tokens over a paged cache: times it beside a kernel that reads the cache. Needs a GPU.
+    /// Attention decode over a paged cache, timed beside a kernel that only reads the cache. Needs
+    /// a GPU.
     Decode(decode::Options),
-    /// Parallel linear layers on all GPUs: communication behind products, beside one after the other. Needs two GPUs and
-    /// NCCL.
+    /// Parallel linear layers on all GPUs: overlaps communication with GEMMs and compares that with
+    /// running one after the other. Needs two GPUs and NCCL.
     Parallel(parallel::Options),
-    /// Any other name: runs the program `tilewright-bench-NAME`, which measures a kernel of its own by `tune::bench`.
+    /// Any other name runs the program `tilewright-bench-NAME`, which measures a kernel of its own
+    /// with `tune::bench`.
     #[command(external_subcommand)]
     Program(Vec<OsString>),
 }
@@ -71,41 +76,45 @@ enum What {
 /// The options of `tilewright bench gemm`.
 #[derive(Args, Debug)]
 struct Gemm {
-    /// Problems, separated by commas: `4096`, or `MxNxK`; a file with one a line; or `llm`: M of 64 to 1024, and N and K of 4096,
-    /// 8192, 14336 and 28672 [default: 512 to 16384 and usual sizes of language models].
+    /// Problems, separated by commas: `4096` or `MxNxK`; or a file with one per line; or `llm`,
+    /// which is M from 64 to 1024 with N and K of 4096, 8192, 14336 and 28672 [default: 512 to
+    /// 16384 and usual sizes of language models].
     #[arg(long, alias = "shape", value_name = "LIST|FILE|llm")]
     shapes: Option<String>,
-    /// Problems of random sizes instead, with the configuration of a program that does not tune: a third with N and K
-    /// multiples of 64, a third multiples of 8, a third any. `--candidates` measures more than the first configuration.
+    /// Measure this many problems of random size instead, with the configuration that a program
+    /// gets without tuning: for a third of them N and K are multiples of 64, for a third multiples
+    /// of 8, the rest is arbitrary. `--candidates` measures more than the first configuration.
     #[arg(long, value_name = "COUNT", conflicts_with = "shapes", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     random: Option<u32>,
-    /// The problems of `--shapes` as `--random` measures them: with the configuration of a program that does not tune.
+    /// Measure the problems of `--shapes` like `--random`: with the configuration that a program
+    /// gets without tuning.
     #[arg(long, conflicts_with_all = ["random", "groups", "swiglu"])]
     untuned: bool,
-    /// The seed of `--random` and `--groups`.
+    /// Seed for `--random` and `--groups`.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The number of groups of rows of random lengths, each with a matrix B of its own: measures products of groups beside
-    /// the plain products and a call of cuBLAS for each group instead. `--candidates` measures more than the first
-    /// configuration. Needs a GPU.
+    /// Measure grouped GEMM instead: this many groups of rows with random lengths, each with a
+    /// matrix B of its own, beside a plain GEMM and one cuBLAS call per group. `--candidates`
+    /// measures more than the first configuration. Needs a GPU.
     #[arg(long, value_name = "COUNT", conflicts_with = "random", value_parser = clap::value_parser!(u32).range(1..=4096))]
     groups: Option<u32>,
-    /// Instead, products with SwiGLU of pairs of columns, beside the plain products. Needs a GPU.
+    /// Measure GEMM with SwiGLU of column pairs instead, beside a plain GEMM. Needs a GPU.
     #[arg(long, conflicts_with_all = ["random", "groups"])]
     swiglu: bool,
-    /// The types in which A and B are multiplied: bf16, f16, tf32, f32, f64, e4m3, e5m2, i8 or u8, or two of 8 bits such as e4m3xe5m2 and
-    /// i8xu8. 8-bit floats are measured beside cuBLASLt, which has no product of e5m2 and e5m2; with u8, kernels are
-    /// measured alone.
+    /// Types in which A and B are multiplied: bf16, f16, tf32, f32, f64, e4m3, e5m2, i8 or u8, or
+    /// two 8-bit types such as e4m3xe5m2 or i8xu8. 8-bit floats are measured beside cuBLASLt, which
+    /// has no GEMM for e5m2 by e5m2. With u8, there is nothing to compare with.
     #[arg(long, default_value = "bf16", value_parser = dtype)]
     dtype: InputTypes,
-    /// The type of D [default: that of A and B; f32 for tf32, bf16 for e4m3 and e5m2, i32 for i8 and u8].
+    /// Type of D [default: the type of A and B; f32 for tf32, bf16 for e4m3 and e5m2, i32 for i8
+    /// and u8].
     #[arg(long, value_parser = scalar, value_name = "DTYPE")]
     output: Option<Scalar>,
-    /// Layout of A and B, as BLAS names it: `tn` (both contiguous along K), `tt`, `nn` or `nt`.
+    /// Layout of A and B in BLAS terms: `tn` (both contiguous along K), `tt`, `nn` or `nt`.
     #[arg(long, default_value = "tn", value_parser = input::layout, value_name = "NAME")]
     layout: [Major; 2],
-    /// The candidates: `default` (the first of the model's order), `all`, names of configurations separated by commas, or
-    /// a file with one name a line, as `tilewright gemm --list` prints them.
+    /// Candidates: `default` (the model's first ones), `all`, configuration names separated by
+    /// commas, or a file with one name per line, as `tilewright gemm --list` prints them.
     #[arg(
         long,
         alias = "config",
@@ -113,44 +122,49 @@ struct Gemm {
         value_name = "default|all|NAMES|FILE"
     )]
     configs: String,
-    /// Regimes of timing, separated by commas: latency, burst, steady [default: what fits the sizes].
+    /// Timing regimes, separated by commas: latency, burst, steady [default: what fits the sizes].
     #[arg(long, alias = "regime", value_delimiter = ',')]
     regimes: Vec<Regime>,
-    /// Rounds of the comparison.
+    /// How many comparison rounds to run.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Upper bound of the measured candidates [default: as the regime allows].
+    /// Maximum number of candidates to measure [default: as the regime allows].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "COUNT")]
     candidates: Option<u32>,
-    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` for the model alone.
+    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` only asks the
+    /// model.
     #[arg(long, default_value = "auto")]
     device: String,
-    /// The GPU to rank configurations for, without a GPU: the times are predicted, and nothing is measured [default: h200].
+    /// Without a GPU: the GPU to rank configurations for. Times are predicted, nothing is measured
+    /// [default: h200].
     #[arg(long, value_name = "GPU", conflicts_with = "device")]
     machine: Option<GpuName>,
-    /// Target of the model without a GPU [default: that of `--machine`].
+    /// Without a GPU: the model's target [default: that of `--machine`].
     #[arg(long)]
     target: Option<Target>,
-    /// The folder of results, which are taken up again [default: in the user's cache folder].
+    /// Folder that keeps results, which later runs reuse [default: in the user's cache folder].
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
-    /// Write each round of the comparisons to a file. This option and the next two need a GPU.
+    /// Write every round of the comparisons to this file. Needs a GPU, like the next two options.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a chart of the comparisons to a file: with `--random` and `--untuned`, the ratio to cuBLAS over the size.
+    /// Draw the comparisons as a chart in this file. With `--random` and `--untuned`, it plots the
+    /// ratio to cuBLAS over the size.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the times of all candidates to a file, for `--fit`. With `--random` and `--untuned` half of the candidates, 12 by
-    /// default, are the first of the model's order, and the others are spread over all with at most 1.4 times the smallest predicted time.
+    /// Write the times of all candidates to this file, for `--fit`. With `--random` and
+    /// `--untuned`, measures 12 candidates by default: the first half are the model's first ones,
+    /// the others are spread over all that it predicts to take at most 1.4 times as long as the
+    /// fastest.
     #[arg(long, value_name = "FILE")]
     sweep: Option<PathBuf>,
-    /// Fit the model to the times of such a file, say how good its order is, and end.
+    /// Fit the model to the times in such a file, report how good its order is, and exit.
     #[arg(long, value_name = "FILE")]
     fit: Option<PathBuf>,
 }
 
 impl Gemm {
-    /// Refuses files of measurements, where nothing is measured.
+    /// Refuses output files if nothing is measured.
     fn check_nothing_to_write(&self) -> Result<(), Failure> {
         let files = [("--json", &self.json), ("--svg", &self.svg), ("--sweep", &self.sweep)];
         match files.iter().find(|(_, file)| file.is_some()) {
@@ -162,7 +176,7 @@ impl Gemm {
         }
     }
 
-    /// Opens the device; with `--machine` the simulator, which measures nothing.
+    /// Opens the device. With `--machine` this is the simulator, which measures nothing.
     fn open(&self) -> Result<Device, Failure> {
         let choice = match self.machine {
             Some(_) => DeviceChoice::Sim,
@@ -171,12 +185,12 @@ impl Gemm {
         Device::open(choice).map_err(Failure::input)
     }
 
-    /// The GPU that stands for the simulator.
+    /// Returns the GPU that the simulator stands for.
     fn gpu(&self) -> GpuName {
         self.machine.unwrap_or(GpuName::H200)
     }
 
-    /// Returns the machine and the target that configurations are for.
+    /// Returns the machine and the target to choose configurations for.
     fn machine_of(&self, device: &Device) -> (Machine, Target) {
         match device.is_sim() {
             true => (self.gpu().machine(), self.target.unwrap_or(self.gpu().target())),
@@ -238,12 +252,12 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     measure::run(gemm, &device, &shapes, &configs)
 }
 
-/// The geometric mean; 1 of no numbers.
+/// Returns the geometric mean, or 1 for an empty list.
 fn geometric_mean(numbers: &[f64]) -> f64 {
     (numbers.iter().map(|number| number.ln()).sum::<f64>() / numbers.len().max(1) as f64).exp()
 }
 
-/// Runs the benchmark of another program, as `git` and `cargo` run commands that they do not have.
+/// Runs another program's benchmark, as `git` and `cargo` do for commands that they do not have.
 fn program(args: &[OsString]) -> Result<(), Failure> {
     let [name, args @ ..] = args else {
         return Err(Failure::input("`bench` needs a name"));

@@ -1,4 +1,5 @@
-//! `tilewright check`: runs a kernel on the simulator under many schedules and reports races and other faults.
+//! `tilewright check`: runs a kernel on the simulator under many schedules and reports races and
+//! other faults.
 
 mod arguments;
 mod kernel;
@@ -20,7 +21,8 @@ pub(super) use kernel::KernelArgs;
 pub(super) struct Options {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Schedules to run under: the default one, adversarial ones, then random ones. Their results are compared.
+    /// How many schedules to run: the default one, adversarial ones, then random ones. Their
+    /// results are compared.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     schedules: u32,
     /// Print one line of JSON.
@@ -28,7 +30,7 @@ pub(super) struct Options {
     json: bool,
 }
 
-/// The result of one kernel.
+/// The result for one kernel.
 struct Verdict {
     kernel: String,
     found: Result<(), Box<RunError>>,
@@ -94,7 +96,7 @@ impl Verdict {
     }
 }
 
-/// The number of races and other faults.
+/// Describes the error with its counts of races and other faults.
 fn summary(error: &RunError) -> String {
     let Some(fault) = error.fault() else {
         return match error {

@@ -1,4 +1,4 @@
-//! `tilewright doctor`: what this machine has, and whether it works.
+//! `tilewright doctor`: reports what this machine has and whether it works.
 
 mod report;
 
@@ -28,7 +28,7 @@ pub(super) struct Options {
     json: bool,
 }
 
-/// A device and what became of its test.
+/// A device, and how its test ended.
 struct Examined {
     label: String,
     target: Target,
@@ -41,25 +41,25 @@ struct Examined {
 
 /// The CUDA driver.
 struct Driver {
-    /// Its version of CUDA, where it was told.
+    /// The CUDA version that it implements, if known.
     cuda: Option<CudaVersion>,
     release: Option<String>,
-    /// The reason why no GPU can be used.
+    /// Why no GPU can be used.
     error: Option<RuntimeError>,
 }
 
-/// The folder of the module cache.
+/// The module cache's folder.
 struct Cache {
     folder: PathBuf,
     modules: usize,
     bytes: u64,
-    /// The error of writing to it.
+    /// Why it cannot be written.
     unwritable: Option<io::Error>,
-    /// The last folder or entry that the tests of the devices did not use.
+    /// The last folder or entry that the device tests refused to use.
     refusal: Option<Refusal>,
 }
 
-/// The findings on the driver, the devices, the cache and the assembler.
+/// Everything that was found: driver, devices, cache and assembler.
 struct Report {
     driver: Driver,
     devices: Vec<Examined>,
@@ -117,8 +117,8 @@ fn cache() -> Option<Cache> {
     Some(Cache { folder, modules, bytes, unwritable, refusal: None })
 }
 
-/// Writes a file to the folder and removes it; a folder that does not exist is made with the first module, so then the
-/// one is tried in which it would be made.
+/// Tries to write a file to the folder and removes it again. If the folder does not exist yet,
+/// tries its nearest existing parent, because the folder is created with the first module.
 fn check_writable(folder: &Path) -> io::Result<()> {
     let here = Path::new(".");
     let above = folder.ancestors().find(|path| path.exists()).unwrap_or(here);
@@ -140,7 +140,7 @@ fn examine_device(device: &Device) -> Examined {
     }
 }
 
-/// Builds a kernel, loads, launches and checks it.
+/// Builds, loads and launches a kernel, and checks its result.
 fn test(device: &Device) -> Result<(), String> {
     type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
     let kernel = Kernel::<Axpy>::build("axpy", device.target(), |k, (a, x, y, n)| {

@@ -1,4 +1,4 @@
-//! `tilewright gemm`: from layouts to a checked result.
+//! `tilewright gemm`: builds a GEMM, runs it and checks the result.
 
 use std::time::Instant;
 
@@ -24,39 +24,45 @@ use super::{Failure, print};
 /// The options of `tilewright gemm`.
 #[derive(Args, Debug)]
 pub(super) struct Options {
-    /// The problem: `MxNxK`, or one size for all three.
+    /// Problem: `MxNxK`, or one size for all three.
     #[arg(long, aliases = ["shapes", "size"], default_value = "256x256x256", value_parser = shape, value_name = "MxNxK", allow_hyphen_values = true)]
     shape: GemmProblem,
-    /// The types of A and B: f32, tf32, f16 or bf16; with --explain and --emit also the others of `bench gemm`.
+    /// Types of A and B: f32, tf32, f16 or bf16; with --explain and --emit also the others of
+    /// `bench gemm`.
     #[arg(long, default_value = "f32", value_parser = dtype)]
     dtype: InputTypes,
-    /// The configuration by its name, such as `sm80_bf16_tt_128x256x64_s3_ms_strip8_direct` [default: the best guess].
+    /// Configuration by name, such as `sm80_bf16_tt_128x256x64_s3_ms_strip8_direct` [default: the
+    /// best guess].
     #[arg(long, alias = "configs", value_name = "NAME")]
     config: Option<GemmConfig>,
-    /// Device to run on: `auto` (a GPU if there is one, else the simulator), `sim`, `cuda` or `cuda:N`.
+    /// Device to run on: `auto` (a GPU if there is one, else the simulator), `sim`, `cuda` or
+    /// `cuda:N`.
     #[arg(long, default_value = "auto")]
     device: String,
-    /// The seed of the input matrices.
+    /// Seed of the input matrices.
     #[arg(long, default_value_t = 0, allow_hyphen_values = true)]
     seed: u64,
     /// Print the kernel instead of running it.
     #[arg(long, value_name = "FORM")]
     emit: Option<Emit>,
-    /// Print the predicted times of the chosen configuration by their causes, and the next ones, instead of running it.
+    /// Instead of running it, explain the chosen configuration: its predicted time with the causes,
+    /// and the runners-up.
     #[arg(long, conflicts_with_all = ["emit", "config"])]
     explain: bool,
-    /// Print the names of all configurations that take the problem, one a line, the fastest by the model first.
+    /// Print the names of all configurations that can run the problem, one per line, fastest first
+    /// according to the model.
     #[arg(long, conflicts_with_all = ["emit", "config", "explain"])]
     list: bool,
     /// Target to build the kernel for [default: the device; with --emit, sm_80].
     #[arg(long)]
     target: Option<Target>,
-    /// The GPU that `--explain`, `--list` and `--emit` choose configurations for [default: the device; with --emit, h200].
+    /// GPU to choose configurations for with `--explain`, `--list` and `--emit` [default: the
+    /// device; with --emit, h200].
     #[arg(long, value_name = "GPU", conflicts_with = "device")]
     machine: Option<GpuName>,
 }
 
-/// Reads a problem: `MxNxK`, or one size for all three.
+/// Parses a problem: `MxNxK`, or one size for all three.
 pub(super) fn problem_of(text: &str) -> Option<GemmProblem> {
     let size =
         |text: &str| text.parse().ok().filter(|size| (1..=GemmProblem::MAX_SIZE).contains(size));
@@ -67,7 +73,7 @@ pub(super) fn problem_of(text: &str) -> Option<GemmProblem> {
     }
 }
 
-/// The problem of an option.
+/// Parses the problem of a command line option.
 pub(super) fn shape(text: &str) -> Result<GemmProblem, String> {
     problem_of(text).ok_or_else(|| {
         let max = GemmProblem::MAX_SIZE;
@@ -75,7 +81,7 @@ pub(super) fn shape(text: &str) -> Result<GemmProblem, String> {
     })
 }
 
-/// The types of the elements of matrices on the command line. Floats of 8 bits go without `f8`.
+/// Element types on the command line. 8-bit floats are named without the `f8`.
 const TYPES: [(&str, Scalar); 9] = [
     ("bf16", Scalar::Bf16),
     ("f16", Scalar::F16),
@@ -88,7 +94,7 @@ const TYPES: [(&str, Scalar); 9] = [
     ("u8", Scalar::U8),
 ];
 
-/// The type of the elements of a matrix.
+/// Parses an element type.
 pub(super) fn scalar(text: &str) -> Result<Scalar, String> {
     let named = TYPES.iter().find(|(name, scalar)| *name == text || scalar.to_string() == text);
     named.map(|(_, scalar)| *scalar).ok_or_else(|| {
@@ -98,7 +104,7 @@ pub(super) fn scalar(text: &str) -> Result<Scalar, String> {
     })
 }
 
-/// The types of A and B: one, or two of 8 bits such as `e4m3xe5m2`.
+/// Parses the types of A and B: one type, or two 8-bit types such as `e4m3xe5m2`.
 pub(super) fn dtype(text: &str) -> Result<InputTypes, String> {
     let types = match text.split_once('x') {
         Some((a, b)) => scalar(a).and_then(|a| Ok([a, scalar(b)?].into())),
@@ -116,11 +122,11 @@ enum Emit {
     Ptx,
 }
 
-/// A type of elements that is multiplied here.
+/// An element type that this command can multiply.
 pub(super) trait Real: Number {
     fn of(x: f32) -> Self;
     fn to(self) -> f64;
-    /// The relative error of rounding a sum to it.
+    /// The relative rounding error of a sum in this type.
     const UNIT: f64;
 }
 
@@ -164,7 +170,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// Returns the machine to choose a configuration for, and the target.
+/// Returns the machine and the target to choose a configuration for.
 fn machine(options: &Options) -> Result<(Machine, Target), Failure> {
     let (machine, target) = match options.machine {
         Some(gpu) => (gpu.machine(), gpu.target()),
@@ -178,7 +184,7 @@ fn machine(options: &Options) -> Result<(Machine, Target), Failure> {
     Ok((machine, options.target.unwrap_or(target)))
 }
 
-/// Prints why the configuration of a problem is chosen.
+/// Prints why a configuration is chosen for the problem.
 fn explain(options: &Options) -> Result<(), Failure> {
     let (machine, target) = machine(options)?;
     let wanted = wanted(options.dtype, target);
@@ -201,7 +207,7 @@ fn list(options: &Options) -> Result<(), Failure> {
     print(&ranked.iter().map(|(config, _)| format!("{config}\n")).collect::<String>())
 }
 
-/// Prints the kernel in a form.
+/// Prints the kernel as IR or PTX.
 fn emit(form: Emit, options: &Options) -> Result<(), Failure> {
     let start = Instant::now();
     let target = options.machine.map_or(Target::SM_80, GpuName::target);
@@ -230,7 +236,7 @@ impl OfTypes for Emit {
     }
 }
 
-/// Returns the requested configuration, else the model's best.
+/// Returns the requested configuration, or else the model's best one.
 fn choose(
     dtype: InputTypes,
     target: Target,
@@ -241,7 +247,7 @@ fn choose(
     options.config.map_or_else(|| best_guess(dtype, target, machine, problem), Ok)
 }
 
-/// The best guess for row-major matrices.
+/// Returns the model's best configuration for row-major matrices.
 pub(super) fn best_guess(
     dtype: InputTypes,
     target: Target,
@@ -251,15 +257,15 @@ pub(super) fn best_guess(
     wanted(dtype, target).best(problem, machine)
 }
 
-/// A configuration with the types and the contiguous modes of row-major matrices.
+/// Returns a configuration with these types for row-major matrices.
 fn wanted(dtype: InputTypes, target: Target) -> GemmConfig {
-    // Tensor cores take elements of 32 and of 8 bits K-major only.
+    // Tensor cores take 32-bit and 8-bit operands only if they are K-major.
     let is_k_major = dtype.a == Scalar::Tf32 || dtype.a.bits() == 8;
     let major_b = if is_k_major { Major::K } else { Major::Mn };
     GemmConfig { target, major_b, ..GemmConfig::sm90(dtype, [128, 128]) }
 }
 
-/// Entries uniform in [-1, 1), rounded.
+/// Returns uniform random entries in [-1, 1), rounded to the type.
 fn matrix<T: Real>(rng: &mut ChaCha8Rng, len: usize) -> Vec<T> {
     (0..len).map(|_| T::of(rng.random_range(-1.0..1.0))).collect()
 }
@@ -287,9 +293,10 @@ fn launch<T: Real>(dtype: InputTypes, options: &Options) -> Result<(), Failure> 
     meter.phase("reference on the CPU", m);
     let error = largest_error(&config, problem, &a, &b, &c, &meter);
     meter.clear();
-    // An entry is a sum of k products, each added with one rounding: by the classical bound its error,
-    // relative to the sum of the absolute products, is at most k u / (1 - k u) with u = 2^-24. Tensor cores cut what
-    // they add, at most 2 u, and the entry is rounded once more to the type of C.
+    // An entry is a sum of k products, each added with one rounding. By the classical bound its
+    // error, relative to the sum of the absolute products, is at most k u / (1 - k u) with u =
+    // 2^-24. Tensor cores truncate what they add, which costs at most 2 u, and the entry is rounded
+    // once more to the type of C.
     let unit = f64::from(f32::EPSILON) / 2.0;
     let ku = k as f64 * if config.schedule == Schedule::Simt { unit } else { 2.0 * unit };
     let inputs = if dtype.a == Scalar::Tf32 { 1.0 / 512.0 } else { 0.0 };
@@ -321,7 +328,7 @@ fn launch<T: Real>(dtype: InputTypes, options: &Options) -> Result<(), Failure> 
     if error <= allowed { Ok(()) } else { Err(Failure::run("the result is wrong")) }
 }
 
-/// The device and, for a GPU, its driver.
+/// Describes the device and, for a GPU, its driver.
 fn describe(device: &Device) -> String {
     match (device.cuda_version(), device.driver_release()) {
         (Some(version), Some(release)) => {
@@ -332,8 +339,8 @@ fn describe(device: &Device) -> String {
     }
 }
 
-/// Runs the kernel and returns C with the time of a launch: the first one on the simulator; on a GPU, where
-/// the first launch warms up, the fastest of five more.
+/// Runs the kernel and returns C with the time of a launch. On the simulator that is the only
+/// launch; on a GPU the first launch warms up, and the time is the fastest of five more.
 fn compute<T: Real>(
     device: &Device,
     function: &GemmFunction<T>,
@@ -359,8 +366,8 @@ fn compute<T: Real>(
     Ok((c.to_vec()?, timing))
 }
 
-/// The largest of `|c - r| / s` over the entries of C, where `r` is the product in `f64` and `s` the sum of
-/// the absolute products. An entry that is not a number counts as infinitely wrong.
+/// Returns the largest `|c - r| / s` over the entries of C, where `r` is the `f64` result and `s`
+/// the sum of the absolute products. A NaN counts as infinitely wrong.
 fn largest_error<T: Real>(
     config: &GemmConfig,
     problem: &GemmProblem,

@@ -1,4 +1,4 @@
-//! `tilewright layout`: a layout, what an operation makes of it, and the picture.
+//! `tilewright layout`: prints and draws a layout, or the result of an operation on it.
 
 mod operations;
 mod page;
@@ -25,37 +25,42 @@ pub(super) struct Options {
     /// `S<3,0,3> o 0 o (8,8):(8,1)`.
     #[arg(value_name = "LAYOUT", allow_hyphen_values = true)]
     layout: String,
-    /// An operation of the algebra to apply to the layout.
+    /// Operation of the algebra to apply to the layout.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(OPERATIONS.iter().map(|op| op.name)))]
     op: Option<String>,
-    /// The argument of the operation: a layout, tiler, shape, coordinate or number.
+    /// The operation's argument: a layout, tiler, shape, coordinate or integer.
     #[arg(long, value_name = "ARGUMENT", requires = "op", allow_hyphen_values = true)]
     with: Option<String>,
-    /// Values of symbols, separated by commas: `n=8` makes `(4,n)` `(4,8)`, before the operation.
+    /// Values for symbols, separated by commas. They are filled in before the operation: `n=8`
+    /// turns `(4,n)` into `(4,8)`.
     #[arg(long = "let", value_delimiter = ',', value_name = "NAME=VALUE")]
     values: Vec<Binding>,
-    /// Draw a layout (thread, value) -> element as the tile of this shape with its threads and values.
+    /// Draw a layout (thread, value) -> element as a tile of this shape that shows threads and
+    /// values.
     #[arg(long, value_name = "SHAPE", conflicts_with = "op")]
     tv: Option<String>,
-    /// Meaning of the colours: `plain`, `ramp`, `cycle:RUN,PERIOD`, `banks:BITS` or `owner` [default: by picture].
+    /// What the colours mean: `plain`, `ramp`, `cycle:RUN,PERIOD`, `banks:BITS` or `owner`
+    /// [default: depends on the picture].
     #[arg(long, value_name = "KIND", value_parser = shading)]
     shade: Option<Shading>,
-    /// Write the picture as SVG and print the path alone; `-` prints the picture.
+    /// Write the picture as SVG to this file and print only its path; `-` prints the picture.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the picture as a LaTeX document and print the path alone; `-` prints the document.
+    /// Write the picture as a LaTeX document to this file and print only its path; `-` prints the
+    /// document.
     #[arg(long, value_name = "FILE", conflicts_with = "svg")]
     latex: Option<PathBuf>,
-    /// Write a page to point at, with sliders for swizzle and tile, and print the path alone; `-` prints the page.
+    /// Write an interactive page with sliders for swizzle and tile to this file and print only its
+    /// path; `-` prints the page.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "latex"])]
     html: Option<PathBuf>,
-    /// Print one line of JSON instead of the table: the layout, the operation and its result, the size, and the indices of all
-    /// elements in colexicographic order, if they are numbers.
+    /// Print one line of JSON instead of the table: the layout, the operation and its result, the
+    /// size, and, if they are integers, the indices of all elements in colexicographic order.
     #[arg(long, conflicts_with_all = ["svg", "latex", "html", "shade"])]
     json: bool,
 }
 
-/// The value of a symbol: `n=8`.
+/// The value of a symbol, such as `n=8`.
 #[derive(Clone, Debug)]
 struct Binding {
     name: String,
@@ -76,9 +81,9 @@ impl FromStr for Binding {
     }
 }
 
-/// A value of the notation with symbols.
+/// A parsed value that may contain symbols.
 trait Symbolic: FromStr<Err = LayoutError> {
-    /// The same for the values of the symbols.
+    /// Replaces symbols by their values.
     fn valued(&self, env: &Env) -> Result<Self, LayoutError>;
 }
 
@@ -93,7 +98,7 @@ macro_rules! symbolic {
 }
 symbolic!(ComposedLayout, Coord, IntTuple, Tiler);
 
-/// The values of symbols that the command line gives.
+/// The symbol values from the command line.
 struct Values(Option<Env>);
 
 impl Values {
@@ -103,7 +108,8 @@ impl Values {
         Values(given.then(|| bindings.iter().fold(Env::new(), env)))
     }
 
-    /// Reads `text` and replaces its symbols by their values; an error names the text. Without values, symbols stay.
+    /// Parses `text` and replaces its symbols by their values. Errors name the text. If the command
+    /// line gives no values, symbols stay.
     fn parse<T: Symbolic>(&self, text: &str) -> Result<T, Failure> {
         let read: T = parse(text)?;
         match &self.0 {
@@ -135,13 +141,13 @@ fn shading(text: &str) -> Result<Shading, String> {
     }
 }
 
-/// The object that is drawn.
+/// What is drawn.
 enum Subject {
     Swizzle(Swizzle),
     Layout(Box<ComposedLayout>),
 }
 
-/// Reads `text`; an error names it.
+/// Parses `text`. Errors name it.
 fn parse<T: FromStr<Err = LayoutError>>(text: &str) -> Result<T, Failure> {
     text.trim().parse().map_err(|error| about(text, &error))
 }
@@ -150,7 +156,7 @@ fn about(text: &str, error: &LayoutError) -> Failure {
     Failure::input(format!("`{text}`: {}", said(error)))
 }
 
-/// The text of an error, with the option that gives symbols their values.
+/// Returns an error's text. If a symbol has no value, adds the option that gives it one.
 fn said(error: &LayoutError) -> String {
     match error {
         LayoutError::NotStatic { .. } => format!("{error}: `--let NAME=VALUE`"),
@@ -166,7 +172,7 @@ fn subject(text: &str, values: &Values) -> Result<Subject, Failure> {
     values.parse(text).map(|layout| Subject::Layout(Box::new(layout)))
 }
 
-/// Lines of a name and a value, the values below each other.
+/// Lines with a name and a value, aligned in columns.
 struct Lines(Vec<(&'static str, String)>);
 
 impl fmt::Display for Lines {
@@ -229,7 +235,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     }
     let table = match table.text() {
         Ok(table) => table,
-        // The layout is right, and what was said of it above is all that can be said.
+        // The layout is valid, but there is nothing more to show than the lines above.
         Err(
             error @ (LayoutError::NotStatic { .. }
             | LayoutError::TooLarge { .. }
@@ -239,7 +245,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         }
         Err(error) => return Err(about(text, &error)),
     };
-    // The table begins with the notation, which stands above it already.
+    // The table starts with the notation, which is already printed above it.
     let notation = table.split('\n').next().unwrap_or_default();
     let table = match lines.iter().any(|(_, value)| value == notation) {
         true => table.get(notation.len() + 1..).unwrap_or_default(),
@@ -248,17 +254,17 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     print(&format!("{}\n{table}\n", Lines(lines)))
 }
 
-/// The error for a swizzle in the place of a layout.
+/// Returns the error for a swizzle in place of a layout.
 fn no_layout(text: &str) -> Failure {
     Failure::input(format!(
         "`{text}` is a swizzle alone; `--op` and `--tv` need a layout, such as `{text} o 0 o (8,8):(8,1)`"
     ))
 }
 
-/// The most indices that are printed as JSON.
+/// Up to this many indices are printed as JSON.
 const MOST_INDICES: i64 = 1 << 14;
 
-/// What is known of a layout or of the result of an operation, as JSON.
+/// Describes a layout, or the result of an operation, as JSON.
 fn json(options: &Options, values: &Values) -> Result<Value, Failure> {
     let text = options.layout.as_str();
     let layout = match subject(text, values)? {
@@ -283,7 +289,7 @@ fn json(options: &Options, values: &Values) -> Result<Value, Failure> {
     let mut lines = Vec::new();
     sizes(&shown, &mut lines).map_err(|error| about(text, &error))?;
     for (name, value) in lines {
-        // What depends on symbols is text.
+        // Values that depend on symbols become text.
         all[name] = value.parse::<i64>().map_or_else(|_| value.into(), Value::from);
     }
     let indices = match all["size"].as_i64() {
@@ -297,7 +303,7 @@ fn json(options: &Options, values: &Values) -> Result<Value, Failure> {
     Ok(all)
 }
 
-/// The plain layout that `--tv` needs.
+/// Returns the plain layout that `--tv` needs.
 fn plain_for_tv<'a>(layout: &'a ComposedLayout, text: &str) -> Result<&'a Layout, Failure> {
     let no_plain = || Failure::input(format!("`--tv` needs a plain layout, not `{text}`"));
     layout.as_normal().ok_or_else(no_plain)
@@ -307,7 +313,7 @@ fn is_stdout(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// Adds the size and cosize. The inverse of a swizzled layout has no shape, so neither of them.
+/// Adds size and cosize. The inverse of a swizzled layout has no shape, so it has neither.
 fn sizes(
     layout: &ComposedLayout,
     lines: &mut Vec<(&'static str, String)>,
@@ -322,7 +328,7 @@ fn sizes(
     Ok(())
 }
 
-/// Applies the operation of this name to a layout and its argument.
+/// Applies the named operation to a layout and its argument.
 fn applied(
     layout: &ComposedLayout,
     name: &str,
@@ -336,7 +342,8 @@ fn applied(
     Ok((operation, argument, result))
 }
 
-/// Applies an operation: the drawing of the result alone, and that of input, argument and result.
+/// Applies an operation. Returns two drawings: one of the result alone, and one of input, argument
+/// and result.
 fn operation(
     layout: &ComposedLayout,
     name: &str,
@@ -355,7 +362,7 @@ fn operation(
     Ok((result.draw(), picture))
 }
 
-/// Input, argument and result.
+/// Draws input, argument and result side by side.
 fn side_by_side(
     operation: &Operation,
     layout: &ComposedLayout,

@@ -1,4 +1,4 @@
-//! The GPUs that configurations are ranked for without one.
+//! The GPUs for which configurations can be ranked without having one.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use clap::ValueEnum;
 use tilewright::ir::Target;
 use tilewright::kernels::gemm::Machine;
 
-/// A GPU by its name.
+/// A GPU model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum GpuName {
-    /// H200 SXM, on which the model is calibrated.
+    /// H200 SXM, which the model is calibrated on.
     H200,
     /// H100 SXM.
     H100,
@@ -32,7 +32,7 @@ impl GpuName {
         }
     }
 
-    /// The target to build for.
+    /// Returns the target to build for.
     pub(super) const fn target(self) -> Target {
         match self {
             GpuName::H200 | GpuName::H100 => Target::SM_90A,

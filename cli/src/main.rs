@@ -34,23 +34,25 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure kernels of the library, and choose their configurations.
+    /// Measure the library's kernels, and choose their configurations.
     Bench(bench::Options),
     /// Run a kernel on the simulator under many schedules, and report its races and other faults.
     Check(check::Options),
-    /// Say what this machine has, driver, GPUs, cache and ptxas, and test each device.
+    /// Report what this machine has (driver, GPUs, cache, ptxas), and test each device.
     Doctor(doctor::Options),
-    /// Build a tiled f32 matrix product, run it, and compare it with an f64 reference.
+    /// Build a tiled GEMM, run it, and compare it with an f64 reference.
     Gemm(gemm::Options),
-    /// Print and draw a layout, or what an operation of the algebra makes of it.
+    /// Print and draw a layout, or the result of an operation on it.
     Layout(layout::Options),
-    /// Print the PTX of a kernel beside the lines that it was written for, and what it takes on a GPU.
+    /// Print a kernel's PTX beside the source lines that produced it, and the resources that it
+    /// needs on a GPU.
     Ptx(ptx::Options),
-    /// Run a kernel on the simulator once, print a report, and show what each warp and copy did on an HTML page.
+    /// Run a kernel on the simulator once, print a report, and show what each warp and copy did on
+    /// an HTML page.
     Trace(trace::Options),
 }
 
-/// The reason why the program ends without success.
+/// Why the program fails.
 #[derive(Debug)]
 struct Failure {
     code: u8,
@@ -58,12 +60,12 @@ struct Failure {
 }
 
 impl Failure {
-    /// The input is at fault.
+    /// Returns the failure for bad input.
     fn input(message: impl fmt::Display) -> Failure {
         Failure { code: 2, message: message.to_string() }
     }
 
-    /// The run is at fault.
+    /// Returns the failure for a run that went wrong.
     fn run(message: impl fmt::Display) -> Failure {
         Failure { code: 1, message: message.to_string() }
     }
@@ -85,7 +87,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
-            // A closed pipe is the reader's choice, not a failure.
+            // If the reader closes the pipe, that is not a failure.
             let _ = error.print();
             return Ok(());
         }
@@ -102,7 +104,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     }
 }
 
-/// The parser's message and its suggestions without usage, on one line.
+/// Returns the parser's message and its suggestions on one line, without the usage.
 fn one_line(error: &clap::Error) -> String {
     if let (
         ErrorKind::MissingSubcommand,
@@ -127,8 +129,8 @@ fn one_line(error: &clap::Error) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// The text of a file. Only a regular file is opened, because a fifo or a device may never end, and only
-/// [`KernelIr::MAX_TEXT_BYTES`] are read.
+/// Reads a text file. Opens only regular files, because a fifo or a device may never end, and reads
+/// at most [`KernelIr::MAX_TEXT_BYTES`].
 fn read(path: &Path) -> Result<String, Failure> {
     let failed =
         |error: &dyn fmt::Display| Failure::input(format!("`{}`: {error}", path.display()));
@@ -146,7 +148,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| failed(&"it is not UTF-8 text"))
 }
 
-/// Prints to the standard output. A reader that stops reading is no failure.
+/// Prints to standard output. If the reader stops reading, that is not a failure.
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

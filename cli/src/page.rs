@@ -1,13 +1,14 @@
-//! Pages of one file: a template, the style that all of them have, and data.
+//! Builds single-file HTML pages from a template, a shared style and data.
 
 use serde_json::Value;
 
-/// The style of all pages.
+/// The style that all pages share.
 const STYLE: &str = include_str!("page.css");
 
-/// Returns the page of a template, whose script reads the data from the element `data`. It needs no network.
+/// Fills in a template. The page's script reads the data from the element `data`, and the page
+/// needs no network.
 pub(super) fn html(template: &str, data: &Value) -> String {
-    // The text must not end the element that it is in.
+    // The data must not close the element that contains it.
     let data = data.to_string().replace("</", "<\\/");
     template.replacen("/*STYLE*/", STYLE, 1).replacen("/*DATA*/", &data, 1)
 }

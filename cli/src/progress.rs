@@ -1,4 +1,5 @@
-//! Shows on the standard error how far long work is. Work that ends within a second shows nothing.
+//! Shows the progress of long commands on standard error. Work that ends within a second shows
+//! nothing.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, stderr};
@@ -10,19 +11,19 @@ use tilewright::runtime::{Device, DeviceChoice, RuntimeError};
 use tilewright::sim::{Options as SimOptions, Progress};
 use tilewright::tune::BenchProgress;
 
-/// Work that takes less time shows nothing.
+/// Shorter work shows nothing.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest time between two lines, where the standard error is not a terminal.
+/// The maximum time between two lines if standard error is not a terminal.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Shows the progress of a command: on a terminal a line that changes, else a line now and then. Clones are the same meter.
-/// A command has one or more tasks, and a task has steps.
+/// Shows a command's progress: on a terminal as one changing line, otherwise as a line now and
+/// then. Clones are the same meter. A command has one or more tasks, and a task has steps.
 #[derive(Clone)]
 pub(crate) struct Meter(Arc<Mutex<State>>);
 
 struct State {
     start: Instant,
-    /// The task, such as a problem of a benchmark.
+    /// The current task, for example a benchmark's problem.
     name: String,
     task: usize,
     tasks: usize,
@@ -33,7 +34,7 @@ struct State {
     lines: Lines,
 }
 
-/// When the next line is due, where the standard error is not a terminal.
+/// Decides when to print the next line if standard error is not a terminal.
 struct Lines {
     due: Duration,
 }
@@ -50,7 +51,8 @@ impl Lines {
 }
 
 impl Meter {
-    /// Returns a meter for the command that starts now. It shows nothing if `TILEWRIGHT_PROGRESS` is 0.
+    /// Starts a meter for the command that starts now. It shows nothing if `TILEWRIGHT_PROGRESS` is
+    /// 0.
     pub(crate) fn new() -> Meter {
         let hidden = std::env::var_os("TILEWRIGHT_PROGRESS").is_some_and(|value| value == "0");
         let bar = (!hidden && stderr().is_terminal()).then(|| {
@@ -68,7 +70,7 @@ impl Meter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins task `task` of `tasks`, counted from 0. It has no steps at first.
+    /// Starts task `task` of `tasks`, counted from 0. It has no steps yet.
     pub(crate) fn task(&self, name: impl Display, task: usize, tasks: usize) {
         let state = &mut *self.lock();
         (state.name, state.task, state.tasks) = (name.to_string(), task, tasks);
@@ -76,19 +78,19 @@ impl Meter {
         state.show("");
     }
 
-    /// Adds steps to the task.
+    /// Adds steps to the current task.
     pub(crate) fn add_steps(&self, steps: usize) {
         self.lock().steps += steps;
     }
 
-    /// Notes that a step has ended.
+    /// Counts a finished step.
     pub(crate) fn step(&self) {
         let state = &mut *self.lock();
         state.step += 1;
         state.show("");
     }
 
-    /// Shows the progress of a benchmark.
+    /// Shows a benchmark's progress.
     pub(crate) fn bench(&self, progress: &BenchProgress<'_>) {
         let BenchProgress { problem, index, problems, step, steps, .. } = *progress;
         let state = &mut *self.lock();
@@ -98,8 +100,8 @@ impl Meter {
         state.show("");
     }
 
-    /// Shows the progress of a launch on the simulator within the present step. For a command with neither tasks nor steps
-    /// it is that of the command.
+    /// Shows the progress of a simulator launch within the current step, or of the whole command if
+    /// it has neither tasks nor steps.
     fn launch(&self, progress: &Progress) {
         let state = &mut *self.lock();
         if state.tasks > 1 || state.steps > 0 {
@@ -112,13 +114,14 @@ impl Meter {
         }
     }
 
-    /// Returns the options of a simulator that reports the progress of long launches here.
+    /// Returns simulator options that report the progress of long launches to this meter.
     pub(crate) fn simulator(&self) -> SimOptions {
         let meter = self.clone();
         SimOptions::default().on_progress(move |progress| meter.launch(progress))
     }
 
-    /// Opens a device. A simulator reports the progress of long launches here.
+    /// Opens a device. If it is the simulator, it reports the progress of long launches to this
+    /// meter.
     pub(crate) fn open(&self, choice: DeviceChoice) -> Result<Device, RuntimeError> {
         let device = Device::open(choice)?;
         Ok(match device.is_sim() {
@@ -127,7 +130,8 @@ impl Meter {
         })
     }
 
-    /// Begins work of its own with a number of steps, whose time does not depend on that of the work before.
+    /// Starts a phase with this many steps and a clock of its own, because the time of the earlier
+    /// phase says nothing about it.
     pub(crate) fn phase(&self, name: impl Display, steps: usize) {
         let state = &mut *self.lock();
         state.start = Instant::now();
@@ -138,7 +142,7 @@ impl Meter {
         (state.step, state.steps) = (0, steps);
     }
 
-    /// Removes the line from a terminal, before other text.
+    /// Removes the line from the terminal before other text is printed.
     pub(crate) fn clear(&self) {
         if let Some(bar) = &self.lock().bar {
             bar.finish_and_clear();
@@ -148,7 +152,7 @@ impl Meter {
 }
 
 impl State {
-    /// Shows the progress of the command.
+    /// Shows the command's progress.
     fn show(&mut self, detail: &str) {
         let elapsed = self.start.elapsed();
         if elapsed < FIRST {
@@ -180,7 +184,7 @@ impl Drop for State {
     }
 }
 
-/// The line about a launch on the simulator.
+/// Returns the line for a simulator launch.
 fn of_launch(progress: &Progress) -> String {
     let Progress { kernel, schedule, schedules, clusters_done, clusters, .. } = progress;
     let mut name = kernel.clone();
@@ -193,7 +197,7 @@ fn of_launch(progress: &Progress) -> String {
     line(&name, progress.fraction(), progress.elapsed)
 }
 
-/// What is done, how long it took, and about how long the rest takes.
+/// Returns a line with what is done, how long it took, and roughly how long the rest takes.
 fn line(name: &str, done: f64, elapsed: Duration) -> String {
     let left = elapsed.as_secs_f64() * (1.0 - done) / done;
     let left = match Duration::try_from_secs_f64(left) {
@@ -203,7 +207,7 @@ fn line(name: &str, done: f64, elapsed: Duration) -> String {
     format!("{name}: {:.0} % after {}{left}", (100.0 * done).floor(), time(elapsed))
 }
 
-/// A time in its two largest units.
+/// Formats a time in its two largest units.
 fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -229,7 +233,7 @@ mod tests {
         assert_eq!(line(1e-9, 10), "softmax: 0 % after 10 s, about 317 years left");
     }
 
-    /// A run of an hour has few lines without a terminal, the first one after a second.
+    /// Without a terminal, a run of an hour prints only few lines, the first one after a second.
     #[test]
     fn lines_get_rare() {
         let mut lines = Lines { due: FIRST };

@@ -1,4 +1,5 @@
-//! `tilewright ptx`: a kernel as PTX, with the lines that it was written for and what `ptxas` makes of it.
+//! `tilewright ptx`: prints a kernel's PTX with the source lines that produced it, and what `ptxas`
+//! says about it.
 
 mod source;
 
@@ -23,34 +24,37 @@ use source::Sources;
 /// The options of `tilewright ptx`.
 #[derive(Args, Debug)]
 pub(super) struct Options {
-    /// A file with kernels in the text form (`.kir`), `gemm` for the best guess for large row-major matrices, or the
-    /// name of a configuration, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`.
+    /// A file with kernels in the text form (`.kir`), `gemm` for the best guess for large row-major
+    /// matrices, or the name of a configuration, such as
+    /// `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`.
     kernel: String,
-    /// Target of `gemm`; files and names of configurations have their own [default: that of `--machine`, else sm_80].
+    /// Target of `gemm`; files and configuration names have their own [default: that of
+    /// `--machine`, else sm_80].
     #[arg(long)]
     target: Option<Target>,
-    /// The GPU that `gemm` is the best guess for [default: h200].
+    /// GPU to choose the configuration of `gemm` for [default: h200].
     #[arg(long, value_name = "GPU")]
     machine: Option<GpuName>,
-    /// The types of A and B of `gemm`, as `bench gemm` has them [default: bf16].
+    /// Types of A and B of `gemm`, as in `bench gemm` [default: bf16].
     #[arg(long, value_parser = dtype)]
     dtype: Option<InputTypes>,
-    /// The problem that `gemm` is the best guess for: `MxNxK`, or one size for all three [default: 4096x4096x4096].
+    /// Problem to choose the configuration of `gemm` for: `MxNxK`, or one size for all three
+    /// [default: 4096x4096x4096].
     #[arg(long, aliases = ["shapes", "size"], value_parser = shape, value_name = "MxNxK")]
     shape: Option<GemmProblem>,
 }
 
-/// The problem that `gemm` stands for.
+/// The default problem for `gemm`.
 const LARGE: GemmProblem = GemmProblem::new(4096, 4096, 4096);
 
-/// A module, and what its kernels tell beside their text.
+/// A module's PTX, and what is printed beside it.
 struct Written {
     ptx: Ptx,
     shared: Vec<Shared>,
     sources: Sources,
 }
 
-/// Bytes of shared memory of a block of a kernel.
+/// A kernel's shared memory per block, in bytes.
 struct Shared {
     kernel: String,
     in_all: u64,
@@ -92,7 +96,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         name => match name.parse::<GemmConfig>() {
             Ok(config) => of_types(config, WriteKernel)?,
             Err(_) if is_file(name) => of_file(name)?,
-            // A text that begins as the name of a configuration gets the error of that name.
+            // A text that starts like a configuration name gets the error for that name.
             Err(error) if name.starts_with("sm") => return Err(Failure::input(error)),
             Err(_) => {
                 return Err(Failure::input(format!(
@@ -111,10 +115,10 @@ fn is_file(name: &str) -> bool {
         || Path::new(name).exists()
 }
 
-/// The kernels of a file, as one module.
+/// Loads the kernels of a file as one module.
 fn of_file(path: &str) -> Result<Written, Failure> {
     let text = read(Path::new(path))?;
-    // Places name their file for as long as the program runs.
+    // Source locations keep their file name for the whole run.
     let name: &'static str = Box::leak(path.to_owned().into_boxed_str());
     let of_text = |error| Failure::input(format!("{path}:{}", first_line(&error)));
     let kernels = parse_kernels(name, &text).map_err(of_text)?;
@@ -138,7 +142,7 @@ fn first_line(error: &impl ToString) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-/// Work on a matrix product, for the types of the elements of A, D, B and C.
+/// Work on a GEMM, generic over the element types of A, D, B and C.
 pub(super) trait OfTypes {
     type Out;
 
@@ -148,7 +152,7 @@ pub(super) trait OfTypes {
     ) -> Result<Self::Out, Failure>;
 }
 
-/// Does work for buffers of the types that a configuration names.
+/// Runs the work with the element types that a configuration names.
 pub(super) fn of_types<W: OfTypes>(config: GemmConfig, work: W) -> Result<W::Out, Failure> {
     use Scalar as S;
     config.check().map_err(Failure::input)?;
@@ -174,7 +178,8 @@ fn of_inputs<A: Element, B: Element, W: OfTypes>(
 ) -> Result<W::Out, Failure> {
     use Scalar as S;
     let is_integer = matches!(config.a, S::I8 | S::U8);
-    // Each row is a kernel for each pair of inputs: these are the usual ones.
+    // Each row instantiates a kernel for each pair of input types, so only the usual ones are
+    // listed.
     match (config.d, config.c) {
         (S::F16, S::F16) => work.of::<A, f16, B, f16>(config),
         (S::Bf16, S::Bf16) => work.of::<A, bf16, B, bf16>(config),
@@ -201,7 +206,7 @@ fn of_no_types<T>(config: &GemmConfig) -> Result<T, Failure> {
     )))
 }
 
-/// Writes the kernel of a configuration.
+/// Writes a configuration's kernel.
 struct WriteKernel;
 
 impl OfTypes for WriteKernel {
@@ -216,12 +221,12 @@ impl OfTypes for WriteKernel {
     }
 }
 
-/// Returns the resources of each kernel, as comments below the text: shared memory, and the report of `ptxas` where
-/// there is one.
+/// Returns each kernel's resources as comments below the text: shared memory and, if `ptxas` is
+/// installed, its report.
 fn report(written: &Written) -> Result<String, Failure> {
     let (mut text, mut entries) = ("\n".to_owned(), Vec::new());
     let mut said = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     match Ptxas::try_find() {
         Ok(Some(ptxas)) => {
             let target = written.ptx.target();

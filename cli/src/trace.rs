@@ -1,4 +1,5 @@
-//! `tilewright trace`: runs a kernel on the simulator, prints a report, and writes a page that shows the run.
+//! `tilewright trace`: runs a kernel on the simulator, prints a report, and writes a page that
+//! shows the run.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use super::check::KernelArgs;
 use super::progress::Meter;
 use super::{Failure, page, print};
 
-/// The template of the page.
+/// The page's template.
 const PAGE: &str = include_str!("trace/page.html");
 
 /// The options of `tilewright trace`.
@@ -26,11 +27,11 @@ pub(super) struct Options {
     /// Write the page to this file.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Look for a fault under this many schedules first. The schedule that has one is traced, else one in which copies
-    /// take a while.
+    /// First look for a fault under this many schedules. Traces the schedule with the fault or, if
+    /// there is none, one in which copies take a while.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     schedules: u32,
-    /// Print the traces as JSON, one line a launch, instead of the report.
+    /// Print the traces as JSON, one line per launch, instead of the report.
     #[arg(long)]
     json: bool,
 }
@@ -70,7 +71,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// The page with some traces, one a line, and the source lines that they name.
+/// Builds a page from traces, one per line, and adds the source lines that they name.
 fn page(traces: &str) -> Result<String, Failure> {
     let mut files = HashMap::new();
     let mut all = Vec::new();
@@ -87,7 +88,8 @@ fn page(traces: &str) -> Result<String, Failure> {
     Ok(page::html(PAGE, &Value::Array(all)))
 }
 
-/// The text of a line, if its file is there. A file is looked for as rustc was given it, from the root of its package.
+/// Returns a source line's text, if its file can be read. rustc stores file names relative to the
+/// package root.
 fn source(line: &Value, files: &mut HashMap<String, String>) -> Option<String> {
     let (file, number) = (line["file"].as_str()?, line["line"].as_u64()?);
     let text = files

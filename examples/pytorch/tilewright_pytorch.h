@@ -1,14 +1,14 @@
-/* Kernels of tilewright for code with device pointers and a stream, such as PyTorch.
+/* tilewright kernels for code that has device pointers and a stream, such as PyTorch.
 
-   A kernel is loaded for one problem, and launched on contiguous tensors. A launch waits for nothing. On a stream that is
-   captured into a graph, a launch becomes part of the graph; loading fails there, so load before the capture, and launch once,
-   because some kernels make buffers of their own at the first launch. Code that a graph has is never unloaded.
+   You load a kernel for one problem and launch it on contiguous tensors. A launch does not wait. If the stream is being
+   captured into a graph, the launch becomes part of the graph. Loading fails during a capture, so load before it, and launch
+   once, because some kernels allocate buffers at the first launch. Code that a graph uses is never unloaded.
 
-   Launches of one kernel share buffers, such as a counter of tiles. Neither two graphs with launches of one kernel nor a graph
-   and a launch of it may run at the same time: load the kernel twice for that.
+   Launches of one kernel share buffers, for example a tile counter. So two graphs with launches of the same kernel must not run
+   at the same time, and neither must such a graph and another launch of that kernel. If you need that, load the kernel twice.
 
-   `stream` is a stream of the primary context of GPU `device` that is not destroyed before the process ends, as PyTorch's are.
-   Functions return 0, or 1 after an error; those that load return a kernel, or NULL after an error. */
+   `stream` is a stream of GPU `device`'s primary context that is not destroyed before the process ends, as PyTorch's are.
+   Functions return 0, or 1 after an error. Those that load return a kernel, or NULL after an error. */
 #ifndef TILEWRIGHT_PYTORCH_H
 #define TILEWRIGHT_PYTORCH_H
 
@@ -20,7 +20,7 @@ extern "C" {
 
 enum tilewright_element { TILEWRIGHT_F16 = 0, TILEWRIGHT_BF16 = 1 };
 
-/* Operations on rows, with the tensors of a launch. `count` is k of top-k, `epsilon` is of the norms. */
+/* Row operations, with the tensors that a launch takes. `count` is the k of top-k, `epsilon` is for the norms. */
 enum tilewright_row_op {
     TILEWRIGHT_SOFTMAX = 0,    /* x, y */
     TILEWRIGHT_RMS_NORM = 1,   /* x, weight, y */
@@ -49,8 +49,8 @@ typedef struct {
 } tilewright_gemm;
 
 /* Q, K, V, O and LSE, each in the order batch, head, position, dimension. LSE is float. A query sees `left` keys before its own
-   position and `right` behind it; a negative number is all, and right = 0 is causal. A scale of 0 is 1 / sqrt(head_dim). The
-   schedule is 0 for the default of the GPU, or 1 for mma.sync. */
+   position and `right` keys after it. A negative value means all, and right = 0 is causal. A scale of 0 means 1 / sqrt(head_dim).
+   The schedule is 0 for the GPU's default, or 1 for mma.sync. */
 typedef struct {
     int32_t element;
     uint32_t batch, heads, key_heads, queries, keys, head_dim, value_dim;
@@ -66,14 +66,14 @@ tilewright_kernel *tilewright_load_transpose(int32_t device, void *stream, const
 tilewright_kernel *tilewright_load_gemm(int32_t device, void *stream, const tilewright_gemm *problem);
 tilewright_kernel *tilewright_load_attention(int32_t device, void *stream, const tilewright_attention *problem);
 
-/* Queues a launch on the tensors of the kernel, inputs first. The tensors stay until the work of the stream has ended, as
-   PyTorch's allocator keeps them, and as long as a graph that has the launch. */
+/* Queues a launch on the kernel's tensors, inputs first. The tensors must live until the stream's work has ended (PyTorch's
+   allocator takes care of that), and as long as a graph that contains the launch. */
 int tilewright_launch(const tilewright_kernel *kernel, void *stream, void *const *tensors, uint32_t count);
 
-/* Unloads the kernel when its work has ended. NULL is no kernel. */
+/* Unloads the kernel when its work has ended. Ignores NULL. */
 void tilewright_unload(tilewright_kernel *kernel);
 
-/* The message of the last error of this thread, valid until its next call. */
+/* Returns the message of this thread's last error, valid until its next call. */
 const char *tilewright_last_error(void);
 
 #ifdef __cplusplus

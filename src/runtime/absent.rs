@@ -1,7 +1,8 @@
-//! Stands in for a backend that is not compiled in.
+//! Stands in for backends that are not compiled in.
 //!
-//! No value of these types exists, so the front needs no `cfg`: its arms for such a backend compile to nothing. A method
-//! proves by an empty match that nobody calls it. The fields are private, so that rustc does not warn about the arms.
+//! No value of these types exists, so the front needs no `cfg`: its match arms for such a backend
+//! compile to nothing. Each method consists of an empty match, which proves that nobody can call
+//! it. The fields are private, so that rustc does not warn about the arms.
 
 #![allow(dead_code, reason = "nothing reaches a backend that is not compiled in")]
 #![allow(clippy::extra_unused_type_parameters, reason = "the signatures are those of a backend")]

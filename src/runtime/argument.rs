@@ -1,4 +1,4 @@
-//! Defines the argument types of a launch, one for each type of parameter.
+//! Defines which Rust values a launch takes for each parameter type.
 
 use std::marker::PhantomData;
 
@@ -15,23 +15,26 @@ use crate::ir::{
 };
 use crate::layout::{IntTuple, Layout};
 
-/// A parameter type that a launch can pass, and what it passes: `f32` for `f32`, `&Buffer<T>` for
-/// [`Global<T>`](Global), `&mut Buffer<T>` for [`GlobalMut<T>`](GlobalMut), `&Layout` and `&IntTuple` for
-/// these, `&TensorMapArg<T>` for [`TensorMap<T, N>`](TensorMap), `&mut TensorMapArgMut<T>` for
-/// [`TensorMapMut<T, N>`](TensorMapMut), tuples and arrays of them, and structs declared with
-/// [`params!`](crate::params).
+/// A parameter type that a launch can pass, together with the value that you pass for it: `f32` for
+/// `f32`, `&Buffer<T>` for [`Global<T>`](Global), `&mut Buffer<T>` for [`GlobalMut<T>`](GlobalMut),
+/// `&Layout` and `&IntTuple` for layouts and tuples of integers, `&TensorMapArg<T>` for
+/// [`TensorMap<T, N>`](TensorMap), `&mut TensorMapArgMut<T>` for
+/// [`TensorMapMut<T, N>`](TensorMapMut), tuples and arrays of them, and structs that you declare
+/// with [`params!`](crate::params).
 #[diagnostic::on_unimplemented(
     message = "a launch cannot pass a parameter of type `{Self}`",
     label = "this kernel cannot be launched",
     note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
 )]
 pub trait Argument: 'static {
-    /// The argument type of this parameter. A launch borrows it for `'h`; `'b` is the lifetime of a buffer inside it.
+    /// The argument type of this parameter. A launch borrows it for `'h`; `'b` is the lifetime of a
+    /// buffer inside it.
     ///
-    /// A mutable tensor map has both lifetimes. With one it could be passed once only, because a mutable reference does
-    /// not shorten the lifetime inside. The mutable tensor maps of one launch have one `'b`, so make them in one scope.
+    /// A mutable tensor map needs both lifetimes, because a mutable reference does not shorten the
+    /// lifetime inside: with a single lifetime you could pass the map only once. All mutable tensor
+    /// maps of one launch share one `'b`, so make them in the same scope.
     type Arg<'h, 'b: 'h>;
-    /// Appends the argument without its Rust type.
+    /// Appends the argument to the list, without its Rust type.
     fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>);
 }
 
@@ -78,22 +81,21 @@ impl<T: Element, const RANK: usize> Argument for TensorMapMut<T, RANK> {
     }
 }
 
-/// The signature of a kernel, seen from a launch: a tuple of [`Argument`] types, or [`Untyped`].
+/// A kernel signature that a launch can use: a tuple of [`Argument`] types, or [`Untyped`].
 #[diagnostic::on_unimplemented(
     message = "a kernel of signature `{Self}` cannot be launched",
     label = "not a tuple of types that a launch can pass",
     note = "parameters of a launched kernel are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
 )]
 pub trait Arguments {
-    /// The arguments of a launch: a tuple with one argument for each parameter, a list for [`Untyped`]. For the
-    /// lifetimes see
-    /// [`Argument::Arg`].
+    /// The launch arguments: a tuple with one argument per parameter, or a list for [`Untyped`].
+    /// [`Argument::Arg`] explains the lifetimes.
     type Args<'h, 'b: 'h>;
-    /// Appends the arguments without their Rust types, in order.
+    /// Appends the arguments to the list in order, without their Rust types.
     fn erase<'h, 'b: 'h>(args: Self::Args<'h, 'b>, out: &mut ArgList<'h>);
 }
 
-/// The arguments of a launch, without their Rust types.
+/// Launch arguments without their Rust types.
 #[derive(Debug, Default)]
 pub struct ArgList<'h> {
     /// Scalars and buffers.
@@ -110,7 +112,7 @@ impl<'h> ArgList<'h> {
         self.given.extend(other.given);
     }
 
-    /// Returns the number of elements of the last argument if it is a buffer.
+    /// Returns the last argument's element count, if the argument is a buffer.
     pub(crate) fn last_len(&self) -> Option<usize> {
         match self.args.last()?.value {
             ArgValue::Buffer(_, len) => Some(len),
@@ -118,18 +120,19 @@ impl<'h> ArgList<'h> {
         }
     }
 
-    /// Appends a tensor map, and the address of its first element.
+    /// Appends a tensor map, then the address of its first element.
     pub(crate) fn push_mapped<T: Element>(&mut self, map: &'h mut TensorMapArgMut<'_, T>) {
         let mapped = map.mapped();
         let len = mapped.desc.tensor_bytes() / u64::from(T::SCALAR.size_bytes());
-        // The tensor is a part of the buffer.
+        // The tensor is part of a buffer, so its length fits.
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         self.args.push(Arg { ty: tensor_map(mapped, true), value: ArgValue::TensorMap(mapped) });
         let value = ArgValue::Buffer(mapped.memory, len);
         self.args.push(Arg { ty: pointer(T::SCALAR, true), value });
     }
 
-    /// The same list. Its type is invariant, since `SmallVec` is.
+    /// Shortens the list's lifetime. rustc cannot do that by itself, because `SmallVec` is
+    /// invariant.
     pub(crate) fn shortened<'s>(self) -> ArgList<'s>
     where
         'h: 's,
@@ -141,7 +144,7 @@ impl<'h> ArgList<'h> {
         list
     }
 
-    /// Inserts the values of the symbols, so that each parameter has an argument.
+    /// Inserts the values of symbolic integers, so that each kernel parameter has an argument.
     pub(super) fn resolve(
         &mut self,
         kernel: &str,
@@ -156,7 +159,7 @@ impl<'h> ArgList<'h> {
         Ok(())
     }
 
-    /// Refuses buffers that are shorter than the kernel requires.
+    /// Returns an error if a buffer is shorter than the kernel requires.
     #[inline]
     pub(super) fn check_lengths(
         &self,
@@ -179,7 +182,7 @@ fn refused(kernel: &str, error: SignatureError) -> RuntimeError {
     RuntimeError::Signature { kernel: kernel.to_owned(), error: Box::new(error) }
 }
 
-/// A layout with numbers, of the form that the parameter is built for.
+/// Passes a layout of integers. It must have the form that the parameter was built with.
 #[diagnostic::do_not_recommend]
 impl Argument for Layout {
     type Arg<'h, 'b: 'h> = &'h Layout;
@@ -190,7 +193,7 @@ impl Argument for Layout {
     }
 }
 
-/// A tuple with numbers, of the form that the parameter is built for.
+/// Passes a tuple of integers. It must have the form that the parameter was built with.
 #[diagnostic::do_not_recommend]
 impl Argument for IntTuple {
     type Arg<'h, 'b: 'h> = &'h IntTuple;
@@ -236,7 +239,8 @@ tuples! {
     (A B C D E F G H)
 }
 
-/// The side of a struct declared with [`params!`](crate::params) that a launch passes.
+/// Marks the launch side of a struct that is declared with [`params!`](crate::params): its fields
+/// are the arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct AtLaunch<'h, 'b>(PhantomData<&'h &'b ()>);
 
@@ -282,7 +286,8 @@ impl Arguments for Untyped {
     }
 }
 
-/// The signature of a kernel that declares its parameters one after the other (`Kernel::declared`): a launch passes their list.
+/// The signature of a kernel that declares its parameters one by one (`Kernel::declared`). A launch
+/// passes their list.
 #[derive(Debug)]
 pub(crate) enum Declared {}
 
@@ -294,8 +299,9 @@ impl Arguments for Declared {
     }
 }
 
-/// An argument whose type is checked at the launch, for kernels that were not built from Rust types: from a
-/// scalar, a `&Buffer<T>`, a `&mut Buffer<T>` or a tensor map of one.
+/// An argument for an untyped kernel, one that was not built from Rust types, so that the launch
+/// has to check the argument's type. Converts from a scalar, a `&Buffer<T>`, a `&mut Buffer<T>`, or
+/// a tensor map.
 #[derive(Debug)]
 pub struct Arg<'h> {
     pub(super) ty: Type,
@@ -305,7 +311,7 @@ pub struct Arg<'h> {
 #[derive(Debug)]
 pub(super) enum ArgValue<'h> {
     Scalar(Const),
-    /// Memory, and how many elements of it are passed.
+    /// Memory, and how many of its elements are passed.
     Buffer(&'h Memory, usize),
     TensorMap(&'h Mapped<'h>),
 }

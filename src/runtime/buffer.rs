@@ -1,4 +1,4 @@
-//! Defines [`Buffer`], typed memory of a device.
+//! Defines [`Buffer`]: typed device memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,11 +10,11 @@ use super::error::RuntimeError;
 use super::simulator;
 use crate::ir::Element;
 
-/// `len` elements of type `T` in the memory of a device: an argument of a launch.
+/// `len` elements of type `T` in device memory, made by [`Device::upload`] or [`Device::zeros`].
 ///
-/// Made by [`Device::upload`] and [`Device::zeros`]. A launch that reads it takes `&Buffer<T>`, a launch that may
-/// write it `&mut Buffer<T>`, so a buffer that is written is passed only once. Dropping it is always safe:
-/// the memory is given back when the launches before the drop have ended.
+/// A launch takes `&Buffer<T>` for a buffer that it reads and `&mut Buffer<T>` for one that it may
+/// write, so you cannot pass a written buffer twice. You can drop a buffer at any time: its memory
+/// is freed when the launches that use it have ended.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -34,13 +34,14 @@ pub struct Buffer<T> {
     elem: PhantomData<fn() -> T>,
 }
 
-/// Elements of a buffer, as a buffer to read: made by [`Buffer::part`].
+/// A part of a buffer that you can use wherever a `&Buffer` is expected; made by [`Buffer::part`].
 pub struct BufferPart<'b, T> {
     buffer: Buffer<T>,
     whole: PhantomData<&'b Buffer<T>>,
 }
 
-/// Elements of a buffer, as a buffer to write: made by [`Buffer::part_mut`].
+/// A part of a buffer that you can use wherever a `&mut Buffer` is expected; made by
+/// [`Buffer::part_mut`].
 pub struct BufferPartMut<'b, T> {
     buffer: Buffer<T>,
     whole: PhantomData<&'b mut Buffer<T>>,
@@ -80,7 +81,7 @@ impl<T: Element> fmt::Debug for BufferPartMut<'_, T> {
     }
 }
 
-/// Memory of one kind of device, without the type of its elements.
+/// A backend's memory, without its element type.
 #[derive(Debug)]
 pub(super) enum Memory {
     Sim(simulator::Memory),
@@ -88,7 +89,7 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    /// Returns the device that the memory belongs to.
+    /// Returns the device that owns the memory.
     pub(super) fn device(&self) -> Device {
         match self {
             Memory::Sim(memory) => Backend::Sim(memory.context()).into(),
@@ -109,21 +110,21 @@ impl Memory {
 }
 
 impl Device {
-    /// Returns a buffer with a copy of `data`.
+    /// Allocates a buffer and copies `data` into it.
     ///
     /// # Errors
-    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
-    /// before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device still works; the fault of
+    /// an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     #[doc(alias("cudaMemcpy", "cudaMemcpyHostToDevice"))]
     pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, RuntimeError> {
         Buffer::upload(self, data)
     }
 
-    /// Returns a buffer of `len` elements whose bytes are zero.
+    /// Allocates a buffer of `len` elements and sets its bytes to zero.
     ///
     /// # Errors
-    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device works on; the fault of a launch
-    /// before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device still works; the fault of
+    /// an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     #[doc(alias("cudaMalloc", "cudaMemset"))]
     pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>, RuntimeError> {
         Buffer::zeros(self, len)
@@ -148,7 +149,7 @@ impl<T: Element> Buffer<T> {
         Ok(Buffer { memory, len: data.len(), elem: PhantomData })
     }
 
-    /// `len` elements at the start of the memory, which has room for them.
+    /// Wraps the first `len` elements of memory that is large enough for them.
     #[cfg(feature = "cuda-any-version")]
     pub(super) fn from_memory(memory: Memory, len: usize) -> Buffer<T> {
         Buffer { memory, len, elem: PhantomData }
@@ -159,7 +160,7 @@ impl<T: Element> Buffer<T> {
         self.memory
     }
 
-    /// Returns the number of elements.
+    /// Returns how many elements the buffer has.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -169,13 +170,13 @@ impl<T: Element> Buffer<T> {
         self.len == 0
     }
 
-    /// Returns the device whose memory it is.
+    /// Returns the device that owns the buffer.
     pub fn device(&self) -> Device {
         self.memory.device()
     }
 
-    /// Returns whether the address of the first element is a multiple of `bytes`. Memory that this crate allocates
-    /// starts at multiples of 256; memory of other code may start anywhere.
+    /// Returns whether the first element's address is a multiple of `bytes`. Memory from this crate
+    /// starts at a multiple of 256; memory from other code may start anywhere.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -192,12 +193,13 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Returns the elements of `range` as a buffer: an argument of launches, copies and collectives. The part has no
-    /// memory of its own, and its uses are uses of the whole buffer.
+    /// Returns the elements in `range` as a buffer that launches, copies and collectives take. The
+    /// part shares the buffer's memory, so using the part counts as using the whole buffer.
     ///
     /// # Errors
     /// [`PartOutOfBounds`](RuntimeError::PartOutOfBounds);
-    /// [`PartAlignment`](RuntimeError::PartAlignment), where the first element is not at a multiple of 16 bytes.
+    /// [`PartAlignment`](RuntimeError::PartAlignment) if the part does not start at a multiple of
+    /// 16 bytes.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -217,7 +219,7 @@ impl<T: Element> Buffer<T> {
         Ok(BufferPart { buffer: self.part_of(range)?, whole: PhantomData })
     }
 
-    /// As [`Buffer::part`], to be written.
+    /// Like [`Buffer::part`], but the part can be written.
     ///
     /// # Errors
     /// Those of [`Buffer::part`].
@@ -231,7 +233,7 @@ impl<T: Element> Buffer<T> {
         if start > end || end > self.len {
             return Err(out_of_bounds);
         }
-        // The bytes of the buffer can be addressed.
+        // This cannot overflow, because the buffer's bytes are addressable.
         let size = T::SCALAR.size_bytes() as usize;
         let (first, len) = (start * size, end - start);
         if !first.is_multiple_of(16) {
@@ -253,10 +255,10 @@ impl<T: Element> Buffer<T> {
         &mut self.memory
     }
 
-    /// Copies the elements to the host, after all launches before this call.
+    /// Copies the elements to the host, after all earlier launches that write them.
     ///
     /// # Errors
-    /// The fault or the failed assertions of a launch before, if it had some; a failed call of the driver.
+    /// The fault or the failed assertions of an earlier launch; a failed driver call.
     #[doc(alias = "cudaMemcpyDeviceToHost")]
     pub fn to_vec(&self) -> Result<Vec<T>, RuntimeError> {
         match &self.memory {
@@ -265,11 +267,11 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// As [`Buffer::to_vec`], into memory that exists.
+    /// Like [`Buffer::to_vec`], but copies into memory that you provide.
     ///
     /// # Errors
-    /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault or the failed assertions of a launch
-    /// before, if it had some; a failed call of the driver.
+    /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault or the failed assertions of an
+    /// earlier launch; a failed driver call.
     pub fn read_into(&self, data: &mut [T]) -> Result<(), RuntimeError> {
         self.check_len(data.len())?;
         match &self.memory {
@@ -281,11 +283,11 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Replaces all elements, after all launches before this call.
+    /// Overwrites all elements, after all earlier launches that use the buffer.
     ///
     /// # Errors
-    /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault or the failed assertions of a launch
-    /// before, if it had some; a failed call of the driver.
+    /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault or the failed assertions of an
+    /// earlier launch; a failed driver call.
     pub fn write(&mut self, data: &[T]) -> Result<(), RuntimeError> {
         self.check_len(data.len())?;
         match &mut self.memory {
@@ -302,14 +304,14 @@ impl<T: Element> Buffer<T> {
     }
 }
 
-/// The device, the type and the number of elements; their values would need a copy.
+/// Shows device, element type and length. The values would need a copy from the device.
 impl<T: Element> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Buffer<{}>({} elements on {})", T::SCALAR, self.len, self.device())
     }
 }
 
-/// Returns the bytes of `len` elements, if they can be addressed.
+/// Returns the size of `len` elements in bytes, or an error if it is not addressable.
 fn len_bytes<T: Element>(device: &Device, len: usize) -> Result<usize, RuntimeError> {
     let size = T::SCALAR.size_bytes() as usize;
     match len.checked_mul(size) {

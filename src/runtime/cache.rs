@@ -1,4 +1,4 @@
-//! [`ModuleCache`] keeps compiled modules in memory and on the disk.
+//! [`ModuleCache`] keeps compiled modules in memory and on disk.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,28 +10,33 @@ use super::cache_disk::Disk;
 use super::cache_folder::CacheFolder;
 use super::trust::{Refusal, RefusalReason, Unusable};
 
-/// Modules that a driver or `ptxas` has compiled, by what they were compiled from.
+/// A cache of modules that the driver or `ptxas` has compiled.
 ///
-/// The name of an entry is the SHA-256 hash of all that decides it: the PTX text, the device's target, the
-/// driver's version, the compiler and its options. On the disk an entry is a file that is written under
-/// another name and then renamed, so any number of processes may share a folder, and a killed process
-/// leaves no half entry. An entry carries its name and a checksum. An entry that is cut off, changed, of another
-/// format or refused by the driver is compiled again and counted; it is never used, and it is no error. A folder that
-/// cannot be written is read only.
+/// An entry is named by the SHA-256 hash of everything that affects its code: the PTX text, the
+/// device's target, the driver version, the compiler and its options. On disk, an entry is a file
+/// that is written under another name and then renamed. So any number of processes can share a
+/// folder, and a killed process leaves no half-written entry. Each entry contains its name and a
+/// checksum. If an entry is cut off or changed, has another format, or is refused by the driver,
+/// the cache never uses it: the module is compiled again and the entry is counted, but you get no
+/// error. If the folder cannot be written, the cache only reads.
 ///
-/// Whoever writes an entry chooses the code that runs. On Unix the folder and its entries must therefore belong to the
-/// user of the process (or to the superuser), and neither their group nor other users may be able to write them. The
-/// folder is made with mode 700 and entries with mode 600. A folder or an entry for which this does not hold is not
-/// used, nor is anything but a regular file in the place of an entry: see [`ModuleCache::last_refusal`].
+/// Whoever writes an entry chooses the code that runs. On Unix, the folder and its entries must
+/// therefore belong to the user of the process (or to the superuser), and neither their group nor
+/// other users may have write permission. New folders get mode 700, new entries mode 600. The
+/// cache does not use a folder or entry that breaks this rule, nor anything but a regular file in
+/// place of an entry: see [`ModuleCache::last_refusal`].
 ///
-/// An entry has at most 128 MiB. All entries of a folder together have at most 1 GiB, or what [`ModuleCache::limit`]
-/// says; when a new entry exceeds that, the least recently used entries are removed.
+/// An entry can have up to 128 MiB. All entries of a folder together can have up to 1 GiB, or
+/// whatever you set with [`ModuleCache::limit`]. If a new entry exceeds the limit, the least
+/// recently used entries are removed.
 ///
-/// Loading uses [`ModuleCache::shared`], in the folder that the environment variable `TILEWRIGHT_CACHE` names
-/// (`off` is none), else `tilewright` in the user's cache folder.
+/// Loading uses [`ModuleCache::shared`]. Its folder is the one that the environment variable
+/// `TILEWRIGHT_CACHE` names (`off` turns it off), otherwise `tilewright` in the user's cache
+/// folder.
 ///
-/// Kernels with `setmaxnreg` are here only where [`Ptxas`](super::Ptxas) compiles them: the driver gives no code of
-/// them away, and keeps it in its own cache, from which it loads them in the next process.
+/// Kernels with `setmaxnreg` are cached here only if [`Ptxas`](super::Ptxas) compiles them. The
+/// driver does not give out the code of such kernels; it keeps them in its own cache, and the next
+/// process loads them from there.
 ///
 /// ```
 /// use tilewright::runtime::{CacheStats, ModuleCache};
@@ -55,18 +60,19 @@ struct Kept {
 /// A compiled module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Compiled {
-    /// The code, as the driver loads it.
+    /// The code in the form that the driver loads.
     pub(super) cubin: Vec<u8>,
-    /// The log of the compiler.
+    /// The compiler's log.
     pub(super) log: String,
 }
 
-/// The name of an entry.
+/// An entry's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key([u8; 32]);
 
 impl Key {
-    /// Returns the name of what the parts decide. Each is hashed with its length, so that none runs into the next.
+    /// Hashes the parts that affect an entry's code. Each part is hashed with its length, so that
+    /// two lists of parts cannot run together into the same text.
     pub(super) fn of(parts: &[&str]) -> Key {
         let mut hasher = hmac_sha256::Hash::new();
         hasher.update(MAGIC);
@@ -77,38 +83,38 @@ impl Key {
         Key(hasher.finalize())
     }
 
-    /// Returns the name of its file.
+    /// Returns the entry's file name without extension.
     pub(super) fn hex(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// Counts of hits and misses since the cache was made.
+/// What a cache has done since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Modules found in memory.
+    /// Modules that were found in memory.
     pub memory_hits: u64,
-    /// Modules found on the disk.
+    /// Modules that were found on disk.
     pub disk_hits: u64,
     /// Modules that were compiled.
     pub misses: u64,
-    /// Entries on the disk that were damaged or no modules, among the misses.
+    /// Disk entries that were damaged or were not modules; they are also counted as misses.
     pub corrupt: u64,
-    /// Entries that could not be written to the disk.
+    /// Entries that could not be written to disk.
     pub write_failures: u64,
-    /// Entries that were removed because all together were larger than the limit.
+    /// Entries that were removed to stay below the limit.
     pub evicted: u64,
-    /// Look-ups for which the entry or the folder was refused because it belongs to another user:
+    /// Lookups that refused an entry or the folder because it belongs to another user:
     /// [`RefusalReason::Owner`].
     pub refused_owner: u64,
-    /// Look-ups for which the entry or the folder was refused because other users can write it:
+    /// Lookups that refused an entry or the folder because other users can write it:
     /// [`RefusalReason::WritableByOthers`].
     pub refused_writable: u64,
-    /// Look-ups for which something else than a file was in the place of the entry, or than a folder in that of the
-    /// folder: [`RefusalReason::Kind`].
+    /// Lookups that found something else in place of the entry's file or of the folder:
+    /// [`RefusalReason::Kind`].
     pub refused_kind: u64,
-    /// Look-ups for which the entry was larger than any entry: [`RefusalReason::Size`].
+    /// Lookups that found an entry larger than any valid one: [`RefusalReason::Size`].
     pub refused_size: u64,
 }
 
@@ -126,24 +132,24 @@ struct Counters {
     refused_size: AtomicU64,
 }
 
-/// The first bytes of an entry, with the number of the format.
+/// The first bytes of an entry; the last one is the format version.
 const MAGIC: &[u8; 16] = b"tilewright cub 1";
-/// The maximum number of bytes of modules that are kept in memory.
+/// How many bytes of modules are kept in memory at most.
 const MEMORY_BYTES: usize = 256 << 20;
 
 impl ModuleCache {
-    /// Returns the cache that loading uses.
+    /// Returns the cache that loading uses by default.
     pub fn shared() -> &'static ModuleCache {
         static SHARED: OnceLock<ModuleCache> = OnceLock::new();
         SHARED.get_or_init(|| ModuleCache::with(CacheFolder::of_user("modules")))
     }
 
-    /// Returns a cache without a folder.
+    /// Creates a cache that keeps modules in memory only.
     pub fn in_memory() -> ModuleCache {
         ModuleCache::with(None)
     }
 
-    /// Returns a cache in a folder, which is made when the first entry is written.
+    /// Creates a cache in a folder. The folder is created when the first entry is written.
     pub fn in_folder(folder: impl Into<PathBuf>) -> ModuleCache {
         ModuleCache::with(Some(CacheFolder::named(folder.into())))
     }
@@ -157,9 +163,10 @@ impl ModuleCache {
         }
     }
 
-    /// Limits the bytes of all entries of the folder together. Each process that writes there keeps its own limit;
-    /// those of several processes can be exceeded by what the others have written since a process last listed the
-    /// folder, which it does after it has written a sixteenth of its limit.
+    /// Limits how many bytes all entries of the folder have together. If several processes write to
+    /// a folder, each has its own limit, and lists the folder only after it has written a sixteenth
+    /// of that limit. Until then it does not see what the others write, so the folder can exceed
+    /// the limit.
     ///
     /// ```
     /// use tilewright::runtime::ModuleCache;
@@ -170,12 +177,12 @@ impl ModuleCache {
         ModuleCache { disk: self.disk.map(|disk| disk.limited(bytes)), ..self }
     }
 
-    /// Returns the folder, if there is one.
+    /// Returns the cache's folder, if it has one.
     pub fn folder(&self) -> Option<&Path> {
         self.disk.as_ref().map(Disk::folder)
     }
 
-    /// Returns the counts of hits and misses.
+    /// Returns what the cache has done so far.
     pub fn stats(&self) -> CacheStats {
         let stats = &self.stats;
         CacheStats {
@@ -192,8 +199,8 @@ impl ModuleCache {
         }
     }
 
-    /// Returns the last folder or entry that was not used because of what it is or who can write it. `stats` counts all
-    /// of them.
+    /// Returns the last folder or entry that the cache did not use because of what it is or because
+    /// of who can write it. [`ModuleCache::stats`] counts all of them.
     ///
     /// ```
     /// use tilewright::runtime::ModuleCache;
@@ -218,7 +225,7 @@ impl ModuleCache {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the module, from memory or from the disk.
+    /// Looks a module up in memory, then on disk.
     pub(super) fn find(&self, key: Key) -> Option<Arc<Compiled>> {
         if let Some(found) = self.memory().entries.get(&key).cloned() {
             self.stats.memory_hits.fetch_add(1, Relaxed);
@@ -241,7 +248,7 @@ impl ModuleCache {
         }
     }
 
-    /// Forgets an entry that turned out to be no module.
+    /// Removes an entry that turned out not to be a module.
     pub(super) fn note_corrupt(&self, key: Key) {
         self.stats.corrupt.fetch_add(1, Relaxed);
         let mut memory = self.memory();
@@ -254,7 +261,7 @@ impl ModuleCache {
         }
     }
 
-    /// Keeps a module that was compiled.
+    /// Adds a module that was just compiled.
     pub(super) fn insert(&self, key: Key, compiled: Compiled) -> Arc<Compiled> {
         self.stats.misses.fetch_add(1, Relaxed);
         if self.write(key, &compiled).is_err() {
@@ -283,7 +290,8 @@ impl ModuleCache {
         match disk.read(&key.hex()) {
             Ok(bytes) => decode(key, &bytes).map_or(Found::Corrupt, Found::Entry),
             Err(Unusable::Refused(refusal)) => Found::Refused(refusal),
-            // There is none. Or there are too many open files, or the disk fails: the entry may be whole.
+            // There is no entry, there are too many open files, or the disk fails. The entry itself
+            // may be valid.
             Err(Unusable::Io(_)) => Found::Nothing,
         }
     }
@@ -295,15 +303,15 @@ impl ModuleCache {
         Ok(())
     }
 
-    /// Returns the number of entries on the disk and their bytes.
+    /// Returns how many entries are on disk, and their total size in bytes.
     pub fn size(&self) -> (usize, u64) {
         self.disk.as_ref().map_or((0, 0), Disk::size)
     }
 
-    /// Removes all entries, and what killed processes have left.
+    /// Removes all entries, and the temporary files of killed processes.
     ///
     /// # Errors
-    /// The first file that cannot be removed.
+    /// The error of the first file that cannot be removed.
     pub fn clear(&self) -> io::Result<()> {
         *self.memory() = Kept::default();
         self.disk.as_ref().map_or(Ok(()), Disk::clear)
@@ -317,7 +325,8 @@ enum Found {
     Nothing,
 }
 
-/// Returns an entry as a file: magic, name, checksum of the rest; then the bytes of the log, the log, the code.
+/// Encodes an entry as a file: magic, name, checksum of the rest; then the log's length, the log,
+/// and the code.
 fn encode(key: Key, compiled: &Compiled) -> Vec<u8> {
     let log = compiled.log.as_bytes();
     let mut rest = (log.len() as u64).to_le_bytes().to_vec();
@@ -330,7 +339,7 @@ fn encode(key: Key, compiled: &Compiled) -> Vec<u8> {
     file
 }
 
-/// Returns the module of a file that is whole and has the name.
+/// Decodes a file. Returns `None` if it is damaged or has another name inside.
 pub(super) fn decode(key: Key, file: &[u8]) -> Option<Compiled> {
     let (found, rest) = file.strip_prefix(MAGIC)?.split_first_chunk::<32>()?;
     let (sum, rest) = rest.split_first_chunk::<32>()?;
@@ -348,7 +357,7 @@ pub(super) fn key_of(file: &[u8]) -> Option<Key> {
     file.strip_prefix(MAGIC)?.first_chunk::<32>().map(|key| Key(*key))
 }
 
-/// Of name and content, so that an entry does not pass for another one.
+/// Covers name and content, so that one entry cannot pass for another.
 fn checksum(key: Key, content: &[u8]) -> [u8; 32] {
     hmac_sha256::HMAC::mac(content, key.0)
 }
@@ -436,9 +445,9 @@ pub(super) mod tests {
             match round % 5 {
                 0 => damaged.truncate(random(file.len())),
                 1 => damaged[random(file.len())] ^= 1 << random(8),
-                // Another format.
+                // Another format version.
                 2 => damaged[15] = b'2',
-                // Another entry under this name: of another target, say.
+                // Another entry under this name, for example for another target.
                 3 => damaged = encode(Key::of(&["y"]), &compiled(7)),
                 _ => damaged.extend(vec![0; 1 + random(100)]),
             }
@@ -449,7 +458,7 @@ pub(super) mod tests {
         assert_eq!(cache.stats().corrupt, 1000);
         cache.insert(key, compiled(7));
         assert_eq!(*ModuleCache::in_folder(&folder.0).find(key).unwrap(), compiled(7));
-        // A folder where the file should be.
+        // A folder in place of the file.
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         let other = ModuleCache::in_folder(&folder.0);
@@ -461,7 +470,7 @@ pub(super) mod tests {
     #[test]
     fn a_folder_that_cannot_be_written_is_no_error() {
         let folder = Folder::new("refused");
-        // A file where the folder should be: nobody can write below it, not even root.
+        // A file in place of the folder: nobody can write below it, not even root.
         fs::write(&folder.0, b"").unwrap();
         let (cache, key) = (ModuleCache::in_folder(folder.0.join("below")), Key::of(&["x"]));
         assert_eq!(*cache.insert(key, compiled(5)), compiled(5));
@@ -476,7 +485,7 @@ pub(super) mod tests {
         fs::create_dir_all(&folder.0).unwrap();
         let partial = folder.0.join(".0123456789abcdef.partial");
         fs::write(&partial, b"tilewr").unwrap();
-        // Nobody else's files are touched.
+        // Files that are not the cache's are left alone.
         let others = [
             "thesis.partial",
             ".partial",

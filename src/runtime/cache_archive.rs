@@ -1,4 +1,4 @@
-//! Exports a module cache as one file, and imports it.
+//! Exports a module cache to one file, and imports such files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -14,11 +14,12 @@ use super::whole_file::{Purpose, write_file};
 const ARCHIVE_MAGIC: &[u8; 16] = b"tilewright arc 1";
 
 impl ModuleCache {
-    /// Writes all entries of the disk that are whole to one file, for [`ModuleCache::import`] elsewhere; their
-    /// number. Entries that would be refused are left out. A link at `file` is replaced, not followed.
+    /// Writes all valid disk entries to one file, so that [`ModuleCache::import`] can add them to
+    /// another cache. Returns how many. Leaves out entries that a load would refuse. If `file` is a
+    /// link, replaces the link.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The error of a file that cannot be written.
     #[inline]
     pub fn export(&self, file: &Path) -> io::Result<usize> {
         if let Some(folder) = file.parent() {
@@ -40,21 +41,22 @@ impl ModuleCache {
         Ok(count)
     }
 
-    /// Adds the entries of an exported cache that are whole; their number. Entries for other devices, drivers
-    /// or options do no harm: they are never asked for.
+    /// Adds the valid entries of an exported cache, and returns how many. Entries for other
+    /// devices, drivers or options do no harm, because nobody looks them up.
     ///
-    /// Entries are code that later loads run: import only what you trust.
+    /// Later loads run the code in these entries, so import only files that you trust.
     ///
     /// # Errors
-    /// The file cannot be read, is no regular file, no exported cache or not all of one, has an entry of more than
-    /// 128 MiB or has more than the limit of this cache ([`ModuleCache::limit`]), or an entry cannot be written.
+    /// Fails if the file cannot be read, is not a regular file, is not an exported cache or is cut
+    /// off; if an entry exceeds 128 MiB or this cache's limit ([`ModuleCache::limit`]); or if an
+    /// entry cannot be written.
     #[inline]
     pub fn import(&self, file: &Path) -> io::Result<usize> {
         let invalid = |what: String| {
             let message = format!("`{}` {what}", file.display());
             io::Error::new(io::ErrorKind::InvalidData, message)
         };
-        // The user may name a link.
+        // The user may pass a link.
         let target = fs::canonicalize(file)?;
         let limit = self.disk().map_or(u64::MAX, |disk| disk.limit);
         let (opened, _) = open_regular(&target, OpenOptions::new().read(true), u64::MAX)?;
@@ -97,7 +99,7 @@ impl ModuleCache {
     }
 }
 
-/// Reads the length of the next entry; `None` at the end of the file.
+/// Reads the next entry's length; `None` at the end of the file.
 fn next_len(archive: &mut impl Read) -> io::Result<Option<u64>> {
     let mut len = Vec::new();
     archive.take(8).read_to_end(&mut len)?;
@@ -130,7 +132,7 @@ mod tests {
         assert!(error.contains(&expected) && error.ends_with("after 2 that were added"), "{error}");
         assert_eq!(into("right").limit(bytes).import(&file).unwrap(), 4);
 
-        // An entry of 1 TiB, says the archive.
+        // The archive claims that this entry has 1 TiB.
         let mut archive = fs::read(&file).unwrap();
         archive.extend((1u64 << 40).to_le_bytes());
         fs::write(&file, &archive).unwrap();
@@ -142,7 +144,7 @@ mod tests {
         assert!(error.ends_with("ends inside an entry, after 4 that were added"), "{error}");
         let error = into("folder").import(&folder.0).unwrap_err().to_string();
         assert!(error.ends_with("is not used: it is a folder; remove it"), "{error}");
-        // A device gives bytes without an end.
+        // A device returns bytes without an end.
         #[cfg(unix)]
         assert!(into("device").import(Path::new("/dev/zero")).is_err());
     }

@@ -1,4 +1,4 @@
-//! [`Disk`] reads and writes the folder of a module cache.
+//! [`Disk`] reads and writes a module cache's folder.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,34 +11,34 @@ use super::trust::{Unusable, check_folder, check_owner, make_private_folder, ope
 use super::whole_file::{ABANDONED, Purpose, is_hex, remove_abandoned, write_file};
 use crate::sorting::{sort_by, sort_by_key};
 
-/// The largest entry, in bytes.
+/// The maximum size of an entry in bytes.
 pub(super) const ENTRY_BYTES: u64 = 128 << 20;
-/// The limit of a folder that is given no other one, in bytes.
+/// The default limit of a folder in bytes.
 pub(super) const FOLDER_BYTES: u64 = 1 << 30;
-/// The age from which the time of the last use of an entry is written again.
+/// An entry's last-use time is written again only if it is older than this.
 const USE_RESOLUTION: Duration = Duration::from_secs(60);
 
 const EXTENSION: &str = "module";
 
-/// The folder of a module cache, with a file for each entry.
+/// A module cache's folder, with one file per entry.
 #[derive(Debug)]
 pub(super) struct Disk {
     folder: CacheFolder,
-    /// The limit of all entries together, in bytes.
+    /// The limit for all entries together, in bytes.
     pub(super) limit: u64,
     listed: Mutex<Option<Listed>>,
 }
 
-/// The known number of bytes in the folder.
+/// What is known about the size of the folder.
 #[derive(Debug)]
 struct Listed {
-    /// Their number when the folder was last listed.
+    /// The size in bytes when the folder was last listed.
     then: u64,
-    /// Those that were written since.
+    /// How many bytes this process has written since then.
     since: u64,
 }
 
-/// An entry as a listing shows it.
+/// An entry in a folder listing.
 struct Entry {
     path: PathBuf,
     bytes: u64,
@@ -50,7 +50,7 @@ impl Disk {
         Disk { folder, limit: FOLDER_BYTES, listed: Mutex::default() }
     }
 
-    /// Sets the limit of all entries together, in bytes.
+    /// Sets the limit for all entries together, in bytes.
     pub(super) fn limited(self, limit: u64) -> Disk {
         Disk { limit, ..self }
     }
@@ -59,17 +59,17 @@ impl Disk {
         &self.folder.path
     }
 
-    /// Returns the path of the entry of this name: 64 hexadecimal digits.
+    /// Returns the path of the entry with this name, which has 64 hexadecimal digits.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path.join(name).with_extension(EXTENSION)
     }
 
-    /// Checks the folder, and those above it that belong to this crate.
+    /// Checks the folder, and its parents as far as they belong to this crate.
     fn check(&self) -> Result<(), Unusable> {
         self.folder.path.ancestors().take(self.folder.own).try_for_each(check_folder)
     }
 
-    /// Reads an entry that nobody but the user can have written.
+    /// Reads an entry, if nobody but the user can have written it.
     pub(super) fn read(&self, name: &str) -> Result<Vec<u8>, Unusable> {
         self.check()?;
         self.read_path(&self.path(name))
@@ -80,16 +80,16 @@ impl Disk {
         check_owner(path, &data)?;
         let is_old = |used: SystemTime| used.elapsed().is_ok_and(|age| age >= USE_RESOLUTION);
         if data.modified().is_ok_and(is_old) {
-            // Where it cannot be written, the entry only counts as older than it is.
+            // If this fails, the entry only counts as older than it is.
             let _ = file.set_modified(SystemTime::now());
         }
         let mut bytes = Vec::with_capacity(data.len() as usize);
-        // Another process may make it longer meanwhile.
+        // Another process may be appending to it, so the length is limited here, too.
         file.take(ENTRY_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Writes an entry, and removes others if the folder is too large then; the number of those.
+    /// Writes an entry. If the folder is too large then, removes others and returns how many.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<u64> {
         let limit = self.limit.min(ENTRY_BYTES);
         if bytes.len() as u64 > limit {
@@ -102,19 +102,20 @@ impl Disk {
         static CLEANED: Once = Once::new();
         CLEANED.call_once(|| remove_abandoned(&self.folder.path, ABANDONED));
         let path = self.path(name);
-        // An entry that is cut off when the power fails is found by its checksum and compiled anew, so a load does not
-        // wait for the disk.
+        // Do not wait for the disk. If the power fails and cuts the entry off, its checksum is
+        // wrong and it is compiled again.
         write_file(&path, Purpose::Cache, |file: &mut File| file.write_all(bytes))?;
         Ok(self.make_room(&path, bytes.len() as u64))
     }
 
-    /// Removes the entries that were not used for the longest time, until an eighth of the limit is free, where all
-    /// of them together are larger than the limit; their number. `newest` was just written, with `bytes` bytes.
+    /// If all entries together exceed the limit, removes the least recently used ones until an
+    /// eighth of the limit is free, and returns how many. `newest` was just written, with `bytes`
+    /// bytes.
     fn make_room(&self, newest: &Path, bytes: u64) -> u64 {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Listed { then, since }) = listed.as_mut() {
             *since = since.saturating_add(bytes);
-            // Other processes write too, so that the folder is listed again from time to time.
+            // Other processes write here, too, so list the folder again from time to time.
             if then.saturating_add(*since) <= self.limit && *since <= self.limit / 16 {
                 return 0;
             }
@@ -138,14 +139,14 @@ impl Disk {
         removed
     }
 
-    /// Returns the entries, in no order.
+    /// Lists the entries in arbitrary order.
     fn entries(&self) -> Vec<Entry> {
         let Ok(found) = fs::read_dir(&self.folder.path) else { return Vec::new() };
         let entry = |found: io::Result<fs::DirEntry>| {
             let found = found.ok()?;
             let name = found.file_name();
             let name = name.to_str()?.strip_suffix(EXTENSION)?.strip_suffix('.')?;
-            // Whatever has another name is not the cache's.
+            // Files with other names do not belong to the cache.
             let data =
                 is_hex(name, 64).then(|| found.metadata().ok())?.filter(Metadata::is_file)?;
             let used = data.modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -154,25 +155,25 @@ impl Disk {
         found.filter_map(entry).collect()
     }
 
-    /// Reads each entry that can be read, in the order of their names.
+    /// Reads all entries that can be read, sorted by name.
     pub(super) fn all(&self) -> impl Iterator<Item = Vec<u8>> {
         let mut entries = if self.check().is_ok() { self.entries() } else { Vec::new() };
         sort_by(&mut entries, |a, b| a.path.cmp(&b.path));
         entries.into_iter().filter_map(|entry| self.read_path(&entry.path).ok())
     }
 
-    /// Returns the number of entries and their bytes.
+    /// Returns how many entries there are, and their total size in bytes.
     pub(super) fn size(&self) -> (usize, u64) {
         let entries = self.entries();
         (entries.len(), entries.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add))
     }
 
-    /// Removes an entry. Where it cannot be removed, it is refused or found to be corrupt each time.
+    /// Removes an entry. If that fails, later lookups refuse it or find it corrupt again.
     pub(super) fn remove(&self, name: &str) {
         let _ = fs::remove_file(self.path(name));
     }
 
-    /// Removes all entries, and what killed processes have left.
+    /// Removes all entries, and the temporary files of killed processes.
     pub(super) fn clear(&self) -> io::Result<()> {
         remove_abandoned(&self.folder.path, Duration::ZERO);
         *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -197,7 +198,7 @@ mod tests {
     use crate::runtime::cache::{CacheStats, ModuleCache};
     use crate::runtime::trust::{Refusal, RefusalReason};
 
-    /// A user that the tests do not run as.
+    /// A user that does not run the tests.
     const SOMEBODY: u32 = 12345;
 
     fn set_mode(path: &Path, mode: u32) {
@@ -208,14 +209,14 @@ mod tests {
         fs::metadata(path).unwrap().mode() & 0o7777
     }
 
-    /// Returns a folder with one entry.
+    /// Creates a folder with one entry.
     fn filled(name: &str) -> (Folder, Key) {
         let (folder, key) = (Folder::new(name), Key::of(&["x"]));
         ModuleCache::in_folder(&folder.0).insert(key, compiled(1));
         (folder, key)
     }
 
-    /// Looks a key up in a cache without memory.
+    /// Looks a key up in a cache that has nothing in memory.
     fn look(folder: &Folder, key: Key) -> (CacheStats, Option<RefusalReason>) {
         let cache = ModuleCache::in_folder(&folder.0);
         let is_found = cache.find(key).is_some();
@@ -243,7 +244,7 @@ mod tests {
             let (stats, reason) = look(&folder, key);
             assert_eq!((stats.refused_writable, stats.disk_hits), (1, 0), "{mode:o}");
             assert_eq!(reason, Some(RefusalReason::WritableByOthers { mode }));
-            // Nor is anything written there.
+            // Nothing is written there either.
             let cache = ModuleCache::in_folder(&folder.0);
             cache.insert(Key::of(&["y"]), compiled(2));
             assert_eq!((cache.stats().write_failures, cache.size().0), (1, 1));
@@ -272,7 +273,7 @@ mod tests {
         let reason = Some(RefusalReason::Owner { owner: SOMEBODY, user });
         let (stats, found) = look(&folder, key);
         assert_eq!((stats.refused_owner, stats.disk_hits, found), (1, 0, reason));
-        // The next one compiles, and takes its place.
+        // The next insert compiles and replaces it.
         ModuleCache::in_folder(&folder.0).insert(key, compiled(1));
         assert_eq!(look(&folder, key).0.disk_hits, 1);
         chown(&folder.0, Some(SOMEBODY), None).unwrap();
@@ -280,7 +281,8 @@ mod tests {
         assert_eq!((stats.refused_owner, stats.disk_hits, found), (1, 0, reason));
         chown(&folder.0, Some(user), None).unwrap();
 
-        // A folder above it that belongs to this crate counts too, and a link that somebody else made.
+        // A parent folder that belongs to this crate is checked, too, and so is a link that
+        // somebody else created.
         let name = key.hex();
         let below = Disk::new(CacheFolder { path: folder.0.join("tilewright/modules"), own: 2 });
         below.write(&name, b"code").unwrap();
@@ -296,7 +298,7 @@ mod tests {
         assert!(matches!(linked.read(&name), Err(Unusable::Refused(Refusal { .. }))));
     }
 
-    /// A fifo would wait for a writer, a file of 40 GiB fill the memory.
+    /// Opening a fifo would wait for a writer, and a 40 GiB file would fill the memory.
     #[test]
     fn only_files_of_the_size_of_an_entry_are_opened() {
         let (folder, key) = filled("special");
@@ -321,7 +323,7 @@ mod tests {
             if kind == "a folder" {
                 fs::remove_dir(&entry).unwrap();
             }
-            // What is compiled takes its place.
+            // What is compiled replaces it.
             ModuleCache::in_folder(&folder.0).insert(key, compiled(1));
             assert_eq!(look(&folder, key).0.disk_hits, 1, "{kind}");
             assert_eq!(fs::read(&entry).unwrap(), fs::read(&other).unwrap(), "{kind}");
@@ -336,7 +338,8 @@ mod tests {
         assert!(start.elapsed() < Duration::from_millis(500), "it was read");
     }
 
-    /// Temporary files had names that follow from the process and a count; whoever knew them could plant links there.
+    /// Regression test: temporary file names used to follow from the process id and a counter, so
+    /// that somebody could plant links there.
     #[test]
     fn temporary_files_follow_no_links() {
         let (folder, key) = filled("planted");
@@ -356,7 +359,7 @@ mod tests {
         assert!(archive.symlink_metadata().unwrap().is_file(), "a link at the name is replaced");
     }
 
-    /// The limit holds after each write; what goes is what was not used for the longest time.
+    /// The limit holds after each write, and the least recently used entries are removed first.
     #[test]
     fn entries_that_are_not_used_make_room() {
         let folder = Folder::new("room");
@@ -371,7 +374,7 @@ mod tests {
         for (number, key) in keys.iter().enumerate() {
             writer.insert(*key, compiled(number as u8));
             assert!(writer.size().1 <= limit, "{number}");
-            // An hour passes, and then the first one is used.
+            // An hour passes before the first entry is used again.
             for key in &keys[..=number] {
                 if let Ok(file) = File::open(path_of(&writer, *key)) {
                     let used = file.metadata().unwrap().modified().unwrap();
@@ -383,13 +386,13 @@ mod tests {
         let kept: Vec<bool> = keys.iter().map(|key| path_of(&writer, *key).exists()).collect();
         let evicted = kept.iter().filter(|kept| !**kept).count();
         assert_eq!(writer.stats().evicted, evicted as u64);
-        // The first one, and the last ones without a gap.
+        // The first entry is kept, and the last ones without a gap.
         let first_of_last = kept.iter().skip(1).position(|kept| *kept).unwrap() + 1;
         assert!(kept[0] && kept[first_of_last..].iter().all(|kept| *kept), "{kept:?}");
         assert!((7..=10).contains(&(40 - evicted)), "{kept:?}");
         assert!(thesis.exists(), "only entries are removed");
 
-        // What is larger than the limit is not written, and removes nothing.
+        // An entry larger than the limit is not written and removes nothing.
         let small = ModuleCache::in_folder(&folder.0).limit(bytes / 2);
         small.insert(Key::of(&["large"]), compiled(0));
         assert_eq!((small.stats().write_failures, small.size().0), (1, 40 - evicted));

@@ -1,12 +1,12 @@
-//! Finds the folders for files that stay between runs.
+//! Finds folders for files that are kept between runs.
 
 use std::path::{Path, PathBuf};
 
-/// A folder for files that stay between runs.
+/// A folder for files that are kept between runs.
 #[derive(Clone, Debug)]
 pub(crate) struct CacheFolder {
     pub(crate) path: PathBuf,
-    /// The number of trailing folders of the path that belong to this crate: at least 1.
+    /// How many trailing components of the path belong to this crate, at least 1.
     #[cfg_attr(
         not(feature = "cuda-any-version"),
         allow(dead_code, reason = "the module cache checks it")
@@ -15,14 +15,15 @@ pub(crate) struct CacheFolder {
 }
 
 impl CacheFolder {
-    /// Returns a folder that the user names.
+    /// Returns a folder that the user has named.
     pub(crate) fn named(path: PathBuf) -> CacheFolder {
         CacheFolder { path, own: 1 }
     }
 
-    /// Returns the folder `name` below the folder `tilewright` of the user's cache folder. Where the environment
-    /// variable `TILEWRIGHT_CACHE` names a folder, that folder for modules and a folder below it for anything else.
-    /// `None` where the variable is `off`, and where the system names no folder for caches.
+    /// Returns the folder `tilewright/name` in the user's cache folder. If the environment variable
+    /// `TILEWRIGHT_CACHE` names a folder, returns that folder for modules, and a folder below it
+    /// for anything else. Returns `None` if the variable is `off`, or if the system has no cache
+    /// folder.
     pub(crate) fn of_user(name: &str) -> Option<CacheFolder> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         if let Some(named) = variable("TILEWRIGHT_CACHE") {

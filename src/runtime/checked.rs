@@ -1,4 +1,4 @@
-//! Defines [`Checked`], the checks in the code of a loaded kernel, and what a launch passes for them.
+//! Defines [`Checked`]: what a launch passes to a kernel whose code contains checks.
 
 use std::sync::Arc;
 
@@ -11,12 +11,13 @@ use crate::codegen::{Module, Ptx};
 use crate::ir::types::{Const, Scalar, Type};
 use crate::ir::{CheckedKernel, Kernel, KernelIr, Target, Untyped};
 
-/// A kernel with checks that is to be loaded.
+/// A kernel with checks, ready to be loaded.
 #[derive(Clone, Debug)]
 pub(super) struct WithChecks(Arc<CheckedKernel>);
 
 impl WithChecks {
-    /// Returns the kernel with checks, if the options ask for them and it does not exceed a limit with them.
+    /// Returns the kernel with checks, or `None` if the options do not ask for checks or if the
+    /// checks would exceed a limit.
     pub(super) fn new(
         ir: &KernelIr,
         device: &Device,
@@ -28,7 +29,7 @@ impl WithChecks {
         CheckedKernel::of(ir).ok().map(|checked| WithChecks(Arc::new(checked)))
     }
 
-    /// Returns all kernels of a module with checks; `None` where one has none.
+    /// Returns all kernels of a module with checks, or `None` if one of them has none.
     #[inline]
     pub(super) fn of_module(
         module: &Module<'_>,
@@ -42,12 +43,13 @@ impl WithChecks {
         module.kernels().iter().map(checked).collect()
     }
 
-    /// Returns the module of kernels with checks.
+    /// Builds a module from kernels with checks.
     #[inline]
     pub(super) fn module(checked: &[WithChecks], target: Target) -> Module<'_> {
         let mut module = Module::new(target);
         for WithChecks(kernel) in checked {
-            // Kernels with checks have the names and the constant arrays of those without.
+            // This cannot fail: the checked kernels have the same names and constant arrays as the
+            // plain ones.
             let _ = module.add(kernel.kernel());
         }
         module
@@ -66,12 +68,12 @@ impl WithChecks {
         &self.0
     }
 
-    /// Returns what a launch on the simulator passes, which adds a record of its own.
+    /// Returns what a launch on the simulator passes. The simulator adds a record of its own.
     pub(super) fn on_simulator(self) -> Checked {
         Checked { kernel: self.0, record: None }
     }
 
-    /// Returns what a launch on the GPU passes.
+    /// Returns what a launch on a GPU passes.
     pub(super) fn on_gpu(self, context: &'static cuda::Context) -> Result<Checked, RuntimeError> {
         #[cfg(feature = "sim")]
         let record = context.record_of(&self.0)?;
@@ -81,16 +83,16 @@ impl WithChecks {
     }
 }
 
-/// The further arguments of a kernel with checks.
+/// The additional arguments of a kernel with checks.
 #[derive(Debug)]
 pub(super) struct Checked {
     kernel: Arc<CheckedKernel>,
-    /// The address of the record; `None` on the simulator.
+    /// The record's device address; `None` on the simulator.
     record: Option<u64>,
 }
 
 impl Checked {
-    /// Appends the bytes of buffers and boxes, and the address of the record.
+    /// Appends the byte sizes of buffers and boxes, then the record's address.
     pub(super) fn append(&self, list: &mut ArgList<'_>) {
         for extent in self.kernel.extents() {
             let bytes = list.args.get(*extent as usize).map_or(0, bytes_of);
@@ -100,7 +102,7 @@ impl Checked {
     }
 }
 
-/// The bytes that a kernel may access through a buffer, or of the box of a tensor map.
+/// Returns how many bytes the kernel may access through a buffer, or the box size of a tensor map.
 fn bytes_of(arg: &Arg<'_>) -> u64 {
     match (&arg.value, arg.ty) {
         (ArgValue::Buffer(_, len), Type::Pointer { elem, .. }) => {

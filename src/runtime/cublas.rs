@@ -1,4 +1,4 @@
-//! Runs matrix products of cuBLAS and cuBLASLt, as a baseline for measurements.
+//! Runs GEMMs with cuBLAS and cuBLASLt, as a baseline for measurements.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::error::RuntimeError;
 use super::stream::{Stream, StreamBackend};
 use crate::ir::Element;
 
-/// cuBLAS and cuBLASLt on a GPU, looked up at run time: nothing links them, and a machine without them has a
-/// typed error.
+/// cuBLAS and cuBLASLt on a GPU. They are loaded at run time: nothing links them, and if a machine
+/// does not have them, [`Cublas::open`] returns a typed error.
 ///
 /// ```no_run
 /// use tilewright::arch::Major;
@@ -41,7 +41,7 @@ pub struct Cublas {
 }
 
 impl Cublas {
-    /// Returns the libraries, for this GPU.
+    /// Loads the libraries and creates their handles for this GPU.
     ///
     /// # Errors
     /// [`NoLibrary`](CublasError::NoLibrary), [`MissingSymbol`](CublasError::MissingSymbol),
@@ -57,7 +57,7 @@ impl Cublas {
         }
     }
 
-    /// Returns the version, such as `13.1.0`.
+    /// Returns the cuBLAS version, such as `13.1.0`.
     ///
     /// # Errors
     /// [`Status`](CublasError::Status).
@@ -66,8 +66,9 @@ impl Cublas {
         Ok(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
     }
 
-    /// Queues the product with the kernel that cuBLAS chooses. `A` and `B` have the types [`Matmul::inputs`] (`f32` for
-    /// `tf32`), `C` has [`Matmul::output`]. The stream may record a graph.
+    /// Queues a GEMM with the kernel that cuBLAS chooses. `A` and `B` must have the types in
+    /// [`Matmul::inputs`] (`f32` for `tf32`), and `C` the type in [`Matmul::output`]. The stream
+    /// may record a graph.
     ///
     /// # Errors
     /// [`Buffer`](CublasError::Buffer), [`UnsupportedInputs`](CublasError::UnsupportedInputs),
@@ -92,8 +93,9 @@ impl Cublas {
         )
     }
 
-    /// Returns the first kernels that cuBLASLt's heuristic names for the product, at most `count`, in its order, with
-    /// 32 MiB of scratch memory.
+    /// Returns the first kernels that cuBLASLt's heuristic suggests for the GEMM, best first and at
+    /// most `count`, with 32 MiB of workspace. Run them with [`Cublas::run`], for example to find
+    /// the fastest one.
     ///
     /// # Errors
     /// [`UnsupportedInputs`](CublasError::UnsupportedInputs), [`UnsupportedOutput`](CublasError::UnsupportedOutput),
@@ -105,7 +107,7 @@ impl Cublas {
         Ok(plans.into_iter().map(|plan| CublasLtPlan { plan: Arc::new(plan) }).collect())
     }
 
-    /// Queues the product of a plan of this device. The stream may record a graph.
+    /// Queues a GEMM with the kernel of a plan for this device. The stream may record a graph.
     ///
     /// # Errors
     /// Those of [`Cublas::gemm`].
@@ -141,7 +143,7 @@ impl fmt::Debug for Cublas {
     }
 }
 
-/// A kernel of cuBLASLt for a problem, made by [`Cublas::plans`].
+/// A cuBLASLt kernel for a problem, made by [`Cublas::plans`].
 #[derive(Clone)]
 pub struct CublasLtPlan {
     plan: Arc<cuda::CublasLtPlan>,

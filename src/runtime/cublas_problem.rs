@@ -1,4 +1,4 @@
-//! Defines the matrix products of cuBLAS, their column-major form and their errors.
+//! Defines GEMM problems for cuBLAS, their column-major form, and the errors.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use crate::errors::errors;
 use crate::ir::Element;
 use crate::ir::types::Scalar;
 
-/// A matrix product `C[M,N] = A[M,K] B[K,N]` with accumulators of `f32`, of `i32` and `f64` where inputs are `i8` and `f64`; C is row-major, nothing
-/// is padded.
+/// A GEMM `C[M,N] = A[M,K] B[K,N]`. Accumulators are `f32`, or `i32` for `i8` inputs and `f64` for
+/// `f64` inputs. C is row-major, and no matrix is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matmul {
     /// M, N and K.
@@ -19,20 +19,21 @@ pub struct Matmul {
     pub a: Major,
     /// The contiguous mode of B.
     pub b: Major,
-    /// The types in which A and B are multiplied: both `bf16`, `f16`, `f32`, `f64`, `i8`, or `tf32`, which is in memory as `f32`.
-    /// cuBLASLt alone multiplies `e4m3` by `e4m3`, `e4m3` by `e5m2` and `e5m2` by `e4m3`, all contiguous along K, with sums that stay in
-    /// the tensor cores.
+    /// The types in which A and B are multiplied: both `bf16`, `f16`, `f32`, `f64`, `i8` or `tf32`,
+    /// which is stored as `f32`. Only cuBLASLt multiplies 8-bit floats: `e4m3` by `e4m3`, `e4m3` by
+    /// `e5m2` and `e5m2` by `e4m3`, all contiguous along K. Their sums stay in the tensor cores.
     pub inputs: [Scalar; 2],
-    /// The type of the elements of C: that of A and B in memory, or `f32`; `bf16` or `f16` for floats of 8 bits, `i32` for `i8`.
+    /// The element type of C: the type of A and B in memory, or `f32`. For 8-bit floats `bf16` or
+    /// `f16`, for `i8` `i32`.
     pub output: Scalar,
 }
 
-/// A library of matrix products of NVIDIA.
+/// One of NVIDIA's GEMM libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CublasLibrary {
-    /// cuBLAS, which chooses a kernel by itself.
+    /// cuBLAS, which chooses a kernel itself.
     Cublas,
-    /// cuBLASLt, whose kernels a program chooses.
+    /// cuBLASLt, which lets the program choose a kernel.
     CublasLt,
 }
 
@@ -45,15 +46,15 @@ impl fmt::Display for CublasLibrary {
     }
 }
 
-/// The transposition of an operand of the column-major libraries.
+/// Whether a column-major library transposes an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     AsStored,
     Transposed,
 }
 
-/// A product as the column-major libraries see it: `C^T[N,M] = first[N,K] second[K,M]`, where first is our B and
-/// second our A.
+/// A GEMM as the column-major libraries see it: `C^T[N,M] = first[N,K] second[K,M]`, where `first`
+/// is our B and `second` our A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Columns {
     pub(super) first: Operand,
@@ -81,7 +82,7 @@ impl Matmul {
         self.inputs.map(|input| if input == Scalar::Tf32 { Scalar::F32 } else { input })
     }
 
-    /// Checks that a library multiplies A and B of these types.
+    /// Checks that the library can multiply these input types.
     fn check_inputs(&self, library: CublasLibrary) -> Result<(), CublasError> {
         use Scalar as S;
         let [a, b] = self.inputs;
@@ -93,7 +94,7 @@ impl Matmul {
         if takes { Ok(()) } else { Err(CublasError::UnsupportedInputs { library, a, b }) }
     }
 
-    /// Checks that a library takes the sizes and the types of A and B.
+    /// Checks that the library takes these sizes and input types.
     pub(crate) fn check_problem(&self, library: CublasLibrary) -> Result<(), CublasError> {
         self.check_sizes()?;
         self.check_inputs(library)
@@ -106,7 +107,7 @@ impl Matmul {
         }
     }
 
-    /// Checks that the buffers have the types and the numbers of elements of A, B and C.
+    /// Checks that the buffers have the types and element counts of A, B and C.
     pub(crate) fn check<A: Element, B: Element, D: Element>(
         &self,
         a: &Buffer<A>,
@@ -132,14 +133,15 @@ impl Matmul {
 }
 
 errors! {
-    /// An error of a matrix product by cuBLAS.
+    /// The error of a GEMM with cuBLAS.
     #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum CublasError {
-        /// cuBLAS and cuBLASLt are not installed, or not where they are looked for: in the system's folders, in a CUDA toolkit
-        /// (`CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`), and in the wheels of the active Python environment.
+        /// cuBLAS and cuBLASLt were not found: not in the system's folders, not in a CUDA toolkit
+        /// (`CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`), and not in the wheels of the active
+        /// Python environment.
         NoLibrary {
-            /// The files that were looked for.
+            /// The file names that were tried.
             tried: Vec<String>,
         } = |f| write!(
             f,
@@ -151,7 +153,7 @@ errors! {
         MissingSymbol { symbol: &'static str },
         /// cuBLAS needs a GPU, not the simulator
         Simulator,
-        /// A size that the libraries do not take: 0, or more than 2^31 - 1.
+        /// A size is 0 or more than 2^31 - 1, which the libraries do not take.
         Size {
             /// M, N and K.
             sizes: [u32; 3],
@@ -166,13 +168,13 @@ errors! {
         UnsupportedOutput { scalar: Scalar },
         /// cuBLASLt has no kernel for these sizes and layouts; of 8-bit floats it takes rows of multiples of 16 bytes
         NoKernel,
-        /// A buffer has other elements or another number of them than the problem.
+        /// A buffer does not have the problem's element type or element count.
         Buffer {
             /// `A`, `B` or `C`.
             matrix: &'static str,
-            /// The type and number of the elements of the problem.
+            /// Element type and count of the problem.
             expected: (Scalar, u64),
-            /// The type and number of the elements of the buffer.
+            /// Element type and count of the buffer.
             given: (Scalar, u64),
         } = |f| {
             let ((scalar, len), (other, given)) = (expected, given);
@@ -224,8 +226,8 @@ mod tests {
         }
     }
 
-    /// By the definition of column-major storage: element (i, j) at `i + j * pitch`, so that `first` is B with
-    /// (n, k) and `second` is A with (k, m), element for element.
+    /// Checked against the definition of column-major storage, with element (i, j) at
+    /// `i + j * pitch`: `first` is B at (n, k) and `second` is A at (k, m), element by element.
     #[test]
     fn the_libraries_see_the_transposed_product() {
         for (a, b) in

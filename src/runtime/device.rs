@@ -1,4 +1,4 @@
-//! Defines the devices that run kernels: GPUs and the simulator.
+//! Defines [`Device`]: a GPU or the simulator, and the calls that open one.
 
 use std::fmt;
 
@@ -11,10 +11,11 @@ use super::properties::Properties;
 use super::simulator;
 use crate::ir::Target;
 
-/// A GPU, or the CPU simulator.
+/// A GPU, or the CPU simulator. Start here: [`Device::default`] opens a GPU if there is one, and
+/// otherwise the simulator.
 ///
-/// A device is cheap to clone; all clones are one device. All simulators of one number are one device, too, whatever
-/// their options, and so are all devices opened for one GPU.
+/// A device is cheap to clone, and all clones compare equal. Devices that are opened for the same
+/// GPU are equal, and so are simulators with the same number, whatever their options.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Device {
     pub(super) backend: Backend,
@@ -45,15 +46,15 @@ impl PartialEq for Backend {
 impl Eq for Backend {}
 
 impl Device {
-    /// The first GPU that is supported, else the simulator: [`DeviceChoice::Auto`].
+    /// Returns the first supported GPU, or the simulator if there is none: [`DeviceChoice::Auto`].
     ///
-    /// The environment variable `TILEWRIGHT_SIM_TARGET` names the target of that simulator, such as `sm_90a`: see
-    /// [`Device::sim_for`].
+    /// You can set the environment variable `TILEWRIGHT_SIM_TARGET` to choose the simulator's
+    /// target, for example `sm_90a`: see [`Device::sim_for`].
     ///
     /// # Errors
-    /// What [`Device::cuda`] answers, if there is a GPU that does not start, or if there is none and this
-    /// build has no simulator; [`SimTarget`](RuntimeError::SimTarget) where the simulator is taken and the variable
-    /// names no target.
+    /// The error of [`Device::cuda`], if there is a GPU but it does not start, or if there is none
+    /// and this build has no simulator; [`SimTarget`](RuntimeError::SimTarget) if it falls back to
+    /// the simulator and the variable names no target.
     #[expect(
         clippy::should_implement_trait,
         reason = "it can fail, so it is not the trait's function of this name"
@@ -79,7 +80,7 @@ impl Device {
         }
     }
 
-    /// Returns the target that the environment names for the simulator.
+    /// Returns the simulator target that the environment names.
     #[inline]
     fn sim_target_of_user() -> Result<Option<Target>, RuntimeError> {
         match std::env::var_os("TILEWRIGHT_SIM_TARGET") {
@@ -90,7 +91,7 @@ impl Device {
         }
     }
 
-    /// Returns the simulator.
+    /// Returns the simulator, with target `sm_80`.
     ///
     /// # Errors
     /// [`SimulatorNotBuilt`](RuntimeError::SimulatorNotBuilt).
@@ -98,8 +99,8 @@ impl Device {
         simulator::Context::open(None).map(|simulator| Backend::Sim(simulator).into())
     }
 
-    /// Returns the simulator, for programs that build their kernels for [`Device::target`]: so they are built for
-    /// `target`. It runs kernels of all targets, whatever is named here.
+    /// Returns the simulator with `target` as its [`Device::target`], so that a program builds its
+    /// kernels for `target`. The simulator runs kernels for every target, whichever you name here.
     ///
     /// # Errors
     /// [`SimulatorNotBuilt`](RuntimeError::SimulatorNotBuilt).
@@ -117,8 +118,9 @@ impl Device {
         simulator::Context::open(Some(target)).map(|simulator| Backend::Sim(simulator).into())
     }
 
-    /// Returns the simulator number `number`: for programs that use several devices. [`Device::sim`] is number 0. Memory,
-    /// streams and functions of one simulator are refused by another one, as between GPUs.
+    /// Returns the simulator with this number, for programs that use several devices.
+    /// [`Device::sim`] is simulator 0. As with two GPUs, one simulator refuses the memory, streams
+    /// and functions of another.
     ///
     /// # Errors
     /// [`SimulatorNotBuilt`](RuntimeError::SimulatorNotBuilt).
@@ -137,7 +139,8 @@ impl Device {
             .map(|simulator| Backend::Sim(simulator.numbered(number)).into())
     }
 
-    /// Returns the simulator, whose launches run with these options.
+    /// Returns a simulator whose launches run with these options, for example with a limit on their
+    /// work.
     ///
     /// ```
     /// use tilewright::runtime::Device;
@@ -150,7 +153,7 @@ impl Device {
         Backend::Sim(options.into()).into()
     }
 
-    /// Returns the GPU that CUDA numbers `ordinal`, from 0.
+    /// Returns the GPU with CUDA ordinal `ordinal`, counted from 0.
     ///
     /// # Errors
     /// [`CudaNotBuilt`](RuntimeError::CudaNotBuilt), [`NoDriver`](RuntimeError::NoDriver),
@@ -163,7 +166,7 @@ impl Device {
         cuda::Context::open(ordinal).map(|context| Backend::Cuda(context).into())
     }
 
-    /// Returns the number of GPUs that the CUDA driver offers: at least 1.
+    /// Returns how many GPUs the CUDA driver offers, at least 1.
     ///
     /// # Errors
     /// See [`Device::cuda`].
@@ -173,8 +176,8 @@ impl Device {
         cuda::device_count()
     }
 
-    /// Returns all devices of the machine: the GPUs that are supported and work, then the simulator. Each GPU is
-    /// opened, which takes the driver some tenths of a second.
+    /// Returns all devices of the machine: every GPU that is supported and works, then the
+    /// simulator. Opens each GPU, which takes the driver some tenths of a second.
     ///
     /// ```
     /// use tilewright::runtime::Device;
@@ -187,7 +190,7 @@ impl Device {
         (0..count).map(Device::cuda).chain([Device::sim()]).filter_map(Result::ok).collect()
     }
 
-    /// Returns the device that the user chose.
+    /// Returns the device that the user chose, for example on a command line.
     ///
     /// # Errors
     /// See [`Device::default`], [`Device::sim`] and [`Device::cuda`].
@@ -201,7 +204,7 @@ impl Device {
         }
     }
 
-    /// Returns the first GPU that is not too old.
+    /// Returns the first GPU that is not too old for this crate.
     #[inline]
     fn first_gpu() -> Result<Device, RuntimeError> {
         let count = Device::cuda_count()?;
@@ -215,7 +218,8 @@ impl Device {
         answer
     }
 
-    /// Returns the name: `simulator`, or the name that the driver gives, such as `NVIDIA H200`.
+    /// Returns the device's name: `simulator`, or what the driver calls the GPU, such as
+    /// `NVIDIA H200`.
     pub fn name(&self) -> &str {
         match &self.backend {
             Backend::Sim(simulator) => simulator.name(),
@@ -223,8 +227,9 @@ impl Device {
         }
     }
 
-    /// Returns the target to build kernels for: on a GPU what offers most on it, on the simulator `sm_80`, which every
-    /// target offers, or the one of [`Device::sim_for`]. The simulator runs kernels of all targets.
+    /// Returns the target to build kernels for. On a GPU that is the target with the most features
+    /// that the GPU supports. On the simulator it is `sm_80`, which every kernel can use, or the
+    /// target that you gave to [`Device::sim_for`]. The simulator runs kernels for every target.
     pub fn target(&self) -> Target {
         match &self.backend {
             Backend::Sim(simulator) => simulator.target(),
@@ -240,7 +245,8 @@ impl Device {
         }
     }
 
-    /// Returns the largest grid, cluster and block of a launch.
+    /// Returns the limits that a launch has to respect: grid, cluster and block size, shared
+    /// memory.
     pub fn limits(&self) -> Limits {
         match &self.backend {
             Backend::Sim(_) => Limits::SIMULATOR,
@@ -265,16 +271,17 @@ impl Device {
         }
     }
 
-    /// Returns the release of the NVIDIA driver, such as `580.95.05`, where the system tells it; `None` elsewhere and
-    /// on the simulator.
+    /// Returns the NVIDIA driver's release, such as `580.95.05`; `None` if the system does not tell
+    /// it, and on the simulator.
     pub fn driver_release(&self) -> Option<String> {
         if self.is_sim() { None } else { driver_release() }
     }
 
-    /// Returns the free bytes and all bytes of the GPU's memory; `None` on the simulator, whose memory is the host's.
+    /// Returns the GPU's free and total memory in bytes; `None` on the simulator, which uses host
+    /// memory.
     ///
     /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     pub fn memory(&self) -> Result<Option<(u64, u64)>, RuntimeError> {
         match &self.backend {
             Backend::Sim(_) => Ok(None),
@@ -282,8 +289,8 @@ impl Device {
         }
     }
 
-    /// Lets the driver's compiler read PTX text, and returns its messages: registers, spills and shared
-    /// memory of each entry. Nothing of it is kept or run. `name` stands for the text in errors.
+    /// Compiles PTX text with the driver and returns the compiler's messages: registers, spills and
+    /// shared memory of each entry. Neither keeps nor runs the code. Errors call the text `name`.
     ///
     /// # Errors
     /// [`PtxRejected`](RuntimeError::PtxRejected) with the compiler's log,
@@ -299,12 +306,13 @@ impl Device {
         }
     }
 
-    /// Sets the bytes of freed memory that the driver keeps for later buffers when the device is waited for: 0 at
-    /// first, so that all is given back then. With more, programs that wait often and allocate much do both
-    /// faster. It does nothing on the simulator and on GPUs without memory pools.
+    /// Sets how many bytes of freed memory the driver may keep for later buffers when the device is
+    /// synchronised. It starts at 0: each synchronisation gives all freed memory back. Raise it if
+    /// your program synchronises often and allocates much, because both become faster. Does nothing
+    /// on the simulator and on GPUs without memory pools.
     ///
     /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     pub fn keep_memory(&self, bytes: u64) -> Result<(), RuntimeError> {
         match &self.backend {
             Backend::Sim(_) => Ok(()),
@@ -312,10 +320,10 @@ impl Device {
         }
     }
 
-    /// Waits for all work and gives kept memory back: see [`Device::keep_memory`].
+    /// Waits for all work, then gives kept memory back to the system: see [`Device::keep_memory`].
     ///
     /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     pub fn trim_memory(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             Backend::Sim(_) => Ok(()),
@@ -323,12 +331,13 @@ impl Device {
         }
     }
 
-    /// Waits for all launches before this call, on all streams.
+    /// Waits for all earlier launches on all streams.
     ///
     /// # Errors
-    /// The fault of one of them, if it had one; [`AssertFailed`](RuntimeError::AssertFailed) once for each
-    /// kernel with failed assertions, whichever thread launched it. (Other calls that wait return the
-    /// failed assertions of the launches of their own thread.)
+    /// The fault of one of these launches, if there was one;
+    /// [`AssertFailed`](RuntimeError::AssertFailed) once for each kernel with failed assertions,
+    /// whichever thread launched it. (Other calls that wait report only the failed assertions of
+    /// their own thread's launches.)
     #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
@@ -351,10 +360,10 @@ impl fmt::Display for Device {
     }
 }
 
-/// Returns the CUDA version of the driver, also where all GPUs are refused.
+/// Returns the driver's CUDA version, even if this crate refuses all GPUs.
 ///
 /// # Errors
-/// Why no driver starts; see [`Device::cuda`].
+/// The reason why no driver starts; see [`Device::cuda`].
 #[inline]
 pub fn driver_version() -> Result<CudaVersion, RuntimeError> {
     cuda::driver_version()

@@ -1,9 +1,10 @@
-//! Defines [`DeviceChoice`], the device that a user asks for.
+//! Defines [`DeviceChoice`]: the device that a user asks for.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The device that a user asks for, in the words `auto`, `sim`, `cuda` and `cuda:N`.
+/// The device that a user asks for, parsed from `auto`, `sim`, `cuda` or `cuda:N`. Pass it to
+/// [`Device::open`](super::Device::open).
 ///
 /// ```
 /// use tilewright::runtime::DeviceChoice;
@@ -14,12 +15,12 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DeviceChoice {
-    /// A GPU if there is one, else the simulator.
+    /// A GPU if there is one, otherwise the simulator.
     #[default]
     Auto,
     /// The simulator.
     Sim,
-    /// The GPU of this number, or the first supported GPU.
+    /// The GPU with this ordinal; with `None`, the first supported GPU.
     Cuda(Option<usize>),
 }
 
@@ -34,7 +35,7 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// A text that names no device.
+/// The error for a text that names no device.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseDeviceError {
     text: String,

@@ -1,4 +1,4 @@
-//! Defines the DLPack types of elements, and the errors of an exchange.
+//! Defines DLPack element types and the errors of an exchange.
 
 use crate::errors::errors;
 
@@ -7,9 +7,8 @@ use dlpark::ffi::{DLDataType, DLDeviceType};
 use crate::ir::types::Scalar;
 
 errors! {
-    /// An error of the exchange of memory as a DLPack tensor.
-    ///
-    /// From [`Buffer::into_dlpack`](super::Buffer::into_dlpack) and
+    /// Why memory could not be exchanged as a DLPack tensor, from
+    /// [`Buffer::into_dlpack`](super::Buffer::into_dlpack) and
     /// [`Buffer::from_dlpack`](super::Buffer::from_dlpack).
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
@@ -51,7 +50,7 @@ errors! {
 }
 crate::errors::message_as_debug!(DlpackError);
 
-/// Returns the kinds of devices by their numbers in `dlpack.h`.
+/// Names a device type from `dlpack.h`.
 fn device_name(device_type: u32) -> Option<&'static str> {
     Some(match DLDeviceType(device_type) {
         DLDeviceType::CPU => "host memory",
@@ -63,8 +62,8 @@ fn device_name(device_type: u32) -> Option<&'static str> {
     })
 }
 
-/// Returns the type of DLPack for elements of a buffer. The 8-bit formats are OCP's: E4M3 has no infinities
-/// ("fn").
+/// Returns the DLPack type for a buffer's elements. The 8-bit formats are OCP's, whose E4M3 has no
+/// infinities ("fn").
 pub(super) fn data_type(elem: Scalar) -> Result<DLDataType, DlpackError> {
     Ok(match elem {
         Scalar::Bool => DLDataType::BOOL,
@@ -86,7 +85,7 @@ pub(super) fn data_type(elem: Scalar) -> Result<DLDataType, DlpackError> {
     })
 }
 
-/// Returns a type of DLPack in the words of array libraries: `float32`, `bfloat16`, `uint8x4` for four lanes.
+/// Names a DLPack type as array libraries do: `float32`, `bfloat16`, or `uint8x4` for four lanes.
 pub(super) fn data_type_name(data_type: DLDataType) -> String {
     let DLDataType { code, bits, lanes } = data_type;
     let family = match code.0 {
@@ -114,7 +113,7 @@ pub(super) fn data_type_name(data_type: DLDataType) -> String {
 mod tests {
     use super::*;
 
-    /// Two element types never share a DLPack type, and each has the bits of its elements.
+    /// Two element types never share a DLPack type, and each has the right bit width.
     #[test]
     fn types_are_told_apart() {
         let types: Vec<_> = Scalar::ALL.iter().filter_map(|elem| data_type(*elem).ok()).collect();

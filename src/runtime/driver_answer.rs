@@ -1,8 +1,9 @@
-//! Defines the answers of the CUDA driver: its version, its status codes, its rejections of PTX.
+//! Defines what the CUDA driver reports: its version, its status codes, and why it rejects PTX.
 
 use std::fmt;
 
-/// A version of CUDA, such as 12.0: what a driver implements. It is not the number of the driver's release.
+/// A CUDA version such as 12.0, which a driver implements. This is not the driver's release number;
+/// for that see [`driver_release`].
 ///
 /// ```
 /// use tilewright::runtime::CudaVersion;
@@ -11,9 +12,9 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CudaVersion {
-    /// The number before the point.
+    /// The part before the point.
     pub major: u16,
-    /// The number after the point.
+    /// The part after the point.
     pub minor: u16,
 }
 
@@ -23,7 +24,7 @@ impl CudaVersion {
         CudaVersion { major, minor }
     }
 
-    /// Returns the version from CUDA's number, `1000 * major + 10 * minor`; a negative number counts as 0.
+    /// Decodes CUDA's version integer, `1000 * major + 10 * minor`. A negative integer counts as 0.
     pub const fn from_number(number: i32) -> CudaVersion {
         let number = if number < 0 { 0 } else { number };
         CudaVersion { major: (number / 1000) as u16, minor: (number % 1000 / 10) as u16 }
@@ -36,12 +37,12 @@ impl fmt::Display for CudaVersion {
     }
 }
 
-/// The answer of a call of the CUDA driver: a value of `CUresult`.
+/// The status that a CUDA driver call returned: a `CUresult`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DriverStatus {
-    /// The number.
+    /// The numeric value.
     pub code: u32,
-    /// Its name, such as `CUDA_ERROR_INVALID_VALUE`, where the driver knows one.
+    /// The name, such as `CUDA_ERROR_INVALID_VALUE`, if the driver knows one.
     pub name: Option<String>,
 }
 
@@ -54,18 +55,18 @@ impl fmt::Display for DriverStatus {
     }
 }
 
-/// PTX that the driver's compiler refused.
+/// Why the driver's compiler rejected PTX.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PtxRejection {
-    /// The kernel.
+    /// The kernel's name.
     pub kernel: String,
-    /// The answer of the driver.
+    /// The driver's status.
     pub status: DriverStatus,
-    /// The line of the PTX text that the log names, from 1, with its text.
+    /// The PTX line that the log points to, counted from 1, with its text.
     pub line: Option<(usize, String)>,
-    /// The Rust line that this line was written for, as `file:line`, where a comment in the PTX names it.
+    /// The Rust line that produced this PTX line, as `file:line`, if a comment in the PTX names it.
     pub location: Option<String>,
-    /// The compiler's messages.
+    /// The compiler's log.
     pub log: String,
 }
 
@@ -86,7 +87,8 @@ impl fmt::Display for PtxRejection {
     }
 }
 
-/// As [`Device::driver_release`](super::Device::driver_release), also where the driver or its GPUs cannot be used.
+/// Like [`Device::driver_release`](super::Device::driver_release), but works even if the driver or
+/// its GPUs cannot be used.
 pub fn driver_release() -> Option<String> {
     let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())

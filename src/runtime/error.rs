@@ -1,4 +1,4 @@
-//! Defines [`RuntimeError`], the error of every call of the runtime.
+//! Defines [`RuntimeError`]: the error type of all runtime calls.
 
 use crate::errors::errors;
 
@@ -14,7 +14,7 @@ use crate::launch::assert::AssertFailures;
 use crate::launch::grid::{ClusterError, Extent, Grid};
 
 errors! {
-    /// An error of a device, a buffer or a launch, or a fault of a kernel.
+    /// The error of a device, buffer or launch call, or the fault of a kernel.
     #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum RuntimeError {
@@ -36,11 +36,11 @@ errors! {
         MissingSymbol { symbol: &'static str, driver: CudaVersion },
         /// the CUDA driver finds no GPU: check `nvidia-smi` and `CUDA_VISIBLE_DEVICES`, or use the simulator
         NoDevice,
-        /// There is no GPU of this number.
+        /// There is no GPU with this ordinal.
         NoSuchDevice {
-            /// The number asked for.
+            /// The requested ordinal.
             ordinal: usize,
-            /// The number of GPUs.
+            /// How many GPUs there are.
             count: usize,
         } = |f| match count {
             1 => {
@@ -50,11 +50,11 @@ errors! {
                 write!(f, "there is no GPU {ordinal}: the {count} found are numbered from 0")
             }
         },
-        /// The GPU is older than every target.
+        /// The GPU is older than every supported target.
         UnsupportedDevice {
-            /// The number of the GPU.
+            /// The GPU's ordinal.
             ordinal: usize,
-            /// Its name.
+            /// The GPU's name.
             name: String,
             /// Its compute capability, major and minor.
             capability: (u16, u16),
@@ -78,9 +78,9 @@ errors! {
         Ptxas { kernel: String, error: PtxasError },
         /// the PTX of `{name}` cannot be compiled on the simulator, which runs kernels without PTX: use a GPU
         PtxOnSimulator { name: String },
-        /// A grid without threads.
+        /// The grid has no threads.
         EmptyGrid {
-            /// The grid.
+            /// The grid of the launch.
             grid: Grid,
         } = |f| write!(
             f,
@@ -88,11 +88,11 @@ errors! {
             Extent(grid.blocks),
             Extent(grid.threads)
         ),
-        /// More blocks along an axis than the device takes.
+        /// The grid has more blocks along an axis than the device takes.
         GridTooLarge {
-            /// The blocks along each axis.
+            /// The grid's blocks along each axis.
             blocks: [u32; 3],
-            /// The maximum of the device along each axis.
+            /// The device's maximum along each axis.
             limit: [u32; 3],
         } = |f| write!(
             f,
@@ -101,13 +101,13 @@ errors! {
             Extent(*blocks),
             Extent(*limit)
         ),
-        /// More threads in a block than the device takes.
+        /// The block has more threads than the device takes.
         BlockTooLarge {
-            /// The threads along each axis.
+            /// The block's threads along each axis.
             threads: [u32; 3],
-            /// The maximum of the device along each axis.
+            /// The device's maximum along each axis.
             limit: [u32; 3],
-            /// The maximum of the device in all.
+            /// The device's maximum over all axes.
             limit_in_all: u32,
         } = |f| write!(
             f,
@@ -116,13 +116,13 @@ errors! {
             Extent(*threads),
             Extent(*limit)
         ),
-        /// The kernel was built for blocks of another shape.
+        /// The kernel was built for another block shape.
         BlockNotAsBuilt {
-            /// The kernel.
+            /// The kernel's name.
             kernel: String,
-            /// The threads that it was built for.
+            /// The block shape that it was built for.
             built: [u32; 3],
-            /// The threads of the launch.
+            /// The block shape of the launch.
             given: [u32; 3],
         } = |f| write!(
             f,
@@ -130,13 +130,13 @@ errors! {
             Extent(*built),
             Extent(*given)
         ),
-        /// The kernel was built for blocks of fewer threads.
+        /// The kernel was built for smaller blocks.
         MoreThreadsThanBuilt {
-            /// The kernel.
+            /// The kernel's name.
             kernel: String,
-            /// The maximum number of threads of a block that it was built for.
+            /// The maximum block size that it was built for.
             built: u32,
-            /// The threads of the launch.
+            /// The block shape of the launch.
             given: [u32; 3],
         } = |f| write!(
             f,
@@ -166,7 +166,7 @@ errors! {
         /// argument {index} of kernel `{kernel}` is a buffer of {buffer} and the kernel is loaded on {device}: upload the
         /// data to the device of the kernel
         OtherDevice { kernel: String, index: usize, buffer: String, device: String },
-        /// A tensor map of one mode for copies of the other.
+        /// A tensor map in tiled mode is used for im2col copies, or the reverse.
         BoxMode { kernel: String, index: usize, im2col: bool } = |f| {
             let [is, copies, cure] = if *im2col {
                 ["im2col", "tiles", "TensorMapDesc::new"]
@@ -178,7 +178,7 @@ errors! {
                 "argument {index} of kernel `{kernel}` is a tensor map of {is} mode, by which the kernel copies {copies}: make it by `{cure}`"
             )
         },
-        /// A tensor map with base pixels outside of its tensor for a store.
+        /// A store uses a tensor map whose base pixels reach outside of its tensor.
         StorePixels {
             kernel: String,
             index: usize,
@@ -249,7 +249,7 @@ errors! {
         Comm(error: Box<CommError>),
         /// {failures}
         AssertFailed(failures: Box<AssertFailures>),
-        /// The fault of a kernel with checks; the device cannot be used again in this process.
+        /// A kernel with checks faulted; the process cannot use the device any more.
         #[cfg(feature = "sim")]
         Violation(fault: Box<crate::sim::Fault>) = |f| {
             std::fmt::Display::fmt(fault, f)?;
@@ -259,7 +259,7 @@ errors! {
         Fault(fault: Box<DeviceFault>),
         /// the device cannot be used again in this process, because earlier {fault}
         DeviceLost(fault: Box<DeviceFault>),
-        /// The error of the simulator.
+        /// The simulator's error.
         #[cfg(feature = "sim")]
         Simulation(error: Box<crate::sim::RunError>) = |f| std::fmt::Display::fmt(error, f),
         /// the CUDA driver refused `{call}` with {status}

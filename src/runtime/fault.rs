@@ -1,17 +1,18 @@
-//! Defines [`DeviceFault`], a fault that ends the use of a GPU in a process.
+//! Defines [`DeviceFault`]: a fault after which the process cannot use the GPU any more.
 
 use std::fmt;
 
-/// A fault from which a GPU does not recover.
+/// A fault from which a GPU does not recover. The process has to end before it can use the GPU
+/// again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceFault {
-    /// The device.
+    /// The faulting device.
     pub device: String,
-    /// The kind of the fault.
+    /// What happened.
     pub kind: FaultKind,
-    /// The number of launches in flight. One of them is at fault.
+    /// How many launches were in flight. One of them caused the fault.
     pub launches: u64,
-    /// The kernel of the latest of them.
+    /// The kernel of the most recent launch in flight.
     pub kernel: Option<String>,
 }
 
@@ -30,33 +31,34 @@ impl fmt::Display for DeviceFault {
     }
 }
 
-/// The kinds of faults that a GPU reports.
+/// The faults that a GPU reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// An access outside of mapped memory.
+    /// An access to unmapped memory.
     IllegalAddress,
-    /// An access at an address that its width does not divide.
+    /// A misaligned access.
     MisalignedAddress,
-    /// An access in a state space that the address does not belong to.
+    /// An access through an address that belongs to another state space.
     InvalidAddressSpace,
-    /// An instruction that does not exist, or not with these operands.
+    /// An instruction that does not exist, or does not take these operands.
     IllegalInstruction,
-    /// A jump to an address without code.
+    /// A jump to an address that holds no code.
     InvalidProgramCounter,
-    /// A fault of the call stack, or too little memory for it.
+    /// A broken call stack, or too little memory for it.
     StackError,
-    /// An assertion in the kernel.
+    /// A failed assertion in the kernel.
     Assert,
-    /// A kernel that ran longer than the system allows.
+    /// The kernel ran longer than the system allows.
     LaunchTimeout,
-    /// An error of memory or of a link that could not be corrected.
+    /// An uncorrectable memory or link error.
     UncorrectableError,
-    /// The context was destroyed by other code of the process.
+    /// Other code in the process destroyed the context.
     ContextDestroyed,
-    /// A fault that the driver does not name further.
+    /// A fault that the driver does not specify.
     LaunchFailed,
-    /// A violation of a check in the kernel's code; see [`LoadOptions::checked`](super::LoadOptions::checked).
+    /// A failed check in the kernel's code; see
+    /// [`LoadOptions::checked`](super::LoadOptions::checked).
     Violation,
 }
 

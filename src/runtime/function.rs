@@ -1,4 +1,4 @@
-//! Defines [`Function`], a loaded kernel, and launches it.
+//! Defines [`Function`]: a loaded kernel and its launches.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -23,9 +23,10 @@ use crate::ir::types::{Const, Scalar, Type};
 use crate::ir::{Kernel, KernelIr, LaunchBounds, Signature};
 use crate::launch::grid::Grid;
 
-/// A kernel of signature `P`, loaded on a device by [`Device::load`].
+/// A kernel with signature `P` that is loaded on a device and ready to launch. Made by
+/// [`Device::load`].
 ///
-/// It is cheap to clone and can be launched from several threads. Dropping it right after a launch is safe.
+/// It is cheap to clone, and several threads may launch it. You can drop it right after a launch.
 pub struct Function<P> {
     inner: Arc<Inner>,
     params: PhantomData<fn() -> P>,
@@ -36,17 +37,17 @@ pub(super) struct Inner {
     name: String,
     params: Vec<Type>,
     signature: Arc<Signature>,
-    /// Set if a launch passes layouts or tuples.
+    /// Set if launches pass layouts or tuples.
     has_templates: bool,
     bounds: LaunchBounds,
     plain: PlainGrids,
-    /// For each parameter: whether the kernel uses it as a map of tiled mode, and of im2col mode, and stores by it in
-    /// im2col mode.
+    /// For each parameter: whether the kernel uses it as a tensor map in tiled mode, in im2col
+    /// mode, and for stores in im2col mode.
     box_modes: Box<[[bool; 3]]>,
-    /// Set if the kernel itself waits for the launch before it.
+    /// Set if the kernel contains `griddepcontrol.wait`.
     waits: bool,
     code: Code,
-    /// The checks in the code, if it has some.
+    /// The checks in the code, if it has any.
     checked: Option<Checked>,
 }
 
@@ -55,7 +56,7 @@ pub(super) enum Code {
     Cuda(cuda::Function),
 }
 
-/// Refuses a kernel that the device does not run.
+/// Returns an error if the device cannot run the kernel.
 pub(super) fn check_kernel(device: &Device, ir: &KernelIr) -> Result<(), RuntimeError> {
     match &device.backend {
         Backend::Sim(_) => Ok(()),
@@ -72,21 +73,21 @@ pub(super) fn check_kernel(device: &Device, ir: &KernelIr) -> Result<(), Runtime
 }
 
 impl Device {
-    /// Loads a kernel, ready to be launched. On a GPU the driver compiles its PTX, unless
-    /// [`ModuleCache::shared`](super::ModuleCache::shared) has the code; that of kernels with `setmaxnreg` is in the
-    /// driver's own cache instead.
+    /// Loads a kernel so that it can be launched. On a GPU the driver compiles its PTX, unless
+    /// [`ModuleCache::shared`](super::ModuleCache::shared) already has the code. Kernels with
+    /// `setmaxnreg` are kept in the driver's own cache instead.
     ///
     /// # Errors
     /// [`WrongTarget`](RuntimeError::WrongTarget), [`PtxRejected`](RuntimeError::PtxRejected),
     /// [`SetMaxNRegIgnored`](RuntimeError::SetMaxNRegIgnored),
-    /// [`SharedTooLarge`](RuntimeError::SharedTooLarge), [`MissingEntry`](RuntimeError::MissingEntry),
-    /// [`DeviceLost`](RuntimeError::DeviceLost), [`Driver`](RuntimeError::Driver). The simulator takes every
-    /// kernel.
+    /// [`SharedTooLarge`](RuntimeError::SharedTooLarge),
+    /// [`MissingEntry`](RuntimeError::MissingEntry), [`DeviceLost`](RuntimeError::DeviceLost),
+    /// [`Driver`](RuntimeError::Driver). The simulator loads every kernel.
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<Function<P>, RuntimeError> {
         Function::load(self, kernel, &LoadOptions::default())
     }
 
-    /// As [`Device::load`], with options.
+    /// Like [`Device::load`], but with options, for example checks or another compiler.
     ///
     /// # Errors
     /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas).
@@ -131,18 +132,18 @@ impl<P> Function<P> {
         Function { inner: Arc::new(inner), params: PhantomData }
     }
 
-    /// Returns the name of the kernel.
+    /// Returns the kernel's name.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Returns whether the code has checks: see [`LoadOptions::checked`].
+    /// Returns whether the loaded code contains checks: see [`LoadOptions::checked`].
     pub fn is_checked(&self) -> bool {
         self.inner.checked.is_some()
     }
 
-    /// Returns the compiler's log of the kernel: registers, spills, shared memory. Empty on the simulator, and
-    /// where the driver says nothing because it had the code.
+    /// Returns the compiler's log for the kernel: registers, spills, shared memory. It is empty on
+    /// the simulator, and if the driver took the code from a cache and so says nothing.
     pub fn compiler_log(&self) -> &str {
         match &self.inner.code {
             Code::Sim(_) => "",
@@ -150,14 +151,15 @@ impl<P> Function<P> {
         }
     }
 
-    /// Returns the compiler's notes on code that will be slower than written, such as `wgmma` that it serialised.
-    /// Empty where [`compiler_log`](Function::compiler_log) is.
+    /// Returns what the compiler says about code that will be slower than written, for example a
+    /// serialised `wgmma`. It is empty whenever [`compiler_log`](Function::compiler_log) is.
     pub fn compiler_notes(&self) -> Vec<CompilerNote> {
         CompilerNote::all(self.compiler_log())
     }
 
-    /// Returns the times that loading took the compiler and the driver; for a function of a
-    /// [`LoadedModule`](super::LoadedModule), those of the module. Zero on the simulator.
+    /// Returns how long compiling and loading took. For a function from a
+    /// [`LoadedModule`](super::LoadedModule), these are the module's times. They are zero on the
+    /// simulator.
     pub fn load_times(&self) -> LoadTimes {
         match &self.inner.code {
             Code::Sim(_) => LoadTimes::default(),
@@ -165,34 +167,37 @@ impl<P> Function<P> {
         }
     }
 
-    /// Returns the device that it is loaded on.
+    /// Returns the device that the kernel is loaded on.
     pub fn device(&self) -> &Device {
         &self.inner.device
     }
 }
 
 impl<P> Function<P> {
-    /// Runs the kernel on the threads of `grid`, after all work of the device before this call.
+    /// Launches the kernel on the default stream, with the blocks and threads of `grid`.
     ///
-    /// On a GPU the call returns as soon as the launch is queued, and a fault or a failed assertion of the
-    /// kernel appears in a later call that waits for it. On the simulator the kernel has run when the call
-    /// returns.
+    /// On a GPU the call returns as soon as the launch is queued. If the kernel faults or an
+    /// assertion in it fails, a later call that waits for it says so. On the simulator the kernel
+    /// has finished when the call returns.
     ///
-    /// **Without checks a GPU checks no bounds.** Types, devices and required lengths of the arguments are checked, and the grid.
-    /// Builds with debug assertions and [`LoadOptions::checked`] put checks of accesses into the code. Without them an index out of bounds reads or overwrites
-    /// other memory of this process on the GPU, though the call is safe. The simulator checks every access; see
-    /// [what is safe](crate::runtime#what-is-safe).
+    /// **Without checks, a GPU does not check bounds.** A launch checks its grid and the types,
+    /// devices and required lengths of its arguments. Builds with debug assertions and
+    /// [`LoadOptions::checked`] also put access checks into the code. Without them, an index that
+    /// is out of bounds reads or overwrites other GPU memory of this process, although the call is
+    /// safe. The simulator checks every access; see [what is safe](crate::runtime#what-is-safe).
     ///
     /// # Errors
     /// [`EmptyGrid`](RuntimeError::EmptyGrid), [`GridTooLarge`](RuntimeError::GridTooLarge),
-    /// [`BlockTooLarge`](RuntimeError::BlockTooLarge), [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt),
-    /// [`MoreThreadsThanBuilt`](RuntimeError::MoreThreadsThanBuilt), [`Cluster`](RuntimeError::Cluster),
-    /// [`TooManyRegisters`](RuntimeError::TooManyRegisters), [`OtherDevice`](RuntimeError::OtherDevice); for
-    /// layouts, tuples and the lengths of buffers [`Signature`](RuntimeError::Signature); for an untyped kernel
+    /// [`BlockTooLarge`](RuntimeError::BlockTooLarge),
+    /// [`BlockNotAsBuilt`](RuntimeError::BlockNotAsBuilt),
+    /// [`MoreThreadsThanBuilt`](RuntimeError::MoreThreadsThanBuilt),
+    /// [`Cluster`](RuntimeError::Cluster), [`TooManyRegisters`](RuntimeError::TooManyRegisters),
+    /// [`OtherDevice`](RuntimeError::OtherDevice); for layouts, tuples and buffer lengths
+    /// [`Signature`](RuntimeError::Signature); for an untyped kernel
     /// [`ArgumentCount`](RuntimeError::ArgumentCount) and
-    /// [`ArgumentType`](RuntimeError::ArgumentType); on the simulator
-    /// `RuntimeError::Simulation` and [`AssertFailed`](RuntimeError::AssertFailed); on a GPU the fault of a launch before, if it had one, and
-    /// [`Driver`](RuntimeError::Driver).
+    /// [`ArgumentType`](RuntimeError::ArgumentType); on the simulator `RuntimeError::Simulation`
+    /// and [`AssertFailed`](RuntimeError::AssertFailed); on a GPU the fault of an earlier launch,
+    /// if there was one, and [`Driver`](RuntimeError::Driver).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -217,7 +222,8 @@ impl<P> Function<P> {
         self.launch_with(LaunchOptions::default(), grid, args)
     }
 
-    /// As [`Function::launch`], with options.
+    /// Like [`Function::launch`], but with options: a stream, a cooperative or a programmatic
+    /// launch.
     ///
     /// # Errors
     /// Those of [`Function::launch`]; [`TooManyBlocksAtOnce`](RuntimeError::TooManyBlocksAtOnce) for a
@@ -236,7 +242,7 @@ impl<P> Function<P> {
         Inner::launch(&self.inner, &options, grid, &mut list)
     }
 
-    /// As [`Function::launch`]; waits for the end and says how long the kernel ran.
+    /// Like [`Function::launch`], but waits for the kernel and returns how long it ran.
     ///
     /// # Errors
     /// Those of [`Function::launch`], and on a GPU the fault of this launch and
@@ -248,7 +254,7 @@ impl<P> Function<P> {
         self.time_with(LaunchOptions::default(), grid, args)
     }
 
-    /// As [`Function::time`], with options.
+    /// Like [`Function::time`], but with options.
     ///
     /// # Errors
     /// Those of [`Function::launch_with`], and on a GPU the fault of this launch and
@@ -267,10 +273,10 @@ impl<P> Function<P> {
         Inner::time(&self.inner, &options, grid, &mut list)
     }
 
-    /// Returns the number of blocks of `threads_per_block` threads that run at once; `None` on the simulator.
+    /// Returns how many blocks of `threads_per_block` threads run at once; `None` on the simulator.
     ///
     /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     #[doc(alias = "cudaOccupancyMaxActiveBlocksPerMultiprocessor")]
     pub fn occupancy(&self, threads_per_block: u32) -> Result<Option<Occupancy>, RuntimeError> {
         match &self.inner.code {
@@ -279,28 +285,29 @@ impl<P> Function<P> {
         }
     }
 
-    /// Returns the number of clusters of the grid that run at once; `None` on the simulator.
+    /// Returns how many clusters of the grid run at once; `None` on the simulator.
     ///
     /// # Errors
-    /// Those of [`Function::launch`] about the grid; the fault of a launch before, if it had one;
+    /// Those of [`Function::launch`] about the grid; the fault of an earlier launch, if there was
+    /// one;
     /// [`Driver`](RuntimeError::Driver).
     pub fn clusters_at_once(&self, grid: Grid) -> Result<Option<u32>, RuntimeError> {
         Inner::clusters_at_once(&self.inner, grid)
     }
 }
 
-/// A launch that passed all checks: it can run, be timed, or be recorded by its stream.
+/// A launch that has passed all checks and can now run, be timed, or be recorded by its stream.
 struct Launch<'l> {
     function: &'l Arc<Inner>,
     options: &'l LaunchOptions<'l>,
     grid: Grid,
-    /// The blocks of a cluster along each axis.
+    /// Blocks per cluster along each axis.
     cluster: [u32; 3],
     args: &'l [Arg<'l>],
 }
 
 impl Launch<'_> {
-    /// Runs or queues it, or lets its stream record it.
+    /// Runs or queues the launch, or lets its stream record it.
     #[inline(always)]
     fn launch(&self) -> Result<(), RuntimeError> {
         match &self.function.code {
@@ -313,7 +320,7 @@ impl Launch<'_> {
         }
     }
 
-    /// Runs it and waits for its end.
+    /// Runs the launch and waits until it ends.
     #[inline]
     fn time(&self) -> Result<Timing, RuntimeError> {
         match &self.function.code {
@@ -329,7 +336,7 @@ impl Launch<'_> {
         }
     }
 
-    /// Returns the launch as the simulator takes it.
+    /// Converts the launch to the simulator's form.
     fn on_simulator(&self) -> simulator::Launch<'_> {
         let stream = match self.options.stream {
             Some(Stream { backend: StreamBackend::Sim(stream) }) => Some(stream),
@@ -339,7 +346,7 @@ impl Launch<'_> {
         simulator::Launch { grid: self.grid, cooperative, programmatic, stream }
     }
 
-    /// Gives `f` the launch as the driver takes it.
+    /// Converts the launch to the driver's form and passes it to `f`.
     #[inline(always)]
     fn on_gpu<R>(&self, function: &cuda::Function, f: impl FnOnce(&cuda::Launch<'_>) -> R) -> R {
         let Launch { function: inner, options, grid, cluster, .. } = *self;
@@ -421,7 +428,7 @@ impl Inner {
         }
     }
 
-    /// Runs or queues a launch.
+    /// Checks a launch, then runs or queues it.
     fn launch(
         this: &Arc<Inner>,
         options: &LaunchOptions<'_>,
@@ -431,7 +438,7 @@ impl Inner {
         Inner::prepare(this, options, grid, args)?.launch()
     }
 
-    /// Runs a launch and waits for its end.
+    /// Checks a launch, runs it and waits until it ends.
     #[inline]
     fn time(
         this: &Arc<Inner>,
@@ -442,8 +449,8 @@ impl Inner {
         Inner::prepare(this, options, grid, args)?.time()
     }
 
-    /// Completes the arguments and refuses a launch that is none. Like what it calls it is one piece of code with the
-    /// launch: see [`cuda::Function::launch`].
+    /// Completes the arguments and checks the launch. It is inlined, like everything that it calls,
+    /// so that the whole launch is one piece of code: see [`cuda::Function::launch`].
     #[inline(always)]
     fn prepare<'l>(
         this: &'l Arc<Inner>,
@@ -466,7 +473,7 @@ impl Inner {
         Ok(Launch { function: this, options, grid, cluster, args: &args.args })
     }
 
-    /// Refuses a stream of another device.
+    /// Returns an error if the stream belongs to another device.
     #[inline]
     fn check_stream(&self, options: &LaunchOptions<'_>) -> Result<(), RuntimeError> {
         match options.stream {
@@ -479,9 +486,9 @@ impl Inner {
         }
     }
 
-    /// Refuses what the device or the kernel does not take. The types are checked for every kernel, also
-    /// where rustc has done it: a wrong list would let the driver read past its end.
-    /// The answer is the blocks of a cluster along each axis.
+    /// Checks the launch against the device and the kernel, and returns the blocks per cluster
+    /// along each axis. Types are checked even if rustc has already checked them, because with a
+    /// wrong list the driver would read past its end.
     #[inline(always)]
     fn check(&self, grid: Grid, args: &[Arg<'_>]) -> Result<[u32; 3], RuntimeError> {
         let cluster = match self.plain.has(grid) {
@@ -540,10 +547,10 @@ impl Inner {
     }
 }
 
-/// Returns the argument as the simulator takes it.
+/// Converts an argument to the simulator's form.
 fn sim_arg<'h>(arg: &Arg<'h>) -> simulator::LaunchArg<'h> {
     use simulator::LaunchArg;
-    /// For a buffer of another device, which has been refused before.
+    /// Stands for a buffer on another device, which was refused earlier.
     const NOTHING: LaunchArg<'static> = LaunchArg::Scalar(Const::new(Scalar::Bool, 0));
     match arg.value {
         ArgValue::Scalar(value) => LaunchArg::Scalar(value),
@@ -556,11 +563,11 @@ fn sim_arg<'h>(arg: &Arg<'h>) -> simulator::LaunchArg<'h> {
     }
 }
 
-/// Returns the argument as the driver takes it: for a buffer its address.
+/// Converts an argument to the driver's form, for example a buffer to its address.
 #[inline]
 fn device_arg<'h>(arg: &'h Arg<'_>) -> cuda::LaunchArg<'h> {
     use cuda::LaunchArg;
-    /// For what has been refused before.
+    /// Stands for arguments that were refused earlier.
     const NOTHING: LaunchArg<'static> = LaunchArg::Bits(&0);
     let writes = match arg.ty {
         Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. } => mutable,

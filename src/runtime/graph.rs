@@ -1,4 +1,4 @@
-//! Defines [`Graph`], launches that are recorded once and run many times.
+//! Defines [`Graph`]: launches that are recorded once and then run many times.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use super::stream::{Stream, StreamBackend};
 use super::timing::Timing;
 use crate::launch::grid::Grid;
 
-/// Launches that are recorded, to become a [`Graph`].
+/// Records launches, copies and fills for a [`Graph`]. Made by [`Device::graph`].
 ///
-/// Either one by one with [`launch`](GraphBuilder::launch), or by code that launches on
-/// [`stream`](GraphBuilder::stream): both may be mixed.
+/// Either record launches one by one with [`launch`](GraphBuilder::launch), or pass
+/// [`stream`](GraphBuilder::stream) to code that launches on a stream. You can mix both.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -47,17 +47,18 @@ pub struct GraphBuilder {
     recording: Recording,
 }
 
-/// Recorded work. Dropping it forgets the work; the stream, which others may share, runs later work.
+/// A recording in progress. Dropping it discards the recorded work. The stream, which you may have
+/// cloned, then runs later work.
 enum Recording {
     Sim(simulator::Recording),
     Cuda(cuda::Recording),
 }
 
 impl Device {
-    /// Starts to record launches: see [`GraphBuilder`].
+    /// Starts to record a graph: see [`GraphBuilder`].
     ///
     /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     #[doc(alias = "cudaStreamBeginCapture")]
     #[inline]
     pub fn graph(&self) -> Result<GraphBuilder, RuntimeError> {
@@ -81,13 +82,15 @@ impl GraphBuilder {
         Ok(GraphBuilder { device: device.clone(), stream: Stream { backend }, recording })
     }
 
-    /// Returns the stream whose launches are recorded, and its copies ([`Buffer::copy_from`](super::Buffer::copy_from))
-    /// and fills ([`Buffer::fill`](super::Buffer::fill)). When the recording has ended it is a stream like others.
+    /// Returns the stream that records: its launches, its copies
+    /// ([`Buffer::copy_from`](super::Buffer::copy_from)) and its fills
+    /// ([`Buffer::fill`](super::Buffer::fill)) become part of the graph. After the recording it is
+    /// an ordinary stream.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Records a launch, after those before.
+    /// Appends a launch to the recording.
     ///
     /// # Errors
     /// Those of [`Function::launch`].
@@ -100,10 +103,10 @@ impl GraphBuilder {
         function.launch_with(LaunchOptions::default().stream(&self.stream), grid, args)
     }
 
-    /// Returns the recorded work as a graph that can run.
+    /// Ends the recording and returns the graph, ready to launch.
     ///
     /// # Errors
-    /// [`Driver`](RuntimeError::Driver), where the driver refuses the launches together.
+    /// [`Driver`](RuntimeError::Driver) if the driver refuses the recorded work.
     #[inline]
     pub fn finish(self) -> Result<Graph, RuntimeError> {
         let backend = match self.recording {
@@ -120,12 +123,13 @@ impl fmt::Debug for GraphBuilder {
     }
 }
 
-/// Launches, copies and fills that run one after the other each time the graph is launched, for less than single ones
-/// cost. Made by [`GraphBuilder`].
+/// Launches, copies and fills that run one after the other each time you launch the graph. One
+/// graph launch costs less than the single launches. Made by [`GraphBuilder`].
 ///
-/// A graph keeps the buffers and the code that it uses. Its launches are ordered with all other work on these
-/// buffers like a launch that takes them, so a buffer may be read, written and dropped while there is a
-/// graph of it; scalars and tensor maps stay as they were recorded.
+/// A graph keeps the buffers and the code that it uses alive. A graph launch is ordered with all
+/// other work on these buffers, like a launch that takes them, so you can read, write and drop them
+/// while the graph exists. Scalars and tensor maps keep the values that they had during the
+/// recording.
 pub struct Graph {
     device: Device,
     backend: GraphBackend,
@@ -133,16 +137,16 @@ pub struct Graph {
 
 enum GraphBackend {
     Sim(simulator::Graph),
-    /// The driver takes one launch of a graph at a time.
+    /// Locked because the driver takes one launch of a graph at a time.
     Cuda(Mutex<cuda::Graph>),
 }
 
 impl Graph {
-    /// Runs the launches, after all work of the default stream before this call.
+    /// Runs the graph on the default stream, after that stream's earlier work.
     ///
     /// # Errors
-    /// On the simulator those of the launches; on a GPU the fault of a launch before, if it had one, and
-    /// [`Driver`](RuntimeError::Driver).
+    /// On the simulator, those of the recorded launches; on a GPU, the fault of an earlier launch,
+    /// if there was one, and [`Driver`](RuntimeError::Driver).
     #[inline]
     pub fn launch(&self) -> Result<(), RuntimeError> {
         match &self.backend {
@@ -154,8 +158,9 @@ impl Graph {
         }
     }
 
-    /// As [`Graph::launch`]; waits for the end and says how long all that was recorded took together: on a GPU between
-    /// two events around it, with `thread_ops` of all launches together on the simulator.
+    /// Like [`Graph::launch`], but waits for the end and returns how long the whole graph took. A
+    /// GPU measures the time between two events around the graph; the simulator adds up the
+    /// `thread_ops` of all launches.
     ///
     /// # Errors
     /// Those of [`Graph::launch`], and on a GPU the fault of this launch and
@@ -192,7 +197,7 @@ impl Graph {
         }
     }
 
-    /// As [`Graph::time`], on a stream.
+    /// Like [`Graph::time`], but on a stream of your choice.
     ///
     /// # Errors
     /// Those of [`Graph::launch_on`] and [`Graph::time`].
@@ -218,11 +223,11 @@ impl Graph {
         }
     }
 
-    /// As [`Graph::launch`], on a stream.
+    /// Like [`Graph::launch`], but on a stream of your choice.
     ///
     /// # Errors
     /// Those of [`Graph::launch`]; [`OtherDeviceStream`](RuntimeError::OtherDeviceStream);
-    /// [`NotInGraph`](RuntimeError::NotInGraph) on a stream that records one.
+    /// [`NotInGraph`](RuntimeError::NotInGraph) if the stream records a graph.
     #[inline]
     pub fn launch_on(&self, stream: &Stream) -> Result<(), RuntimeError> {
         match (&self.backend, &stream.backend) {
@@ -236,7 +241,7 @@ impl Graph {
         }
     }
 
-    /// Returns the number of launches, copies and fills.
+    /// Returns how many launches, copies and fills the graph has.
     pub fn len(&self) -> usize {
         match &self.backend {
             GraphBackend::Sim(graph) => graph.nodes(),

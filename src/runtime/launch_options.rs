@@ -1,8 +1,8 @@
-//! Defines [`LaunchOptions`], the stream and the attributes of a launch.
+//! Defines [`LaunchOptions`]: the stream and the attributes of a launch.
 
 use super::stream::Stream;
 
-/// The options of a launch beside its grid and its arguments: none, by default.
+/// Options of a launch besides its grid and its arguments. By default, all of them are off.
 ///
 /// ```
 /// use tilewright::runtime::LaunchOptions;
@@ -10,32 +10,33 @@ use super::stream::Stream;
 /// assert!(options.programmatic && !options.cooperative);
 /// ```
 ///
-/// The simulator runs one launch after the other, so a programmatic one gives the results of any other. Its race detector
-/// compares the accesses of a programmatic launch with those of the launches that may still run on a GPU
-/// (`sim::MissingEdge::Launch`). The simulator runs all blocks of a cooperative launch at once, on one
-/// thread of the host.
+/// The simulator runs one launch after the other, so a programmatic launch gives the same results
+/// as any other. Its race detector compares a programmatic launch's accesses with those of the
+/// launches that may still be running on a GPU (`sim::MissingEdge::Launch`). The simulator runs all
+/// blocks of a cooperative launch at once, on one host thread.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct LaunchOptions<'s> {
-    /// Programmatic dependent launch: the kernel may start as soon as all blocks of the launch before it in
-    /// the stream have run `griddepcontrol.launch_dependents` or have ended. It sees what that launch wrote
-    /// only after its own `griddepcontrol.wait` (PTX ISA 9.7.13, `griddepcontrol`), without which the launch is
-    /// refused; memory that it uses before is its author's to think of.
+    /// Programmatic dependent launch: the kernel may start as soon as every block of the previous
+    /// launch in the stream has run `griddepcontrol.launch_dependents` or has ended. It sees what
+    /// that launch wrote only after its own `griddepcontrol.wait` (PTX ISA 9.7.13,
+    /// `griddepcontrol`); a kernel without that instruction is refused. Before the wait, you have
+    /// to make sure that the kernel touches no memory that the previous launch still uses.
     pub programmatic: bool,
-    /// All blocks run at once, so that they can wait for each other. A grid for which there is no room is
-    /// refused.
+    /// Cooperative launch: all blocks run at once, so that they can wait for each other. The launch
+    /// is refused if the device cannot hold the whole grid.
     pub cooperative: bool,
-    /// The stream; `None` is the one for all work that names none.
+    /// The stream to launch on; `None` is the default stream.
     pub stream: Option<&'s Stream>,
 }
 
 impl<'s> LaunchOptions<'s> {
-    /// Switches programmatic dependent launch.
+    /// Turns programmatic dependent launch on or off.
     pub const fn programmatic(self, programmatic: bool) -> LaunchOptions<'s> {
         LaunchOptions { programmatic, ..self }
     }
 
-    /// Switches the cooperative launch.
+    /// Turns cooperative launch on or off.
     pub const fn cooperative(self, cooperative: bool) -> LaunchOptions<'s> {
         LaunchOptions { cooperative, ..self }
     }

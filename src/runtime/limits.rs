@@ -1,30 +1,30 @@
-//! Defines [`Limits`], the largest launch that a device takes.
+//! Defines [`Limits`]: the largest launch that a device takes.
 
 use super::error::RuntimeError;
 use crate::ir::{KernelIr, LaunchBounds, Target};
 use crate::launch::grid::Grid;
 
-/// The largest grid and block of a device.
+/// A device's limits for the grid, the block, the cluster and the shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Blocks of a grid along each axis.
+    /// Maximum blocks per grid along each axis.
     pub blocks: [u32; 3],
-    /// Threads of a block along each axis.
+    /// Maximum threads per block along each axis.
     pub threads: [u32; 3],
-    /// Threads of a block in all.
+    /// Maximum threads per block.
     pub threads_per_block: u32,
-    /// Bytes of static shared memory of a block.
+    /// Maximum static shared memory per block, in bytes.
     pub shared_bytes: u64,
-    /// Bytes of static and dynamic shared memory of a block together, for a kernel that opts in.
-    /// [`Device::load`](super::Device::load) opts in where a kernel needs it.
+    /// Maximum shared memory per block in bytes, static and dynamic together, for a kernel that
+    /// opts in. [`Device::load`](super::Device::load) opts in if a kernel needs it.
     pub shared_bytes_opt_in: u64,
-    /// Blocks of a cluster in all; 1 where there are no clusters.
+    /// Maximum blocks per cluster; 1 if the device has no clusters.
     pub cluster_blocks: u32,
 }
 
 impl Limits {
-    /// The limits that all targets share (CUDA C++ Programming Guide, "Technical Specifications per Compute
-    /// Capability").
+    /// The limits that hold for every target (CUDA C++ Programming Guide, "Technical Specifications
+    /// per Compute Capability").
     pub const EVERY_TARGET: Limits = Limits {
         blocks: [i32::MAX as u32, 65_535, 65_535],
         threads: [1024, 1024, 64],
@@ -34,14 +34,15 @@ impl Limits {
         cluster_blocks: 1,
     };
 
-    /// The limits of the simulator, which runs kernels of every target: what the largest of them has.
+    /// The simulator's limits: the largest of any target, because the simulator runs kernels for
+    /// all of them.
     pub const SIMULATOR: Limits = Limits {
         shared_bytes_opt_in: Target::SM_90A.max_shared_bytes(),
         cluster_blocks: LaunchBounds::MAX_CLUSTER,
         ..Limits::EVERY_TARGET
     };
 
-    /// Returns the grids without clusters that [`Limits::check`] takes for a kernel with these bounds.
+    /// Returns the bounds on grids without clusters, so that a launch can skip [`Limits::check`].
     pub(super) fn plain_grids(&self, bounds: &LaunchBounds) -> PlainGrids {
         let threads_per_block = bounds.max_threads.unwrap_or(u32::MAX).min(self.threads_per_block);
         PlainGrids {
@@ -54,8 +55,8 @@ impl Limits {
         }
     }
 
-    /// Checks a grid, for the kernel `kernel` with these bounds; the blocks of a cluster along each axis,
-    /// `[1, 1, 1]` without clusters.
+    /// Checks whether the kernel `kernel` with these bounds can run on `grid`. Returns the blocks
+    /// per cluster along each axis, which is `[1, 1, 1]` without clusters.
     ///
     /// # Errors
     /// [`EmptyGrid`](RuntimeError::EmptyGrid), [`GridTooLarge`](RuntimeError::GridTooLarge),
@@ -106,7 +107,7 @@ impl Limits {
     }
 }
 
-/// Bounds below which a grid is valid: a few comparisons check nearly every launch.
+/// Bounds within which a grid is valid, so that a few comparisons check nearly every launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlainGrids {
     max_blocks: [u32; 3],
@@ -116,7 +117,7 @@ pub(super) struct PlainGrids {
 }
 
 impl PlainGrids {
-    /// Returns whether `grid` is one of them.
+    /// Returns whether `grid` is within the bounds.
     #[inline]
     pub(super) fn has(&self, grid: Grid) -> bool {
         let Grid { blocks, threads, cluster } = grid;
@@ -139,7 +140,7 @@ fn exceeds(extent: [u32; 3], limit: [u32; 3]) -> bool {
 mod tests {
     use super::*;
 
-    /// A grid is taken exactly when each extent and the threads in all are within the limits.
+    /// A grid is accepted exactly if each extent and the thread count are within the limits.
     #[test]
     fn extents_at_the_limit_are_taken_and_one_more_is_not() {
         let limits = Limits::EVERY_TARGET;
@@ -171,7 +172,7 @@ mod tests {
         ));
     }
 
-    /// Without clusters the fast check of a launch equals the whole check.
+    /// For grids without clusters, the fast check agrees with the full one.
     #[test]
     fn plain_grids_are_those_that_are_taken_without_clusters() {
         use crate::ir::ClusterShape;

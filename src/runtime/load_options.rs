@@ -1,4 +1,4 @@
-//! Defines [`LoadOptions`], the compiler and the cache of a load.
+//! Defines [`LoadOptions`]: which compiler, cache and checks a load uses.
 
 use std::sync::LazyLock;
 
@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use super::cache::ModuleCache;
 use super::ptxas::Ptxas;
 
-/// The way in which a load compiles a kernel for a GPU: by the driver, with the code kept in
-/// [`ModuleCache::shared`](super::ModuleCache::shared) (which says what it cannot keep), by default.
+/// How a load compiles a kernel for a GPU. By default the driver compiles it, and
+/// [`ModuleCache::shared`](super::ModuleCache::shared) keeps the code (its documentation says which
+/// code it cannot keep).
 ///
 /// ```
 /// # #[cfg(all(feature = "sim", feature = "cuda-any-version"))] {
@@ -23,12 +24,12 @@ use super::ptxas::Ptxas;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LoadOptions<'o> {
-    /// The cache of compiled code; `None` compiles each time.
+    /// The cache of compiled code; with `None`, every load compiles.
     #[cfg(feature = "cuda-any-version")]
     pub cache: Option<&'o ModuleCache>,
-    /// The assembler that compiles instead of the driver.
+    /// The `ptxas` that compiles instead of the driver.
     pub ptxas: Option<&'o Ptxas>,
-    /// True for checks in the kernel's code, false for none; see [`LoadOptions::checked`] for `None`.
+    /// Whether the kernel's code gets checks; for `None` see [`LoadOptions::checked`].
     pub checked: Option<bool>,
 }
 
@@ -45,7 +46,7 @@ impl Default for LoadOptions<'_> {
 }
 
 impl<'o> LoadOptions<'o> {
-    /// Returns true if a load on a GPU, or on the simulator, checks.
+    /// Returns whether a load on a GPU, or on the simulator, adds checks.
     pub(super) fn checks(&self, is_gpu: bool) -> bool {
         static WANTED: LazyLock<Option<bool>> =
             LazyLock::new(|| std::env::var_os("TILEWRIGHT_CHECKED").map(|value| value == "1"));
@@ -53,27 +54,29 @@ impl<'o> LoadOptions<'o> {
         self.checked.or(*WANTED).unwrap_or(default)
     }
 
-    /// Keeps code in this cache, or in none.
+    /// Uses this cache, or none.
     #[cfg(feature = "cuda-any-version")]
     pub fn cache(self, cache: Option<&'o ModuleCache>) -> LoadOptions<'o> {
         LoadOptions { cache, ..self }
     }
 
-    /// Compiles with this assembler, or with the driver.
+    /// Compiles with this `ptxas`, or with the driver.
     pub fn ptxas(self, ptxas: Option<&'o Ptxas>) -> LoadOptions<'o> {
         LoadOptions { ptxas, ..self }
     }
 
-    /// Puts checks into the code of the kernel, as [`Kernel::checked`](crate::ir::Kernel::checked) does: bounds
-    /// of buffers and allocations, alignment, divisors, steps of loops and `assume_aligned`. Without this option the
-    /// environment variable `TILEWRIGHT_CHECKED` decides: `1` asks for checks, and any other value for none. Without both, a
-    /// build with debug assertions checks on a GPU.
+    /// Puts checks into the kernel's code, as [`Kernel::checked`](crate::ir::Kernel::checked) does:
+    /// bounds of buffers and allocations, alignment, divisors, loop steps and `assume_aligned`. If
+    /// you do not set this option, the environment variable `TILEWRIGHT_CHECKED` decides: `1` turns
+    /// checks on, any other value turns them off. If it is not set either, a build with debug
+    /// assertions checks on a GPU.
     ///
-    /// On a GPU the first violation ends the kernel before the access. A call that waits for it returns
-    /// `RuntimeError::Violation` with the fault that the simulator would report. The device is then lost, as after
-    /// every fault of a GPU. The simulator checks every access itself, so there the option only tests the checks: a launch
-    /// runs the same code as on a GPU, and returns the same fault as without it. Without the feature `sim`, which has the
-    /// faults, the option does nothing.
+    /// On a GPU the first violation stops the kernel before the access. A call that waits for the
+    /// kernel returns `RuntimeError::Violation` with the fault that the simulator would report. The
+    /// device is then lost, as after every GPU fault. The simulator checks every access itself, so
+    /// there the option only tests the checks: a launch runs the same code as on a GPU and returns
+    /// the same fault as without the option. Without the feature `sim`, which defines the faults,
+    /// the option does nothing.
     ///
     /// ```
     /// use tilewright::runtime::LoadOptions;

@@ -1,7 +1,8 @@
-//! Runs kernels, on a GPU or on the CPU simulator, with the same calls and the same results.
+//! Runs kernels on a GPU or on the CPU simulator: same calls, same results.
 //!
-//! A [`Device`] makes [`Buffer`]s and loads kernels as [`Function`]s; a function is launched with the
-//! arguments that its signature names, so a wrong one does not compile.
+//! Come here to open a device, move data and launch kernels. A [`Device`] allocates [`Buffer`]s and
+//! loads kernels as [`Function`]s. A launch takes the arguments that the kernel's signature names,
+//! so a wrong argument does not compile.
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {
@@ -25,29 +26,32 @@
 //!
 //! # What is safe
 //!
-//! Launches are asynchronous. Work that names no stream runs in the order of the calls; work of two
-//! [`Stream`]s may run at the same time, unless it uses the same buffer and one of the two writes it: then it
-//! runs in the order of the calls, too. So a launch sees what was written before it, a read waits for what it
-//! reads, and memory or code that is dropped is given back when the work that uses it has ended: no sequence
-//! of calls reads or frees memory in flight. A copy between host and device has ended when its call returns,
-//! but for copies of [`Pinned`] memory, which tracks its copies in flight.
+//! Launches are asynchronous. Work that names no stream runs on the default stream, in call order.
+//! Work on two [`Stream`]s may overlap, unless both use the same buffer and at least one of them
+//! writes it: then it runs in call order, too. So a launch sees everything that was written before
+//! it, and a read waits for the launches that write what it reads. You can drop buffers and
+//! functions at any time, because their memory and code are freed only when the work that uses them
+//! has ended. No sequence of calls reads or frees memory in flight. A copy between host and device
+//! is complete when the call returns. The exception is [`Pinned`] memory, which tracks its copies
+//! in flight.
 //!
-//! **On a GPU no access of a kernel without checks is bounds-checked.** The simulator checks every access against the
-//! allocation that its pointer comes from. Builds with debug assertions and [`LoadOptions::checked`] put checks into the PTX.
-//! Without them a wrong index in a kernel reads or overwrites other memory of this process. Run each kernel on the simulator
-//! first, and let it require the lengths that it needs (`require_len` of its buffers): each launch checks them.
+//! **On a GPU, no access of a kernel without checks is bounds-checked.** The simulator checks every
+//! access against the allocation that its pointer comes from. Builds with debug assertions and
+//! [`LoadOptions::checked`] put checks into the PTX. Without them, a wrong index in a kernel reads
+//! or overwrites other memory of this process. So run each kernel on the simulator first, and
+//! declare the buffer lengths that it needs (`require_len`): each launch then checks them.
 //! `docs/safety.md` has the whole picture.
 //!
 //! # What is kept
 //!
-//! Loading a kernel compiles its PTX, once: [`ModuleCache`] keeps the code in memory and on the disk, for this
-//! process and the next.
+//! Loading a kernel compiles its PTX once: [`ModuleCache`] keeps the code in memory and on disk,
+//! for this process and the next.
 //!
 //! # What can fail
 //!
-//! Every function here returns [`RuntimeError`], and none panics. Without a driver, a device or enough
-//! memory the error says so and names the cure. The faults of a kernel on a GPU appear in the first call
-//! that waits for it; the first fault is kept and returned by every later call.
+//! Every function here returns a [`RuntimeError`] if it fails; none panics. If there is no driver,
+//! no device or not enough memory, the error says so and names the cure. If a kernel faults on a
+//! GPU, the first call that waits for it returns the fault, and so does every later call.
 
 #![cfg_attr(
     not(feature = "cuda-any-version"),

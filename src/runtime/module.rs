@@ -1,4 +1,4 @@
-//! Defines [`LoadedModule`], several kernels that are loaded together.
+//! Defines [`LoadedModule`]: several kernels that are compiled and loaded together.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use super::simulator;
 use crate::codegen::Module;
 use crate::ir::{Kernel, KernelIr};
 
-/// A module of several kernels on a device, loaded by [`Device::load_module`]: on a GPU their PTX is compiled
-/// once, and equal constant arrays are one.
+/// Several kernels on a device, loaded together by [`Device::load_module`]. Compared with loading
+/// each kernel by itself, a GPU compiles their PTX once, and equal constant arrays are stored once.
 ///
-/// It is not needed any more once its functions are taken out; those keep the code.
+/// You can drop it after you took out the functions, because they keep the code.
 pub struct LoadedModule {
     device: Device,
     kernels: Vec<KernelIr>,
     code: Option<Arc<cuda::Module>>,
-    /// The kernels with checks, as the code has them.
+    /// The kernels with checks that the code contains.
     checked: Vec<WithChecks>,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Debug for LoadedModule {
 }
 
 impl Device {
-    /// Loads several kernels together, ready to be taken out as functions.
+    /// Loads several kernels together. Take them out with [`LoadedModule::function`].
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -68,7 +68,7 @@ impl Device {
         LoadedModule::load(self, module, &LoadOptions::default())
     }
 
-    /// As [`Device::load_module`], with options.
+    /// Like [`Device::load_module`], but with options.
     ///
     /// # Errors
     /// Those of [`Device::load_with`].
@@ -111,7 +111,7 @@ impl LoadedModule {
         })
     }
 
-    /// Returns the function of a kernel of the module.
+    /// Returns a kernel of the module as a function that you can launch.
     ///
     /// # Errors
     /// [`NotInModule`](RuntimeError::NotInModule); on a GPU [`Driver`](RuntimeError::Driver).

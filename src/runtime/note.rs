@@ -1,15 +1,16 @@
-//! Reads the notes of a compiler on code that will not run as it was written.
+//! Parses compiler notes about code that will not run as it was written.
 
 use std::fmt;
 
 #[cfg(feature = "cuda-any-version")]
 use super::error::RuntimeError;
 
-/// A numbered note of NVIDIA's compiler, such as `(C7510) Potential Performance Loss: ..`: the code is right, and
-/// slower than it was written to be. From [`Function::compiler_notes`](super::Function::compiler_notes) and
+/// A numbered note from NVIDIA's compiler, such as `(C7510) Potential Performance Loss: ..`: the
+/// code is right, but slower than it was written to be. You get notes from
+/// [`Function::compiler_notes`](super::Function::compiler_notes) and
 /// [`Assembled::notes`](super::Assembled::notes).
 ///
-/// One of them is no note for a load but an error: [`CompilerNoteKind::SetMaxNRegIgnored`].
+/// One kind makes a load fail: [`CompilerNoteKind::SetMaxNRegIgnored`].
 ///
 /// ```
 /// use tilewright::runtime::{CompilerNote, CompilerNoteKind};
@@ -22,34 +23,34 @@ use super::error::RuntimeError;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CompilerNote {
-    /// The kind of the note.
+    /// What the note is about.
     pub kind: CompilerNoteKind,
-    /// Its number: 7508 for `C7508`.
+    /// The note's code, for example 7508 for `C7508`.
     pub code: u32,
-    /// The function that it names, if it does.
+    /// The function that the note names, if any.
     pub function: Option<String>,
-    /// Its text, without the number.
+    /// The text after the code.
     pub message: String,
 }
 
-/// The kinds of [`CompilerNote`]s.
+/// What a [`CompilerNote`] is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CompilerNoteKind {
-    /// `setmaxnreg` has no effect, so the warps do not give and take registers. Loading such a kernel is
-    /// [`RuntimeError::SetMaxNRegIgnored`](super::RuntimeError::SetMaxNRegIgnored).
+    /// `setmaxnreg` has no effect, so the warps cannot hand registers over. Loading such a kernel
+    /// fails with [`RuntimeError::SetMaxNRegIgnored`](super::RuntimeError::SetMaxNRegIgnored).
     SetMaxNRegIgnored,
-    /// Each `wgmma` waits for the one before.
+    /// Each `wgmma` waits for the previous one.
     WgmmaSerialized,
-    /// The compiler put a `wgmma.fence` or a wait where the kernel has none.
+    /// The compiler inserted a `wgmma.fence` or a wait that the kernel does not have.
     WgmmaSyncInjected,
     /// Anything else.
     Other,
 }
 
 impl CompilerNote {
-    /// Returns the notes of a log, in its order. Lines without a number, such as those of registers and spills, are
-    /// none.
+    /// Returns a log's notes in order. Skips lines without a note code, such as those about
+    /// registers and spills.
     pub fn all(log: &str) -> Vec<CompilerNote> {
         log.lines().filter_map(CompilerNote::of_line).collect()
     }
@@ -73,8 +74,8 @@ impl CompilerNote {
         Some(CompilerNote { kind, code, function, message })
     }
 
-    /// Refuses code whose compiler ignored `setmaxnreg`: the roles of its warps were given registers by a kernel
-    /// that relies on them.
+    /// Returns an error if the compiler ignored `setmaxnreg`, because the kernel relies on the
+    /// registers that it assigns to its warp roles.
     #[cfg(feature = "cuda-any-version")]
     pub(super) fn check(kernel: &str, log: &str) -> Result<(), RuntimeError> {
         let is_error = |note: &CompilerNote| note.kind == CompilerNoteKind::SetMaxNRegIgnored;
@@ -88,7 +89,7 @@ impl CompilerNote {
     }
 }
 
-/// As the compiler prints it: `(C7508) Potential Performance Loss: ..`.
+/// Formats the note as the compiler prints it: `(C7508) Potential Performance Loss: ..`.
 impl fmt::Display for CompilerNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "(C{}) {}", self.code, self.message)
@@ -99,7 +100,7 @@ impl fmt::Display for CompilerNote {
 mod tests {
     use super::*;
 
-    /// The sentences are those of `ptxas` 13.0.
+    /// The sentences are from `ptxas` 13.0.
     #[test]
     fn notes_are_told_apart() {
         use CompilerNoteKind::*;

@@ -1,4 +1,4 @@
-//! Defines [`Pinned`], host memory that a device copies from and to while the host continues.
+//! Defines [`Pinned`]: host memory for asynchronous copies.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,12 +11,16 @@ use super::stream::{Stream, StreamBackend};
 use crate::ir::Element;
 use crate::ir::types::Scalar;
 
-/// `len` elements in page-locked memory of the host: what [`Buffer::write_from`] and [`Buffer::read_to`] copy
-/// while the host goes on. Made by [`Device::pinned`].
+/// `len` elements of page-locked host memory, made by [`Device::pinned`].
 ///
-/// It tracks its copies in flight: [`as_slice`](Pinned::as_slice) waits for the copies that write it,
-/// [`as_mut_slice`](Pinned::as_mut_slice) and dropping it for all. So no guard has to be kept, and none can
-/// be forgotten.
+/// Use it if a copy should overlap with work on the host: [`Buffer::write_from`] and
+/// [`Buffer::read_to`] queue a copy and return at once, unlike [`Buffer::write`] and
+/// [`Buffer::read_into`], which wait. Page-locked memory costs more to allocate and cannot be
+/// swapped out.
+///
+/// It tracks its copies in flight: [`as_slice`](Pinned::as_slice) waits for the copies that write
+/// the memory, and [`as_mut_slice`](Pinned::as_mut_slice) and `drop` wait for all copies. So there
+/// is no guard that you would have to keep.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -39,17 +43,18 @@ pub struct Pinned<T> {
 }
 
 enum HostMemory<T> {
-    /// Copies of the simulator end before their call returns, so any memory will do.
+    /// The simulator copies before the call returns, so any memory will do.
     Sim(Vec<T>),
     Cuda(cuda::HostMemory),
 }
 
 impl Device {
-    /// `len` elements of page-locked host memory, whose bytes are zero: see [`Pinned`].
+    /// Allocates `len` elements of page-locked host memory and sets their bytes to zero: see
+    /// [`Pinned`].
     ///
     /// # Errors
-    /// [`PinnedBool`](RuntimeError::PinnedBool); [`OutOfMemory`](RuntimeError::OutOfMemory); the fault of a
-    /// launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// [`PinnedBool`](RuntimeError::PinnedBool); [`OutOfMemory`](RuntimeError::OutOfMemory); the
+    /// fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     #[doc(alias("cudaMallocHost", "cudaHostAlloc"))]
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>, RuntimeError> {
         Pinned::zeros(self, len)
@@ -79,7 +84,7 @@ impl<T: Element> Pinned<T> {
         Ok(Pinned { memory, len, elem: PhantomData })
     }
 
-    /// Returns the number of elements.
+    /// Returns how many elements the memory has.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -89,10 +94,10 @@ impl<T: Element> Pinned<T> {
         self.len == 0
     }
 
-    /// Returns the elements, after the copies that write them.
+    /// Waits for the copies that write the memory, then returns its elements.
     ///
     /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     pub fn as_slice(&self) -> Result<&[T], RuntimeError> {
         match &self.memory {
             HostMemory::Sim(data) => Ok(data),
@@ -100,7 +105,7 @@ impl<T: Element> Pinned<T> {
         }
     }
 
-    /// Returns the elements to be changed, after all copies from and to them.
+    /// Waits for all copies from and to the memory, then returns its elements for writing.
     ///
     /// # Errors
     /// Those of [`Pinned::as_slice`].
@@ -119,13 +124,13 @@ impl<T> fmt::Debug for Pinned<T> {
 }
 
 impl<T: Element> Buffer<T> {
-    /// Queues a copy of all elements from page-locked memory: the call does not wait for it.
+    /// Queues a copy of all elements from page-locked memory to this buffer, and returns at once.
     ///
     /// # Errors
     /// [`LengthMismatch`](RuntimeError::LengthMismatch);
-    /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream), where buffer, host memory and stream are not of
-    /// one device; [`NotInGraph`](RuntimeError::NotInGraph); the fault of a launch before, if it had one;
-    /// [`Driver`](RuntimeError::Driver).
+    /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream) if buffer, host memory and stream
+    /// belong to different devices; [`NotInGraph`](RuntimeError::NotInGraph); the fault of an
+    /// earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     pub fn write_from(&mut self, host: &Pinned<T>, stream: &Stream) -> Result<(), RuntimeError> {
         self.check_len(host.len)?;
         match (self.memory_mut(), &host.memory, &stream.backend) {
@@ -144,7 +149,7 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Queues a copy of all elements to page-locked memory: the call does not wait for it.
+    /// Queues a copy of all elements from this buffer to page-locked memory, and returns at once.
     ///
     /// # Errors
     /// Those of [`Buffer::write_from`].
@@ -167,10 +172,11 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Queues a copy of all elements of another buffer of the device. A stream that records a graph records it.
+    /// Queues a copy of all elements from another buffer of the same device. If the stream records
+    /// a graph, the copy becomes part of the graph.
     ///
     /// # Errors
-    /// Those of [`Buffer::write_from`], but for [`NotInGraph`](RuntimeError::NotInGraph).
+    /// Those of [`Buffer::write_from`], except [`NotInGraph`](RuntimeError::NotInGraph).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -200,10 +206,12 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Queues that all elements become `value`. A stream that records a graph records it.
+    /// Queues a fill that sets all elements to `value`. If the stream records a graph, the fill
+    /// becomes part of the graph.
     ///
     /// # Errors
-    /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream); the fault of a launch before, if it had one;
+    /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream); the fault of an earlier launch, if
+    /// there was one;
     /// [`Driver`](RuntimeError::Driver).
     ///
     /// ```

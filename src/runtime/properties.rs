@@ -1,26 +1,26 @@
-//! Defines [`Properties`], the resources of a GPU.
+//! Defines [`Properties`]: the resources of a GPU.
 
-/// The resources of a GPU, from [`Device::properties`](super::Device::properties), for the choice of tiles, stages and grids. [`Limits`](super::Limits) bounds a
-/// launch.
+/// The resources of a GPU, from [`Device::properties`](super::Device::properties). Use them to
+/// choose tiles, stages and grids. For what a launch may ask for, see [`Limits`](super::Limits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Properties {
-    /// The compute capability, major and minor: 9 and 0 for Hopper.
+    /// The compute capability, major and minor: `(9, 0)` for Hopper.
     pub capability: (u16, u16),
-    /// The number of SMs.
+    /// SM count.
     pub sm_count: u32,
-    /// The threads that fit on an SM.
+    /// Maximum resident threads per SM.
     pub threads_per_sm: u32,
-    /// The 32-bit registers of an SM.
+    /// 32-bit registers per SM.
     pub registers_per_sm: u32,
-    /// The bytes of shared memory of an SM.
+    /// Shared memory per SM, in bytes.
     pub shared_bytes_per_sm: u64,
-    /// The bytes of the second-level cache.
+    /// L2 cache size, in bytes.
     pub l2_bytes: u64,
-    /// The width of the bus to the memory, in bits.
+    /// Memory bus width, in bits.
     pub memory_bus_bits: u32,
-    /// The maximum clock of the SMs, in kHz.
+    /// Maximum SM clock, in kHz.
     pub clock_khz: u32,
-    /// The maximum clock of the memory, in kHz: each cycle transfers 2 bits on each wire of the bus.
+    /// Maximum memory clock, in kHz. Each cycle transfers 2 bits per wire of the bus.
     pub memory_clock_khz: u32,
 }

@@ -1,4 +1,4 @@
-//! Runs NVIDIA's assembler, if it is installed.
+//! Runs NVIDIA's assembler `ptxas`, if it is installed.
 
 use crate::errors::errors;
 use std::path::{Path, PathBuf};
@@ -8,55 +8,57 @@ use super::note::CompilerNote;
 use super::random_name::random_name;
 use crate::ir::Target;
 
-/// A `ptxas` that runs. Nothing needs one: the driver compiles PTX too. It tells registers, spills and shared
-/// memory without a GPU, and its code does not depend on the driver.
+/// A working `ptxas`. You do not need one, because the driver compiles PTX, too. Use it to see
+/// registers, spills and shared memory without a GPU, or to get code that does not depend on the
+/// driver version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ptxas {
     path: PathBuf,
     version: String,
 }
 
-/// The output of `ptxas` for a PTX text.
+/// What `ptxas` made of a PTX text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembled {
-    /// The code, for one architecture.
+    /// The code for one architecture.
     pub cubin: Vec<u8>,
-    /// The log: for each entry its registers, spills and shared memory, and warnings.
+    /// The log: registers, spills and shared memory of each entry, and warnings.
     pub log: String,
 }
 
-/// The report of `ptxas` on an entry.
+/// What `ptxas` reports about an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct EntryReport {
-    /// The entry.
+    /// The entry's name.
     pub name: String,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes of a thread that are stored because registers ran out.
+    /// Bytes that each thread stores because registers ran out.
     pub spill_store_bytes: u32,
-    /// Bytes of a thread that are loaded again.
+    /// Bytes that each thread loads back.
     pub spill_load_bytes: u32,
-    /// Bytes of local memory of a thread, spills included.
+    /// Local memory per thread in bytes, including spills.
     pub local_bytes: u32,
-    /// Bytes of static shared memory of a block.
+    /// Static shared memory per block in bytes.
     pub shared_bytes: u32,
 }
 
 impl Assembled {
-    /// Returns the entries that the log names, in its order.
+    /// Parses the entries in the log, in log order.
     #[inline]
     pub fn entries(&self) -> Vec<EntryReport> {
         entries_of(&self.log)
     }
 
-    /// Returns the notes on code that will be slower than written.
+    /// Returns the notes about code that will be slower than written.
     pub fn notes(&self) -> Vec<CompilerNote> {
         CompilerNote::all(&self.log)
     }
 }
 
-/// Returns the number before a word: 32 for `registers` in `Used 32 registers, used 1 barriers`.
+/// Parses the integer before a word: for `registers` in `Used 32 registers, used 1 barriers` it is
+/// 32.
 fn number_before(line: &str, word: &str) -> Option<u32> {
     let (before, _) = line.split_once(word)?;
     before.split_whitespace().next_back()?.parse().ok()
@@ -88,15 +90,15 @@ fn entries_of(log: &str) -> Vec<EntryReport> {
 }
 
 errors! {
-    /// An error of `ptxas`.
+    /// The error of a `ptxas` call.
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum PtxasError {
         /// The program does not run.
         DoesNotRun {
-            /// The program.
+            /// The program's path.
             path: PathBuf,
-            /// The reason of the system.
+            /// What the system says.
             reason: String,
         } = |f| write!(
             f,
@@ -105,11 +107,11 @@ errors! {
         ),
         /// ptxas refused the text; it says: {log}
         Refused { log: String },
-        /// A file that it reads or writes could not be made.
+        /// A file that `ptxas` reads or writes could not be created.
         File {
-            /// The file.
+            /// The file's path.
             path: PathBuf,
-            /// The reason of the system.
+            /// What the system says.
             reason: String,
         } = |f| write!(f, "`{}`, a file for ptxas, cannot be used: {reason}", path.display()),
     }
@@ -117,15 +119,16 @@ errors! {
 crate::errors::message_as_debug!(PtxasError);
 
 impl Ptxas {
-    /// Finds the `ptxas` that the environment variable `TILEWRIGHT_PTXAS` names, else that of the toolkit that
-    /// `CUDA_HOME` or `CUDA_PATH` names, else the first on the `PATH`, else that of `/usr/local/cuda`; `None`
-    /// where none of these runs.
+    /// Finds a `ptxas` that runs. Tries the environment variable `TILEWRIGHT_PTXAS`, then the
+    /// toolkit that `CUDA_HOME` or `CUDA_PATH` names, then `PATH`, then `/usr/local/cuda`. Returns
+    /// `None` if there is none.
     #[inline]
     pub fn find() -> Option<Ptxas> {
         Ptxas::try_find().ok().flatten()
     }
 
-    /// As [`find`](Ptxas::find), where it is an error that `TILEWRIGHT_PTXAS` names what is no `ptxas`.
+    /// Like [`find`](Ptxas::find), but returns an error if `TILEWRIGHT_PTXAS` names something that
+    /// is not a `ptxas`.
     ///
     /// # Errors
     /// [`PtxasError::DoesNotRun`].
@@ -140,7 +143,7 @@ impl Ptxas {
         Ok(toolkits.chain(usual).find_map(|path| Ptxas::at(path).ok()))
     }
 
-    /// Returns the `ptxas` at the path.
+    /// Returns the `ptxas` at this path, after asking it for its version.
     ///
     /// # Errors
     /// [`PtxasError::DoesNotRun`].
@@ -150,7 +153,7 @@ impl Ptxas {
         let output = Command::new(&path).arg("--version").output();
         let output = output.map_err(|error| refused(error.to_string()))?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        // `Cuda compilation tools, release 13.0, V13.0.88`
+        // For example `Cuda compilation tools, release 13.0, V13.0.88`.
         let version = said.split_once(", V").map(|(_, rest)| rest);
         match version.and_then(|rest| rest.split_whitespace().next()) {
             Some(version) if output.status.success() => {
@@ -161,20 +164,20 @@ impl Ptxas {
         }
     }
 
-    /// Returns the path of the program.
+    /// Returns the program's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns its version, such as `13.0.88`.
+    /// Returns the version, such as `13.0.88`.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Compiles a PTX text for a target, with the report of each entry.
+    /// Compiles a PTX text for a target.
     ///
     /// # Errors
-    /// Those of [`PtxasError`].
+    /// See [`PtxasError`].
     pub fn assemble(&self, ptx: &str, target: Target) -> Result<Assembled, PtxasError> {
         let of_file = |path: &Path| {
             let path = path.to_owned();
@@ -202,11 +205,11 @@ impl Ptxas {
     }
 }
 
-/// A folder that only the user can read and write, and that is removed when it is dropped.
+/// A folder that only the user can read and write. It is removed when this is dropped.
 struct Temporary(PathBuf);
 
 impl Temporary {
-    /// Makes the folder. Whatever has its name already, a link too, makes it fail.
+    /// Creates the folder. Fails if the name already exists, even as a link.
     fn make(path: &Path) -> std::io::Result<Temporary> {
         #[cfg_attr(not(unix), expect(unused_mut, reason = "folders of Windows have no mode"))]
         let mut builder = std::fs::DirBuilder::new();
@@ -249,7 +252,8 @@ mod tests {
         assert!(entries_of("").is_empty());
     }
 
-    /// Nobody else can plant a link at the name of a file that is written, or change what the assembler made.
+    /// Nobody else can plant a link under a name that is about to be written, or change the
+    /// assembler's output.
     #[cfg(unix)]
     #[test]
     fn only_the_user_can_write_beside_the_files_of_the_assembler() {

@@ -1,4 +1,4 @@
-//! Runs the work of the runtime on the CPU simulator.
+//! The CPU simulator as a backend of the runtime.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +14,14 @@ use crate::ir::{CheckedKernel, Element, KernelIr, Record, Target};
 use crate::launch::grid::Grid;
 use crate::sim;
 
-/// A simulator, with the options of its launches.
+/// A simulator, with the options for its launches.
 #[derive(Clone)]
 pub(super) struct Context {
     options: sim::Options,
     number: u32,
-    /// The order of the launches that name no stream.
+    /// The order of launches on the default stream.
     order: sim::StreamOrder,
-    /// Counts the waits of the host for all streams.
+    /// Counts how often the host has waited for all streams.
     waits: Arc<AtomicU64>,
 }
 
@@ -32,7 +32,8 @@ impl From<sim::Options> for Context {
 }
 
 impl Context {
-    /// Returns the simulator, for programs that build their kernels for `target`; `None` is the default target.
+    /// Opens a simulator for programs that build their kernels for `target`; `None` means the
+    /// default target.
     pub(super) fn open(target: Option<Target>) -> Result<Context, RuntimeError> {
         let options = sim::Options::default();
         Ok(match target {
@@ -42,12 +43,12 @@ impl Context {
         .into())
     }
 
-    /// Returns the simulator of this number, with the same options.
+    /// Returns the simulator with this number and the same options.
     pub(super) fn numbered(self, number: u32) -> Context {
         Context { number, ..self }
     }
 
-    /// Stands for it among all simulators.
+    /// Returns the simulator's number, which distinguishes it from other simulators.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
@@ -74,18 +75,18 @@ impl Context {
     }
 }
 
-/// Memory of the simulator, shared with the graphs that use it.
+/// Simulator memory, shared with the graphs that use it.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
     buffer: Arc<sim::GlobalBuffer>,
-    /// The byte at which a part starts in its allocation.
+    /// The offset of a part within its allocation, in bytes.
     first: usize,
-    /// The number of its simulator.
+    /// The number of the simulator that owns it.
     number: u32,
 }
 
 impl Memory {
-    /// Returns `bytes` zeros.
+    /// Allocates `bytes` zero bytes.
     pub(super) fn zeros(context: &Context, bytes: usize) -> Result<Memory, RuntimeError> {
         reserve(context, bytes)?;
         let buffer = Arc::new(sim::GlobalBuffer::zeros(bytes));
@@ -101,23 +102,24 @@ impl Memory {
         Ok(Memory { buffer, first: 0, number: context.number })
     }
 
-    /// Returns the `bytes` bytes from `first` on, a multiple of 4, if the memory has them.
+    /// Returns the `bytes` bytes from offset `first` on, or `None` if the memory is shorter.
+    /// `first` must be a multiple of 4.
     pub(super) fn part(&self, first: usize, bytes: usize) -> Option<Memory> {
         let buffer = Arc::new(self.buffer.part(first / 4, bytes)?);
         Some(Memory { buffer, first: self.first + first, number: self.number })
     }
 
-    /// Returns whether the memory starts at a multiple of `bytes` of its allocation.
+    /// Returns whether the memory's offset within its allocation is a multiple of `bytes`.
     pub(super) fn is_aligned_to(&self, bytes: u64) -> bool {
         (self.first as u64).is_multiple_of(bytes)
     }
 
-    /// Returns the simulator, with the default options.
+    /// Returns the simulator that owns the memory, with default options.
     pub(super) fn context(&self) -> Context {
         Context::from(sim::Options::default()).numbered(self.number)
     }
 
-    /// Stands for the simulator.
+    /// Returns the number of the simulator that owns the memory.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
@@ -126,7 +128,7 @@ impl Memory {
         self.buffer.to_vec()
     }
 
-    /// Replaces all elements.
+    /// Overwrites all elements.
     pub(super) fn write<T: Element>(&self, data: &[T]) -> Result<(), RuntimeError> {
         self.buffer.write(data).map_err(|error| {
             let elements = |bytes: usize| bytes / T::SCALAR.size_bytes() as usize;
@@ -137,7 +139,7 @@ impl Memory {
         })
     }
 
-    /// Copies all elements of other memory, or lets the stream record that.
+    /// Copies all elements from other memory, or records the copy if the stream records a graph.
     pub(super) fn copy_from<T: Element>(
         &self,
         from: &Memory,
@@ -147,7 +149,7 @@ impl Memory {
         stream.run_or_record(move || to.write(&from.to_vec::<T>()))
     }
 
-    /// Sets all `len` elements, or lets the stream record that.
+    /// Sets all `len` elements to `value`, or records the fill if the stream records a graph.
     pub(super) fn fill<T: Element>(
         &self,
         value: T,
@@ -159,24 +161,24 @@ impl Memory {
     }
 }
 
-/// Fails where an allocation of `bytes` would end the process.
+/// Returns an error if an allocation of `bytes` would abort the process.
 fn reserve(context: &Context, bytes: usize) -> Result<(), RuntimeError> {
     Vec::<u64>::new()
         .try_reserve_exact(bytes.div_ceil(8))
         .map_err(|_| RuntimeError::OutOfMemory { device: context.label(), bytes: bytes as u64 })
 }
 
-/// A stream of the simulator. It is always idle, because a launch has ended when its call returns. Its order says which
-/// launches a GPU may run at the same time.
+/// A simulator stream. It is always idle, because a launch has ended when its call returns. Its
+/// `order` tells the race detector which launches may overlap on a GPU.
 #[derive(Clone)]
 pub(super) struct Stream {
     order: sim::StreamOrder,
-    /// The waits of the host for all streams, and their number at the last launch.
+    /// The count of host waits for all streams, and its value at this stream's last launch.
     waits: Arc<AtomicU64>,
     seen: Arc<AtomicU64>,
-    /// The recording of the stream of a [`Recording`].
+    /// The recording in progress, if this is the stream of a [`Recording`].
     recorded: Option<Recorded>,
-    /// The number of its simulator.
+    /// The number of the stream's simulator.
     number: u32,
 }
 
@@ -186,17 +188,17 @@ impl Stream {
         Ok(Stream { order, waits, seen: Arc::default(), recorded: None, number: context.number })
     }
 
-    /// Returns the simulator, with the default options.
+    /// Returns the stream's simulator, with default options.
     pub(super) fn context(&self) -> Context {
         Context::from(sim::Options::default()).numbered(self.number)
     }
 
-    /// Stands for the simulator.
+    /// Returns the number of the stream's simulator.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Refuses a call that no graph can have while the stream records one.
+    /// Returns an error if the stream records a graph, for calls that no graph can contain.
     pub(super) fn check_runs(&self, call: &'static str) -> Result<(), RuntimeError> {
         match &self.recorded {
             Some(recorded) if recorded.lock().is_some() => Err(RuntimeError::NotInGraph { call }),
@@ -204,12 +206,12 @@ impl Stream {
         }
     }
 
-    /// Returns whether work is recorded instead of run.
+    /// Returns whether the stream records work instead of running it.
     pub(super) fn records(&self) -> bool {
         self.recorded.as_ref().is_some_and(|recorded| recorded.lock().is_some())
     }
 
-    /// Returns whether both streams record into one graph.
+    /// Returns whether both streams record into the same graph.
     pub(super) fn is_recorded_with(&self, other: &Stream) -> bool {
         match (&self.recorded, &other.recorded) {
             (Some(a), Some(b)) => Arc::ptr_eq(&a.0, &b.0),
@@ -217,17 +219,17 @@ impl Stream {
         }
     }
 
-    /// Waits for the work before: the next launch starts behind it.
+    /// Waits for all earlier work, so that the next launch cannot overlap with it.
     pub(super) fn finish(&self) {
         self.order.finish();
     }
 
-    /// Returns the point behind the work so far.
+    /// Returns the point after all work so far.
     pub(super) fn point(&self) -> Point {
         Point { order: self.order.clone(), launches: self.order.launches(), number: self.number }
     }
 
-    /// Returns the order of the launches.
+    /// Returns the order of the stream's launches, after all waits of the host.
     fn order(&self) -> &sim::StreamOrder {
         let waits = self.waits.load(Relaxed);
         if self.seen.swap(waits, Relaxed) != waits {
@@ -236,13 +238,13 @@ impl Stream {
         &self.order
     }
 
-    /// Gives the nodes of the open recording, if there is one, to `f`.
+    /// Lets `f` add nodes to the recording in progress. Returns false if there is none.
     fn record(&self, f: impl FnOnce(&mut Vec<Node>)) -> bool {
         let Some(recorded) = &self.recorded else { return false };
         recorded.lock().as_mut().map(f).is_some()
     }
 
-    /// Records work on memory, or does it where nothing is recorded.
+    /// Records work on memory, or runs it if nothing is recorded.
     pub(super) fn run_or_record(
         &self,
         work: impl Fn() -> Result<(), RuntimeError> + Send + Sync + 'static,
@@ -257,39 +259,38 @@ impl Stream {
     }
 }
 
-/// A point in the work of a stream.
+/// A point in a stream's work.
 pub(super) struct Point {
     order: sim::StreamOrder,
-    /// The launches of the stream before.
+    /// How many launches of the stream come before the point.
     launches: u64,
-    /// The number of its simulator.
+    /// The number of the stream's simulator.
     number: u32,
 }
 
 impl Point {
-    /// Stands for the simulator.
+    /// Returns the number of the stream's simulator.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Waits for the work before the point.
+    /// Waits for all work before the point.
     pub(super) fn wait(&self) {
         self.order.finish_until(self.launches);
     }
 }
 
-/// A launch whose grid and arguments are checked.
+/// A launch whose grid and arguments have been checked.
 #[derive(Clone, Copy)]
 pub(super) struct Launch<'l> {
     pub(super) grid: Grid,
-    /// Set if all blocks run at once.
+    /// Set if all blocks have to run at once.
     pub(super) cooperative: bool,
-    /// Set if the launch may overlap with those before it in the stream.
+    /// Set if the launch may overlap with earlier launches in the stream.
     pub(super) programmatic: bool,
     pub(super) stream: Option<&'l Stream>,
 }
 
-/// An argument of a launch.
 #[derive(Clone, Copy)]
 pub(super) enum LaunchArg<'h> {
     Scalar(Const),
@@ -301,14 +302,14 @@ pub(super) enum LaunchArg<'h> {
 pub(super) struct Function {
     name: String,
     program: sim::Program,
-    /// The kernel with checks, if the program is that of one.
+    /// The kernel with checks, if `program` contains checks.
     checked: Option<Arc<CheckedKernel>>,
     options: sim::Options,
-    /// The order of the launches that name no stream.
+    /// The order of launches on the default stream.
     order: sim::StreamOrder,
 }
 
-/// The options of a launch that its kernel sees.
+/// The parts of a launch that the kernel sees.
 #[derive(Clone, Copy)]
 struct How {
     grid: Grid,
@@ -317,7 +318,7 @@ struct How {
 }
 
 impl Function {
-    /// Prepares a kernel, or the same kernel with checks.
+    /// Prepares a kernel. With `checked`, prepares the same kernel with checks.
     pub(super) fn load(
         context: &Context,
         ir: &KernelIr,
@@ -330,7 +331,7 @@ impl Function {
         Ok(Arc::new(Function { name, program, checked: checked.cloned(), options, order }))
     }
 
-    /// Runs a launch, or lets its stream record it.
+    /// Runs a launch, or records it if its stream records a graph.
     pub(super) fn launch<'h>(
         self: &Arc<Self>,
         launch: Launch<'_>,
@@ -348,7 +349,7 @@ impl Function {
         self.run(how, args, stream.map_or(&self.order, Stream::order)).map(|_| ())
     }
 
-    /// Runs a launch and takes the time.
+    /// Runs a launch and measures how long it takes.
     pub(super) fn time<'h>(
         &self,
         launch: Launch<'_>,
@@ -363,7 +364,7 @@ impl Function {
         timing
     }
 
-    /// Runs the kernel and returns the operations of all threads.
+    /// Runs the kernel and returns how many operations its threads ran in total.
     fn run<'h>(
         &self,
         how: How,
@@ -389,7 +390,8 @@ impl Function {
     }
 }
 
-/// Returns the arguments as the simulator takes them, with the record of a kernel with checks behind them.
+/// Converts the arguments to the simulator's form. A kernel with checks gets its record as the last
+/// argument.
 fn borrowed<'a, 'h: 'a>(
     args: impl Iterator<Item = LaunchArg<'h>>,
     record: Option<&'a sim::GlobalBuffer>,
@@ -402,7 +404,8 @@ fn borrowed<'a, 'h: 'a>(
     args.chain(record.map(sim::KernelArg::Buffer)).collect()
 }
 
-/// Returns the violation behind the trap of a kernel with checks; any other error as it is.
+/// If a checked kernel trapped, returns the violation that it recorded. Returns any other error
+/// unchanged.
 fn violation(
     checked: &CheckedKernel,
     record: &sim::GlobalBuffer,
@@ -435,7 +438,7 @@ fn refused(kernel: &str, error: sim::RunError) -> RuntimeError {
     }
 }
 
-/// Recorded work, with all that it uses.
+/// Recorded work, with everything that it uses.
 enum Node {
     Launch {
         function: Arc<Function>,
@@ -463,7 +466,7 @@ impl From<LaunchArg<'_>> for OwnedArg {
 }
 
 impl Node {
-    /// Returns the memory of a launch.
+    /// Returns the memory that a launch uses.
     fn memories(&self) -> impl Iterator<Item = &Memory> {
         let args = match self {
             Node::Launch { args, .. } => &args[..],
@@ -475,7 +478,7 @@ impl Node {
         })
     }
 
-    /// Runs the work and returns the operations of all threads.
+    /// Runs the work and returns how many operations its threads ran in total.
     #[inline]
     fn run(&self, order: &sim::StreamOrder) -> Result<u64, RuntimeError> {
         match self {
@@ -495,7 +498,7 @@ impl Node {
     }
 }
 
-/// The work that is recorded so far; `None` once the recording is finished.
+/// The work that is recorded so far; `None` after the recording has finished.
 #[derive(Clone)]
 struct Recorded(Arc<Mutex<Option<Vec<Node>>>>);
 
@@ -505,11 +508,11 @@ impl Recorded {
     }
 }
 
-/// A recording of work. Its stream runs later work when the recording is finished or dropped.
+/// A recording in progress. When it is finished or dropped, its stream runs later work as usual.
 pub(super) struct Recording {
     recorded: Recorded,
     stream: Stream,
-    /// The order of the launches that name no stream.
+    /// The order of launches on the default stream.
     default: sim::StreamOrder,
 }
 
@@ -520,7 +523,7 @@ impl Recording {
         Ok(Recording { recorded, stream, default: context.order.clone() })
     }
 
-    /// Returns the stream whose work is recorded.
+    /// Returns the stream that records.
     pub(super) fn stream(&self) -> Stream {
         self.stream.clone()
     }
@@ -537,10 +540,10 @@ impl Drop for Recording {
     }
 }
 
-/// Recorded work that can run.
+/// A recorded graph.
 pub(super) struct Graph {
     nodes: Vec<Node>,
-    /// The order of the launches that name no stream.
+    /// The order of launches on the default stream.
     default: sim::StreamOrder,
 }
 
@@ -549,13 +552,14 @@ impl Graph {
         self.nodes.len()
     }
 
-    /// Runs all and returns the operations of all threads. The work of the stream before ends first, and that behind starts
-    /// when all has ended.
+    /// Runs the whole graph and returns how many operations its threads ran in total. The stream's
+    /// earlier work ends before the graph starts, and its later work starts after the graph has
+    /// ended.
     #[inline]
     fn run(&self, stream: Option<&Stream>) -> Result<u64, RuntimeError> {
         let order = stream.map_or(&self.default, Stream::order);
         order.finish();
-        // The stream waits for other streams before the graph, and not between its launches.
+        // A stream waits for other streams before the graph, not between the graph's launches.
         for node in &self.nodes {
             node.memories().for_each(|memory| order.wait_for(&memory.buffer));
         }
@@ -565,14 +569,14 @@ impl Graph {
         ops
     }
 
-    /// Runs all, on a stream or on the default one.
+    /// Runs the graph on a stream, or on the default stream.
     #[inline]
     pub(super) fn launch(&self, stream: Option<&Stream>) -> Result<(), RuntimeError> {
         stream.map_or(Ok(()), |stream| stream.check_runs("Graph::launch_on"))?;
         self.run(stream).map(|_| ())
     }
 
-    /// As [`Graph::launch`], with the time.
+    /// Like [`Graph::launch`], but also measures the time.
     #[inline]
     pub(super) fn time(&self, stream: Option<&Stream>) -> Result<Timing, RuntimeError> {
         stream.map_or(Ok(()), |stream| stream.check_runs("Graph::time_on"))?;

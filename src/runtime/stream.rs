@@ -1,4 +1,4 @@
-//! Defines [`Stream`], work in order, and [`Event`], a point in it.
+//! Defines [`Stream`], a queue of device work, and [`Event`], a point in such a queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,15 @@ use super::device::{Backend, Device};
 use super::error::RuntimeError;
 use super::simulator;
 
-/// Work of a device in the order of the calls. Work of two streams may run at the same time; a stream is
-/// made by [`Device::stream`], and a launch names it with [`LaunchOptions::stream`](super::LaunchOptions).
+/// A queue of device work that runs in call order, made by [`Device::stream`]. To launch on it,
+/// pass [`LaunchOptions::stream`](super::LaunchOptions). You need streams only if work may overlap:
+/// without one, launches run on the device's default stream.
 ///
-/// Buffers order the work that uses them: a launch that reads a buffer waits for the last launch that wrote it,
-/// on whatever stream, and a launch that writes it waits for all uses before. For that a stream waits for all that the
-/// other stream has at that moment. So streams need no events to be safe and right; events order the rest.
+/// Work on two streams may run at the same time, but buffers order the work that uses them: a
+/// launch that reads a buffer waits for the last launch that wrote it, on whichever stream, and a
+/// launch that writes a buffer waits for all its earlier uses. To wait, a stream waits for
+/// everything that is queued on the other stream at that moment. So your program is safe and its
+/// results are right without events. Use events to order anything else, or to measure time.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -38,39 +41,48 @@ use super::simulator;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The simulator runs a launch when it is called, so its streams are always idle. A stream is cheap to clone.
+/// The simulator finishes a launch before the call returns, so its streams are always idle. A
+/// stream is cheap to clone.
 ///
 /// # Streams that other code captures
 ///
-/// A program can capture a stream of its own (`Stream::from_cudarc`) into a CUDA graph, as `torch.cuda.graph` does.
-/// [`Stream::is_captured`] tells. A launch on the stream becomes part of that graph:
+/// A program can capture a stream of its own (`Stream::from_cudarc`) into a CUDA graph, as
+/// `torch.cuda.graph` does. [`Stream::is_captured`] tells whether it does. A launch on the stream
+/// then becomes part of that graph:
 ///
-/// * Buffers and functions do not know when the graph runs, nor when it is destroyed. So the function is never unloaded, and
-///   its buffers and those of the launch are never freed, although they are dropped. Memory that is only borrowed
-///   (`Device::borrow_cudarc`) is not kept: it must stay as long as the graph.
-/// * Nothing orders the graph with other work on the same buffers, and an assertion that fails in it is not reported. A
-///   function may have buffers of its own, such as the counter of tiles of an attention or the partial sums of a split product.
-///   So neither two graphs with launches of one function nor a graph and a launch of it may run at the same time, unless the
-///   function was loaded for each of them.
-/// * Nothing can be waited for. A launch fails with [`CaptureWaits`](RuntimeError::CaptureWaits) if work on another stream
-///   still uses one of its buffers. The driver also refuses to load kernels and to allocate memory during most captures
-///   ([`CaptureForbids`](RuntimeError::CaptureForbids)), and ends the capture. So load each function, launch it once with the
-///   same sizes, and wait, before the capture begins.
-/// * `cudarc` itself waits for events when memory is borrowed. A program that captures calls
-///   `CudaContext::disable_event_tracking` before it makes slices.
+/// * Buffers and functions cannot know when the graph runs or when it is destroyed. So we never
+///   unload the function and never free its buffers or those of the launch, even if you drop them.
+///   Memory that is only borrowed (`Device::borrow_cudarc`) is not kept: it must live as long as
+///   the graph.
+/// * Nothing orders the graph with other work on the same buffers, and an assertion that fails in
+///   it is not reported. A function may have buffers of its own, for example an attention kernel's
+///   tile counter or a split-K workspace. So two graphs that launch the same function must not run
+///   at the same time, and neither must such a graph and a launch of that function, unless you load
+///   the function separately for each of them.
+/// * Nothing can wait. A launch fails with [`CaptureWaits`](RuntimeError::CaptureWaits) if work on
+///   another stream still uses one of its buffers. During most captures the driver also refuses to
+///   load kernels and to allocate memory ([`CaptureForbids`](RuntimeError::CaptureForbids)), and
+///   ends the capture. So before the capture begins, load each function, launch it once with the
+///   same sizes, and synchronize.
+/// * `cudarc` itself waits for events when memory is borrowed. So call
+///   `CudaContext::disable_event_tracking` before your program makes slices that it uses during a
+///   capture.
 ///
-/// Every other call that queues work on the stream fails with [`StreamCaptures`](RuntimeError::StreamCaptures) during the
-/// capture, and queues nothing. If a capture begins in another thread while such a call or a launch runs, then:
+/// Every other call that queues work on the stream fails with
+/// [`StreamCaptures`](RuntimeError::StreamCaptures) during the capture, and queues nothing. If
+/// another thread begins a capture while such a call or a launch is running, then:
 ///
-/// * No graph of other code has a copy between host and device. These copies run on a stream of this crate, in the order of
-///   the stream that was named.
+/// * The captured graph never contains a copy between host and device. These copies run on a stream
+///   of this crate that is ordered with the stream you named.
 /// * No stream of this crate takes part in the capture.
-/// * A check behind the call finds the capture. The call fails with the same error, although the graph may have its work.
-///   The buffers, the function or the graph that the work uses are never freed, so the graph can be launched. Memory that
-///   is only borrowed (`Device::borrow_cudarc`) is not kept.
-/// * The check misses one case: the other thread begins *and* ends its capture between two calls of the driver that follow
-///   each other within one call of this crate. Such a graph may use device memory that was freed. So if two threads share a
-///   stream, order its captures and the work on it, for example by a lock.
+/// * A check after the call finds the capture. The call fails with the same error, although the
+///   graph may contain its work. We never free the buffers, the function or the graph that this
+///   work uses, so the captured graph can be launched. Borrowed memory (`Device::borrow_cudarc`) is
+///   not kept.
+/// * The check misses one case: the other thread begins *and* ends its capture between two
+///   consecutive driver calls within one call of this crate. Such a graph may use device memory
+///   that was freed. So if two threads share a stream, put a lock around its captures and the work
+///   on it.
 #[derive(Clone)]
 pub struct Stream {
     pub(super) backend: StreamBackend,
@@ -83,10 +95,10 @@ pub(super) enum StreamBackend {
 }
 
 impl Device {
-    /// Returns a new stream: see [`Stream`].
+    /// Creates a stream: see [`Stream`].
     ///
     /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     #[doc(alias = "cudaStreamCreate")]
     pub fn stream(&self) -> Result<Stream, RuntimeError> {
         Stream::new(self)
@@ -102,7 +114,7 @@ impl Stream {
         Ok(Stream { backend })
     }
 
-    /// Returns the device whose work it is.
+    /// Returns the device that runs the stream's work.
     pub fn device(&self) -> Device {
         match &self.backend {
             StreamBackend::Sim(stream) => Backend::Sim(stream.context()).into(),
@@ -124,7 +136,7 @@ impl Stream {
         }
     }
 
-    /// Returns whether the stream records a graph, so that work is noted and does not run.
+    /// Returns whether the stream records a graph: then work is recorded instead of run.
     pub fn is_recording(&self) -> bool {
         match &self.backend {
             StreamBackend::Sim(stream) => stream.records(),
@@ -132,10 +144,12 @@ impl Stream {
         }
     }
 
-    /// Returns whether other code captures the stream into a graph, which then gets each launch: see [`Stream`].
+    /// Returns whether other code captures the stream into a graph, which then receives each
+    /// launch: see [`Stream`].
     ///
     /// # Errors
-    /// [`OtherThreadStream`](RuntimeError::OtherThreadStream); the fault of a launch before, if it had one;
+    /// [`OtherThreadStream`](RuntimeError::OtherThreadStream); the fault of an earlier launch, if
+    /// there was one;
     /// [`Driver`](RuntimeError::Driver).
     pub fn is_captured(&self) -> Result<bool, RuntimeError> {
         match &self.backend {
@@ -144,10 +158,11 @@ impl Stream {
         }
     }
 
-    /// Waits for all work of the stream before this call.
+    /// Waits for all earlier work of the stream.
     ///
     /// # Errors
-    /// As [`Device::synchronize`]; [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph.
+    /// Those of [`Device::synchronize`]; [`NotInGraph`](RuntimeError::NotInGraph) if the stream
+    /// records a graph.
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             StreamBackend::Sim(stream) => {
@@ -159,8 +174,9 @@ impl Stream {
         }
     }
 
-    /// Lets the work that is queued from now on wait until the result is dropped (a second at most): what is
-    /// queued meanwhile then runs without waiting for the host. Nothing waits on the simulator.
+    /// Makes the stream's later work wait until the result is dropped, for a second at most, so
+    /// that whatever you queue meanwhile then runs without waiting for the host. Does nothing on
+    /// the simulator.
     #[cfg(feature = "tune")]
     pub(crate) fn hold(&self) -> Result<Hold, RuntimeError> {
         match &self.backend {
@@ -172,11 +188,11 @@ impl Stream {
         }
     }
 
-    /// Returns the point behind all work of the stream before this call.
+    /// Records an event: the point behind all earlier work of the stream.
     ///
     /// # Errors
-    /// [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph; the fault of a launch before, if it
-    /// had one; [`Driver`](RuntimeError::Driver).
+    /// [`NotInGraph`](RuntimeError::NotInGraph) if the stream records a graph; the fault of an
+    /// earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     #[doc(alias = "cudaEventRecord")]
     pub fn record(&self) -> Result<Event, RuntimeError> {
         let backend = match &self.backend {
@@ -193,11 +209,12 @@ impl Stream {
         Ok(Event { backend })
     }
 
-    /// Lets work of this stream that is queued from now on wait for the point.
+    /// Makes the stream's later work wait until the event's point is reached.
     ///
     /// # Errors
-    /// [`NotInGraph`](RuntimeError::NotInGraph) while it records a graph;
-    /// [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent); the fault of a launch before, if it had one;
+    /// [`NotInGraph`](RuntimeError::NotInGraph) if the stream records a graph;
+    /// [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent); the fault of an earlier launch, if
+    /// there was one;
     /// [`Driver`](RuntimeError::Driver).
     #[doc(alias = "cudaStreamWaitEvent")]
     pub fn wait_for(&self, event: &Event) -> Result<(), RuntimeError> {
@@ -225,7 +242,7 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// Work of a stream that waits: see [`Stream::hold`].
+/// Keeps a stream's work waiting: see [`Stream::hold`].
 #[cfg(feature = "tune")]
 pub(crate) struct Hold {
     held: Option<cuda::Hold>,
@@ -233,29 +250,30 @@ pub(crate) struct Hold {
 
 #[cfg(feature = "tune")]
 impl Hold {
-    /// Lets the work go on. Whether it had waited until now: it does not if queueing took too long, as where the queue
-    /// was full.
+    /// Lets the work run. Returns false if it had started before, because queueing took too long,
+    /// for example with a full queue.
     pub(crate) fn release(self) -> bool {
         self.held.is_none_or(cuda::Hold::release)
     }
 }
 
-/// A point in the work of a stream, made by [`Stream::record`].
+/// A point in a stream's work, made by [`Stream::record`]: you can wait for it and measure times
+/// between two of them.
 pub struct Event {
     backend: EventBackend,
 }
 
 enum EventBackend {
-    /// The time of the recording, and the point.
+    /// When it was recorded, and the point.
     Sim(Instant, simulator::Point),
     Cuda(cuda::Event),
 }
 
 impl Event {
-    /// Waits until the device has come to the point.
+    /// Waits until the device reaches the event.
     ///
     /// # Errors
-    /// The fault of a launch before, if it had one; [`Driver`](RuntimeError::Driver).
+    /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             EventBackend::Sim(_, point) => {
@@ -280,8 +298,8 @@ impl Event {
         }
     }
 
-    /// Returns the time from this point to `end`, once both are passed: waits for them. On the simulator it is the
-    /// time on the wall.
+    /// Waits for both events, then returns the time from this one to `end`. On the simulator this
+    /// is wall-clock time.
     ///
     /// # Errors
     /// Those of [`Event::synchronize`]; [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent).

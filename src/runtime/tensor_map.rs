@@ -1,4 +1,4 @@
-//! Defines the arguments of launches that are tensor maps.
+//! Defines the tensor maps that a launch passes to a kernel.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,31 +9,31 @@ use super::error::RuntimeError;
 use crate::arch::{TensorMapDesc, TensorMapError};
 use crate::ir::Element;
 
-/// A tensor in a buffer that a kernel reads through the tensor memory accelerator: the argument of a
+/// A tensor map for a kernel that reads a buffer through TMA: the argument of a
 /// [`TensorMap`](crate::ir::TensorMap) parameter. Made by [`Buffer::tensor_map`].
 ///
-/// It borrows the buffer, so the tensor does not change hands or go away as long as there is a map of it. A
-/// launch takes a copy of the map: the map may be dropped right after.
+/// It borrows the buffer, so you cannot drop or write the buffer while the map exists. A launch
+/// copies the map, so you can drop the map right after the launch.
 pub struct TensorMapArg<'b, T> {
     map: Mapped<'b>,
     elem: PhantomData<fn() -> T>,
 }
 
-/// As [`TensorMapArg`], of a tensor that the kernel may write: the argument of a
+/// Like [`TensorMapArg`], but for a tensor that the kernel may write: the argument of a
 /// [`TensorMapMut`](crate::ir::TensorMapMut) parameter. Made by [`Buffer::tensor_map_mut`].
 ///
-/// It borrows the buffer mutably, so nothing else reads or writes it in a launch that has the map.
+/// It borrows the buffer mutably, so a launch that takes the map cannot also take the buffer.
 pub struct TensorMapArgMut<'b, T> {
     map: Mapped<'b>,
     elem: PhantomData<fn() -> T>,
 }
 
-/// A map of a buffer, as its device reads it.
+/// A tensor map over a buffer, in the form that the device needs.
 #[derive(Debug)]
 pub(super) struct Mapped<'b> {
     pub(super) desc: TensorMapDesc,
     pub(super) memory: &'b Memory,
-    /// Of a buffer on a GPU: what the GPU reads.
+    /// The map as the GPU reads it; `None` on the simulator.
     pub(super) encoded: Option<cuda::EncodedMap>,
 }
 
@@ -64,11 +64,12 @@ impl<'b> Mapped<'b> {
 }
 
 impl<T: Element> Buffer<T> {
-    /// Returns the tensor that `map` describes, at the start of this buffer, for a kernel that reads it.
+    /// Returns a tensor map for a kernel that reads the tensor `map`, which starts at this buffer's
+    /// first element.
     ///
     /// # Errors
-    /// [`TensorMap`](RuntimeError::TensorMap) where the elements differ or the tensor is larger than the
-    /// buffer; [`Driver`](RuntimeError::Driver).
+    /// [`TensorMap`](RuntimeError::TensorMap) if the element types differ or the tensor is larger
+    /// than the buffer; [`Driver`](RuntimeError::Driver).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -91,7 +92,7 @@ impl<T: Element> Buffer<T> {
         Ok(TensorMapArg { map: Mapped::new(self, map)?, elem: PhantomData })
     }
 
-    /// As [`Buffer::tensor_map`], for a kernel that may write the tensor.
+    /// Like [`Buffer::tensor_map`], but for a kernel that may write the tensor.
     ///
     /// # Errors
     /// Those of [`Buffer::tensor_map`].
@@ -106,7 +107,7 @@ impl<T: Element> Buffer<T> {
 macro_rules! tensor_map_arg {
     ($($name:ident)*) => {$(
         impl<T> $name<'_, T> {
-            /// Returns the description of the map.
+            /// Returns the map's description.
             pub fn desc(&self) -> &TensorMapDesc {
                 &self.map.desc
             }
@@ -116,7 +117,7 @@ macro_rules! tensor_map_arg {
             }
         }
 
-        /// Writes the description of the map.
+        /// Shows the map's description.
         impl<T> fmt::Debug for $name<'_, T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, concat!(stringify!($name), "({})"), self.map.desc)

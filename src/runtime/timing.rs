@@ -1,22 +1,22 @@
-//! Defines [`Timing`] of a launch and [`LoadTimes`] of a load.
+//! Defines [`Timing`] for a launch and [`LoadTimes`] for a load.
 
 use std::time::Duration;
 
-/// The time of one launch.
+/// How long one launch took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timing {
-    /// On a GPU the time between two events around the launch, measured by the GPU; on the simulator the
-    /// time on the wall.
+    /// On a GPU, the time between two events around the launch, which the GPU measures. On the
+    /// simulator, wall-clock time.
     pub elapsed: Duration,
-    /// Operations that the simulator executed, each counted once for every thread that executed it; `None`
+    /// How many operations the simulator ran, counted once for every thread that ran them; `None`
     /// on a GPU.
     pub thread_ops: Option<u64>,
 }
 
 impl Timing {
-    /// Returns the rate `amount / elapsed` per second. With the floating point operations of a launch
-    /// this is FLOP/s, with the bytes that it moves B/s.
+    /// Returns `amount / elapsed`, a rate per second. Pass a launch's floating-point operations to
+    /// get FLOP/s, or the bytes that it moves to get B/s.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -38,7 +38,7 @@ impl Timing {
     }
 }
 
-/// The times that loading a kernel, or its module, took the compiler and the driver.
+/// How long the compiler and the driver took to load a kernel or its module.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -54,9 +54,9 @@ impl Timing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadTimes {
-    /// The compiler, from PTX to code: the driver's, or `ptxas`. It is zero where the code was in a cache. Where the
-    /// driver compiles and loads in one call, it is all of that call.
+    /// Compilation from PTX to code, by the driver or by `ptxas`. Zero if the code came from a
+    /// cache. If the driver compiles and loads in one call, this is the time of the whole call.
     pub compile: Duration,
-    /// The driver, loading code that there was.
+    /// Loading compiled code into the driver.
     pub load: Duration,
 }

@@ -1,11 +1,11 @@
-//! Opens files that stay between runs, and refuses those which other users can write.
+//! Opens files that are kept between runs, and refuses files that other users can write.
 
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file or folder that is not used because of what it is or who can write it.
+/// A file or folder that is not used because of what it is or because of who can write it.
 ///
 /// ```
 /// use tilewright::runtime::{Refusal, RefusalReason};
@@ -21,36 +21,36 @@ use std::path::{Path, PathBuf};
 pub struct Refusal {
     /// The file or folder.
     pub path: PathBuf,
-    /// The reason of the refusal.
+    /// Why it is not used.
     pub reason: RefusalReason,
 }
 
-/// The reasons to refuse a file or folder.
+/// Why a file or folder is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalReason {
-    /// It belongs neither to the user of this process nor to the superuser. Only on Unix.
+    /// It belongs neither to the user of this process nor to the superuser (Unix only).
     Owner {
-        /// The user it belongs to.
+        /// Its owner's user id.
         owner: u32,
-        /// The effective user of this process.
+        /// This process's effective user id.
         user: u32,
     },
-    /// Its group or all users can write it. Only on Unix.
+    /// Its group or all users can write it (Unix only).
     WritableByOthers {
-        /// The permission bits.
+        /// Its permission bits.
         mode: u32,
     },
-    /// It is something else than the regular file or the folder that is expected there.
+    /// It is not what is expected there, a regular file or a folder.
     Kind {
-        /// The kind that was found, such as `a fifo`.
+        /// What it is, for example `a fifo`.
         found: &'static str,
     },
     /// It is larger than any file that this crate writes there.
     Size {
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
-        /// The largest size that is read.
+        /// The maximum size in bytes.
         limit: u64,
     },
 }
@@ -78,12 +78,12 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 crate::errors::message_as_debug!(Refusal);
 
-/// The reasons for which a file or folder cannot be used.
+/// Why a file or folder cannot be used.
 #[derive(Debug)]
 pub(crate) enum Unusable {
-    /// The system says so.
+    /// The system refused it.
     Io(io::Error),
-    /// This crate says so.
+    /// This crate refused it.
     Refused(Refusal),
 }
 
@@ -106,8 +106,9 @@ fn refused(path: &Path, reason: RefusalReason) -> Unusable {
     Unusable::Refused(Refusal { path: path.to_owned(), reason })
 }
 
-/// Opens a regular file of at most `limit` bytes. Follows no link at the end of the path, and opens nothing but a
-/// regular file: opening a fifo waits for its writer, and opening a device can have an effect.
+/// Opens a regular file of at most `limit` bytes. Does not follow a link at the end of the path,
+/// and opens nothing but a regular file, because opening a fifo waits for a writer and opening a
+/// device can have side effects.
 pub(crate) fn open_regular(
     path: &Path,
     options: &OpenOptions,
@@ -115,12 +116,12 @@ pub(crate) fn open_regular(
 ) -> Result<(File, Metadata), Unusable> {
     match fs::symlink_metadata(path) {
         Ok(data) => check_regular(path, &data)?,
-        // Then the options say whether it is created.
+        // The options decide whether the file is created.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
     let file = without_links(options).open(path)?;
-    // It may have been replaced meanwhile.
+    // The file may have been replaced in between.
     let data = file.metadata()?;
     check_regular(path, &data)?;
     if data.len() > limit {
@@ -129,7 +130,7 @@ pub(crate) fn open_regular(
     Ok((file, data))
 }
 
-/// Refuses what belongs to another user, or can be written by one.
+/// Returns an error if another user owns the file or folder, or can write it.
 #[cfg(all(unix, feature = "cuda-any-version"))]
 pub(crate) fn check_owner(path: &Path, data: &Metadata) -> Result<(), Unusable> {
     use std::os::unix::fs::MetadataExt;
@@ -138,21 +139,21 @@ pub(crate) fn check_owner(path: &Path, data: &Metadata) -> Result<(), Unusable> 
     if owner != user && owner != SUPERUSER {
         return Err(refused(path, RefusalReason::Owner { owner, user }));
     }
-    // The mode of a link says nothing; that of what it leads to is checked.
+    // A link's own mode means nothing; its target is checked.
     if !data.is_symlink() && data.mode() & 0o022 != 0 {
         return Err(refused(path, RefusalReason::WritableByOthers { mode: data.mode() & 0o7777 }));
     }
     Ok(())
 }
 
-/// Windows keeps the folders of a user from other users.
+/// Accepts everything, because Windows protects a user's folders from other users.
 #[cfg(all(not(unix), feature = "cuda-any-version"))]
 pub(crate) fn check_owner(_path: &Path, _data: &Metadata) -> Result<(), Unusable> {
     Ok(())
 }
 
-/// Checks that a path leads to a folder that other users cannot write. The folder may be a link, if that is not
-/// another user's.
+/// Checks that a path leads to a folder that other users cannot write. The path may be a link,
+/// unless another user owns it.
 #[cfg(feature = "cuda-any-version")]
 pub(crate) fn check_folder(path: &Path) -> Result<(), Unusable> {
     let mut data = fs::symlink_metadata(path)?;
@@ -167,7 +168,7 @@ pub(crate) fn check_folder(path: &Path) -> Result<(), Unusable> {
     }
 }
 
-/// Makes a folder that only the user can read and write, and the folders above it that do not exist.
+/// Creates a folder that only the user can read and write, and missing parent folders.
 pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -176,7 +177,7 @@ pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Returns the options for a file that only the user can read and write, where they create one.
+/// Sets the options so that a file that they create can be read and written only by the user.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);

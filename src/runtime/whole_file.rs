@@ -1,4 +1,4 @@
-//! Writes files that exist as a whole or not at all, with any number of processes.
+//! Atomic file writes, safe across processes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -8,20 +8,21 @@ use std::time::{Duration, SystemTime};
 use super::random_name::random_name;
 use super::trust::private;
 
-/// The age at which a file that was never renamed belongs to a process that was killed.
+/// From this age on, a temporary file must belong to a process that was killed.
 pub(super) const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// The purpose of a file.
+/// What a file is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A cache of this user: nobody else reads it. The system writes it to the disk when it likes.
+    /// A cache entry: only this user can read it, and the system writes it to disk whenever it
+    /// wants.
     Cache,
-    /// A document of the user, with the permissions of other files. It is on the disk when the call returns.
+    /// A document: it has the usual permissions, and is on disk when the call returns.
     Document,
 }
 
-/// Writes a file under a random name, which must not exist, and renames it. What `path` was before is replaced, also
-/// where it is a link.
+/// Writes a file under a new random name, then renames it to `path`. Replaces whatever `path` was,
+/// even a link.
 pub(super) fn write_file(
     path: &Path,
     purpose: Purpose,
@@ -33,7 +34,7 @@ pub(super) fn write_file(
     };
     let temporary = folder.join(format!(".{}.partial", random_name()));
     let mut options = OpenOptions::new();
-    // Whatever has this name already, a link too, makes it fail.
+    // Fails if the name already exists, even as a link.
     options.write(true).create_new(true);
     if purpose == Purpose::Cache {
         private(&mut options);
@@ -51,7 +52,7 @@ pub(super) fn write_file(
     })
 }
 
-/// Removes files of a folder of the cache of that age that were never renamed.
+/// Removes temporary files of at least this age from a cache folder.
 pub(super) fn remove_abandoned(folder: &Path, age: Duration) {
     let Ok(listed) = fs::read_dir(folder) else { return };
     for entry in listed.flatten() {
@@ -65,13 +66,13 @@ pub(super) fn remove_abandoned(folder: &Path, age: Duration) {
     }
 }
 
-/// Returns whether a file has a name that [`write_file`] gives: `.0123456789abcdef.partial`.
+/// Returns whether [`write_file`] gives files such names: `.0123456789abcdef.partial`.
 fn is_temporary(name: &str) -> bool {
     let digits = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
     digits.is_some_and(|digits| is_hex(digits, 16))
 }
 
-/// Returns whether a text is `len` lower-case hexadecimal digits.
+/// Returns whether a text consists of `len` lower-case hexadecimal digits.
 pub(super) fn is_hex(text: &str, len: usize) -> bool {
     text.len() == len && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -1,14 +1,14 @@
-//! Buffers whose type of elements is known when a test runs.
+//! Buffers whose element type is only known at run time.
 
 use tilewright::ir::types::{Const, Scalar};
 use tilewright::ir::{Element, bf16, f8e4m3, f8e5m2, f16, tf32};
 use tilewright::runtime::{Arg, Buffer, Device};
 
-/// A buffer of any element type.
+/// A buffer with any element type.
 pub(crate) trait AnyBuffer {
-    /// As an argument that the kernel may write.
+    /// Returns it as an argument that the kernel may write.
     fn arg(&mut self) -> Arg<'_>;
-    /// As an argument that the kernel reads.
+    /// Returns it as an argument that the kernel reads.
     fn read_only(&self) -> Arg<'_>;
     fn bits(&self) -> Vec<u64>;
 }
@@ -28,7 +28,7 @@ impl<T: Element> AnyBuffer for Buffer<T> {
     }
 }
 
-/// A function of each type of elements.
+/// A generic function over the element type.
 pub(crate) trait OfElement {
     type Output;
     fn of<T: Element>(self) -> Self::Output;
@@ -66,12 +66,12 @@ impl OfElement for Upload<'_> {
     }
 }
 
-/// A buffer of elements with these bits.
+/// Uploads a buffer of elements with these bits.
 pub(crate) fn upload(device: &Device, scalar: Scalar, bits: &[u64]) -> Box<dyn AnyBuffer> {
     with_element(scalar, Upload(device, bits))
 }
 
-/// Returns true if the bits are a NaN of the type.
+/// Returns whether the bits are a NaN of the type.
 pub(crate) fn is_nan(scalar: Scalar, bits: u64) -> bool {
     Const::new(scalar, bits).to_f64().is_some_and(f64::is_nan)
 }

@@ -1,4 +1,4 @@
-//! Kernels through NVIDIA's assembler.
+//! Assembles kernels with NVIDIA's `ptxas`.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use tilewright::ir::{Kernel, Untyped};
 
 use super::ptxas;
 
-/// Assembles all kernels, one module for each version of the PTX ISA that kernels need: a module of mixed versions
-/// would hide a kernel with too low a version.
+/// Assembles all kernels, in one module per PTX ISA version that they need. A module with mixed
+/// versions would hide a kernel that states too low a version.
 pub(crate) fn check_modules(kernels: &[Kernel<Untyped>], options: &[&str]) {
     let Some(ptxas) = ptxas::find() else { return };
     for ptx in modules(kernels) {
@@ -16,7 +16,7 @@ pub(crate) fn check_modules(kernels: &[Kernel<Untyped>], options: &[&str]) {
     }
 }
 
-/// As [`check_modules`], where remarks on speed are no errors.
+/// Like [`check_modules`], but accepts remarks about speed.
 pub(crate) fn accept_modules(kernels: &[Kernel<Untyped>], options: &[&str]) {
     let Some(ptxas) = ptxas::find() else { return };
     for ptx in modules(kernels) {
@@ -45,7 +45,7 @@ pub(crate) fn check_text(ptxas: &ptxas::Ptxas, ptx: &Ptx, options: &[&str]) {
     }
 }
 
-/// The kernel without its signature, to be added to a module with others.
+/// Returns the kernel without its signature, so that it can join a module with others.
 pub(crate) fn untyped<P>(kernel: &Kernel<P>) -> Kernel<Untyped> {
     Kernel::verify(kernel.ir().clone()).unwrap()
 }

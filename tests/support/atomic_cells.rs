@@ -1,4 +1,5 @@
-//! The candidates of the atomic operations: every space, element, vector, operation, order and scope.
+//! Enumerates candidates for the atomic operations: every space, element, vector, operation, order
+//! and scope.
 
 use tilewright::ir::Value;
 use tilewright::ir::op::{Atomic, AtomicOp, AtomicOrder, MemScope, Op, RedOrder};
@@ -6,7 +7,8 @@ use tilewright::ir::types::{Scalar, Space, Type, VectorType};
 
 use super::raw::Raw;
 
-/// Calls `visit` with each candidate of a row: the types that it is on, and what makes it in a kernel.
+/// Calls `visit` with each candidate of a row: the types that it is on, and a function that creates
+/// it in a kernel.
 pub(crate) fn each(row: &str, mut visit: impl FnMut(&[(&str, String)], &dyn Fn(&mut Raw) -> Op)) {
     let spaces = Space::ALL.into_iter().filter(|space| *space != Space::Const);
     for (space, elem) in spaces.flat_map(|space| Scalar::ALL.map(|elem| (space, elem))) {

@@ -1,7 +1,9 @@
-//! Long runs of the laws: random arguments from a seed, each result against its definition, counted.
+//! Long property-test runs for the layout laws: draws random arguments from a seed, checks each
+//! result against its definition, and counts.
 //!
-//! A campaign is a generator and a case. The case says whether the operation accepted its arguments;
-//! what it accepted has passed its check. Run by `xtask/src/campaigns.rs`.
+//! A campaign is a generator and a case. The case returns whether the operation accepted its
+//! arguments; if it did, the result has passed its check. `xtask/src/campaigns.rs` runs the
+//! campaigns.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,22 +22,22 @@ use tilewright::layout::{
 
 use super::oracle::{self, LIMIT, Violation};
 
-/// The seed of the runs that are recorded and of those in the tests.
+/// The seed of the recorded runs and of those in the tests.
 pub(crate) const SEED: u64 = 2026;
 
-/// The sizes of the layouts that are drawn.
+/// The size of the layouts that are drawn.
 const SIZE: i64 = 96;
 
-/// True if the operation accepted the arguments; an error describes how its result breaks the law.
+/// True if the operation accepted the arguments. The error says how its result breaks the law.
 type Case = Result<bool, String>;
 
-/// The outcome of a case that holds. `true` is accepted, `false` refused.
+/// How a case ended that does not break the law. `true` converts to accepted, `false` to refused.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     Accepted,
-    /// Refused, and the numbers of the draw have no result either.
+    /// Refused, and the same case with integers has no result either.
     Refused(Advice),
-    /// Refused for symbols, though the numbers of the draw have a result.
+    /// Refused because of symbols, although the same case with integers has a result.
     Avoidable {
         cause: Cause,
         advice: Advice,
@@ -43,28 +45,31 @@ enum Outcome {
     },
 }
 
-/// What a refusal of symbols says to do.
+/// What the refusal of a symbolic case advises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Advice {
-    /// An assumption about one symbol, under which the operation has a result.
+    /// To assume something about one symbol; the operation then has a result.
     Assume,
-    /// No assumption about one symbol is enough.
+    /// Nothing, because no assumption about one symbol is enough.
     Nothing,
-    /// There is a result, under a condition that the numbers do not meet.
+    /// There is a result, under a condition that the drawn integers do not meet.
     Evaluate,
 }
 
-/// The largest number of characters of a refusal.
+/// The maximum length of a refusal in characters.
 const MAX_REFUSAL: usize = 200;
 
-/// A reason to refuse symbols whose numbers have a result.
+/// Why a symbolic case is refused although the same case with integers has a result.
 #[derive(Clone, Copy, Debug)]
 enum Cause {
-    /// There is a result, under a condition that the numbers do not meet: they have a result of another form.
+    /// There is a result, under a condition that the integers do not meet: their result has another
+    /// form.
     Condition,
-    /// The modes of the result or their order are others for other values, so no one layout of symbols is the result.
+    /// The result's modes or their order depend on the values, so no single symbolic layout is the
+    /// result.
     Form,
-    /// None of the other values that were tried has a result: the numbers are an exception, such as an extent of 1.
+    /// None of the other values that were tried has a result. The integers are an exception, for
+    /// example because of an extent of 1.
     Exception,
     /// All values that were tried and have a result have one of the same form.
     None,
@@ -82,23 +87,23 @@ pub(crate) struct Tally {
     pub(crate) cases: u64,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
-    /// Of the refused, those whose numbers have a result, by cause.
+    /// Refused cases that have a result with integers, by cause.
     pub(crate) by_form: u64,
     pub(crate) by_condition: u64,
     pub(crate) by_exception: u64,
     pub(crate) without_cause: u64,
-    /// The refusals of symbols that name an assumption, and those that do not.
+    /// Refused symbolic cases whose error names an assumption, and those whose error does not.
     pub(crate) with_assumption: u64,
     pub(crate) without_assumption: u64,
-    /// Of the refused whose numbers have a result, those with a result by cases.
+    /// Refused cases that have a result with integers, and also a symbolic result by cases.
     pub(crate) by_cases: u64,
 }
 
-/// One law, with the operations that it is about.
+/// A law, and the operations that it is about.
 pub(crate) struct Campaign {
     pub(crate) name: &'static str,
     pub(crate) law: &'static str,
-    /// Runs a number of cases from a seed; the error is the shrunk counterexample.
+    /// Runs this many cases from a seed. The error is the shrunk counterexample.
     pub(crate) run: fn(u64, u64) -> Result<Tally, String>,
 }
 
@@ -150,7 +155,7 @@ fn run<S: Strategy, O: Into<Outcome>>(
                 }
             }
             Err(mut error) => {
-                // The smallest arguments that fail too.
+                // Shrink: find the smallest arguments that also fail.
                 let mut smallest = tree.current();
                 let mut more = tree.simplify();
                 while more {
@@ -173,8 +178,8 @@ fn number(i: Result<Int, LayoutError>) -> Result<i64, String> {
     i.and_then(|i| i.to_static()).map_err(|e| e.to_string())
 }
 
-/// Accepted if there is a result and it passes. A static layout must not meet an error that says that
-/// a symbol is in the way.
+/// Accepts a result that passes its check. If the layout is static, the error must not say that a
+/// symbol is in the way.
 fn judged<T, E: std::fmt::Display>(
     result: Result<T, LayoutError>,
     check: impl FnOnce(T) -> Result<(), E>,
@@ -224,7 +229,7 @@ fn coordinates(cases: u64, seed: u64) -> Result<Tally, String> {
         let crd = idx2crd(&i.into(), &shape).map_err(|e| e.to_string())?;
         let back = number(crd2idx(&crd, &shape))?;
         ensure(crd.congruent(&shape) && back == i, || format!("{i} is at {crd}, which is {back}"))?;
-        // The definition: entries times strides.
+        // The definition: coordinates times strides.
         let strides = l.stride().leaves().iter().map(|d| d.as_static().unwrap_or(0));
         let sum: i64 = crd
             .leaves()
@@ -281,7 +286,7 @@ fn composition_of_swizzled(cases: u64, seed: u64) -> Result<Tally, String> {
     })
 }
 
-/// Cotargets of a complement: a number or a shape.
+/// Cotargets of a complement: an integer or a shape.
 fn cotargets() -> impl Strategy<Value = IntTuple> {
     prop_oneof![3 => (1..400i64).prop_map(IntTuple::from), 1 => shapes(SIZE)]
 }
@@ -418,7 +423,8 @@ fn swizzle(cases: u64, seed: u64) -> Result<Tally, String> {
     })
 }
 
-/// The multiples of its divisor that a symbol takes, beside the value of the draw, to find the cause of a refusal.
+/// To find the cause of a refusal: multiples of its divisor that a symbol takes besides the drawn
+/// value.
 const MULTIPLES: [[i64; 4]; 6] = [
     [12, 7, 24, 5],
     [24, 24, 12, 36],
@@ -428,7 +434,8 @@ const MULTIPLES: [[i64; 4]; 6] = [
     [7, 60, 5, 7],
 ];
 
-/// Checks a refusal: it is short, and the operation has a result under the assumption that it names.
+/// Checks that a refusal is short, and that the operation has a result under the assumption that it
+/// names.
 fn advice(
     l: &Layout,
     error: &LayoutError,
@@ -447,8 +454,8 @@ fn advice(
     }
 }
 
-/// The outcome of a refusal for symbols with the values `env`; `ConditionViolated` if there is a result, under a condition
-/// that they violate. `holds` checks a result for the numbers.
+/// Classifies a refusal for symbols with the values `env`. `ConditionViolated` means that there is
+/// a result, under a condition that the values violate. `holds` checks the integers' result.
 fn refusal(
     l: &Layout,
     env: &Env,
@@ -490,7 +497,8 @@ fn refusal(
     })
 }
 
-/// The form of a static layout: for each mode of an extent other than 1, its place in the order of the strides.
+/// Returns a static layout's form: for each mode with an extent other than 1, its place in the
+/// order of the strides.
 fn form(l: &Layout) -> Vec<usize> {
     let leaves = l.shape().leaves().iter().zip(l.stride().leaves());
     let strides: Vec<i64> = leaves
@@ -500,15 +508,16 @@ fn form(l: &Layout) -> Vec<usize> {
     strides.iter().map(|d| strides.iter().filter(|other| *other < d).count()).collect()
 }
 
-/// Evaluation commutes with the operation: the result for symbols, where the operation accepts them
-/// and its conditions hold for the numbers, is the function that the numbers give.
+/// Checks that evaluation commutes with the operation. If the operation accepts the symbols and its
+/// conditions hold for the values, the symbolic result is the same function as the integers'
+/// result.
 fn commutes<S: Strategy>(
     cases: u64,
     seed: u64,
     other: S,
     op: impl Fn(&Layout, &S::Value) -> Result<Layout, LayoutError>,
 ) -> Result<Tally, String> {
-    // At least one symbol: the other cases are those of the campaigns above.
+    // At least one symbol, because the campaigns above cover the other cases.
     let with_symbols = symbolic_layouts(SIZE)
         .prop_filter("without a symbol", |(l, _): &(Layout, Env)| !l.is_static());
     run(cases, seed, (with_symbols, other), |((l, env), other)| {
@@ -533,7 +542,7 @@ fn commutes<S: Strategy>(
     })
 }
 
-/// The right inverse of symbols may be shorter than that of the numbers; it is one.
+/// A symbolic right inverse may be shorter than the integers' one, but it is a right inverse.
 fn symbolic_right_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
     run(cases, seed, symbolic_layouts(SIZE), |(l, env)| {
         let Ok(r) = l.right_inverse() else { return Ok(false) };
@@ -543,8 +552,8 @@ fn symbolic_right_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
     })
 }
 
-/// The left inverse of symbols may be larger than that of the numbers, which drop modes of extent 1
-/// and stride 0; it is one.
+/// A symbolic left inverse may be larger than the integers' one, which drops modes with extent 1
+/// and stride 0, but it is a left inverse.
 fn symbolic_left_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
     run(cases, seed, symbolic_layouts(SIZE), |(l, env)| {
         let numbers = l.eval(&env).map_err(|e| e.to_string())?;
@@ -556,7 +565,8 @@ fn symbolic_left_inverse(cases: u64, seed: u64) -> Result<Tally, String> {
     })
 }
 
-/// Sums, products, quotients, bits and swizzles of symbols: their value, divisor and bounds.
+/// Checks value, divisor and bounds of symbolic sums, products, quotients, bit operations and
+/// swizzles.
 fn symbolic_arithmetic(cases: u64, seed: u64) -> Result<Tally, String> {
     let steps = prop::collection::vec((0u8..14, 0usize..6, 0usize..6, swizzles()), 1..7);
     let all = (steps, any::<[u8; 3]>(), any::<[Index; 3]>(), 1..9i64);
@@ -606,7 +616,7 @@ fn symbolic_arithmetic(cases: u64, seed: u64) -> Result<Tally, String> {
     })
 }
 
-/// The operation of a number, on symbols and on their values.
+/// Applies the operation with this index to symbols and to their values.
 fn arithmetic(
     op: u8,
     (a, x): (&Int, i64),
@@ -638,7 +648,7 @@ fn arithmetic(
     }
 }
 
-/// `a << by`, or `a >> -by`, as a product or quotient by a power of two.
+/// Computes `a << by`, or `a >> -by`, as a product or quotient with a power of two.
 fn shift(a: &Int, x: i64, by: i64) -> (Result<Int, LayoutError>, Option<i64>) {
     let power = 1i64 << by.abs();
     match by {
@@ -647,24 +657,24 @@ fn shift(a: &Int, x: i64, by: i64) -> (Result<Int, LayoutError>, Option<i64>) {
     }
 }
 
-/// The low bits that are known to be 0.
+/// Returns how many low bits are known to be 0.
 fn low_zeros(x: &Int) -> u32 {
     x.divisibility().trailing_zeros()
 }
 
-/// The low bits that stay 0 under a swizzle: those below the bits that change, and all of them if
-/// the bits that are read are among them.
+/// Returns how many low bits stay 0 under a swizzle: those below the bits that change, or all of
+/// them if they include the bits that are read.
 fn swizzled_zeros(swizzle: Swizzle, zeros: u32) -> u32 {
     let read = i64::BITS - swizzle.y_mask().leading_zeros();
     if zeros >= read { zeros } else { zeros.min(swizzle.z_mask().trailing_zeros()) }
 }
 
-/// A profile that keeps the modes of the layout.
+/// Returns a profile that keeps the layout's modes.
 fn ones(l: &Layout) -> Result<IntTuple, LayoutError> {
     if l.is_leaf() { Ok(1.into()) } else { IntTuple::from_items(vec![1i64; l.rank()]) }
 }
 
-/// The layout repeated to a multiple of each of its modes.
+/// Repeats the layout to a multiple of each of its modes.
 fn multiples(l: &Layout, factors: &[i64; 4]) -> Result<Layout, LayoutError> {
     let own = l.shape().to_owned().product_each()?;
     let wanted = own.leaves().iter().zip(factors).map(|(s, f)| s.mul(&(*f).into()));
@@ -673,7 +683,7 @@ fn multiples(l: &Layout, factors: &[i64; 4]) -> Result<Layout, LayoutError> {
     l.tile_to_shape(&target, None)
 }
 
-/// A coordinate that keeps some modes and fixes the others.
+/// Returns a coordinate that keeps some modes and fixes the others.
 fn slicer(l: &Layout, at: &[Option<u8>; 4]) -> Result<Coord, LayoutError> {
     let slot = |at: &Option<u8>| match at {
         Some(at) => Tuple::leaf(Slot::At(Int::from(i64::from(at % 4)))),
@@ -683,12 +693,12 @@ fn slicer(l: &Layout, at: &[Option<u8>; 4]) -> Result<Coord, LayoutError> {
     if l.is_leaf() { Ok(slots[0].clone()) } else { Coord::from_items(&slots) }
 }
 
-/// Widths of old and new elements.
+/// Bit widths of old and new elements.
 fn widths() -> impl Strategy<Value = (i64, i64)> {
     prop::sample::select(vec![(8i64, 16i64), (16, 8), (8, 32), (32, 8), (16, 32), (4, 8), (6, 8)])
 }
 
-/// A campaign whose law is that symbols commute with an operation.
+/// A campaign whose law is that evaluation commutes with an operation.
 macro_rules! symbolic_law {
     ($name:literal, $other:expr, $op:expr) => {
         Campaign {

@@ -1,9 +1,9 @@
-//! Runs tests again with checks in the code of their kernels.
+//! Runs tests again with checks in their kernels' code.
 
 use std::process::Command;
 
-/// Runs the tests of this program whose names begin with one of `tests` in a child process, on the simulator, with checks in
-/// the code of every kernel that a device loads. Does nothing in that process.
+/// Runs this program's tests whose names start with one of `tests` again, in a child process on the
+/// simulator, with checks in every kernel that a device loads. Does nothing inside that process.
 pub(crate) fn checked_again(tests: &[&str]) {
     if std::env::var("TILEWRIGHT_CHECKED").is_ok_and(|value| value == "1") {
         return;

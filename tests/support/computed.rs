@@ -1,4 +1,4 @@
-//! One expression over many operands, computed by a device.
+//! Evaluates one expression on a device, for many operands.
 
 use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target, Val};
 use tilewright::runtime::{Device, Grid};
@@ -7,12 +7,12 @@ use super::text;
 
 type Params<A, B, C, R> = (Global<A>, Global<B>, Global<C>, GlobalMut<R>, u32);
 
-/// The target to build for: the simulator runs what every target has.
+/// Returns the target to build for. The simulator supports the features of every target.
 pub(crate) fn target(device: &Device) -> Target {
     if device.is_sim() { Target::SM_90A } else { device.target() }
 }
 
-/// `f` for each triple of operands, computed by the device.
+/// Evaluates `f` on the device for each triple of operands.
 pub(crate) fn computed<A: Element, B: Element, C: Element, R: Element>(
     device: &Device,
     operands: &[(A, B, C)],

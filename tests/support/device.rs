@@ -1,19 +1,21 @@
-//! The devices that a test of kernels runs on.
+//! Chooses the devices that a kernel test runs on.
 
 use tilewright::runtime::Device;
 
 use super::skip::skip;
 
-/// The simulator, always, and the first GPU where the environment has `TILEWRIGHT_GPU=1`.
+/// Returns the simulator and, if `TILEWRIGHT_GPU=1` is set, the first GPU.
 ///
-/// A test that asks for a GPU on a machine without one fails: it must not pass unseen.
+/// If the variable asks for a GPU and the machine has none, the test fails, because it must not
+/// pass unnoticed.
 pub(crate) fn devices() -> Vec<Device> {
     let mut devices = vec![Device::sim().expect("the simulator is always there")];
     devices.extend(gpu());
     devices
 }
 
-/// Returns the first GPU for a test that needs one; without `TILEWRIGHT_GPU=1` the test counts as skipped.
+/// Returns the first GPU, for a test that needs one. Without `TILEWRIGHT_GPU=1` the test counts as
+/// skipped.
 pub(crate) fn wanted_gpu() -> Option<Device> {
     let gpu = gpu();
     if gpu.is_none() {
@@ -22,7 +24,7 @@ pub(crate) fn wanted_gpu() -> Option<Device> {
     gpu
 }
 
-/// The first GPU where the environment has `TILEWRIGHT_GPU=1`, else nothing.
+/// Returns the first GPU if `TILEWRIGHT_GPU=1` is set.
 pub(crate) fn gpu() -> Option<Device> {
     let wanted = std::env::var("TILEWRIGHT_GPU").is_ok_and(|value| value == "1");
     wanted.then(|| Device::cuda(0).expect("TILEWRIGHT_GPU=1 asks for a GPU"))

@@ -1,12 +1,13 @@
-//! A CUDA driver without a GPU, built as `libcuda.so` by the test of the driver layer.
+//! A fake CUDA driver without a GPU, which the driver tests build as `libcuda.so`.
 //!
-//! It is as lazy as a driver may be: nothing that is queued on a stream runs before somebody waits for it,
-//! copies from and to the host included. And it is strict: memory that is used after it was freed, code that
-//! is unloaded under a queued launch, a call without a current context or a second free ends the process.
-//! Kernels are known by name. Environment variables choose what it is and how it fails.
+//! It is as lazy as a driver may be: nothing that is queued on a stream runs before somebody waits
+//! for it, not even copies from and to the host. And it is strict: it ends the process if freed
+//! memory is used, if code is unloaded while a launch is queued, on a call without a current
+//! context, and on a double free. It knows kernels by name. Environment variables choose its
+//! properties and how it fails.
 //!
-//! It is an NCCL library, too, whose collectives hang until their communicator is aborted. As on a GPU, a copy to pageable
-//! memory holds the lock of the driver until the stream comes to it.
+//! It is also an NCCL library, whose collectives hang until their communicator is aborted. As on a
+//! GPU, a copy to pageable memory holds the driver's lock until the stream reaches it.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -22,22 +23,24 @@ struct Driver {
     memory: HashMap<Address, Box<[u8]>>,
     modules: HashMap<Handle, Vec<u8>>,
     functions: HashMap<Handle, (Handle, String)>,
-    /// The attributes of each function: the maximum of dynamic shared memory, and 1 if large clusters are allowed.
+    /// Each function's attributes: the maximum dynamic shared memory, and 1 if large clusters are
+    /// allowed.
     allowed: HashMap<Handle, [u32; 2]>,
     events: HashMap<Handle, Option<f32>>,
     streams: HashMap<Handle, VecDeque<Work>>,
     /// The default streams of threads.
     of_threads: HashMap<std::thread::ThreadId, Handle>,
-    /// Streams that record instead of queueing, and what they have.
+    /// Streams that record instead of queueing, and what they have recorded.
     recording: HashMap<Handle, Vec<Work>>,
     graphs: HashMap<Handle, Vec<Work>>,
-    /// Streams that begin to record before their next work, and whether they end behind it.
+    /// Streams that begin to record before their next work, and whether they end after it.
     captures_next: HashMap<Handle, bool>,
-    /// The work of recordings that have ended.
+    /// The work of finished recordings.
     recorded: HashMap<Handle, Vec<Work>>,
-    /// Events that were recorded last by a stream that records.
+    /// Events whose latest record was on a recording stream.
     captured_events: HashMap<Handle, Handle>,
-    /// For each event the stream and the count of its latest record, and the count that has been reached.
+    /// For each event: the stream and count of its latest record, and the count that has been
+    /// reached.
     records: HashMap<Handle, (Handle, u64)>,
     reached: HashMap<Handle, u64>,
     host: HashMap<usize, Box<[u64]>>,
@@ -60,7 +63,7 @@ enum Work {
     Launch { module: Handle, kernel: String, threads: u64, args: Vec<usize>, shape: [u32; 8] },
     Event(Handle, u64),
     WaitFor(Handle, Handle, u64),
-    /// A function of the host, and what it is given.
+    /// A host function and its argument.
     Host(unsafe extern "C" fn(usize), usize),
     /// A collective, which ends when its communicator is aborted.
     Collective,
@@ -69,10 +72,10 @@ enum Work {
 /// Set when the collectives end.
 static ABORTED: AtomicBool = AtomicBool::new(false);
 
-/// The answer of a call that does not wait for work, and of work that hangs.
+/// The status of a call that does not wait for work, and of work that hangs.
 const NOT_READY: u32 = 600;
 
-/// Calls until the answer is not that work hangs. Other threads can call meanwhile.
+/// Repeats the call as long as work hangs. Other threads can call meanwhile.
 fn wait(call: impl Fn() -> u32) -> u32 {
     loop {
         match call() {
@@ -101,7 +104,7 @@ fn setting(name: &str, default: u64) -> u64 {
     }
 }
 
-/// The driver, for a call that needs a context.
+/// Locks the driver, for a call that needs a context.
 fn driver() -> Result<MutexGuard<'static, Driver>, u32> {
     if CURRENT.get() != CONTEXT {
         violation("a call without its context");
@@ -118,7 +121,8 @@ fn call(body: impl FnOnce(&mut Driver) -> Result<(), u32>) -> u32 {
     driver().and_then(|mut driver| body(&mut driver)).err().unwrap_or(0)
 }
 
-/// As `call`, of what a driver may refuse during captures of the thread that calls, unless the thread has relaxed them.
+/// Like `call`, but for calls that a driver may refuse while the calling thread captures, unless
+/// the thread has relaxed that.
 fn call_outside_of_captures(body: impl FnOnce(&mut Driver) -> Result<(), u32>) -> u32 {
     call(|driver| {
         let is_strict = setting("STRICT_CAPTURES", 0) != 0 && CAPTURE_MODE.get() != 2;
@@ -132,7 +136,7 @@ impl Driver {
         self.next
     }
 
-    /// The stream of a handle: 2 is the default stream of the calling thread.
+    /// Returns the stream behind a handle. Handle 2 is the calling thread's default stream.
     fn stream(&mut self, handle: Handle) -> Handle {
         if handle != 2 {
             return handle;
@@ -162,7 +166,7 @@ impl Driver {
                 Work::Event(event, _) => {
                     self.captured_events.insert(event, stream);
                 }
-                // Work outside of the capture.
+                // The work is outside of the capture.
                 Work::WaitFor(..) => return Err(905),
                 _ => violation("a graph of what the host takes part in"),
             }
@@ -192,7 +196,7 @@ impl Driver {
         self.run_until(stream, None)
     }
 
-    /// Runs the work of a stream, or up to a record of an event.
+    /// Runs a stream's work, all of it or up to a record of an event.
     fn run_until(&mut self, stream: Handle, until: Option<(Handle, u64)>) -> Result<(), u32> {
         let stream = self.stream(stream);
         if self.recording.contains_key(&stream) {
@@ -248,7 +252,8 @@ impl Driver {
                         violation("a second free");
                     }
                 }
-                // SAFETY: who queued it says that it can be called with this.
+                // SAFETY: whoever queued the function promises that it can be called with this
+                // argument.
                 Work::Host(function, data) => unsafe { function(data) },
                 Work::Event(event, count) => {
                     let now = self.clock_ms;
@@ -268,7 +273,7 @@ impl Driver {
         }
     }
 
-    /// As `slice`, also from inside an allocation.
+    /// Like `slice`, but the address may be inside an allocation.
     fn slice_inside(&mut self, address: Address, bytes: usize) -> &mut [u8] {
         let inside = |start: &Address, memory: &[u8]| {
             (*start..*start + memory.len() as u64).contains(&address)
@@ -290,7 +295,7 @@ impl Driver {
         shape: [u32; 8],
     ) -> Result<(), u32> {
         match name {
-            // Every thread fails an assertion, the last one first, with its number as the value.
+            // Every thread fails an assertion, the last one first, with its index as the value.
             "asserts" => {
                 let code = String::from_utf8_lossy(code);
                 let op = code.split_once("+16], ").and_then(|(_, rest)| rest.split_once(';'));
@@ -312,7 +317,7 @@ impl Driver {
             "axpy" => {
                 let (a, n) = (f32::from_bits(args[0] as u32), args[3] as u32 as usize);
                 let n = n.min(threads as usize);
-                // A buffer may begin inside an allocation of other code.
+                // A buffer may start inside another code's allocation.
                 let x = self.slice_inside(args[1] as u64, 4 * n).to_vec();
                 let y = self.slice_inside(args[2] as u64, 4 * n);
                 for (x, y) in x.chunks_exact(4).zip(y.chunks_exact_mut(4)) {
@@ -321,7 +326,7 @@ impl Driver {
                     y.copy_from_slice(&sum.to_le_bytes());
                 }
             }
-            // Writes the sum of the bytes of the code: which code it is.
+            // Writes the sum of the code's bytes, to tell which code it is.
             "code_sum" => {
                 let sum: u64 = code.iter().map(|byte| u64::from(*byte)).sum();
                 self.slice(args[0] as u64, 8).copy_from_slice(&sum.to_le_bytes());
@@ -339,7 +344,7 @@ impl Driver {
                 to.iter_mut().zip(map.iter().flat_map(|n| n.to_le_bytes())).for_each(|(to, n)| *to = n);
             }
             "empty" => {}
-            // Thread 0 finds that it stores the element behind the end of its buffer.
+            // Thread 0 finds that it stores past the end of its buffer.
             "violates" => {
                 let (bytes, record) = (args[1] as u64, args[2]);
                 let words = self.host.iter_mut().find_map(|(start, memory)| {
@@ -365,7 +370,7 @@ unsafe extern "C" {
     safe fn atexit(call: extern "C" fn()) -> c_int;
 }
 
-/// Does what is queued and says what is left, when the process ends.
+/// When the process ends, runs what is queued and reports what is left.
 extern "C" fn report() {
     let mut driver = DRIVER.lock().unwrap_or_else(|_| violation("it panicked before"));
     let streams: Vec<_> = driver.streams.keys().copied().collect();
@@ -383,7 +388,7 @@ extern "C" fn report() {
     eprintln!("fake driver: compiled {compiled}");
 }
 
-/// Returns the number of pointers in the list of a kernel's parameters.
+/// Returns how many pointers a kernel's parameter list has.
 fn param_count(kernel: &str) -> usize {
     match kernel {
         "axpy" => 4,
@@ -397,7 +402,7 @@ unsafe fn set<T>(place: *mut T, value: T) {
     if place.is_null() {
         violation("a result without a place");
     }
-    // SAFETY: the places that the caller passes are valid.
+    // SAFETY: the caller passes a valid place.
     unsafe { place.write(value) }
 }
 
@@ -408,7 +413,7 @@ macro_rules! export {
     )*};
 }
 
-/// `ncclUniqueId`
+/// NCCL's `ncclUniqueId`.
 #[repr(C)]
 pub struct UniqueId([u8; 128]);
 
@@ -416,7 +421,7 @@ fn collective(stream: Handle) -> u32 {
     call(|driver| driver.queue(stream, Work::Collective))
 }
 
-// SAFETY, of all: pointers are valid by the contract of NCCL's functions of these names.
+// SAFETY, for all of these: pointers are valid by the contract of the NCCL function with this name.
 export! {
     fn ncclGetVersion(version: *mut c_int) {
         unsafe { set(version, 22_809) };
@@ -438,7 +443,7 @@ export! {
     }
     fn ncclCommDestroy(_comm: Handle) { 0 }
     fn ncclCommAbort(_comm: Handle) {
-        // The flag comes first, and no call of the driver before it.
+        // Set the flag first, and call the driver only after it.
         std::thread::sleep(Duration::from_millis(setting("ABORT_MS", 0)));
         ABORTED.store(true, Ordering::SeqCst);
         0
@@ -514,7 +519,7 @@ export! {
     }
 }
 
-// SAFETY, of all: pointers are valid by the contract of the CUDA functions of these names.
+// SAFETY, for all of these: pointers are valid by the contract of the CUDA function with this name.
 export! {
     fn cuDriverGetVersion(version: *mut c_int) {
         unsafe { set(version, setting("VERSION", 12080) as c_int) };
@@ -650,7 +655,8 @@ export! {
         call(|driver| {
             match mode {
                 2 => drop(driver.recording.insert(stream, Vec::new())),
-                // As if another thread began the capture right before the next work, and for 1 ended it behind that.
+                // Behaves as if another thread began the capture right before the next work and,
+                // for 1, ended it right after that.
                 0 | 1 => drop(driver.captures_next.insert(stream, mode == 1)),
                 _ => return Err(1),
             }
@@ -696,7 +702,7 @@ export! {
         0
     }
     fn cuStreamQuery(stream: Handle) {
-        // Work runs when it is waited for.
+        // Work runs when somebody waits for it.
         call_outside_of_captures(|driver| {
             let stream = driver.stream(stream);
             if setting("EAGER", 0) != 0 {
@@ -924,7 +930,7 @@ export! {
         }
         call(|driver| {
             let (link, _) = driver.links.get_mut(&state).ok_or(1u32)?;
-            // The header says how long the code is.
+            // The header states how long the code is.
             link.extend(b"\x7fELF");
             link.extend((bytes as u64).to_le_bytes());
             link.extend(text);
@@ -1010,7 +1016,8 @@ export! {
         if !extra.is_null() {
             return 1;
         }
-        // Cluster, programmatic, cooperative, shared memory of the launch and what is allowed of it.
+        // Cluster, programmatic, cooperative, the launch's shared memory, and how much of it is
+        // allowed.
         let mut shape = [0; 8];
         for i in 0..config.attribute_count as usize {
             let attribute = unsafe { &*config.attributes.add(i) };
@@ -1069,7 +1076,7 @@ export! {
         if map as usize % 64 != 0 {
             violation("a tensor map that is not aligned");
         }
-        // What was asked for, for maps of three dimensions, of each list the last number.
+        // Records the arguments, for three-dimensional maps: the last value of each list.
         let lists = unsafe { [*dims.add(2), *strides.add(1), u64::from(*element_strides.add(1))] };
         let corners = unsafe { [*lower, *upper] }.map(|n| n as u64);
         let kinds = [data_type, rank, interleave, swizzle, l2_promotion, fill, channels, pixels];
@@ -1096,7 +1103,7 @@ export! {
         if map as usize % 64 != 0 {
             violation("a tensor map that is not aligned");
         }
-        // What was asked for, number by number, for maps of two dimensions.
+        // Records the arguments value by value, for two-dimensional maps.
         let [dims, strides] = unsafe { [[*dims, *dims.add(1)], [*strides, 0]] };
         let [boxes, steps] =
             [box_dims, element_strides].map(|list| unsafe { [*list, *list.add(1)] }.map(u64::from));
@@ -1141,14 +1148,14 @@ export! {
     }
 }
 
-/// The buffers for the logs of a compilation.
+/// A compilation's log buffers.
 #[derive(Clone, Copy, Default)]
 struct Logs {
     info: Log,
     error: Log,
 }
 
-/// A place and its size; nowhere if the place is 0.
+/// A buffer's address and size. Address 0 means that there is none.
 #[derive(Clone, Copy, Default)]
 struct Log(usize, usize);
 
@@ -1171,7 +1178,7 @@ impl Log {
         }
         let bytes = text.as_bytes();
         let n = bytes.len().min(size.saturating_sub(1));
-        // SAFETY: the caller of the compilation gave the size of this buffer.
+        // SAFETY: the caller of the compilation gave this buffer's size.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, n);
             (to as *mut u8).add(n).write(0);
@@ -1179,7 +1186,7 @@ impl Log {
     }
 }
 
-/// Returns the compiler's log of a correct text, in the form of the linker where it is linked.
+/// Returns the compiler's log for a correct text, in the linker's form if it is linked.
 fn said_of(text: &str, is_linked: bool) -> String {
     let mut said = String::new();
     if text.contains("setmaxnreg") {
@@ -1198,7 +1205,7 @@ fn said_of(text: &str, is_linked: bool) -> String {
     said + "ptxas info    : Used 8 registers"
 }
 
-/// `CUlaunchConfig`
+/// The driver's `CUlaunchConfig`.
 #[repr(C)]
 pub struct Config {
     blocks: [c_uint; 3],
@@ -1209,7 +1216,7 @@ pub struct Config {
     attribute_count: c_uint,
 }
 
-/// `CUlaunchAttribute`
+/// The driver's `CUlaunchAttribute`.
 #[repr(C)]
 pub struct Attribute {
     id: c_uint,
@@ -1222,12 +1229,12 @@ unsafe fn allocate(driver: &mut Driver, address: *mut Address, bytes: usize) -> 
     if bytes as u64 > setting("MEMORY", 1 << 24).saturating_sub(used as u64) {
         return Err(2);
     }
-    // What was never written must not pass for zeros.
+    // Memory that was never written must not pass for zeros.
     let memory = vec![0xcd; bytes].into_boxed_slice();
-    // A real address, so that no two are alike.
+    // A real address, so that no two allocations share one.
     let at = memory.as_ptr() as Address;
     driver.memory.insert(at, memory);
-    // SAFETY: a place for the result.
+    // SAFETY: the caller passes a place for the result.
     unsafe { set(address, at) };
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Kernels for every form of control flow.
+//! Kernels that cover every form of control flow.
 
 use tilewright::ir::builder::{Terminated, Ty};
 use tilewright::ir::{
     Body, GlobalMut, Integer, Kernel, KernelOptions, Params, Shared, Target, Untyped, Val, range,
 };
 
-/// The kernels, for one target.
+/// The kernels for one target.
 pub(crate) struct Flow {
     target: Target,
     pub(crate) kernels: Vec<Kernel<Untyped>>,
@@ -44,7 +44,7 @@ impl Flow {
         flow.kernels
     }
 
-    /// Ranges with bounds and steps known and unknown.
+    /// Adds ranges with known and unknown bounds and steps.
     fn ranges<T: Integer>(&mut self, name: &str, known: &[T]) {
         self.add::<(GlobalMut<T>, T, T, T)>(&format!("range_{name}"), |k, (out, lo, hi, step)| {
             let body = |k: &mut Body<'_, '_>, i: Val<'_, T>| out.store(k, 0, i);
@@ -62,7 +62,7 @@ impl Flow {
         });
     }
 
-    /// A value that is carried through loops and arms, rotated, and kept in a variable.
+    /// Adds a value that is carried through loops and arms, rotated, and kept in a variable.
     fn carried<T: Ty>(
         &mut self,
         name: &str,
@@ -120,7 +120,7 @@ impl Flow {
         );
     }
 
-    /// Arms that are empty, that only jump, and conditions that are known.
+    /// Adds empty arms, arms that only jump, and conditions that are known.
     fn ifs(&mut self) {
         self.add::<(GlobalMut<i32>, i32, bool)>("ifs", |k, (x, n, flag)| {
             let mut conditions = vec![n.lt(3), flag, !flag, !(!n.eq(4))];
@@ -202,7 +202,7 @@ impl Flow {
         });
     }
 
-    /// Jumps over several loops, with and without values, and out of the thread.
+    /// Adds jumps out of several loops, with and without values, and out of the thread.
     fn jumps(&mut self) {
         self.add::<One<i32>>("jumps", |k, (x, n)| {
             let found = k.loop_((0, n), |k, first, (a, b)| {

@@ -1,4 +1,4 @@
-//! One matrix product of `kernels::gemm`, compared with its definition.
+//! Runs one GEMM of `kernels::gemm` and compares it with the definition.
 
 use tilewright::arch::Major;
 use tilewright::codegen::Ptx;
@@ -9,11 +9,11 @@ use tilewright::runtime::Device;
 
 use super::rng::Rng;
 
-/// A number of a type that is multiplied or written.
+/// An element type that a GEMM can multiply or write.
 pub(crate) trait Real: Element {
     fn of(x: f32) -> Self;
     fn to(self) -> f64;
-    /// The relative error of rounding to it.
+    /// The relative error of rounding to this type.
     const EPSILON: f64;
 }
 
@@ -42,14 +42,15 @@ impl Real for f32 {
     const EPSILON: f64 = 0.0;
 }
 
-/// A matrix product of small integers, and its result. All types hold the integers; `f32` holds the sums.
+/// A GEMM of small integers. All types represent the integers exactly, and `f32` represents the
+/// sums.
 pub(crate) struct Case {
     pub(crate) problem: GemmProblem,
     pub(crate) alpha: f32,
     pub(crate) beta: f32,
 }
 
-/// The value outside of the matrices, between their rows: an element that is read there shows.
+/// The value between the matrices' rows: if a kernel reads it, the result shows.
 const OUTSIDE: f32 = 240.0;
 
 impl Case {
@@ -57,7 +58,7 @@ impl Case {
         Case { problem, alpha: 0.5, beta: 2.0 }
     }
 
-    /// Runs the product, and compares all of D; elements of D outside of the matrix stay.
+    /// Runs the GEMM and compares all of D. Elements between the rows of D must not change.
     #[track_caller]
     pub(crate) fn check<A: Real, D: Real + Number>(&self, device: &Device, config: GemmConfig) {
         let GemmProblem { m, n, k, batch, .. } = self.problem;
@@ -65,7 +66,7 @@ impl Case {
         let strides = config.check_problem(&self.problem).unwrap();
         let mut rng = Rng::new(11);
         let mut number = move || rng.below(7) as f32 - 3.0;
-        // (line, element) of matrix l is at l * next + line * pitch + element.
+        // Element `i` of line `j` in matrix `l` is at l * next + j * pitch + i.
         fn matrix<T: Real>(
             [lines, len, batch]: [usize; 3],
             strides: [u64; 2],
@@ -159,7 +160,7 @@ impl Case {
         }
     }
 
-    /// As [`check`](Case::check), with the types of the configuration.
+    /// Like [`check`](Case::check), but takes the types from the configuration.
     #[track_caller]
     pub(crate) fn check_any(&self, device: &Device, config: GemmConfig) {
         match (config.a, config.d) {
@@ -173,7 +174,7 @@ impl Case {
     }
 }
 
-/// The kernel of a configuration, with its types.
+/// Returns a configuration's PTX, with the element types that it names.
 pub(crate) fn ptx(config: GemmConfig) -> Ptx {
     match (config.a, config.d) {
         (Scalar::Bf16, Scalar::Bf16) => Gemm::<bf16>::new(config).unwrap().ptx(),

@@ -1,4 +1,4 @@
-//! Kernels that several test programs launch, and the checks of kernels that they build themselves.
+//! Kernels that several test programs launch, and checks for kernels that they build themselves.
 
 use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::runtime::Device;
@@ -8,7 +8,7 @@ use super::{ptxas, text};
 /// The parameters of [`axpy`]: `a`, `x`, `y`, `n`.
 pub(crate) type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 
-/// `y[i] += a * x[i]` for `i < n`.
+/// Returns a kernel that computes `y[i] += a * x[i]` for `i < n`.
 pub(crate) fn axpy(target: Target) -> Kernel<Axpy> {
     Kernel::<Axpy>::build("axpy", target, |k, (a, x, y, n)| {
         let i = k.block_idx().x * k.block_dim().x + k.thread_idx().x;
@@ -17,7 +17,7 @@ pub(crate) fn axpy(target: Target) -> Kernel<Axpy> {
     .expect("the kernel is right")
 }
 
-/// Builds a kernel for the device. It is also printed and parsed, and assembled for two targets.
+/// Builds a kernel for the device. Also checks its text form, and assembles it for two targets.
 pub(crate) fn checked<P>(device: &Device, build: impl Fn(Target) -> Kernel<P>) -> Kernel<P> {
     let kernel = build(device.target());
     text::check_round_trip(kernel.ir());

@@ -1,4 +1,4 @@
-//! Helpers of the tests: devices, generators of random input, oracles, and runners of other programs.
+//! Test helpers: devices, generators for random input, oracles, and runners for other programs.
 
 #![allow(dead_code, reason = "each test program uses a part of the helpers")]
 #![allow(unused_imports, reason = "each test program uses a part of the helpers")]

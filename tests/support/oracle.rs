@@ -1,31 +1,33 @@
-//! The public laws, `tilewright::layout::laws`, as the tests, fuzz targets and tools call them.
+//! The public laws in `tilewright::layout::laws`, in the form that the tests, fuzz targets and
+//! tools use.
 
 #![allow(dead_code, unused_imports, reason = "each test program uses a part")]
 
 use tilewright::layout::{ComposedLayout, IntTuple, Layout, laws};
 
 pub(crate) use tilewright::layout::laws::*;
-// Some right inverses have no shape, and a common layout may be shorter than an inverse: the size is an argument.
+// Some right inverses have no shape, and a common layout may be shorter than an inverse, so the
+// size is an argument.
 pub(crate) use tilewright::layout::laws::check_right_inverse_below as check_right_inverse;
 
-/// A check of a test's own, with its message.
+/// The result of a test's own check, with a message.
 pub(crate) type Check = Result<(), String>;
 
 pub(crate) fn fail(text: impl Into<String>) -> Check {
     Err(text.into())
 }
 
-/// The message of a violation, for a test that collects messages.
+/// Turns a violation into its message, for a test that collects messages.
 pub(crate) fn said(check: Result<(), Violation>) -> Check {
     check.map_err(|violation| violation.to_string())
 }
 
-/// The value at an integer coordinate, with the last mode unbounded.
+/// Returns the value at an integer coordinate, with the last mode unbounded.
 pub(crate) fn value(l: &ComposedLayout, i: i64) -> Result<IntTuple, String> {
     l.apply(i).map_err(|e| e.to_string())
 }
 
-/// The complement in a number of elements or a shape.
+/// Checks a complement in a number of elements or in a shape.
 pub(crate) fn check_complement(l: &Layout, cotarget: &[i64], r: &Layout) -> Result<(), Violation> {
     let cotarget = match cotarget {
         [n] => IntTuple::from(*n),

@@ -1,9 +1,10 @@
-//! Kernels with asynchronous copies and tensor cores, as text. Lines that a test leaves out end in a mark.
+//! Kernels in the text form with asynchronous copies and tensor cores. Lines that a test removes
+//! end in a mark.
 
-/// `C = A B^T` of bf16, in tiles of 128 x 128 x 64: one thread copies boxes in four stages, two warp groups
-/// multiply.
+/// A bf16 GEMM `C = A B^T` with 128 x 128 x 64 tiles: one thread copies boxes into four stages, and
+/// two warp groups multiply.
 pub(crate) fn hopper_gemm() -> String {
-    // Rows of 128 bytes, swizzled; eight rows are 1024 bytes.
+    // Rows have 128 bytes and are swizzled; eight rows have 1024 bytes.
     let descriptor = 1u64 << 62 | 64 << 32 | 1 << 16;
     let mut text = "kernel @gemm target sm_90a block 384 x 1 x 1 (%ma: tensor_map<bf16, 2>, %mb: tensor_map<bf16, 2>, \
          %c: ptr<global, mut f32>, %n: i32, %blocks: i32) {
@@ -146,8 +147,8 @@ pub(crate) fn hopper_gemm() -> String {
     text + "    yield\n  }\n  return\n}\n"
 }
 
-/// `C = A B^T` of bf16, in tiles of 128 x 128 x 32: eight warps copy by threads in two stages, load fragments
-/// and multiply 64 x 32 each.
+/// A bf16 GEMM `C = A B^T` with 128 x 128 x 32 tiles: eight warps copy by threads into two stages,
+/// load fragments and multiply 64 x 32 each.
 pub(crate) fn ampere_gemm() -> String {
     let mut text = "kernel @gemm target sm_80 block 256 x 1 x 1 (%x: ptr<global, bf16>, %y: ptr<global, bf16>, \
                     %c: ptr<global, mut f32>, %n: i32, %k: i32) {
@@ -300,7 +301,7 @@ pub(crate) fn ampere_gemm() -> String {
     text + "  return\n}\n"
 }
 
-/// Copies of threads in two stages, with the waits that it takes.
+/// Copies by threads into two stages, with the waits that this needs.
 pub(crate) fn ampere_copy() -> &'static str {
     "kernel @copy target sm_80 (%x: ptr<global, i32>, %out: ptr<global, mut i32>, %tiles: i32) {
   shared @tile: i32 x 256 align 16

@@ -1,6 +1,6 @@
-//! Evaluates the integer instructions of PTX, written from the PTX ISA (9.7.1, 9.7.6, 9.7.8, 9.7.9).
+//! Evaluates PTX's integer instructions, written from the PTX ISA (9.7.1, 9.7.6, 9.7.8, 9.7.9).
 
-/// The interpretation of the bits of a type.
+/// How a type interprets its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Signed,
@@ -19,7 +19,7 @@ const U32: Type = Type { kind: Kind::Unsigned, bits: 32 };
 const S32: Type = Type { kind: Kind::Signed, bits: 32 };
 
 impl Type {
-    /// `s32`, `u8`, `b64`, `pred`.
+    /// Parses `s32`, `u8`, `b64`, `pred`.
     pub(super) fn parse(text: &str) -> Option<Type> {
         if text == "pred" {
             return Some(Type { kind: Kind::Bits, bits: 1 });
@@ -38,7 +38,7 @@ impl Type {
         u64::MAX >> (64 - self.bits)
     }
 
-    /// The number in the low bits.
+    /// Returns the integer in the low bits.
     fn number(self, bits: u64) -> i128 {
         let low = bits & self.mask();
         if self.kind == Kind::Signed && low >> (self.bits - 1) == 1 {
@@ -47,7 +47,7 @@ impl Type {
         low.into()
     }
 
-    /// The low bits, extended to 64 as the type says.
+    /// Returns the low bits, extended to 64 as the type requires.
     pub(super) fn extend(self, bits: u64) -> u64 {
         self.number(bits) as u64
     }
@@ -64,7 +64,7 @@ impl Type {
         number.clamp(min, max) as u64
     }
 
-    /// The upper half of a product of two numbers of the type.
+    /// Returns the upper half of the product of two values of the type.
     fn high(self, a: i128, b: i128) -> i128 {
         if self.kind == Kind::Signed {
             return (a * b) >> self.bits;
@@ -85,8 +85,8 @@ fn compare(operator: &str, a: i128, b: i128) -> Option<bool> {
     })
 }
 
-/// The result of an instruction with this name, cut at the dots; `None` where the name is not known. Bits above the
-/// width of the result mean nothing.
+/// Evaluates the instruction with this name, split at the dots. Returns `None` if the name is
+/// unknown. Bits above the result's width are meaningless.
 pub(super) fn compute(name: &[&str], values: &[u64]) -> Option<u64> {
     let (first, last) = (*name.first()?, *name.last()?);
     let has = |modifier: &str| name.contains(&modifier);
@@ -165,7 +165,7 @@ fn mul24(name: &[&str], ty: Type, values: &[u64]) -> Option<u64> {
     }
 }
 
-/// Instructions on several numbers in one register.
+/// Evaluates instructions on several values in one register.
 fn packed(name: &[&str], values: &[u64]) -> Option<u64> {
     let part = |bits: u64, ty: Type, i: u32| ty.number(bits >> (i * ty.bits));
     let last = *name.last()?;
@@ -208,7 +208,7 @@ fn packed(name: &[&str], values: &[u64]) -> Option<u64> {
     }
 }
 
-/// `prmt`: the modes with a name are listed by their bytes, the highest first, for each selector.
+/// `prmt`: the named modes are listed by their bytes, the highest first, for each selector.
 fn permuted(mode: &str, values: &[u64]) -> u64 {
     let all = (values[1] & U32.mask()) << 32 | (values[0] & U32.mask());
     let choice = (values[2] & 3) as usize;
@@ -230,7 +230,7 @@ fn permuted(mode: &str, values: &[u64]) -> u64 {
     (0..4).map(|i| byte(i) << (8 * i)).sum()
 }
 
-/// Instructions on fields of bits.
+/// Evaluates bit-field instructions.
 fn fields(name: &[&str], values: &[u64]) -> Option<u64> {
     let last = *name.last()?;
     let word = |i: usize| values[i] & U32.mask();

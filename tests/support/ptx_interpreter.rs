@@ -1,8 +1,9 @@
 //! Interprets PTX text for one block of threads, as the PTX ISA defines it.
 //!
-//! It has integers, predicates, control flow, parameters, global and shared memory. It knows nothing of the code
-//! generator: it reads the text. An unknown instruction, a register that is read before it is written and an access out
-//! of bounds end the run with an error that has the line.
+//! It supports integers, predicates, control flow, parameters, global and shared memory. It does
+//! not know the code generator; it reads only the text. It stops with an error that names the line
+//! if an instruction is unknown, if a register is read before it is written, or if an access is out
+//! of bounds.
 
 use std::collections::HashMap;
 
@@ -11,27 +12,27 @@ mod integers;
 
 use integers::{Kind, Type};
 
-/// An argument of a kernel.
+/// A kernel argument.
 pub(crate) enum Argument<'b> {
-    /// The bits of a scalar.
+    /// A scalar's bits.
     Scalar(u64),
-    /// Global memory, which the kernel gets the address of.
+    /// Global memory. The kernel receives its address.
     Buffer(&'b mut [u8]),
 }
 
-/// The reason why a run ended early.
+/// Why a run stopped early.
 pub(crate) type Stopped = String;
 
-/// An operand of an instruction.
+/// An instruction's operand.
 #[derive(Clone, Debug)]
 enum Operand {
     Register(usize),
     Immediate(u64),
-    /// A special register, by its name.
+    /// A special register, by name.
     Special(String),
-    /// A label, a parameter or shared memory, by its name.
+    /// A label, a parameter or shared memory, by name.
     Symbol(String),
-    /// `[base]`, `[base + offset]`, and the same without brackets.
+    /// `[base]` and `[base + offset]`, and both without brackets.
     Address(Box<Operand>, i64),
     /// `{a, b}`.
     Group(Vec<Operand>),
@@ -39,28 +40,28 @@ enum Operand {
 
 #[derive(Debug)]
 struct Instruction {
-    /// The predicate that must hold, or must not hold.
+    /// The predicate, and the value that it must have.
     guard: Option<(usize, bool)>,
-    /// The name, cut at the dots.
+    /// The name, split at the dots.
     name: Vec<String>,
     operands: Vec<Operand>,
     line: usize,
 }
 
-/// The first entry of a module.
+/// A module's first entry.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     instructions: Vec<Instruction>,
-    /// The instruction behind each label.
+    /// Each label's instruction index.
     labels: HashMap<String, usize>,
     registers: HashMap<String, usize>,
-    /// The bits of each register.
+    /// Each register's width in bits.
     widths: Vec<u32>,
     params: Vec<String>,
     shared_bytes: usize,
 }
 
-/// The first address of global memory: that of buffer `i` is at `(i + 1) * BUFFER`.
+/// The first address of global memory. Buffer `i` starts at `(i + 1) * BUFFER`.
 const BUFFER: u64 = 1 << 32;
 
 /// The address of shared memory.
@@ -84,7 +85,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 impl Entry {
-    /// Reads the text of a module with one entry.
+    /// Parses a module with one entry.
     pub(crate) fn parse(text: &str) -> Result<Entry, Stopped> {
         let mut entry = Entry::default();
         for (line, text) in (1..).zip(text.lines()) {
@@ -184,7 +185,7 @@ impl Entry {
                 fuel,
             })
             .collect();
-        // Between two barriers the threads run one after the other.
+        // Between two barriers, the threads run one after the other.
         while all.iter().any(|thread| !thread.ended) {
             for thread in all.iter_mut().filter(|thread| !thread.ended) {
                 thread.until_barrier(self, arguments, &mut shared)?;
@@ -194,7 +195,7 @@ impl Entry {
     }
 }
 
-/// Splits operands at commas; a list in braces is one operand.
+/// Splits operands at commas. A list in braces is one operand.
 fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, c) in text.char_indices() {
@@ -217,7 +218,7 @@ struct Thread {
     index: u64,
     count: u64,
     registers: Vec<Option<u64>>,
-    /// The next instruction.
+    /// The index of the next instruction.
     at: usize,
     ended: bool,
     fuel: u64,
@@ -369,7 +370,7 @@ impl Thread {
         let values =
             from.iter().map(|operand| self.read(operand)).collect::<Result<Vec<_>, _>>()?;
         let bits = integers::compute(name, &values).ok_or_else(unknown)?;
-        // A type narrower than the register is extended as its kind says.
+        // A type that is narrower than the register is extended according to its kind.
         let result = Type::parse(if name[0] == "cvt" && name[1] != "pack" {
             name[name.len() - 2]
         } else {
@@ -387,7 +388,7 @@ fn group(operand: &Operand) -> &[Operand] {
     }
 }
 
-/// The bytes of an access of `size` bytes, which must be aligned and within one allocation.
+/// Returns the bytes of an access of `size` bytes, which must be aligned and within one allocation.
 fn bytes_at<'m>(
     name: &[&str],
     arguments: &'m mut [Argument<'_>],

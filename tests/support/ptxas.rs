@@ -1,7 +1,8 @@
-//! NVIDIA's assembler, if there is one.
+//! Runs NVIDIA's `ptxas`, if there is one.
 //!
-//! It is looked for in the environment variable `TILEWRIGHT_PTXAS`, then where `scripts/test` puts it, then
-//! on the `PATH`. Without it a test counts as skipped; with `TILEWRIGHT_REQUIRE_PTXAS=1` it fails.
+//! It is looked for in the environment variable `TILEWRIGHT_PTXAS`, then where `scripts/test` puts
+//! it, then on the `PATH`. If there is none, a test counts as skipped; with
+//! `TILEWRIGHT_REQUIRE_PTXAS=1` it fails.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::skip::skip;
 
-/// The path of the assembler that `scripts/test` fetches.
+/// The path of the `ptxas` that `scripts/test` fetches.
 const FETCHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/ptxas/ptxas");
 
 /// A `ptxas` that runs.
@@ -35,10 +36,10 @@ fn look() -> Result<Ptxas, String> {
         .ok_or_else(|| "there is no ptxas; `scripts/test` fetches one into target/ptxas".to_owned())
 }
 
-/// Returns the assembler. Without one it is `None`, and the test counts as skipped.
+/// Returns the assembler. If there is none, returns `None`, and the test counts as skipped.
 ///
 /// # Panics
-/// If `TILEWRIGHT_REQUIRE_PTXAS=1` and there is none.
+/// Panics if `TILEWRIGHT_REQUIRE_PTXAS=1` is set and there is none.
 pub(crate) fn find() -> Option<Ptxas> {
     static FOUND: OnceLock<Result<Ptxas, String>> = OnceLock::new();
     match FOUND.get_or_init(look) {
@@ -54,8 +55,9 @@ pub(crate) fn find() -> Option<Ptxas> {
 }
 
 impl Ptxas {
-    /// Assembles a module, with nothing said: a warning and a remark are errors. The one exception is the advice to
-    /// use a target with suffix `a` for copies to several blocks, which plain `sm_90` has too.
+    /// Assembles a module, and treats warnings and remarks as errors. The only exception is the
+    /// advice to use a target with suffix `a` for multicast copies, which plain `sm_90` supports,
+    /// too.
     ///
     /// # Errors
     /// What `ptxas` says, with the line of the text that it names.
@@ -63,12 +65,12 @@ impl Ptxas {
         self.run(ptx, target, options, false)
     }
 
-    /// As [`assemble`](Ptxas::assemble), where remarks on speed are no errors.
+    /// Like [`assemble`](Ptxas::assemble), but accepts remarks about speed.
     pub(crate) fn accept(&self, ptx: &str, target: &str, options: &[&str]) -> Result<(), String> {
         self.run(ptx, target, options, true)
     }
 
-    /// Assembles a module and gives what is said of it in detail: registers, spills, local memory, remarks.
+    /// Assembles a module and returns the verbose output: registers, spills, local memory, remarks.
     pub(crate) fn report(&self, ptx: &str, target: &str) -> Result<String, String> {
         let (said, success, source) = self.said(ptx, target, &["--verbose"])?;
         let _ = std::fs::remove_file(&source);
@@ -103,7 +105,7 @@ impl Ptxas {
         Err(format!("{} for {target}: {said}\n  {line}", source.display()))
     }
 
-    /// Assembles the text. Returns the messages, true if there is a result, and the file with the text.
+    /// Assembles the text. Returns the messages, whether it succeeded, and the file with the text.
     fn said(
         &self,
         ptx: &str,
@@ -113,7 +115,8 @@ impl Ptxas {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let stem = format!("{}-{count}.{target}", std::process::id());
-        // Cargo makes this folder; a test program that was taken to another machine makes its own.
+        // Cargo creates this folder. If the test program was copied to another machine, it uses the
+        // system's folder for temporary files.
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let folder = if folder.is_dir() { folder.to_owned() } else { std::env::temp_dir() };
         let file = folder.join(stem);

@@ -1,7 +1,7 @@
 //! Generates random kernels that are valid by construction.
 //!
-//! A kernel is a function of a list of choices, so that a failing list can be made smaller: where the list ends, every
-//! choice is 0, which adds nothing.
+//! A kernel is a function of a list of choices, so that a failing list can be shrunk: past the end
+//! of the list every choice is 0, which adds nothing.
 
 use std::num::NonZeroU32;
 use std::sync::LazyLock;
@@ -26,7 +26,7 @@ use raw::Raw;
 #[path = "random_tensor.rs"]
 mod random_tensor;
 
-/// The kernel that `choices` stand for.
+/// Returns the kernel that the choices stand for.
 pub(crate) fn random_kernel(choices: &[u32]) -> KernelIr {
     let target = if choices.len().is_multiple_of(2) { Target::SM_80 } else { Target::SM_90A };
     let raw = Raw::new("random", target);
@@ -44,14 +44,14 @@ pub(crate) fn random_kernel(choices: &[u32]) -> KernelIr {
     generator.raw.ir
 }
 
-/// The end of a region other than `return` and the jumps to enclosing loops.
+/// How a region ends, besides `return` and jumps to enclosing loops.
 #[derive(Clone)]
 enum End {
-    /// The body of the kernel.
+    /// The kernel's body.
     Kernel,
     /// An arm of an `if`, which may yield values of these types.
     Arm(Vec<Type>),
-    /// The body of the innermost loop.
+    /// The innermost loop's body.
     Loop,
 }
 
@@ -64,9 +64,9 @@ struct LoopInfo {
 struct Generator {
     raw: Raw,
     rng: Rng,
-    /// The values that can be used, for each open region.
+    /// The values that are visible, for each open region.
     visible: Vec<Vec<Value>>,
-    /// The variables that can be used, all set, for each open region.
+    /// The variables that are visible, for each open region. All of them are set.
     vars: Vec<(usize, VarId)>,
     loops: Vec<LoopInfo>,
     results: Vec<Value>,
@@ -96,7 +96,7 @@ impl Generator {
         if self.rng.below(4) == 1 {
             self.raw.ir.bounds.max_registers = Some(24 + self.rng.below(232) as u32);
         }
-        // Few, as the tests that run kernels have no tensors for them.
+        // Only few, because the tests that run kernels have no tensors for them.
         let maps = self.raw.ir.target.offers(Target::SM_90) && self.rng.below(4) == 1;
         for i in 0..self.rng.below(6) {
             let ty = match self.rng.below(3) {
@@ -118,7 +118,7 @@ impl Generator {
         }
     }
 
-    /// A scalar type of the class.
+    /// Draws a scalar type of the class.
     fn scalar(&mut self, class: Class) -> Scalar {
         let all: Vec<Scalar> =
             Scalar::ALL.into_iter().filter(|scalar| class.contains((*scalar).into())).collect();
@@ -129,7 +129,7 @@ impl Generator {
         self.visible.concat()
     }
 
-    /// Draws a type of the class that some value has or a constant can have.
+    /// Draws a type of the class that some value has or that a constant can have.
     fn ty(&mut self, class: Class) -> Type {
         let values = self.all_visible();
         let types: Vec<Type> = values.into_iter().map(|value| self.raw.ir.type_of(value)).collect();
@@ -154,7 +154,7 @@ impl Generator {
         (0..self.rng.below(4)).map(|_| self.ty(Class::Any)).collect()
     }
 
-    /// A value of the type: a visible one, or a new one.
+    /// Returns a value of the type: a visible one, or a new one.
     fn of(&mut self, ty: Type) -> Value {
         let mut values = self.all_visible();
         values.retain(|value| self.raw.ir.type_of(*value) == ty);
@@ -194,7 +194,7 @@ impl Generator {
             }
             Type::Pointer { space: Space::Shared, elem, .. } if values.is_empty() => {
                 let align_bytes = elem.size_bytes() << self.rng.below(3);
-                // Every allocation of a kernel must fit, so that later ones are small.
+                // All allocations of a kernel must fit together, so later ones are small.
                 let len =
                     if self.raw.ir.shared.len() < 16 { 1 + self.rng.below(64) as u32 } else { 1 };
                 let data = SharedData { elem, len, align_bytes, location: self.raw.location };
@@ -215,7 +215,7 @@ impl Generator {
         self.visible[last].extend(&self.results);
     }
 
-    /// Adds an operation with the result of its row.
+    /// Adds an operation with the result types of its row.
     fn emit(&mut self, op: impl Into<Op>) {
         let op = op.into();
         let results = op.result_types(&self.raw.ir);
@@ -294,7 +294,7 @@ impl Generator {
                 Arith::Selp { cond: self.of(Type::BOOL), then_value, else_value }.into()
             }
             19 => {
-                // Not every target has conversions of 8-bit floating point.
+                // Not every target can convert 8-bit floats.
                 let class =
                     [Class::Ordered, Class::Scalar][usize::from(self.raw.ir.target.sm() >= 89)];
                 let value = self.any(class);
@@ -321,7 +321,7 @@ impl Generator {
                 Convert::VecExtract { vector, lane }.into()
             }
             23 => {
-                // Elements of no more bits always fit.
+                // Elements with no more bits always fit.
                 let (vector, to) = (self.vector(), self.scalar(Class::Number));
                 let no_byte = |s: Scalar| !matches!(s, Scalar::F8E4M3 | Scalar::F8E5M2);
                 let fits = to.bits() <= vector.elem().bits() && no_byte(vector.elem());
@@ -337,13 +337,13 @@ impl Generator {
         }
     }
 
-    /// An operation of any row, with any attributes, where one is found that PTX has.
+    /// Returns an operation of any row with any attributes, if one is found that PTX supports.
     fn any_row(&mut self) -> Op {
         static ROWS: LazyLock<Vec<Vec<Op>>> = LazyLock::new(|| {
             let mut all = raw::arith();
-            // Whether a divisor is zero is seen to elsewhere, as is which special registers there are.
+            // Other code takes care that no divisor is zero, and of which special registers exist.
             all.retain(|op| !matches!(raw::info(op).name, "div" | "rem" | "sreg"));
-            // Most modes of this one belong to no types at all.
+            // Most modes of this one do not exist for any type.
             all.retain(|op| match op {
                 Op::Convert(Convert::CvtRounded { to, mode, .. }) => to.is_float() && !mode.ftz,
                 _ => true,
@@ -377,13 +377,13 @@ impl Generator {
         Thread::Sreg { reg: SpecialReg::LaneId }.into()
     }
 
-    /// Returns true if the value is the integer constant 0.
+    /// Returns whether the value is the integer constant 0.
     fn is_zero(&self, value: Value) -> bool {
         let ValueDef::Result(def, _) = self.raw.ir.values[value].def else { return false };
         matches!(self.raw.ir.ops[def].op, Op::Const(c) if c.as_int() == Some(0))
     }
 
-    /// A vector type: that of a visible value, or any.
+    /// Returns the vector type of a visible value, or any vector type.
     fn vector(&mut self) -> VectorType {
         let values = self.all_visible();
         let types: Vec<VectorType> =
@@ -394,7 +394,8 @@ impl Generator {
         *self.rng.pick(&types)
     }
 
-    /// An index; not a constant for shared and local memory, which it could be outside of.
+    /// Returns an index. For shared and local memory it is not a constant, which could be out of
+    /// bounds.
     fn index(&mut self, space: Space) -> Value {
         if matches!(space, Space::Shared | Space::Local) {
             return self.emit_one(Thread::Sreg { reg: SpecialReg::LaneId });
@@ -460,13 +461,13 @@ impl Generator {
                 };
                 self.emit(op);
             }
-            // In the body of the kernel all threads that have not returned are together.
+            // In the kernel's body, all threads that have not returned are together.
             3 if self.raw.region == self.raw.ir.body => self.emit(Sync::Barrier {}),
             _ => {}
         }
     }
 
-    /// A promise about an integer that it keeps, or an address that is a pointer again.
+    /// Adds a promise about an integer that it keeps, or turns an address back into a pointer.
     fn promise(&mut self, base: Value) {
         if let Type::Pointer { space: Space::Global, elem: to, mutable: true } =
             self.raw.ir.type_of(base)
@@ -482,7 +483,7 @@ impl Generator {
         self.emit(Mem::AssumeBetween { value, low, high });
     }
 
-    /// An access to a vector, at an index that is not known to be misaligned.
+    /// Adds a vector access at an index that is not known to be misaligned.
     fn vector_access(&mut self, base: Value) {
         let Type::Pointer { space, elem, mutable } = self.raw.ir.type_of(base) else { return };
         let mut vectors = VectorType::all().collect::<Vec<_>>();
@@ -503,7 +504,7 @@ impl Generator {
         }
     }
 
-    /// A fence; in the body of the kernel, where warps are whole, also a barrier.
+    /// Adds a fence or, in the kernel's body, where warps are complete, a barrier.
     fn sync(&mut self) {
         if self.raw.region != self.raw.ir.body || self.rng.below(3) == 0 {
             let order = *self.rng.pick(FenceOrder::ALL);
@@ -591,7 +592,7 @@ impl Generator {
         access
     }
 
-    /// A sum of two halves, at an index that is not known to be misaligned.
+    /// Adds a sum of two halves at an index that is not known to be misaligned.
     fn atomic_pair(&mut self, base: Value, index: Value) {
         let (vector, scope) = (self.of(VectorType::F16X2.into()), self.scope());
         let (value, order) = (self.of(Scalar::F16.into()), *self.rng.pick(RedOrder::ALL));
@@ -632,7 +633,7 @@ impl Generator {
     fn diagnostic(&mut self) {
         let cond = self.of(Type::BOOL);
         let prints = self.rng.below(2) == 1;
-        // C has no narrow floating point numbers.
+        // C has no narrow floating-point types.
         let class = if prints { Class::Int } else { Class::Scalar };
         let values: ValueList = (0..self.rng.below(4)).map(|_| self.any(class)).collect();
         let texts = ["{}", "{:4}\n", "{{{}}}\"", "\\{} é"];
@@ -645,7 +646,7 @@ impl Generator {
         self.emit(op);
     }
 
-    /// An operation of the warp. Its members are not known before it runs, so that it may be anywhere.
+    /// Adds a warp operation. Its member mask is only known at run time, so it may be anywhere.
     fn warp(&mut self) {
         let members = self.emit_one(Thread::Sreg { reg: SpecialReg::LaneMaskEq });
         let u32 = Type::from(Scalar::U32);
@@ -704,7 +705,7 @@ impl Generator {
         }
     }
 
-    /// Adds an operation that no region holds, as a transformation leaves behind.
+    /// Adds an operation that is in no region, as a transformation can leave behind.
     fn dead(&mut self) {
         let value = self.any(Class::Number);
         let (region, location) = (self.raw.region, self.raw.location);
@@ -828,7 +829,7 @@ impl Generator {
             0 | 1 => Unroll::Keep,
             2 => NonZeroU32::new(self.rng.below(8) as u32).map_or(Unroll::Keep, Unroll::By),
             _ => {
-                // The iterations have to be known and few.
+                // The iteration count has to be known and small.
                 let mut constant = |bits| self.emit_one(Op::Const(Const::new(scalar, bits)));
                 (lo, hi) = (constant(3), constant(8));
                 Unroll::Full

@@ -1,8 +1,8 @@
-//! Generates random kernels with loops that run.
+//! Generates random kernels whose loops really run.
 //!
-//! They end, do not fault, and their result does not depend on the order of the warps. Loops ask at random for unrolling
-//! and for software pipelining. Kernels of `random_kernel.rs` have every operation; these have few operations in every
-//! form of control flow.
+//! They terminate, do not fault, and their results do not depend on the order of the warps. Loops
+//! ask at random for unrolling and for software pipelining. The kernels of `random_kernel.rs`
+//! contain every operation; these contain few operations in every form of control flow.
 
 use std::num::NonZeroU32;
 
@@ -19,23 +19,23 @@ use tilewright::ir::{
 use super::raw::Raw;
 use super::rng::Rng;
 
-/// Elements of the buffer `x`, a power of two.
+/// Element count of the buffer `x`, a power of two.
 pub(crate) const READ: usize = 64;
 
-/// Threads of the block, two warps, and elements of the buffer `y`.
+/// Threads per block (two warps), and element count of the buffer `y`.
 pub(crate) const THREADS: u32 = 64;
 
 const I32: Scalar = Scalar::I32;
 
-/// A kernel `(%x: ptr<global, i32>, %y: ptr<global, mut i32>, %n: i32)`, for `n` from -1 to 6, and the number
-/// of its loops that fetch ahead. It is verified.
+/// Returns a kernel `(%x: ptr<global, i32>, %y: ptr<global, mut i32>, %n: i32)`, for `n` from -1 to
+/// 6, and how many of its loops prefetch. It is verified.
 pub(crate) fn random_loops(rng: &mut Rng) -> (KernelIr, usize) {
     let mut ir = Generator::new(rng).kernel();
     let asking = |ir: &KernelIr| {
         let asks = |op: &OpId| prefetch_of(&ir.ops[*op].op).is_some_and(|stages| stages > 0);
         ir.ops.keys().filter(asks).collect::<Vec<_>>()
     };
-    // Which loops can fetch ahead is for the verifier to say.
+    // The verifier decides which loops can prefetch.
     let mut asked = asking(&ir);
     while let Err(errors) = Kernel::verify(ir.clone()) {
         let text = errors.to_string();
@@ -58,20 +58,20 @@ fn prefetch_of(op: &Op) -> Option<u32> {
 struct Generator<'r> {
     rng: &'r mut Rng,
     raw: Raw,
-    /// The values of type `i32` that can be used, for each open region.
+    /// The visible values of type `i32`, for each open region.
     visible: Vec<Vec<Value>>,
-    /// The variables of one register that can be used.
+    /// The visible one-register variables.
     vars: Vec<VarId>,
-    /// The loops around the present region, each with the number of its carried values.
+    /// The enclosing loops, each with its count of carried values.
     loops: Vec<(OpId, usize)>,
     x: Value,
     y: Value,
     n: Value,
     thread: Value,
     shared: Value,
-    /// True if threads may end early; if not, a loop may have tiles of its own in shared memory.
+    /// True if threads may return early. If not, a loop may have tiles of its own in shared memory.
     returns: bool,
-    /// The operations that may still be added.
+    /// How many operations may still be added.
     size: usize,
 }
 
@@ -116,7 +116,7 @@ impl<'r> Generator<'r> {
         for _ in 0..self.rng.below(3) {
             self.new_var();
         }
-        // A variable that is declared here is seen everywhere.
+        // A variable that is declared here is visible everywhere.
         while self.size > 0 {
             self.statement(true);
         }
@@ -165,14 +165,14 @@ impl<'r> Generator<'r> {
 
     fn condition(&mut self) -> Value {
         let (lhs, rhs) = (self.any(), self.any());
-        // Integers are ordered.
+        // Integers are always ordered.
         let ordered: Vec<Compare> =
             Compare::ALL.into_iter().filter(|compare| !compare.needs_float()).collect();
         let compare = *self.rng.pick(&ordered);
         self.raw.get(Arith::Setp { lhs, rhs, compare })
     }
 
-    /// An element of `x` that depends on `value`.
+    /// Loads an element of `x` that depends on `value`.
     fn load(&mut self, value: Value) -> Value {
         let rhs = self.constant(I32, READ as i128 - 1);
         let index = self.arith(I32, Arith::And { lhs: value, rhs });
@@ -186,13 +186,13 @@ impl<'r> Generator<'r> {
         self.vars.push(var);
     }
 
-    /// Every thread gives a value to another one of the block.
+    /// Every thread passes a value to another thread of the block.
     fn exchange(&mut self) {
         let value = self.any();
         self.exchange_through(self.shared, value);
     }
 
-    /// As `exchange`, through a buffer of an element for each thread.
+    /// Like `exchange`, but through a buffer with one element per thread.
     fn exchange_through(&mut self, base: Value, value: Value) {
         let index = self.thread;
         if self.rng.below(2) == 0 {
@@ -214,7 +214,7 @@ impl<'r> Generator<'r> {
         self.show(value);
     }
 
-    /// Adds a statement. In a region that all threads execute together, `uniform` is set.
+    /// Adds a statement. `uniform` is set if all threads execute the region together.
     fn statement(&mut self, uniform: bool) {
         self.size = self.size.saturating_sub(1);
         let deep = self.visible.len() > 4;
@@ -283,7 +283,7 @@ impl<'r> Generator<'r> {
         region
     }
 
-    /// Fills a region, and ends it with what `end` makes of the values seen there.
+    /// Fills a region, and ends it with what `end` makes of the values that are visible there.
     fn fill(
         &mut self,
         region: RegionId,
@@ -324,7 +324,7 @@ impl<'r> Generator<'r> {
         self.raw.ir.ops[id].op = Control::If { cond, then_region, else_region }.into();
         for arm in [Some(then_region), else_region].into_iter().flatten() {
             let statements = self.rng.below(3);
-            // An arm that only loads is what can be fetched ahead with its condition.
+            // An arm that only loads can be prefetched together with its condition.
             let loads = self.rng.below(2) == 0;
             self.fill(arm, vec![], if loads { 0 } else { statements }, false, |g| {
                 if loads {
@@ -332,7 +332,7 @@ impl<'r> Generator<'r> {
                     let value = g.load(value);
                     g.show(value);
                 }
-                // With an arm that yields, what follows the `if` is reached.
+                // If one arm yields, the code after the `if` is reached.
                 g.arm_end(results, Some(arm) == else_region || else_region.is_none());
             });
         }
@@ -341,7 +341,7 @@ impl<'r> Generator<'r> {
         }
     }
 
-    /// `yield`, or now and then a jump out of a loop.
+    /// Adds `yield` or, now and then, a jump out of a loop.
     fn arm_end(&mut self, results: usize, may_jump: bool) {
         let jumps = may_jump && self.rng.below(8) == 0;
         if jumps && (self.loops.is_empty() || self.rng.below(8) == 0) {
@@ -369,7 +369,7 @@ impl<'r> Generator<'r> {
         }
     }
 
-    /// A loop that breaks after a few iterations: its first carried value counts.
+    /// Adds a loop that breaks after a few iterations, which its first carried value counts.
     fn loop_(&mut self) {
         let carried = 1 + self.rng.below(2);
         let mut init = self.all(carried);
@@ -407,7 +407,7 @@ impl<'r> Generator<'r> {
         }
     }
 
-    /// The bounds and the step of a range with few iterations, and whether they are constants.
+    /// Returns a range with few iterations: bounds, step, and whether they are constants.
     fn range(&mut self, scalar: Scalar) -> ([Value; 3], bool) {
         let bits = scalar.bits();
         let (min, max) = match scalar.is_signed() {
@@ -416,7 +416,7 @@ impl<'r> Generator<'r> {
         };
         let step = 1 + self.rng.below(4) as i128;
         let span = self.rng.below(8) as i128 * step - self.rng.below(3) as i128;
-        // At the ends of the type, where careless arithmetic wraps.
+        // At the ends of the type's range, where careless arithmetic wraps.
         let lo = match self.rng.below(4) {
             0 => min,
             1 => max - span.clamp(0, 20),
@@ -427,7 +427,7 @@ impl<'r> Generator<'r> {
             return ([lo, hi, step].map(|value| self.constant(scalar, value)), true);
         }
         let zero = self.constant(scalar, 0);
-        // What is not known: the parameter `n`, which is small.
+        // The unknown value: the parameter `n`, which is small.
         let wide = if scalar == I32 {
             self.n
         } else {
@@ -437,7 +437,7 @@ impl<'r> Generator<'r> {
         let count = self.arith(scalar, Arith::Max { lhs: wide, rhs: zero });
         let eight = self.constant(scalar, 8);
         let count = self.arith(scalar, Arith::Min { lhs: count, rhs: eight });
-        // It may wrap: then there is no iteration.
+        // It may wrap. Then the loop has no iterations.
         let hi = self.arith(scalar, Arith::Add { lhs: lo, rhs: count });
         ([lo, hi, step], false)
     }
@@ -462,7 +462,7 @@ impl<'r> Generator<'r> {
             2 if known => Unroll::Full,
             _ => NonZeroU32::new(1 + self.rng.below(4) as u32).map_or(Unroll::Keep, Unroll::By),
         };
-        // Half of the loops are such that they can fetch ahead.
+        // Half of the loops are written so that they can prefetch.
         let streams = self.rng.below(2) == 0;
         let prefetch = if streams { self.rng.below(4) } else { self.rng.below(2) } as u32;
         let tile = (streams && uniform && !self.returns && self.rng.below(2) == 0).then(|| {
@@ -482,7 +482,7 @@ impl<'r> Generator<'r> {
         let args = self.raw.ir.regions[body].args.to_vec();
         self.loops.push((id, carried));
         let statements = if streams { 0 } else { self.rng.below(4) };
-        // After a jump of some threads the others are alone.
+        // After some threads have jumped, the others are on their own.
         self.fill(body, args[1..].to_vec(), statements, false, |g| {
             let index = if scalar == I32 {
                 args[0]
@@ -502,7 +502,7 @@ impl<'r> Generator<'r> {
         }
     }
 
-    /// The body of a loop that loads along its index, and computes with what it loads.
+    /// Fills a loop body that loads along its index and computes with what it loads.
     fn stream(&mut self, index: Value, uniform: bool, tile: Option<Value>) {
         let mut fetched = Vec::new();
         for _ in 0..1 + self.rng.below(3) {
@@ -518,12 +518,12 @@ impl<'r> Generator<'r> {
             }
         }
         if self.rng.below(4) == 0 {
-            // An address that was loaded itself.
+            // An address that was itself loaded.
             let at = *self.rng.pick(&fetched);
             fetched.push(self.load(at));
         }
         if let Some(tile) = tile {
-            // What is loaded is used by another thread.
+            // Another thread uses what is loaded.
             let value = *self.rng.pick(&fetched);
             self.exchange_through(tile, value);
         }

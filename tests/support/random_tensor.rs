@@ -1,4 +1,4 @@
-//! The part of random kernels that is about tensor cores, barriers in memory and asynchronous copies.
+//! Random tensor core, mbarrier and asynchronous copy operations for random kernels.
 
 use tilewright::ir::op::{
     AsyncCopy, BarrierForm, BoxMode, BulkReduce, BulkWait, ClusterArrival, Convert, CpAsyncCache,
@@ -21,7 +21,7 @@ fn vector(elem: Scalar, lanes: u32) -> Type {
 }
 
 impl Generator {
-    /// A few operations that belong together.
+    /// Adds a few operations that belong together.
     pub(super) fn tensor(&mut self) {
         let newer = self.raw.ir.target.offers(Target::SM_90);
         for _ in 0..1 + self.rng.below(3) {
@@ -40,7 +40,7 @@ impl Generator {
         self.of(Scalar::U32.into())
     }
 
-    /// A number that is not known before the kernel runs, where not every constant is one.
+    /// Returns an integer that is only known at run time, for operands that cannot be any constant.
     fn unknown(&mut self) -> Value {
         let lane = self.emit_one(Thread::Sreg { reg: SpecialReg::LaneId });
         self.emit_one(Convert::Cvt { value: lane, to: Scalar::U32 })
@@ -50,7 +50,7 @@ impl Generator {
         [self.of(shared(Scalar::U64)), self.index(Space::Shared)]
     }
 
-    /// Registers that are all set.
+    /// Returns registers that are all set.
     pub(super) fn registers(&mut self, ty: Type, len: u32) -> VarId {
         let value = self.of(ty);
         let var = self.raw.new_var(ty, len);
@@ -63,7 +63,7 @@ impl Generator {
 
     fn matrices(&mut self) {
         let (base, index) = (self.of(shared(Scalar::F16)), self.index(Space::Shared));
-        // In the body of the kernel warps are whole.
+        // In the kernel's body, warps are complete.
         let choice = if self.raw.region == self.raw.ir.body { self.rng.below(6) } else { 0 };
         let order = *self.rng.pick(MatrixOrder::ALL);
         match choice {
@@ -93,7 +93,7 @@ impl Generator {
                     (Scalar::I8, 64, Scalar::I32.into()),
                     (Scalar::Tf32, 8, Scalar::F32.into()),
                 ]);
-                // A has 16 k / 64 elements that are kept, B 8 k / 32.
+                // A keeps 16 k / 64 elements, B has 8 k / 32.
                 let [a, b] = [(); 2].map(|()| self.of(vector(elem, k / 4)));
                 let (d, shape) = (self.registers(sum, 5), MmaShape { m: 16, n: 8, k });
                 let (metadata, selector) = (self.u32(), 0);
@@ -132,7 +132,7 @@ impl Generator {
             1 => Mma::WgmmaCommitGroup {},
             2 => Mma::WgmmaWaitGroup { pending: self.rng.below(9) as u32 },
             3 => {
-                // It needs bounds that fix the registers at the start.
+                // It needs launch bounds that fix the initial register count.
                 self.raw.ir.bounds.block.get_or_insert([32, 1, 1]);
                 self.raw.ir.bounds.min_blocks_per_sm.get_or_insert(1);
                 let action = *self.rng.pick(SetmaxnregAction::ALL);
@@ -237,7 +237,7 @@ impl Generator {
         self.emit(op);
     }
 
-    /// Pointers into the shared memory of a block of the cluster, and a store there.
+    /// Adds pointers into the shared memory of another block of the cluster, and a store there.
     fn other_block(&mut self) {
         let elem = *self.rng.pick(&[Scalar::I32, Scalar::U32, Scalar::U64]);
         let (near, [barrier, barrier_index], cta) =
@@ -261,7 +261,7 @@ impl Generator {
     }
 
     fn thread_copies(&mut self) {
-        // There is no global pointer but those of parameters.
+        // Only parameters are global pointers.
         let from = self.visible.concat().into_iter().find(|value| {
             matches!(self.raw.ir.type_of(*value), Type::Pointer { space: Space::Global, .. })
         });
@@ -372,7 +372,7 @@ impl Generator {
         if kind > 5 {
             return self.map_in_memory((map, elem, rank.into()), kind == 6);
         }
-        // Loads of im2col mode have offsets.
+        // Loads in im2col mode have offsets.
         let stores = mutable && matches!(kind, 2 | 3);
         let offsets = if mode == BoxMode::Im2col && !stores { rank - 2 } else { 0 };
         let coords = (0..rank + offsets).map(|_| self.of(Scalar::I32.into())).collect();
@@ -426,7 +426,7 @@ impl Generator {
         self.emit(op);
     }
 
-    /// Makes a tensor map in global memory, or reads it, where a pointer to such memory is visible.
+    /// Creates a tensor map in global memory, or reads it, if a pointer to such memory is visible.
     fn map_in_memory(&mut self, (map, elem, rank): (Value, Scalar, usize), replace: bool) {
         let all = self.visible.concat();
         let global = all.into_iter().find(|value| {

@@ -1,4 +1,5 @@
-//! Kernels made as data, where the types of the builder would stand in the way of covering all cases.
+//! Builds kernels as plain data, for tests that cover all cases, which the builder's types would
+//! prevent.
 
 use tilewright::ir::op::{
     ApproxFunction, Arith, AsyncCopy, Axis, ByteHalf, Compare, Constraint, Control, Convert,
@@ -11,10 +12,10 @@ use tilewright::ir::{
     SharedData, SourceLocation, Target, Untyped, Value, ValueData, ValueDef, VarData, VarId,
 };
 
-/// A kernel under construction, whose operations go to the end of its body.
+/// A kernel under construction. Operations are appended to its body.
 pub(crate) struct Raw {
     pub(crate) ir: KernelIr,
-    /// The region at whose end operations are added.
+    /// The region that operations are appended to.
     pub(crate) region: RegionId,
     pub(crate) location: LocationId,
     stored: u64,
@@ -24,7 +25,7 @@ pub(crate) fn pointer(space: Space, elem: Scalar) -> Type {
     Type::Pointer { space, elem, mutable: true }
 }
 
-/// All types of values.
+/// Returns all value types.
 pub(crate) fn types() -> Vec<Type> {
     let spaces = [Space::Global, Space::Shared, Space::Local, Space::Generic];
     let pointers =
@@ -41,12 +42,12 @@ impl Raw {
         Raw { ir, region, location, stored: 0 }
     }
 
-    /// A new value of a region.
+    /// Adds a value to a region.
     pub(crate) fn value(&mut self, ty: Type, def: ValueDef, region: RegionId) -> Value {
         self.ir.values.push(ValueData { ty, def, region, location: self.location })
     }
 
-    /// The parameter of a type: one for each.
+    /// Returns the parameter with this type, and adds it if there is none.
     pub(crate) fn param(&mut self, ty: Type) -> Value {
         let known = self.ir.params.iter().find(|param| self.ir.type_of(param.value) == ty);
         if let Some(known) = known {
@@ -55,7 +56,7 @@ impl Raw {
         self.new_param(ty)
     }
 
-    /// One more parameter.
+    /// Adds a parameter.
     pub(crate) fn new_param(&mut self, ty: Type) -> Value {
         let count = self.ir.params.len();
         let value = self.value(ty, ValueDef::Param(count as u32), self.ir.body);
@@ -76,7 +77,7 @@ impl Raw {
         id
     }
 
-    /// Adds an operation; its first result, if it has one.
+    /// Adds an operation. Returns its first result, if it has one.
     pub(crate) fn op(&mut self, op: impl Into<Op>) -> Option<Value> {
         let op = op.into();
         let types = op.result_types(&self.ir);
@@ -93,7 +94,7 @@ impl Raw {
         self.get(Op::Const(Const::new(scalar, bits)))
     }
 
-    /// A value of a type that is not known before the kernel runs.
+    /// Returns a value of the type that is only known at run time.
     pub(crate) fn unknown(&mut self, ty: Type) -> Value {
         match ty {
             Type::Scalar(scalar) => {
@@ -139,20 +140,20 @@ impl Raw {
         }
     }
 
-    /// A variable of `len` registers, declared in the present region.
+    /// Declares a variable of `len` registers in the current region.
     pub(crate) fn new_var(&mut self, ty: Type, len: u32) -> VarId {
         let (region, location) = (self.region, self.location);
         self.ir.vars.push(VarData { ty, len, region, location, name: None })
     }
 
-    /// A variable of one register that holds `value`.
+    /// Declares a variable with one register that holds `value`.
     pub(crate) fn var(&mut self, value: Value) -> VarId {
         let var = self.new_var(self.ir.type_of(value), 2);
         self.op(Mem::SetVar { value, var, index: 1 });
         var
     }
 
-    /// Uses a value so that nothing may be left out.
+    /// Uses a value, so that it cannot be optimised away.
     pub(crate) fn consume(&mut self, value: Value) {
         if let Type::Vector(vector) = self.ir.type_of(value) {
             for lane in 0..vector.lanes() {
@@ -188,12 +189,12 @@ impl Raw {
     }
 }
 
-/// The row of an operation that has one.
+/// Returns the table row of an operation that has one.
 pub(crate) fn info(op: &Op) -> &'static OpInfo {
     op.info().expect("the operation has a row")
 }
 
-/// The texts of all values of an attribute of type `ty` in the operation `row`.
+/// Returns the texts of all values that an attribute of type `ty` can have in the operation `row`.
 fn attribute_values(row: &str, ty: &str) -> Vec<String> {
     fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<String> {
         values.into_iter().map(|value| value.to_string()).collect()
@@ -226,8 +227,8 @@ fn attribute_values(row: &str, ty: &str) -> Vec<String> {
     }
 }
 
-/// All pure operations on numbers, with all values of their attributes. Their operands are to be replaced, with
-/// [`with_operands`].
+/// Returns all pure operations on numbers with all values of their attributes. Replace their
+/// operands with [`with_operands`].
 pub(crate) fn arith() -> Vec<Op> {
     let rows = [Arith::INFO, FloatArith::INFO, IntArith::INFO, Convert::INFO].concat();
     let sreg = Op::table().filter(|info| info.name == "sreg").copied();
@@ -260,15 +261,15 @@ pub(crate) fn arith() -> Vec<Op> {
     all
 }
 
-/// The operation on these operands, in order.
+/// Returns the operation with these operands, in order.
 pub(crate) fn with_operands(op: &Op, operands: &[Value]) -> Op {
     let (mut op, mut operands) = (op.clone(), operands.iter());
     op.for_each_operand_mut(&mut |value| *value = *operands.next().expect("as many as there are"));
     op
 }
 
-/// The types of the operands of an operation, where the type variable of its row stands for `ty`; those of rows
-/// without one are signed or unsigned as `ty` is.
+/// Returns an operation's operand types, with `ty` for its row's type variable. If the row has
+/// none, the types are signed or unsigned like `ty`.
 pub(crate) fn operand_types(op: &Op, ty: Type) -> Vec<Type> {
     let info = info(op);
     let unsigned = matches!(ty, Type::Scalar(Scalar::U8));
@@ -298,7 +299,7 @@ pub(crate) fn operand_types(op: &Op, ty: Type) -> Vec<Type> {
     constraints.into_iter().map(of).collect()
 }
 
-/// Returns true if the target of the kernel has the operation, on operands of the kernel.
+/// Returns whether the kernel's target has the operation on these operands.
 pub(crate) fn is_valid(op: &Op, ir: &KernelIr) -> bool {
     let lane_exists = match op {
         Op::Convert(Convert::VecExtract { vector, lane }) => {
@@ -310,7 +311,7 @@ pub(crate) fn is_valid(op: &Op, ir: &KernelIr) -> bool {
     lane_exists && supported && !op.result_types(ir).is_empty()
 }
 
-/// A value that no kernel has, to ask an operation for its row.
+/// Returns a value that is in no kernel, to ask an operation for its row.
 pub(crate) fn no_value() -> Value {
     Value::from_index(0)
 }

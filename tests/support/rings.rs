@@ -1,6 +1,7 @@
-//! Kernels with rings of stages, as text. Lines that a test leaves out end in a mark.
+//! Kernels in the text form with ring buffers. Lines that a test removes end in a mark.
 
-/// Threads copy tiles ahead in a ring of three stages, and each reads what another one has copied.
+/// Threads copy tiles ahead into a ring buffer of three stages, and each reads what another thread
+/// has copied.
 pub(crate) fn cp_async_ring() -> String {
     let copy = |tag: &str, tile: &str, indent: &str| {
         format!(
@@ -62,7 +63,8 @@ pub(crate) fn cp_async_ring() -> String {
     )
 }
 
-/// One thread loads boxes of 16 rows ahead in a ring of two stages, 64 threads read them.
+/// One thread loads boxes of 16 rows ahead into a ring buffer of two stages, and 64 threads read
+/// them.
 pub(crate) fn load_ring() -> String {
     "kernel @load target sm_90 block 96 x 1 x 1 (%m: tensor_map<i32, 2>, %out: ptr<global, mut i32>) {
   shared @tile: i32 x 256 align 128
@@ -141,7 +143,8 @@ pub(crate) fn load_ring() -> String {
     .to_owned()
 }
 
-/// 64 threads write tiles in a ring of two stages, from which one thread of the last warp starts `store`.
+/// 64 threads write tiles to a ring buffer of two stages, and one thread of the last warp starts
+/// `store` from it.
 pub(crate) fn store_ring(signature: &str, store: &str) -> String {
     format!(
         "kernel @store target sm_90 ({signature}) {{

@@ -1,13 +1,15 @@
-//! Lines `; run: sim grid=2 block=32x2 x=1,2,3 y=0*6 n=3` of filetests: a launch of the kernel below.
+//! Lines `; run: sim grid=2 block=32x2 x=1,2,3 y=0*6 n=3` in filetests: a launch of the kernel
+//! below.
 //!
-//! `grid`, `block` and `cluster` are one to three numbers with `x` between, 1 where there are none; the others
-//! are the parameters of the kernel, all of them: a literal for a scalar, the elements of a new buffer for a
-//! pointer, and for a tensor map `32x4/16x2/128B:` before them: the extents of the tensor, which is dense, those
-//! of the box, and if wanted the swizzle, `nan`, and `steps` with element strides.
-//! Elements are literals with commas between; `1*4` is `1` four times, `0..4` is `0,1,2,3`, and nothing is a
-//! buffer without elements.
+//! `grid`, `block` and `cluster` are one to three integers with `x` in between; missing ones are 1.
+//! All other names are the kernel's parameters, and each must have a value: a literal for a scalar,
+//! or the elements of a new buffer for a pointer. For a tensor map, `32x4/16x2/128B:` precedes the
+//! elements: the extents of the tensor, which is dense, those of the box and, if wanted, the
+//! swizzle, `nan`, and `steps` with element strides. Elements are literals with commas in between.
+//! `1*4` is `1` four times, `0..4` is `0,1,2,3`, and an empty list is a buffer without elements.
 //!
-//! The result is the buffers that the kernel can write, then what it printed, then the assertions that failed.
+//! The result is the buffers that the kernel can write, then what it printed, then the assertions
+//! that failed.
 
 use tilewright::arch::{Fill, PixelBox, SwizzleMode, TensorMapDesc};
 use tilewright::ir::KernelIr;
@@ -16,12 +18,12 @@ use tilewright::ir::types::{Const, Scalar, Type};
 use tilewright::runtime::Grid;
 use tilewright::sim::{GlobalBuffer, KernelArg, Options, Order, Output, RunError, run};
 
-/// An argument, for a run of its own.
+/// An argument, with memory for one run.
 enum Argument {
     Scalar(Const),
-    /// The bytes of a buffer.
+    /// A buffer's bytes.
     Bytes(Vec<u8>),
-    /// A tensor map, and the bytes of the buffer with the tensor.
+    /// A tensor map, and the bytes of the buffer that contains the tensor.
     Map(Box<TensorMapDesc>, Vec<u8>),
 }
 
@@ -31,11 +33,11 @@ pub(crate) struct RunLine {
     args: Vec<Argument>,
 }
 
-/// Operations that a block may execute: every run of a filetest is small.
+/// How many operations a block may execute. Every run in a filetest is small.
 const FUEL: u64 = 1 << 20;
 
 impl RunLine {
-    /// Reads the line, without `; run: `.
+    /// Parses the line, without `; run: `.
     pub(crate) fn parse(line: &str, ir: &KernelIr) -> RunLine {
         let mut words = line.split_whitespace();
         assert_eq!(words.next(), Some("sim"), "`; run: {line}` names no device that there is");
@@ -58,8 +60,8 @@ impl RunLine {
         RunLine { grid, args }
     }
 
-    /// Launches the kernel in every order of warps, checks that the results are the same, and returns the buffers that
-    /// the kernel can write.
+    /// Launches the kernel with two warp orders, checks that the results are equal, and returns
+    /// the buffers that the kernel can write.
     pub(crate) fn run(&self, ir: &KernelIr) -> Result<String, RunError> {
         let [first, second] = [Order::RoundRobin, Order::Random { seed: 1 }].map(|order| {
             let buffers: Vec<GlobalBuffer> = self.args.iter().map(buffer).collect();
@@ -74,7 +76,8 @@ impl RunLine {
                 })
                 .collect();
             let output = Output::captured();
-            // The fault of the first run is the report; a kernel without one also runs under race detection.
+            // The first run's fault is the report. A kernel without a fault also runs under race
+            // detection.
             let race = order != Order::RoundRobin;
             let options =
                 Options::default().fuel(FUEL).order(order).race(race).output(output.clone());
@@ -147,7 +150,7 @@ fn argument(text: &str, ty: Type) -> Argument {
     }
 }
 
-/// A map of a dense tensor: `dims/box`, then words.
+/// Parses a dense tensor's map: `dims/box`, then words.
 fn tensor_map(text: &str, elem: Scalar) -> TensorMapDesc {
     let numbers = |text: &str| -> Vec<u32> {
         let number = |n: &str| n.parse().unwrap_or_else(|_| panic!("{text}: no number"));
@@ -191,7 +194,7 @@ fn tensor_map(text: &str, elem: Scalar) -> TensorMapDesc {
     map
 }
 
-/// Literals of the text form.
+/// Parses literals of the text form.
 fn literals(texts: &[String], scalar: Scalar) -> Vec<Const> {
     let line = |(i, text): (usize, &String)| format!("%{i} = const {text} : {scalar}\n");
     let lines: String = texts.iter().enumerate().map(line).collect();
@@ -211,7 +214,7 @@ fn buffer(arg: &Argument) -> GlobalBuffer {
     }
 }
 
-/// The elements of the buffers that the kernel can write.
+/// Returns the elements of the buffers that the kernel can write.
 fn written(ir: &KernelIr, buffers: &[GlobalBuffer]) -> String {
     let mut all = Vec::new();
     for (param, buffer) in ir.params.iter().zip(buffers) {

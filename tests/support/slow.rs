@@ -1,11 +1,11 @@
-//! The size of long tests.
+//! Decides how many cases long tests try.
 
-/// Returns whether long tests try all their cases: `TILEWRIGHT_SLOW`. Else they try a sample.
+/// Returns whether long tests try all their cases (`TILEWRIGHT_SLOW`). Otherwise they try a sample.
 pub(crate) fn slow() -> bool {
     std::env::var_os("TILEWRIGHT_SLOW").is_some()
 }
 
-/// Each `every`-th case, or all where long tests try all.
+/// Returns every `every`-th case, or all of them if long tests try all cases.
 pub(crate) fn sample<T>(
     every: usize,
     cases: impl IntoIterator<Item = T>,

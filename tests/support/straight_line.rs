@@ -1,7 +1,7 @@
 //! Generates random kernels of integer operations without control flow.
 //!
-//! They have integers of all widths, truth values, and four bytes or two half words in a register, with every operation
-//! and attribute on these.
+//! They contain integers of all widths, truth values, and registers with four bytes or two half
+//! words, with every operation and attribute on these.
 
 use tilewright::ir::op::{Arith, Axis, Compare, Convert, Mem, Op, SpecialReg, Thread};
 use tilewright::ir::types::{Scalar, Space, Type, VectorType};
@@ -10,10 +10,10 @@ use tilewright::ir::{Kernel, Target, Untyped, Value};
 use super::raw::{self, Raw};
 use super::rng::Rng;
 
-/// Threads of the block: each one has operands of its own.
+/// Threads per block. Each has operands of its own.
 pub(crate) const THREADS: u32 = 16;
 
-/// The most results of a kernel.
+/// The maximum number of results of a kernel.
 pub(crate) const RESULTS: usize = 40;
 
 const INTEGERS: [Scalar; 8] = [
@@ -27,7 +27,7 @@ const INTEGERS: [Scalar; 8] = [
     Scalar::U64,
 ];
 
-/// The types of values, all of them in one register.
+/// Returns the types of values that fit into one register.
 fn types() -> Vec<Type> {
     let pairs = [(Scalar::I8, 4), (Scalar::U8, 4), (Scalar::I16, 2), (Scalar::U16, 2)];
     let vectors = pairs.into_iter().filter_map(|(elem, lanes)| VectorType::new(elem, lanes));
@@ -35,7 +35,7 @@ fn types() -> Vec<Type> {
     scalars.chain(vectors.map(Type::from)).collect()
 }
 
-/// Bits that are near the ends of some range, or any.
+/// Returns bits that are near the ends of some range, or arbitrary ones.
 pub(crate) fn bits(rng: &mut Rng) -> u64 {
     let near = (rng.below(5) as u64).wrapping_sub(2);
     match rng.below(4) {
@@ -46,12 +46,12 @@ pub(crate) fn bits(rng: &mut Rng) -> u64 {
     }
 }
 
-/// The operations with all their attributes, grouped by their rows.
+/// Returns the operations with all their attributes, grouped by row.
 pub(crate) fn rows() -> Vec<Vec<Op>> {
     let mut all = raw::arith();
     all.retain(|op| match op {
         Op::Thread(Thread::Sreg { .. }) => false,
-        // What a conversion of integers rounds is nothing.
+        // Conversions between integers do not round.
         Op::Convert(Convert::CvtRounded { .. } | Convert::CvtRint { .. }) => false,
         Op::Arith(Arith::Setp { compare, .. }) => !compare.needs_float(),
         Op::Convert(Convert::Bitcast { to, .. }) => types().contains(to),
@@ -62,7 +62,8 @@ pub(crate) fn rows() -> Vec<Vec<Op>> {
     all.chunk_by(|a, b| raw::info(a).name == raw::info(b).name).map(<[Op]>::to_vec).collect()
 }
 
-/// A kernel whose parameters are all pointers to global memory, and the names of its operations.
+/// Returns a kernel whose parameters are all pointers to global memory, and the names of its
+/// operations.
 pub(crate) fn straight_line(
     rng: &mut Rng,
     rows: &[Vec<Op>],
@@ -104,7 +105,8 @@ pub(crate) fn straight_line(
     (raw.finish(), names)
 }
 
-/// The operation on values and constants of the types that it takes with `ty`, if there are such.
+/// Applies the operation to values and constants of the types that it takes with `ty`, if there are
+/// any.
 fn operation(raw: &mut Raw, rng: &mut Rng, values: &[Value], row: &Op, ty: Type) -> Option<Value> {
     if !raw::info(row).class.contains(ty) {
         return None;
@@ -126,7 +128,7 @@ fn operation(raw: &mut Raw, rng: &mut Rng, values: &[Value], row: &Op, ty: Type)
         && let Type::Scalar(scalar) = ty
         && scalar != Scalar::Bool
     {
-        // No divisor is 0: a constant, or a number with the lowest bit set.
+        // No divisor is 0: it is a constant, or a value whose lowest bit is set.
         let constant = bits(rng) | u64::from(rng.below(2) == 0);
         let constant = if constant & 0x7f == 0 { constant | 4 } else { constant };
         let constant = raw.constant(scalar, constant);

@@ -1,7 +1,8 @@
-//! Enumerates candidates for the operations of tensor cores, mbarriers, asynchronous copies and clusters.
+//! Enumerates candidates for the operations of tensor cores, mbarriers, asynchronous copies and
+//! clusters.
 //!
-//! A candidate is an operation with any values of its attributes on any types of its operands. `Op::support` says which
-//! of them exist, not this file.
+//! A candidate is an operation with any values of its attributes on any operand types.
+//! `Op::support`, not this file, says which of them exist.
 
 use std::collections::HashMap;
 
@@ -15,13 +16,13 @@ use tilewright::ir::{Target, Value, VarData, VarId};
 
 use super::raw::{Raw, pointer};
 
-/// A candidate, with what tells its types apart: what they are of, and their names.
+/// A candidate, with the roles and names of its types.
 pub(crate) struct Cell {
     pub(crate) op: Op,
     pub(crate) types: Vec<(&'static str, String)>,
 }
 
-/// The types of registers that sums of products could be in.
+/// Register types that accumulators could have.
 pub(crate) const SUMS: [Type; 4] = [
     Type::Scalar(Scalar::F32),
     Type::Scalar(Scalar::F64),
@@ -29,7 +30,7 @@ pub(crate) const SUMS: [Type; 4] = [
     Type::Vector(VectorType::F16X2),
 ];
 
-/// The types of elements that tensor cores could multiply: those of at most 32 bits, and `f64`.
+/// Element types that tensor cores could multiply: those with at most 32 bits, and `f64`.
 pub(crate) const FACTORS: [Scalar; 11] = [
     Scalar::I8,
     Scalar::U8,
@@ -44,7 +45,7 @@ pub(crate) const FACTORS: [Scalar; 11] = [
     Scalar::F64,
 ];
 
-/// All forms of `wgmma`.
+/// Returns all forms of `wgmma`.
 pub(crate) fn forms() -> Vec<WgmmaForm> {
     let bit = |bits: u32, i: u32| bits >> i & 1 == 1;
     let form = |bits| WgmmaForm {
@@ -57,12 +58,12 @@ pub(crate) fn forms() -> Vec<WgmmaForm> {
     (0..32).map(form).collect()
 }
 
-/// The elements along K of a `wgmma`: 256 bits.
+/// Returns a `wgmma`'s element count along K: 256 bits.
 pub(crate) fn wgmma_depth(a: Scalar) -> u32 {
     256 / a.bits()
 }
 
-/// Returns the type of a thread's part of a matrix, `lanes` elements, where a value can hold it.
+/// Returns the type of a thread's fragment with `lanes` elements, if a value can hold it.
 fn fragment(elem: Scalar, lanes: u32) -> Option<Type> {
     match lanes {
         1 => Some(elem.into()),
@@ -70,7 +71,7 @@ fn fragment(elem: Scalar, lanes: u32) -> Option<Type> {
     }
 }
 
-/// A kernel to which candidates are made, and the values that they share.
+/// A kernel that candidates are created in, and the values that they share.
 pub(crate) struct Cells<'k> {
     raw: &'k mut Raw,
     known: HashMap<Type, Value>,
@@ -87,8 +88,8 @@ impl<'k> Cells<'k> {
         self.cells
     }
 
-    /// Adds all candidates of a row. Rows of other families have none. The multiplications of warp groups have
-    /// too many for one kernel: see [`Cells::wgmma`] and [`Cells::sparse_wgmma`].
+    /// Adds all candidates of a row, and none for rows of other families. `wgmma` has too many
+    /// candidates for one kernel: see [`Cells::wgmma`] and [`Cells::sparse_wgmma`].
     pub(crate) fn row(&mut self, name: &str) {
         match name {
             "mma_sync" => self.mma_sync(),
@@ -116,13 +117,13 @@ impl<'k> Cells<'k> {
         self.cells.push(Cell { op: op.into(), types: types.to_vec() });
     }
 
-    /// A value of the type that is not known before the kernel runs, always the same.
+    /// Returns the value with this type. It is only known at run time, and always the same one.
     fn of(&mut self, ty: Type) -> Value {
         if let Some(known) = self.known.get(&ty) {
             return *known;
         }
         let value = match ty {
-            // The elements are different ones, as those of matrices are.
+            // The elements differ, as those of matrices do.
             Type::Vector(vector) if vector.is_one_access() => {
                 let base = self.of(pointer(Space::Global, vector.elem()));
                 let index = self.raw.get(Thread::Sreg { reg: SpecialReg::LaneId });
@@ -151,7 +152,7 @@ impl<'k> Cells<'k> {
         self.of(pointer(Space::Shared, Scalar::U64))
     }
 
-    /// A variable of `len` registers, all set.
+    /// Returns a variable of `len` registers that are all set.
     fn registers(&mut self, ty: Type, len: u32) -> VarId {
         if let Some(var) = self.vars.get(&(ty, len)) {
             return *var;
@@ -172,7 +173,7 @@ impl<'k> Cells<'k> {
             for b_type in FACTORS {
                 for &shape in &shapes {
                     let MmaShape { m, n, k } = shape;
-                    // Where no value holds what a thread has, one element stands for it.
+                    // If no value can hold a thread's fragment, one element stands for it.
                     let part = |elem, lanes| fragment(elem, lanes).unwrap_or(elem.into());
                     let a = self.of(part(a_type, m * k / 32));
                     let b = self.of(part(b_type, n * k / 32));
@@ -192,7 +193,7 @@ impl<'k> Cells<'k> {
         }
     }
 
-    /// Products of a warp with a sparse A.
+    /// Adds warp-level MMAs with a sparse A.
     fn mma_sync_sp(&mut self) {
         let metadata = self.scalar(Scalar::U32);
         for a_type in FACTORS {
@@ -274,7 +275,7 @@ impl<'k> Cells<'k> {
                         }
                     }
                     _ => {
-                        // 1 is of the address.
+                        // 1 is part of the address.
                         for bits in [0, 1 << 62 | 64 << 32 | 1 << 16, 1] {
                             self.add(Mma::MatrixDescriptor { base, bits }, &types);
                         }
@@ -284,7 +285,7 @@ impl<'k> Cells<'k> {
         }
     }
 
-    /// Multiplications of a warp group: A in shared memory and in registers.
+    /// Adds warp-group MMAs with A in shared memory and in registers.
     pub(crate) fn wgmma(
         &mut self,
         [a_type, b_type]: [Scalar; 2],
@@ -298,7 +299,7 @@ impl<'k> Cells<'k> {
         let d = self.registers(sum, (64 * n / 128 / per_register).max(1));
         let (a, b) = (self.scalar(Scalar::U64), self.scalar(Scalar::U64));
         let types = [("A", a_type.to_string()), ("B", b_type.to_string()), ("D", sum.to_string())];
-        // Whether D is added to is known, or not.
+        // Whether D is accumulated may be known or unknown.
         let flags = [Some(1), Some(0), None];
         for (number, &form) in forms.iter().enumerate() {
             let accumulate = match flags[(number + n as usize / 8) % 3] {
@@ -315,7 +316,7 @@ impl<'k> Cells<'k> {
         }
     }
 
-    /// The same with a sparse A, with each of `selectors`.
+    /// Like [`Cells::wgmma`], but with a sparse A and each of `selectors`.
     pub(crate) fn sparse_wgmma(
         &mut self,
         [a_type, b_type]: [Scalar; 2],
@@ -323,7 +324,7 @@ impl<'k> Cells<'k> {
         n: u32,
         (forms, selectors): (&[WgmmaForm], &[u32]),
     ) {
-        // The elements of A that are kept are as many as those of a dense one.
+        // The sparse A keeps as many elements as a dense one has.
         let half = wgmma_depth(a_type);
         let shape = MmaShape { m: 64, n, k: 2 * half };
         let per_register = if matches!(sum, Type::Vector(_)) { 2 } else { 1 };
@@ -375,7 +376,7 @@ impl<'k> Cells<'k> {
     }
 
     fn mbarrier(&mut self, name: &str) {
-        // The last one is the barrier that there is.
+        // The last one is the only valid barrier.
         for (space, elem) in [
             (Space::Global, Scalar::U64),
             (Space::Shared, Scalar::U32),
@@ -454,7 +455,8 @@ impl<'k> Cells<'k> {
         }
     }
 
-    /// Stores to other blocks. Pointers into the cluster are values of kernels that have them.
+    /// Adds stores to other blocks. Pointers into the cluster exist only in kernels that can have
+    /// them.
     fn remote_stores(&mut self, name: &str) {
         let mut spaces = vec![Space::Global, Space::Shared];
         if self.raw.ir.target.offers(Target::SM_90) {
@@ -621,7 +623,7 @@ impl<'k> Cells<'k> {
         }
     }
 
-    /// Copies of tensors of one type of elements.
+    /// Adds tensor copies of one element type.
     pub(crate) fn tensor(&mut self, name: &str, elem: Scalar) {
         let barrier = self.barrier();
         let [to_index, from_index, barrier_index] = [0; 3].map(|_| self.index());
@@ -642,7 +644,7 @@ impl<'k> Cells<'k> {
                     .iter()
                     .flat_map(|policy| BoxMode::ALL.iter().map(move |mode| (policy, mode)))
                 {
-                    // Offsets of im2col mode: one for each dimension but two, for loads.
+                    // Offsets of im2col mode, for loads: one per dimension but two.
                     let loads = !matches!(
                         name,
                         "cp_async_bulk_tensor_store" | "cp_reduce_async_bulk_tensor"
@@ -713,7 +715,7 @@ impl<'k> Cells<'k> {
         }
     }
 
-    /// Adds a tensor map in memory, with elements of a tensor of every type.
+    /// Adds operations on a tensor map in memory, with tensor elements of every type.
     fn map_in_memory(
         &mut self,
         name: &str,
@@ -740,7 +742,7 @@ impl<'k> Cells<'k> {
         self.add(op, types);
     }
 
-    /// Adds the operations without types or with a single form.
+    /// Adds the operations that have no types or only one form.
     fn without_types(&mut self, name: &str) {
         let pending = [0, 1, 7, 8, u32::MAX];
         match name {

@@ -1,8 +1,9 @@
-//! The law of the text form.
+//! Checks the law of the text form.
 
 use tilewright::ir::KernelIr;
 
-/// Checks that the kernel, printed and parsed, is the same, and that a second time changes nothing.
+/// Checks that printing and parsing the kernel gives the same kernel, and that doing it again
+/// changes nothing.
 #[track_caller]
 pub(crate) fn check_round_trip(ir: &KernelIr) {
     let text = ir.to_string();

@@ -1,14 +1,16 @@
-//! Kernels in which each thread computes one value, checked on every device against a function of the host.
+//! Runs kernels in which each thread computes one value, and checks them on every device against a
+//! host function.
 //!
-//! A test file that uses this declares `device`, `ptxas` and `text` too.
+//! A test file that uses this must also declare `device`, `ptxas` and `text`.
 
 use tilewright::ir::{Body, Element, GlobalMut, Kernel, Target, Val};
 use tilewright::runtime::Grid;
 
 use super::{device, ptxas, text};
 
-/// Runs `body` on every device with the grid, for the first target that has all that it does, and checks that
-/// thread `i` computes `expected(i)`: threads are numbered along x, then y, then z, block by block.
+/// Runs `body` with this grid on every device, built for the first target that supports it, and
+/// checks that thread `i` computes `expected(i)`. Threads are numbered along x, then y, then z,
+/// block by block.
 #[track_caller]
 pub(crate) fn check_grid<T: Element>(
     first: Target,
@@ -49,7 +51,7 @@ pub(crate) fn check_grid<T: Element>(
     }
 }
 
-/// Assembles the kernel for each target from `first` on, with warnings as errors.
+/// Assembles the kernel for each target from `first` on, and treats warnings as errors.
 #[track_caller]
 pub(crate) fn assemble<P>(first: Target, build: impl Fn(Target) -> Kernel<P>) {
     let Some(ptxas) = ptxas::find() else { return };

@@ -1,21 +1,22 @@
-//! Programs that must not compile.
+//! Checks programs that must not compile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
-/// The toolchain whose error texts the `.stderr` files hold.
+/// The toolchain whose error texts the `.stderr` files contain.
 const PINNED: &str = "rustc 1.95.0";
 
-/// Checks that no program `tests/<folder>/*.rs` compiles. The text that rustc answers is compared with the
-/// `.stderr` file beside the program on the pinned toolchain only: it changes from release to release.
+/// Checks that no program in `tests/<folder>/*.rs` compiles. The error text is compared with the
+/// program's `.stderr` file only on the pinned toolchain, because it changes from release to
+/// release.
 pub(crate) fn check_does_not_compile(folder: &str) {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let version = Command::new(rustc).arg("--version").output().expect("rustc runs");
     if String::from_utf8_lossy(&version.stdout).starts_with(PINNED) {
         return trybuild::TestCases::new().compile_fail(format!("tests/{folder}/*.rs"));
     }
-    // Without `.stderr` files trybuild ends in one of two ways: it says which programs compiled, or that
-    // it wrote down the texts of all of them, because none did.
+    // Without `.stderr` files, trybuild ends in one of two ways: it says which programs compiled
+    // or, if none did, that it wrote the error texts of all of them.
     let copies = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     std::fs::create_dir_all(&copies).expect("the temporary folder can be made");
     for entry in std::fs::read_dir(format!("tests/{folder}")).expect("the programs exist") {

@@ -1,4 +1,4 @@
-//! Rows of the vector files: parsing, the crate's answer, and the judgement of it.
+//! Rows of the vector files: parses them, computes the crate's answer, and judges it.
 
 #![allow(dead_code, reason = "each user uses a part")]
 
@@ -17,14 +17,14 @@ use answers::run;
 
 const NO_DEFINITION: &str = "no definition to check it with";
 
-/// The comparison of an answer with a row.
+/// How an answer compares with a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The same text.
     Equal,
-    /// The row breaks the law; we refuse it or satisfy the law.
+    /// The row breaks the law. We refuse it, or our answer satisfies the law.
     Stricter,
-    /// The row is an error, our answer satisfies the law.
+    /// The row is an error, and our answer satisfies the law.
     Extends,
     /// Another text for the same function.
     Form,
@@ -73,7 +73,7 @@ impl std::fmt::Display for Failure {
 }
 type Answer = Result<Out, Failure>;
 
-/// The result of an operation.
+/// What an operation returned.
 #[derive(Clone, Debug)]
 pub(crate) enum Out {
     Layout(ComposedLayout),
@@ -111,7 +111,7 @@ impl Out {
         }
     }
 
-    /// The divisors of all leaves.
+    /// Returns the divisors of all leaves.
     fn divisors(&self) -> Vec<i64> {
         let of_layout = |l: &ComposedLayout, out: &mut Vec<i64>| {
             if let Ok(l) = l.outer_layout() {
@@ -139,14 +139,14 @@ impl Out {
     }
 }
 
-/// The arguments of one row, as text; `?` and, in mixed rows, bare numbers have become symbols.
+/// A row's arguments as text. `?` and, in mixed rows, integers without a mark have become symbols.
 struct Args<'a> {
     row: &'a Row,
     env: Env,
     texts: Vec<String>,
 }
 
-/// Replaces each `?` by a name, and binds it.
+/// Replaces each `?` by a name, and binds the name to its value.
 fn name_unknowns(
     text: &str,
     values: &mut std::slice::Iter<'_, i64>,
@@ -184,7 +184,7 @@ fn fill_unknowns(text: &str, values: &mut std::slice::Iter<'_, i64>) -> String {
     out + rest
 }
 
-/// Replaces each number without `_` by a name bound to it.
+/// Replaces each integer without `_` by a name that is bound to it.
 fn name_runtime(text: &str, next: &mut usize, env: &mut Env) -> String {
     let mut out = String::new();
     let bytes: Vec<char> = text.chars().collect();
@@ -213,7 +213,7 @@ fn name_runtime(text: &str, next: &mut usize, env: &mut Env) -> String {
             out.push(c);
             i += 1;
             if c == '_' {
-                // A static number, with its sign.
+                // A static integer, with its sign.
                 while i < bytes.len() && (bytes[i].is_ascii_digit() || bytes[i] == '-') {
                     out.push(bytes[i]);
                     i += 1;
@@ -241,7 +241,7 @@ impl<'a> Args<'a> {
         Self { row, env, texts }
     }
 
-    /// The same arguments with numbers in the place of symbols.
+    /// Returns the arguments with values in place of symbols.
     fn with_values(&self) -> Self {
         let mut values = self.row.dynamic.as_deref().unwrap_or(&[]).iter();
         let texts = self
@@ -289,7 +289,7 @@ impl<'a> Args<'a> {
         l.as_normal().cloned().ok_or_else(|| Failure::Other(format!("{l} is not a layout")))
     }
 
-    /// The tuple, or the shape of a layout.
+    /// Returns the tuple, or a layout's shape.
     fn shape(&self, i: usize) -> Result<IntTuple, Failure> {
         if self.is_layout(i) {
             return Ok(self.layout(i)?.shape()?.to_owned());
@@ -340,13 +340,13 @@ fn has_negative_extent(layout: &ComposedLayout) -> bool {
 }
 
 impl Row {
-    /// A row; `mixed` says that numbers without `_` are run-time values.
+    /// Parses a row. `mixed` says that integers without `_` are run-time values.
     pub(crate) fn parse(line: &str, mixed: bool) -> Result<Self, String> {
         let v: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
         let op = v["op"].as_str().ok_or("no op")?.to_owned();
         let args = v["args"].as_array().ok_or("no args")?.clone();
-        // Rows of static and run-time values mixed mark the static ones with `_`; some have none.
-        // The names of atoms have `_` too.
+        // Rows that mix static and run-time values mark the static ones with `_`; some rows have
+        // none. Atom names contain `_`, too.
         let src = v["src"].as_str().unwrap_or("");
         let named = v["result"].is_object();
         let mixed = mixed
@@ -370,7 +370,7 @@ impl Row {
         })
     }
 
-    /// True if the C++ implementation and another one agree on the row.
+    /// Returns whether the C++ implementation and another one agree on the row.
     pub(crate) fn is_agreed(&self) -> bool {
         self.by.len() > 1 && self.by.iter().any(|b| b == "cpp")
     }
@@ -386,7 +386,7 @@ impl Row {
         format!("{}({}){dynamic} = {expected} [{by}]", self.op, args.join(", "))
     }
 
-    /// The crate's own answer, for the run-time values where there are some.
+    /// Returns the crate's own answer, with the run-time values if the row has any.
     pub(crate) fn answer(&self) -> Result<String, Failure> {
         let args = Args::new(self);
         let out = match run(&self.op, &args) {
@@ -418,7 +418,7 @@ impl Row {
         }
         let expected = self.expected();
         let symbolic = match run(&self.op, &args) {
-            // What the symbols leave open their values decide.
+            // If the symbols leave something undecided, their values decide it.
             Err(Failure::Layout(e)) if matches!(e.cause(), LayoutError::Undecided { .. }) => {
                 run(&self.op, &args.with_values())
             }
@@ -457,8 +457,8 @@ impl Row {
                         Err(why) => (Verdict::Different, format!("-> {text} but {why}")),
                     };
                 }
-                // A symbolic result is compared by its values: sizes that are 1 for these values only
-                // may be there or not.
+                // A symbolic result is compared by its values, because modes whose size is 1 only
+                // for these values may be present or not.
                 let free_form = self.near || self.dynamic.is_some() || self.mixed;
                 if free_form && self.same_function(&out, &expected) {
                     return (Verdict::Form, format!("-> {text}"));
@@ -471,10 +471,10 @@ impl Row {
         }
     }
 
-    /// True if the row's own result does not satisfy the definition of the operation.
+    /// Returns whether the row's own result violates the operation's definition.
     fn result_breaks_law(&self, args: &Args<'_>, expected: &str) -> bool {
         let out = match expected.parse::<ComposedLayout>() {
-            // Extents are positive.
+            // Extents must be positive.
             Ok(layout) if has_negative_extent(&layout) => return true,
             Ok(layout) => Out::Layout(layout),
             Err(_) => return false,
@@ -482,7 +482,7 @@ impl Row {
         self.check(args, &out).is_err_and(|why| why != NO_DEFINITION)
     }
 
-    /// A leaf whose divisor is weaker than the printed one.
+    /// Returns a leaf whose divisor is weaker than the printed one, if there is one.
     fn weaker_divisor(&self, out: &Out) -> Option<String> {
         self.dynamic.as_ref()?;
         let printed = printed_divisors(self.result.as_str()?);
@@ -507,7 +507,7 @@ impl Row {
                     && e.parse::<ComposedLayout>().is_ok_and(|e| oracle::check_same(l, &e).is_ok())
             }),
             Out::Tuple(t) => expected.parse::<StrideTuple>().is_ok_and(|e| {
-                // A basis value is the coordinate that it makes.
+                // A basis value is the coordinate that it produces.
                 e.as_leaf().is_some_and(|d| {
                     Layout::leaf(2, d.clone()).apply(1).is_ok_and(|v| oracle::same_value(&v, t))
                 })
@@ -516,7 +516,7 @@ impl Row {
         }
     }
 
-    /// The definition of the operation, for a result that no implementation gives.
+    /// Checks a result that no implementation gives against the operation's definition.
     fn check(&self, args: &Args<'_>, out: &Out) -> Result<(), String> {
         let text = |e: Failure| e.to_string();
         let eval = |l: ComposedLayout| l.eval(&args.env).map_err(|e| e.to_string());
@@ -662,7 +662,7 @@ impl Row {
                         l.into()
                     }
                 };
-                // Every coordinate is one of both layouts.
+                // Every coordinate must be a coordinate of both layouts.
                 let size = |l: &ComposedLayout| l.size().and_then(|s| s.to_static());
                 let domain = size(&a).and_then(|n| Ok(n.min(size(&b)?)));
                 if n > domain.map_err(|e| e.to_string())? {
@@ -707,7 +707,7 @@ impl Row {
     }
 }
 
-/// Compares the layouts of an atom one by one; the verdict is the worst of them.
+/// Compares an atom's layouts one by one. The verdict is the worst of them.
 fn judge_fields(
     ours: &[(&'static str, String)],
     expected: &serde_json::Map<String, Value>,
@@ -723,7 +723,7 @@ fn judge_fields(
         }
         let verdict = match (text.parse::<ComposedLayout>(), theirs.parse::<ComposedLayout>()) {
             (Ok(a), Ok(b)) if oracle::check_same(&a, &b).is_ok() => Verdict::Form,
-            // Not a layout: shape and stride have different profiles.
+            // Not a layout, because shape and stride have different profiles.
             (Ok(_), Err(LayoutError::NotCongruent { .. })) => Verdict::Stricter,
             _ => return (Verdict::Different, format!("{name} -> {text}")),
         };
@@ -736,7 +736,7 @@ fn is_tiler(text: &str) -> bool {
     text.parse::<ComposedLayout>().is_err()
 }
 
-/// `L(c) == offset + R(rest)` at every coordinate that fits `c`.
+/// Checks `L(c) == offset + R(rest)` at every coordinate that fits `c`.
 fn check_slice(l: &ComposedLayout, c: &Coord, env: &Env, out: &Out) -> Result<(), String> {
     let (r, offset) = match out {
         Out::Pair(r, o) => (r, o.clone()),
@@ -757,7 +757,7 @@ fn check_slice(l: &ComposedLayout, c: &Coord, env: &Env, out: &Out) -> Result<()
     oracle::said(laws::check_slice(l, &c, r, &offset))
 }
 
-/// The same extents, besides 1, and strides in some order.
+/// Checks that both layouts have the same extents, besides 1, and strides, in any order.
 fn same_leaves(a: &Layout, b: &Layout) -> Result<(), String> {
     let sorted = |l: &Layout| {
         let mut leaves: Vec<String> = l
@@ -778,7 +778,7 @@ fn has_static_mark(text: &str) -> bool {
     })
 }
 
-/// `(layout,offset)` taken apart at the last comma outside of parentheses.
+/// Splits `(layout,offset)` at the last comma outside of parentheses.
 fn split_pair(text: &str) -> Option<(&str, String)> {
     let inner = text.strip_prefix('(')?.strip_suffix(')')?;
     let mut depth = 0;
@@ -794,7 +794,7 @@ fn split_pair(text: &str) -> Option<(&str, String)> {
 }
 
 fn printed_divisors(text: &str) -> Vec<i64> {
-    // Leaves in the order of the text: numbers and `?`s.
+    // The leaves in the order of the text: integers and `?`s.
     let mut out = Vec::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {

@@ -1,4 +1,5 @@
-//! The crate's own answer to each row of the vector files: which function an op name means.
+//! Computes the crate's own answer to each row of the vector files: maps operation names to
+//! functions.
 
 use tilewright::layout::{
     ComposedLayout, Int, IntTuple, Layout, Swizzle, Tuple, compact_col_major, compact_row_major,
@@ -20,7 +21,7 @@ fn layout_out(l: Layout) -> Answer {
     Ok(Out::Layout(l.into()))
 }
 
-/// The result of `op`.
+/// Returns the result of `op`.
 pub(super) fn run(op: &str, a: &Args<'_>) -> Answer {
     if let Some(base) = op.strip_suffix("_mode") {
         let path = a.list(1)?;
@@ -161,7 +162,7 @@ fn compare(op: &str, a: &Args<'_>) -> Answer {
         "colex_geq" => !x.colex_less(&y)?,
         _ => x.colex_less(&y)?,
     };
-    // A run-time boolean prints as a number.
+    // A run-time boolean prints as an integer.
     Ok(if a.row.dynamic.is_some() {
         Out::Text(u8::from(holds).to_string())
     } else {
@@ -336,7 +337,7 @@ fn copy_atom(a: &Args<'_>) -> Answer {
 }
 
 fn tiled_mma(a: &Args<'_>) -> Answer {
-    // Some of the tiles cut an atom, which CuTe takes.
+    // Some tiles cut an atom, which CuTe accepts.
     let mma = TiledMma::unchecked(a.text(0)?.parse()?, &a.plain(1)?, a.tiler(2)?)?;
     let [m, n, k] = [mma.tile_size_mnk(0)?, mma.tile_size_mnk(1)?, mma.tile_size_mnk(2)?];
     let of = |operand, matrix| mma.thrfrg(operand, &matrix).map(|l| l.to_string());

@@ -1,7 +1,8 @@
-//! Runs a campaign of the layout laws and prints its counts.
+//! Runs property-test campaigns for the layout laws and prints how many cases passed.
 //!
-//! `cargo run --release --package xtask -- campaign NAME|all|list [--cases N] [--seed S] [--record FILE]`.
-//! With `--record`, the counts replace the row of that name in a Markdown table: see
+//! `cargo run --release --package xtask -- campaign NAME|all|list [--cases N] [--seed S] [--record
+//! FILE]`.
+//! With `--record`, the counts replace the campaign's row in a Markdown table: see
 //! `scripts/campaign` and `docs/evidence/laws.md`.
 
 use std::error::Error;
@@ -36,7 +37,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<d
     Ok(found)
 }
 
-/// The row of a table, with the name as its first cell.
+/// Formats a table row, with the campaign's name as its first cell.
 fn row(campaign: &Campaign, seed: u64, tally: Tally) -> String {
     format!(
         "| `{}` | {} | {} | {} | {} | {seed} |",
@@ -44,7 +45,8 @@ fn row(campaign: &Campaign, seed: u64, tally: Tally) -> String {
     )
 }
 
-/// The refusals of symbols whose numbers have a result, by cause; empty if there are none.
+/// Counts, by cause, the symbolic cases that were refused although the same case has a result with
+/// integers. Returns an empty text if there are none.
 fn avoidable(tally: Tally) -> String {
     let all = tally.by_form + tally.by_condition + tally.by_exception + tally.without_cause;
     if all == 0 {
@@ -64,7 +66,7 @@ fn avoidable(tally: Tally) -> String {
     )
 }
 
-/// Replaces the row that begins as this one, or adds it behind the last of the table.
+/// Replaces the row that starts with the same name, or appends the row to the table.
 fn record(file: &str, row: &str) -> Result<(), Box<dyn Error>> {
     let text = std::fs::read_to_string(file)?;
     let (begin, end) = ("<!-- campaigns -->", "<!-- end -->");
@@ -98,7 +100,7 @@ fn record(file: &str, row: &str) -> Result<(), Box<dyn Error>> {
 /// Runs the campaigns that the arguments name.
 ///
 /// # Errors
-/// A wrong argument, a law that does not hold, or a file of records that cannot be written.
+/// A wrong argument, a law that does not hold, or a record file that cannot be written.
 pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn Error>> {
     let options = options(arguments)?;
     let all = campaigns();
@@ -140,10 +142,11 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn
     if failures > 0 { Err(format!("{failures} campaigns failed").into()) } else { Ok(()) }
 }
 
-/// The counts of a campaign or its counterexample, and the seconds it took.
+/// A campaign's counts or its counterexample, and how many seconds it took.
 type Outcome = (Result<Tally, String>, f64);
 
-/// Runs the campaigns, one on each processor at a time; a campaign draws the same cases on any.
+/// Runs the campaigns, one per processor at a time. A campaign draws the same cases on each of
+/// them.
 fn outcomes(chosen: &[&Campaign], options: &Options) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let results: Vec<OnceLock<Outcome>> = chosen.iter().map(|_| OnceLock::new()).collect();

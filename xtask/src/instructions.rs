@@ -1,7 +1,8 @@
-//! Repeats one operation of the layout algebra for a profiler that counts instructions.
+//! Repeats one layout operation, for a profiler that counts instructions.
 //!
-//! The count of `valgrind --tool=callgrind target/release/xtask instructions composition 1000` minus the count with 0
-//! is that of 1000 operations. `benches/instructions.sh` prints the table.
+//! To get the cost of 1000 operations, subtract the count of `valgrind --tool=callgrind
+//! target/release/xtask instructions composition
+//! 0` from the count with 1000. `benches/instructions.sh` prints the table.
 
 use std::hint::black_box;
 
@@ -23,7 +24,7 @@ fn repeat(
 /// Runs the named operation as often as the second argument says.
 ///
 /// # Errors
-/// The error of the operation.
+/// The operation's error.
 pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), LayoutError> {
     let operation = arguments.next().unwrap_or_default();
     let n: u32 = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1);

@@ -1,4 +1,4 @@
-//! Runs the tools for the developers of tilewright: `cargo run --package xtask -- TOOL`.
+//! Developer tools for tilewright: `cargo run --package xtask -- TOOL`.
 
 #![allow(
     clippy::expect_used,

@@ -1,7 +1,9 @@
-//! Prints `docs/ops.md`: the operations, the types that they take and the targets that have them.
+//! Prints `docs/ops.md`: all operations, the types that they take and the targets that support
+//! them.
 //!
-//! `cargo run --package xtask -- ops > docs/ops.md`. The answers come from the table of operations (`OpInfo`), from
-//! `Op::support` and from the verifier; `tests/ops_doc.rs` compares the file.
+//! `cargo run --package xtask -- ops > docs/ops.md`. The answers come from the operation table
+//! (`OpInfo`), from `Op::support` and from the verifier. `tests/ops_doc.rs` checks that the file is
+//! up to date.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -29,10 +31,10 @@ use tensor_cells::{Cells, FACTORS, SUMS, forms};
 
 const TARGETS: [Target; 4] = [Target::SM_80, Target::SM_89, Target::SM_90, Target::SM_90A];
 
-/// The first target, or why there is none.
+/// The first target that supports a case, or why none does.
 type Answer = Result<Target, String>;
 
-/// One case of a row: a value of each of its axes, and the answer.
+/// One case of a row: a value for each axis, and the answer.
 struct Case {
     axes: Vec<(String, String)>,
     answer: Answer,
@@ -43,16 +45,16 @@ struct Case {
 struct Cases(Vec<Case>);
 
 impl Cases {
-    /// Adds an operation with the types in `types`; the operation gives its attributes.
+    /// Adds an operation with the types in `types`. Its attributes come from the operation itself.
     fn add(&mut self, op: &Op, types: &[(&str, String)], answer: Answer) {
         let mut axes: Vec<(String, String)> =
             types.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
         let info = op.info().map_or(&[][..], |info| info.attributes);
         for ((name, ty), text) in info.iter().zip(op.attributes()) {
             match (*name, *ty) {
-                // Which variable or array it is does not matter, nor which function of bits.
+                // It does not matter which variable or array it is, nor which bit function.
                 (_, "VarId" | "SharedId" | "LocalId" | "ArrayId") | ("first" | "table", _) => {}
-                // Said by the types.
+                // The types say this already.
                 ("a_type" | "b_type", _) => {}
                 ("shape", _) if op.name().starts_with("wgmma") => {
                     let (rows, depth) = text.split_once('k').unwrap_or((&text, ""));
@@ -91,14 +93,15 @@ impl Cases {
         self.0.push(Case { axes, answer });
     }
 
-    /// Adds an operation, alone in a kernel that `make` makes.
+    /// Adds an operation that stands alone in a kernel. `make` creates it.
     fn verified(&mut self, types: &[(&str, String)], make: impl FnOnce(&mut Raw) -> Op) {
         let mut raw = Raw::new("asked", Target::SM_90A);
         let op = make(&mut raw);
         raw.op(op.clone());
         raw.op(Control::Return);
         let answer = match Kernel::verify(raw.ir.clone()) {
-            // The target that has its operands too: a pointer into the cluster is made by an operation.
+            // The target has to support the operands, too, because for example an operation creates
+            // a pointer into the cluster.
             Ok(_) => raw.ir.ops.iter().try_fold(Target::SM_80, |first, (_, data)| {
                 let own = data.op.support(&raw.ir).map_err(str::to_owned)?;
                 Ok(first.max(own))
@@ -114,7 +117,7 @@ impl Cases {
 const NO_VECTOR: &str =
     "there is no such vector: it has 2, 4, 8 or 16 elements other than bool, and at most 128 bits";
 
-/// A text that says something.
+/// Returns the text, or `-` if it is empty.
 fn nothing(text: &str) -> String {
     if text.is_empty() { "-".to_owned() } else { text.to_owned() }
 }
@@ -143,7 +146,7 @@ fn arith(row: &str, cases: &mut Cases) {
     types.retain(|ty| info.class.contains(*ty) && !matches!(ty, Type::Pointer { .. }));
     let constraints = info.operands.iter().chain(&info.list);
     if !constraints.into_iter().any(|(_, c)| *c == tilewright::ir::op::Constraint::T) {
-        // Only whether it is signed matters.
+        // Only the signedness matters.
         types = vec![Scalar::I8.into(), Scalar::U8.into()];
     }
     for op in &all {
@@ -194,7 +197,7 @@ fn store_accesses() -> Vec<StoreAccess> {
     all
 }
 
-/// A pointer, as kernels have them in the space.
+/// Returns a pointer as kernels have it in this state space.
 fn base(raw: &mut Raw, space: Space, elem: Scalar) -> Value {
     let mutable = space != Space::Const;
     raw.unknown(Type::Pointer { space, elem, mutable })
@@ -463,7 +466,7 @@ fn thread(row: &str, cases: &mut Cases) {
     }
 }
 
-/// Returns true if `wgmma` takes these types.
+/// Returns whether `wgmma` takes these types.
 fn are_multiplied(types: [Scalar; 2], sum: Type) -> bool {
     let mut raw = Raw::new("asked", Target::SM_90A);
     let mut cells = Cells::new(&mut raw);
@@ -471,7 +474,7 @@ fn are_multiplied(types: [Scalar; 2], sum: Type) -> bool {
     cells.into_cells().iter().any(|cell| cell.op.support(&raw.ir).is_ok())
 }
 
-/// Tensor cores, barriers in memory and asynchronous copies.
+/// Handles tensor cores, mbarriers and asynchronous copies.
 fn tensor(row: &str, cases: &mut Cases) {
     let mut raw = Raw::new("asked", Target::SM_90A);
     let mut cells = Cells::new(&mut raw);
@@ -480,7 +483,7 @@ fn tensor(row: &str, cases: &mut Cases) {
         let (all, columns) = (forms(), (0..=264).step_by(4));
         let pairs = FACTORS.into_iter().flat_map(|a| FACTORS.map(|b| [a, b]));
         for (types, sum) in pairs.flat_map(|types| SUMS.map(|sum| (types, sum))) {
-            // Of types that there are not, the forms say nothing.
+            // If the types are not supported, all forms give the same answer.
             let forms = if are_multiplied(types, sum) { &all[..] } else { &all[..1] };
             columns.clone().for_each(|n| match is_sparse {
                 true => cells.sparse_wgmma(types, sum, n, (forms, &[0, 1, 2, 3])),
@@ -498,10 +501,10 @@ fn tensor(row: &str, cases: &mut Cases) {
     }
 }
 
-/// A set of cases with the same answer: for each axis a set of its values, one bit each.
+/// A set of cases with the same answer: for each axis a bit set of its values.
 type Block = (Vec<u128>, Answer);
 
-/// The cases of a row as few blocks, with the names of the axes and of their values.
+/// Merges a row's cases into few blocks. Also returns the names of the axes and of their values.
 fn blocks(cases: &Cases) -> (Vec<(String, Vec<String>)>, Vec<Block>) {
     let mut axes: Vec<(String, Vec<String>)> = Vec::new();
     let mut blocks: Vec<Block> = Vec::new();
@@ -541,7 +544,7 @@ fn blocks(cases: &Cases) -> (Vec<(String, Vec<String>)>, Vec<Block>) {
             break;
         }
     }
-    // What there is first, then in the order of the values.
+    // Supported cases come first, then in the order of the values.
     blocks.sort_by_key(|(sets, answer)| {
         let first: Vec<u32> = sets.iter().map(|set| set.trailing_zeros()).collect();
         (answer.is_err(), first, sets.clone())
@@ -549,7 +552,7 @@ fn blocks(cases: &Cases) -> (Vec<(String, Vec<String>)>, Vec<Block>) {
     (axes, blocks)
 }
 
-/// Numbers with one distance as `8 to 256 by 8`, other texts one by one.
+/// Writes evenly spaced integers as `8 to 256 by 8`, and other texts one by one.
 fn list(values: &[&str]) -> String {
     let numbers: Option<Vec<i64>> = values.iter().map(|value| value.parse().ok()).collect();
     let Some(mut numbers) = numbers else { return values.join(", ") };
@@ -587,7 +590,7 @@ fn set(values: &[String], set: u128) -> String {
     }
 }
 
-/// Returns the doc comment above a row of the table of operations.
+/// Returns the doc comment above a row of the operation table.
 fn documentation(row: &str) -> String {
     let mut doc = String::new();
     let table = concat!(
@@ -605,11 +608,11 @@ fn documentation(row: &str) -> String {
             doc.clear();
         }
     }
-    // Links are for rustdoc.
+    // Links are only for rustdoc.
     doc.trim().replace("[`", "`").replace("`]", "`")
 }
 
-/// The whole document.
+/// Returns the whole document.
 pub(crate) fn document() -> String {
     let mut reasons: Vec<String> = Vec::new();
     let mut number = |reason: String| {

@@ -1,4 +1,4 @@
-//! Attention forward, measured on a GPU.
+//! `tilewright bench attention`: measures attention forward on a GPU.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -21,64 +21,67 @@ use super::candidates::Candidates;
 /// The options of `tilewright bench attention`.
 #[derive(Args, Debug)]
 pub(super) struct Options {
-    /// Problems, separated by commas: `BATCHxHEADSxLENGTHxDIM`, with `HEADS/KEY_HEADS` for shared keys and
-    /// `DIM/VALUE_DIM` for other values [default: 1024 to 16384 positions, dimensions 64 to 256].
+    /// Problems, separated by commas: `BATCHxHEADSxLENGTHxDIM`; `HEADS/KEY_HEADS` for shared key
+    /// heads, `DIM/VALUE_DIM` if values have another dimension [default: 1024 to 16384 positions,
+    /// dimensions 64 to 256].
     #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
-    /// The masks, separated by commas.
+    /// Masks, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "full,causal")]
     masks: Vec<Mask>,
-    /// Positions before its own that a query sees with the mask `window`.
+    /// With the mask `window`: how many earlier positions a query sees.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(0..=i64::from(AttentionProblem::MAX_LEN)))]
     window: u32,
-    /// The bound of scores.
+    /// Soft cap for the scores.
     #[arg(long)]
     softcap: Option<f32>,
-    /// The type of the elements.
+    /// Element type.
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
-    /// The candidates: `default` is the configuration of the library or what the next options name, `all` has others beside
-    /// it, and `tuned` the fastest of a search.
+    /// Candidates: `default` is the library's configuration or what the next options name, `all`
+    /// adds alternatives, and `tuned` searches for the fastest.
     #[arg(long, alias = "config", default_value = "default", conflicts_with_all = ["tiles", "schedules", "stages", "warps", "variants"])]
     configs: Candidates,
-    /// Tiles of queries and keys, separated by commas: `128x176` [default: what the library takes].
+    /// Tile sizes for queries and keys, separated by commas: `128x176` [default: the library's
+    /// choice].
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     tiles: Vec<Tile>,
-    /// The schedules, separated by commas: that of the library for the device, or `mma.sync`.
+    /// Schedules, separated by commas: the library's choice for the device, or `mma.sync`.
     #[arg(long, value_delimiter = ',', default_value = "default")]
     schedules: Vec<Schedule>,
-    /// Stages of the rings of K and V [default: what the library takes].
+    /// Stages of the K and V ring buffers [default: the library's choice].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8))]
     stages: Option<u32>,
-    /// Warps of a block, with `mma.sync` [default: what the library takes].
+    /// Warps per block, with `mma.sync` [default: the library's choice].
     #[arg(long, value_parser = clap::value_parser!(u32).range(4..=8))]
     warps: Option<u32>,
-    /// Measure each tile with all overlaps, with the ordered barrier of the consumer groups and without.
+    /// Measure each tile with all overlaps, with and without the ordered barrier of the consumer
+    /// warp groups.
     #[arg(long)]
     variants: bool,
-    /// Regimes of timing, separated by commas: latency, burst, steady.
+    /// Timing regimes, separated by commas: latency, burst, steady.
     #[arg(long, alias = "regime", value_delimiter = ',', default_value = "burst,steady")]
     regimes: Vec<Regime>,
-    /// Rounds of the comparison.
+    /// How many comparison rounds to run.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`.
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Write each round to a file.
+    /// Write every round to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// Batch, heads, heads of keys, length, dimension, dimension of values.
+/// Batch, heads, key heads, length, dimension, value dimension.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape(pub(super) [u32; 6]);
 
-/// The queries and keys of a tile.
+/// A tile's query and key counts.
 #[derive(Clone, Copy, Debug)]
 struct Tile([u32; 2]);
 
-/// Splits `a/b`; `a` stands for both.
+/// Splits `a/b`; a single `a` stands for both.
 fn pair(text: &str) -> Option<[u32; 2]> {
     let (first, second) = text.split_once('/').unwrap_or((text, text));
     Some([first.trim().parse().ok()?, second.trim().parse().ok()?])
@@ -130,21 +133,21 @@ enum Schedule {
 enum Mask {
     /// No mask.
     Full,
-    /// No later position.
+    /// Hides later positions.
     Causal,
-    /// No later position, and a bounded number of earlier ones.
+    /// Hides later positions, and all but a limited number of earlier ones.
     Window,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Dtype {
-    /// The upper half of binary32.
+    /// bfloat16.
     Bf16,
     /// IEEE 754 binary16.
     F16,
 }
 
-/// The default sizes.
+/// The default problems.
 const SHAPES: &[[u32; 6]] = &[
     [16, 16, 16, 1024, 64, 64],
     [4, 16, 16, 4096, 64, 64],
@@ -196,7 +199,7 @@ fn measure<T: VectorElement<2> + Converted>(
     for (index, (sizes, mask)) in problems.iter().copied().enumerate() {
         meter.task(format!("{sizes:?} {mask:?}"), index, problems.len());
         let one = one::<T>(options, &mut tuner, sizes, mask, &meter).unwrap_or_else(|failure| {
-            // Other problems may still be measured, unless the device is lost.
+            // Continue with the other problems, unless the device is lost.
             let text = format!("{sizes:?} {mask:?}: {}\n", failure.message);
             Measured { text, record: Value::Null, failed: 1 }
         });
@@ -220,7 +223,7 @@ fn measure<T: VectorElement<2> + Converted>(
     }
 }
 
-/// Returns the configurations with a schedule that the options name.
+/// Returns the configurations that the options name, with this schedule.
 fn named(
     options: &Options,
     device: &Device,
@@ -253,7 +256,7 @@ fn named(
     Ok(tiles.into_iter().flat_map(variants).collect())
 }
 
-/// The lines about a problem, the record, and the number of kernels without figures.
+/// The lines about a problem, its record, and how many kernels could not be measured.
 struct Measured {
     text: String,
     record: Value,

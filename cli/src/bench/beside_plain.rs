@@ -1,4 +1,5 @@
-//! `--groups` and `--swiglu`: other forms of a product, beside the plain one of the same work and calls of cuBLAS.
+//! `--groups` and `--swiglu`: measures these GEMM forms beside a plain GEMM of the same work and
+//! cuBLAS calls.
 
 use tilewright::arch::Major;
 use tilewright::ir::bf16;
@@ -14,18 +15,19 @@ use super::super::{Failure, print};
 use super::Gemm as Options;
 use super::random;
 
-/// The form that is measured.
+/// The GEMM form to measure.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
-    /// Groups of rows of random lengths, each with a B of its own: their number.
+    /// This many groups of rows with random lengths, each with a B of its own.
     Groups(u32),
-    /// SwiGLU of pairs of columns.
+    /// SwiGLU of column pairs.
     Swiglu,
 }
 
-/// Numbers from -0.5 to 0.5. The power of a GPU depends on them.
+/// Uploads random values from -0.5 to 0.5, because the GPU's power draw, and so its clock, depends
+/// on the values.
 fn upload(device: &Device, len: usize, seed: u64) -> Result<Buffer<bf16>, GemmError> {
-    /// The length after which they start anew.
+    /// After this many elements the values repeat.
     const PERIOD: usize = (1 << 20) + 7;
     let mut next = random::numbers(seed);
     let block: Vec<bf16> =
@@ -34,7 +36,7 @@ fn upload(device: &Device, len: usize, seed: u64) -> Result<Buffer<bf16>, GemmEr
     Ok(device.upload(&all)?)
 }
 
-/// The first rows of groups of random lengths, and their end.
+/// Returns the first row of each group of random length, then the row count.
 fn starts(rows: u32, groups: u32, seed: u64) -> Vec<i32> {
     let mut next = random::numbers(seed);
     let shares: Vec<f64> = (0..groups).map(|_| next()).collect();
@@ -88,11 +90,11 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The name of the calls of cuBLAS for each group.
+/// The name of the measurement with one cuBLAS call per group.
 const CUBLAS: &str = "cuBLAS, one call a group";
 
-/// The median seconds of the plain product, of each configuration of the form, and of calls of cuBLAS for each group, with
-/// their names. `--candidates` is the number of configurations.
+/// Returns names and median seconds of the plain GEMM, of each configuration of the form, and of
+/// one cuBLAS call per group. `--candidates` sets how many configurations are measured.
 fn one(
     options: &Options,
     device: &Device,
@@ -177,7 +179,7 @@ fn record(
     gemm.load(&device)?.launch_with(options, problem, args, ())
 }
 
-/// The median seconds of graphs that alternate.
+/// Launches the graphs in turn, and returns each graph's median in seconds.
 fn medians(
     rounds: u32,
     graphs: &[(String, Graph)],
@@ -204,7 +206,7 @@ mod tests {
     use super::*;
     use tilewright::kernels::gemm::StoreForm;
 
-    /// Groups cover the rows, and their products are recorded as one launch for each configuration.
+    /// Groups cover all rows, and each configuration's grouped GEMM is recorded as one launch.
     #[test]
     fn groups_are_recorded() {
         let list = starts(100, 7, 3);

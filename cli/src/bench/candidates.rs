@@ -1,4 +1,4 @@
-//! [`Candidates`]: the configurations that a benchmark measures.
+//! Defines [`Candidates`]: which configurations a benchmark measures.
 
 use clap::ValueEnum;
 use tilewright::tune::{Effort, Regime, Tunable, Tuner, TuningStore};
@@ -6,19 +6,20 @@ use tilewright::tune::{Effort, Regime, Tunable, Tuner, TuningStore};
 use super::super::Failure;
 use super::super::progress::Meter;
 
-/// The configurations that a benchmark measures.
+/// Which configurations a benchmark measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Candidates {
-    /// The configuration that the library takes.
+    /// The configuration that the library chooses.
     Default,
-    /// All configurations to choose from.
+    /// All configurations that a tuner can choose from.
     All,
-    /// The fastest configuration of a search, and that of the library.
+    /// The fastest configuration of a search, and the library's choice.
     Tuned,
 }
 
 impl Candidates {
-    /// Returns the configurations: `default` without a choice. A search is for a regime.
+    /// Returns the configurations to measure; `default` if there is nothing to choose. A search
+    /// optimises for the regime.
     pub(super) fn of<K: Tunable>(
         self,
         tuner: &mut Tuner<K>,

@@ -1,4 +1,5 @@
-//! Attention decode over a paged cache, measured on a GPU beside a kernel that only reads the cache.
+//! `tilewright bench decode`: measures attention decode over a paged cache on a GPU, beside a
+//! kernel that only reads the cache.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -21,43 +22,44 @@ use super::super::{Failure, print};
 use super::attention::{Dtype, Shape};
 use super::candidates::Candidates;
 
-/// Launches that read a whole cache are long enough without load before them.
+/// A launch that reads a whole cache is long enough to be timed without load before it.
 const REGIME: Regime = Regime::Latency;
 
 /// The options of `tilewright bench decode`.
 #[derive(Args, Debug)]
 pub(super) struct Options {
-    /// Problems, separated by commas: `BATCHxHEADS/KEY_HEADSxLENGTHxDIM` [default: 1 to 128 sequences, dimensions 64 to 256].
+    /// Problems, separated by commas: `BATCHxHEADS/KEY_HEADSxLENGTHxDIM` [default: 1 to 128
+    /// sequences, dimensions 64 to 256].
     #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
-    /// The queries of a sequence.
+    /// Queries per sequence.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
     queries: u32,
-    /// The tokens of a page.
+    /// Tokens per page.
     #[arg(long, default_value_t = 64)]
     page: u32,
-    /// The candidates: `default` is the configuration of the library, `all` has others beside it, and `tuned` the fastest of
-    /// a search.
+    /// Candidates: `default` is the library's configuration, `all` adds alternatives, and `tuned`
+    /// searches for the fastest.
     #[arg(long, alias = "config", default_value = "default")]
     configs: Candidates,
-    /// Splits of a sequence beside those of the library, separated by commas.
+    /// Split counts to measure besides the library's choice, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "LIST", conflicts_with = "configs")]
     splits: Vec<u32>,
-    /// The type of the elements.
+    /// Element type.
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
-    /// Rounds of the comparison.
+    /// How many comparison rounds to run.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`.
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Write each round to a file.
+    /// Write every round to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// The default sizes: batch, heads, heads of keys, length, dimension, dimension of values.
+/// The default problems: batch, heads, key heads, length, dimension, value dimension.
 const SHAPES: &[[u32; 6]] = &[
     [16, 32, 8, 4096, 128, 128],
     [64, 32, 8, 4096, 128, 128],
@@ -114,7 +116,7 @@ fn measure<T: VectorElement<2> + Converted>(
     Ok(())
 }
 
-/// Measures one problem: the lines about it, and the record.
+/// Measures one problem. Returns the lines about it, and its record.
 fn one<T: VectorElement<2> + Converted>(
     options: &Options,
     tuner: &mut Tuner<DecodeTunable<T>>,
@@ -134,7 +136,7 @@ fn one<T: VectorElement<2> + Converted>(
     let choices = options.configs.of(tuner, &tunable, REGIME, default, meter)?;
     meter.add_steps((1 + choices.len()) * (1 + options.rounds as usize));
     let mut work = Workload::new(&device, &tunable).map_err(Failure::run)?;
-    // A reduction of the rows of both pools reads the same bytes.
+    // A row reduction over both pools reads the same bytes.
     let cached = u64::from(batch * row) * problem.k_strides()[2];
     let rows = RowProblem::new((cached / 8192).max(1) as u32, cached.min(8192) as u32);
     let of_rows = RowReduceConfig::new(RowReduceOp::Max, device.target(), T::SCALAR, &rows);

@@ -1,4 +1,4 @@
-//! `--fit`: the parameters of the model from measurements.
+//! `--fit`: fits the model's parameters to measurements.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,9 +8,10 @@ use tilewright::tune::{GemmModel, Parameters, ProblemTimes, Sweep, fit, is_held_
 use super::super::{Failure, print, read};
 use super::geometric_mean;
 
-/// Candidates tried, in the model's order.
+/// How many of the model's first candidates are tried.
 const FIRST: usize = 8;
-/// Allowed ratio of the time of the best of these to the best of all.
+/// A choice counts as good if the best of these takes at most this many times as long as the best
+/// of all.
 const WITHIN: f64 = 1.03;
 
 pub(super) fn run(file: &Path) -> Result<(), Failure> {
@@ -58,7 +59,7 @@ pub(super) fn run(file: &Path) -> Result<(), Failure> {
     print(&text)
 }
 
-/// The geometric mean of the ratios of times, and how many are small.
+/// Summarises the ratios: their geometric mean, and how many are small.
 fn summary(first: usize, what: &str, regrets: &[f64]) -> String {
     let (count, mean) = (regrets.len(), geometric_mean(regrets));
     let within = regrets.iter().filter(|regret| **regret <= WITHIN).count();

@@ -1,4 +1,4 @@
-//! Reads the input of `tilewright bench`: problems, layouts, configurations.
+//! Parses the input of `tilewright bench`: problems, layouts, configurations.
 
 use std::fmt;
 use std::path::Path;
@@ -10,18 +10,18 @@ use tilewright::tune::{GemmSpace, Machine, USUAL_SHAPES};
 use super::super::gemm::problem_of;
 use super::super::{Failure, read};
 
-/// The candidates that were asked for.
+/// Which candidates the user asked for.
 pub(super) enum Configs {
-    /// The first ones of the model's order.
+    /// The model's first ones.
     Default,
-    /// All of the space.
+    /// The whole space.
     All,
-    /// These.
+    /// These configurations.
     Named(Vec<GemmConfig>),
 }
 
 impl Configs {
-    /// Those that are of the space's types and take the problem.
+    /// Returns the candidates that have the space's types and can run the problem.
     pub(super) fn of(
         &self,
         space: &GemmSpace,
@@ -65,7 +65,7 @@ impl Configs {
     }
 }
 
-/// Returns the reason why a configuration is no candidate.
+/// Returns why a configuration cannot be a candidate.
 fn misfit(config: &GemmConfig, space: &GemmSpace, problem: &GemmProblem) -> Option<String> {
     let differs =
         |what: &str, found: &dyn fmt::Display, option: &str, wanted: &dyn fmt::Display| {
@@ -93,7 +93,7 @@ pub(super) fn layout(text: &str) -> Result<[Major; 2], String> {
     named.ok_or_else(|| "expected tn, tt, nn or nt".to_owned())
 }
 
-/// The name of BLAS for what is contiguous in A and in B.
+/// Returns the BLAS name for what is contiguous in A and B.
 fn layout_name(majors: (Major, Major)) -> &'static str {
     match majors {
         (Major::K, Major::K) => "tn",
@@ -115,7 +115,7 @@ pub(super) fn configs(text: &str) -> Result<Configs, Failure> {
             }
             Ok(Configs::Named(named))
         }
-        // A text that begins as a name gets the error of that name.
+        // A text that starts like a configuration name gets the error for that name.
         names if names.starts_with("sm") => Ok(Configs::Named(
             names.split(',').map(str::trim).map(config).collect::<Result<_, _>>()?,
         )),
@@ -132,10 +132,10 @@ fn config(name: &str) -> Result<GemmConfig, Failure> {
     Ok(config)
 }
 
-/// The name of the products of language models.
+/// The name of the language-model problems.
 const LLM: &str = "llm";
 
-/// The problems of a list, of [`LLM`], or of a file where there is one of that name.
+/// Parses a list of problems, or [`LLM`], or a file if there is one with this name.
 pub(super) fn shapes(text: Option<&str>) -> Result<Vec<GemmProblem>, Failure> {
     let Some(text) = text else {
         return Ok(USUAL_SHAPES.map(|[m, n, k]| GemmProblem::new(m, n, k)).into());
@@ -163,7 +163,7 @@ pub(super) fn shapes(text: Option<&str>) -> Result<Vec<GemmProblem>, Failure> {
 fn shape(text: &str) -> Result<GemmProblem, Failure> {
     let error = || {
         let max = GemmProblem::MAX_SIZE;
-        // What has no digits and `x` alone may be meant as a file.
+        // If the text is not just digits and `x`, the user may have meant a file.
         let is_size = text.chars().all(|c| c.is_ascii_digit() || matches!(c, 'x' | '-'));
         let what = if is_size { "no problem" } else { "neither a problem nor a file that exists" };
         let text = text.escape_default();
@@ -174,7 +174,7 @@ fn shape(text: &str) -> Result<GemmProblem, Failure> {
     problem_of(text).ok_or_else(error)
 }
 
-/// The lines that say something: what follows `#` does not.
+/// Returns the lines that are not empty after comments, which start with `#`, are removed.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .map(|line| line.split('#').next().unwrap_or_default().trim())

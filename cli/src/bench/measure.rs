@@ -1,4 +1,4 @@
-//! Tuning and comparing on a GPU.
+//! Tunes and compares GEMM kernels on a GPU.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -27,13 +27,13 @@ pub(super) fn run(
     space.with_types(work).unwrap_or_else(|| Err(not_measured(&space)))
 }
 
-/// The error of types that [`GemmSpace::with_types`] has not.
+/// Returns the error for types that [`GemmSpace::with_types`] does not support.
 pub(super) fn not_measured(space: &GemmSpace) -> Failure {
     let GemmSpace { input, output, .. } = space;
     Failure::input(format!("products of {input} are not measured with results in {output}"))
 }
 
-/// A run, for any types of matrices.
+/// A benchmark before its element types are known.
 struct Measure<'o> {
     options: &'o Gemm,
     device: &'o Device,
@@ -51,7 +51,7 @@ impl GemmWork for Measure<'_> {
     }
 }
 
-/// A run on a GPU, with what it writes at the end.
+/// A benchmark on a GPU, with what it writes at the end.
 struct Bench<'o, T: GemmTypes> {
     options: &'o Gemm,
     space: GemmSpace,
@@ -61,10 +61,10 @@ struct Bench<'o, T: GemmTypes> {
     report: Report,
     sweep: Sweep,
     meter: Meter,
-    /// The phases so far, and in all: each problem has three in each regime.
+    /// How many phases are done, and how many there are: each problem has three per regime.
     phase: usize,
     phases: usize,
-    /// Problems without figures, and candidates with wrong results.
+    /// How many problems could not be measured, and how many candidates gave wrong results.
     failed: usize,
     wrong: usize,
 }
@@ -111,12 +111,12 @@ impl<'o, T: GemmTypes> Bench<'o, T> {
             for (regime_index, regime) in regimes(problem).iter().enumerate() {
                 self.phase = 3 * (before + regime_index);
                 let line = self.one(problem, *regime, configs);
-                // What there is so far is kept, also where the rest fails.
+                // Write what there is so far, in case the rest fails.
                 self.write()?;
                 self.meter.clear();
                 match line {
                     Ok(line) => print(&line)?,
-                    // Other problems may still be measured, unless the device is lost.
+                    // Continue with the other problems, unless the device is lost.
                     Err(failure) => {
                         self.failed += 1;
                         print(&format!("  {}\n", failure.message))?;
@@ -135,7 +135,7 @@ impl<'o, T: GemmTypes> Bench<'o, T> {
         }
     }
 
-    /// Tunes and compares one problem; the lines about it.
+    /// Tunes and compares one problem. Returns the lines about it.
     fn one(
         &mut self,
         problem: &GemmProblem,
@@ -166,7 +166,8 @@ impl<'o, T: GemmTypes> Bench<'o, T> {
             let times = tuned.times.iter().map(|(config, seconds)| (config, *seconds));
             self.sweep.add(sizes, regime.quick(), times);
         }
-        // A programmatic launch overlaps with the one before, which cuBLAS's do not: both are shown.
+        // A programmatic launch overlaps with the previous one, which cuBLAS launches do not, so
+        // show both.
         let mut ours = vec![tuned.config];
         if tuned.config.programmatic {
             ours.push(GemmConfig { programmatic: false, ..tuned.config });
@@ -236,7 +237,7 @@ pub(super) fn write(path: &Path, text: Result<String, JsonError>) -> Result<(), 
 
 const HEADER: &str = "problem              regime        us  TFLOP/s  x cuBLAS                x cuBLASLt              kernel\n";
 
-/// The lines of a comparison: each that took part, with the ratio to cuBLAS and to the best of cuBLASLt.
+/// Formats a comparison: each entry with its ratio to cuBLAS and to the best cuBLASLt kernel.
 fn lines(comparison: &Comparison) -> String {
     let mut text = String::new();
     for entry in &comparison.entries {

@@ -1,4 +1,5 @@
-//! Parallel layers on all GPUs of the machine: communication behind products, beside one after the other.
+//! `tilewright bench parallel`: parallel linear layers on all GPUs, with communication overlapped
+//! and one after the other.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -22,28 +23,29 @@ use super::super::{Failure, print};
 /// The options of `tilewright bench parallel`.
 #[derive(Args, Debug)]
 pub(super) struct Options {
-    /// Layers, separated by commas: `ROWSxOUTERxHIDDEN`. The first layer of an MLP is column-parallel from OUTER to HIDDEN
-    /// columns, the second one row-parallel from HIDDEN to OUTER [default: those of usual language models].
+    /// Layers, separated by commas: `ROWSxOUTERxHIDDEN`. An MLP's first layer is column-parallel
+    /// from OUTER to HIDDEN columns, its second one row-parallel from HIDDEN to OUTER [default:
+    /// those of usual language models].
     #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
-    /// Numbers of chunks that are measured beside the planned one, separated by commas.
+    /// Chunk counts to measure besides the planned one, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_name = "LIST")]
     chunks: Vec<u32>,
-    /// The thread blocks of a collective: as many SMs are left to it.
+    /// Thread blocks per collective; the GEMMs leave it as many SMs.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=64))]
     comm_sms: u32,
-    /// The GPUs [default: all].
+    /// How many GPUs to use [default: all].
     #[arg(long, value_name = "COUNT")]
     gpus: Option<usize>,
-    /// Rounds of the comparison.
+    /// How many comparison rounds to run.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Write each round to a file.
+    /// Write every round to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// Rows of all ranks, columns between the layers of an MLP, columns inside.
+/// Rows over all ranks, columns between an MLP's layers, and columns inside it.
 #[derive(Clone, Copy, Debug)]
 struct Shape([u32; 3]);
 
@@ -72,7 +74,7 @@ const SHAPES: &[[u32; 3]] = &[
     [1024, 8192, 8192],
 ];
 
-/// The duration of a measurement.
+/// How long a measurement takes, in seconds.
 const MEASURED: f64 = 0.03;
 
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
@@ -132,7 +134,7 @@ enum Kind {
     Row,
 }
 
-/// A layer of a rank.
+/// A rank's layer.
 enum Layer<'c> {
     Column(Box<ColumnParallel<'c, bf16>>),
     Row(Box<RowParallel<'c, bf16>>),
@@ -176,10 +178,10 @@ struct Tensors {
     y: Buffer<bf16>,
 }
 
-/// The results of a rank: for each overlap its name, and the seconds of each round.
+/// A rank's results: the name of each overlap, and its seconds per round.
 type Times = Vec<(String, Vec<f64>)>;
 
-/// Measures a layer on all ranks: the lines about it, and the record.
+/// Measures a layer on all ranks. Returns the lines about it, and its record.
 fn measure(
     options: &Options,
     comms: &[Communicator],
@@ -196,7 +198,7 @@ fn measure(
             .collect()
     });
     let mut all = all.map_err(Failure::run)?.into_iter();
-    // A call ends when the last rank has ended it.
+    // A call ends when the last rank ends it.
     let mut times = all.next().unwrap_or_default();
     for other in all {
         for ((_, times), (_, others)) in times.iter_mut().zip(other) {
@@ -228,7 +230,7 @@ fn measure(
     Ok((text, json!({ "shape": shape, "layer": format!("{kind:?}"), "results": results })))
 }
 
-/// Measures a layer on one rank, while all others do.
+/// Measures a layer on one rank while all other ranks do the same.
 fn rank(
     options: &Options,
     comm: &Communicator,
@@ -243,7 +245,7 @@ fn rank(
         Kind::Row => ParallelSizes { rows, n: outer, k: hidden },
     };
     let len = |rows: u32, columns: u32| rows as usize * columns as usize;
-    // Small integers: sums are exact, so that the results of all overlaps are equal.
+    // Small integers, so that sums are exact and all overlaps give equal results.
     let upload = |seed: usize, len: usize| {
         let element = |i: usize| bf16::from_f32(((i * 7 + seed + i / 11) % 3) as f32 - 1.0);
         device.upload(&(0..len).map(element).collect::<Vec<_>>())
@@ -286,7 +288,7 @@ fn rank(
         layers.push((name, layer));
     }
     let mut meeting = device.zeros::<f64>(1)?;
-    // All ranks leave at the same time, with the greatest of their numbers.
+    // All ranks continue at the same time, with the largest of their values.
     let mut meet = |value: f64| -> Result<f64, GemmError> {
         meeting.write(&[value])?;
         comm.all_reduce_in_place(&stream, ReduceOp::Max, &mut meeting)?;

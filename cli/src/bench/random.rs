@@ -1,4 +1,5 @@
-//! `--random` and `--untuned`: products with the configuration that a program gets without tuning, beside cuBLAS.
+//! `--random` and `--untuned`: measures the configuration that a program gets without tuning,
+//! beside cuBLAS.
 
 use std::fmt::Write;
 
@@ -14,24 +15,25 @@ use super::super::{Failure, print};
 use super::{Gemm, geometric_mean};
 use super::{measure, rank};
 
-/// The classes of random sizes: N and K are multiples of a number, M is any.
+/// The classes of random sizes: N and K are multiples of this, M is arbitrary.
 const CLASSES: [(&str, u32); 3] =
     [("multiples of 64", 64), ("multiples of 8", 8), ("any sizes", 1)];
 
-/// The smallest and the largest size. Sizes are uniform in their logarithm.
+/// The smallest and largest size. Sizes are uniform in their logarithm.
 const SIZES: [f64; 2] = [16.0, 16384.0];
 
-/// The largest predicted time of a candidate of a sweep over the smallest.
+/// A sweep skips candidates that the model predicts to take more than this many times as long as
+/// the fastest.
 const WORTH: f64 = 1.4;
 
-/// A problem of a class.
+/// A problem and its class.
 #[derive(Debug)]
 pub(super) struct Drawn {
     class: usize,
     problem: GemmProblem,
 }
 
-/// Returns numbers from 0 to 1. SplitMix64: Steele, Lea and Flood (2014).
+/// Returns uniform random numbers from 0 to 1. SplitMix64: Steele, Lea and Flood (2014).
 pub(super) fn numbers(seed: u64) -> impl FnMut() -> f64 {
     let mut state = seed;
     move || {
@@ -43,7 +45,7 @@ pub(super) fn numbers(seed: u64) -> impl FnMut() -> f64 {
     }
 }
 
-/// Draws `count` problems, of each class in turn.
+/// Draws `count` problems, cycling through the classes.
 pub(super) fn draw(count: u32, seed: u64) -> Vec<Drawn> {
     let mut next = numbers(seed);
     let [low, high] = SIZES.map(f64::ln);
@@ -61,7 +63,7 @@ pub(super) fn draw(count: u32, seed: u64) -> Vec<Drawn> {
         .collect()
 }
 
-/// Returns given problems, each of the first class that it meets.
+/// Wraps the user's problems, each in the first class that it fits.
 pub(super) fn given(problems: &[GemmProblem]) -> Vec<Drawn> {
     let class = |problem: &GemmProblem| {
         let meets = |(_, multiple): &(&str, u32)| {
@@ -72,7 +74,8 @@ pub(super) fn given(problems: &[GemmProblem]) -> Vec<Drawn> {
     problems.iter().map(|problem| Drawn { class: class(problem), problem: *problem }).collect()
 }
 
-/// The configurations that a program gets, the first one first. For a sweep half of the candidates are from those behind.
+/// Returns the configurations that a program gets, best first. For a sweep, half of the candidates
+/// come from further down the model's order.
 fn candidates(options: &Gemm, device: &Device, problem: &GemmProblem) -> Vec<GemmConfig> {
     let (machine, target) = options.machine_of(device);
     let wanted = options.space(target).wanted();
@@ -117,7 +120,7 @@ pub(super) fn run(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<()
     space.with_types(work).unwrap_or_else(|| Err(measure::not_measured(&space)))
 }
 
-/// Measurements beside cuBLAS, for any types of matrices.
+/// A comparison with cuBLAS before its element types are known.
 struct Beside<'o> {
     options: &'o Gemm,
     device: &'o Device,
@@ -132,7 +135,7 @@ impl GemmWork for Beside<'_> {
     }
 }
 
-/// The plans of the problems, where there is no GPU.
+/// Prints which configurations the problems would get, if there is no GPU.
 fn plan(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure> {
     let gpu = options.gpu();
     let mut text = format!(
@@ -144,7 +147,7 @@ fn plan(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure>
         for config in candidates(options, device, problem) {
             let predicted = model.predict(&config, problem, regime(options, problem));
             let [us, speed] = rank::figures(problem, &predicted);
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "{:<16} {:<18} {us:>9} {speed:>7} {:>5}  {config}",
@@ -174,7 +177,7 @@ fn beside<T: GemmTypes>(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Res
     print("class            problem                  us  cuBLAS  ratio   best  kernel\n")?;
     let mut sweep = Sweep::new(provenance.clone(), Machine::of(device));
     let mut report = Report { provenance, comparisons: Vec::new() };
-    // Of each class the ratios of the first configuration, and of the best one.
+    // For each class, the ratios of the first configuration and of the best one.
     let mut ratios: [Vec<[f64; 2]>; 3] = Default::default();
     let mut points: [Vec<[f64; 2]>; 3] = Default::default();
     let mut failed = 0;
@@ -184,7 +187,7 @@ fn beside<T: GemmTypes>(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Res
         let name = CLASSES[*class].0;
         let shape = format!("{}x{}x{}", problem.m, problem.n, problem.k);
         meter.task(&shape, index, drawn.len());
-        // cuBLAS and cuBLASLt have windows of their own.
+        // cuBLAS and cuBLASLt have timing windows of their own.
         meter.add_steps(rounds * (plan.len() + 2));
         let compared = bench
             .product(&space, problem)
@@ -236,13 +239,14 @@ fn beside<T: GemmTypes>(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Res
     Ok(())
 }
 
-/// The times of a configuration.
+/// Returns the entry for a configuration.
 fn entry<'c>(comparison: &'c Comparison, config: &GemmConfig) -> Option<&'c Entry> {
     let name = config.to_string();
     comparison.entries.iter().find(|entry| entry.of == Maker::Tilewright && entry.name == name)
 }
 
-/// The ratios to cuBLAS of the first configuration and of the best one, where cuBLAS has the product, and the line about them.
+/// Returns the ratios to cuBLAS of the first configuration and of the best one, if cuBLAS supports
+/// the problem, and the line about them.
 fn line(comparison: &Comparison, plan: &[GemmConfig]) -> Option<(Option<[f64; 2]>, String)> {
     let cublas = comparison.entries.iter().find(|entry| entry.of == Maker::Cublas);
     let ratio = |entry| Some(comparison.ratio(Maker::Cublas, entry)?.median);
@@ -264,7 +268,8 @@ fn line(comparison: &Comparison, plan: &[GemmConfig]) -> Option<(Option<[f64; 2]
     Some((both, line))
 }
 
-/// The ratios of the first configurations over the operations of the problems, with a colour for each class.
+/// Plots the first configurations' ratios over the problems' operation counts, with one colour per
+/// class.
 fn scatter(note: String, space: &GemmSpace, points: [Vec<[f64; 2]>; 3]) -> Scatter {
     let series = CLASSES.iter().zip(points).map(|((name, _), points)| {
         let name = (*name).to_owned();
@@ -278,7 +283,7 @@ fn scatter(note: String, space: &GemmSpace, points: [Vec<[f64; 2]>; 3]) -> Scatt
     }
 }
 
-/// The geometric mean, the 10th percentile and the minimum of a class.
+/// Summarises a class: geometric mean, 10th percentile and minimum.
 fn summary(name: &str, ratios: &[[f64; 2]]) -> String {
     let of = |which: usize| {
         let mut all: Vec<f64> = ratios.iter().map(|both| both[which]).collect();
@@ -328,7 +333,7 @@ mod tests {
         assert_eq!(scatter.svg().matches("<circle").count(), 3);
     }
 
-    /// A product that cuBLAS lacks is measured alone.
+    /// If cuBLAS does not support a problem, it is measured alone.
     #[test]
     fn a_line_has_the_ratios_that_there_are() {
         let config = GemmConfig::sm90([Scalar::I8, Scalar::U8], [128, 128]);

@@ -1,4 +1,4 @@
-//! The model's order, where there is no GPU.
+//! Ranks configurations with the model if there is no GPU.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::super::{Failure, print};
 use super::Gemm;
 use super::input::Configs;
 
-/// Candidates printed by default, in the model's order.
+/// How many candidates are printed by default, in the model's order.
 const SHOWN: usize = 8;
 
 pub(super) fn run(
@@ -36,7 +36,7 @@ pub(super) fn run(
             let [m, n, k] = sizes;
             let count = candidates.len();
             let plural = if count == 1 { "" } else { "s" };
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "\n{m}x{n}x{k} {regime}, {count} candidate{plural}");
             let _ = writeln!(
                 text,
@@ -64,7 +64,7 @@ pub(super) fn run(
     print(&text)
 }
 
-/// Returns the predicted microseconds and TFLOP/s of a problem; `-` if the model knows the order only.
+/// Returns a problem's predicted microseconds and TFLOP/s, or `-` if the model can only rank.
 pub(super) fn figures(problem: &GemmProblem, prediction: &Prediction) -> [String; 2] {
     let Prediction { seconds, is_calibrated, .. } = *prediction;
     if !is_calibrated {

@@ -1,4 +1,4 @@
-//! Kernels that memory bounds, measured on a GPU beside copies or reads of the same bytes.
+//! Measures memory-bound kernels beside copies or reads of the same bytes.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -23,33 +23,34 @@ use super::super::progress::Meter;
 use super::super::{Failure, print};
 use super::candidates::Candidates;
 
-/// The options of a benchmark of rows.
+/// Options that all row benchmarks share.
 #[derive(Args, Debug)]
 pub(super) struct Rows {
-    /// Sizes, separated by commas: `ROWSxCOLUMNS` [default: short, long and ragged rows; with `--device sim` two small
-    /// matrices].
+    /// Sizes, separated by commas: `ROWSxCOLUMNS` [default: short, long and ragged rows; with
+    /// `--device sim` two small matrices].
     #[arg(long, alias = "shape", value_delimiter = ',', value_name = "LIST")]
     shapes: Vec<Shape>,
-    /// The type of the elements.
+    /// Element type.
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
-    /// The candidates: `default` is the configuration of the library, `all` has others beside it, and `tuned` the fastest of
-    /// a search.
+    /// Candidates: `default` is the library's configuration, `all` adds alternatives, and `tuned`
+    /// searches for the fastest.
     #[arg(long, alias = "config", default_value = "default")]
     configs: Candidates,
-    /// The regime of the times: latency, burst or steady.
+    /// Timing regime: latency, burst or steady.
     #[arg(long, alias = "regimes", default_value = "latency")]
     regime: Regime,
-    /// Rounds of the comparison.
+    /// How many comparison rounds to run.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` for the times of the simulator.
+    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` times the
+    /// simulator.
     #[arg(long, default_value = "auto")]
     device: DeviceChoice,
-    /// Write each round to a file.
+    /// Write every round to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a chart to a file.
+    /// Draw a chart in this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -69,10 +70,10 @@ pub(super) struct SoftmaxOptions {
 pub(super) struct NormOptions {
     #[command(flatten)]
     rows: Rows,
-    /// The norm.
+    /// The kind of norm.
     #[arg(long, default_value = "rms")]
     kind: Kind,
-    /// Add a residual and store the sum over it.
+    /// Add a residual, and store the sum in its place.
     #[arg(long)]
     residual: bool,
 }
@@ -82,13 +83,13 @@ pub(super) struct NormOptions {
 pub(super) struct ReduceOptions {
     #[command(flatten)]
     rows: Rows,
-    /// The result of a row: sum, mean, max, min, norm or argmax.
+    /// Result per row: sum, mean, max, min, norm or argmax.
     #[arg(long, default_value = "sum", value_parser = reduction)]
     op: RowReduceOp,
-    /// The axis that is reduced: 1 for the columns of each row, 0 for the rows of each column.
+    /// Axis to reduce: 1 reduces each row over its columns, 0 reduces each column over its rows.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1))]
     axis: u32,
-    /// Instead, the largest elements of each row with their columns: their number.
+    /// Measure top-k instead: this many largest elements of each row, with their columns.
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["op", "axis"], value_parser = clap::value_parser!(u32).range(1..=i64::from(TopKConfig::MAX)))]
     top: Option<u32>,
 }
@@ -98,10 +99,10 @@ pub(super) struct ReduceOptions {
 pub(super) struct PermuteOptions {
     #[command(flatten)]
     rows: Rows,
-    /// The heads of a row: the modes are (row / heads, head, column).
+    /// Heads: the modes are (row / heads, head, column).
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     heads: u32,
-    /// The modes of the output, as numbers of those of the input.
+    /// Order of the output's modes, as indices of the input's modes.
     #[arg(long, value_delimiter = ',', value_name = "LIST", default_values_t = [1, 0, 2])]
     order: Vec<usize>,
 }
@@ -111,7 +112,7 @@ pub(super) struct PermuteOptions {
 pub(super) struct GatherOptions {
     #[command(flatten)]
     rows: Rows,
-    /// Scatter: the list has the numbers of the rows of the output.
+    /// Scatter instead: the list holds row indices of the output.
     #[arg(long)]
     scatter: bool,
 }
@@ -121,19 +122,19 @@ pub(super) struct GatherOptions {
 pub(super) struct ElementwiseOptions {
     #[command(flatten)]
     rows: Rows,
-    /// The function.
+    /// Function to apply.
     #[arg(long, default_value = "gelu")]
     op: Pointwise,
 }
 
-/// A function of the elements with one coordinate.
+/// An elementwise function.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Pointwise {
-    /// GELU by the hyperbolic tangent.
+    /// GELU with the tanh approximation.
     Gelu,
     /// SwiGLU of two matrices.
     Swiglu,
-    /// A scale and a bias for each column, which layouts broadcast.
+    /// A scale and a bias per column, which layouts broadcast.
     Affine,
 }
 
@@ -143,7 +144,7 @@ fn reduction(text: &str) -> Result<RowReduceOp, String> {
     found.ok_or_else(|| format!("`{text}` is none of {names}"))
 }
 
-/// The sizes of a matrix.
+/// Row and column counts.
 #[derive(Clone, Copy, Debug)]
 struct Shape(u32, u32);
 
@@ -162,7 +163,7 @@ impl FromStr for Shape {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Dtype {
-    /// The upper half of binary32.
+    /// bfloat16.
     Bf16,
     /// IEEE 754 binary16.
     F16,
@@ -195,11 +196,12 @@ const REDUCED: &[(u32, u32)] =
 const PERMUTED: &[(u32, u32)] = &[(524_288, 64), (524_288, 128), (65_536, 1024), (65_536, 1023)];
 const GATHERED: &[(u32, u32)] = &[(262_144, 128), (65_536, 1024), (16_384, 8192), (65_536, 1023)];
 const POINTWISE: &[(u32, u32)] = &[(8192, 1024), (8192, 8192), (32_768, 8192), (8191, 8191)];
-/// The default sizes on the simulator, whose launches take about a million times as long as those of a GPU.
+/// The default sizes on the simulator, where a launch takes about a million times as long as on a
+/// GPU.
 const SIMULATED: &[(u32, u32)] = &[(16, 256), (16, 255)];
 const TRANSPOSED: &[(u32, u32)] = &[(4096, 4096), (8192, 8192), (16_384, 16_384), (8190, 8194)];
 
-/// Evaluates `$run` with `$T` as the type that the options name.
+/// Evaluates `$run` with `$T` as the element type that the options name.
 macro_rules! with_dtype {
     ($dtype:expr, $T:ident => $run:expr) => {
         match $dtype {
@@ -310,7 +312,7 @@ pub(super) fn transpose(rows: &Rows) -> Result<(), Failure> {
     }))
 }
 
-/// Measures the kernels for the sizes that the options name, or for the default ones.
+/// Measures the kernels for the sizes in the options, or for the default ones.
 fn run<K: Tunable>(
     options: &Rows,
     sizes: &[(u32, u32)],

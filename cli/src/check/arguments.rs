@@ -1,4 +1,4 @@
-//! Arguments of the kernels of a file.
+//! Parses the arguments for kernels that come from a file.
 
 use std::str::FromStr;
 
@@ -26,12 +26,12 @@ impl FromStr for Named {
     }
 }
 
-/// Elements of a buffer without an argument.
+/// How many elements a buffer has if the user gives no argument for it.
 const DEFAULT_LEN: usize = 1 << 16;
-/// Upper bound on the bytes of a buffer.
+/// The maximum size of a buffer in bytes.
 const MOST_BYTES: usize = 1 << 30;
 
-/// The argument of a parameter, with its memory.
+/// A kernel argument, with the memory behind it.
 pub(super) enum Owned {
     Scalar(Const),
     Buffer(GlobalBuffer),
@@ -48,7 +48,7 @@ impl Owned {
     }
 }
 
-/// Returns the arguments of a kernel.
+/// Returns a kernel's arguments.
 pub(super) fn arguments(ir: &KernelIr, named: &[Named]) -> Result<Vec<Owned>, Failure> {
     let one = |param: &tilewright::ir::Param| {
         let name = param.name.trim_start_matches('%');
@@ -81,7 +81,7 @@ fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.trim().parse().map_err(|_| format!("`{text}` is no number of its type"))
 }
 
-/// A number of a type.
+/// Parses a value of a scalar type.
 fn constant(scalar: Scalar, text: &str) -> Result<Const, String> {
     Ok(match scalar {
         Scalar::F32 => number::<f32>(text)?.to_const(),
@@ -100,7 +100,7 @@ fn constant(scalar: Scalar, text: &str) -> Result<Const, String> {
     })
 }
 
-/// `LEN` for the elements 0, 1, 2, .., or `LEN:VALUE` for equal ones.
+/// Parses a buffer: `LEN` has the elements 0, 1, 2, .., and `LEN:VALUE` has equal elements.
 fn buffer(elem: Scalar, text: Option<&str>) -> Result<GlobalBuffer, String> {
     let (len, fill) = match text {
         None => (DEFAULT_LEN, Some("0")),
@@ -122,7 +122,7 @@ fn filled(elem: Scalar, len: usize, fill: Option<&str>) -> Result<GlobalBuffer, 
     for i in 0..len {
         let value = match fill {
             Some(text) => constant(elem, text)?,
-            // Numbers that each type has.
+            // Integers that every floating-point type can represent.
             None if is_float => constant(elem, &(i % 128).to_string())?,
             None => Const::new(elem, i as u64 & (u64::MAX >> (64 - 8 * size))),
         };
@@ -131,8 +131,9 @@ fn filled(elem: Scalar, len: usize, fill: Option<&str>) -> Result<GlobalBuffer, 
     Ok(GlobalBuffer::from_slice(&bytes))
 }
 
-/// `DIMSxDIMS/BOXxBOX`, the contiguous dimension first; of im2col mode `DIMS/CHANNELSxPIXELS/LOWERtoUPPER` with the corners
-/// of the box of pixels, as in `64x14x9x2/64x32/-1x-1to-1x-1`.
+/// Parses a tensor map: `DIMSxDIMS/BOXxBOX` with the contiguous dimension first. In im2col mode it
+/// is `DIMS/CHANNELSxPIXELS/LOWERtoUPPER` with the corners of the pixel box, for example
+/// `64x14x9x2/64x32/-1x-1to-1x-1`.
 fn map(elem: Scalar, text: &str) -> Result<Owned, String> {
     let (dims, box_) = text.split_once('/').ok_or("a tensor map is written as 64x32/64x8")?;
     let dims = dims.split('x').map(number::<u64>).collect::<Result<Vec<_>, _>>()?;

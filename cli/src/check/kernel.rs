@@ -1,4 +1,4 @@
-//! Runs a kernel of a file or a matrix product on the simulator, as the command line names it.
+//! Runs a kernel from a file, or a GEMM, on the simulator, as the command line names it.
 
 use std::path::Path;
 
@@ -22,52 +22,54 @@ use crate::{Failure, read};
 pub(crate) struct KernelArgs {
     /// A file with kernels in the text form (`.kir`), or `gemm`.
     kernel: String,
-    /// The configuration of `gemm` by its name, such as `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`; `tilewright gemm --list`
-    /// prints names [default: the best guess for row-major matrices of `--shape`, or of 256x256x256].
+    /// Configuration of `gemm` by name, such as
+    /// `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`; `tilewright gemm --list` prints names
+    /// [default: the best guess for row-major matrices of `--shape`, or of 256x256x256].
     #[arg(long, alias = "configs", value_name = "NAME", conflicts_with_all = ["dtype", "target"])]
     config: Option<GemmConfig>,
-    /// The same without the name of the option.
+    /// The configuration without the option's name.
     #[arg(hide = true, value_name = "CONFIG", conflicts_with_all = ["config", "dtype", "target"])]
     named: Option<GemmConfig>,
-    /// The problem of `gemm`: `MxNxK`, or one size for all three [default: two tiles along M and N, four along K].
+    /// Problem of `gemm`: `MxNxK`, or one size for all three [default: two tiles along M and N,
+    /// four along K].
     #[arg(long, aliases = ["shapes", "size"], value_name = "MxNxK", value_parser = shape)]
     shape: Option<GemmProblem>,
-    /// The types of A and B of the best guess for `gemm`, as `bench gemm` has them [default: bf16].
+    /// Types of A and B for the best guess, as in `bench gemm` [default: bf16].
     #[arg(long, value_parser = dtype)]
     dtype: Option<InputTypes>,
-    /// The target of the best guess for `gemm` [default: sm_80].
+    /// Target for the best guess [default: sm_80].
     #[arg(long)]
     target: Option<Target>,
-    /// Blocks of the grid of a kernel of a file, along each axis.
+    /// Grid of a kernel from a file, in blocks along each axis.
     #[arg(long, default_value = "1", value_name = "X,Y,Z", value_parser = triple)]
     grid: [u32; 3],
-    /// Threads of a block [default: the kernel's own, else 128].
+    /// Threads per block [default: the kernel's own, else 128].
     #[arg(long, value_name = "X,Y,Z", value_parser = triple)]
     block: Option<[u32; 3]>,
-    /// Blocks of a cluster [default: the kernel's own].
+    /// Blocks per cluster [default: the kernel's own].
     #[arg(long, value_name = "X,Y,Z", value_parser = triple)]
     cluster: Option<[u32; 3]>,
-    /// An argument of a kernel of a file: `n=64` for a number, `x=256` for a buffer of the elements 0, 1, 2, ..,
-    /// `x=256:0` for one of equal elements, `m=64x32/64x8` for a tensor and its box, with the corners of a box of pixels
-    /// behind it in im2col mode, as in `/-1to-1` [default: 65536 zeros].
+    /// Argument for a kernel from a file: `n=64` is a number, `x=256` a buffer with the elements 0,
+    /// 1, 2, .., `x=256:0` a buffer with equal elements, and `m=64x32/64x8` a tensor and its box.
+    /// In im2col mode the corners of the pixel box follow, as in `/-1to-1` [default: 65536 zeros].
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     args: Vec<Named>,
     /// Run all blocks of the grid at once.
     #[arg(long)]
     cooperative: bool,
-    /// Report races of stores of equal values too.
+    /// Also report races between stores of equal values.
     #[arg(long)]
     equal_stores: bool,
-    /// A buffer that may hold other results after another schedule, by the name of its parameter; may be given several times.
-    /// Sums of floating point atomics need this.
+    /// Name of a buffer parameter whose results may differ between schedules; may be given several
+    /// times. Sums with floating-point atomics need this.
     #[arg(long, value_name = "NAME")]
     may_differ: Vec<String>,
-    /// Operations that a block may execute.
+    /// How many operations a block may execute.
     #[arg(long, default_value_t = 1 << 28)]
     fuel: u64,
 }
 
-/// One to three numbers above 0.
+/// Parses one to three integers above 0.
 fn triple(text: &str) -> Result<[u32; 3], String> {
     let mut all = [1; 3];
     let parts: Vec<&str> = text.split(',').collect();
@@ -83,10 +85,10 @@ fn triple(text: &str) -> Result<[u32; 3], String> {
     Ok(all)
 }
 
-/// The name of a kernel, and the end of its run.
+/// A kernel's name, and how its run ended.
 pub(crate) type Ran = (String, Result<(), RunError>);
 
-/// The run of a kernel. An error that is not the kernel's doing is bad input.
+/// Returns a kernel's run. An error that is not the kernel's doing counts as bad input.
 fn checked(kernel: &str, found: Result<(), RunError>) -> Result<Ran, Failure> {
     match &found {
         Err(error)
@@ -127,7 +129,7 @@ impl KernelArgs {
         of_file(&self.kernel, self, &simulator)
     }
 
-    /// Returns the configuration of `gemm` without a name.
+    /// Returns the best configuration for `gemm`, if the user did not name one.
     fn best_guess(&self) -> Result<GemmConfig, Failure> {
         let dtype = self.dtype.unwrap_or(Scalar::Bf16.into());
         let target = self.target.unwrap_or(Target::SM_80);
@@ -136,10 +138,10 @@ impl KernelArgs {
     }
 }
 
-/// The kernels of a file.
+/// Runs the kernels of a file.
 fn of_file(path: &str, options: &KernelArgs, simulator: &SimOptions) -> Result<Vec<Ran>, Failure> {
     let text = read(Path::new(path))?;
-    // Locations name their file for as long as the program runs.
+    // Source locations keep their file name for the whole run.
     let name: &'static str = Box::leak(path.to_owned().into_boxed_str());
     let first_line = |error: String| error.lines().next().unwrap_or_default().to_owned();
     let kernels = parse_kernels(name, &text)
@@ -181,7 +183,7 @@ fn of_gemm(
     checked(&config.to_string(), found)
 }
 
-/// Runs the product of a configuration.
+/// Runs the GEMM of a configuration.
 struct Product<'o> {
     shape: Option<GemmProblem>,
     simulator: &'o SimOptions,
@@ -227,9 +229,9 @@ impl OfTypes for Product<'_> {
     }
 }
 
-/// Small numbers that repeat after a prime number of elements.
+/// Returns small values that repeat after a prime number of elements.
 fn matrix<T: Element>(scalar: Scalar, len: usize) -> Vec<T> {
-    // The bits of a number between 1 and 2, whose upper bits are those of the exponent.
+    // The bits of a value between 1 and 2, whose upper bits are the exponent's.
     let one = match scalar {
         Scalar::F32 | Scalar::Tf32 => 0x3f80_0000,
         Scalar::F16 => 0x3c00,

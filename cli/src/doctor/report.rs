@@ -8,7 +8,8 @@ use super::{Examined, Report};
 use tilewright::json::Json;
 
 impl Report {
-    /// Returns true if there is a driver that does not work. No driver, or no GPU, is no problem: the simulator works.
+    /// Returns whether there is a driver that does not work. Having no driver or no GPU is not a
+    /// problem, because the simulator works.
     fn driver_is_broken(&self) -> bool {
         use RuntimeError::{CudaNotBuilt, NoDevice, NoDriver};
         let error = self.driver.error.as_ref();
@@ -21,7 +22,7 @@ impl Report {
         usize::from(self.driver_is_broken()) + tests + self.refused.len()
     }
 
-    /// Returns the warning about the cache, which is no problem.
+    /// Returns the warning about the cache. It does not count as a problem.
     fn cache_warning(&self) -> Option<String> {
         let error = self.cache.as_ref()?.unwritable.as_ref()?;
         Some(format!(
@@ -30,7 +31,7 @@ impl Report {
         ))
     }
 
-    /// Returns the warning about an entry or a folder that is not used.
+    /// Returns the warning about an entry or a folder that the cache refuses to use.
     fn refusal_warning(&self) -> Option<String> {
         self.cache.as_ref()?.refusal.as_ref().map(ToString::to_string)
     }
@@ -43,7 +44,7 @@ impl Report {
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{name:<10}{value}");
         };
         line("version", env!("CARGO_PKG_VERSION"));

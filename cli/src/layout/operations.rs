@@ -1,4 +1,4 @@
-//! The operations of the algebra by name.
+//! Maps operation names to the operations of the algebra.
 
 use tilewright::layout::{
     ComposedLayout, Coord, Drawing, IntTuple, Layout, LayoutError, Swizzle, Tiler, TilerLeaf,
@@ -9,14 +9,14 @@ use super::{Failure, Values, parse, said};
 type Result<T> = std::result::Result<T, LayoutError>;
 type Made = Result<ComposedLayout>;
 
-/// An operation: its name in the library and in CuTe, the function, and which picture shows it.
+/// An operation: its name in this library and in CuTe, its function, and the picture that shows it.
 pub(super) struct Operation {
     pub(super) name: &'static str,
     run: Run,
     pub(super) family: Family,
 }
 
-/// The kind of picture that shows an operation.
+/// Which kind of picture shows an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     Divide,
@@ -25,7 +25,7 @@ pub(super) enum Family {
     Other,
 }
 
-/// A function of a layout and what stands after `--with`.
+/// An operation's function. The variant says what `--with` has to be.
 enum Run {
     Alone(fn(&ComposedLayout) -> Made),
     /// A shape, or nothing.
@@ -43,17 +43,17 @@ enum Run {
     Modes(fn(&ComposedLayout, &[usize]) -> Made),
 }
 
-/// An argument that can be drawn.
+/// A parsed argument, as far as it can be drawn.
 pub(super) enum Argument {
     Tiler(Box<Tiler>),
     Swizzle(Swizzle),
     Composed(Box<ComposedLayout>),
-    /// A shape, coordinate or number.
+    /// A shape, coordinate or integer.
     Other,
 }
 
 impl Argument {
-    /// The argument as a tiler, if it is one.
+    /// Returns the argument as a tiler, if it is one.
     pub(super) fn tiler(&self) -> Option<Tiler> {
         match self {
             Argument::Tiler(tiler) => Some(tiler.as_ref().clone()),
@@ -62,7 +62,7 @@ impl Argument {
         }
     }
 
-    /// The argument as a layout, if it is one.
+    /// Returns the argument as a layout, if it is one.
     pub(super) fn layout(&self) -> Option<ComposedLayout> {
         match self {
             Argument::Tiler(tiler) => match tiler.as_leaf() {
@@ -74,7 +74,7 @@ impl Argument {
         }
     }
 
-    /// The picture of the argument, if it has one.
+    /// Draws the argument, if it has a picture.
     pub(super) fn drawing(&self) -> Option<Drawing> {
         match self {
             Argument::Swizzle(swizzle) => Some(swizzle.draw()),
@@ -84,7 +84,7 @@ impl Argument {
 }
 
 impl Operation {
-    /// Reads the argument and applies the operation to `layout`.
+    /// Parses the argument and applies the operation to `layout`.
     pub(super) fn apply(
         &self,
         layout: &ComposedLayout,
@@ -165,7 +165,7 @@ impl Run {
     }
 }
 
-/// Reads `1`, `0,2` or `(0,2)`.
+/// Parses `1`, `0,2` or `(0,2)`.
 fn integers(text: &str) -> Option<Vec<i64>> {
     let inner = text.trim();
     let inner = inner.strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or(inner);
@@ -176,12 +176,13 @@ fn modes(text: &str) -> Option<Vec<usize>> {
     integers(text)?.into_iter().map(|mode| usize::try_from(mode).ok()).collect()
 }
 
-/// The range `begin..end` of modes; a negative end makes it empty, which every operation refuses.
+/// Returns the mode range `begin..end`. A negative end gives an empty range, which every operation
+/// refuses.
 fn range([begin, end]: [i64; 2]) -> (usize, usize) {
     (usize::try_from(begin).unwrap_or(usize::MAX), usize::try_from(end).unwrap_or(0))
 }
 
-/// The plain layout, for operations that composed layouts do not have.
+/// Returns the plain layout, for operations that composed layouts do not support.
 fn plain<'a>(layout: &'a ComposedLayout, operation: &'static str) -> Result<&'a Layout> {
     layout
         .as_normal()
@@ -203,7 +204,7 @@ const fn op(name: &'static str, run: Run, family: Family) -> Operation {
     Operation { name, run, family }
 }
 
-/// All operations, in the order of their names.
+/// All operations, sorted by name.
 pub(super) static OPERATIONS: &[Operation] = &[
     op("append", Run::Layout(|a, b| a.append(plain(b, "append")?)), Other),
     op(

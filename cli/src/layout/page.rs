@@ -1,4 +1,5 @@
-//! The page of `tilewright layout --html`: a layout, or what an operation makes of it, to point at.
+//! Builds the page of `tilewright layout --html`: an interactive picture of a layout, or of an
+//! operation on it.
 
 use serde_json::{Value, json};
 use tilewright::layout::{
@@ -11,11 +12,11 @@ use super::{Options, Subject, Values, about, applied, no_layout, plain_for_tv, s
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The template of the page.
+/// The page's template.
 const PAGE: &str = include_str!("page.html");
-/// The numbers of JavaScript are exact up to here.
+/// JavaScript integers are exact up to here.
 const EXACT: u64 = 1 << 53;
-/// The most values that the page does not compute by itself.
+/// If the page cannot compute the values by itself, it contains at most this many.
 const MOST_LABELS: u64 = 4096;
 
 /// Returns the page that the options ask for.
@@ -34,7 +35,7 @@ pub(super) fn page(options: &Options, values: &Values) -> std::result::Result<St
             let with = options.with.as_deref();
             let (operation, argument, result) = applied(&layout, name, with, values)?;
             let with = argument.layout();
-            // The indices of a right side are positions of the layout.
+            // The indices of a right-hand side are positions in the layout.
             let is_right_side = matches!(operation.family, Family::Composition | Family::Divide);
             let linked = is_right_side && matches!(argument, Argument::Tiler(_));
             let mut parts = vec![("layout", &*layout)];
@@ -51,7 +52,8 @@ pub(super) fn page(options: &Options, values: &Values) -> std::result::Result<St
     }
 }
 
-/// A table of indices whose rows and columns are the bits that the swizzle reads and changes.
+/// Returns a table of indices whose rows and columns are the bits that the swizzle reads and
+/// changes.
 fn table_of(swizzle: Swizzle) -> Result<ComposedLayout> {
     swizzle.draw().text()?;
     let (base, shift) = (swizzle.base(), swizzle.shift().abs());
@@ -60,7 +62,7 @@ fn table_of(swizzle: Swizzle) -> Result<ComposedLayout> {
     format!("{swizzle} o 0 o ({rows},{columns}):({down},{right})").parse()
 }
 
-/// The command line, as a shell takes it.
+/// Returns the command line in shell syntax.
 fn command(options: &Options) -> String {
     let named = [("--op", &options.op), ("--with", &options.with), ("--tv", &options.tv)];
     let named = named
@@ -72,12 +74,12 @@ fn command(options: &Options) -> String {
     format!("tilewright layout '{}'{named}{}", options.layout, values.collect::<String>())
 }
 
-/// The page of layouts with their roles: the layout, the argument of an operation as `with`, and the result. `linked`: the
-/// indices of the argument are positions of the layout.
+/// Builds the page for layouts with their roles: the layout, an operation's argument as `with`, and
+/// the result. `linked` says that the argument's indices are positions in the layout.
 fn of_parts(options: &Options, parts: &[(&str, &ComposedLayout)], linked: bool) -> Result<String> {
     let title = parts.last().map(|(_, layout)| layout.to_string());
     let parts: Result<Vec<Value>> = parts.iter().map(|(role, layout)| part(role, layout)).collect();
-    // The sizes of elements that the page offers.
+    // The element sizes that the page offers.
     let bits = match options.shade {
         Some(Shading::Banks { element_bits: bits @ (8 | 16 | 32 | 64) }) => bits,
         _ => 32,
@@ -88,9 +90,10 @@ fn of_parts(options: &Options, parts: &[(&str, &ComposedLayout)], linked: bool) 
     Ok(page::html(PAGE, &data))
 }
 
-/// The page of a layout (thread, value) -> element of a tile.
+/// Builds the page for a layout (thread, value) -> element of a tile.
 fn of_threads(options: &Options, layout: &Layout, tile: &IntTuple) -> Result<String> {
-    // Refuses what is no layout of threads and values of the tile, and pictures that are too large.
+    // Returns an error if this is not a layout of the tile's threads and values, or if the picture
+    // is too large.
     layout.draw_tv(tile.clone()).text()?;
     let modes: Vec<_> = layout.modes().collect();
     let [threads, values] = modes.as_slice() else {
@@ -118,7 +121,7 @@ fn of_threads(options: &Options, layout: &Layout, tile: &IntTuple) -> Result<Str
     Ok(page::html(PAGE, &data))
 }
 
-/// A tuple of numbers, nested as it is.
+/// Converts a tuple of integers to JSON and keeps its nesting.
 fn numbers(tuple: IntTupleRef<'_>) -> Result<Value> {
     match tuple.as_leaf() {
         Some(leaf) => Ok(leaf.to_static()?.into()),
@@ -126,9 +129,10 @@ fn numbers(tuple: IntTupleRef<'_>) -> Result<Value> {
     }
 }
 
-/// A layout: what the page computes its indices from with a checksum of them, or the values themselves.
+/// Describes a layout: either the parts from which the page computes its indices, with a checksum
+/// over them, or the values themselves.
 fn part(role: &str, layout: &ComposedLayout) -> Result<Value> {
-    // Refuses layouts without a picture.
+    // Returns an error if the layout has no picture.
     layout.draw().text()?;
     let outer = layout.outer_layout()?;
     let size = outer.size()?.to_static()?;

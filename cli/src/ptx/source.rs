@@ -1,15 +1,15 @@
-//! The lines that a PTX text was written for.
+//! Finds the source lines that produced a PTX text.
 
 use std::collections::HashMap;
 
 use tilewright::codegen::location_in_comments;
 use tilewright::ir::SourceLocation;
 
-/// The locations of kernels, by how comments name them, and the files with these locations.
+/// Source locations, by the names that PTX comments use for them, and the files that they are in.
 pub(super) struct Sources {
-    /// `None` for a comment that may mean several files.
+    /// `None` for a name that may mean several files.
     locations: HashMap<String, Option<SourceLocation>>,
-    /// The lines of each source file; none for an unreadable file.
+    /// Each source file's lines; empty if it cannot be read.
     files: HashMap<&'static str, Vec<String>>,
 }
 
@@ -25,12 +25,12 @@ impl Sources {
         Sources { locations, files: HashMap::new() }
     }
 
-    /// Adds a file that was read.
+    /// Adds a file that was already read.
     pub(super) fn insert(&mut self, file: &'static str, text: &str) {
         self.files.insert(file, text.lines().map(str::to_owned).collect());
     }
 
-    /// The text, with the line that it was written for beside each comment that names one.
+    /// Returns the text, with the source line added to each comment that names one.
     pub(super) fn annotated(&mut self, ptx: &str) -> String {
         let mut out = String::with_capacity(2 * ptx.len());
         for line in ptx.lines() {
@@ -45,8 +45,8 @@ impl Sources {
         out
     }
 
-    /// The line that a comment names. A file is looked for as rustc was given it, which is from the root of its
-    /// package.
+    /// Returns the source line that a comment names. rustc stores file names relative to the
+    /// package root, so that is where the file is looked for.
     fn line(&mut self, name: &str) -> Option<&str> {
         let location = self.locations.get(name).copied().flatten()?;
         if !self.files.contains_key(location.file) {

@@ -1,4 +1,5 @@
-//! Gives operations the memory of candle's tensors: borrowed on a GPU, copied to and from the simulator on the CPU.
+//! Lets operations use the memory of candle's tensors: borrowed on a GPU, copied to and from the
+//! simulator on the CPU.
 
 use std::any::{Any, TypeId};
 use std::array::from_fn;
@@ -14,11 +15,11 @@ use tilewright::runtime::{Buffer, Device, LaunchOptions};
 
 pub(crate) type AnyError = Box<dyn Error + Send + Sync>;
 
-/// A type of candle's tensors that the kernels take.
+/// A tensor element type that the kernels support.
 pub(crate) trait Float:
     WithDType + From<<Self as Float>::Own> + OnGpu<<Self as Float>::Own>
 {
-    /// The same type of tilewright.
+    /// tilewright's type for the same elements.
     type Own: VectorElement<2> + Number + From<Self>;
 }
 
@@ -52,12 +53,13 @@ pub(crate) trait OnGpu<E> {}
 #[cfg(not(feature = "cuda"))]
 impl<E, T> OnGpu<E> for T {}
 
-/// An operation with `N` inputs and one output of one type.
+/// An operation with `N` inputs and one output, all of one type.
 pub(crate) trait Operation<const N: usize> {
     const NAME: &'static str;
-    /// Checks the shapes of the inputs and returns that of the output, which is contiguous.
+    /// Checks the shapes of the inputs and returns the shape of the output, which is contiguous.
     fn shape(&self, inputs: [&Layout; N]) -> std::result::Result<Shape, AnyError>;
-    /// Queues the kernel. The first element of each buffer is that of its tensor, and the output has elements.
+    /// Queues the kernel. Each buffer starts at its tensor's first element, and the output is not
+    /// empty.
     fn launch<T: Float>(
         &self,
         place: &Place<'_>,
@@ -70,17 +72,17 @@ pub(crate) trait Operation<const N: usize> {
 /// The device and the stream of a launch.
 pub(crate) struct Place<'a> {
     pub(crate) device: &'a Device,
-    /// The number of the GPU.
+    /// The GPU's ordinal.
     pub(crate) ordinal: Option<usize>,
     pub(crate) options: LaunchOptions<'a>,
 }
 
-/// Kernels by the type of their function, then by GPU and configuration.
+/// Loaded kernels by the type of their function, then by GPU and configuration.
 static LOADED: LazyLock<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>> =
     LazyLock::new(Mutex::default);
 
 impl Place<'_> {
-    /// Returns the function of a configuration, which is loaded at the first call.
+    /// Returns a configuration's function. The first call loads it.
     pub(crate) fn loaded<K, F>(
         &self,
         config: K,
@@ -106,7 +108,7 @@ impl Place<'_> {
     }
 }
 
-/// Evaluates an expression with `T` as the type of a tensor.
+/// Evaluates an expression with `T` as a tensor's element type.
 macro_rules! with_type {
     ($dtype:expr, $name:expr, $T:ident => $result:expr) => {{
         let result = match $dtype {

@@ -1,5 +1,5 @@
-//! Runs each operation beside candle's own, and compares the results: `cargo run`. With `--bench` on a GPU
-//! (`--features cuda`) it measures both.
+//! Runs each operation beside candle's own and compares the results: `cargo run`. With `--bench` on
+//! a GPU (`--features cuda`) it measures both.
 
 use std::error::Error;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use tilewright_candle::{Activation, attention, linear, rms_norm, softmax};
 
 type Run<'a> = Box<dyn Fn() -> Result<Tensor> + 'a>;
 
-/// An operation of this crate and candle's way to the same result.
+/// An operation of this crate, and candle's way to the same result.
 struct Pair<'a> {
     name: String,
     ours: Run<'a>,
@@ -21,7 +21,8 @@ fn numbers(shape: &[usize], device: &Device) -> Result<Tensor> {
     Tensor::randn(0f32, 1f32, shape, device)?.to_dtype(DType::BF16)
 }
 
-/// The operations for `rows` rows or positions of `width` columns, the width of 8 heads at least.
+/// Returns the operations for `rows` rows or positions with `width` columns, at least the width of
+/// 8 heads.
 fn pairs(rows: usize, width: usize, device: &Device) -> Result<Vec<Pair<'static>>> {
     let x = numbers(&[rows, width], device)?;
     let weight = numbers(&[width], device)?;
@@ -67,13 +68,13 @@ fn pairs(rows: usize, width: usize, device: &Device) -> Result<Vec<Pair<'static>
     ])
 }
 
-/// Returns the largest difference of two tensors.
+/// Returns the largest difference between two tensors.
 fn difference(a: &Tensor, b: &Tensor) -> Result<f32> {
     let [a, b] = [a, b].map(|x| x.to_dtype(DType::F32)?.flatten_all());
     (a? - b?)?.abs()?.max(D::Minus1)?.to_scalar()
 }
 
-/// Returns the seconds of a call, one of `calls` that the stream runs one after the other.
+/// Returns the seconds per call, when the stream runs `calls` of them one after the other.
 fn seconds(device: &Device, calls: u32, run: &Run<'_>) -> Result<f64> {
     device.synchronize()?;
     let start = Instant::now();
@@ -101,7 +102,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
             let difference = difference(&ours()?, &candle()?)?;
             println!("{name}: the largest difference from candle is {difference}");
             if bench {
-                // Some milliseconds of calls, the two in turn.
+                // Some milliseconds of calls, both in turn.
                 let calls = match seconds(&device, 10, &candle)? {
                     ..2e-5 => 1000,
                     ..2e-4 => 100,

@@ -1,4 +1,4 @@
-//! The operations: their shapes, and the launch of their kernel.
+//! The operations: their shapes, and how they launch their kernels.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -30,7 +30,7 @@ pub(crate) struct Attention {
     pub(crate) causal: bool,
 }
 
-/// Implements a trait of candle for an operation, whose arguments are pairs of a storage and its layout.
+/// Implements a candle trait for an operation. Its arguments are pairs of a storage and its layout.
 macro_rules! custom_op {
     ($Trait:ident for $Operation:ty: $($storage:ident $layout:ident),+) => {
         impl $Trait for $Operation {
@@ -61,7 +61,7 @@ custom_op!(CustomOp2 for RmsNorm: x x_layout, weight weight_layout);
 custom_op!(CustomOp3 for Linear: x x_layout, weight weight_layout, bias bias_layout);
 custom_op!(CustomOp3 for Attention: q q_layout, k k_layout, v v_layout);
 
-/// Returns the rows along the last dimension.
+/// Returns the row problem along the last dimension.
 fn rows(layout: &Layout) -> Result<RowProblem, AnyError> {
     let columns = layout.shape().dim(D::Minus1)?;
     let rows = layout.shape().elem_count().checked_div(columns).unwrap_or(0);
@@ -184,7 +184,8 @@ impl Operation<3> for Linear {
         let outputs = rows(weight_layout)?.rows;
         let problem = GemmProblem::new(of_x.rows, outputs, of_x.columns);
         let (target, scalar) = (place.device.target(), T::Own::SCALAR);
-        // Tensor cores multiply 16-bit numbers; products of `f32` are exact to `f32`.
+        // Tensor cores multiply 16-bit floats; `f32` needs plain multiply-adds to be exact to
+        // `f32`.
         let base = match scalar {
             Scalar::F32 => GemmConfig::simt(target, scalar),
             _ => GemmConfig { target, ..GemmConfig::sm90(scalar, [128, 128]) },
@@ -204,7 +205,7 @@ impl Operation<3> for Linear {
     }
 }
 
-/// Returns the sizes and strides of a tensor of batch, head, position and dimension.
+/// Returns sizes and strides of a tensor with batch, head, position and dimension.
 fn heads(layout: &Layout) -> Result<([u32; 4], [u64; 3]), AnyError> {
     let (&[batch, heads, len, dim], &[of_batch, of_head, of_position, _]) =
         (layout.dims(), layout.stride())
@@ -263,7 +264,8 @@ impl Operation<3> for Attention {
             let attention = attention::Attention::new(config)?.load(place.device)?;
             Ok((attention, Mutex::new(place.device.zeros(rows)?)))
         })?;
-        // Each launch writes the logarithms of its sums to the same buffer: nobody reads them.
+        // All launches write the logarithms of their sums to the same buffer, because nobody reads
+        // them.
         let (attention, lse) = &*loaded;
         let mut lse = lse.lock().unwrap_or_else(PoisonError::into_inner);
         if lse.len() < rows {

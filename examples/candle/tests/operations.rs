@@ -1,16 +1,17 @@
-//! Each operation against candle's own in `f32`: on the simulator, and on a GPU if there is one.
+//! Compares each operation with candle's own in `f32`: on the simulator, and on a GPU if there is
+//! one.
 
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::Module;
 use tilewright_candle::{Activation, attention, linear, rms_norm, softmax, square};
 
-/// The CPU, and with the feature `cuda` the first GPU.
+/// Returns the CPU and, with the feature `cuda`, the first GPU.
 fn devices() -> Result<Vec<Device>> {
     let gpu = Device::cuda_if_available(0)?;
     Ok(if gpu.is_cuda() { vec![Device::Cpu, gpu] } else { vec![Device::Cpu] })
 }
 
-/// Numbers from -2 to 2 that the type has.
+/// Returns values from -2 to 2 that the type can represent.
 fn numbers(shape: &[usize], seed: usize, dtype: DType, device: &Device) -> Result<Tensor> {
     let count: usize = shape.iter().product();
     let values: Vec<f32> =
@@ -22,7 +23,7 @@ fn wide(x: &Tensor) -> Result<Tensor> {
     x.to_device(&Device::Cpu)?.to_dtype(DType::F32)
 }
 
-/// Asserts that a result is right up to the rounding of its type.
+/// Asserts that a result is right up to its type's rounding.
 fn assert_close(found: &Tensor, expected: &Tensor, what: &str) -> Result<()> {
     assert_eq!(found.shape(), expected.shape(), "{what}");
     let tolerance = match found.dtype() {
@@ -68,7 +69,7 @@ fn squares_are_those_of_candle() -> Result<()> {
     Ok(())
 }
 
-/// A transposed tensor, and one whose first element is at no multiple of 16 bytes.
+/// Covers a transposed tensor, and one whose first element is not at a multiple of 16 bytes.
 #[test]
 fn views_are_taken() -> Result<()> {
     for device in devices()? {
@@ -112,7 +113,7 @@ fn linear_layers_are_those_of_candle() -> Result<()> {
                 let found = linear(&x, &weight, &bias, Some(Activation::Relu))?;
                 assert_close(&found, &plain.relu()?, &what)?;
                 let found = linear(&x, &weight, &bias, Some(Activation::Gelu))?;
-                // The hardware's `tanh`.
+                // The hardware's `tanh` is approximate.
                 let found = if dtype == DType::F32 { found.to_dtype(DType::F16)? } else { found };
                 assert_close(&found, &plain.gelu()?, &what)?;
             }
@@ -121,7 +122,7 @@ fn linear_layers_are_those_of_candle() -> Result<()> {
     Ok(())
 }
 
-/// candle's way to an attention, in `f32`: products, a mask, a softmax.
+/// Computes attention with candle's operations in `f32`: GEMMs, a mask, a softmax.
 fn reference(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> Result<Tensor> {
     let (_, heads, queries, dim) = q.dims4()?;
     let (batch, key_heads, keys, _) = k.dims4()?;
@@ -154,7 +155,7 @@ fn attention_is_that_of_candle() -> Result<()> {
                     let expected = reference(&q, &k, &v, causal)?;
                     assert_close(&attention(&q, &k, &v, causal)?, &expected, &what)?;
                 }
-                // Positions before heads, as a projection has them.
+                // Positions before heads, as a projection writes them.
                 let q = q.transpose(1, 2)?.contiguous()?.transpose(1, 2)?;
                 let expected = reference(&q, &k, &v, false)?;
                 assert_close(&attention(&q, &k, &v, false)?, &expected, "strided heads")?;
@@ -164,7 +165,7 @@ fn attention_is_that_of_candle() -> Result<()> {
     Ok(())
 }
 
-/// Operations of candle and of this crate in one stream, without a wait in between.
+/// Operations of candle and of this crate run in one stream, without a wait in between.
 #[test]
 fn operations_are_in_the_order_of_the_stream() -> Result<()> {
     for device in devices()? {
@@ -177,7 +178,7 @@ fn operations_are_in_the_order_of_the_stream() -> Result<()> {
             expected =
                 candle_nn::ops::rms_norm(&(expected * 3.0)?, &wide(&weight)?, 1e-5)?.sin()?;
         }
-        // Each step multiplies the rounding of the last one.
+        // Each step amplifies the previous step's rounding.
         assert_close(&ours.to_dtype(DType::F16)?, &expected, "five layers")?;
     }
     Ok(())
@@ -201,7 +202,7 @@ fn wrong_tensors_are_errors_with_a_message() -> Result<()> {
         assert!(message(attention(&q, &q, &q, false)).contains("f32"));
         let found = message(rms_norm(&x, &of(&[3], DType::F16)?, 1e-5));
         assert!(found.starts_with("rms-norm: "), "{found}");
-        // No elements are no work.
+        // An empty tensor needs no work.
         assert_eq!(softmax(&of(&[0, 3], DType::F32)?)?.dims(), [0, 3]);
     }
     Ok(())

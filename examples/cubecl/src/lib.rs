@@ -1,7 +1,8 @@
-//! A softmax by tilewright for buffers of CubeCL, which burn's tensors on CUDA are made of.
+//! A tilewright softmax for CubeCL buffers, which burn's CUDA tensors are made of.
 //!
-//! CubeCL and tilewright share the primary context of a GPU, so an address of one is valid for the other. CubeCL gives away no
-//! stream: the host waits for CubeCL's work before the launch, and for the launch before CubeCL goes on.
+//! CubeCL and tilewright share a GPU's primary context, so each can use the other's addresses.
+//! CubeCL does not give out its stream, so the host waits for CubeCL's work before the launch, and
+//! for the launch before CubeCL continues.
 
 use std::error::Error;
 
@@ -14,10 +15,11 @@ use tilewright::kernels::rows::RowProblem;
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 use tilewright::runtime::{Buffer, Device};
 
-/// Returns the buffer of a handle of `len` numbers.
+/// Borrows the buffer behind a handle of `len` elements.
 ///
 /// # Safety
-/// CubeCL has no work on the memory, and starts none before the buffer is dropped. The handle outlives the buffer.
+/// CubeCL has no work on the memory and starts none before the buffer is dropped. The handle
+/// outlives the buffer.
 unsafe fn borrow(
     device: &Device,
     client: &ComputeClient<CudaRuntime>,
@@ -32,14 +34,16 @@ unsafe fn borrow(
             format!("the buffer of CubeCL has {found} bytes, and {needed} are needed").into()
         );
     }
-    // SAFETY: the address is that of `found` bytes on this GPU, which the handle keeps; the rest by contract.
+    // SAFETY: the address belongs to `found` bytes on this GPU, which the handle keeps alive; the
+    // caller guarantees the rest.
     Ok(unsafe { device.borrow_raw(resource.resource().ptr, len, ())? })
 }
 
-/// Returns the softmax of each row of a contiguous matrix of `f32` on the GPU of the client, whose number is `ordinal`.
+/// Returns the softmax of each row of a contiguous `f32` matrix on the client's GPU, whose ordinal
+/// is `ordinal`.
 ///
 /// # Errors
-/// Those of the runtimes; a handle with fewer elements.
+/// Errors of both runtimes; a handle with too few elements.
 pub fn softmax(
     client: &ComputeClient<CudaRuntime>,
     ordinal: usize,
@@ -53,8 +57,8 @@ pub fn softmax(
     let softmax = Softmax::<f32>::new(config)?.load(&device)?;
     let len = usize::try_from(u64::from(rows) * u64::from(columns))?;
     let y = client.empty(len * size_of::<f32>());
-    // SAFETY: CubeCL's work on the memory ends with `sync`. Its next work comes behind the end of this function, and the
-    // handles are there until then.
+    // SAFETY: CubeCL's work on the memory ends with `sync`. Its next work starts after this
+    // function returns, and the handles live until then.
     let (of_x, mut of_y) =
         unsafe { (borrow(&device, client, x, len)?, borrow(&device, client, &y, len)?) };
     block_on(client.sync()).map_err(|error| format!("{error:?}"))?;

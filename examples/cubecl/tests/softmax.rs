@@ -1,4 +1,4 @@
-//! Compares the softmax of a buffer of CubeCL with its definition, on a GPU if there is one.
+//! Compares the softmax of a CubeCL buffer with the definition, on a GPU if there is one.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! Loads the kernel of a problem, and launches it on tensors of other code.
+//! Loads the kernel for a problem, and launches it on tensors of other code.
 
 use cudarc::driver::CudaSlice;
 use tilewright::ir::Number;
@@ -20,13 +20,13 @@ use tilewright::runtime::CudarcElement;
 use crate::AnyError;
 use crate::tensor::{On, Tensor};
 
-/// A loaded kernel, and the elements of each of its tensors.
+/// A loaded kernel, and the element count of each of its tensors.
 pub(crate) struct Loaded {
     pub(crate) lens: Vec<usize>,
     pub(crate) launch: Box<Launch>,
 }
 
-/// Launches a kernel on tensors, which the caller of the C ABI has checked.
+/// Launches a kernel on tensors that the caller of the C ABI has checked.
 type Launch = dyn Fn(&On<'_>, &[u64]) -> Result<(), AnyError> + Send + Sync;
 
 impl Loaded {
@@ -40,7 +40,7 @@ impl Loaded {
     }
 }
 
-/// An element of all kernels.
+/// An element type that all kernels support.
 pub(crate) trait Elem:
     VectorElement<2> + Converted + Number + CudarcElement<Elem = Self>
 {
@@ -49,7 +49,7 @@ pub(crate) trait Elem:
 impl Elem for f16 {}
 impl Elem for bf16 {}
 
-/// Calls a generic function with the type of a number of the C ABI.
+/// Calls a generic function with the type that an integer of the C ABI stands for.
 macro_rules! with_element {
     ($element:expr, $function:ident $args:tt) => {
         match $element {
@@ -60,27 +60,27 @@ macro_rules! with_element {
     };
 }
 
-/// A problem of the C ABI.
+/// A problem struct of the C ABI.
 pub(crate) trait Problem {
     /// Loads the default kernel.
     fn load(&self, device: &Device) -> Result<Loaded, AnyError>;
 }
 
-/// `tilewright_rows`
+/// The C struct `tilewright_rows`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
-    /// Softmax, RMSNorm, LayerNorm, sum, argmax, top-k.
+    /// Which operation: softmax, RMSNorm, LayerNorm, sum, argmax, top-k.
     pub op: i32,
-    /// The type of the elements: 0 is f16, 1 is bf16.
+    /// Element type: 0 is f16, 1 is bf16.
     pub element: i32,
-    /// The rows.
+    /// Row count.
     pub rows: u32,
-    /// The columns.
+    /// Column count.
     pub columns: u32,
-    /// The results of a row of top-k.
+    /// For top-k: results per row.
     pub count: u32,
-    /// The addend below the root of a norm.
+    /// For the norms: the addend under the root.
     pub epsilon: f32,
 }
 
@@ -112,13 +112,13 @@ impl Rows {
     }
 }
 
-/// Returns the tensors of a call, each with as many elements as the kernel was loaded for.
+/// Returns a call's tensors, each with as many elements as the kernel was loaded for.
 macro_rules! tensors {
     ($on:expr, $addresses:expr, $lens:expr, [$($T:ty),*]) => {{
         let (mut addresses, mut lens) = ($addresses.into_iter(), $lens.into_iter());
         ($({
             let (address, len) = (addresses.next().unwrap_or(0), lens.next().unwrap_or(0));
-            // SAFETY: the caller of the C ABI has `len` elements there.
+            // SAFETY: the caller of the C ABI guarantees `len` elements there.
             let tensor: Tensor<$T> = unsafe { $on.tensor(address, usize::try_from(len)?) };
             tensor
         },)*)
@@ -206,15 +206,15 @@ fn top_k<T: Elem>(rows: &Rows, device: &Device) -> Result<Loaded, AnyError> {
     })
 }
 
-/// `tilewright_transpose`
+/// The C struct `tilewright_transpose`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Transpose {
     /// As in [`Rows`].
     pub element: i32,
-    /// The rows of the input.
+    /// Rows of the input.
     pub rows: u32,
-    /// The columns of the input.
+    /// Columns of the input.
     pub columns: u32,
 }
 
@@ -238,17 +238,17 @@ fn transpose<T: Elem>(sizes: &Transpose, device: &Device) -> Result<Loaded, AnyE
     })
 }
 
-/// `tilewright_gemm`
+/// The C struct `tilewright_gemm`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm {
     /// As in [`Rows`].
     pub element: i32,
-    /// The rows of A and D.
+    /// Rows of A and D.
     pub m: u32,
-    /// The rows of B and the columns of D.
+    /// Rows of B, columns of D.
     pub n: u32,
-    /// The columns of A and B.
+    /// Columns of A and B.
     pub k: u32,
 }
 
@@ -272,33 +272,33 @@ fn gemm<T: Elem>(sizes: &Gemm, device: &Device) -> Result<Loaded, AnyError> {
     })
 }
 
-/// `tilewright_attention`
+/// The C struct `tilewright_attention`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Attention {
     /// As in [`Rows`].
     pub element: i32,
-    /// The sequences.
+    /// How many sequences there are.
     pub batch: u32,
-    /// The heads of queries.
+    /// Query heads.
     pub heads: u32,
-    /// The heads of keys and values.
+    /// Key and value heads.
     pub key_heads: u32,
-    /// The queries of a sequence.
+    /// Queries per sequence.
     pub queries: u32,
-    /// The keys of a sequence.
+    /// Keys per sequence.
     pub keys: u32,
-    /// The dimension of queries and keys.
+    /// Dimension of queries and keys.
     pub head_dim: u32,
-    /// The dimension of values.
+    /// Dimension of values.
     pub value_dim: u32,
-    /// The keys before its own position that a query sees; negative for all.
+    /// How many keys before its own position a query sees; negative for all.
     pub left: i32,
-    /// The keys behind its own position that a query sees; negative for all, 0 if causal.
+    /// How many keys after its own position a query sees; negative for all, 0 if causal.
     pub right: i32,
-    /// The factor of the scores; 0 is `1 / sqrt(head_dim)`.
+    /// Factor for the scores; 0 means `1 / sqrt(head_dim)`.
     pub scale: f32,
-    /// 0 is the default for the GPU, 1 is `mma.sync`.
+    /// 0 is the GPU's default, 1 is `mma.sync`.
     pub schedule: i32,
 }
 

@@ -1,7 +1,8 @@
-//! Kernels of tilewright behind a C ABI, for PyTorch's tensors on PyTorch's stream.
+//! tilewright kernels behind a C ABI, for PyTorch's tensors on PyTorch's stream.
 //!
-//! `tilewright_pytorch.h` declares the functions and `tilewright_torch.py` calls them. A kernel is loaded for one problem, and
-//! a launch of it waits for nothing, so it may be captured into a graph.
+//! `tilewright_pytorch.h` declares the functions, and `tilewright_torch.py` calls them. A kernel is
+//! loaded for one problem. Its launches do not wait for anything, so they may be captured into a
+//! graph.
 
 mod kernels;
 mod tensor;
@@ -25,7 +26,7 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-/// A kernel that a GPU has loaded for one problem.
+/// A kernel that is loaded on a GPU for one problem.
 pub struct Kernel {
     device: Device,
     context: Arc<CudaContext>,
@@ -33,10 +34,10 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads the kernel. Refuses a stream that is captured.
+    /// Loads the kernel. Refuses a stream that is being captured.
     ///
     /// # Safety
-    /// `stream` is a stream of the primary context of the GPU.
+    /// `stream` is a stream of the GPU's primary context.
     unsafe fn load<P: Problem>(
         device: i32,
         stream: *mut c_void,
@@ -46,9 +47,10 @@ impl Kernel {
         let number = usize::try_from(device);
         let number = number.map_err(|_| format!("{device} is not the number of a GPU"))?;
         let (device, context) = (Device::cuda(number)?, CudaContext::new(number)?);
-        // SAFETY: the memory belongs to the caller, who orders its uses by streams. Events of `cudarc` would break a capture.
+        // SAFETY: the memory belongs to the caller, who orders its uses by streams. `cudarc`'s
+        // events would break a capture.
         unsafe { context.disable_event_tracking() };
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         if unsafe { On::new(&device, &context, stream)? }.is_captured()? {
             return Err("the kernel is not loaded, and the stream is captured into a graph: prepare before the \
                         capture: load the kernel and launch it once"
@@ -60,7 +62,7 @@ impl Kernel {
     /// Queues a launch.
     ///
     /// # Safety
-    /// Those of [`tilewright_launch`].
+    /// As for [`tilewright_launch`].
     unsafe fn launch(
         &self,
         stream: *mut c_void,
@@ -74,26 +76,26 @@ impl Kernel {
         if tensors.is_null() {
             return Err("the list of tensors is a null pointer".into());
         }
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         let tensors = unsafe { std::slice::from_raw_parts(tensors, lens.len()) };
         if tensors.iter().zip(lens).any(|(tensor, len)| tensor.is_null() && *len > 0) {
             return Err("a tensor with elements has a null pointer".into());
         }
         let addresses = tensors.iter().map(|tensor| u64::try_from(tensor.expose_provenance()));
         let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         let on = unsafe { On::new(&self.device, &self.context, stream)? };
         launch(&on, &addresses)
     }
 }
 
-/// Keeps the message of an error for this thread.
+/// Keeps an error's message for this thread.
 fn note(error: AnyError) {
     let text = error.to_string().replace('\0', " ");
     LAST_ERROR.set(CString::new(text).unwrap_or_default());
 }
 
-/// Returns the kernel, to be given back to [`tilewright_unload`], or null after an error.
+/// Returns the kernel as a pointer for [`tilewright_unload`], or null after an error.
 fn handle(loaded: Result<Kernel, AnyError>) -> *mut Kernel {
     loaded.map_or_else(
         |error| {
@@ -107,15 +109,15 @@ fn handle(loaded: Result<Kernel, AnyError>) -> *mut Kernel {
 /// Loads a kernel for rows.
 ///
 /// # Safety
-/// `problem` is null or points to a problem. `stream` is a stream of the primary context of the GPU, which is not destroyed
-/// before the process ends.
+/// `problem` is null or points to a problem. `stream` is a stream of the GPU's primary context that
+/// is not destroyed before the process ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tilewright_load_rows(
     device: i32,
     stream: *mut c_void,
     problem: *const Rows,
 ) -> *mut Kernel {
-    // SAFETY: by contract.
+    // SAFETY: guaranteed by the caller.
     handle(unsafe { Kernel::load(device, stream, problem.as_ref()) })
 }
 
@@ -129,11 +131,11 @@ pub unsafe extern "C" fn tilewright_load_transpose(
     stream: *mut c_void,
     problem: *const Transpose,
 ) -> *mut Kernel {
-    // SAFETY: by contract.
+    // SAFETY: guaranteed by the caller.
     handle(unsafe { Kernel::load(device, stream, problem.as_ref()) })
 }
 
-/// Loads a matrix product.
+/// Loads a GEMM.
 ///
 /// # Safety
 /// As for [`tilewright_load_rows`].
@@ -143,11 +145,11 @@ pub unsafe extern "C" fn tilewright_load_gemm(
     stream: *mut c_void,
     problem: *const Gemm,
 ) -> *mut Kernel {
-    // SAFETY: by contract.
+    // SAFETY: guaranteed by the caller.
     handle(unsafe { Kernel::load(device, stream, problem.as_ref()) })
 }
 
-/// Loads an attention forward.
+/// Loads an attention forward kernel.
 ///
 /// # Safety
 /// As for [`tilewright_load_rows`].
@@ -157,16 +159,18 @@ pub unsafe extern "C" fn tilewright_load_attention(
     stream: *mut c_void,
     problem: *const Attention,
 ) -> *mut Kernel {
-    // SAFETY: by contract.
+    // SAFETY: guaranteed by the caller.
     handle(unsafe { Kernel::load(device, stream, problem.as_ref()) })
 }
 
-/// Queues a launch, or adds it to the graph that the stream is captured into. Returns 0, or 1 after an error.
+/// Queues a launch, or adds it to the graph if the stream is being captured. Returns 0, or 1 after
+/// an error.
 ///
 /// # Safety
-/// `kernel` is null or loaded. `tensors` has `count` addresses of contiguous tensors of the kernel's problem in memory of its
-/// GPU; outputs overlap no other tensor. They stay until the work of the stream has ended, and as long as a graph that has the
-/// launch. `stream` is as for [`tilewright_load_rows`].
+/// `kernel` is null or loaded. `tensors` has `count` addresses of contiguous tensors for the
+/// kernel's problem, in memory of its GPU; outputs overlap no other tensor. The tensors live until
+/// the stream's work has ended, and as long as a graph that contains the launch. `stream` is as for
+/// [`tilewright_load_rows`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tilewright_launch(
     kernel: *const Kernel,
@@ -174,28 +178,28 @@ pub unsafe extern "C" fn tilewright_launch(
     tensors: *const *mut c_void,
     count: u32,
 ) -> c_int {
-    // SAFETY: by contract.
+    // SAFETY: guaranteed by the caller.
     let launched = match unsafe { kernel.as_ref() } {
         None => Err("the kernel is a null pointer".into()),
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         Some(kernel) => unsafe { kernel.launch(stream, tensors, count) },
     };
     launched.map_err(note).is_err().into()
 }
 
-/// Unloads a kernel when its work has ended. Code that a graph has is never unloaded.
+/// Unloads a kernel when its work has ended. Code that a graph uses is never unloaded.
 ///
 /// # Safety
-/// `kernel` is null or loaded, and not used again.
+/// `kernel` is null or loaded, and is not used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tilewright_unload(kernel: *mut Kernel) {
     if !kernel.is_null() {
-        // SAFETY: by contract, it is a box that `handle` gave away.
+        // SAFETY: the caller guarantees that it is a box that `handle` gave away.
         drop(unsafe { Box::from_raw(kernel) });
     }
 }
 
-/// Returns the message of the last error of this thread.
+/// Returns the message of this thread's last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn tilewright_last_error() -> *const c_char {
     LAST_ERROR.with_borrow(|text| text.as_ptr())
@@ -209,7 +213,7 @@ mod tests {
     use super::*;
 
     fn message() -> String {
-        // SAFETY: the text lives until the next call of this thread.
+        // SAFETY: the text lives until this thread's next call.
         unsafe { CStr::from_ptr(tilewright_last_error()) }.to_string_lossy().into_owned()
     }
 
@@ -228,11 +232,11 @@ mod tests {
         // SAFETY: null pointers are refused before anything is queued.
         assert_eq!(unsafe { tilewright_launch(null(), null_mut(), null(), 0) }, 1);
         assert_eq!(message(), "the kernel is a null pointer");
-        // SAFETY: a null pointer is no kernel.
+        // SAFETY: a null pointer is ignored.
         unsafe { tilewright_unload(null_mut()) };
     }
 
-    /// Without a driver the answer is its error, not the end of the process.
+    /// Without a driver, loading returns an error instead of ending the process.
     #[test]
     fn loading_needs_a_gpu() {
         let problem = Rows { op: 0, element: 1, rows: 4, columns: 8, count: 0, epsilon: 0.0 };

@@ -24,7 +24,7 @@ impl<'c> On<'c> {
         context: &Arc<CudaContext>,
         stream: *mut c_void,
     ) -> Result<On<'c>, RuntimeError> {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         let theirs = unsafe { context.wrap_borrowed_stream(stream.cast()) };
         let ours = Stream::from_cudarc(&theirs)?;
         Ok(On { device, theirs, ours })
@@ -41,14 +41,14 @@ impl<'c> On<'c> {
     /// Returns the tensor of `len` elements at an address.
     ///
     /// # Safety
-    /// The elements are there, in memory of the context, until the work of the stream has ended.
+    /// The elements stay there, in memory of the context, until the stream's work has ended.
     pub(crate) unsafe fn tensor<T>(&self, address: u64, len: usize) -> Tensor<T> {
-        // SAFETY: by contract. The slice never frees the memory.
+        // SAFETY: guaranteed by the caller. The slice never frees the memory.
         Tensor(ManuallyDrop::new(unsafe { self.theirs.upgrade_device_ptr(address, len) }))
     }
 }
 
-/// A slice of memory of other code, which its drop does not free.
+/// A slice of other code's memory. Dropping it does not free the memory.
 pub(crate) struct Tensor<T>(ManuallyDrop<CudaSlice<T>>);
 
 impl<T> Deref for Tensor<T> {

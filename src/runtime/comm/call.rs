@@ -1,26 +1,26 @@
-//! Defines the calls of communicators, as both backends take them.
+//! Defines the collective calls in the form that both backends take.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::ir::types::Scalar;
 
-/// The operation that combines the elements of all ranks.
+/// How a reduction combines the elements of all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
-    /// Their sum. Integers wrap.
+    /// The sum. Integers wrap.
     Sum,
-    /// Their product. Integers wrap.
+    /// The product. Integers wrap.
     Product,
     /// The minimum.
     Min,
-    /// The greatest.
+    /// The maximum.
     Max,
-    /// Their sum, divided by the number of ranks. Integers round toward 0.
+    /// The sum divided by the rank count. Integers round toward 0.
     Average,
 }
 
-/// The operation of a call.
+/// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum CallKind {
     AllReduce(ReduceOp),
@@ -32,7 +32,7 @@ pub(in crate::runtime) enum CallKind {
 }
 
 impl CallKind {
-    /// The name of the method of `Communicator`.
+    /// Returns the name of the `Communicator` method that makes this call.
     pub(in crate::runtime) fn name(self) -> &'static str {
         match self {
             CallKind::AllReduce(_) => "all_reduce",
@@ -44,7 +44,7 @@ impl CallKind {
         }
     }
 
-    /// Returns the operation of a reduction.
+    /// Returns how a reduction combines elements; `None` for other calls.
     pub(in crate::runtime) fn reduction(self) -> Option<ReduceOp> {
         match self {
             CallKind::AllReduce(op) | CallKind::ReduceScatter(op) => Some(op),
@@ -56,16 +56,17 @@ impl CallKind {
     }
 }
 
-/// A call without its memory: the call that all ranks make, but for the peers of `send` and `recv`.
+/// A call without its memory. All ranks have to make calls of the same shape, except that the peers
+/// of `send` and `recv` differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) struct CallShape {
     pub(in crate::runtime) kind: CallKind,
     pub(in crate::runtime) scalar: Scalar,
-    /// The elements that a rank sends or, of `reduce_scatter`, receives.
+    /// How many elements a rank sends. For `reduce_scatter`, how many it receives.
     pub(in crate::runtime) count: usize,
 }
 
-/// `all_reduce(Sum) of 3 f32`
+/// For example `all_reduce(Sum) of 3 f32`.
 impl fmt::Display for CallShape {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,32 +82,33 @@ impl fmt::Display for CallShape {
     }
 }
 
-/// Options of a communicator. All ranks give the same.
+/// Options of a communicator. All ranks must pass the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommOptions {
-    /// The time after which work without progress is given up.
+    /// How long work may make no progress before it fails.
     pub timeout: Duration,
-    /// The maximum number of thread blocks, each on an SM of its own, that a collective may use on a GPU. `None` is NCCL's choice.
+    /// The maximum number of thread blocks that a collective may use on a GPU; each block takes an
+    /// SM. With `None`, NCCL chooses.
     pub max_blocks: Option<u32>,
 }
 
 impl Default for CommOptions {
-    /// Five minutes; NCCL chooses the thread blocks.
+    /// A timeout of five minutes; NCCL chooses the thread blocks.
     fn default() -> CommOptions {
         CommOptions { timeout: Duration::from_secs(300), max_blocks: None }
     }
 }
 
 impl CommOptions {
-    /// The same with a time after which a connection, a call or work on a GPU without progress fails with
-    /// [`TimedOut`](super::CommError::TimedOut).
+    /// Sets the timeout. A connection, a call or work on a GPU that makes no progress for this long
+    /// fails with [`TimedOut`](super::CommError::TimedOut).
     pub fn timeout(self, timeout: Duration) -> CommOptions {
         CommOptions { timeout, ..self }
     }
 
-    /// The same with a limit for the thread blocks of collectives: the other SMs are free for kernels that run at the
-    /// same time.
+    /// Limits the thread blocks of each collective, so that kernels that run at the same time can
+    /// use the other SMs.
     pub fn max_blocks(self, blocks: u32) -> CommOptions {
         CommOptions { max_blocks: Some(blocks), ..self }
     }

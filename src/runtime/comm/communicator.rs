@@ -1,4 +1,4 @@
-//! Defines [`Communicator`], one rank of a set of devices.
+//! Defines [`Communicator`]: one rank of a set of devices.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +15,14 @@ use crate::runtime::device::{Backend, Device};
 use crate::runtime::error::RuntimeError;
 use crate::runtime::stream::Stream;
 
-/// One rank of a set of devices: see [the module](super).
+/// One rank of a set of devices, with the collectives that it takes part in: see [the
+/// module](super).
 ///
-/// Dropping it is always safe. NCCL's resources are given back when its work has ended and the ranks of other processes have
-/// dropped theirs; the drop waits two seconds at most.
+/// Use its methods if each rank has a thread or a process of its own. If one thread makes the calls
+/// of several ranks, put them into a [`CommGroup`].
+///
+/// You can drop it at any time. NCCL's resources are freed when its work has ended and the ranks in
+/// other processes have dropped theirs. The drop waits two seconds at most.
 pub struct Communicator {
     device: Device,
     rank: u32,
@@ -34,7 +38,7 @@ pub(super) enum CommBackend {
 }
 
 impl Communicator {
-    /// Returns the ranks of these devices, in their order, in one process.
+    /// Makes these devices the ranks of one communicator in this process, in this order.
     ///
     /// # Errors
     /// Those of [`Communicator::connect`]; [`NoDevices`](CommError::NoDevices),
@@ -44,7 +48,7 @@ impl Communicator {
         Communicator::all_with(CommOptions::default(), devices)
     }
 
-    /// As [`Communicator::all`], with options.
+    /// Like [`Communicator::all`], but with options.
     ///
     /// # Errors
     /// Those of [`Communicator::all`].
@@ -94,15 +98,16 @@ impl Communicator {
             .collect())
     }
 
-    /// Connects the device as rank `rank` of `ranks`, which all connect with the same id, each in its own thread, process
-    /// or machine. Waits for all of them on GPUs.
+    /// Connects the device as rank `rank` of `ranks`. All ranks must connect with the same id, each
+    /// in its own thread or process, possibly on different machines. On GPUs, waits until all of
+    /// them have connected.
     ///
     /// # Errors
     /// [`NcclNotBuilt`](CommError::NcclNotBuilt), [`NoLibrary`](CommError::NoLibrary),
     /// [`MissingSymbol`](CommError::MissingSymbol), [`OldVersion`](CommError::OldVersion),
     /// [`Rank`](CommError::Rank), [`RankTaken`](CommError::RankTaken), [`Status`](CommError::Status);
-    /// [`TimedOut`](CommError::TimedOut), where some ranks have not connected: NCCL then keeps a thread that waits for
-    /// them.
+    /// [`TimedOut`](CommError::TimedOut) if some ranks have not connected: NCCL then keeps a thread
+    /// that waits for them.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -146,7 +151,7 @@ impl Communicator {
         Ok(Communicator { device: device.clone(), rank, ranks, options, backend })
     }
 
-    /// Returns the version of the NCCL library.
+    /// Returns the NCCL library's version.
     ///
     /// # Errors
     /// [`NcclNotBuilt`](CommError::NcclNotBuilt), [`NoLibrary`](CommError::NoLibrary),
@@ -156,30 +161,31 @@ impl Communicator {
         nccl::version()
     }
 
-    /// Returns the rank, from 0.
+    /// Returns this rank's index, counted from 0.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Returns the number of ranks.
+    /// Returns how many ranks the communicator has.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
-    /// Returns the device of this rank.
+    /// Returns this rank's device.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Returns the most thread blocks of a collective, where [`CommOptions::max_blocks`] limits them.
+    /// Returns how many thread blocks a collective may use, if [`CommOptions::max_blocks`] limits
+    /// them.
     pub fn max_blocks(&self) -> Option<u32> {
         self.options.max_blocks
     }
 
-    /// Fails with the error of the communicator, once it has one.
+    /// Returns the communicator's error, if it has failed.
     ///
     /// # Errors
-    /// Why the communicator was aborted.
+    /// The reason why the communicator was aborted.
     pub fn check(&self) -> Result<(), RuntimeError> {
         match &self.backend {
             CommBackend::Sim(member) => member.check(),
@@ -187,8 +193,9 @@ impl Communicator {
         }
     }
 
-    /// Ends all calls in flight of all ranks of this process. They and all later calls fail with
-    /// [`Aborted`](CommError::Aborted). Ranks of other processes fail when they wait for this one.
+    /// Aborts all calls in flight, for all ranks in this process. These and all later calls fail
+    /// with [`Aborted`](CommError::Aborted). Ranks in other processes fail when they wait for this
+    /// one.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -207,13 +214,15 @@ impl Communicator {
         }
     }
 
-    /// Combines the elements of `from` of all ranks, one by one, into `to` of each rank.
+    /// Combines the ranks' `from` buffers element by element, and writes the result to `to` on each
+    /// rank.
     ///
     /// # Errors
-    /// Why the communicator was aborted; [`OtherDevice`](CommError::OtherDevice), [`Length`](CommError::Length),
-    /// [`UnsupportedType`](CommError::UnsupportedType), [`Mismatch`](CommError::Mismatch) (on simulators),
-    /// [`PeerGone`](CommError::PeerGone), [`TimedOut`](CommError::TimedOut), [`Status`](CommError::Status); the fault of
-    /// a launch before, if it had one.
+    /// The reason why the communicator was aborted; [`OtherDevice`](CommError::OtherDevice),
+    /// [`Length`](CommError::Length), [`UnsupportedType`](CommError::UnsupportedType),
+    /// [`Mismatch`](CommError::Mismatch) (on simulators), [`PeerGone`](CommError::PeerGone),
+    /// [`TimedOut`](CommError::TimedOut), [`Status`](CommError::Status); the fault of an earlier
+    /// launch, if there was one.
     pub fn all_reduce<T: Element>(
         &self,
         stream: &Stream,
@@ -226,7 +235,7 @@ impl Communicator {
         group.run()
     }
 
-    /// As [`Communicator::all_reduce`], into the same buffer.
+    /// Like [`Communicator::all_reduce`], but overwrites the input.
     ///
     /// # Errors
     /// Those of [`Communicator::all_reduce`].
@@ -241,7 +250,8 @@ impl Communicator {
         group.run()
     }
 
-    /// Writes the elements of `from` of all ranks one after the other, in the order of the ranks, to `to` of each rank.
+    /// Concatenates the ranks' `from` buffers in rank order, and writes the result to `to` on each
+    /// rank.
     ///
     /// # Errors
     /// Those of [`Communicator::all_reduce`].
@@ -256,8 +266,8 @@ impl Communicator {
         group.run()
     }
 
-    /// Combines the elements of `from` of all ranks, one by one, and writes the first `to.len()` of them to `to` of rank 0,
-    /// the next to rank 1, and so on.
+    /// Combines the ranks' `from` buffers element by element, then writes the first `to.len()`
+    /// elements to `to` on rank 0, the next ones to rank 1, and so on.
     ///
     /// # Errors
     /// Those of [`Communicator::all_reduce`].
@@ -273,7 +283,7 @@ impl Communicator {
         group.run()
     }
 
-    /// Copies `data` of rank `root` to `data` of each rank.
+    /// Copies `data` from rank `root` to all ranks.
     ///
     /// # Errors
     /// Those of [`Communicator::all_reduce`]; [`Rank`](CommError::Rank).
@@ -288,8 +298,8 @@ impl Communicator {
         group.run()
     }
 
-    /// Sends the elements to rank `peer`, which receives as many. Ranks that send to each other make both calls as a
-    /// [`CommGroup`].
+    /// Sends the elements to rank `peer`, which must receive the same count. If two ranks send to
+    /// each other, put both calls of each rank into a [`CommGroup`].
     ///
     /// # Errors
     /// Those of [`Communicator::all_reduce`]; [`Rank`](CommError::Rank).
@@ -304,7 +314,7 @@ impl Communicator {
         group.run()
     }
 
-    /// Receives the elements that rank `peer` sends.
+    /// Receives the elements that rank `peer` sends into `to`.
     ///
     /// # Errors
     /// Those of [`Communicator::send`].
@@ -320,7 +330,7 @@ impl Communicator {
     }
 }
 
-/// `Communicator(rank 0 of 2 on GPU 0 (NVIDIA H200))`
+/// For example `Communicator(rank 0 of 2 on GPU 0 (NVIDIA H200))`.
 impl fmt::Debug for Communicator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Communicator(rank {} of {} on {})", self.rank, self.ranks, self.device)

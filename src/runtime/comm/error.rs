@@ -1,4 +1,4 @@
-//! Defines [`CommError`], the errors of communicators.
+//! Defines [`CommError`]: the error type of communicators.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use crate::errors::errors;
 use crate::ir::types::Scalar;
 
 errors! {
-    /// An error of a communicator or of a collective: [`RuntimeError::Comm`](crate::runtime::RuntimeError::Comm).
+    /// The error of a communicator or a collective. Calls return it inside
+    /// [`RuntimeError::Comm`](crate::runtime::RuntimeError::Comm).
     #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum CommError {
@@ -56,14 +57,14 @@ errors! {
 }
 crate::errors::message_as_debug!(CommError);
 
-/// A version of NCCL.
+/// An NCCL version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NcclVersion {
-    /// The major, minor and patch number.
+    /// Major, minor and patch version.
     pub numbers: [u32; 3],
 }
 
-/// `2.28.9`
+/// For example `2.28.9`.
 impl std::fmt::Display for NcclVersion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [major, minor, patch] = self.numbers;

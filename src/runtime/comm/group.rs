@@ -1,4 +1,4 @@
-//! Defines [`CommGroup`], calls that start together.
+//! Defines [`CommGroup`]: calls that start together.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +17,12 @@ use crate::runtime::cuda;
 use crate::runtime::error::RuntimeError;
 use crate::runtime::stream::{Stream, StreamBackend};
 
-/// Calls of one or several ranks that start together: none waits for another one of the group.
+/// Calls of one or more ranks that start together, so that none waits for another call in the
+/// group.
 ///
-/// A thread that makes the calls of several ranks, and ranks that send to each other, need it. The group borrows its
-/// buffers until it runs; a group that is dropped does nothing.
+/// You need a group if one thread makes the calls of several ranks, or if two ranks send to each
+/// other. The group borrows its buffers until you call [`run`](CommGroup::run). Dropping it without
+/// that does nothing.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -47,7 +49,7 @@ pub struct CommGroup<'b> {
     calls: SmallVec<[Call<'b>; 1]>,
 }
 
-/// A call whose arguments are checked. Of `broadcast` and calls in place, `from` is `None`.
+/// A call whose arguments are checked. `from` is `None` for `broadcast` and for calls in place.
 struct Call<'b> {
     comm: &'b Communicator,
     stream: &'b Stream,
@@ -57,12 +59,12 @@ struct Call<'b> {
 }
 
 impl<'b> CommGroup<'b> {
-    /// Returns a group without calls.
+    /// Returns an empty group.
     pub fn new() -> CommGroup<'b> {
         CommGroup::default()
     }
 
-    /// Adds [`Communicator::all_reduce`].
+    /// Adds a [`Communicator::all_reduce`].
     ///
     /// # Errors
     /// [`OtherDevice`](CommError::OtherDevice), [`Length`](CommError::Length),
@@ -80,7 +82,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, kind, from.len(), Some(from.memory()), Some(to.memory()))
     }
 
-    /// Adds [`Communicator::all_reduce_in_place`].
+    /// Adds a [`Communicator::all_reduce_in_place`].
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`].
@@ -95,7 +97,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, kind, len, None, Some(data.memory()))
     }
 
-    /// Adds [`Communicator::all_gather`].
+    /// Adds a [`Communicator::all_gather`].
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`].
@@ -112,7 +114,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, CallKind::AllGather, len, from, to)
     }
 
-    /// Adds [`Communicator::reduce_scatter`].
+    /// Adds a [`Communicator::reduce_scatter`].
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`].
@@ -130,7 +132,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, kind, to.len(), Some(from.memory()), Some(to.memory()))
     }
 
-    /// Adds [`Communicator::broadcast`].
+    /// Adds a [`Communicator::broadcast`].
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`]; [`Rank`](CommError::Rank).
@@ -146,7 +148,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, kind, len, None, Some(data.memory()))
     }
 
-    /// Adds [`Communicator::send`].
+    /// Adds a [`Communicator::send`].
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`]; [`Rank`](CommError::Rank).
@@ -162,7 +164,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, kind, len, Some(from.memory()), None)
     }
 
-    /// Adds [`Communicator::recv`].
+    /// Adds a [`Communicator::recv`].
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`]; [`Rank`](CommError::Rank).
@@ -212,7 +214,7 @@ impl<'b> CommGroup<'b> {
         Ok(())
     }
 
-    /// Makes the calls.
+    /// Starts all calls of the group.
     ///
     /// # Errors
     /// [`MixedGroup`](CommError::MixedGroup); those of [`Communicator::all_reduce`].

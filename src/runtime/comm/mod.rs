@@ -1,8 +1,10 @@
-//! Moves and combines data of several devices: collectives by NCCL, or by the simulator.
+//! Moves and combines data across several devices. GPUs use NCCL; the simulator has collectives of
+//! its own.
 //!
-//! A [`Communicator`] is one rank of a set of devices. All ranks make the same calls in the same order, each for its own
-//! device. The devices are those of one process ([`Communicator::all`]) or of several processes and machines
-//! ([`Communicator::connect`] with a [`UniqueId`]).
+//! A [`Communicator`] is one rank of a set of devices. All ranks must make the same calls in the
+//! same order, each for its own device. The devices can belong to one process
+//! ([`Communicator::all`]) or to several processes and machines ([`Communicator::connect`] with a
+//! [`UniqueId`]).
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {
@@ -29,28 +31,33 @@
 //!
 //! # Order
 //!
-//! On GPUs a call queues its work and returns. Buffers order it with launches and copies, as those with each other: no
-//! call waits on the host for earlier work, and a buffer that is dropped in flight is freed behind it. The first call
-//! between two ranks connects them and waits for the other rank. A stream that records a graph records the call.
+//! On GPUs, a call queues its work and returns. Buffers order it with launches and copies, just as
+//! they order those with each other: no call waits on the host for earlier work, and a buffer that
+//! you drop in flight is freed after its last use. The first call between two ranks connects them,
+//! so it waits for the other rank. If the stream records a graph, the call becomes part of the
+//! graph.
 //!
-//! On simulators a call ends when all ranks have made it. So each rank has a thread of its own, or one thread makes the
-//! calls of several ranks as a [`CommGroup`]. A `send` ends when its data is received: a program in which all ranks send
-//! first hangs there, as it does on GPUs for long messages.
+//! On simulators, a call returns when all ranks have made it. So either give each rank a thread of
+//! its own, or let one thread make the calls of several ranks as a [`CommGroup`]. A `send` returns
+//! when its data has been received. A program in which all ranks send first therefore hangs, as it
+//! does on GPUs if the messages are long.
 //!
 //! # What can fail
 //!
 //! All functions return [`RuntimeError`](crate::runtime::RuntimeError), here mostly
-//! [`Comm`](crate::runtime::RuntimeError::Comm) with a [`CommError`]. A communicator with a failed call, a rank that died
-//! or work that has made no progress for [`CommOptions::timeout`] is aborted: all ranks of the process get the error from
-//! the call that hangs, from the next call that waits for the device, and from each later call of the communicator. The
-//! contents of the buffers of the failed work are then unspecified.
+//! [`Comm`](crate::runtime::RuntimeError::Comm) with a [`CommError`]. A communicator is aborted if
+//! a call fails, if a rank dies, or if work makes no progress for [`CommOptions::timeout`]. All
+//! ranks of the process then get the error: from the call that hangs, from the next call that waits
+//! for the device, and from each later call of the communicator. The failed work's buffers have
+//! unspecified contents.
 //!
-//! If NCCL cannot end the work within five seconds, for example because its kernel hangs on the GPU, the waiting calls return
-//! the error all the same. The stream, the buffers and the functions of the work are then left behind: nobody waits for them,
-//! and they are not freed. Only memory that is borrowed (`Device::borrow_cudarc`) is waited for, because its lender may free it.
+//! If NCCL cannot end the work within five seconds, for example because its kernel hangs on the
+//! GPU, the waiting calls return the error nevertheless. The work's stream, buffers and functions
+//! are then leaked: nothing waits for them, and they are never freed. Only borrowed memory
+//! (`Device::borrow_cudarc`) is still waited for, because its lender may free it.
 //!
-//! A process notices within two seconds that another process of its machine died, and by the timeout that one of another
-//! machine did.
+//! A process notices within two seconds that another process on the same machine has died. For a
+//! process on another machine, it takes until the timeout.
 
 mod call;
 mod communicator;

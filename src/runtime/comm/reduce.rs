@@ -1,11 +1,11 @@
-//! Reduces elements on the host, for the communicator of the simulator.
+//! Combines elements on the host, for the simulator's communicator.
 
 use crate::ir::types::Scalar;
 use crate::ir::{Element, bf16, f16};
 
 use super::call::ReduceOp;
 
-/// Returns whether NCCL, and so the simulator, reduces elements of this type.
+/// Returns whether NCCL, and therefore the simulator, can reduce elements of this type.
 pub(in crate::runtime) fn reduces(scalar: Scalar) -> bool {
     match scalar {
         Scalar::I8
@@ -27,8 +27,8 @@ pub(in crate::runtime) fn reduces(scalar: Scalar) -> bool {
     }
 }
 
-/// Returns the elements of all ranks, combined in the order of the ranks. Elements of 16 bits are combined as `f32` and
-/// rounded once. All parts have the same length.
+/// Combines the elements of all ranks in rank order. 16-bit floating-point elements are combined as
+/// `f32` and rounded once. All parts must have the same length.
 #[inline]
 pub(super) fn reduce(op: ReduceOp, scalar: Scalar, parts: &[&[u8]]) -> Vec<u8> {
     match scalar {
@@ -50,7 +50,7 @@ pub(super) fn reduce(op: ReduceOp, scalar: Scalar, parts: &[&[u8]]) -> Vec<u8> {
             let write = |x| (bf16::from_f32(x).to_const().bits() as u16).to_le_bytes();
             of::<f32, 2>(op, parts, read, write)
         }
-        // Bytes; the front refuses the other types.
+        // These are reduced as bytes; the front refuses all of them but `u8`.
         Scalar::U8
         | Scalar::Bool
         | Scalar::I16
@@ -61,7 +61,7 @@ pub(super) fn reduce(op: ReduceOp, scalar: Scalar, parts: &[&[u8]]) -> Vec<u8> {
     }
 }
 
-/// A number that reductions compute with.
+/// A type that reductions can compute with.
 trait Combine: Copy {
     fn combine(self, op: ReduceOp, other: Self) -> Self;
     fn average(self, ranks: usize) -> Self;
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn elements_are_combined_and_rounded_once() {
         let bytes = |x: f32| (bf16::from_f32(x).to_const().bits() as u16).to_le_bytes();
-        // 256 + 1 rounds to 256 in `bf16`; 256 + 1 + 1 is 258.
+        // 256 + 1 rounds to 256 in `bf16`, but 256 + 1 + 1 is 258.
         let parts = [bytes(256.0), bytes(1.0), bytes(1.0)];
         let parts: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
         assert_eq!(reduce(ReduceOp::Sum, Scalar::Bf16, &parts), bytes(258.0));

@@ -1,4 +1,4 @@
-//! Defines [`UniqueId`], the name under which ranks find each other.
+//! Defines [`UniqueId`]: the name under which ranks find each other.
 
 use std::fmt;
 use std::path::Path;
@@ -10,9 +10,9 @@ use crate::runtime::device::{Backend, Device};
 use crate::runtime::error::RuntimeError;
 use crate::runtime::random_name::random_name;
 
-/// The name of a communicator: one rank makes it, and all ranks connect with it.
+/// The name of a communicator: one rank creates it, and all ranks connect with it.
 ///
-/// It travels as bytes, or through a file that all ranks can read.
+/// Send it to the other ranks as bytes, or through a file that all ranks can read.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -29,13 +29,13 @@ pub struct UniqueId {
 }
 
 impl UniqueId {
-    /// The number of bytes.
+    /// The size of an id in bytes.
     pub const BYTES: usize = 128;
 
-    /// Returns a new name, for ranks on devices of this kind: GPUs or simulators.
+    /// Creates an id for ranks on devices of the same kind as `device`: GPUs or simulators.
     ///
-    /// With GPUs, the process that calls this answers the other ranks when they connect. So it lives until all are
-    /// connected.
+    /// With GPUs, the process that calls this answers the other ranks when they connect, so it must
+    /// live until all of them have connected.
     ///
     /// # Errors
     /// [`NcclNotBuilt`](CommError::NcclNotBuilt), [`NoLibrary`](CommError::NoLibrary),
@@ -54,7 +54,7 @@ impl UniqueId {
         }
     }
 
-    /// Returns the name with these bytes.
+    /// Returns the id with these bytes.
     ///
     /// # Errors
     /// [`IdLength`](CommError::IdLength).
@@ -63,13 +63,13 @@ impl UniqueId {
         bytes.try_into().map(|bytes| UniqueId { bytes }).map_err(|_| error.into())
     }
 
-    /// Returns the bytes.
+    /// Returns the id's bytes.
     pub fn as_bytes(&self) -> &[u8; UniqueId::BYTES] {
         &self.bytes
     }
 
-    /// Writes the name to a new file. Another process never sees a part of it. A file that exists is not replaced,
-    /// because it may be that of an earlier run: remove it first.
+    /// Writes the id to a new file, atomically: another process never reads half of it. Fails if
+    /// the file exists, because it may be left over from an earlier run. Remove it first.
     ///
     /// # Errors
     /// [`IdFile`](CommError::IdFile).
@@ -79,16 +79,16 @@ impl UniqueId {
         name.push(format!(".{}", random_name()));
         let temporary = path.with_file_name(name);
         let written = write_new(&temporary, &self.bytes)
-            // A hard link is made only where nothing has its name.
+            // A hard link fails if the path already exists.
             .and_then(|()| std::fs::hard_link(&temporary, path));
         let _ = std::fs::remove_file(&temporary);
         written.map_err(|error| file_error(path, &error))
     }
 
-    /// Reads the name from the file that another rank writes, and waits until it exists.
+    /// Waits until another rank has written the file, then reads the id from it.
     ///
     /// # Errors
-    /// [`IdFile`](CommError::IdFile), where the file does not exist after `timeout`, or cannot be read;
+    /// [`IdFile`](CommError::IdFile) if the file does not exist after `timeout` or cannot be read;
     /// [`IdLength`](CommError::IdLength).
     pub fn read_file(path: impl AsRef<Path>, timeout: Duration) -> Result<UniqueId, RuntimeError> {
         const PAUSE: Duration = Duration::from_millis(10);
@@ -117,7 +117,7 @@ fn file_error(path: &Path, error: &std::io::Error) -> RuntimeError {
     CommError::IdFile { path: path.display().to_string(), error: error.to_string() }.into()
 }
 
-/// The first bytes, in hexadecimal digits.
+/// Shows the first bytes in hexadecimal.
 impl fmt::Debug for UniqueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("UniqueId(")?;

@@ -1,4 +1,4 @@
-//! The communicator of the simulator: ranks are threads of one process.
+//! The simulator's communicator, whose ranks are threads of one process.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,7 +11,7 @@ use super::unique_id::UniqueId;
 use crate::runtime::error::RuntimeError;
 use crate::runtime::simulator::{Memory, Stream};
 
-/// The ranks of a communicator.
+/// All ranks of a communicator, and what they share.
 struct World {
     ranks: u32,
     options: CommOptions,
@@ -24,21 +24,21 @@ struct State {
     joined: Vec<u32>,
     left: Vec<u32>,
     failed: Option<CommError>,
-    /// The collectives that some rank has not finished, by number.
+    /// The collectives that some rank has not finished yet, by index.
     collectives: HashMap<u64, Collective>,
     messages: VecDeque<Message>,
-    /// The number of the next message.
+    /// The id of the next message.
     next_message: u64,
 }
 
 /// A collective that some ranks have called.
 struct Collective {
     parts: Vec<Option<(CallShape, Vec<u8>)>>,
-    /// For each rank what it gets, once all have called.
+    /// Each rank's result, once all ranks have called.
     results: Option<Vec<Option<Vec<u8>>>>,
 }
 
-/// Data that is sent and not yet received.
+/// Data that was sent and not received yet.
 struct Message {
     number: u64,
     from: u32,
@@ -47,15 +47,15 @@ struct Message {
     data: Vec<u8>,
 }
 
-/// A rank of a world.
+/// One rank of a world.
 pub(in crate::runtime) struct Member {
     world: Arc<World>,
     rank: u32,
-    /// The number of the next collective of this rank.
+    /// The index of this rank's next collective.
     next: Mutex<u64>,
 }
 
-/// A call of a rank, with all that it uses.
+/// A rank's call, with everything that it uses.
 #[derive(Clone)]
 pub(in crate::runtime) struct MemberCall {
     pub(in crate::runtime) member: Arc<Member>,
@@ -65,14 +65,14 @@ pub(in crate::runtime) struct MemberCall {
     pub(in crate::runtime) to: Option<Memory>,
 }
 
-/// A call that the other ranks see.
+/// A call that is visible to the other ranks.
 enum Posted {
     Collective(u64),
     Sent(u64),
     Receives { peer: u32 },
 }
 
-/// The worlds that have members, by their ids.
+/// All worlds that have members, by id.
 static WORLDS: Mutex<Vec<(UniqueId, Weak<World>)>> = Mutex::new(Vec::new());
 
 impl Member {
@@ -116,7 +116,7 @@ impl Member {
         self.world.fail(&mut self.world.lock(), CommError::Aborted { rank: self.rank });
     }
 
-    /// Shows the call to the other ranks, with its data.
+    /// Makes the call and its data visible to the other ranks.
     #[inline]
     fn post(&self, call: &MemberCall) -> Result<Posted, RuntimeError> {
         let data = match (&call.shape.kind, &call.from) {
@@ -124,7 +124,8 @@ impl Member {
             (_, Some(from)) => from.to_vec::<u8>(),
         };
         let (shape, rank) = (call.shape, self.rank);
-        // Calls of a rank have the order of their numbers, also where two threads make them.
+        // Held until the call is posted, so that a rank's calls keep the order of their indices
+        // even if two threads make them.
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.world.lock();
         state.check()?;
@@ -170,7 +171,7 @@ impl Member {
         Ok(posted)
     }
 
-    /// Waits until the call has ended on this rank, and writes its result.
+    /// Waits until the call has ended on this rank, then writes its result.
     #[inline]
     fn finish(&self, call: &MemberCall, posted: &Posted) -> Result<(), RuntimeError> {
         let (rank, shape) = (self.rank, call.shape);
@@ -231,7 +232,7 @@ impl State {
         self.failed.clone().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Refuses to wait for a rank that has left.
+    /// Returns an error if one of these ranks has left, because waiting for it would never end.
     fn check_there(&self, ranks: &[u32]) -> Result<(), CommError> {
         match ranks.iter().find(|rank| self.left.contains(rank)) {
             Some(&rank) => Err(CommError::PeerGone { rank }),
@@ -245,13 +246,14 @@ impl World {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all calls of all ranks with the error, if it is the first one.
+    /// Fails all calls of all ranks with the error, unless an earlier error did so.
     fn fail(&self, state: &mut State, error: CommError) {
         state.failed.get_or_insert(error);
         self.changed.notify_all();
     }
 
-    /// Waits until `poll` answers, and tells the others when it changed the state.
+    /// Waits until `poll` returns a result, then wakes the other ranks because it may have changed
+    /// the state.
     fn wait<R>(
         &self,
         shape: &CallShape,
@@ -260,7 +262,7 @@ impl World {
         let start = Instant::now();
         let mut state = self.lock();
         loop {
-            // What is there is taken, also when the communicator has failed since.
+            // A result that is there is taken, even if the communicator has failed since.
             match poll(&mut state) {
                 Ok(Some(result)) => {
                     self.changed.notify_all();
@@ -282,7 +284,7 @@ impl World {
     }
 }
 
-/// Returns what each rank gets.
+/// Returns each rank's result.
 #[inline]
 fn results(shape: CallShape, parts: &[Option<(CallShape, Vec<u8>)>]) -> Vec<Option<Vec<u8>>> {
     let parts: Vec<&[u8]> = parts.iter().flatten().map(|(_, data)| &data[..]).collect();
@@ -304,10 +306,10 @@ fn results(shape: CallShape, parts: &[Option<(CallShape, Vec<u8>)>]) -> Vec<Opti
     }
 }
 
-/// Makes the calls of one thread, or lets the streams that record graphs record theirs.
+/// Runs one thread's calls. Calls on a stream that records a graph are recorded instead.
 #[inline]
 pub(super) fn run_or_record(calls: Vec<MemberCall>) -> Result<(), RuntimeError> {
-    // The calls of a stream are one node of its graph.
+    // All calls on one stream become one node of its graph.
     let mut groups: Vec<(Stream, Vec<MemberCall>)> = Vec::new();
     let mut now = Vec::new();
     for call in calls {
@@ -327,7 +329,8 @@ pub(super) fn run_or_record(calls: Vec<MemberCall>) -> Result<(), RuntimeError> 
     run(&now)
 }
 
-/// Shows all calls to the other ranks, then waits for each. Sends come last: their data may be received by this thread.
+/// Posts all calls, then waits for each. Sends come last, because this thread itself may have to
+/// receive their data.
 #[inline]
 fn run(calls: &[MemberCall]) -> Result<(), RuntimeError> {
     let post = |call: &MemberCall| call.member.post(call);

@@ -1,4 +1,4 @@
-//! Looks up the functions of the CUDA driver, once.
+//! Looks up the functions of the CUDA driver once, at first use.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
@@ -10,10 +10,10 @@ use super::status;
 use crate::runtime::driver_answer::{CudaVersion, DriverStatus};
 use crate::runtime::error::RuntimeError;
 
-/// The version that the functions and their types are taken from: launch attributes and tensor maps.
+/// The minimum driver version: launch attributes and tensor maps need it.
 const NEEDED: CudaVersion = CudaVersion::new(12, 0);
 
-/// The names of the driver's library. A stub has the second one alone, so the first one is tried first.
+/// The driver library's names. A stub has only the second name, so the first one is tried first.
 const DRIVER: &[&str] =
     if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
 
@@ -21,7 +21,7 @@ library_functions! {
     pub(super) struct Api { version: CudaVersion } returns sys::CUresult;
 
     fn cuInit(flags: c_uint) = sys::cuInit;
-    // The code is a number here, as in the answers.
+    // The code is an integer here, as in statuses.
     fn cuGetErrorName(code: u32, name: *mut *const c_char);
 
     fn cuDeviceGetCount(count: *mut c_int) = sys::cuDeviceGetCount;
@@ -76,7 +76,7 @@ library_functions! {
     #[cfg(feature = "nccl")]
     fn cuDeviceCanAccessPeer(can: *mut c_int, device: sys::CUdevice, peer: sys::CUdevice)
         = sys::cuDeviceCanAccessPeer;
-    // The bindings give the entries of the list another type for each version of CUDA.
+    // The type of the list's entries differs between the bindings for different CUDA versions.
     #[cfg(feature = "nccl")]
     fn cuMemPoolSetAccess(pool: sys::CUmemoryPool, map: *const MemoryAccess, count: usize);
     fn cuMemPoolTrimTo(pool: sys::CUmemoryPool, bytes: usize) = sys::cuMemPoolTrimTo;
@@ -197,12 +197,12 @@ library_functions! {
     fn cuEventRecord(event: sys::CUevent, stream: sys::CUstream) = sys::cuEventRecord;
     fn cuEventQuery(event: sys::CUevent) = sys::cuEventQuery;
     fn cuEventSynchronize(event: sys::CUevent) = sys::cuEventSynchronize;
-    // All drivers have it; the bindings of CUDA 13 name only its second version.
+    // Every driver has it, but the bindings for CUDA 13 only name its second version.
     fn cuEventElapsedTime(milliseconds: *mut f32, start: sys::CUevent, end: sys::CUevent);
     fn cuEventDestroy_v2(event: sys::CUevent) = sys::cuEventDestroy_v2;
 }
 
-/// `CUmemAccessDesc`
+/// The driver's `CUmemAccessDesc`.
 #[cfg(feature = "nccl")]
 #[repr(C)]
 pub(super) struct MemoryAccess {
@@ -213,7 +213,7 @@ pub(super) struct MemoryAccess {
 
 #[cfg(feature = "nccl")]
 impl MemoryAccess {
-    /// Reads and writes of a device.
+    /// Allows a device to read and write.
     pub(super) fn by(device: sys::CUdevice) -> MemoryAccess {
         const DEVICE: c_uint = 1;
         const READ_AND_WRITE: c_uint = 3;
@@ -222,7 +222,8 @@ impl MemoryAccess {
 }
 
 impl Api {
-    /// Returns the functions of an initialised driver. What the first call answers stays for the process.
+    /// Returns the functions of an initialised driver. The result of the first call is kept for the
+    /// whole process.
     #[inline]
     pub(super) fn get() -> Result<&'static Api, RuntimeError> {
         static API: OnceLock<Result<Api, RuntimeError>> = OnceLock::new();
@@ -232,16 +233,16 @@ impl Api {
     #[inline]
     fn open() -> Result<Api, RuntimeError> {
         let library = library::open(DRIVER).ok_or(RuntimeError::NoDriver)?;
-        // The version comes first: an old driver may lack other functions.
+        // Ask for the version first, because an old driver may lack other functions.
         type GetVersion = unsafe extern "C" fn(*mut c_int) -> u32;
         check_parameters!((version: *mut c_int), sys::CUresult, sys::cuDriverGetVersion);
         let symbol_name = "cuDriverGetVersion";
         let unknown = CudaVersion::new(0, 0);
-        // SAFETY: the type is that of the function.
+        // SAFETY: this is the function's type.
         let get_version = unsafe { library::symbol::<GetVersion>(library, symbol_name) }
             .ok_or(RuntimeError::MissingSymbol { symbol: symbol_name, driver: unknown })?;
         let mut number = 0;
-        // SAFETY: the function needs no initialisation; `number` is a variable for its result.
+        // SAFETY: the function needs no initialisation; `number` is a local out parameter.
         match unsafe { get_version(&mut number) } {
             status::SUCCESS => {}
             status::STUB_LIBRARY => return Err(RuntimeError::StubDriver),
@@ -253,7 +254,7 @@ impl Api {
         }
         let api = Api::find(library, found)
             .map_err(|symbol| RuntimeError::MissingSymbol { symbol, driver: found })?;
-        // SAFETY: 0 is the only value for the flags.
+        // SAFETY: 0 is the only valid value for the flags.
         match unsafe { (api.cuInit)(0) } {
             status::SUCCESS => Ok(api),
             status::NO_DEVICE => Err(RuntimeError::NoDevice),
@@ -262,7 +263,7 @@ impl Api {
         }
     }
 
-    /// Returns the error of a call that answered `code`.
+    /// Returns the error for a call that returned `code`.
     pub(super) fn error(&self, call: &'static str, code: u32) -> RuntimeError {
         if code == status::CAPTURE_UNSUPPORTED {
             return RuntimeError::CaptureForbids { call };
@@ -270,37 +271,38 @@ impl Api {
         RuntimeError::Driver { call, status: self.status(code) }
     }
 
-    /// `code` with its name.
+    /// Returns `code` with its name.
     pub(super) fn status(&self, code: u32) -> DriverStatus {
         let mut name = std::ptr::null();
-        // SAFETY: `name` is a variable for the result.
+        // SAFETY: `name` is a local out parameter.
         let answer = unsafe { (self.cuGetErrorName)(code, &mut name) };
         let name = (answer == status::SUCCESS && !name.is_null()).then(|| {
-            // SAFETY: the driver gave a text that lives as long as its library, which is never closed.
+            // SAFETY: the driver returned a text that lives as long as its library, which is never
+            // closed.
             unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
         });
         DriverStatus { code, name }
     }
 
-    /// `Ok` if the answer is success.
+    /// Turns a status into a result.
     #[inline]
     pub(super) fn check(&self, call: &'static str, code: u32) -> Result<(), RuntimeError> {
         if code == status::SUCCESS { Ok(()) } else { Err(self.error(call, code)) }
     }
 }
 
-/// Returns the version of the driver, which starts.
+/// Returns the driver's version. Fails if the driver does not start.
 #[inline]
 pub(in crate::runtime) fn driver_version() -> Result<CudaVersion, RuntimeError> {
     Api::get().map(|api| api.version)
 }
 
-/// Returns the number of GPUs, at least 1.
+/// Returns how many GPUs there are, at least 1.
 #[inline]
 pub(in crate::runtime) fn device_count() -> Result<usize, RuntimeError> {
     let api = Api::get()?;
     let mut count = 0;
-    // SAFETY: the driver is initialised; `count` is a variable for the result.
+    // SAFETY: the driver is initialised; `count` is a local out parameter.
     api.check("cuDeviceGetCount", unsafe { (api.cuDeviceGetCount)(&mut count) })?;
     match usize::try_from(count) {
         Ok(count) if count > 0 => Ok(count),
@@ -308,7 +310,7 @@ pub(in crate::runtime) fn device_count() -> Result<usize, RuntimeError> {
     }
 }
 
-/// Returns the error of a call before the names of errors can be asked for.
+/// Returns the error for a call at a time when the driver cannot be asked for names yet.
 fn nameless(call: &'static str, code: u32) -> RuntimeError {
     RuntimeError::Driver { call, status: DriverStatus { code, name: None } }
 }

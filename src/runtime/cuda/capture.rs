@@ -1,4 +1,4 @@
-//! Defines [`Capture`], the resources of recorded work.
+//! Defines [`Capture`]: everything that recorded work uses.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use super::uses::Uses;
 #[cfg(feature = "nccl")]
 use crate::runtime::error::RuntimeError;
 
-/// A resource that a graph keeps.
+/// Something that a graph keeps alive, such as memory.
 pub(super) trait Resource: Send + Sync {
     /// Returns the work that uses it.
     fn uses(&self) -> &Uses;
 }
 
-/// A library whose calls a graph has.
+/// A library whose calls are part of a graph.
 #[cfg(feature = "nccl")]
 pub(super) trait Launched: Send + Sync {
-    /// Fails if the graph must not be launched any more.
+    /// Returns an error if the graph must not be launched any more.
     fn check(&self) -> Result<(), RuntimeError>;
-    /// Notes a launch of the graph.
+    /// Notes that the graph is launched on `stream`.
     fn note(&self, stream: &Arc<Stream>);
 }
 
-/// The resources of recorded work.
+/// Everything that recorded work uses.
 #[derive(Default)]
 pub(super) struct Capture {
-    /// Memory, and whether the work writes it.
+    /// Memory and other resources, and whether the work writes them.
     pub(super) used: Vec<(Arc<dyn Resource>, bool)>,
     pub(super) code: Vec<Arc<Uses>>,
     pub(super) reports: Vec<Arc<dyn Report>>,
@@ -38,12 +38,13 @@ pub(super) struct Capture {
     #[cfg(feature = "nccl")]
     pub(super) launched: Vec<Arc<dyn Launched>>,
     pub(super) launches: Option<QueuedLaunches>,
-    /// Launches, copies and fills.
+    /// How many launches, copies and fills there are.
     pub(super) nodes: u64,
 }
 
 impl Capture {
-    /// Returns the uses that a launch of the work waits for, and whether it writes what they are of.
+    /// Returns the uses that a launch of the work has to wait for, and whether it writes the
+    /// resource.
     pub(super) fn ordered(&self) -> impl Iterator<Item = (&Uses, bool)> {
         self.used.iter().map(|(used, writes)| (used.uses(), *writes))
     }
@@ -57,18 +58,18 @@ impl Capture {
         }
     }
 
-    /// Notes a library that each launch of the graph asks and tells.
+    /// Adds a library that is asked before each launch of the graph, and told of it.
     #[cfg(feature = "nccl")]
     pub(super) fn note_launched(&mut self, library: Arc<dyn Launched>) {
         add(&mut self.launched, library);
     }
 
-    /// Notes a copy or a fill.
+    /// Counts a copy or a fill.
     pub(super) fn note_node(&mut self) {
         self.nodes += 1;
     }
 
-    /// Notes a launch: its kernel, the uses of its code, its assertions, what keeps the code loaded.
+    /// Adds a launch: its kernel, its code's uses, its assertions, and what keeps the code loaded.
     pub(super) fn note_launch(
         &mut self,
         kernel: KernelId,

@@ -1,4 +1,5 @@
-//! The primary context of a GPU: its streams, its work in flight, its first fault.
+//! Defines [`Context`]: a GPU's primary context with its streams, its work in flight and its first
+//! fault.
 
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::AtomicU64;
@@ -31,19 +32,20 @@ use crate::runtime::fault::FaultKind;
 use crate::runtime::limits::Limits;
 use crate::runtime::properties::Properties;
 
-/// The primary context of a GPU with its streams, retained until the process ends.
+/// A GPU's primary context with its streams. It is retained until the process ends.
 pub(in crate::runtime) struct Context {
     api: &'static Api,
     ordinal: usize,
     raw: sys::CUcontext,
     device: sys::CUdevice,
-    /// The stream of work that names none; `default` adds its work in flight.
+    /// The default stream's handle; `default` adds its work in flight.
     raw_default: sys::CUstream,
     default: OnceLock<Arc<Stream>>,
-    /// All streams in use.
+    /// All streams that somebody holds.
     streams: Mutex<Vec<Weak<Stream>>>,
     graphs: Mutex<()>,
-    /// The number of launches so far, about.
+    /// How many launches there were, approximately: see
+    /// [`SubmissionCounter::end`](super::submission_counter::SubmissionCounter::end).
     launches: AtomicU64,
     kernel_names: KernelNames,
     name: String,
@@ -54,7 +56,7 @@ pub(in crate::runtime) struct Context {
     properties: Properties,
     has_pools: bool,
     asserts: AssertReports,
-    /// The failures of communicators that no call has returned yet, each with the number of the communicator.
+    /// Failures of communicators that no call has returned yet, each with the communicator's id.
     #[cfg(feature = "nccl")]
     comm_failures: Mutex<Vec<(u64, CommError)>>,
     /// Set once the context has a communicator.
@@ -63,14 +65,14 @@ pub(in crate::runtime) struct Context {
     #[cfg(feature = "nccl")]
     hung_comms: Mutex<Vec<HungComm>>,
     fault: OnceLock<DeviceFault>,
-    /// The error of the first fault where a destructor has found it, until a call returns it.
+    /// The first fault, if a destructor found it and no call has returned it yet.
     unreported: Mutex<Option<RuntimeError>>,
     #[cfg(feature = "sim")]
     violations: super::violations::Violations,
     driver: OnceLock<String>,
 }
 
-/// A communicator that has failed and whose work is not known to have ended.
+/// A failed communicator whose work may still be running.
 #[cfg(feature = "nccl")]
 struct HungComm {
     number: u64,
@@ -78,24 +80,25 @@ struct HungComm {
     failed_at: Instant,
 }
 
-/// The time in which an abort ends the work of a communicator that has failed. After it nobody waits for the work.
+/// How long an abort may take to end a failed communicator's work. After that, nothing waits for
+/// the work any more.
 #[cfg(feature = "nccl")]
 const ABORT_TIME: Duration = Duration::from_secs(5);
 
-// SAFETY: the driver API may be called from any thread; its handles are names and not thread-bound. The
-// current context, which is a thread's, is set by each call that needs it.
+// SAFETY: any thread may call the driver API, because its handles are names that are not bound to a
+// thread. Only the current context is per thread, and each call that needs it sets it.
 unsafe impl Send for Context {}
-// SAFETY: as above; what changes is behind a lock.
+// SAFETY: as above; everything that changes is atomic or behind a lock.
 unsafe impl Sync for Context {}
 
-/// The contexts in use.
+/// All contexts that were opened.
 ///
-/// They stay until the process ends: CUDA leaves a context current on threads that it cannot know of, and
-/// the handle of a released one is not safe to touch.
+/// They live until the process ends, because CUDA leaves a context current on threads that it
+/// cannot know, and the handle of a released context is not safe to touch.
 static OPEN: Mutex<Vec<&'static Context>> = Mutex::new(Vec::new());
 
 impl Context {
-    /// Returns the context of the GPU `ordinal`, made by the first call.
+    /// Returns the context of the GPU `ordinal`. The first call creates it.
     #[inline]
     pub(in crate::runtime) fn open(ordinal: usize) -> Result<&'static Context, RuntimeError> {
         let count = device_count()?;
@@ -116,13 +119,13 @@ impl Context {
     fn create(ordinal: usize) -> Result<Context, RuntimeError> {
         let api = Api::get()?;
         let mut device = 0;
-        // SAFETY: `device` is a variable for the result.
+        // SAFETY: `device` is a local out parameter.
         let code = unsafe { (api.cuDeviceGet)(&mut device, ordinal as c_int) };
         api.check("cuDeviceGet", code)?;
 
         let attribute = |attribute: Attribute| -> Result<u32, RuntimeError> {
             let mut value = 0;
-            // SAFETY: `value` is a variable for the result.
+            // SAFETY: `value` is a local out parameter.
             let code = unsafe { (api.cuDeviceGetAttribute)(&mut value, attribute, device) };
             api.check("cuDeviceGetAttribute", code)?;
             Ok(u32::try_from(value).unwrap_or(0))
@@ -155,7 +158,7 @@ impl Context {
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             )?
             .into(),
-            // The driver tells the maximum number of blocks of a cluster for a function only.
+            // The driver reports the maximum cluster size only for a function, not for the device.
             cluster_blocks: match attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? {
                 0 => 1,
                 _ => LaunchBounds::MAX_CLUSTER,
@@ -182,11 +185,11 @@ impl Context {
         let has_pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
 
         let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` is a variable for the result.
+        // SAFETY: `raw` is a local out parameter.
         let code = unsafe { (api.cuDevicePrimaryCtxRetain)(&mut raw, device) };
         api.check("cuDevicePrimaryCtxRetain", code)?;
         let stream = create_stream(api, raw).inspect_err(|_| {
-            // SAFETY: the context was retained above and is not used.
+            // SAFETY: the context was retained above and nothing uses it.
             unsafe { (api.cuDevicePrimaryCtxRelease_v2)(device) };
         })?;
         Ok(Context {
@@ -226,7 +229,7 @@ impl Context {
         &self.name
     }
 
-    /// `GPU 0 (NVIDIA H200)`
+    /// For example `GPU 0 (NVIDIA H200)`.
     pub(in crate::runtime) fn label(&self) -> &str {
         &self.label
     }
@@ -251,18 +254,18 @@ impl Context {
         self.api.version
     }
 
-    /// Sets the number of freed bytes that the driver keeps for later allocations.
+    /// Sets how many freed bytes the driver may keep for later allocations.
     pub(in crate::runtime) fn keep_memory(&self, bytes: u64) -> Result<(), RuntimeError> {
         let Some(pool) = self.pool()? else { return Ok(()) };
         let (mut bytes, _current) = (bytes, self.enter()?);
         let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         let place = std::ptr::from_mut(&mut bytes).cast();
-        // SAFETY: the attribute is a number of 64 bits, which `place` is.
+        // SAFETY: the attribute is a 64-bit integer, and `place` points to one.
         let code = unsafe { (self.api.cuMemPoolSetAttribute)(pool, attribute, place) };
         self.check("cuMemPoolSetAttribute", code)
     }
 
-    /// Gives freed memory back, after all work.
+    /// Waits for all work, then gives freed memory back to the system.
     pub(in crate::runtime) fn trim_memory(&self) -> Result<(), RuntimeError> {
         let Some(pool) = self.pool()? else { return Ok(()) };
         let _current = self.enter()?;
@@ -272,36 +275,37 @@ impl Context {
         self.check("cuMemPoolTrimTo", code)
     }
 
-    /// Returns the memory pool, on devices with pools.
+    /// Returns the device's memory pool; `None` if it has none.
     fn pool(&self) -> Result<Option<sys::CUmemoryPool>, RuntimeError> {
         if !self.has_pools {
             return Ok(None);
         }
         let (mut pool, _current) = (std::ptr::null_mut(), self.enter()?);
-        // SAFETY: `pool` is a variable for the result.
+        // SAFETY: `pool` is a local out parameter.
         let code = unsafe { (self.api.cuDeviceGetDefaultMemPool)(&mut pool, self.device) };
         self.check("cuDeviceGetDefaultMemPool", code)?;
         Ok(Some(pool))
     }
 
-    /// Returns the driver, by the version of CUDA that it implements and, where the system tells it, its release.
+    /// Names the driver: the CUDA version that it implements and, if the system tells it, its
+    /// release.
     pub(super) fn driver(&self) -> &str {
         self.driver.get_or_init(|| {
             format!("{} {}", self.api.version, driver_release().unwrap_or_default())
         })
     }
 
-    /// Free bytes and bytes in all.
+    /// Returns free and total memory in bytes.
     pub(in crate::runtime) fn memory(&self) -> Result<(u64, u64), RuntimeError> {
         let _current = self.enter()?;
         let (mut free, mut total) = (0, 0);
-        // SAFETY: variables for the results; the context is current.
+        // SAFETY: both are local out parameters; the context is current.
         let code = unsafe { (self.api.cuMemGetInfo_v2)(&mut free, &mut total) };
         self.check("cuMemGetInfo_v2", code)?;
         Ok((free as u64, total as u64))
     }
 
-    /// Refuses code for another architecture or for newer ones only.
+    /// Returns an error if code for `target` cannot run on this GPU.
     pub(in crate::runtime) fn check_target(
         &self,
         kernel: &str,
@@ -318,7 +322,7 @@ impl Context {
         })
     }
 
-    /// Waits for all work before this call, and fails if assertions did.
+    /// Waits for all earlier work, then returns an error if assertions have failed.
     pub(in crate::runtime) fn synchronize(&self) -> Result<(), RuntimeError> {
         let _current = self.enter()?;
         self.wait()?;
@@ -331,7 +335,7 @@ impl Context {
         self.comm_failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a communicator has failed, for the next call that waits.
+    /// Records that a communicator has failed, so that the next call that waits reports it.
     #[cfg(feature = "nccl")]
     pub(super) fn note_comm_failure(&self, comm: u64, error: CommError) {
         self.comm_failures().push((comm, error.clone()));
@@ -343,19 +347,20 @@ impl Context {
         self.hung_comms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that all work of a communicator has ended.
+    /// Records that all work of a communicator has ended.
     #[cfg(feature = "nccl")]
     pub(super) fn forget_hung_comm(&self, comm: u64) {
         self.hung_comms().retain(|hung| hung.number != comm);
     }
 
-    /// Notes that the context has a communicator, so that waits of the host can end before the work does.
+    /// Records that the context has a communicator, so that waits on the host can be given up
+    /// before the work ends.
     #[cfg(feature = "nccl")]
     pub(super) fn expect_comms(&self) {
         self.has_comms.store(true, Release);
     }
 
-    /// Returns whether the context has, or had, a communicator.
+    /// Returns whether the context has or had a communicator.
     #[inline]
     pub(super) fn has_comms(&self) -> bool {
         #[cfg(feature = "nccl")]
@@ -364,8 +369,8 @@ impl Context {
         false
     }
 
-    /// Fails if a communicator has failed and an abort has not ended its work. Nobody may wait for the work then, because
-    /// it never ends.
+    /// Returns an error if a communicator has failed and its abort did not end the work in time.
+    /// Nothing may wait for this work, because it never ends.
     pub(super) fn check_hung_comms(&self) -> Result<(), RuntimeError> {
         #[cfg(feature = "nccl")]
         if self.has_comms() {
@@ -377,10 +382,11 @@ impl Context {
         Ok(())
     }
 
-    /// Calls `query` until it answers that no work is left, or until [`Context::check_hung_comms`] fails. Returns at once in
-    /// a context without communicators: a wait of the driver, which cannot be given up, does no harm there.
+    /// Calls `query` until it reports that no work is left, or until [`Context::check_hung_comms`]
+    /// fails. Returns at once in a context without communicators, because there the driver's own
+    /// wait, which cannot be given up, always ends.
     pub(super) fn poll(&self, query: impl Fn() -> u32) -> Result<(), RuntimeError> {
-        /// For this time the host asks again and again, as the driver does.
+        /// How long the host polls without a pause, as the driver does.
         const BUSY: Duration = Duration::from_millis(20);
         const PAUSE: Duration = Duration::from_micros(50);
         if !self.has_comms() {
@@ -397,13 +403,13 @@ impl Context {
         Ok(())
     }
 
-    /// Forgets the failure of a communicator that nobody has any more.
+    /// Forgets the failure of a communicator that was dropped.
     #[cfg(feature = "nccl")]
     pub(super) fn forget_comm_failure(&self, comm: u64) {
         self.comm_failures().retain(|(failed, _)| *failed != comm);
     }
 
-    /// Fails if a communicator has failed since the last call.
+    /// Returns the failure of a communicator that no call has returned yet, if there is one.
     fn check_comms(&self) -> Result<(), RuntimeError> {
         #[cfg(feature = "nccl")]
         if let Some((_, error)) = self.comm_failures().pop() {
@@ -412,7 +418,7 @@ impl Context {
         Ok(())
     }
 
-    /// Returns the address of a record for the violations of a kernel with checks.
+    /// Returns the device address of a record for the violations of a kernel with checks.
     #[cfg(feature = "sim")]
     pub(in crate::runtime) fn record_of(
         &'static self,
@@ -425,32 +431,34 @@ impl Context {
         self.violations.add(make, kernel)
     }
 
-    /// Held while launches of kernels with assertions are queued.
+    /// Locks the assertion reports. Held while launches of kernels with assertions are queued.
     pub(super) fn lock_asserts(&self) -> MutexGuard<'_, PendingReports> {
         self.asserts.lock()
     }
 
-    /// Fails if assertions of kernels that the calling thread has launched did. The work before this call has
-    /// ended.
+    /// Returns an error if an assertion failed in a kernel that the calling thread launched. Call
+    /// it when the work has ended.
     pub(in crate::runtime) fn check_asserts(&self) -> Result<(), RuntimeError> {
         self.check_comms()?;
         self.asserts.check(Launches::OfThread)
     }
 
-    /// As [`Context::synchronize`], when the context is current.
+    /// Like [`Context::synchronize`], but the context must be current, and failed assertions are
+    /// not reported.
     pub(super) fn wait(&self) -> Result<(), RuntimeError> {
         self.streams().iter().try_for_each(|stream| match stream.captured(|_| ()) {
-            // Other code may record on its stream while nothing of this crate is left there.
+            // Other code may be capturing its stream while none of our work is left there.
             None => stream.wait().or_else(|error| match error {
                 RuntimeError::StreamCaptures if stream.is_idle() => Ok(()),
                 error => Err(error),
             }),
-            // It has no work, and must not be waited for.
+            // The stream records a graph: it has no work and must not be waited for.
             Some(()) => Ok(()),
         })
     }
 
-    /// Waits for all work of the process in the context, also that which other code has queued.
+    /// Waits for all work in the context, including the work that other code in the process has
+    /// queued.
     pub(in crate::runtime) fn wait_for_all_code(&self) -> Result<(), RuntimeError> {
         let _current = self.enter()?;
         self.streams().iter().try_for_each(|stream| stream.poll())?;
@@ -458,19 +466,19 @@ impl Context {
         self.check("cuCtxSynchronize", unsafe { (self.api.cuCtxSynchronize)() })
     }
 
-    /// Returns the number of the GPU.
     #[cfg(any(feature = "dlpack", feature = "nccl"))]
     pub(in crate::runtime) fn ordinal(&self) -> usize {
         self.ordinal
     }
 
-    /// Held from looking at the uses of memory that a graph has, too, until the work that was queued is noted: a buffer
-    /// and its graphs are used from several threads without synchronisation.
+    /// Locks graph uses. Held from reading the uses of memory that a graph shares until the new
+    /// work is noted, because several threads may use a buffer and its graphs without
+    /// synchronisation.
     pub(super) fn lock_graphs(&self) -> MutexGuard<'_, ()> {
         self.graphs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether `raw` is this context.
+    /// Returns whether `raw` is this context's handle.
     pub(super) fn is_raw(&self, raw: sys::CUcontext) -> bool {
         self.raw == raw
     }
@@ -479,12 +487,12 @@ impl Context {
         self.api
     }
 
-    /// Returns the stream of all work that names none.
+    /// Returns the stream for work that names none.
     pub(in crate::runtime) fn default_stream(&'static self) -> &'static Arc<Stream> {
         self.default.get_or_init(|| Stream::default_of(self, self.raw_default))
     }
 
-    /// Returns a new stream. The context is current.
+    /// Creates a stream. The context must be current.
     pub(super) fn create_stream(&self) -> Result<sys::CUstream, RuntimeError> {
         create_stream(self.api, self.raw)
     }
@@ -493,35 +501,35 @@ impl Context {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns all streams in use.
+    /// Returns all streams that somebody holds.
     pub(super) fn streams(&self) -> Vec<Arc<Stream>> {
         self.all_streams().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Notes a new stream.
+    /// Adds a stream to the list of streams.
     pub(super) fn note_stream(&self, stream: &Arc<Stream>) {
         let mut streams = self.all_streams();
         streams.retain(|stream| stream.strong_count() > 0);
         streams.push(Arc::downgrade(stream));
     }
 
-    /// Counts the launches of all streams.
+    /// Returns the launch counter that all streams share.
     #[inline]
     pub(super) fn launches(&self) -> &AtomicU64 {
         &self.launches
     }
 
-    /// Returns the names of the kernels that may be running.
+    /// Returns the names of kernels that may be running.
     pub(super) fn kernel_names(&'static self) -> &'static KernelNames {
         &self.kernel_names
     }
 
-    /// Returns whether memory can be allocated and freed in stream order.
+    /// Returns whether the device can allocate and free memory in stream order.
     pub(super) fn has_pools(&self) -> bool {
         self.has_pools
     }
 
-    /// Makes the context current until the result is dropped; fails after a fault.
+    /// Makes the context current until the result is dropped. Returns an error after a fault.
     #[inline(always)]
     pub(super) fn enter(&self) -> Result<Current, RuntimeError> {
         self.check_alive()?;
@@ -536,22 +544,23 @@ impl Context {
         }
     }
 
-    /// Returns the error of a call after a fault.
+    /// Returns the error for a call after a fault.
     #[cold]
     fn lost(&self, fault: &DeviceFault) -> RuntimeError {
         let first = self.unreported.lock().unwrap_or_else(PoisonError::into_inner).take();
         first.unwrap_or_else(|| RuntimeError::DeviceLost(Box::new(fault.clone())))
     }
 
-    /// As [`Context::enter`], for a destructor: `None` after a fault, and while a collective hangs that cannot be aborted,
-    /// because the driver waits for it before it gives memory and modules back.
+    /// Like [`Context::enter`], but for destructors. Returns `None` after a fault, and while a
+    /// collective hangs that cannot be aborted, because the driver would wait for it before it
+    /// frees memory or unloads modules.
     pub(super) fn enter_to_drop(&self) -> Option<Current> {
         self.check_hung_comms().ok()?;
         self.keep(self.enter())
     }
 
-    /// Returns the value, for a destructor, which cannot return an error. The next call returns the error if it is the
-    /// first fault. Drops any other error.
+    /// Unwraps a result in a destructor, which cannot return an error. If the error is the first
+    /// fault, the next call returns it. Any other error is dropped.
     pub(in crate::runtime) fn keep<T>(&self, result: Result<T, RuntimeError>) -> Option<T> {
         result
             .map_err(|error| {
@@ -564,7 +573,7 @@ impl Context {
             .ok()
     }
 
-    /// `Ok` if the answer of the driver is success. A fault is kept if it is the first.
+    /// Turns a driver status into a result. The first fault is kept.
     #[inline]
     pub(super) fn check(&self, call: &'static str, code: u32) -> Result<(), RuntimeError> {
         if code == status::SUCCESS { Ok(()) } else { self.refuse(call, code) }
@@ -601,8 +610,8 @@ impl Context {
     }
 }
 
-/// Lets each GPU in use read and write the memory of the others, where the hardware can: NCCL copies between buffers of
-/// one process directly.
+/// Lets every open GPU read and write the memory of the others, if the hardware can, because NCCL
+/// copies directly between buffers of one process.
 #[cfg(feature = "nccl")]
 pub(super) fn share_pools() -> Result<(), RuntimeError> {
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -612,7 +621,7 @@ pub(super) fn share_pools() -> Result<(), RuntimeError> {
         for peer in open.iter().filter(|peer| peer.ordinal != context.ordinal) {
             let mut can = 0;
             let ask = context.api.cuDeviceCanAccessPeer;
-            // SAFETY: `can` is a variable for the result.
+            // SAFETY: `can` is a local out parameter.
             let code = unsafe { ask(&mut can, peer.device, context.device) };
             context.check("cuDeviceCanAccessPeer", code)?;
             if can != 0 {
@@ -621,7 +630,8 @@ pub(super) fn share_pools() -> Result<(), RuntimeError> {
         }
         if !peers.is_empty() {
             let _current = context.enter()?;
-            // SAFETY: the pool belongs to the device; the list has as many entries as the call says.
+            // SAFETY: the pool belongs to the device; the list has as many entries as the call
+            // says.
             let code =
                 unsafe { (context.api.cuMemPoolSetAccess)(pool, peers.as_ptr(), peers.len()) };
             context.check("cuMemPoolSetAccess", code)?;
@@ -630,7 +640,8 @@ pub(super) fn share_pools() -> Result<(), RuntimeError> {
     Ok(())
 }
 
-/// A context that is current on this thread. Dropping it brings back the one before, if it was another.
+/// Keeps a context current on this thread. Dropping it restores the previous context, if that was
+/// another one.
 pub(super) struct Current {
     api: &'static Api,
     before: sys::CUcontext,
@@ -640,12 +651,12 @@ impl Current {
     #[inline]
     fn enter(api: &'static Api, context: sys::CUcontext) -> Result<Current, RuntimeError> {
         let mut before = std::ptr::null_mut();
-        // SAFETY: `before` is a variable for the result.
+        // SAFETY: `before` is a local out parameter.
         api.check("cuCtxGetCurrent", unsafe { (api.cuCtxGetCurrent)(&mut before) })?;
         if before == context {
             return Ok(Current { api, before: std::ptr::null_mut() });
         }
-        // SAFETY: the context is retained until the process ends, or by the caller who makes it.
+        // SAFETY: the context is retained until the process ends, or by the caller that creates it.
         api.check("cuCtxSetCurrent", unsafe { (api.cuCtxSetCurrent)(context) })?;
         Ok(Current { api, before })
     }
@@ -654,15 +665,16 @@ impl Current {
 impl Drop for Current {
     #[inline]
     fn drop(&mut self) {
-        // A thread without a context keeps this one, so that the next call need not set it again.
+        // A thread that had no context keeps this one, so that the next call need not set it again.
         if !self.before.is_null() {
-            // SAFETY: it was current on this thread when `self` was made, so it is its user's to keep alive.
+            // SAFETY: it was current on this thread when `self` was created, so its user must keep
+            // it alive.
             unsafe { (self.api.cuCtxSetCurrent)(self.before) };
         }
     }
 }
 
-/// Returns whether the error is that of the call which found the fault.
+/// Returns whether the error belongs to the call that found the fault.
 fn is_first_fault(error: &RuntimeError) -> bool {
     #[cfg(feature = "sim")]
     if matches!(error, RuntimeError::Violation(_)) {
@@ -671,23 +683,23 @@ fn is_first_fault(error: &RuntimeError) -> bool {
     matches!(error, RuntimeError::Fault(_))
 }
 
-/// Returns a stream for all work of a context.
+/// Creates a stream in a context.
 fn create_stream(
     api: &'static Api,
     context: sys::CUcontext,
 ) -> Result<sys::CUstream, RuntimeError> {
     let _current = Current::enter(api, context)?;
     let mut stream = std::ptr::null_mut();
-    // It does not wait for the stream that CUDA calls the default one, nor that one for it.
+    // Non-blocking: it does not wait for CUDA's legacy default stream, nor that stream for it.
     let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-    // SAFETY: the context is current; `stream` is a variable for the result.
+    // SAFETY: the context is current; `stream` is a local out parameter.
     api.check("cuStreamCreate", unsafe { (api.cuStreamCreate)(&mut stream, flags) })?;
     Ok(stream)
 }
 
 fn device_name(api: &Api, device: sys::CUdevice) -> Result<String, RuntimeError> {
     let mut name = [0u8; 256];
-    // SAFETY: the driver writes at most the given number of bytes, and ends the text with a zero.
+    // SAFETY: the driver writes at most the given number of bytes and ends the text with a zero.
     let code = unsafe {
         (api.cuDeviceGetName)(name.as_mut_ptr().cast::<c_char>(), name.len() as c_int, device)
     };
@@ -696,8 +708,9 @@ fn device_name(api: &Api, device: sys::CUdevice) -> Result<String, RuntimeError>
     Ok(String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
-/// Returns whether a device of architecture `sm` runs PTX for `target`: PTX of older targets is compiled for newer
-/// devices, PTX with features of one architecture for that one only (PTX ISA 11.1.2 `.target`).
+/// Returns whether a GPU of architecture `sm` runs PTX for `target`. PTX for older targets is
+/// compiled for newer GPUs; PTX with architecture-specific features runs on that architecture only
+/// (PTX ISA 11.1.2 `.target`).
 fn runs_on(target: Target, sm: u16) -> bool {
     if target.arch_specific() { target.sm() == sm } else { target.sm() <= sm }
 }

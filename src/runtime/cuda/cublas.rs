@@ -1,4 +1,4 @@
-//! Calls cuBLAS and cuBLASLt, which are looked up at first use.
+//! Calls cuBLAS and cuBLASLt, which are loaded at first use.
 
 use std::any::Any;
 use std::ffi::{OsString, c_int, c_void};
@@ -19,10 +19,10 @@ use crate::runtime::cublas_problem::{CublasError, Matmul, Operand};
 use cudarc::cublas::sys as blas;
 use cudarc::cublaslt::sys as lt;
 
-/// The bytes of scratch memory that both libraries may use: what NVIDIA recommends for Hopper.
+/// Workspace for both libraries in bytes: what NVIDIA recommends for Hopper.
 const WORKSPACE_BYTES: usize = 32 << 20;
 const SUCCESS: u32 = 0;
-/// The status for which no kernel fits the problem.
+/// The status that means: no kernel fits the problem.
 const NOT_SUPPORTED: u32 = 15;
 
 library_functions! {
@@ -127,7 +127,7 @@ library_functions! {
     ) = lt::cublasLtMatmul;
 }
 
-/// Both libraries, once found. They are never closed.
+/// Both libraries. They are never closed.
 struct Libraries {
     blas: Blas,
     lt: Lt,
@@ -151,9 +151,10 @@ impl Libraries {
     }
 }
 
-/// Returns where both libraries may be: first where the system looks, then in the folders of toolkits and wheels. Of each place
-/// the newest version comes first, from CUDA 12 on. cuBLAS opens cuBLASLt itself, by its name: cuBLASLt is loaded before it and
-/// from the same place, so that both are of one installation.
+/// Returns where both libraries may be: first by name, for the system's search, then in the folders
+/// of toolkits and wheels. In each place, CUDA 13 comes first, then CUDA 12, then the name without
+/// a version. cuBLAS itself opens cuBLASLt by name, so we load cuBLASLt first and from the same
+/// place: then both belong to one installation.
 fn candidates(variable: impl Fn(&str) -> Option<OsString>) -> Vec<[PathBuf; 2]> {
     let file = |name: &str, version: &str| match (cfg!(windows), version) {
         (true, "") => format!("{name}.dll"),
@@ -176,20 +177,20 @@ fn check(call: &'static str, code: u32) -> Result<(), CublasError> {
     if code == SUCCESS { Ok(()) } else { Err(CublasError::Status { call, code }) }
 }
 
-/// A handle of each library, with the scratch memory of their calls.
+/// A handle of each library, with the workspace for their calls.
 pub(in crate::runtime) struct Handles {
     context: &'static Context,
     blas: blas::cublasHandle_t,
     lt: lt::cublasLtHandle_t,
     workspace: Memory,
-    /// For the calls that set a stream and then use it.
+    /// Locked by calls that set a stream and then use it.
     lock: Mutex<()>,
-    /// Stand for the code of the libraries, which is never unloaded.
+    /// Track the uses of the libraries' code, which is never unloaded.
     uses: Arc<Uses>,
     name: KernelName,
 }
 
-// SAFETY: handles are names; the calls that change what is behind them hold the lock.
+// SAFETY: handles are names; calls that change what is behind them hold the lock.
 unsafe impl Send for Handles {}
 // SAFETY: as above.
 unsafe impl Sync for Handles {}
@@ -208,7 +209,7 @@ impl Handles {
             uses: Arc::default(),
             name: context.kernel_names().add("cuBLAS"),
         };
-        // SAFETY: the context is current; the handle is a variable for the result.
+        // SAFETY: the context is current; the handle is an out parameter.
         let code = unsafe { (libraries.blas.cublasCreate_v2)(&mut handles.blas) };
         check("cublasCreate", code)?;
         // SAFETY: as above.
@@ -217,17 +218,18 @@ impl Handles {
         Ok(Arc::new(handles))
     }
 
-    /// Returns the version, as `cublasGetVersion` answers: 130100 for 13.1.0.
+    /// Returns the version as `cublasGetVersion` does: 130100 for 13.1.0.
     pub(in crate::runtime) fn version(&self) -> Result<u32, CublasError> {
         let libraries = Libraries::get()?;
         let mut version = 0;
-        // SAFETY: `version` is a variable for the result.
+        // SAFETY: `version` is a local out parameter.
         let code = unsafe { (libraries.blas.cublasGetVersion_v2)(self.blas, &mut version) };
         check("cublasGetVersion", code)?;
         Ok(u32::try_from(version).unwrap_or(0))
     }
 
-    /// Queues the product that cuBLAS chooses by itself. The memory has the sizes that `matmul` needs.
+    /// Queues a GEMM with the kernel that cuBLAS chooses. The memory must have the sizes that
+    /// `matmul` needs.
     pub(in crate::runtime) fn gemm(
         self: &Arc<Self>,
         matmul: &Matmul,
@@ -251,12 +253,13 @@ impl Handles {
         };
         let columns = matmul.columns();
         self.queue(stream, [a, b], c, |workspace, stream| {
-            // SAFETY: the handle is locked, the context is current. The addresses are those of matrices of these
-            // sizes, which live until the uses that are noted have ended.
+            // SAFETY: the handle is locked and the context is current. The addresses belong to
+            // matrices of these sizes, which live until the uses that are noted have ended.
             unsafe {
                 let api = &libraries.blas;
                 check("cublasSetStream", (api.cublasSetStream_v2)(self.blas, stream.cast()))?;
-                // A new stream takes the scratch memory away; graphs must not allocate their own.
+                // Setting the stream takes the workspace away, and while a graph is recorded cuBLAS
+                // must not allocate its own.
                 let set = (api.cublasSetWorkspace_v2)(self.blas, workspace, WORKSPACE_BYTES);
                 check("cublasSetWorkspace", set)?;
                 let code = (api.cublasGemmEx)(
@@ -285,7 +288,7 @@ impl Handles {
         })
     }
 
-    /// Returns the first kernels that cuBLASLt's heuristic names, at most `count`.
+    /// Returns the first kernels that cuBLASLt's heuristic suggests, at most `count`.
     pub(in crate::runtime) fn plans(
         self: &Arc<Self>,
         matmul: &Matmul,
@@ -295,7 +298,7 @@ impl Handles {
         let descriptors = Arc::new(Descriptors::new(matmul)?);
         let api = &libraries.lt;
         let mut preference = ptr::null_mut();
-        // SAFETY: `preference` is a variable for the result.
+        // SAFETY: `preference` is a local out parameter.
         let code = unsafe { (api.cublasLtMatmulPreferenceCreate)(&mut preference) };
         check("cublasLtMatmulPreferenceCreate", code)?;
         let asked = c_int::try_from(count).unwrap_or(c_int::MAX);
@@ -303,8 +306,8 @@ impl Handles {
         let mut found = 0;
         let bytes = WORKSPACE_BYTES as u64;
         let _current = self.context.enter()?;
-        // SAFETY: all descriptors live; the value is a `uint64_t`; there is room for as many results as are asked
-        // for. The preference is destroyed once.
+        // SAFETY: all descriptors are alive; the value is a `uint64_t`; there is room for as many
+        // results as requested. The preference is destroyed once.
         let (set, code) = unsafe {
             let max =
                 lt::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
@@ -332,8 +335,8 @@ impl Handles {
         }
         let found = usize::try_from(found).unwrap_or(0).min(count);
         let plan = |i: usize| {
-            // SAFETY: the library has written the first `found` results. The state is read as a number, because
-            // the enum of the bindings may lack its value.
+            // SAFETY: the library has written the first `found` results. The state is read as an
+            // integer, because its value may be missing in the bindings' enum.
             unsafe {
                 let result = results.as_ptr().add(i);
                 let state = (&raw const (*result).state).cast::<u32>().read();
@@ -348,7 +351,7 @@ impl Handles {
         Ok((0..found).filter_map(plan).collect())
     }
 
-    /// Queues the product of a plan. The memory has the sizes that its problem needs.
+    /// Queues a plan's GEMM. The memory must have the sizes that its problem needs.
     pub(in crate::runtime) fn run(
         self: &Arc<Self>,
         plan: &Plan,
@@ -386,7 +389,7 @@ impl Handles {
         })
     }
 
-    /// Queues or records work that reads two matrices and writes one and the scratch memory.
+    /// Queues or records work that reads two matrices and writes one matrix and the workspace.
     fn queue(
         self: &Arc<Self>,
         stream: &Arc<Stream>,
@@ -435,12 +438,12 @@ impl Drop for Handles {
         else {
             return;
         };
-        // The libraries free what running work may use.
+        // Wait first, because the libraries free what running work may use.
         if self.context.keep(self.workspace.uses().wait(true)).is_none() {
             return;
         }
         if !self.blas.is_null() {
-            // SAFETY: the handle was made, is not used again and is destroyed once.
+            // SAFETY: the handle was created, is not used again and is destroyed once.
             unsafe { (libraries.blas.cublasDestroy_v2)(self.blas) };
         }
         if !self.lt.is_null() {
@@ -450,7 +453,7 @@ impl Drop for Handles {
     }
 }
 
-/// A kernel that cuBLASLt's heuristic named, for a problem.
+/// A kernel that cuBLASLt's heuristic suggested for a problem.
 pub(in crate::runtime) struct Plan {
     matmul: Matmul,
     descriptors: Arc<Descriptors>,
@@ -463,13 +466,13 @@ impl Plan {
     }
 }
 
-/// The descriptors of a problem for cuBLASLt.
+/// cuBLASLt's descriptors for a problem.
 struct Descriptors {
     product: lt::cublasLtMatmulDesc_t,
     layouts: [lt::cublasLtMatrixLayout_t; 3],
 }
 
-// SAFETY: they are written when they are made and only read later.
+// SAFETY: they are written when they are created, and only read later.
 unsafe impl Send for Descriptors {}
 // SAFETY: as above.
 unsafe impl Sync for Descriptors {}
@@ -478,7 +481,7 @@ impl Descriptors {
     fn new(matmul: &Matmul) -> Result<Descriptors, CublasError> {
         let api = &Libraries::get()?.lt;
         let ([of_a, of_b], output) = types(matmul)?;
-        // Both bindings have the same type under two names.
+        // The two bindings have the same type under two names.
         let lt_type = |kind: blas::cudaDataType| match kind {
             blas::cudaDataType::CUDA_R_16BF => lt::cudaDataType::CUDA_R_16BF,
             blas::cudaDataType::CUDA_R_16F => lt::cudaDataType::CUDA_R_16F,
@@ -503,7 +506,7 @@ impl Descriptors {
             Scalar::I8 => lt::cudaDataType::CUDA_R_32I,
             _ => lt::cudaDataType::CUDA_R_32F,
         };
-        // SAFETY: `product` is a variable for the result.
+        // SAFETY: `product` is an out parameter.
         let code = unsafe { (api.cublasLtMatmulDescCreate)(&mut made.product, compute, scale) };
         check("cublasLtMatmulDescCreate", code)?;
         use lt::cublasLtMatmulDescAttributes_t as Attribute;
@@ -516,7 +519,7 @@ impl Descriptors {
                 Operand::AsStored => 0,
                 Operand::Transposed => 1,
             };
-            // SAFETY: the value is of the type that the attribute has, `int32_t`.
+            // SAFETY: the value has the attribute's type, `int32_t`.
             let code = unsafe {
                 let value = (&raw const value).cast();
                 (api.cublasLtMatmulDescSetAttribute)(made.product, attribute, value, 4)
@@ -524,9 +527,9 @@ impl Descriptors {
             check("cublasLtMatmulDescSetAttribute", code)?;
         }
         if matmul.inputs[0].is_f8() {
-            // Sums stay in the tensor cores, as in our kernels.
+            // Sums stay in the tensor cores, as in this crate's kernels.
             let (attribute, fast) = (Attribute::CUBLASLT_MATMUL_DESC_FAST_ACCUM, 1i8);
-            // SAFETY: the value is of the type that the attribute has, `int8_t`.
+            // SAFETY: the value has the attribute's type, `int8_t`.
             let code = unsafe {
                 let value = (&raw const fast).cast();
                 (api.cublasLtMatmulDescSetAttribute)(made.product, attribute, value, 1)
@@ -544,7 +547,7 @@ impl Descriptors {
         ];
         for (layout, (kind, (rows, columns), pitch)) in made.layouts.iter_mut().zip(matrices) {
             let kind = lt_type(kind);
-            // SAFETY: `layout` is a variable for the result.
+            // SAFETY: `layout` is an out parameter.
             let code = unsafe {
                 (api.cublasLtMatrixLayoutCreate)(layout, kind, rows, columns, pitch as i64)
             };
@@ -558,7 +561,7 @@ impl Drop for Descriptors {
     fn drop(&mut self) {
         let Ok(libraries) = Libraries::get() else { return };
         if !self.product.is_null() {
-            // SAFETY: it was made, is not used again and is destroyed once.
+            // SAFETY: it was created, is not used again and is destroyed once.
             unsafe { (libraries.lt.cublasLtMatmulDescDestroy)(self.product) };
         }
         for layout in self.layouts {
@@ -570,7 +573,7 @@ impl Drop for Descriptors {
     }
 }
 
-/// Returns the bits of the factor 1 in the type of the accumulators, in the lowest bytes.
+/// Returns the bits of a factor of 1 in the accumulator type, in the lowest bytes.
 fn one(matmul: &Matmul) -> u64 {
     match matmul.inputs[0] {
         Scalar::I8 => 1,
@@ -579,7 +582,7 @@ fn one(matmul: &Matmul) -> u64 {
     }
 }
 
-/// Returns the types of A and B, and of C, in memory.
+/// Returns the in-memory types of A and B, and of C.
 fn types(matmul: &Matmul) -> Result<([blas::cudaDataType; 2], blas::cudaDataType), CublasError> {
     let of = |scalar: Scalar| match scalar {
         Scalar::Bf16 => Ok(blas::cudaDataType::CUDA_R_16BF),
@@ -600,8 +603,8 @@ fn types(matmul: &Matmul) -> Result<([blas::cudaDataType; 2], blas::cudaDataType
 mod tests {
     use super::*;
 
-    /// A wheel of CUDA 13 with copies of a library of the system in the place of NVIDIA's: both are found by their own names and
-    /// load. A folder with one of the two is left out.
+    /// A CUDA 13 wheel that contains copies of a system library under NVIDIA's names, so that both
+    /// are found and load. A folder with only one of the two is skipped.
     #[test]
     fn both_libraries_of_a_wheel_are_found_together() {
         // The test itself has loaded the C library, so there is a library to copy.
@@ -624,7 +627,7 @@ mod tests {
         }
         let variable = |name: &str| (name == "VIRTUAL_ENV").then(|| environment.clone().into());
         let all = candidates(variable);
-        // First what the system finds by name.
+        // The names for the system's search come first.
         let names = ["libcublasLt.so.13", "libcublas.so.13"].map(PathBuf::from);
         assert_eq!(all.first(), Some(&names));
         let of_wheels: Vec<_> =

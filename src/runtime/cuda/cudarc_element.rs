@@ -1,4 +1,4 @@
-//! Defines [`CudarcElement`], the element types of memory of `cudarc`.
+//! Defines [`CudarcElement`]: the element types that buffers and `cudarc` slices can share.
 
 use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
 
@@ -6,22 +6,23 @@ use crate::ir::{Element, bf16, f8e4m3, f8e5m2, f16, tf32};
 
 macro_rules! device_types {
     ($($ty:ty)*) => {$(
-        // SAFETY: it is a number of the device's own format, plain bytes without padding, and all bits are a value.
+        // SAFETY: it is a number in the device's own format: plain bytes without padding, and every
+        // bit pattern is valid.
         unsafe impl DeviceRepr for $ty {}
-        // SAFETY: zero bits are the number 0.
+        // SAFETY: all-zero bits are the number 0.
         unsafe impl ValidAsZeroBits for $ty {}
     )*};
 }
 
 device_types!(bf16 f16 f8e4m3 f8e5m2 tf32);
 
-/// A type of the elements of a `CudaSlice` that can be those of a [`Buffer`](crate::runtime::Buffer): each [`Element`],
-/// and with the feature `half` `half::f16` and `half::bf16`, whose buffers have elements of
-/// [`f16`](struct@crate::ir::f16) and [`bf16`].
+/// An element type of a `CudaSlice` that can become a [`Buffer`](crate::runtime::Buffer). These are
+/// all [`Element`] types and, with the feature `half`, `half::f16` and `half::bf16`, whose buffers
+/// have elements of type [`f16`](struct@crate::ir::f16) and [`bf16`].
 ///
-/// A program that allocates or copies slices of `half` types with `cudarc` names `cudarc`'s feature `f16`, which implements
-/// `DeviceRepr` for them. Our feature `half` does not turn it on, because it brings nine crates (a second `rand` among
-/// them) that buffers do not need:
+/// If your program allocates or copies slices of `half` types with `cudarc`, turn on `cudarc`'s
+/// feature `f16`, which implements `DeviceRepr` for them. Our feature `half` does not turn it on,
+/// because it adds nine crates (a second `rand` among them) that buffers do not need:
 ///
 /// ```toml
 /// tilewright = { version = "0.1", features = ["half"] }
@@ -37,12 +38,12 @@ device_types!(bf16 f16 f8e4m3 f8e5m2 tf32);
 /// assert_eq!((elem_size::<bf16>(), elem_size::<f32>()), (2, 4));
 /// ```
 pub trait CudarcElement: sealed::SameBytes + 'static {
-    /// The elements of the buffer, with the same bytes.
+    /// The buffer's element type, which has the same bytes.
     type Elem: Element;
 }
 
 mod sealed {
-    /// Memory is taken as that of another type without a look at it.
+    /// Sealed, because memory is reinterpreted as another type without a check.
     pub trait SameBytes {}
 }
 

@@ -1,4 +1,4 @@
-//! Defines [`Event`], a point in the work of a GPU, with its time.
+//! Defines [`Event`]: a point in a stream's work, with its time.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::status;
 use super::stream::Stream;
 use crate::runtime::error::RuntimeError;
 
-/// A point in the work of a stream.
+/// A point in a stream's work.
 pub(in crate::runtime) struct Event {
     context: &'static Context,
     raw: sys::CUevent,
@@ -21,12 +21,12 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// Returns an event that knows when it was passed.
+    /// Creates an event that records when it was reached.
     pub(in crate::runtime) fn new(context: &'static Context) -> Result<Event, RuntimeError> {
         Event::with(context, sys::CUevent_flags::CU_EVENT_DEFAULT)
     }
 
-    /// Returns an event for streams to wait for.
+    /// Creates an event without a time, which is cheaper and enough for streams to wait for.
     pub(super) fn without_time(context: &'static Context) -> Result<Event, RuntimeError> {
         Event::with(context, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
     }
@@ -34,7 +34,7 @@ impl Event {
     fn with(context: &'static Context, flags: sys::CUevent_flags) -> Result<Event, RuntimeError> {
         let _current = context.enter()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: `raw` is a variable for the result.
+        // SAFETY: `raw` is a local out parameter.
         let code = unsafe { (context.api().cuEventCreate)(&mut raw, flags as u32) };
         context.check("cuEventCreate", code)?;
         Ok(Event { context, raw })
@@ -48,10 +48,11 @@ impl Event {
         self.raw
     }
 
-    /// Puts the point behind all work of the stream before this call. The context is current.
+    /// Records the event after all earlier work of the stream. The context must be current.
     ///
-    /// Fails where other code captures the stream. The check comes behind the call of the driver: a stream that waits
-    /// for an event of a capture takes part in the capture. Once the capture has ended, the driver refuses the event.
+    /// Fails if other code captures the stream. We check after the driver call, because a stream
+    /// that waits for a captured event joins the capture. Once the capture has ended, the driver
+    /// refuses the event.
     pub(super) fn record(&self, stream: &Stream) -> Result<(), RuntimeError> {
         stream.check_thread()?;
         // SAFETY: event and stream belong to the context.
@@ -60,14 +61,14 @@ impl Event {
         stream.check_not_capturing()
     }
 
-    /// As [`Event::record`], from any thread.
+    /// Like [`Event::record`], but the context need not be current.
     pub(in crate::runtime) fn record_on(&self, stream: &Stream) -> Result<(), RuntimeError> {
         stream.check_runs("Stream::record")?;
         let _current = self.context.enter()?;
         self.record(stream)
     }
 
-    /// Lets work of the stream that is queued from now on wait for the point.
+    /// Makes the stream's later work wait for the event.
     pub(in crate::runtime) fn hold(&self, stream: &Stream) -> Result<(), RuntimeError> {
         stream.check_runs("Stream::wait_for")?;
         let _current = self.context.enter()?;
@@ -75,7 +76,7 @@ impl Event {
         stream.wait_for_event(self)
     }
 
-    /// Waits until the GPU has come to the point.
+    /// Blocks until the GPU reaches the event.
     pub(in crate::runtime) fn wait(&self) -> Result<(), RuntimeError> {
         let _current = self.context.enter()?;
         // SAFETY: the event belongs to the context.
@@ -95,10 +96,10 @@ impl Event {
         }
     }
 
-    /// Returns the time from this point to `end`, both passed.
+    /// Returns the time from this event to `end`. Both must have been reached.
     pub(in crate::runtime) fn elapsed_until(&self, end: &Event) -> Result<Duration, RuntimeError> {
         let mut milliseconds = 0.0f32;
-        // SAFETY: both events belong to the context; `milliseconds` is a variable for the result.
+        // SAFETY: both events belong to the context; `milliseconds` is a local out parameter.
         let code = unsafe {
             (self.context.api().cuEventElapsedTime)(&mut milliseconds, self.raw, end.raw)
         };
@@ -111,8 +112,8 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         let Some(_current) = self.context.enter_to_drop() else { return };
-        // SAFETY: the event belongs to the context and is not used again; the driver keeps what it still
-        // needs of an event that is not passed.
+        // SAFETY: the event belongs to the context and is not used again; the driver keeps what it
+        // still needs if the event has not been reached.
         let code = unsafe { (self.context.api().cuEventDestroy_v2)(self.raw) };
         self.context.keep(self.context.check("cuEventDestroy_v2", code));
     }

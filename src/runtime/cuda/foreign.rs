@@ -1,4 +1,4 @@
-//! Takes in streams and memory of other code, such as programs that use `cudarc`.
+//! Wraps streams and memory of other code, such as programs that use `cudarc`.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::stream::Stream;
 use super::uses;
 use crate::runtime::error::RuntimeError;
 
-/// Returns the context of the GPU that a stream of `cudarc` belongs to.
+/// Returns the context of the GPU that a `cudarc` stream belongs to.
 #[inline]
 pub(in crate::runtime) fn context_of(
     stream: &CudaStream,
 ) -> Result<&'static Context, RuntimeError> {
     let context = Context::open(stream.context().ordinal())?;
-    // `cudarc` can be given any context; memory and streams belong to one.
+    // A `cudarc` context need not be the primary one, and memory and streams belong to one context.
     if context.is_raw(stream.context().cu_ctx()) {
         return Ok(context);
     }
@@ -27,32 +27,32 @@ pub(in crate::runtime) fn context_of(
 }
 
 impl Stream {
-    /// Returns a stream of `cudarc`, which is kept.
+    /// Wraps a `cudarc` stream and keeps it alive.
     #[inline]
     pub(in crate::runtime) fn from_cudarc(
         stream: &Arc<CudaStream>,
     ) -> Result<Arc<Stream>, RuntimeError> {
         let context = context_of(stream)?;
-        // SAFETY: the stream belongs to the context, and the copy of the reference keeps it alive.
+        // SAFETY: the stream belongs to the context, and the cloned reference keeps it alive.
         Ok(unsafe { Stream::foreign(context, stream.cu_stream(), Box::new(Arc::clone(stream))) })
     }
 }
 
 impl Memory {
-    /// Returns the memory of a slice, and the number of its elements.
+    /// Takes a slice's memory. Also returns its element count.
     pub(in crate::runtime) fn from_cudarc<S: CudarcElement>(
         mut slice: CudaSlice<S>,
     ) -> Result<(Memory, usize), RuntimeError> {
         let (stream, len) = (Arc::clone(slice.stream()), slice.len());
         let address = {
-            // The buffer may be written: the stream also waits for what still reads the memory.
+            // The buffer may be written, so the stream must also wait for reads of the memory.
             let (address, _recorded) = slice.device_ptr_mut(&stream);
             address
         };
         let stream = Stream::from_cudarc(&stream)?;
         let bytes = len * size_of::<S>();
-        // SAFETY: the memory belongs to the slice, which is kept until the memory is dropped and was given
-        // away here, so that nobody else uses it.
+        // SAFETY: the memory belongs to the slice, which lives until the memory is dropped. The
+        // slice was moved in here, so nobody else uses it.
         let memory = unsafe { Memory::foreign(&stream, address, bytes, Box::new(slice)) };
         Ok((memory, len))
     }
@@ -63,7 +63,8 @@ impl Memory {
         stream: &Arc<CudaStream>,
     ) -> Result<(), RuntimeError> {
         if !self.has_owner() {
-            // `cudarc` makes events for the slice, and panics where it cannot: it says so here.
+            // `cudarc` creates events for the slice and panics if it cannot. Create one here first,
+            // to return an error instead.
             let made = stream.context().new_event(None);
             made.map(drop)
                 .or_else(|error| self.context().check("cuEventCreate", error.0 as u32))?;
@@ -73,10 +74,11 @@ impl Memory {
         self.wait_alone()
     }
 
-    /// Returns memory as a slice, or unchanged where somebody else has it, too.
+    /// Converts memory to a slice, or returns it unchanged if somebody else shares it.
     ///
     /// # Safety
-    /// The memory has `len` elements whose bytes are values of `S`, and nothing in flight uses it.
+    /// The memory has `len` elements whose bytes are valid values of `S`, and nothing in flight
+    /// uses it.
     pub(in crate::runtime) unsafe fn into_cudarc<S: CudarcElement>(
         self,
         len: usize,
@@ -86,27 +88,28 @@ impl Memory {
             return self.release_owner();
         }
         let address = self.release()?;
-        // SAFETY: by contract; the memory is freed by the slice alone.
+        // SAFETY: guaranteed by the caller; only the slice will free the memory.
         Ok(unsafe { stream.upgrade_device_ptr(address, len) })
     }
 
-    /// Returns memory at an address, which `owner` keeps alive.
+    /// Wraps memory at an address, which `owner` keeps alive.
     ///
     /// # Safety
-    /// As long as `owner` is not dropped, `address` is that of `bytes` bytes in memory of the context that no other code
-    /// writes, and reads only where this crate does not write.
+    /// As long as `owner` is not dropped, `address` points to `bytes` bytes in memory of the
+    /// context. No other code writes them, and other code reads them only if this crate does not
+    /// write them.
     pub(in crate::runtime) unsafe fn borrow_raw(
         context: &'static Context,
         address: u64,
         bytes: usize,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Memory {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { Memory::foreign(context.default_stream(), address, bytes, owner) }
     }
 
-    /// Waits for all uses of memory that nobody else has. A graph that has it could be launched behind the wait, and be gone
-    /// then.
+    /// Waits for all uses of memory that nobody shares. Returns an error if a graph shares it,
+    /// because the graph could be launched after the wait.
     pub(in crate::runtime) fn wait_alone(&self) -> Result<(), RuntimeError> {
         let _current = self.context().enter()?;
         uses::wait_alone(self.allocation(), Allocation::uses)

@@ -1,4 +1,4 @@
-//! Launches an entry of a module.
+//! Defines [`Function`]: a loaded kernel entry and its launches.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};
@@ -31,7 +31,7 @@ use crate::runtime::load_options::LoadOptions;
 use crate::runtime::occupancy::Occupancy;
 use crate::runtime::timing::LoadTimes;
 
-/// An entry with its module.
+/// A kernel entry, with the module that it belongs to.
 pub(in crate::runtime) struct Function {
     module: Arc<Module>,
     raw: sys::CUfunction,
@@ -48,26 +48,26 @@ unsafe impl Send for Function {}
 // SAFETY: as for the context.
 unsafe impl Sync for Function {}
 
-/// The shape of a launch.
+/// A launch without its arguments.
 pub(in crate::runtime) struct Launch<'l> {
     pub(in crate::runtime) grid: Grid,
-    /// The blocks of a cluster along each axis.
+    /// Blocks per cluster along each axis.
     pub(in crate::runtime) cluster: [u32; 3],
     pub(in crate::runtime) programmatic: bool,
     pub(in crate::runtime) cooperative: bool,
     pub(in crate::runtime) stream: &'l Arc<Stream>,
-    /// Gives what keeps the function alive.
+    /// Returns something that keeps the function alive.
     pub(in crate::runtime) owner: &'l dyn Fn() -> Arc<dyn Any + Send + Sync>,
 }
 
-/// The argument of a parameter, as the driver takes it.
+/// An argument in the driver's form.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) enum LaunchArg<'h> {
     /// The bits of a parameter of at most 8 bytes, zero-extended.
     Bits(&'h u64),
-    /// A pointer to memory, which the kernel may write.
+    /// A pointer to memory, and whether the kernel may write it.
     Memory(&'h Memory, bool),
-    /// A tensor map of memory, which the kernel may write.
+    /// A tensor map, the memory behind it, and whether the kernel may write that.
     Map(&'h EncodedMap, &'h Memory, bool),
 }
 
@@ -91,8 +91,8 @@ impl<'h> LaunchArg<'h> {
     }
 }
 
-/// The arguments of a launch. They are iterated several times, because a list of them would cost a launch
-/// more than that.
+/// A launch's arguments. They are iterated several times, because building a list would cost a
+/// launch more.
 pub(in crate::runtime) trait LaunchArgs<'h>:
     ExactSizeIterator<Item = LaunchArg<'h>> + Clone
 {
@@ -101,7 +101,7 @@ pub(in crate::runtime) trait LaunchArgs<'h>:
 impl<'h, A: ExactSizeIterator<Item = LaunchArg<'h>> + Clone> LaunchArgs<'h> for A {}
 
 impl Function {
-    /// Compiles the PTX that was written for the kernel. `source` is the kernel without checks.
+    /// Compiles the kernel's PTX. `source` is the kernel without checks.
     pub(in crate::runtime) fn load(
         context: &'static Context,
         ir: &KernelIr,
@@ -112,7 +112,7 @@ impl Function {
         Function::new(Arc::new(Module::load_with(context, &ir.name, ptx, options)?), ir, source)
     }
 
-    /// Returns the entry of the kernel in a module whose PTX has it.
+    /// Returns the kernel's entry in a module that contains it.
     pub(in crate::runtime) fn new(
         module: Arc<Module>,
         ir: &KernelIr,
@@ -125,7 +125,7 @@ impl Function {
         let attribute = |attribute: Attribute| -> Result<u32, RuntimeError> {
             let _current = context.enter()?;
             let mut value: c_int = 0;
-            // SAFETY: `value` is a variable for the result; the function's module is loaded.
+            // SAFETY: `value` is a local out parameter; the function's module is loaded.
             let code = unsafe { (context.api().cuFuncGetAttribute)(&mut value, attribute, raw) };
             context.check("cuFuncGetAttribute", code)?;
             Ok(u32::try_from(value).unwrap_or(0))
@@ -167,10 +167,11 @@ impl Function {
         })
     }
 
-    /// Queues a launch. The arguments are of the types of the parameters.
+    /// Queues a launch. The arguments must have the types of the parameters.
     ///
-    /// Nearly all launches are by the owner of their stream, on memory that is used there only. They are queued here:
-    /// the code is cold whenever a launch comes to it, so what counts is how much of it there is.
+    /// Nearly all launches come from the thread that owns the stream, and use memory only on that
+    /// stream. They are queued right here. This code is usually not in the instruction cache when a
+    /// launch reaches it, so what counts is that it is short.
     #[inline]
     pub(in crate::runtime) fn launch<'h>(
         &self,
@@ -209,8 +210,9 @@ impl Function {
         self.queue(launch, args)
     }
 
-    /// Lets other code record a launch into its graph. Neither when the graph runs nor when it goes is known here: so no use
-    /// is noted, and code and memory that the launch uses are kept for ever. The context is current.
+    /// Lets other code capture the launch into its graph. We cannot know when the graph runs or
+    /// when it is destroyed, so no use is noted, and the code and memory of the launch are leaked.
+    /// The context must be current.
     #[cold]
     fn launch_captured<'h>(
         &self,
@@ -236,12 +238,12 @@ impl Function {
         if launch.stream.is_capturing()? {
             return Ok(());
         }
-        // Another thread has ended the capture meanwhile: the launch runs.
+        // Another thread has ended the capture meanwhile, so the launch runs.
         let uses = |note: &mut Note<'_>| self.note_uses(args.clone(), note);
         launch.stream.queue(Some(self.launches()), uses, || Ok(()))
     }
 
-    /// As [`Function::launch`]; waits for the end and returns how long the GPU was at it.
+    /// Like [`Function::launch`], but waits for the end and returns how long the GPU took.
     pub(in crate::runtime) fn time<'h>(
         &self,
         launch: &Launch<'_>,
@@ -253,7 +255,8 @@ impl Function {
         let (start, end) = (Event::new(context)?, Event::new(context)?);
         let _current = context.enter()?;
         launch.stream.check_not_capturing()?;
-        // What the launch must wait for is not part of it.
+        // Order the launch first, so that the measured time does not include waiting for other
+        // work.
         self.order(launch, args.clone())?;
         start.record(launch.stream)?;
         self.queue(launch, args)?;
@@ -282,7 +285,7 @@ impl Function {
         Ok(())
     }
 
-    /// Returns the entry of the launch in the submission counter.
+    /// Returns the kernel's assertion report, if it has assertions.
     fn report(&self) -> Option<Arc<dyn Report>> {
         self.asserts.as_ref().map(|report| Arc::clone(report) as Arc<dyn Report>)
     }
@@ -291,7 +294,8 @@ impl Function {
         QueuedLaunches { count: 1, kernel: self.kernel }
     }
 
-    /// Lets the stream wait for the work on the arguments that must come before. The context is current.
+    /// Makes the stream wait for earlier work on the arguments, as far as the launch depends on it.
+    /// The context must be current.
     fn order<'h>(
         &self,
         launch: &Launch<'_>,
@@ -300,7 +304,7 @@ impl Function {
         self.ordered(args).try_for_each(|(uses, writes)| uses.order(launch.stream, writes))
     }
 
-    /// Returns the memory that a launch shares with other work, and whether it writes it.
+    /// Returns everything that a launch shares with other work, and whether it writes that.
     fn ordered<'a, 'h: 'a>(
         &'a self,
         args: impl LaunchArgs<'h> + 'a,
@@ -310,13 +314,14 @@ impl Function {
         memory.chain(self.asserts.iter().map(|report| (report.uses(), false)))
     }
 
-    /// Calls `note` with all that a launch uses, and whether it writes that.
+    /// Calls `note` with everything that a launch uses, and whether it writes that.
     fn note_uses<'h>(&self, args: impl LaunchArgs<'h>, note: &mut Note<'_>) {
         self.ordered(args).for_each(|(uses, writes)| note(uses, writes));
         note(self.module.uses(), false);
     }
 
-    /// Queues or records any launch. The context is current, and the stream is none that other code records.
+    /// Queues or records any launch. The context must be current, and other code must not capture
+    /// the stream.
     #[cold]
     fn queue<'h>(
         &self,
@@ -340,8 +345,9 @@ impl Function {
         self.check_not_captured(launch, args)
     }
 
-    /// Keeps what a launch uses if other code may have captured it, and refuses it then. The context is current. It is out of
-    /// line, so that launches on streams of this crate stay short.
+    /// If other code may have captured the launch, leaks what it uses and returns an error. The
+    /// context must be current. Not inlined, so that launches on this crate's own streams stay
+    /// short.
     #[cold]
     fn check_not_captured<'h>(
         &self,
@@ -356,8 +362,8 @@ impl Function {
         })
     }
 
-    /// Records a launch, with all that it uses, which is ordered when it runs. The recording does not end before
-    /// this function does.
+    /// Records a launch with everything that it uses; it is ordered when the graph runs. The
+    /// recording cannot end before this returns.
     fn record<'h>(
         &self,
         launch: &Launch<'_>,
@@ -376,7 +382,8 @@ impl Function {
         Ok(())
     }
 
-    /// Gives a launch to the driver, with the memory for assertions, if the kernel has some. The context is current.
+    /// Passes a launch to the driver, with the assertion buffer if the kernel has assertions. The
+    /// context must be current.
     fn call_with<'h>(
         &self,
         launch: &Launch<'_>,
@@ -389,19 +396,20 @@ impl Function {
         self.call(launch, &mut params)
     }
 
-    /// Gives a launch to the driver, with the slots of at least as many parameters as the entry has. The context is
-    /// current.
+    /// Passes a launch to the driver. `params` must have at least as many slots as the entry has
+    /// parameters. The context must be current.
     #[inline]
     fn call(&self, launch: &Launch<'_>, params: &mut [*mut c_void]) -> Result<(), RuntimeError> {
         let context = self.context();
         let mut attributes = launch.attributes();
         let config = self.config(launch, &mut attributes);
-        // SAFETY: the entry is loaded and has no more parameters than `params` has pointers (that for the
-        // assertions included, with memory that lives as long as the function): to a tensor map for a
-        // parameter of that type, else to 8 bytes, the largest size of such a parameter; the driver
-        // copies the low ones before it returns (hosts of CUDA are little-endian). The attributes live
-        // until it returns. Memory behind addresses is freed after the use that the caller notes, or lives as
-        // long as the graph that records the launch.
+        // SAFETY: the entry is loaded and has no more parameters than `params` has pointers
+        // (including the one for assertions, whose memory lives as long as the function). A pointer
+        // leads to a tensor map for a tensor-map parameter, and otherwise to 8 bytes, the largest
+        // size of any other parameter. The driver copies the low bytes before it returns (CUDA
+        // hosts are little-endian). The attributes live until it returns. Memory behind addresses
+        // is freed after the use that the caller notes, or lives as long as the graph that records
+        // the launch.
         let code = unsafe {
             (context.api().cuLaunchKernelEx)(
                 &config,
@@ -413,7 +421,7 @@ impl Function {
         if code == status::SUCCESS { Ok(()) } else { self.refuse(launch, code) }
     }
 
-    /// Returns the error of a launch to which the driver gave this answer.
+    /// Returns the error for a launch that the driver refused with this status.
     #[cold]
     fn refuse(&self, launch: &Launch<'_>, code: u32) -> Result<(), RuntimeError> {
         if code == status::COOPERATIVE_LAUNCH_TOO_LARGE {
@@ -426,12 +434,10 @@ impl Function {
         self.context().check("cuLaunchKernelEx", code)
     }
 
-    /// Returns the log of the compiler.
     pub(in crate::runtime) fn log(&self) -> &str {
         self.module.log()
     }
 
-    /// Returns the load times of its module.
     pub(in crate::runtime) fn load_times(&self) -> LoadTimes {
         self.module.times()
     }
@@ -445,7 +451,7 @@ impl Function {
         Ok(Occupancy { blocks_per_sm: blocks as u32, sm_count })
     }
 
-    /// Returns the number of clusters of the launch that run at once.
+    /// Returns how many of the launch's clusters run at once.
     pub(in crate::runtime) fn clusters_at_once(
         &self,
         launch: &Launch<'_>,
@@ -454,7 +460,7 @@ impl Function {
         let _current = context.enter()?;
         let mut attributes = launch.attributes();
         let (config, mut clusters) = (self.config(launch, &mut attributes), 0);
-        // SAFETY: `clusters` is a variable for the result; the function's module is loaded.
+        // SAFETY: `clusters` is a local out parameter; the function's module is loaded.
         let code = unsafe {
             (context.api().cuOccupancyMaxActiveClusters)(&mut clusters, self.raw, &config)
         };
@@ -483,11 +489,12 @@ impl Function {
         }
     }
 
-    /// Returns the number of blocks of `threads` threads that the device runs at once. The context is current.
+    /// Returns how many blocks of `threads` threads the device runs at once. The context must be
+    /// current.
     fn blocks_at_once(&self, threads: u32) -> Result<u64, RuntimeError> {
         let context = self.context();
         let mut blocks = 0;
-        // SAFETY: `blocks` is a variable for the result; the function's module is loaded.
+        // SAFETY: `blocks` is a local out parameter; the function's module is loaded.
         let code = unsafe {
             (context.api().cuOccupancyMaxActiveBlocksPerMultiprocessor)(
                 &mut blocks,
@@ -502,15 +509,15 @@ impl Function {
     }
 }
 
-/// Returns the threads of a block. The limits of the device have been checked, so this does not overflow.
+/// Returns the threads per block. The device's limits have been checked, so this cannot overflow.
 fn threads_of(grid: Grid) -> u32 {
     grid.threads.iter().product()
 }
 
-/// A launch with at most this number of parameters allocates nothing for their slots.
+/// A launch with at most this many parameters allocates nothing for their slots.
 const FEW_PARAMS: usize = 16;
 
-/// The attributes of a launch beside its grid.
+/// A launch's attributes besides its grid.
 type Attributes = SmallVec<[sys::CUlaunchAttribute; 3]>;
 
 impl Launch<'_> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::stream::Stream;
 use crate::runtime::error::RuntimeError;
 
-/// A stream whose work waits. It goes on when this is dropped, and by itself after [`LONGEST`], so that a host that
-/// waits for the stream meanwhile does not wait for ever.
+/// Blocks a stream. The stream continues when this is dropped, or by itself after [`LONGEST`], so
+/// that a host that waits for the stream meanwhile does not wait forever.
 pub(in crate::runtime) struct Hold(Arc<State>);
 
 #[derive(Default)]
@@ -22,15 +22,15 @@ enum Now {
     #[default]
     Held,
     Released,
-    /// The work did not wait any longer.
+    /// The time was up, so the work has started.
     Expired,
 }
 
-/// The upper bound of the waiting time.
+/// How long the stream waits at most.
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl Hold {
-    /// Lets the work that is queued on the stream from now on wait.
+    /// Blocks the work that is queued on the stream from now on.
     pub(in crate::runtime) fn new(stream: &Arc<Stream>) -> Result<Hold, RuntimeError> {
         stream.check_runs("Stream::hold")?;
         let context = stream.context();
@@ -38,8 +38,8 @@ impl Hold {
         let runs_on = stream.uncaptured();
         let state = Arc::new(State::default());
         let given = Arc::into_raw(Arc::clone(&state));
-        // SAFETY: the stream belongs to the context. The function gets one reference and is called once, because no
-        // graph records it.
+        // SAFETY: the stream belongs to the context. The function receives one reference and is
+        // called once, because no graph records it.
         let code = unsafe {
             let given = given.cast_mut().cast::<c_void>();
             (context.api().cuLaunchHostFunc)(runs_on.raw(), Some(wait), given)
@@ -57,7 +57,7 @@ impl Hold {
         Ok(hold)
     }
 
-    /// Lets the work go on. Whether it had waited until now.
+    /// Unblocks the stream. Returns false if [`LONGEST`] was up before.
     pub(in crate::runtime) fn release(self) -> bool {
         self.0.release()
     }
@@ -79,7 +79,7 @@ impl State {
     }
 }
 
-/// Waits. The driver calls it when the stream reaches this point.
+/// Blocks the stream. The driver calls this when the stream reaches it.
 unsafe extern "C" fn wait(given: *mut c_void) {
     // SAFETY: `Hold::new` gave one reference away.
     let state = unsafe { Arc::from_raw(given.cast::<State>()) };

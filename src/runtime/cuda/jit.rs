@@ -1,15 +1,15 @@
-//! The options of the driver's compiler, and its logs.
+//! Options and log buffers for the driver's compiler.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
 
 use cudarc::driver::sys::CUjit_option as Key;
 
-/// Bytes of each log that are kept.
+/// Maximum size of each log in bytes.
 const LOG_BYTES: usize = 16 * 1024;
 
-/// The options of one compilation, with the memory for its two logs: the driver writes them until the call, or
-/// the linker that it opens, has ended, so this must live as long.
+/// The options of one compilation, with its two log buffers. The driver writes the buffers until
+/// the call ends, or until the linker that it opened is closed, so this must live as long.
 pub(super) struct Jit {
     info: Vec<u8>,
     error: Vec<u8>,
@@ -21,7 +21,7 @@ impl Jit {
     pub(super) fn new() -> Jit {
         let mut info = vec![0; LOG_BYTES];
         let mut error = vec![0; LOG_BYTES];
-        // Sizes and switches are passed in place of pointers.
+        // The driver takes sizes and switches in pointer-sized values.
         let number = |n: usize| ptr::without_provenance_mut::<c_void>(n);
         let options = [
             (Key::CU_JIT_LOG_VERBOSE, number(1)),
@@ -38,7 +38,6 @@ impl Jit {
         }
     }
 
-    /// Returns the number of options.
     pub(super) fn len(&self) -> c_uint {
         self.keys.len() as c_uint
     }
@@ -51,7 +50,7 @@ impl Jit {
         self.values.as_mut_ptr()
     }
 
-    /// Returns the information log and the error log. The compiler has ended.
+    /// Returns the information log and the error log. Call it when the compiler has finished.
     pub(super) fn into_logs(self) -> (String, String) {
         (text(&self.info), text(&self.error))
     }
@@ -73,7 +72,7 @@ mod tests {
         assert_eq!(text(b"full"), "full");
     }
 
-    /// A log is the text at the address in the options.
+    /// Each log is read from the buffer that its option points to.
     #[test]
     fn logs_are_read_from_where_the_options_point() {
         let jit = Jit::new();
@@ -82,7 +81,7 @@ mod tests {
             [(Key::CU_JIT_INFO_LOG_BUFFER, b"info"), (Key::CU_JIT_ERROR_LOG_BUFFER, b"oops")]
         {
             let at = jit.keys.iter().position(|k| *k == key).unwrap();
-            // SAFETY: the value is the start of a log of 16 KiB, which `jit` owns.
+            // SAFETY: the value points to a 16 KiB log buffer, which `jit` owns.
             unsafe { jit.values[at].cast::<[u8; 4]>().write(*text) };
         }
         assert_eq!(jit.into_logs(), ("info".to_owned(), "oops".to_owned()));

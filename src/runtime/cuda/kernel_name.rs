@@ -1,16 +1,16 @@
-//! Interns the names of kernels for reports of faults.
+//! Interns kernel names for fault reports.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Stands for the name of a kernel, from 1.
+/// The id of a kernel name, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct KernelId(pub(super) u64);
 
 static IDS: AtomicU64 = AtomicU64::new(1);
 
-/// The names of the kernels that may be running.
+/// The names of kernels that may be running.
 #[derive(Default)]
 pub(super) struct KernelNames(Mutex<HashMap<KernelId, Arc<str>>>);
 
@@ -19,7 +19,7 @@ impl KernelNames {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Knows the name as long as the result is there.
+    /// Registers the name for as long as the result lives.
     pub(super) fn add(&'static self, name: &str) -> KernelName {
         let (id, name) = (KernelId(IDS.fetch_add(1, Relaxed)), Arc::<str>::from(name));
         self.lock().insert(id, Arc::clone(&name));

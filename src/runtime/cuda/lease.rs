@@ -1,14 +1,15 @@
-//! Defines [`Lease`], the time for which memory is lent.
+//! Defines [`Lease`]: how long memory is lent.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::runtime::error::RuntimeError;
 
-/// Tells whether lent memory may still be used. Its allocation has it as its owner.
+/// Tells whether lent memory may still be used. It is the owner of the memory's allocation.
 pub(super) struct Lease {
-    /// Set if other code captured the stream of the memory when it was lent: only work that is captured, too, may use it.
+    /// Set if other code was capturing the memory's stream when it was lent. Then only captured
+    /// work may use it.
     captured: bool,
-    /// It changes behind the lock of the graphs of the context.
+    /// Changes only under the context's graph lock.
     ended: AtomicBool,
 }
 
@@ -17,18 +18,18 @@ impl Lease {
         Lease { captured, ended: AtomicBool::default() }
     }
 
-    /// Refuses memory that went back to its lender, and memory of a stream that other code captures: what the graph writes
-    /// there is not written yet. The lock of the graphs is held.
+    /// Returns an error if the memory went back to its lender, or if other code captures its
+    /// stream, because then the graph has not written the memory yet. Hold the graph lock.
     pub(super) fn check(&self) -> Result<(), RuntimeError> {
         if self.captured { Err(RuntimeError::StreamCaptures) } else { self.check_lent() }
     }
 
-    /// Refuses memory that went back to its lender. The lock of the graphs is held.
+    /// Returns an error if the memory went back to its lender. Hold the graph lock.
     pub(super) fn check_lent(&self) -> Result<(), RuntimeError> {
         if self.ended.load(Relaxed) { Err(RuntimeError::BorrowEnded) } else { Ok(()) }
     }
 
-    /// Ends the loan. The lock of the graphs is held.
+    /// Ends the loan. Hold the graph lock.
     pub(super) fn end(&self) {
         self.ended.store(true, Relaxed);
     }

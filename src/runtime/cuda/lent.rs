@@ -1,4 +1,4 @@
-//! Lends memory of other code for a time.
+//! Lends memory of other code to this crate for a limited time.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::memory::{Allocation, Memory};
 use super::stream::Stream;
 use crate::runtime::error::RuntimeError;
 
-/// Lets the stream of a slice wait for what `cudarc` has queued on the slice before, and returns the address. Where the
-/// argument is `true`, `cudarc` notes that the stream has used the slice.
+/// Makes the slice's stream wait for what `cudarc` has queued on the slice, and returns the slice's
+/// address. If the argument is `true`, `cudarc` also notes that the stream has used the slice.
 pub(in crate::runtime) type Access<'s> = Box<dyn FnMut(bool) -> u64 + 's>;
 
 /// The lender's side of lent memory. Dropping it ends the loan.
@@ -20,16 +20,17 @@ pub(in crate::runtime) struct Lent<'s> {
     memory: Arc<Allocation>,
     stream: Arc<Stream>,
     access: Access<'s>,
-    /// Set if other code captured the stream when the loan began.
+    /// Set if other code was capturing the stream when the loan began.
     captured: bool,
 }
 
 impl<'s> Lent<'s> {
-    /// Lends `bytes` bytes. Drop the memory first, then the other value.
+    /// Lends `bytes` bytes. Drop the returned memory before the other value.
     ///
     /// # Safety
-    /// `access` gives the address of `bytes` bytes that `cudarc` allocated in the context of `stream`, which nobody frees
-    /// before `'s` ends. Nobody writes them before that, and nobody reads them where the memory may be written.
+    /// `access` returns the address of `bytes` bytes that `cudarc` allocated in the context of
+    /// `stream`. Until `'s` ends, nobody frees or writes them, and nobody reads them if this crate
+    /// may write them.
     #[inline]
     pub(in crate::runtime) unsafe fn new(
         stream: Arc<Stream>,
@@ -39,8 +40,9 @@ impl<'s> Lent<'s> {
         let _current = stream.context().enter()?;
         let captured = stream.is_capturing()?;
         let (address, lease) = (access(false), Box::new(Lease::new(captured)));
-        // SAFETY: by contract until the loan ends. Then work on the memory is refused, and the stream waits for the work
-        // before. A capture has no work to wait for, and only captured work may use the memory.
+        // SAFETY: guaranteed by the caller until the loan ends. From then on, work on the memory is
+        // refused, and the stream waits for the earlier work. A capture has no work to wait for,
+        // and only captured work may use the memory.
         let lent = unsafe {
             match captured {
                 true => Memory::foreign_unused(&stream, address, bytes, lease),
@@ -56,18 +58,18 @@ impl Drop for Lent<'_> {
     fn drop(&mut self) {
         let context = self.stream.context();
         if let Some(lease) = self.memory.lease() {
-            // What is being queued on the memory is noted before, or refused.
+            // Work that is being queued on the memory is either noted before this, or refused.
             let _graphs = context.lock_graphs();
             lease.end();
         }
-        // After a fault nothing runs, and a capture runs nothing.
+        // After a fault nothing runs, and during a capture nothing runs either.
         if let Some(_current) = context.keep(context.enter())
             && !(self.captured && context.keep(self.stream.is_capturing()) == Some(true))
         {
             let uses = self.memory.uses();
             if context.keep(uses.order(&self.stream, true)).is_none() {
                 let mut waited = uses.wait(true);
-                // The lender may free the memory. So even a collective that hangs is waited for.
+                // The lender may free the memory, so wait even for a hung collective.
                 while matches!(waited, Err(RuntimeError::Comm(_))) {
                     thread::sleep(Duration::from_millis(1));
                     waited = uses.wait(true);
@@ -77,7 +79,8 @@ impl Drop for Lent<'_> {
             (self.access)(true);
         }
         if Arc::strong_count(&self.memory) > 1 {
-            // The memory was kept beyond the loan. What somebody else has, too, is checked before each use.
+            // Somebody kept the memory beyond the loan, so leak the allocation. Shared memory is
+            // checked before each use, and a check finds that the loan has ended.
             mem::forget(Arc::clone(&self.memory));
         }
     }

@@ -1,4 +1,4 @@
-//! Loads NVIDIA's libraries at run time and looks their functions up.
+//! Loads NVIDIA's libraries at run time and looks up their functions.
 
 use std::ffi::{OsStr, c_void};
 #[cfg(feature = "cublas")]
@@ -6,13 +6,14 @@ use std::path::PathBuf;
 
 use libloading::Library;
 
-/// Loads the first library of these names, or of these paths, that there is. It is never closed.
+/// Loads the first library in the list that exists, by name or path. It is never closed.
 pub(super) fn open<N: AsRef<OsStr>>(names: &[N]) -> Option<&'static Library> {
     let found = names.iter().find_map(load)?;
     Some(Box::leak(Box::new(found)))
 }
 
-/// Loads the libraries of the first row of which all can be loaded, in the order of the row. They are never closed.
+/// Loads the first row whose libraries can all be loaded, in the order of the row. They are never
+/// closed.
 #[cfg(feature = "cublas")]
 pub(super) fn open_together<const N: usize>(
     rows: &[[PathBuf; N]],
@@ -25,16 +26,16 @@ pub(super) fn open_together<const N: usize>(
 }
 
 fn load(name: &impl AsRef<OsStr>) -> Option<Library> {
-    // SAFETY: the names are those of NVIDIA's libraries, which may run their initialisers.
+    // SAFETY: the names belong to NVIDIA's libraries, whose initialisers may run.
     unsafe { Library::new(name.as_ref()) }.ok()
 }
 
-/// Returns the function `name` of the library.
+/// Returns the library's function `name`.
 ///
 /// # Safety
-/// `F` is the type of the function.
+/// `F` is the function's type.
 pub(super) unsafe fn symbol<F: Copy>(library: &'static Library, name: &str) -> Option<F> {
-    // SAFETY: `F` is right by contract, and a function has the size of an address.
+    // SAFETY: the caller guarantees `F`, and a function pointer has the size of an address.
     address(library, name).map(|address| unsafe { std::mem::transmute_copy(&address) })
 }
 
@@ -43,11 +44,12 @@ fn address(library: &'static Library, name: &str) -> Option<*mut c_void> {
     unsafe { library.get::<*mut c_void>(name.as_bytes()) }.ok().map(|symbol| *symbol)
 }
 
-/// Declares a struct of functions of a library, with `find`, which fails with the name of the first function that the
-/// library lacks.
+/// Declares a struct of library functions, with a `find` method that fails with the name of the
+/// first function that the library lacks.
 ///
-/// A row gives the parameters of a function; `= path` lets rustc compare them with those of the bindings. The functions
-/// return numbers, because a newer library has more status codes than the enum of the bindings.
+/// A row lists a function's parameters. With `= path`, rustc compares them with those in the
+/// bindings. The functions return integers, because a newer library has more status codes than the
+/// enum in the bindings.
 macro_rules! library_functions {
     (
         $vis:vis struct $api:ident { $($field:ident: $field_type:ty)? } returns $status:ty;
@@ -81,8 +83,8 @@ macro_rules! library_functions {
     };
 }
 
-/// Fails to compile where a function of the bindings takes other parameters. A call of it compiles whether `cudarc` loads
-/// or links the library.
+/// Fails to compile if the function in the bindings takes other parameters. The check works whether
+/// `cudarc` loads or links the library.
 macro_rules! check_parameters {
     (($($param:ident: $kind:ty),* $(,)?), $status:ty, $twin:path) => {
         const _: unsafe fn($($kind),*) -> $status = {

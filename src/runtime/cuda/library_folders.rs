@@ -1,12 +1,14 @@
-//! The folders beyond the system's where NVIDIA's libraries may be: CUDA toolkits, and wheels of Python.
+//! Finds folders that may contain NVIDIA's libraries, besides the system's: CUDA toolkits and
+//! Python wheels.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Returns the folders that exist, in the order in which they are searched: those of the toolkit that `CUDA_HOME` or
-/// `CUDA_PATH` names, of `/usr/local/cuda`, and of the wheels of `package` (such as `cublas` or `nccl`) in the Python environment
-/// that is active (`VIRTUAL_ENV`, `CONDA_PREFIX`), that has the first `python3` of the `PATH`, or that belongs to the user. The
-/// wheels of CUDA 13 put all libraries into `nvidia/cu13/lib`, older ones have `nvidia/PACKAGE/lib`.
+/// Returns the folders that exist, in search order: the toolkit that `CUDA_HOME` or `CUDA_PATH`
+/// names, `/usr/local/cuda`, then the wheels of `package` (such as `cublas` or `nccl`). Wheels are
+/// searched in the active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`), in the environment of
+/// the first `python3` in `PATH`, and in the user's packages. CUDA 13 wheels put all libraries into
+/// `nvidia/cu13/lib`, older ones use `nvidia/PACKAGE/lib`.
 pub(super) fn library_folders(
     package: &str,
     variable: impl Fn(&str) -> Option<OsString>,
@@ -28,7 +30,7 @@ pub(super) fn library_folders(
     for packages in environments.flat_map(|environment| packages_of(&environment)) {
         found.extend(in_wheel.iter().map(|lib| packages.join(lib)));
     }
-    // A relative folder may be another one in each working directory.
+    // A relative folder would depend on the working directory.
     found.retain(|folder| folder.is_absolute() && folder.is_dir());
     let mut known = Vec::new();
     for folder in found {
@@ -39,7 +41,8 @@ pub(super) fn library_folders(
     known
 }
 
-/// Returns the environment of the first `python3` of a search path: that of `/usr/bin/python3` is `/usr`.
+/// Returns the environment of the first `python3` in a search path. For example, `/usr/bin/python3`
+/// belongs to `/usr`.
 fn python_environment(path: Option<OsString>) -> Option<PathBuf> {
     let program = if cfg!(windows) { "python.exe" } else { "python3" };
     let folder = std::env::split_paths(&path?).find(|folder| folder.join(program).is_file())?;
@@ -47,14 +50,14 @@ fn python_environment(path: Option<OsString>) -> Option<PathBuf> {
     prefix.map(Path::to_path_buf)
 }
 
-/// Returns the folders of packages of a Python environment, those of the newest Python first.
+/// Returns a Python environment's package folders, starting with the newest Python.
 fn packages_of(environment: &Path) -> Vec<PathBuf> {
     let mut pythons: Vec<((u32, u32), PathBuf)> = Vec::new();
     for lib in ["lib", "lib64", "local/lib"] {
         let entries = std::fs::read_dir(environment.join(lib)).into_iter().flatten().flatten();
         pythons.extend(entries.filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            // `python3.12`, and `python3` of Debian.
+            // `python3.12`, or `python3` on Debian.
             let version = name.strip_prefix("python")?;
             let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
             Some(((major.parse().ok()?, minor.parse().ok()?), entry.path()))
@@ -100,7 +103,7 @@ mod tests {
         }
     }
 
-    /// The folders within `root`: `/usr/local/cuda` may exist too.
+    /// Returns only folders within `root`, because `/usr/local/cuda` may exist, too.
     fn found(root: &Folder, package: &str, variables: &[(&str, OsString)]) -> Vec<PathBuf> {
         let variable =
             |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| value.clone());
@@ -124,7 +127,7 @@ mod tests {
         assert_eq!(found(&root, "nccl", &variables), [&*toolkit, &*cu13, &*nccl]);
     }
 
-    /// Python 3.9 is older than 3.12, although its name is not smaller.
+    /// Python 3.9 is older than 3.12, although its name does not sort first.
     #[test]
     fn the_newest_python_of_an_environment_comes_first() {
         let root = Folder::new("library-pythons");
@@ -134,7 +137,7 @@ mod tests {
             ".local/lib/python3.10/site-packages",
         ]
         .map(|packages| root.with(&format!("{packages}/nvidia/cublas/lib")));
-        // The environment is that of the `python3` that is called by name.
+        // The environment belongs to the `python3` that is found by name.
         std::fs::write(root.with("env/bin").join("python3"), "").unwrap();
         let path = std::env::join_paths([root.0.join("nowhere"), root.0.join("env/bin")]).unwrap();
         let variables = [("PATH", path), ("HOME", root.0.clone().into())];

@@ -1,4 +1,4 @@
-//! Compiles PTX to code that can be kept, with the driver's own compiler.
+//! Compiles PTX with the driver's compiler to code that can be cached.
 
 use std::ffi::CString;
 use std::ptr;
@@ -11,8 +11,8 @@ use super::status;
 use crate::runtime::cache::Compiled;
 use crate::runtime::error::RuntimeError;
 
-/// Returns the code of a PTX text for the GPU of the context; `None` where the driver makes none this way, which
-/// loading the text then explains.
+/// Compiles PTX for the context's GPU. Returns `None` if the driver cannot compile it this way;
+/// loading the text then explains why.
 pub(super) fn compile(
     context: &'static Context,
     ptx: &str,
@@ -22,8 +22,8 @@ pub(super) fn compile(
     let api = context.api();
     let mut jit = Jit::new();
     let mut state: sys::CUlinkState = ptr::null_mut();
-    // SAFETY: as many values as keys; the logs are as long as said and outlive the state; `state` is a variable
-    // for the result.
+    // SAFETY: there are as many values as keys; the log buffers have the stated sizes and outlive
+    // the state; `state` is a local out parameter.
     let code = unsafe { (api.cuLinkCreate_v2)(jit.len(), jit.keys(), jit.values(), &mut state) };
     if code != status::SUCCESS {
         return if status::fault(code).is_some() {
@@ -33,8 +33,8 @@ pub(super) fn compile(
         };
     }
     let linked = {
-        // SAFETY: the state is open; the text ends with a zero, which is counted, and outlives the call; there
-        // are no further options.
+        // SAFETY: the state is open; the text's terminating zero is counted, and the text outlives
+        // the call; there are no further options.
         let added = unsafe {
             (api.cuLinkAddData_v2)(
                 state,
@@ -48,11 +48,11 @@ pub(super) fn compile(
             )
         };
         let (mut code, mut bytes) = (ptr::null_mut(), 0);
-        // SAFETY: the state is open; variables for the results.
+        // SAFETY: the state is open; `code` and `bytes` are local out parameters.
         let mut complete = || unsafe { (api.cuLinkComplete)(state, &mut code, &mut bytes) };
         let answer = if added == status::SUCCESS { complete() } else { added };
         if answer == status::SUCCESS && !code.is_null() {
-            // SAFETY: the driver made `bytes` bytes, which live as long as the state.
+            // SAFETY: the driver created `bytes` bytes, which live as long as the state.
             let cubin = unsafe { std::slice::from_raw_parts(code.cast::<u8>(), bytes) };
             Ok(cubin.to_vec())
         } else {

@@ -1,4 +1,4 @@
-//! Allocates memory of a GPU, and copies between it and the host.
+//! Allocates GPU memory and copies between it and the host.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -17,22 +17,22 @@ use crate::ir::Element;
 use crate::ir::types::Scalar;
 use crate::runtime::error::RuntimeError;
 
-/// Memory of a GPU. All work that is queued on it is ordered: what reads waits for what wrote before, and
-/// what writes for all before. It is freed after its last use.
+/// GPU memory. All work that is queued on it is ordered: a read waits for the last write, a write
+/// waits for all earlier uses. It is freed after its last use.
 pub(in crate::runtime) struct Memory(Arc<Allocation>);
 
-/// An allocation, with the work that uses it.
+/// An allocation, together with the work that uses it.
 pub(super) struct Allocation {
     context: &'static Context,
-    /// 0 for an allocation without bytes, which the driver does not make.
+    /// 0 for an empty allocation, which the driver would refuse.
     address: u64,
     bytes: usize,
     /// The stream that allocated the memory and will free it.
     allocated_on: Arc<Stream>,
     uses: Uses,
-    /// The owner that frees it, if other code does.
+    /// Set if other code owns the memory: dropping this frees it.
     owner: Option<Box<dyn Any + Send + Sync>>,
-    /// The allocation that this is a part of. It tracks the uses, and frees the memory.
+    /// The allocation that this is a part of. It tracks the uses and frees the memory.
     base: Option<Arc<Allocation>>,
 }
 
@@ -47,15 +47,16 @@ impl Resource for Allocation {
 }
 
 impl Allocation {
-    /// Returns the lease of lent memory.
+    /// Returns the lease, if the memory is lent.
     pub(super) fn lease(&self) -> Option<&Lease> {
         let owner = self.base.as_ref().map_or(&self.owner, |base| &base.owner);
         owner.as_deref().and_then(|owner| owner.downcast_ref())
     }
 }
 
-/// Held from looking at the uses of memory until the work that was queued is noted, if somebody else has some of it, too.
-/// Refuses memory that was lent and went back.
+/// If somebody else shares some of the memory, returns a lock that you must hold from reading its
+/// uses until the new work is noted. Returns an error if lent memory has already gone back to its
+/// lender.
 pub(super) fn lock_shared<'m>(
     context: &'static Context,
     mut memory: impl Iterator<Item = &'m Memory> + Clone,
@@ -70,7 +71,7 @@ pub(super) fn lock_shared<'m>(
 }
 
 impl Memory {
-    /// `bytes` zeros.
+    /// Allocates `bytes` zero bytes.
     pub(in crate::runtime) fn zeros(
         context: &'static Context,
         bytes: usize,
@@ -80,7 +81,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Returns a copy of `data`.
+    /// Allocates memory with a copy of `data`.
     pub(in crate::runtime) fn from_slice<T: Element>(
         context: &'static Context,
         data: &[T],
@@ -90,27 +91,28 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Memory of other code, which `owner` keeps alive and frees; `stream` is where it was written last.
+    /// Wraps memory from other code. `owner` keeps it alive and frees it; `stream` is where it was
+    /// last written.
     ///
     /// # Safety
-    /// The `bytes` bytes at `address` are memory of the context, as long as `owner` is not dropped, and are
-    /// used by other code only where it is ordered with the uses here.
+    /// The `bytes` bytes at `address` are memory of the context as long as `owner` is not dropped.
+    /// Other code uses them only in an order with the uses here.
     pub(in crate::runtime) unsafe fn foreign(
         stream: &Arc<Stream>,
         address: u64,
         bytes: usize,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Memory {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         let memory = unsafe { Memory::foreign_unused(stream, address, bytes, owner) };
         stream.note(|note| note(memory.uses(), true));
         memory
     }
 
-    /// As [`Memory::foreign`], of memory that no work has to wait for.
+    /// Like [`Memory::foreign`], but for memory that no work has to wait for.
     ///
     /// # Safety
-    /// That of [`Memory::foreign`].
+    /// As for [`Memory::foreign`].
     pub(super) unsafe fn foreign_unused(
         stream: &Arc<Stream>,
         address: u64,
@@ -128,7 +130,7 @@ impl Memory {
         }))
     }
 
-    /// Memory that holds anything.
+    /// Allocates memory with arbitrary content.
     fn allocate(context: &'static Context, bytes: usize) -> Result<Memory, RuntimeError> {
         let _current = context.enter()?;
         let stream = Arc::clone(context.default_stream());
@@ -137,7 +139,7 @@ impl Memory {
             let mut allocate = || {
                 if context.has_pools() {
                     let allocate = context.api().cuMemAllocAsync;
-                    // SAFETY: `address` is a variable for the result; the context is current.
+                    // SAFETY: `address` is a local out parameter; the context is current.
                     ("cuMemAllocAsync", unsafe { allocate(&mut address, bytes, stream.raw()) })
                 } else {
                     let allocate = context.api().cuMemAlloc_v2;
@@ -147,7 +149,7 @@ impl Memory {
             };
             let (mut call, mut code) = allocate();
             if code == status::OUT_OF_MEMORY {
-                // Memory that is freed behind running launches is free only when they have ended.
+                // Memory that is freed after running launches becomes available only when they end.
                 context.wait()?;
                 (call, code) = allocate();
             }
@@ -158,7 +160,7 @@ impl Memory {
             context.check(call, code)?;
         }
         let uses = Uses::default();
-        // Other streams may use it only when it is there.
+        // Other streams may use the memory only after its allocation.
         stream.note(|note| note(&uses, true));
         Ok(Memory(Arc::new(Allocation {
             context,
@@ -171,7 +173,8 @@ impl Memory {
         })))
     }
 
-    /// Returns the `bytes` bytes from `first` on, if the memory has them. Uses of the part are uses of the whole.
+    /// Returns the `bytes` bytes from offset `first` on, or `None` if the memory is shorter. Using
+    /// the part counts as using the whole.
     pub(in crate::runtime) fn part(&self, first: usize, bytes: usize) -> Option<Memory> {
         first.checked_add(bytes).filter(|end| *end <= self.0.bytes)?;
         let base = self.0.base.as_ref().unwrap_or(&self.0);
@@ -190,12 +193,11 @@ impl Memory {
         self.0.context
     }
 
-    /// Returns the address on the device.
     pub(in crate::runtime) fn address(&self) -> u64 {
         self.0.address
     }
 
-    /// Returns the location of the address, for the arguments of a launch.
+    /// Returns a pointer to the address, for a launch's parameter list.
     pub(super) fn address_slot(&self) -> *mut c_void {
         std::ptr::from_ref(&self.0.address).cast_mut().cast()
     }
@@ -209,21 +211,21 @@ impl Memory {
         Resource::uses(&*self.0)
     }
 
-    /// Notes work of the owner of the stream, which calls, if nothing else has to be done: nobody else has the memory, and
-    /// all of its uses are on the stream.
+    /// Notes work of the calling thread, which owns the stream, if that needs nothing else: nobody
+    /// shares the memory, and all its uses are on this stream. Returns whether it did.
     #[inline]
     pub(super) fn note_alone(&self, stream: &Stream, work: u64, writes: bool) -> bool {
         let (uses, is_shared) = (self.uses(), self.is_shared());
         !is_shared && uses.is_alone(stream) && uses.note_at_once(stream, work, writes)
     }
 
-    /// Returns whether a graph or a part uses the memory, too.
+    /// Returns whether a graph or a part also uses the memory.
     #[inline]
     pub(super) fn is_shared(&self) -> bool {
         uses::is_shared(&self.0) || self.0.base.is_some()
     }
 
-    /// Lets a graph keep the memory. Fails for lent memory.
+    /// Makes a graph keep the memory. Returns an error for lent memory.
     pub(super) fn record_use(
         &self,
         capture: &mut Capture,
@@ -236,20 +238,21 @@ impl Memory {
         Ok(())
     }
 
-    /// Keeps the memory for ever, because a graph of other code has it. Lent memory is its lender's to keep.
+    /// Leaks the memory because a graph of other code uses it. Lent memory is not leaked; its
+    /// lender has to keep it.
     pub(super) fn keep_for_ever(&self) {
         if self.0.lease().is_none() {
             mem::forget(Arc::clone(&self.0));
         }
     }
 
-    /// Returns whether other code frees the memory.
+    /// Returns whether other code frees the memory, or it is a part.
     pub(super) fn has_owner(&self) -> bool {
         self.0.owner.is_some() || self.0.base.is_some()
     }
 
-    /// Returns the address, not to be freed here any more, if nobody else has the memory and this crate allocated it;
-    /// else the memory again.
+    /// Gives up the allocation and returns its address, if nobody else uses the memory and this
+    /// crate allocated it. Otherwise returns the memory.
     pub(super) fn release(self) -> Result<u64, Memory> {
         match Arc::try_unwrap(self.0) {
             Ok(mut own) if own.owner.is_none() && own.base.is_none() => {
@@ -260,14 +263,14 @@ impl Memory {
         }
     }
 
-    /// Returns whether other code gave an owner of this type.
+    /// Returns whether other code passed an owner of this type.
     pub(super) fn is_owned_by<O: Any>(&self) -> bool {
-        // The box is no `O`, what is in it is.
+        // Ask for the box's content: the box itself is never an `O`.
         self.0.owner.as_deref().is_some_and(|owner| owner.is::<O>())
     }
 
-    /// Returns the owner that other code gave, if it is of this type and nobody else has the memory; else the memory
-    /// again. No work is left on it.
+    /// Takes the owner out, if it has this type and nobody else uses the memory. Otherwise returns
+    /// the memory. No work on the memory may be left.
     pub(super) fn release_owner<O: Any>(self) -> Result<O, Memory> {
         let mut allocation = Arc::try_unwrap(self.0).map_err(Memory)?;
         match allocation.owner.take().map(|owner| owner.downcast::<O>()) {
@@ -281,7 +284,8 @@ impl Memory {
         Err(Memory(Arc::new(allocation)))
     }
 
-    /// Queues work on the memory, which `call` names: on `stream`, after what it must wait for.
+    /// Queues work on the memory on `stream`, after the uses that it has to wait for. `call` names
+    /// the driver call.
     fn queue(
         &self,
         stream: &Arc<Stream>,
@@ -292,7 +296,7 @@ impl Memory {
         self.queue_with(None, stream, writes, call, work)
     }
 
-    /// As [`Memory::queue`], of work that reads `from`, too.
+    /// Like [`Memory::queue`], but the work also reads `from`.
     fn queue_with(
         &self,
         from: Option<&Memory>,
@@ -318,8 +322,9 @@ impl Memory {
         stream.check_not_captured(|| (Arc::clone(&self.0), from.map(|from| Arc::clone(&from.0))))
     }
 
-    /// Queues work that also uses host memory, which `call` names: in the order of `stream`, and so that no other code
-    /// can capture it, because a graph would use the host memory at any later time. `work` gets the stream to call.
+    /// Queues work that also uses host memory, in the order of `stream`. Other code can never
+    /// capture it, because its graph could use the host memory at any later time. `work` receives
+    /// the stream that it has to use. `call` names the driver call.
     fn queue_host_copy(
         &self,
         stream: &Arc<Stream>,
@@ -336,7 +341,8 @@ impl Memory {
         Ok(Arc::clone(runs_on))
     }
 
-    /// As [`Memory::queue_host_copy`], to or from pageable memory. Returns when the copy has ended.
+    /// Like [`Memory::queue_host_copy`], but for pageable host memory. Returns when the copy has
+    /// ended.
     fn copy_pageable(
         &self,
         stream: &Arc<Stream>,
@@ -347,8 +353,9 @@ impl Memory {
         let context = self.0.context;
         let _current = context.enter()?;
         if context.has_comms() {
-            // The driver lets the host wait inside such a copy until the stream comes to it, and lets no other thread call
-            // it meanwhile. Behind a collective that hangs nobody could end this wait, so it comes before the copy.
+            // In such a copy the driver blocks the host until the stream reaches it, and blocks
+            // calls from all other threads meanwhile. If a collective hung before it, nothing could
+            // end that wait. So wait before the copy, in a way that can be given up.
             let runs_on = stream.uncaptured();
             if !Arc::ptr_eq(runs_on, stream) {
                 runs_on.follow(stream)?;
@@ -359,7 +366,8 @@ impl Memory {
         self.queue_host_copy(stream, writes, call, work)?.wait_to_the_end()
     }
 
-    /// As [`Memory::queue_with`], of work that writes the memory and that a stream may record.
+    /// Like [`Memory::queue_with`], but for work that writes the memory and that a stream may
+    /// record.
     fn queue_or_record(
         &self,
         from: Option<&Memory>,
@@ -382,13 +390,13 @@ impl Memory {
         recorded.unwrap_or_else(|| self.queue_with(from, stream, true, call, &work))
     }
 
-    /// Replaces the content with `data`, of the same size in bytes.
+    /// Overwrites the content with `data`, which must have the same size in bytes.
     pub(in crate::runtime) fn write<T: Element>(&mut self, data: &[T]) -> Result<(), RuntimeError> {
         self.check_size(data)?;
         let (context, stream) = (self.0.context, &self.0.allocated_on);
         self.copy_pageable(stream, true, "cuMemcpyHtoDAsync", |stream| {
-            // SAFETY: both sides have `bytes` bytes. An element is plain bytes without padding. The host
-            // memory is borrowed until this function returns, and the copy has ended by then.
+            // SAFETY: both sides have `bytes` bytes. An element is plain bytes without padding. The
+            // host memory is borrowed until this function returns, and the copy has ended by then.
             unsafe {
                 (context.api().cuMemcpyHtoDAsync_v2)(
                     self.0.address,
@@ -401,7 +409,7 @@ impl Memory {
         context.check_asserts()
     }
 
-    /// Queues a copy of page-locked host memory, of the same size in bytes.
+    /// Queues a copy from page-locked host memory of the same size in bytes.
     #[inline]
     pub(in crate::runtime) fn write_from(
         &mut self,
@@ -413,8 +421,8 @@ impl Memory {
         let _current = context.enter()?;
         host.uses().order(stream.uncaptured(), false)?;
         let runs_on = self.queue_host_copy(stream, true, "cuMemcpyHtoDAsync", |stream| {
-            // SAFETY: both sides have `bytes` bytes; each is freed, and the host memory written, only after
-            // the uses that are noted.
+            // SAFETY: both sides have `bytes` bytes. Each is freed, and the host memory written,
+            // only after the uses that are noted.
             unsafe {
                 (context.api().cuMemcpyHtoDAsync_v2)(
                     self.0.address,
@@ -428,7 +436,7 @@ impl Memory {
         if Arc::ptr_eq(&runs_on, stream) { Ok(()) } else { stream.follow(&runs_on) }
     }
 
-    /// Queues a copy to page-locked host memory, of the same size in bytes.
+    /// Queues a copy to page-locked host memory of the same size in bytes.
     #[inline]
     pub(in crate::runtime) fn read_to_host(
         &self,
@@ -440,8 +448,8 @@ impl Memory {
         let _current = context.enter()?;
         host.uses().order(stream.uncaptured(), true)?;
         let runs_on = self.queue_host_copy(stream, false, "cuMemcpyDtoHAsync", |stream| {
-            // SAFETY: both sides have `bytes` bytes; each is freed, and the host memory read or written, only
-            // after the uses that are noted.
+            // SAFETY: both sides have `bytes` bytes. Each is freed, and the host memory read or
+            // written, only after the uses that are noted.
             unsafe {
                 (context.api().cuMemcpyDtoHAsync_v2)(
                     host.address().cast(),
@@ -455,7 +463,7 @@ impl Memory {
         if Arc::ptr_eq(&runs_on, stream) { Ok(()) } else { stream.follow(&runs_on) }
     }
 
-    /// Queues a copy of other memory of the same context and size in bytes.
+    /// Queues a copy from other memory of the same context and the same size in bytes.
     #[inline]
     pub(in crate::runtime) fn copy_from(
         &mut self,
@@ -464,8 +472,8 @@ impl Memory {
     ) -> Result<(), RuntimeError> {
         let context = self.0.context;
         self.queue_or_record(Some(from), stream, "cuMemcpyDtoDAsync", || {
-            // SAFETY: both sides have `bytes` bytes and are freed only after the uses that are noted, or live as
-            // long as the graph that records the copy.
+            // SAFETY: the copy stays within both sides, which are freed only after the uses that
+            // are noted, or live as long as the graph that records the copy.
             unsafe {
                 (context.api().cuMemcpyDtoDAsync_v2)(
                     self.0.address,
@@ -477,7 +485,7 @@ impl Memory {
         })
     }
 
-    /// Queues that all elements become `value`.
+    /// Queues a fill that sets all elements to `value`.
     pub(in crate::runtime) fn fill<T: Element>(
         &mut self,
         value: T,
@@ -488,17 +496,18 @@ impl Memory {
         let len = self.0.bytes / size_of::<T>().max(1);
         self.queue_or_record(None, stream, "cuMemsetAsync", || {
             match size_of::<T>() {
-                // SAFETY: the allocation has `len` elements of the size and is freed after this use, or lives as long
-                // as the graph that records it.
+                // SAFETY: the allocation has `len` elements of this size. It is freed after this
+                // use, or lives as long as the graph that records it.
                 1 => unsafe { (api.cuMemsetD8Async)(to, bits as u8, len, raw) },
                 // SAFETY: as above.
                 2 => unsafe { (api.cuMemsetD16Async)(to, bits as u16, len, raw) },
                 // SAFETY: as above.
                 4 => unsafe { (api.cuMemsetD32Async)(to, bits as u32, len, raw) },
-                // The driver sets words of 4 bytes at most: first all lower halves, then all upper ones.
+                // The driver fills with words of at most 4 bytes: first all lower halves, then all
+                // upper ones.
                 _ => {
                     let [low, high] = [bits as u32, (bits >> 32) as u32];
-                    // SAFETY: as above, with one word of 4 bytes in each element.
+                    // SAFETY: as above, with one 4-byte word per element.
                     let half =
                         |to, half| unsafe { (api.cuMemsetD2D32Async)(to, 8, half, 1, len, raw) };
                     match half(to, low) {
@@ -510,17 +519,17 @@ impl Memory {
         })
     }
 
-    /// Returns the first `len` words, after all uses.
+    /// Waits for all uses, then returns the first `len` 64-bit words.
     pub(super) fn read_start(&self, len: usize) -> Result<Vec<u64>, RuntimeError> {
         let mut data = vec![0; len.min(self.0.bytes / size_of::<u64>())];
         let _current = self.0.context.enter()?;
         self.uses().wait(true)?;
-        // SAFETY: the vector and the allocation have as many words.
+        // SAFETY: the vector and the allocation both have that many words.
         unsafe { self.read_to(data.as_mut_ptr(), data.len())? };
         Ok(data)
     }
 
-    /// Sets the first `bytes` bytes to zero.
+    /// Queues a fill that sets the first `bytes` bytes to zero.
     pub(super) fn clear_start(&self, bytes: usize) -> Result<(), RuntimeError> {
         let (context, stream) = (self.0.context, &self.0.allocated_on);
         let bytes = bytes.min(self.0.bytes);
@@ -530,25 +539,25 @@ impl Memory {
         })
     }
 
-    /// Returns the content.
+    /// Copies the content to the host.
     pub(in crate::runtime) fn to_vec<T: Element>(&self) -> Result<Vec<T>, RuntimeError> {
         let len = self.0.bytes / size_of::<T>();
         if T::SCALAR == Scalar::Bool {
-            // A kernel may have stored any byte, and only two of them are a `bool`.
+            // A kernel may have stored any byte, but only two bytes are valid `bool`s.
             let bytes = self.to_vec::<u8>()?;
             return Ok(bytes.into_iter().map(|byte| T::from_bits(byte.into())).collect());
         }
         let mut data = Vec::<T>::with_capacity(len);
-        // SAFETY: the vector has room for `len` elements, which are at most the bytes of the allocation.
+        // SAFETY: the vector has room for `len` elements, and the allocation has at least as many.
         unsafe { self.read_to(data.as_mut_ptr(), len)? };
-        // SAFETY: the elements have been written, and all bits are a value of their type.
+        // SAFETY: the elements have been written, and every bit pattern is valid for their type.
         unsafe { data.set_len(len) };
         self.0.context.check_asserts()?;
         Ok(data)
     }
 
-    /// Makes each byte 0 or 1: those are the `bool`s, and a kernel may have stored any byte. The bytes take the way
-    /// through the host.
+    /// Turns each byte into 0 or 1, the valid `bool`s, because a kernel may have stored any byte.
+    /// The bytes travel through the host.
     #[inline]
     pub(in crate::runtime) fn make_bools(&mut self) -> Result<(), RuntimeError> {
         let bytes = self.to_vec::<u8>()?;
@@ -559,7 +568,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Writes the content to `data`, which has the same size in bytes.
+    /// Copies the content to `data`, which must have the same size in bytes.
     pub(in crate::runtime) fn read_into<T: Element>(
         &self,
         data: &mut [T],
@@ -569,7 +578,7 @@ impl Memory {
             data.copy_from_slice(&self.to_vec()?);
             return Ok(());
         }
-        // SAFETY: the slice has `len` elements, and all bits are a value of an element.
+        // SAFETY: the slice has `len` elements, and every bit pattern is valid for their type.
         unsafe { self.read_to(data.as_mut_ptr(), data.len())? };
         self.0.context.check_asserts()
     }
@@ -577,18 +586,19 @@ impl Memory {
     /// Copies the first `len` elements to `to`.
     ///
     /// # Safety
-    /// `to` has room for `len` elements, and the allocation has as many.
+    /// `to` has room for `len` elements, and the allocation has at least as many.
     unsafe fn read_to<T: Element>(&self, to: *mut T, len: usize) -> Result<(), RuntimeError> {
         let context = self.0.context;
         if len == 0 {
             context.enter()?;
             return Ok(());
         }
-        // On the stream of the last change nothing has to be waited for but that.
+        // On the stream that last wrote the memory, the copy waits for nothing else.
         let stream = self.uses().writer().unwrap_or_else(|| Arc::clone(&self.0.allocated_on));
         self.copy_pageable(&stream, false, "cuMemcpyDtoHAsync", |stream| {
-            // SAFETY: the sizes are right by contract. The copy has ended when this function returns, because nobody
-            // captures the stream: if waiting for it fails, the context is lost and copies no more.
+            // SAFETY: the caller guarantees the sizes. The copy has ended when this function
+            // returns, because nobody captures the stream: if waiting for it fails, the context is
+            // lost and copies no more.
             unsafe {
                 (context.api().cuMemcpyDtoHAsync_v2)(
                     to.cast(),
@@ -615,8 +625,9 @@ impl Drop for Allocation {
             return;
         }
         let (api, stream) = (self.context.api(), &self.allocated_on);
-        // After a fault the memory is gone with the context. A collective that hangs keeps only the memory that it uses:
-        // an owner is asked below, and the driver frees memory of a pool without a wait.
+        // After a fault, the memory is gone with the context. A hung collective delays only the
+        // memory that it uses: an owner is handled below, and the driver frees pool memory without
+        // waiting.
         let entered = match self.owner.is_some() || self.context.has_pools() {
             true => self.context.keep(self.context.enter()),
             false => self.context.enter_to_drop(),
@@ -627,9 +638,9 @@ impl Drop for Allocation {
             return;
         }
         if self.owner.is_some() {
-            // The owner may free it at once, in an order of its own.
+            // The owner may free the memory at once, in an order of its own.
             if self.context.keep(self.uses.wait(true)).is_none() {
-                // Something may still run on it.
+                // Something may still be using the memory, so leak it.
                 mem::forget(self.owner.take());
             }
             return;
@@ -638,8 +649,8 @@ impl Drop for Allocation {
             if self.context.keep(self.uses.order(stream, true)).is_none() {
                 return;
             }
-            // SAFETY: the address is that of an allocation in the order of this stream, freed once. All its
-            // uses are in this stream, or the stream waits for them.
+            // SAFETY: the address was allocated in the order of this stream and is freed once. All
+            // its uses are on this stream, or the stream waits for them.
             ("cuMemFreeAsync", unsafe { (api.cuMemFreeAsync)(self.address, stream.raw()) })
         } else {
             if self.context.keep(self.uses.wait(true)).is_none() {

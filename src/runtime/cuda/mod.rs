@@ -1,22 +1,24 @@
-//! Drives GPUs through the CUDA driver API. `unsafe` code is here and in [`exchange`](super::exchange), which borrows memory and
-//! streams of other code, and nowhere else.
+//! Drives GPUs through the CUDA driver API. All `unsafe` code of the crate is here and in
+//! [`exchange`](super::exchange), which borrows memory and streams from other code.
 //!
-//! `cudarc` brings the types of the API. The functions are not called through it: its wrappers panic where the
-//! library or a symbol is missing, they turn every answer into a Rust enum, which is undefined for the error
-//! codes of newer drivers, and another crate of the program may have them linked. [`library`] loads the library.
-//! [`api`] looks all functions up at the first use, once, with a typed error, and takes answers as numbers; its
-//! signatures are checked against `cudarc`'s at compile time.
+//! `cudarc` provides the API's types. We do not call the driver through it, for three reasons: its
+//! wrappers panic if the library or a symbol is missing; they turn every status into a Rust enum,
+//! which is undefined behaviour for the error codes of newer drivers; and another crate in the
+//! program may have switched it to link the library. So [`library`] loads the driver library, and
+//! [`api`] looks up all functions once, at first use. If one is missing you get a typed error.
+//! Statuses are plain integers, and the signatures are checked against `cudarc`'s at compile time.
 //!
-//! Why everything here is safe to call, in any order and from any thread:
+//! Why everything here can be called safely, in any order and from any thread:
 //!
-//! * Memory, of the device and page-locked of the host, and code know the work that uses them, by stream
-//!   ([`uses::Uses`]): later work on another stream waits for it, memory is freed and a module unloaded
-//!   only after it. Nothing of this depends on a guard that has to be dropped.
-//! * A recorded graph owns what its launches use, and counts as a use of all of it when it runs.
-//! * A copy from or to host memory has ended when the call returns: the host memory may be page-locked by
-//!   other code, and then the driver itself would not wait.
-//! * A context stays until the process ends, and each call makes its own one current.
-//! * After a fault no call reaches the driver: the first cause is kept and returned.
+//! * Device memory, page-locked host memory and code each track the work that uses them, per stream
+//!   ([`uses::Uses`]): later work on another stream waits for it, and memory is freed and modules
+//!   are unloaded only after it. None of this depends on a guard that somebody has to drop.
+//! * A recorded graph owns everything that its launches use, and counts as a use of all of it
+//!   whenever it runs.
+//! * A copy from or to host memory has ended when the call returns, because the host memory may be
+//!   page-locked by other code, and then the driver itself would not wait.
+//! * A context lives until the process ends, and each call makes its own context current.
+//! * After a fault, no call reaches the driver: the first cause is kept and returned.
 #![expect(unsafe_code, reason = "a foreign interface; each block says why it is sound")]
 #![warn(clippy::undocumented_unsafe_blocks)]
 

@@ -1,4 +1,4 @@
-//! Loads PTX, compiled by the driver.
+//! Compiles PTX with the driver or takes compiled code, and loads it.
 
 use std::ffi::{CString, c_char};
 use std::ptr;
@@ -20,14 +20,15 @@ use crate::runtime::load_options::LoadOptions;
 use crate::runtime::note::CompilerNote;
 use crate::runtime::timing::LoadTimes;
 
-/// Loaded code. It is unloaded when it is dropped, after its last launch has ended.
+/// Loaded code. Dropping it unloads the code after its last launch has ended.
 pub(in crate::runtime) struct Module {
     context: &'static Context,
     raw: sys::CUmodule,
     log: String,
     uses: Arc<Uses>,
     times: LoadTimes,
-    /// The names of its entries that were asked for; they go when none of its code runs.
+    /// The names of the entries that somebody asked for. They are released when none of the code
+    /// runs.
     kernels: Mutex<Vec<KernelName>>,
 }
 
@@ -42,7 +43,7 @@ impl Module {
         Module { context, raw, log, uses, times, kernels }
     }
 
-    /// Compiles PTX; `name` is for errors.
+    /// Compiles and loads PTX. Errors call it `name`.
     pub(in crate::runtime) fn load(
         context: &'static Context,
         name: &str,
@@ -58,8 +59,8 @@ impl Module {
         let mut jit = Jit::new();
         let mut raw = ptr::null_mut();
         let begin = Instant::now();
-        // SAFETY: the image is a text that ends with a zero; there are as many values as keys; the logs are
-        // as long as said and outlive the call, which is when the driver writes them.
+        // SAFETY: the image is a zero-terminated text; there are as many values as keys; the log
+        // buffers have the stated sizes and outlive the call, during which the driver writes them.
         let code = unsafe {
             (context.api().cuModuleLoadDataEx)(
                 &mut raw,
@@ -82,7 +83,8 @@ impl Module {
         Ok(module)
     }
 
-    /// As [`Module::load`], with the code of the cache or of another compiler where the options ask for them.
+    /// Like [`Module::load`], but takes the code from the cache or another compiler if the options
+    /// ask for it.
     pub(in crate::runtime) fn load_with(
         context: &'static Context,
         name: &str,
@@ -117,8 +119,9 @@ impl Module {
                     .map_err(|error| RuntimeError::Ptxas { kernel: name.to_owned(), error })?;
                 Some(Compiled { cubin: assembled.cubin, log: assembled.log })
             }
-            // The linker compiles a text as one of several, and none of these may move registers between warps
-            // (C7504): such a text is loaded as a whole, and kept in the driver's own cache.
+            // The driver's linker compiles each text as one of several, and then does not allow
+            // warps to exchange registers (C7504). So text with `setmaxnreg` is loaded as a whole,
+            // and the driver's own cache keeps it.
             None if ptx.contains("setmaxnreg.") => None,
             None => link::compile(context, ptx)?,
         };
@@ -132,26 +135,26 @@ impl Module {
             }
             return Ok(module);
         }
-        // Text that is wrong is explained here.
+        // If the text is wrong, this explains why.
         let mut module = Module::load(context, name, ptx)?;
         module.times.compile += compile;
         Ok(module)
     }
 
-    /// Loads code; `None` where the driver does not take it.
+    /// Loads compiled code; `None` if the driver refuses it.
     fn load_code(
         context: &'static Context,
         name: &str,
         compiled: &Compiled,
     ) -> Result<Option<Module>, RuntimeError> {
-        // The driver reads as many bytes as the header of the code says.
+        // The driver reads as many bytes as the code's header says.
         let Some(b"\x7fELF") = compiled.cubin.first_chunk::<4>() else { return Ok(None) };
         CompilerNote::check(name, &compiled.log)?;
         let _current = context.enter()?;
         let mut raw = ptr::null_mut();
         let begin = Instant::now();
-        // SAFETY: the code is that of a compiler, whole: it was just made, or its checksum is right. `raw` is
-        // a variable for the result; there are no options.
+        // SAFETY: the code is complete and from a compiler: either it was just compiled, or its
+        // checksum is right. `raw` is a local out parameter; there are no options.
         let code = unsafe {
             (context.api().cuModuleLoadDataEx)(
                 &mut raw,
@@ -169,12 +172,11 @@ impl Module {
         Ok(Some(Module::new(context, raw, compiled.log.clone(), times)))
     }
 
-    /// Returns the messages of the compiler.
     pub(in crate::runtime) fn log(&self) -> &str {
         &self.log
     }
 
-    /// Returns the times that loading took the compiler and the driver.
+    /// Returns how long compiling and loading took.
     pub(super) fn times(&self) -> LoadTimes {
         self.times
     }
@@ -183,13 +185,13 @@ impl Module {
         self.context
     }
 
-    /// Returns the entry `name`. It can be used as long as the module lives.
+    /// Returns the entry `name`. You can use it as long as the module lives.
     pub(super) fn entry(&self, name: &str) -> Result<sys::CUfunction, RuntimeError> {
         let missing = || RuntimeError::MissingEntry { entry: name.to_owned() };
         let name = CString::new(name).map_err(|_| missing())?;
         let _current = self.context.enter()?;
         let mut function = ptr::null_mut();
-        // SAFETY: `function` is a variable for the result; the module is loaded.
+        // SAFETY: `function` is a local out parameter; the module is loaded.
         let code = unsafe {
             let name: *const c_char = name.as_ptr();
             (self.context.api().cuModuleGetFunction)(&mut function, self.raw, name)
@@ -201,7 +203,7 @@ impl Module {
         Ok(function)
     }
 
-    /// Stands for the entry `name`, as long as the module lives.
+    /// Returns an id for the entry `name`, valid as long as the module lives.
     pub(super) fn kernel(&self, name: &str) -> KernelId {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kernels.iter().find(|kernel| kernel.name() == name) {
@@ -213,7 +215,7 @@ impl Module {
         id
     }
 
-    /// Returns the launches of its entries.
+    /// Returns the launches that use this module's code.
     pub(super) fn uses(&self) -> &Arc<Uses> {
         &self.uses
     }
@@ -223,7 +225,7 @@ impl Drop for Module {
     fn drop(&mut self) {
         // After a fault the code is gone with the context.
         let Some(_current) = self.context.enter_to_drop() else { return };
-        // The driver does not say that unloading waits for launches.
+        // Wait first, because the driver does not promise that unloading waits for launches.
         if self.context.keep(self.uses.wait(true)).is_none() {
             return;
         }
@@ -233,7 +235,7 @@ impl Drop for Module {
     }
 }
 
-/// `CUDA_ERROR_INVALID_PTX`
+/// The value of `CUDA_ERROR_INVALID_PTX`.
 const INVALID_PTX: u32 = 218;
 
 fn rejection(
@@ -251,7 +253,7 @@ fn rejection(
     RuntimeError::PtxRejected(Box::new(PtxRejection { kernel, status, line, location, log }))
 }
 
-/// Returns the Rust line that a line of PTX was written for: that of the nearest comment `// file:line` above it.
+/// Returns the Rust line that produced a PTX line: the nearest `// file:line` comment above it.
 fn location_of(ptx: &str, number: usize) -> Option<String> {
     let location = |line: &str| {
         let location = line.trim().strip_prefix("// ")?;
@@ -262,8 +264,8 @@ fn location_of(ptx: &str, number: usize) -> Option<String> {
     ptx.lines().take(number).filter_map(location).last()
 }
 
-/// Returns the line of the first error in a log such as
-/// `ptxas application ptx input, line 9; error   : Unknown symbol 'x'`.
+/// Returns the line of the first error in a log such as `ptxas application ptx input, line 9; error
+/// : Unknown symbol 'x'`.
 fn error_line(log: &str) -> Option<usize> {
     let line_of = |message: &str| {
         let (_, rest) = message.split_once("line ")?;

@@ -1,7 +1,7 @@
-//! Calls NCCL, which is looked up at first use.
+//! Calls NCCL, which is loaded at first use.
 //!
-//! The types are declared here: `cudarc` has one feature for each version of NCCL, a program can have only one of them,
-//! and the choice is the program's.
+//! The types are declared here rather than taken from `cudarc`. It has one feature per NCCL
+//! version, a program can turn on only one of them, and that choice belongs to the program.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -30,25 +30,25 @@ use crate::runtime::comm::{
 };
 use crate::runtime::error::RuntimeError;
 
-/// The version from which on communicators have all that is used.
+/// The first version whose communicators have everything that we use.
 const NEEDED: NcclVersion = NcclVersion { numbers: [2, 18, 0] };
 
-/// The names of the library.
+/// The library's names.
 const NAMES: &[&str] = if cfg!(windows) { &["nccl.dll"] } else { &["libnccl.so.2", "libnccl.so"] };
 
 pub(super) const SUCCESS: u32 = 0;
 pub(super) const IN_PROGRESS: u32 = 7;
 
-/// A communicator of NCCL.
+/// NCCL's communicator handle.
 pub(super) type RawComm = *mut c_void;
 type RawStream = *mut c_void;
 
-/// `ncclUniqueId`
+/// NCCL's `ncclUniqueId`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Id([u8; UniqueId::BYTES]);
 
-/// The start of `ncclConfig_t`: newer libraries complete a smaller one.
+/// The first fields of `ncclConfig_t`. A newer library fills in the rest of a smaller one.
 #[repr(C)]
 pub(super) struct Config {
     size: usize,
@@ -64,7 +64,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Returns a configuration in which NCCL chooses all but the blocks.
+    /// Returns a configuration in which NCCL chooses everything except the maximum block count.
     fn new(max_blocks: Option<u32>) -> Config {
         const UNDEFINED: c_int = c_int::MIN;
         Config {
@@ -151,15 +151,15 @@ library_functions! {
     );
 }
 
-/// A function of NCCL that returns a text.
+/// An NCCL function that returns text.
 type GetText = unsafe extern "C" fn(u32) -> *const c_char;
 type GetLastError = unsafe extern "C" fn(RawComm) -> *const c_char;
 
-/// The texts of errors, which the library may lack.
+/// Functions that describe errors, which the library may lack.
 static TEXTS: OnceLock<(Option<GetText>, Option<GetLastError>)> = OnceLock::new();
 
 impl Nccl {
-    /// Returns the functions. What the first call answers stays for the process.
+    /// Returns NCCL's functions. The result of the first call is kept for the whole process.
     pub(super) fn get() -> Result<&'static Nccl, RuntimeError> {
         static FOUND: OnceLock<Result<Nccl, CommError>> = OnceLock::new();
         FOUND.get_or_init(Nccl::open).as_ref().map_err(|error| error.clone().into())
@@ -172,23 +172,23 @@ impl Nccl {
         let candidates: Vec<PathBuf> = NAMES.iter().map(PathBuf::from).chain(in_folders).collect();
         let library = library::open(&candidates)
             .ok_or_else(|| CommError::NoLibrary { tried: NAMES.join(" and ") })?;
-        // The version comes first: an old library may lack other functions.
+        // Ask for the version first, because an old library may lack other functions.
         type GetVersion = unsafe extern "C" fn(*mut c_int) -> u32;
         let symbol = "ncclGetVersion";
-        // SAFETY: the type is that of the function.
+        // SAFETY: this is the function's type.
         let get_version = unsafe { library::symbol::<GetVersion>(library, symbol) }
             .ok_or(CommError::MissingSymbol { symbol })?;
         let mut number = 0;
-        // SAFETY: `number` is a variable for the result.
+        // SAFETY: `number` is a local out parameter.
         let code = unsafe { get_version(&mut number) };
         let number = if code == SUCCESS { u32::try_from(number).unwrap_or(0) } else { 0 };
-        // As `NCCL_VERSION` computes it from 2.9 on.
+        // Decoded as `NCCL_VERSION` encodes it from 2.9 on.
         let found = NcclVersion { numbers: [number / 10_000, number / 100 % 100, number % 100] };
         if found < NEEDED {
             return Err(CommError::OldVersion { found, needed: NEEDED });
         }
         TEXTS.get_or_init(|| {
-            // SAFETY: the types are those of the functions.
+            // SAFETY: these are the functions' types.
             unsafe {
                 (
                     library::symbol(library, "ncclGetErrorString"),
@@ -199,19 +199,19 @@ impl Nccl {
         Nccl::find(library, found).map_err(|symbol| CommError::MissingSymbol { symbol })
     }
 
-    /// Returns the error of a call that answered `status`.
+    /// Returns the error for a call that returned `status`.
     pub(super) fn error(&self, call: &'static str, status: u32) -> CommError {
         let text = |text: *const c_char| {
             if text.is_null() {
                 return String::new();
             }
-            // SAFETY: NCCL gives a text that ends with a zero, and keeps it.
+            // SAFETY: NCCL returns a zero-terminated text that it keeps alive.
             unsafe { CStr::from_ptr(text) }.to_string_lossy().trim().to_owned()
         };
         let (name, last) = TEXTS.get().copied().unwrap_or_default();
-        // SAFETY: the function takes any number.
+        // SAFETY: the function takes any integer.
         let name = name.map(|name| text(unsafe { name(status) })).unwrap_or_default();
-        // SAFETY: without a communicator it answers the last error of the thread's calls.
+        // SAFETY: without a communicator it returns the last error of this thread's calls.
         let detail = last.map(|last| text(unsafe { last(ptr::null_mut()) })).unwrap_or_default();
         CommError::Status { call, status, name, detail }
     }
@@ -227,27 +227,28 @@ pub(in crate::runtime) fn version() -> Result<NcclVersion, RuntimeError> {
 
 pub(in crate::runtime) fn unique_id() -> Result<[u8; UniqueId::BYTES], RuntimeError> {
     let (api, mut id) = (Nccl::get()?, Id([0; UniqueId::BYTES]));
-    // SAFETY: `id` is a variable for the result.
+    // SAFETY: `id` is a local out parameter.
     api.check("ncclGetUniqueId", unsafe { (api.ncclGetUniqueId)(&mut id) })?;
     Ok(id.0)
 }
 
-/// A rank on a GPU. A graph that has a call of it keeps it.
+/// A rank on a GPU. A graph that contains one of its calls keeps it alive.
 pub(in crate::runtime) struct Comm {
     shared: Arc<Shared>,
-    /// Stand for the code of NCCL, which is never unloaded.
+    /// Track the uses of NCCL's code, which is never unloaded.
     uses: Arc<Uses>,
     name: KernelName,
 }
 
-/// A communicator on its way from the thread that connected it.
+/// A communicator that moves out of the thread that connected it.
 struct Connected(RawComm);
 
-// SAFETY: a communicator is a name; calls of it may come from any thread.
+// SAFETY: a communicator is a name, and any thread may use it.
 unsafe impl Send for Connected {}
 
 impl Comm {
-    /// Connects the ranks from `first` on, one for each context, of `ranks` ranks in all.
+    /// Connects the ranks from `first` on, one per context. The communicator has `ranks` ranks in
+    /// total.
     pub(in crate::runtime) fn connect(
         id: &[u8; UniqueId::BYTES],
         contexts: &[&'static Context],
@@ -259,7 +260,8 @@ impl Comm {
         context::share_pools()?;
         let (all, id) = (contexts.to_vec(), *id);
         let (send, receive) = mpsc::channel();
-        // NCCL waits for the other ranks as long as it takes: a thread of its own can be left behind.
+        // NCCL waits for the other ranks without a limit, so let it wait in a thread that can be
+        // left behind.
         let waits = move || {
             let _ = send.send(init(api, &all, &id, first, ranks, options.max_blocks));
         };
@@ -313,7 +315,7 @@ pub(super) fn no_thread(error: &std::io::Error) -> RuntimeError {
     CommError::Status { call: "pthread_create", status: 0, name, detail }.into()
 }
 
-/// Makes the communicators of the ranks from `first` on.
+/// Creates the communicators for the ranks from `first` on.
 fn init(
     api: &'static Nccl,
     contexts: &[&'static Context],
@@ -323,16 +325,16 @@ fn init(
     max_blocks: Option<u32>,
 ) -> Result<Vec<Connected>, RuntimeError> {
     let mut comms: Vec<RawComm> = vec![ptr::null_mut(); contexts.len()];
-    // NCCL reads the configurations until the group has ended.
+    // NCCL reads the configurations until the group ends.
     let mut configs: Vec<Config> = contexts.iter().map(|_| Config::new(max_blocks)).collect();
-    // SAFETY: the function has no requirements.
+    // SAFETY: the function has no preconditions.
     api.check("ncclGroupStart", unsafe { (api.ncclGroupStart)() })?;
     let mut result = Ok(());
     for (((context, comm), config), rank) in
         contexts.iter().zip(&mut comms).zip(&mut configs).zip(first..)
     {
         let current = context.enter();
-        // SAFETY: the context of the rank is current. `comm` and `config` are variables that outlive the group.
+        // SAFETY: the rank's context is current. `comm` and `config` outlive the group.
         let one = current.and_then(|_current| unsafe {
             let call = api.ncclCommInitRankConfig;
             let status = call(comm, ranks as c_int, Id(*id), rank as c_int, config);
@@ -346,7 +348,7 @@ fn init(
     Ok(comms.into_iter().map(Connected).collect())
 }
 
-/// Tells all ranks in which processes the others are, so that they notice when one dies.
+/// Tells every rank which processes the others run in, so that it notices when one dies.
 fn exchange_processes(comms: &[Arc<Comm>], ranks: u32) -> Result<(), RuntimeError> {
     let own = ProcessId::own().to_bytes();
     let mut buffers = Vec::new();
@@ -367,7 +369,7 @@ fn exchange_processes(comms: &[Arc<Comm>], ranks: u32) -> Result<(), RuntimeErro
     Ok(())
 }
 
-/// A call whose arguments are checked: all are on the device of the communicator.
+/// A call whose arguments are checked: all of them are on the communicator's device.
 pub(in crate::runtime) struct CommCall<'c> {
     pub(in crate::runtime) comm: &'c Arc<Comm>,
     pub(in crate::runtime) stream: &'c Arc<Stream>,
@@ -391,7 +393,7 @@ impl<'c> CommCall<'c> {
         QueuedLaunches { count: 1, kernel: self.comm.name.id() }
     }
 
-    /// Gives the call to NCCL.
+    /// Passes the call to NCCL.
     fn call(&self, api: &Nccl) -> Result<(), RuntimeError> {
         let CallShape { kind, scalar, count } = self.shape;
         let (kind_of_data, per_element) = data_type(scalar);
@@ -401,9 +403,9 @@ impl<'c> CommCall<'c> {
         let from = if self.from.is_some() { address(self.from) } else { to };
         let (from, comm) = (from.cast_const(), self.comm.shared.raw);
         let (stream, data) = (self.stream.raw().cast(), kind_of_data);
-        // SAFETY: the communicator lives: it has not failed, and a call of it is counted. The memory has `count` elements,
-        // or `count` for each rank, and is freed after the uses that are noted, or lives as long as the graph that
-        // records the call.
+        // SAFETY: the communicator is alive, because it has not failed and the call is counted. The
+        // memory has `count` elements, or `count` per rank. It is freed after the uses that are
+        // noted, or lives as long as the graph that records the call.
         unsafe {
             match kind {
                 CallKind::AllReduce(op) => api.check(
@@ -435,7 +437,7 @@ impl<'c> CommCall<'c> {
     }
 }
 
-/// Counts the calls of a communicator that are in progress, and fails if it has failed.
+/// Counts a call in progress. Creating this fails if the communicator has failed.
 struct InCall<'c>(&'c Shared);
 
 impl<'c> InCall<'c> {
@@ -454,7 +456,7 @@ impl Drop for InCall<'_> {
     }
 }
 
-/// Queues or records the calls of a group.
+/// Queues or records a group's calls.
 pub(in crate::runtime) fn run(calls: &[CommCall<'_>]) -> Result<(), RuntimeError> {
     let Some(first) = calls.first() else { return Ok(()) };
     let api = Nccl::get()?;
@@ -477,7 +479,7 @@ pub(in crate::runtime) fn run(calls: &[CommCall<'_>]) -> Result<(), RuntimeError
         call.memory().try_for_each(|(memory, writes)| memory.uses().order(call.stream, writes))?;
     }
     let result = record(&recording, calls, &mut || call_all(api, calls));
-    // Also where it fails: NCCL may have queued some of the work.
+    // Noted even on failure, because NCCL may have queued some of the work.
     for call in &queued {
         let uses = |note: &mut Note<'_>| {
             call.memory().for_each(|(memory, writes)| note(memory.uses(), writes));
@@ -485,7 +487,7 @@ pub(in crate::runtime) fn run(calls: &[CommCall<'_>]) -> Result<(), RuntimeError
         let Ok(()) = call.stream.queue(Some(call.launches()), uses, || Ok::<(), Infallible>(()));
         call.comm.shared.note_work(call.stream);
     }
-    // A call that was aborted says less than why.
+    // If the communicator was aborted, its error says more than the call's.
     if result.is_err() {
         calls.iter().try_for_each(|call| call.comm.shared.check())?;
     }
@@ -498,12 +500,12 @@ pub(in crate::runtime) fn run(calls: &[CommCall<'_>]) -> Result<(), RuntimeError
     })
 }
 
-/// Gives all calls to NCCL.
+/// Passes all calls to NCCL as one group.
 fn call_all(api: &Nccl, calls: &[CommCall<'_>]) -> Result<(), RuntimeError> {
     if let [call] = calls {
         return call.call(api);
     }
-    // SAFETY: the function has no requirements.
+    // SAFETY: the function has no preconditions.
     api.check("ncclGroupStart", unsafe { (api.ncclGroupStart)() })?;
     let called = calls.iter().try_for_each(|call| {
         let _current = call.context().enter()?;
@@ -514,7 +516,8 @@ fn call_all(api: &Nccl, calls: &[CommCall<'_>]) -> Result<(), RuntimeError> {
     called.and(ended)
 }
 
-/// Makes the calls while all streams that record graphs are kept recording, and notes there what the graphs use.
+/// Makes the calls while all streams that record graphs are kept recording, and notes there what
+/// the graphs use.
 fn record(
     streams: &[&Arc<Stream>],
     calls: &[CommCall<'_>],
@@ -536,7 +539,8 @@ fn record(
     recorded.unwrap_or(Err(RuntimeError::StreamCaptures))
 }
 
-/// As [`lock_shared`], for the memory of several contexts, whose locks are taken in the order of their numbers.
+/// Like [`lock_shared`], but for memory of several contexts. Takes their locks in ordinal order, so
+/// that two threads cannot deadlock.
 fn lock_all_shared(
     calls: &[&CommCall<'_>],
 ) -> Result<SmallVec<[MutexGuard<'static, ()>; 1]>, RuntimeError> {
@@ -553,7 +557,7 @@ fn lock_all_shared(
     Ok(locks)
 }
 
-/// Returns `ncclRedOp_t`.
+/// Returns the `ncclRedOp_t`.
 fn operation(op: ReduceOp) -> u32 {
     match op {
         ReduceOp::Sum => 0,
@@ -564,7 +568,8 @@ fn operation(op: ReduceOp) -> u32 {
     }
 }
 
-/// Returns `ncclDataType_t`, and its elements in one of ours. Types that NCCL does not reduce are moved as bytes.
+/// Returns the `ncclDataType_t`, and how many of its elements make one of ours. Types that NCCL
+/// cannot reduce are moved as bytes.
 fn data_type(scalar: Scalar) -> (u32, usize) {
     match scalar {
         Scalar::I8 => (0, 1),

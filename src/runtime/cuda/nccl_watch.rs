@@ -1,9 +1,10 @@
-//! Watches a communicator: errors, ranks that died, work that hangs; and ends it.
+//! Watches a communicator for errors, dead ranks and hangs, and aborts it.
 //!
-//! Each communicator has two threads. One asks the driver which work has ended. The other one watches the clock, decides
-//! that the communicator has failed, and aborts it. Only the first one calls the driver, because a call of another thread
-//! can hold the driver's lock for as long as a collective hangs: a copy to pageable memory does, and so does the load of a
-//! module. A single thread would then wait for the lock and never abort the collective.
+//! Each communicator has two threads. One asks the driver which work has ended. The other watches
+//! the clock, decides when the communicator has failed, and aborts it. Only the first one calls the
+//! driver, because another thread's call may hold the driver's lock for as long as a collective
+//! hangs, for example a copy to pageable memory or a module load. A single thread would then wait
+//! for the lock and never abort the collective.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,66 +24,67 @@ use super::stream::Stream;
 use crate::runtime::comm::{CommError, CommOptions, UniqueId};
 use crate::runtime::error::RuntimeError;
 
-/// The time between two looks.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(100);
-/// The time between two looks after the communicator was dropped, and the longest that the drop waits for its end.
+/// Polling interval after the communicator was dropped, and how long the drop waits at most.
 const CLOSING_POLL: Duration = Duration::from_millis(1);
 const CLOSING: Duration = Duration::from_secs(2);
-/// The time that work may take to end after another rank's process has ended.
+/// How long work may continue after another rank's process has ended.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A communicator, which calls and its two threads share.
+/// A communicator as its calls and its two threads share it.
 pub(super) struct Shared {
     api: &'static Nccl,
     pub(super) context: &'static Context,
     pub(super) raw: RawComm,
-    /// Stands for it among all communicators of the process.
+    /// The communicator's id, unique within the process.
     number: u64,
     id: [u8; UniqueId::BYTES],
     rank: u32,
     timeout: Duration,
     failed: OnceLock<CommError>,
-    /// The calls in progress, and all that were started.
+    /// How many calls are in progress, and how many were started in total.
     pub(super) calls: AtomicU64,
     pub(super) started: AtomicU64,
     queued: Mutex<Queued>,
-    /// The work that is known to have ended, as [`Queued::work`] counts it.
+    /// The work that is known to have ended, in the count of [`Queued::work`].
     ended: AtomicU64,
     processes: OnceLock<Vec<ProcessId>>,
     phase: Mutex<Phase>,
     changed: Condvar,
 }
 
-// SAFETY: the communicator is a name; what changes is behind locks or atomic.
+// SAFETY: the communicator is a name; everything that changes is atomic or behind a lock.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
-/// The work of a communicator.
+/// A communicator's queued work.
 #[derive(Default)]
 struct Queued {
-    /// Counts the calls and the launches of graphs that have calls.
+    /// Counts calls, and launches of graphs that contain calls.
     work: u64,
-    /// The streams on which work was queued since the last marks. They live as long as the work, so that it is seen to end.
+    /// The streams on which work was queued since the last mark. They are kept alive as long as the
+    /// work, so that we can see it end.
     streams: Vec<Arc<Stream>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// Its user has dropped it.
+    /// The user has dropped the communicator.
     Closing,
     Ended,
 }
 
-/// The communicators of the process.
+/// All communicators of the process.
 static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
-/// Numbers of communicators.
+/// The next communicator id.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 impl Shared {
-    /// Watches a communicator from two new threads.
+    /// Starts two threads that watch a communicator.
     pub(super) fn start(
         api: &'static Nccl,
         context: &'static Context,
@@ -134,10 +136,10 @@ impl Shared {
         self.failed.get().map_or(Ok(()), |error| Err(error.clone().into()))
     }
 
-    /// Notes the processes of all ranks.
+    /// Stores the processes of all ranks.
     pub(super) fn set_processes(&self, bytes: &[u8]) {
         let all = bytes.chunks_exact(ProcessId::BYTES).map(ProcessId::from_bytes);
-        // All of them run now. So a process that seems to have ended is not visible here.
+        // All of them are running now. If one seems to have ended, it is not visible from here.
         let visible = |process: ProcessId| match process.has_ended() {
             true => ProcessId { system: 0, ..process },
             false => process,
@@ -158,18 +160,19 @@ impl Shared {
         }
     }
 
-    /// Returns whether a call is in progress or work in flight.
+    /// Returns whether a call is in progress or work is in flight.
     fn is_busy(&self) -> bool {
         self.calls.load(SeqCst) > 0 || self.ended.load(Acquire) != self.queued().work
     }
 
-    /// Lets all calls of all ranks of the process fail with the error.
+    /// Makes all calls of the process's ranks fail with the error.
     fn fail(&self, error: &CommError) {
         let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
         let ranks: Vec<Arc<Shared>> = live.iter().filter_map(Weak::upgrade).collect();
         drop(live);
         for rank in ranks.iter().filter(|rank| rank.id == self.id) {
-            // The watching thread looks behind this lock. So it does not end the work before waiting calls can find out why.
+            // The watching thread takes this lock before it looks, so it cannot end the work before
+            // waiting calls can find out why.
             let _phase = rank.phase();
             if rank.failed.set(error.clone()).is_ok() {
                 rank.context.note_comm_failure(rank.number, error.clone());
@@ -178,13 +181,14 @@ impl Shared {
         }
     }
 
-    /// Fails, and waits until the work of this rank is given up.
+    /// Fails the communicator, and waits until this rank's work is aborted.
     pub(super) fn abort(&self) {
         self.fail(&CommError::Aborted { rank: self.rank });
         self.wait_for_end(self.phase(), 4 * GRACE);
     }
 
-    /// Lets the communicator end when its work has ended, and waits for that, but not for ranks that go on.
+    /// Lets the communicator end when its work has ended, and waits for that, but not for ranks
+    /// that continue.
     pub(super) fn close(&self) {
         self.context.forget_comm_failure(self.number);
         let mut phase = self.phase();
@@ -192,7 +196,7 @@ impl Shared {
             *phase = Phase::Closing;
         }
         self.changed.notify_all();
-        // A process that ends right after it does not end inside of NCCL.
+        // So that a process that exits right after this does not exit while it is inside NCCL.
         self.wait_for_end(phase, CLOSING);
     }
 
@@ -206,13 +210,13 @@ impl Shared {
         }
     }
 
-    /// Waits until it is time for the next look, or something changes.
+    /// Waits for the next poll, or until something changes.
     fn pause<'s>(&'s self, phase: MutexGuard<'s, Phase>) -> MutexGuard<'s, Phase> {
         let poll = if *phase == Phase::Closing { CLOSING_POLL } else { POLL };
         self.changed.wait_timeout(phase, poll).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Notes which work has ended. Its calls of the driver can block as long as a collective hangs.
+    /// Notes which work has ended. Its driver calls can block as long as a collective hangs.
     fn look(&self) {
         let mut mark: Option<Mark> = None;
         loop {
@@ -253,8 +257,9 @@ impl Shared {
             match watch.look(self) {
                 Err(error) => self.fail(&error),
                 Ok(()) if closing && !self.is_busy() => {
-                    // SAFETY: no call is in progress or comes, because nobody has the communicator; its work has
-                    // ended. It waits for the ranks of other processes on this machine.
+                    // SAFETY: no call is in progress or can begin, because nobody has the
+                    // communicator; its work has ended. This waits for ranks in other processes on
+                    // this machine.
                     unsafe { (self.api.ncclCommDestroy)(self.raw) };
                     break;
                 }
@@ -267,29 +272,30 @@ impl Shared {
 
     /// Ends the work of a communicator that has failed.
     fn give_up(&self) {
-        // Calls that go on by themselves come first. One that hangs is ended by NCCL.
+        // First let calls finish that can finish by themselves. NCCL ends a call that hangs.
         let start = Instant::now();
         while self.calls.load(SeqCst) > 0 && start.elapsed() < GRACE {
             thread::sleep(Duration::from_millis(1));
         }
-        // SAFETY: no call begins, because the communicator has failed. NCCL lets another thread abort a call that hangs.
+        // SAFETY: no call begins, because the communicator has failed. NCCL allows another thread
+        // to abort a call that hangs.
         unsafe { (self.api.ncclCommAbort)(self.raw) };
     }
 }
 
-/// Points behind work that is in flight.
+/// Events after work that is in flight.
 struct Mark {
-    /// The work before, as [`Queued::work`] counts it.
+    /// The work before the events, in the count of [`Queued::work`].
     work: u64,
     events: Vec<Event>,
-    /// The streams of the work: a stream without work is not destroyed before.
+    /// The work's streams, which must not be destroyed before it ends.
     _streams: Vec<Arc<Stream>>,
 }
 
 impl Mark {
-    /// Returns points behind all work.
+    /// Records events after all work that is queued now.
     fn behind(shared: &Shared) -> Mark {
-        // The lock is not held during calls of the driver: the calls of the communicator take it.
+        // Do not hold the lock during driver calls, because the communicator's calls take it.
         let (work, streams) = {
             let mut queued = shared.queued();
             (queued.work, mem::take(&mut queued.streams))
@@ -299,28 +305,30 @@ impl Mark {
             event.record_on(stream)?;
             Ok(event)
         };
-        // A stream that other code captures now, or a lost device: the next look or another call finds the end.
+        // This fails if other code captures the stream now, or if the device is lost. Then the next
+        // poll or another call finds the end.
         let events = streams.iter().filter_map(|stream| mark(stream).ok()).collect();
         Mark { work, events, _streams: streams }
     }
 }
 
-/// The observations of a watching thread.
+/// What a watching thread has seen so far.
 #[derive(Default)]
 struct Watch {
-    /// Work in flight: the work that had ended, and since when no more has.
+    /// If work is in flight: how much work had ended, and since when this has not changed.
     work: Option<(u64, Instant)>,
-    /// A call in progress: the number of calls started, and since when it has not changed.
+    /// If a call is in progress: how many calls were started, and since when this has not changed.
     call: Option<(u64, Instant)>,
-    /// The rank whose process has ended, and the time at which this was found.
+    /// The rank whose process has ended, and when this was found.
     dead: Option<(u32, Instant)>,
 }
 
 impl Watch {
-    /// Looks at the communicator.
+    /// Polls the communicator once.
     fn look(&mut self, shared: &Shared) -> Result<(), CommError> {
         let mut error = nccl::SUCCESS;
-        // SAFETY: this thread alone ends the communicator, and has not done so. `error` is a variable for the result.
+        // SAFETY: only this thread ends the communicator, and it has not done so. `error` is a
+        // local out parameter.
         let status = unsafe { (shared.api.ncclCommGetAsyncError)(shared.raw, &mut error) };
         for status in [status, error] {
             if !matches!(status, nccl::SUCCESS | nccl::IN_PROGRESS) {
@@ -360,13 +368,13 @@ impl Watch {
     }
 }
 
-/// A process of this or of another machine.
+/// A process on this or another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProcessId {
-    /// The running system and its namespace of process ids; 0 where nothing tells them.
+    /// The running system and its process-id namespace; 0 if they are unknown.
     system: u64,
     pid: u64,
-    /// The time at which the process was started, which another one of the same id does not have.
+    /// When the process was started, which distinguishes it from another process with the same id.
     start: u64,
 }
 
@@ -395,7 +403,7 @@ impl ProcessId {
         ProcessId { system: next(), pid: next(), start: next() }
     }
 
-    /// Returns whether it is known that the process, of this system, has ended.
+    /// Returns whether the process ran on this system and is known to have ended.
     fn has_ended(self) -> bool {
         self.system != 0
             && self.start != 0
@@ -404,7 +412,7 @@ impl ProcessId {
     }
 }
 
-/// Returns a number for the running system and its namespace of process ids.
+/// Returns a hash of the running system and its process-id namespace.
 fn own_system() -> u64 {
     static SYSTEM: OnceLock<u64> = OnceLock::new();
     *SYSTEM.get_or_init(|| {
@@ -417,10 +425,11 @@ fn own_system() -> u64 {
     })
 }
 
-/// Returns the time at which a running process was started. A zombie does not run.
+/// Returns when a running process was started. A zombie does not count as running.
 fn start_of(pid: u64) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may contain anything. The state is the first field after it, the start the 20th.
+    // The name, in parentheses, may contain anything. The state is the first field after it, the
+    // start time the 20th.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?.parse().ok()?;
@@ -442,7 +451,7 @@ mod tests {
         let of_child = ProcessId { pid, start: start_of(pid).expect("it runs"), ..own };
         assert!(!of_child.has_ended());
         child.kill().expect("it runs");
-        // A zombie, until it is waited for.
+        // It is a zombie until somebody waits for it.
         let start = Instant::now();
         while !of_child.has_ended() && start.elapsed() < Duration::from_secs(10) {
             thread::sleep(Duration::from_millis(1));
@@ -450,7 +459,7 @@ mod tests {
         assert!(of_child.has_ended());
         child.wait().expect("it has ended");
         assert!(of_child.has_ended());
-        // Nothing is known of other systems.
+        // Nothing is known about other systems.
         assert!(!ProcessId { system: own.system ^ 1, ..of_child }.has_ended());
     }
 }

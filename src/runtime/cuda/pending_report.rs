@@ -1,4 +1,4 @@
-//! Tracks the kernels whose failed assertions a waiting call has to read.
+//! Tracks which kernels may have failed assertions that the next waiting call has to read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -6,37 +6,38 @@ use super::thread::this_thread;
 use crate::launch::assert::AssertFailures;
 use crate::runtime::error::RuntimeError;
 
-/// The reports of kernels that were launched since they were last asked for, each with the thread that
-/// launched it.
+/// The assertion reports of the kernels that were launched since somebody last read them, each with
+/// the thread that launched it.
 #[derive(Default)]
 pub(super) struct AssertReports(Mutex<PendingReports>);
 
-/// As long as it is held, no launch with assertions is queued, and no memory of them is read and cleared.
+/// While this is locked, no launch with assertions is queued, and no assertion buffer is read and
+/// cleared.
 #[derive(Default)]
 pub(super) struct PendingReports(Vec<(Weak<()>, Pending)>);
 
-/// The failed assertions of a kernel, on the device.
+/// A kernel's failed assertions, which are on the device.
 pub(super) trait Report: Send + Sync {
-    /// Returns the failures since the last call, if there are some.
+    /// Returns and clears the failures since the last call.
     fn take(&self) -> Result<Option<AssertFailures>, RuntimeError>;
 }
 
-/// The reports that a waiting call has to read.
+/// A report that a waiting call has to read.
 enum Pending {
-    /// The memory of a kernel.
+    /// A kernel's assertion buffer.
     Report(Arc<dyn Report>),
-    /// The failures in the memory of a dropped function.
+    /// The failures of a function that was dropped.
     Failures(Box<AssertFailures>),
 }
 
-/// From how many reports on those of functions that are gone are read and their memory given back, so that a program
-/// that never waits does not keep the memory of every function that it has launched.
+/// From this many reports on, those of dropped functions are read and their memory is freed, so
+/// that a program that never waits does not keep the memory of every function that it has launched.
 const MANY: usize = 64;
 
-/// The scope of a read of failures.
+/// Whose failures to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launches {
-    /// Those of the calling thread, and of threads that have ended.
+    /// Those of the calling thread and of threads that have ended.
     OfThread,
     /// Those of all threads.
     All,
@@ -65,7 +66,7 @@ impl PendingReports {
                         *pending = Pending::Failures(Box::new(failures));
                         true
                     }
-                    // The call that waits will find the same.
+                    // The call that waits will find the same error.
                     Err(_) => true,
                 },
                 Pending::Report(_) | Pending::Failures(_) => true,
@@ -76,16 +77,18 @@ impl PendingReports {
 }
 
 impl AssertReports {
-    /// Held from before a launch is ordered behind the work on the memory until it is noted: the memory would
-    /// otherwise be cleared after the launch had written it, and before anyone has read that.
+    /// Locks the reports. Held from before a launch is ordered after the work on the assertion
+    /// buffer until it is noted. Otherwise the buffer could be cleared after the launch wrote it
+    /// and before anyone read it.
     pub(super) fn lock(&self) -> MutexGuard<'_, PendingReports> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails with the failures of the first kernel that has some; the next call goes on after it.
+    /// Returns the failures of the first kernel that has some as an error. The next call continues
+    /// after that kernel.
     pub(super) fn check(&self, launches: Launches) -> Result<(), RuntimeError> {
         let thread = this_thread();
-        // The lock is held all the time, so that failures are returned once.
+        // Held all the time, so that each failure is returned once.
         let reports = &mut self.lock().0;
         let is_asked_for = |(by, _): &(Weak<()>, Pending)| {
             launches == Launches::All || Weak::ptr_eq(by, &thread) || by.strong_count() == 0

@@ -1,4 +1,4 @@
-//! Allocates page-locked host memory, which a GPU copies from and to while the host continues.
+//! Allocates page-locked host memory for asynchronous copies.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -10,23 +10,23 @@ use crate::ir::Element;
 use crate::ir::types::Scalar;
 use crate::runtime::error::RuntimeError;
 
-/// Page-locked bytes. The host looks at them only after the copies that write them, changes them only after
-/// all copies, and gives them back then.
+/// Page-locked memory. The host reads it only after the copies that write it, and changes or frees
+/// it only after all copies.
 pub(in crate::runtime) struct HostMemory {
     context: &'static Context,
-    /// Aligned as every element is; null without bytes.
+    /// Aligned for every element type; null if the memory is empty.
     address: *mut c_void,
     bytes: usize,
     uses: Uses,
 }
 
-// SAFETY: the memory belongs to the value, and its work in flight is behind a lock.
+// SAFETY: the value owns the memory, and its work in flight is tracked under a lock.
 unsafe impl Send for HostMemory {}
 // SAFETY: as above.
 unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
-    /// `bytes` zeros.
+    /// Allocates `bytes` zero bytes.
     pub(in crate::runtime) fn zeros(
         context: &'static Context,
         bytes: usize,
@@ -37,7 +37,7 @@ impl HostMemory {
         if bytes == 0 {
             return Ok(memory);
         }
-        // SAFETY: `address` is a variable for the result; 0 asks for nothing special.
+        // SAFETY: `address` receives the result; 0 means no flags.
         let code = unsafe { (context.api().cuMemHostAlloc)(&mut memory.address, bytes, 0) };
         if code == status::OUT_OF_MEMORY {
             memory.address = std::ptr::null_mut();
@@ -62,13 +62,14 @@ impl HostMemory {
         &self.uses
     }
 
-    /// Waits for the copies that write the memory and, if `all`, for the copies that read it.
+    /// Waits for the copies that write the memory and, if `all`, also for those that read it.
     fn wait(&self, all: bool) -> Result<(), RuntimeError> {
         let _current = self.context.enter()?;
         self.uses.wait(all)
     }
 
-    /// Returns the elements. They are not `bool`s, because not all bits are a value of a `bool`.
+    /// Waits for the copies that write the memory, then returns its elements. Refuses `bool`,
+    /// because not every byte is a valid `bool`.
     pub(in crate::runtime) fn slice<T: Element>(&self) -> Result<&[T], RuntimeError> {
         refuse_bool::<T>()?;
         self.wait(false)?;
@@ -76,13 +77,13 @@ impl HostMemory {
             return Ok(&[]);
         }
         let len = self.bytes / size_of::<T>();
-        // SAFETY: the memory has `len` elements, aligned to a page, and all bits are a value of an element.
-        // No copy writes them now, and none is queued as long as the memory is borrowed here: that takes it
-        // mutably.
+        // SAFETY: the memory has `len` elements, aligned to a page, and every bit pattern is valid
+        // for their type. No copy writes them now. None can be queued while this borrow lasts,
+        // because that takes the memory mutably.
         Ok(unsafe { std::slice::from_raw_parts(self.address.cast(), len) })
     }
 
-    /// As [`HostMemory::slice`], to be changed.
+    /// Like [`HostMemory::slice`], but waits for all copies and returns a mutable slice.
     pub(in crate::runtime) fn slice_mut<T: Element>(&mut self) -> Result<&mut [T], RuntimeError> {
         refuse_bool::<T>()?;
         self.wait(true)?;
@@ -105,7 +106,8 @@ impl super::violations::Words for HostMemory {
         if self.address.is_null() || index >= self.bytes / size_of::<u64>() {
             return 0;
         }
-        // SAFETY: the memory has the word, aligned to a page; it is read once, whatever writes it.
+        // SAFETY: the memory contains the word, aligned to a page. It is read once, even if the GPU
+        // writes it.
         unsafe { self.address.cast::<u64>().add(index).read_volatile() }
     }
 }
@@ -120,7 +122,8 @@ impl Drop for HostMemory {
             return;
         }
         let Some(_current) = self.context.enter_to_drop() else { return };
-        // What still copies would copy from or to memory of others.
+        // If the wait fails, leak the memory, because running copies would hit memory that somebody
+        // else allocates next.
         if self.context.keep(self.uses.wait(true)).is_none() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Records work into a graph of the driver.
+//! Records work into a driver graph and launches it.
 
 use std::ptr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::stream::Stream;
 use super::uses::Note;
 use crate::runtime::error::RuntimeError;
 
-/// A stream that records. Dropping it forgets what was recorded.
+/// A recording stream. Dropping this discards what was recorded.
 pub(in crate::runtime) struct Recording {
     stream: Arc<Stream>,
     open: bool,
@@ -22,9 +22,10 @@ pub(in crate::runtime) struct Recording {
 impl Recording {
     pub(in crate::runtime) fn new(context: &'static Context) -> Result<Recording, RuntimeError> {
         let _current = context.enter()?;
-        // Nobody waits for all streams and finds this one before it is known to record.
+        // The stream enters the context's list only when it records, so nobody who waits for all
+        // streams sees it earlier.
         let stream = Stream::recording(context)?;
-        // Other calls of this thread go on as usual: only the stream itself records.
+        // Relaxed: only the stream itself records, and this thread's other calls work as usual.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream belongs to the context and has no work.
         let code = unsafe { (context.api().cuStreamBeginCapture_v2)(stream.raw(), mode) };
@@ -37,30 +38,30 @@ impl Recording {
         &self.stream
     }
 
-    /// Ends it.
+    /// Ends the recording.
     fn end(&mut self) -> Result<(sys::CUgraph, Capture), RuntimeError> {
         self.open = false;
         let context = self.stream.context();
         let _current = context.enter()?;
         let mut graph = ptr::null_mut();
         let (code, capture) = self.stream.end_capture(|| {
-            // SAFETY: the stream is recording; `graph` is a variable for the result.
+            // SAFETY: the stream is recording; `graph` is a local out parameter.
             unsafe { (context.api().cuStreamEndCapture)(self.stream.raw(), &mut graph) }
         });
         context.check("cuStreamEndCapture", code)?;
         Ok((graph, capture))
     }
 
-    /// Returns the recorded work as a graph that can run.
+    /// Ends the recording and instantiates it as a graph that can be launched.
     #[inline]
     pub(in crate::runtime) fn finish(mut self) -> Result<Graph, RuntimeError> {
         let context = self.stream.context();
         let (graph, capture) = self.end()?;
         let _current = context.enter()?;
         let mut exec = ptr::null_mut();
-        // SAFETY: the graph was made above; `exec` is a variable for the result; 0 asks for nothing special.
+        // SAFETY: the graph was created above; `exec` is a local out parameter; 0 means no flags.
         let code = unsafe { (context.api().cuGraphInstantiateWithFlags)(&mut exec, graph, 0) };
-        // SAFETY: what is instantiated does not need the graph, which is destroyed once.
+        // SAFETY: the instance does not need the graph, which is destroyed once.
         let destroyed = unsafe { (context.api().cuGraphDestroy)(graph) };
         context.check("cuGraphInstantiateWithFlags", code)?;
         let graph = Graph { context, exec, capture };
@@ -77,22 +78,23 @@ impl Drop for Recording {
         let context = self.stream.context();
         let Some((graph, _)) = context.keep(self.end()) else { return };
         let Some(_current) = context.enter_to_drop() else { return };
-        // SAFETY: the graph was made by the end of the recording and is not used.
+        // SAFETY: ending the recording created the graph, and nobody uses it.
         let code = unsafe { (context.api().cuGraphDestroy)(graph) };
         context.keep(context.check("cuGraphDestroy", code));
     }
 }
 
-/// Recorded launches, with all that they use.
+/// An instantiated graph, with everything that its launches use.
 pub(in crate::runtime) struct Graph {
     context: &'static Context,
     exec: sys::CUgraphExec,
     capture: Capture,
 }
 
-// SAFETY: as for streams; a launch of a graph waits for the one before it, also on another stream.
+// SAFETY: as for streams; a graph launch waits for the previous one, even on another stream.
 unsafe impl Send for Graph {}
-// SAFETY: the driver does not want two threads at one graph; `Graph` in `runtime/graph.rs` has a lock.
+// SAFETY: the driver allows one thread at a time on a graph, and `Graph` in `runtime/graph.rs` has
+// a lock.
 unsafe impl Sync for Graph {}
 
 impl Graph {
@@ -104,19 +106,21 @@ impl Graph {
         self.context
     }
 
-    /// Lets the stream wait for the work that must come before. The context is current.
+    /// Makes the stream wait for earlier work that the graph depends on. The context must be
+    /// current.
     fn order(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
         self.capture.ordered().try_for_each(|(uses, writes)| uses.order(stream, writes))
     }
 
-    /// As [`Graph::launch`]; waits for the end and returns how long the GPU was at it.
+    /// Like [`Graph::launch`], but waits for the end and returns how long the GPU took.
     #[inline]
     pub(in crate::runtime) fn time(&self, stream: &Arc<Stream>) -> Result<Duration, RuntimeError> {
         stream.check_runs("Graph::time")?;
         let (start, end) = (Event::new(self.context)?, Event::new(self.context)?);
         let _current = self.context.enter()?;
         stream.check_not_capturing()?;
-        // What the launch must wait for is not part of it.
+        // Order the launch first, so that the measured time does not include waiting for other
+        // work.
         self.order(stream)?;
         start.record(stream)?;
         self.launch(stream)?;
@@ -126,7 +130,7 @@ impl Graph {
         start.elapsed_until(&end)
     }
 
-    /// Queues all that was recorded.
+    /// Queues everything that was recorded.
     #[inline]
     pub(in crate::runtime) fn launch(&self, stream: &Arc<Stream>) -> Result<(), RuntimeError> {
         stream.check_runs("Graph::launch")?;
@@ -146,8 +150,8 @@ impl Graph {
             code.iter().for_each(|code| note(code, false));
         };
         stream.queue(*launches, uses, || {
-            // SAFETY: graph and stream belong to the context. What the graph uses lives as long as it, and is
-            // freed or unloaded only after the uses that are noted.
+            // SAFETY: graph and stream belong to the context. What the graph uses lives as long as
+            // the graph, and is freed or unloaded only after the uses that are noted.
             let answer = unsafe { (self.context.api().cuGraphLaunch)(self.exec, stream.raw()) };
             self.context.check("cuGraphLaunch", answer)
         })?;
@@ -163,7 +167,7 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         let Some(_current) = self.context.enter_to_drop() else { return };
-        // SAFETY: it is destroyed once; the driver keeps what a running launch of it still needs.
+        // SAFETY: it is destroyed once; the driver keeps what a running launch still needs.
         let code = unsafe { (self.context.api().cuGraphExecDestroy)(self.exec) };
         self.context.keep(self.context.check("cuGraphExecDestroy", code));
     }

@@ -1,4 +1,4 @@
-//! Defines [`Relaxed`], a thread that may ask the device during captures of other code.
+//! Defines [`Relaxed`], which lets a thread query the device while other code captures a stream.
 
 use cudarc::driver::sys;
 
@@ -6,18 +6,20 @@ use super::api::Api;
 use super::context::Context;
 use crate::runtime::error::RuntimeError;
 
-/// A thread that may ask the device during captures. Dropping it brings back the mode before.
+/// The thread may query the device during captures. Dropping this restores the thread's previous
+/// mode.
 pub(super) struct Relaxed {
     api: &'static Api,
     before: sys::CUstreamCaptureMode,
 }
 
 impl Context {
-    /// Lets the calling thread ask the device during a capture of other code, until the result is dropped. Without it the
-    /// driver refuses most calls and ends the capture. The context is current.
+    /// Lets the calling thread query the device during a capture of other code, until the result is
+    /// dropped. Without this, the driver refuses most calls and ends the capture. The context must
+    /// be current.
     pub(super) fn relax_captures(&self) -> Result<Relaxed, RuntimeError> {
         let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: `mode` is a variable for the mode before.
+        // SAFETY: `mode` is a local that passes the new mode and receives the previous one.
         let code = unsafe { (self.api().cuThreadExchangeStreamCaptureMode)(&mut mode) };
         self.check("cuThreadExchangeStreamCaptureMode", code)?;
         Ok(Relaxed { api: self.api(), before: mode })
@@ -26,7 +28,7 @@ impl Context {
 
 impl Drop for Relaxed {
     fn drop(&mut self) {
-        // SAFETY: the variable holds the mode of the thread before, and takes the current one.
+        // SAFETY: `before` holds the thread's previous mode and receives the current one.
         unsafe { (self.api.cuThreadExchangeStreamCaptureMode)(&mut self.before) };
     }
 }

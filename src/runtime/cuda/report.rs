@@ -1,4 +1,4 @@
-//! Brings failed assertions from the device to the host.
+//! Reads failed assertions from the device.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::runtime::error::RuntimeError;
 
 const WORD: usize = size_of::<u64>();
 
-/// The memory to which a kernel writes its failed assertions, and what they mean.
+/// The buffer that a kernel writes its failed assertions to, and what its entries mean.
 pub(super) struct AssertReport {
     memory: Memory,
     sites: AssertSites,
 }
 
 impl AssertReport {
-    /// Memory for the kernel, if it has assertions.
+    /// Allocates the buffer; `None` if the kernel has no assertions.
     pub(super) fn new(
         context: &'static Context,
         ir: &KernelIr,
@@ -34,14 +34,14 @@ impl AssertReport {
         Ok(Some(Arc::new(AssertReport { memory, sites: AssertSites::new(ir, source) })))
     }
 
-    /// Returns the argument of a launch.
+    /// Returns the buffer's address, which a launch passes as an argument.
     pub(super) fn address(&self) -> u64 {
         self.memory.address()
     }
 }
 
-/// Launches count as work that only reads the memory, so that a reader waits for all of them. They need not wait for each
-/// other, because they add by atomic operations.
+/// Launches count as reads of the buffer, so that whoever reads the failures waits for all of them.
+/// The launches need not wait for each other, because they add atomically.
 impl Resource for AssertReport {
     fn uses(&self) -> &Uses {
         self.memory.uses()

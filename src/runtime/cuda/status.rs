@@ -1,4 +1,4 @@
-//! Names the status codes of the driver (CUDA Driver API, `CUresult`).
+//! Defines the driver's status codes (CUDA Driver API, `CUresult`).
 
 use crate::runtime::fault::FaultKind;
 
@@ -12,7 +12,8 @@ pub(super) const COOPERATIVE_LAUNCH_TOO_LARGE: u32 = 720;
 pub(super) const CAPTURE_UNSUPPORTED: u32 = 900;
 pub(super) const CAPTURED_EVENT: u32 = 907;
 
-/// Returns the fault that the answer reports, if it is one after which the context answers every call with it.
+/// Returns the fault that a status reports, if the context returns this status from every later
+/// call, too.
 pub(super) fn fault(code: u32) -> Option<FaultKind> {
     Some(match code {
         214 | 220 => FaultKind::UncorrectableError,
@@ -30,7 +31,7 @@ pub(super) fn fault(code: u32) -> Option<FaultKind> {
     })
 }
 
-/// Returns whether the answer to loading a module is about the PTX and not about the device: invalid image, no
+/// Returns whether a module-load status is about the PTX rather than the device: invalid image, no
 /// binary for the GPU, invalid PTX, no compiler, unsupported PTX version, compiler disabled.
 pub(super) fn is_about_ptx(code: u32) -> bool {
     matches!(code, 200 | 209 | 218 | 221..=223)
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
     use cudarc::driver::sys::CUresult;
 
-    /// The numbers agree with the names of the bindings.
+    /// The values agree with the names in the bindings.
     #[test]
     fn numbers_are_those_of_the_driver() {
         let named = [

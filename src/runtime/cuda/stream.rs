@@ -1,4 +1,4 @@
-//! Defines the streams of the driver: their work, in order, and their recordings.
+//! Defines the driver's streams: their work in flight and their recordings.
 
 use std::convert::Infallible;
 use std::mem;
@@ -21,37 +21,42 @@ use super::timeline::{By, Timeline};
 use super::uses::Note;
 use crate::runtime::error::RuntimeError;
 
-/// Work in the order of the calls. Work of two streams is not ordered, unless one waits for the other.
+/// A queue of work that runs in call order. Work on two streams is unordered unless one waits for
+/// the other.
 pub(in crate::runtime) struct Stream {
     context: &'static Context,
     raw: sys::CUstream,
     number: u64,
     origin: Origin,
     timeline: Timeline,
-    /// The recorded work of a stream that records a graph, and whether it records one: few streams do.
+    /// The recorded work of a stream that records a graph, and whether it records one. Few streams
+    /// do.
     capture: Mutex<Option<Capture>>,
     is_recording: AtomicBool,
 }
 
-/// Who made a stream.
+/// Who created a stream.
 enum Origin {
-    /// This crate, for all work that names no stream; it stays as long as its context.
+    /// This crate, for work that names no stream. It lives as long as its context.
     Default,
     /// This crate, for its user.
     Created,
-    /// Other code, which keeps it alive as long as this is. The default stream of a thread has the number of the thread.
+    /// Other code, which keeps it alive as long as this exists. For a thread's default stream,
+    /// `thread` is that thread's id.
     Foreign { _owner: Box<dyn Send + Sync>, thread: Option<u64> },
 }
 
-/// The handle of the default stream of the calling thread (`CU_STREAM_PER_THREAD`): another stream in each thread.
+/// The handle of the calling thread's default stream (`CU_STREAM_PER_THREAD`): a different stream
+/// in each thread.
 const PER_THREAD: usize = 2;
 
-// SAFETY: the driver API may be called from any thread, and handles are names; what changes is behind locks.
+// SAFETY: any thread may call the driver API, and handles are names; everything that changes is
+// atomic or behind locks.
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
-/// Numbers of streams.
+/// The next stream id.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 impl Stream {
@@ -67,26 +72,26 @@ impl Stream {
         }
     }
 
-    /// Returns the stream, which its context knows from now on.
+    /// Adds the stream to its context's list.
     fn noted(self) -> Arc<Stream> {
         let stream = Arc::new(self);
         stream.context.note_stream(&stream);
         stream
     }
 
-    /// Returns the stream of a context for all work that names none.
+    /// Returns a context's default stream.
     pub(super) fn default_of(context: &'static Context, raw: sys::CUstream) -> Arc<Stream> {
         Stream::with(context, raw, Origin::Default).noted()
     }
 
-    /// Returns a new stream.
     pub(in crate::runtime) fn new(context: &'static Context) -> Result<Arc<Stream>, RuntimeError> {
         let _current = context.enter()?;
         let raw = context.create_stream()?;
         Ok(Stream::with(context, raw, Origin::Created).noted())
     }
 
-    /// Returns a new stream that notes work instead of running it. Its context does not know it yet.
+    /// Creates a stream that records work instead of running it. It is not in its context's list
+    /// yet.
     pub(super) fn recording(context: &'static Context) -> Result<Arc<Stream>, RuntimeError> {
         let raw = context.create_stream()?;
         let stream = Stream::with(context, raw, Origin::Created);
@@ -95,8 +100,8 @@ impl Stream {
         Ok(Arc::new(stream))
     }
 
-    /// Returns the stream of other code, which `owner` keeps alive. A stream that is in use already is shared. The default
-    /// stream of a thread is that of the calling thread.
+    /// Wraps a stream of other code, which `owner` keeps alive. If the stream is already in use,
+    /// returns that one. A per-thread default stream means the calling thread's.
     ///
     /// # Safety
     /// `raw` is a stream of the context as long as `owner` is not dropped.
@@ -116,14 +121,14 @@ impl Stream {
         })
     }
 
-    /// Returns whether it is the default stream of another thread, which only that thread can name: the handle is that of
-    /// another stream here.
+    /// Returns whether it is the default stream of another thread. Only that thread can name it,
+    /// because here the same handle means another stream.
     #[inline]
     fn is_of_other_thread(&self) -> bool {
         matches!(self.origin, Origin::Foreign { thread: Some(its), .. } if its != thread::number())
     }
 
-    /// Refuses the default stream of another thread.
+    /// Returns an error if it is the default stream of another thread.
     #[inline]
     pub(super) fn check_thread(&self) -> Result<(), RuntimeError> {
         if self.is_of_other_thread() { Err(RuntimeError::OtherThreadStream) } else { Ok(()) }
@@ -134,28 +139,29 @@ impl Stream {
         matches!(self.origin, Origin::Foreign { .. })
     }
 
-    /// Returns the stream for work that must run exactly once, such as copies of host memory: this one, or the default
-    /// one where other code could capture the work.
+    /// Returns the stream for work that must run exactly once, such as copies with host memory:
+    /// this stream, or the default stream if other code could capture this one.
     pub(super) fn uncaptured(self: &Arc<Self>) -> &Arc<Stream> {
         if self.is_foreign() { self.context.default_stream() } else { self }
     }
 
-    /// Returns whether other code captures the stream into a graph. Refuses the default stream of another thread. The
-    /// context is current.
+    /// Returns whether other code captures the stream into a graph. Returns an error for the
+    /// default stream of another thread. The context must be current.
     #[inline]
     pub(super) fn is_capturing(&self) -> Result<bool, RuntimeError> {
         self.check_thread()?;
         if self.is_foreign() { self.ask_capturing() } else { Ok(false) }
     }
 
-    /// As [`Stream::is_capturing`], from any thread.
+    /// Like [`Stream::is_capturing`], but the context need not be current.
     pub(in crate::runtime) fn is_captured(&self) -> Result<bool, RuntimeError> {
         let _current = self.context.enter()?;
         self.is_capturing()
     }
 
-    /// Refuses a stream that other code captures into a graph: the graph would not keep what the work uses, and the driver
-    /// does not let others wait for the stream. Refuses the default stream of another thread, too. The context is current.
+    /// Returns an error if other code captures the stream into a graph, because the graph would not
+    /// keep what the work uses, and the driver does not let others wait for the stream. Also
+    /// returns an error for the default stream of another thread. The context must be current.
     #[inline]
     pub(super) fn check_not_capturing(&self) -> Result<(), RuntimeError> {
         if self.is_capturing()? { Err(RuntimeError::StreamCaptures) } else { Ok(()) }
@@ -164,7 +170,7 @@ impl Stream {
     #[inline]
     fn ask_capturing(&self) -> Result<bool, RuntimeError> {
         let mut now = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the stream belongs to the context; `now` is a variable for the result.
+        // SAFETY: the stream belongs to the context; `now` is a local out parameter.
         let code = unsafe { (self.context.api().cuStreamIsCapturing)(self.raw, &mut now) };
         self.context.check("cuStreamIsCapturing", code)?;
         match now {
@@ -173,9 +179,10 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::check_not_capturing`], behind the call that queued work: a capture that began after the check before
-    /// the call may have recorded the work. What the work uses is then never freed, because a graph of other code does not
-    /// tell when it goes, and must not be touched while another thread captures into it. `used` gives it.
+    /// Like [`Stream::check_not_capturing`], but for after the call that queued work, because a
+    /// capture that began after the check before the call may have recorded the work. In that case
+    /// we leak what `used` returns: everything that the work uses. A graph of other code does not
+    /// tell when it is destroyed, and must not be touched while another thread captures into it.
     #[inline]
     pub(super) fn check_not_captured<U>(
         &self,
@@ -192,7 +199,7 @@ impl Stream {
         self.context
     }
 
-    /// Stands for it among all streams.
+    /// Returns the stream's id, unique among all streams.
     #[inline]
     pub(super) fn number(&self) -> u64 {
         self.number
@@ -202,8 +209,9 @@ impl Stream {
         self.raw
     }
 
-    /// Ends the recording with `f` and returns what was recorded. No launch of another thread is in flight on the
-    /// stream meanwhile: the driver would record it, and what it uses would not be kept.
+    /// Ends the recording with `f` and returns what was recorded. Blocks launches from other
+    /// threads on the stream meanwhile: the driver would record them, but what they use would not
+    /// be kept.
     pub(super) fn end_capture<R>(&self, f: impl FnOnce() -> R) -> (R, Capture) {
         let mut place = self.capture.lock().unwrap_or_else(PoisonError::into_inner);
         let result = f();
@@ -211,7 +219,8 @@ impl Stream {
         (result, place.take().unwrap_or_default())
     }
 
-    /// Lets `f` record work, if work is recorded instead of run; the recording does not end before `f` does.
+    /// If the stream records, lets `f` add work to the recording. The recording cannot end before
+    /// `f` returns.
     #[inline]
     pub(super) fn captured<R>(&self, f: impl FnOnce(&mut Capture) -> R) -> Option<R> {
         if !self.is_recording.load(Acquire) {
@@ -221,7 +230,7 @@ impl Stream {
         place.as_mut().map(f)
     }
 
-    /// Refuses what no graph can have.
+    /// Returns an error if the stream records a graph, for calls that no graph can contain.
     pub(in crate::runtime) fn check_runs(&self, call: &'static str) -> Result<(), RuntimeError> {
         match self.captured(|_| ()) {
             Some(()) => Err(RuntimeError::NotInGraph { call }),
@@ -229,21 +238,23 @@ impl Stream {
         }
     }
 
-    /// Returns the number of a launch that the calling thread is about to queue, if it owns the timeline of the stream
-    /// and nothing is recorded there. [`Stream::end`] comes next.
+    /// Returns the sequence number of a launch that the calling thread is about to queue, if the
+    /// thread owns the stream's timeline and the stream does not record. You must call
+    /// [`Stream::end`] next.
     #[inline]
     pub(super) fn begin(&self) -> Option<u64> {
         if self.is_recording.load(Acquire) { None } else { self.timeline.begin() }
     }
 
-    /// As [`Timeline::end`].
+    /// Like [`Timeline::end`].
     #[inline]
     pub(super) fn end(&self, work: u64, launches: Option<QueuedLaunches>) {
         self.timeline.end(work, launches, self.context.launches());
     }
 
-    /// Queues work by `call`, which waits for nothing any more. `each` calls its argument with all that the work uses,
-    /// and whether it writes that.
+    /// Queues work with `call`. Whatever the work has to wait for is already ordered before it.
+    /// `each` must call its argument with everything that the work uses, and whether it writes
+    /// that.
     pub(super) fn queue<E>(
         self: &Arc<Self>,
         launches: Option<QueuedLaunches>,
@@ -260,17 +271,18 @@ impl Stream {
         self.timeline.queue(launches, self.context.launches(), note, call)
     }
 
-    /// Notes work that is queued, or that has ended, as [`Stream::queue`] does.
+    /// Notes work that is already queued, or that has ended, as [`Stream::queue`] does.
     pub(super) fn note(self: &Arc<Self>, each: impl Fn(&mut Note<'_>)) {
         let Ok(()) = self.queue(None, each, || Ok::<(), Infallible>(()));
     }
 
-    /// Returns the launches in flight, and the latest of all: its number among those of all streams, its kernel.
+    /// Returns how many launches are in flight, and the latest launch: its index among the launches
+    /// of all streams, and its kernel.
     pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
         self.timeline.in_flight()
     }
 
-    /// Waits on the host for all work before this call. The context is current.
+    /// Blocks until all earlier work has ended. The context must be current.
     pub(super) fn wait(&self) -> Result<(), RuntimeError> {
         if self.is_of_other_thread() {
             return self.timeline.wait(|| self.context.wait_for_all_code());
@@ -282,8 +294,8 @@ impl Stream {
         })
     }
 
-    /// As [`Stream::wait`], of a stream of this crate, however long it takes: for work that uses memory which the caller
-    /// may free when this returns.
+    /// Like [`Stream::wait`], but for streams of this crate, and never gives up, however long it
+    /// takes. Use it for work with memory that the caller may free when this returns.
     pub(super) fn wait_to_the_end(&self) -> Result<(), RuntimeError> {
         self.timeline.wait(|| self.synchronize_driver())
     }
@@ -294,8 +306,8 @@ impl Stream {
         self.context.check("cuStreamSynchronize", code)
     }
 
-    /// As [`Context::poll`], for the stream. Returns at once if the stream records or is another thread's. The context is
-    /// current.
+    /// Like [`Context::poll`], but for this stream. Returns at once if the stream records or
+    /// belongs to another thread. The context must be current.
     pub(super) fn poll(&self) -> Result<(), RuntimeError> {
         if self.is_of_other_thread() || self.is_recording.load(Acquire) {
             return Ok(());
@@ -304,7 +316,8 @@ impl Stream {
         self.context.poll(|| unsafe { (self.context.api().cuStreamQuery)(self.raw) })
     }
 
-    /// As [`Stream::wait`], from any thread; fails if assertions did.
+    /// Like [`Stream::wait`], but the context need not be current. Returns an error if assertions
+    /// have failed.
     pub(in crate::runtime) fn synchronize(&self) -> Result<(), RuntimeError> {
         self.check_runs("Stream::synchronize")?;
         let _current = self.context.enter()?;
@@ -312,7 +325,7 @@ impl Stream {
         self.context.check_asserts()
     }
 
-    /// Returns whether the work of this number may still be in flight.
+    /// Returns whether the work with this sequence number may still be in flight.
     pub(super) fn may_run(&self, by: By, work: u64) -> bool {
         self.timeline.may_run(by, work)
     }
@@ -322,7 +335,7 @@ impl Stream {
         self.timeline.is_idle()
     }
 
-    /// As [`Stream::may_run`], after a look at the device. The context is current.
+    /// Like [`Stream::may_run`], but asks the device first. The context must be current.
     pub(super) fn still_runs(&self, by: By, work: u64) -> bool {
         self.timeline.still_runs(by, work, || {
             let context = self.context;
@@ -332,13 +345,13 @@ impl Stream {
             }
             // SAFETY: the stream belongs to the context.
             let code = unsafe { (self.context.api().cuStreamQuery)(self.raw) };
-            // A fault is found by the call that waits.
+            // Ignore a fault here; a call that waits will find it.
             code == status::SUCCESS
         })
     }
 
-    /// Lets what is queued from now on wait for the work of this number on another stream. The context is
-    /// current.
+    /// Makes later work on this stream wait for the work with this sequence number on another
+    /// stream. The context must be current.
     pub(super) fn wait_for_work(
         &self,
         other: &Stream,
@@ -349,18 +362,21 @@ impl Stream {
         if is_before || self.timeline.has_seen(other.number, by, work) {
             return Ok(());
         }
-        // What waits for a collective that hangs would hang, too: this stream, and all that is ordered behind it.
+        // Waiting for a hung collective would hang this stream, too, and everything ordered after
+        // it.
         self.context.check_hung_comms()?;
-        // An event marks all that is queued, which is at least the work of this number: what is still being queued uses
-        // nothing that this stream is about to use.
+        // The event marks everything that is queued, which includes the work that we wait for. Work
+        // that is being queued right now does not matter: it uses nothing that this stream is about
+        // to use.
         let queued = other.timeline.queued();
         self.follow(other)?;
         self.timeline.note_seen(other.number, queued);
         Ok(())
     }
 
-    /// Lets what is queued from now on wait for all work of another stream, also that of other code. The context is
-    /// current. The host waits for all streams if `other` is the default stream of another thread.
+    /// Makes later work on this stream wait for all work on another stream, including other code's.
+    /// If `other` is another thread's default stream, the host waits for all streams instead. The
+    /// context must be current.
     pub(super) fn follow(&self, other: &Stream) -> Result<(), RuntimeError> {
         if other.is_of_other_thread() {
             return self.context.wait_for_all_code();
@@ -370,9 +386,9 @@ impl Stream {
         self.wait_for_event(&event)
     }
 
-    /// Lets what is queued from now on wait for the event. The context is current.
+    /// Makes later work on this stream wait for the event. The context must be current.
     pub(super) fn wait_for_event(&self, event: &Event) -> Result<(), RuntimeError> {
-        // SAFETY: stream and event belong to the context; 0 is the only value for the flags.
+        // SAFETY: stream and event belong to the context; 0 is the only valid value for the flags.
         let code = unsafe { (self.context.api().cuStreamWaitEvent)(self.raw, event.raw(), 0) };
         if code == status::CAPTURED_EVENT {
             // The capture has ended since the event was recorded.
@@ -388,8 +404,8 @@ impl Drop for Stream {
             return;
         }
         let Some(_current) = self.context.enter_to_drop() else { return };
-        // SAFETY: the stream was created by this crate and is not used again; work that is queued on it still
-        // runs, and only then the driver gives it up.
+        // SAFETY: this crate created the stream and does not use it again. Work that is queued on
+        // it still runs; the driver destroys the stream after that.
         let code = unsafe { (self.context.api().cuStreamDestroy_v2)(self.raw) };
         self.context.keep(self.context.check("cuStreamDestroy_v2", code));
     }

@@ -1,4 +1,4 @@
-//! Counts the submissions of one writing thread to a stream.
+//! Counts what one thread submits to a stream.
 
 use super::kernel_name::KernelId;
 use super::sync::atomic::{
@@ -6,32 +6,34 @@ use super::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Launches that are queued together: how many, and the kernel of the last one.
+/// Launches that are queued together: how many, and the last one's kernel.
 #[derive(Clone, Copy)]
 pub(super) struct QueuedLaunches {
     pub(super) count: u64,
     pub(super) kernel: KernelId,
 }
 
-/// A counter of work, numbered from 1. One thread at a time, the writer, queues the work, so that it counts without a
-/// locked instruction. Other threads read the counts and note which work has ended.
+/// Numbers the work on a stream, starting at 1. Only one thread at a time, the writer, queues work,
+/// so it can count without an atomic read-modify-write. Other threads read the counts and note
+/// which work has ended.
 #[derive(Default)]
 pub(super) struct SubmissionCounter {
-    /// The latest work that has a number.
+    /// The latest work that has a sequence number.
     begun: AtomicU64,
-    /// The latest work that the driver has, or that it refused.
+    /// The latest work that the driver has received or refused.
     queued: AtomicU64,
-    /// The latest work that is known to have ended, and with it all before.
+    /// The latest work that is known to have ended, and with it all earlier work.
     ended: AtomicU64,
-    /// The launches among the work queued, and among that which has ended.
+    /// How many launches the queued work contains, and how many of them have ended.
     launches: AtomicU64,
     ended_launches: AtomicU64,
-    /// The latest launch: its number among the launches of all streams, from 1, and its kernel.
+    /// The latest launch: its index among the launches of all streams, starting at 1, and its
+    /// kernel.
     launch_number: AtomicU64,
     kernel: AtomicU64,
 }
 
-/// A state of a counter: the work and the launches that the driver has.
+/// A counter's state: how much work and how many launches the driver has received.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Point {
     pub(super) work: u64,
@@ -39,7 +41,7 @@ pub(super) struct Point {
 }
 
 impl SubmissionCounter {
-    /// Returns the number of the next work, which is to be queued. For the writer.
+    /// Returns the sequence number for the next work. Only the writer may call this.
     #[inline]
     pub(super) fn begin(&self) -> u64 {
         let work = self.begun.load(Relaxed) + 1;
@@ -47,8 +49,8 @@ impl SubmissionCounter {
         work
     }
 
-    /// Notes that the work of this number, the latest one, is queued, with these launches. `launch_numbers` counts the
-    /// launches of all counters. For the writer.
+    /// Notes that the latest work is queued, with these launches. `launch_numbers` counts the
+    /// launches of all counters. Only the writer may call this.
     #[inline]
     pub(super) fn end(
         &self,
@@ -57,8 +59,9 @@ impl SubmissionCounter {
         launch_numbers: &AtomicU64,
     ) {
         if let Some(QueuedLaunches { count, kernel }) = launches {
-            // Two threads that launch at the same time may find the same number. A locked instruction would cost more
-            // than the order of these two is worth.
+            // Two threads that launch at the same time may read the same index. Avoiding that would
+            // take a locked instruction, which costs more than the order of the two launches is
+            // worth.
             let launch_number = launch_numbers.load(Relaxed) + 1;
             launch_numbers.store(launch_number, Relaxed);
             self.launch_number.store(launch_number, Relaxed);
@@ -68,19 +71,19 @@ impl SubmissionCounter {
         self.queued.store(work, Release);
     }
 
-    /// Returns the work and the launches that the driver has.
+    /// Returns how much work and how many launches the driver has received.
     pub(super) fn queued(&self) -> Point {
         let work = self.queued.load(Acquire);
         Point { work, launches: self.launches.load(Relaxed) }
     }
 
-    /// Notes that all up to this point has ended.
+    /// Notes that all work up to this point has ended.
     pub(super) fn note_ended(&self, point: Point) {
         self.ended.fetch_max(point.work, Release);
         self.ended_launches.fetch_max(point.launches, Relaxed);
     }
 
-    /// Returns whether the work of this number may still be in flight.
+    /// Returns whether the work with this sequence number may still be in flight.
     pub(super) fn may_run(&self, work: u64) -> bool {
         self.ended.load(Acquire) < work
     }
@@ -90,7 +93,7 @@ impl SubmissionCounter {
         !self.may_run(self.begun.load(Relaxed))
     }
 
-    /// Returns the number of launches that may be in flight, and the number and kernel of the latest launch.
+    /// Returns how many launches may be in flight, and the index and kernel of the latest one.
     pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
         let (launches, ended) = (self.launches.load(Relaxed), self.ended_launches.load(Relaxed));
         let launch_number = self.launch_number.load(Relaxed);
@@ -104,7 +107,8 @@ impl SubmissionCounter {
 mod tests {
     use super::*;
 
-    /// Work that is begun and not yet queued has not ended, whatever a caller waits for.
+    /// Work that has a sequence number but is not queued yet has not ended, whatever a caller waits
+    /// for.
     #[test]
     fn only_what_is_queued_can_end() {
         let (counter, launch_numbers) = (SubmissionCounter::default(), AtomicU64::new(7));
@@ -117,7 +121,7 @@ mod tests {
         assert_eq!(counter.in_flight(), (0, None));
         counter.end(first, Some(launches), &launch_numbers);
         assert_eq!(counter.in_flight(), (3, Some((8, KernelId(5)))));
-        // Work that the driver refuses has no launches, and is not the latest one.
+        // Work that the driver refuses has no launches and does not become the latest launch.
         let second = counter.begin();
         let point = counter.queued();
         counter.end(second, None, &launch_numbers);
@@ -126,7 +130,7 @@ mod tests {
         assert!(!counter.may_run(first) && counter.may_run(second) && !counter.is_idle());
         counter.note_ended(counter.queued());
         assert!(counter.is_idle());
-        // An older look changes nothing.
+        // An older state changes nothing.
         counter.note_ended(point);
         assert!(!counter.may_run(second));
         assert_eq!(counter.in_flight().0, 0);

@@ -1,6 +1,6 @@
-//! Names the atomics, locks and reference counts that the bookkeeping of launches uses.
+//! The atomics, locks and reference counts that the launch bookkeeping uses.
 //!
-//! `tests/order_model` compiles the same bookkeeping with those of a model checker.
+//! `tests/order_model` compiles the same bookkeeping with a model checker's versions of them.
 
 pub(super) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

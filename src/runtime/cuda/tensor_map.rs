@@ -14,12 +14,13 @@ use crate::arch::{Fill, L2Promotion, SwizzleMode, TensorMapDesc, TensorMapError}
 use crate::ir::types::Scalar;
 use crate::runtime::error::RuntimeError;
 
-/// The 128 bytes of a tensor map, which are passed as a parameter.
+/// A tensor map's 128 bytes, which a launch passes as a parameter.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct EncodedMap(sys::CUtensorMap);
 
 impl EncodedMap {
-    /// Returns the map of a tensor at the start of the memory, which has room for it.
+    /// Encodes the map of a tensor that starts at the memory's first byte. The memory must be large
+    /// enough.
     #[inline]
     pub(in crate::runtime) fn new(
         desc: &TensorMapDesc,
@@ -56,7 +57,7 @@ impl EncodedMap {
         let (dims, strides) = (desc.dims().as_ptr(), strides.as_ptr());
         let steps = desc.element_strides().as_ptr();
         if let Some(pixels) = desc.pixel_box() {
-            // SAFETY: as below; the corners have a number for each dimension but two.
+            // SAFETY: as below; the corners have one value for each dimension but two.
             let code = unsafe {
                 (api.cuTensorMapEncodeIm2col)(
                     &mut map,
@@ -79,8 +80,8 @@ impl EncodedMap {
             context.check("cuTensorMapEncodeIm2col", code)?;
             return Ok(EncodedMap(map));
         }
-        // SAFETY: `map` is a variable for the result, aligned as its type says; the lists have as many numbers
-        // as the map has dimensions, the strides one less. The address is only written down.
+        // SAFETY: `map` is a local out parameter with the right alignment; the lists have one value
+        // per dimension of the map, and the strides one less. The address is only stored.
         let code = unsafe {
             (api.cuTensorMapEncodeTiled)(
                 &mut map,
@@ -101,13 +102,14 @@ impl EncodedMap {
         Ok(EncodedMap(map))
     }
 
-    /// Returns the bytes, to be passed.
+    /// Returns a pointer to the bytes, for a launch's parameter list.
     pub(super) fn slot(&self) -> *mut c_void {
         std::ptr::from_ref(&self.0).cast_mut().cast()
     }
 }
 
-/// Returns the driver's name of the type. Copies do not compute, so signs matter in reductions only.
+/// Returns the driver's name for an element type. Copies do not compute, so the sign matters only
+/// for reductions.
 fn data_type(elem: Scalar) -> DataType {
     match elem {
         Scalar::Bool | Scalar::I8 | Scalar::U8 | Scalar::F8E4M3 | Scalar::F8E5M2 => {

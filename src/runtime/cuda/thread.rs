@@ -1,42 +1,43 @@
-//! Numbers the host threads that queue work, and tells which have ended.
+//! Assigns ids to host threads that queue work, and tells which threads have ended.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// Tells whether a thread runs: its count of strong references is 0 when the thread has ended.
+/// Tells whether a thread still runs: the strong count drops to 0 when the thread ends.
 pub(super) type Alive = Weak<()>;
 
-/// The number of no thread.
+/// Sentinel: no thread.
 pub(super) const NO_THREAD: u64 = u64::MAX;
 
-/// Numbers of threads, from 1.
+/// The next thread id, starting at 1.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
-    /// The number of the thread; 0 before it has one, and when it is ending. It is there as long as the thread.
+    /// The thread's id; 0 before it is registered and while it ends. Readable for the thread's
+    /// whole life.
     static NUMBER: Cell<u64> = const { Cell::new(0) };
     static RUNNING: Running = Running(Arc::default());
 }
 
-/// Stands for the thread as long as it runs.
+/// Lives as long as its thread.
 struct Running(Arc<()>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Before anyone can see that the thread has ended.
+        // Clear the id before anyone can see that the thread has ended.
         NUMBER.set(0);
     }
 }
 
-/// Returns the number of the calling thread; 0 if it has none.
+/// Returns the calling thread's id, or 0 if it is not registered.
 #[inline]
 pub(super) fn number() -> u64 {
     NUMBER.get()
 }
 
-/// Returns the calling thread, with a number from now on: the number, and what is gone when the thread is; nothing
-/// while it is ending.
+/// Registers the calling thread if necessary. Returns its id and a reference that expires when the
+/// thread ends, or `None` while the thread is ending.
 pub(super) fn register() -> Option<(u64, Alive)> {
     let register = |running: &Running| {
         if NUMBER.get() == 0 {
@@ -47,7 +48,8 @@ pub(super) fn register() -> Option<(u64, Alive)> {
     RUNNING.try_with(register).ok()
 }
 
-/// Returns a weak reference that expires with the calling thread; an expired one while the thread ends.
+/// Returns a reference that expires when the calling thread ends. It has already expired if the
+/// thread is ending.
 pub(super) fn this_thread() -> Alive {
     register().map(|(_, thread)| thread).unwrap_or_default()
 }
@@ -56,7 +58,7 @@ pub(super) fn this_thread() -> Alive {
 mod tests {
     use super::*;
 
-    /// A thread has one number, which no other has; what stands for it goes when it ends.
+    /// Each thread has a unique id, released when the thread exits.
     #[test]
     fn threads_have_numbers_and_end() {
         let (mine, me) = register().expect("the thread runs");

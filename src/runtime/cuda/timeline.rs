@@ -1,6 +1,6 @@
-//! Counts the work of a stream, and tells which of it may still be in flight.
+//! Counts the work on a stream, and tells which of it may still be in flight.
 //!
-//! Knows nothing of the driver: the callers pass what asks it.
+//! It does not know the driver: callers pass closures that call it.
 
 use smallvec::SmallVec;
 
@@ -14,31 +14,32 @@ use super::sync::atomic::{
 use super::sync::{Mutex, MutexGuard, PoisonError};
 use super::thread::{self, Alive, NO_THREAD};
 
-/// The work of a stream. The first thread that queues work owns the timeline: it counts its work without a locked
-/// instruction. All other threads count theirs behind a lock.
+/// The work on a stream. The first thread that queues work owns the timeline, and counts its work
+/// without an atomic read-modify-write. All other threads count theirs under a lock.
 pub(super) struct Timeline {
-    /// The number of the owner. It changes behind the lock of `state`.
+    /// The owner's thread id. Changes only under the lock of `state`.
     owner: AtomicU64,
     own: SubmissionCounter,
-    /// The work of other threads. It changes behind the lock of `state`.
+    /// The work of all other threads. Changes only under the lock of `state`.
     others: SubmissionCounter,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Gone when the owner is.
+    /// Expires when the owner thread ends.
     owner: Alive,
-    /// For other streams, by number: how far they were when this stream waited for them.
+    /// For other streams, by id: how far they were when this stream last waited for them.
     seen: SmallVec<[(u64, Progress); 2]>,
 }
 
-/// Who queued work.
+/// Who queued some work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// The thread that owns the timeline: the first thread that queued work, or its successor after its end.
+    /// The thread that owns the timeline: the first one that queued work, or, after it has ended,
+    /// its successor.
     Owner,
-    /// Another thread.
+    /// Any other thread.
     Other,
 }
 
@@ -58,7 +59,7 @@ impl Progress {
     }
 }
 
-/// The number of streams from which on finished ones are forgotten.
+/// If a list has this many streams, it drops the finished ones.
 pub(super) const MANY_STREAMS: usize = 16;
 
 impl Default for Timeline {
@@ -77,18 +78,19 @@ impl Timeline {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of work that the calling thread is about to queue, if it is the owner. [`Timeline::end`]
-    /// comes next.
+    /// Returns the sequence number of the work that the calling thread is about to queue, if the
+    /// thread is the owner. You must call [`Timeline::end`] next.
     ///
-    /// The driver ends a launch with a store to the GPU, for which the next locked instruction of the thread waits, longer
-    /// than all else takes here: so the owner notes its work without one.
+    /// The driver ends a launch with a store to the GPU, and the thread's next locked instruction
+    /// would wait for that store, longer than everything else takes here. That is why the owner
+    /// notes its work without one.
     #[inline]
     pub(super) fn begin(&self) -> Option<u64> {
         (self.owner.load(Relaxed) == thread::number()).then(|| self.own.begin())
     }
 
-    /// Notes that the work of this number is queued, with its launches, or without any that it was refused.
-    /// `launch_numbers` counts the launches of all streams.
+    /// Notes that the work with this sequence number is queued, with its launches; `None` if the
+    /// driver refused it. `launch_numbers` counts the launches of all streams.
     #[inline]
     pub(super) fn end(
         &self,
@@ -99,8 +101,8 @@ impl Timeline {
         self.own.end(work, launches, launch_numbers);
     }
 
-    /// Queues work by `call`. `note` gets the kind of thread and the number of the work, and stores both with all that
-    /// it uses.
+    /// Queues work with `call`. `note` receives who queued it and its sequence number, and must
+    /// store both with everything that the work uses.
     pub(super) fn queue<E>(
         &self,
         launches: Option<QueuedLaunches>,
@@ -118,7 +120,7 @@ impl Timeline {
         result
     }
 
-    /// Makes the calling thread the owner, if there is none.
+    /// Makes the calling thread the owner if there is none. Returns whether it did.
     #[cold]
     fn take_over(&self) -> bool {
         let Some((number, thread)) = thread::register() else { return false };
@@ -126,15 +128,16 @@ impl Timeline {
         if state.owner.strong_count() > 0 {
             return false;
         }
-        // Makes all stores of the last owner visible.
+        // Makes all stores of the previous owner visible.
         fence(Acquire);
         state.owner = thread;
         self.owner.store(number, Relaxed);
         true
     }
 
-    /// As [`Timeline::queue`], by a thread that is not the owner. The work gets its number when it is queued and not
-    /// before: who then waits for all work up to a number has waited for this one.
+    /// Like [`Timeline::queue`], but for threads other than the owner. The work gets its sequence
+    /// number after it is queued, not before, so that whoever waits for all work up to a sequence
+    /// number has waited for this one, too.
     #[cold]
     fn queue_beside_owner<E>(
         &self,
@@ -143,7 +146,7 @@ impl Timeline {
         note: &dyn Fn(By, u64),
         call: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        // Also where it fails: the driver may have some of the work.
+        // Counted even if it fails, because the driver may have queued some of the work.
         let result = call();
         let work = {
             let _state = self.state();
@@ -155,18 +158,18 @@ impl Timeline {
         result
     }
 
-    /// Returns the states of both counters.
+    /// Returns the state of both counters.
     pub(super) fn queued(&self) -> Progress {
         Progress { own: self.own.queued(), others: self.others.queued() }
     }
 
-    /// Notes that all up to this has ended.
+    /// Notes that all work up to this point has ended.
     fn note_ended(&self, progress: Progress) {
         self.own.note_ended(progress.own);
         self.others.note_ended(progress.others);
     }
 
-    /// Waits by `wait` for all work that is queued before.
+    /// Waits with `wait` until all work that is queued now has ended.
     pub(super) fn wait<E>(&self, wait: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let queued = self.queued();
         wait()?;
@@ -174,13 +177,14 @@ impl Timeline {
         Ok(())
     }
 
-    /// Returns the launches in flight, and the latest of all: its number among those of all streams, its kernel.
+    /// Returns how many launches are in flight, and the latest launch: its index among the launches
+    /// of all streams, and its kernel.
     pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
         let (own, others) = (self.own.in_flight(), self.others.in_flight());
         (own.0 + others.0, own.1.max(others.1))
     }
 
-    /// Returns whether the work of this number may still be in flight.
+    /// Returns whether the work with this sequence number may still be in flight.
     pub(super) fn may_run(&self, by: By, work: u64) -> bool {
         match by {
             By::Owner => self.own.may_run(work),
@@ -188,7 +192,8 @@ impl Timeline {
         }
     }
 
-    /// As [`Timeline::may_run`], after `is_done` has asked the device whether all that it has is done.
+    /// Like [`Timeline::may_run`], but first asks the device with `is_done` whether it has finished
+    /// everything.
     pub(super) fn still_runs(&self, by: By, work: u64, is_done: impl FnOnce() -> bool) -> bool {
         if !self.may_run(by, work) {
             return false;
@@ -198,7 +203,7 @@ impl Timeline {
             return true;
         }
         self.note_ended(queued);
-        // The work may have its number and not be queued yet.
+        // The work may have a sequence number and not be queued yet.
         self.may_run(by, work)
     }
 
@@ -207,16 +212,17 @@ impl Timeline {
         self.own.is_idle() && self.others.is_idle()
     }
 
-    /// Returns whether this stream has waited for that work of the stream `number`.
+    /// Returns whether this stream has waited for that work on the stream with id `number`.
     pub(super) fn has_seen(&self, number: u64, by: By, work: u64) -> bool {
         let seen = &self.state().seen;
         seen.iter().any(|(seen, progress)| *seen == number && progress.of(by).work >= work)
     }
 
-    /// Notes that this stream has waited for the work of the stream `number` up to `progress`.
+    /// Notes that this stream has waited for the work on the stream with id `number`, up to
+    /// `progress`.
     pub(super) fn note_seen(&self, number: u64, progress: Progress) {
         let seen = &mut self.state().seen;
-        // Another thread may have seen more meanwhile; to wait again costs little.
+        // Another thread may have seen more meanwhile, but waiting again costs little.
         seen.retain(|(seen, _)| *seen != number);
         if seen.len() >= MANY_STREAMS {
             seen.clear();

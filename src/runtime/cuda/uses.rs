@@ -1,4 +1,4 @@
-//! Tracks which work in flight uses a memory or a module.
+//! Tracks which work in flight uses some memory or a module.
 
 use smallvec::SmallVec;
 
@@ -12,43 +12,43 @@ use super::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::timeline::{By, MANY_STREAMS};
 use crate::runtime::error::RuntimeError;
 
-/// Work that used something: the last that changed it, and all after that which read it, at most one for each
-/// stream and [`By`].
+/// The work that uses a thing: the last write, and every read since then, at most one per stream
+/// and [`By`].
 ///
-/// Nearly everything is used on one stream by one thread, which then need not wait for anything: the owner of that stream
-/// looks at one number and writes one, without a lock. The rest is in a list.
+/// Nearly everything is used on one stream by one thread, and then nothing has to wait: the
+/// stream's owner reads one integer and writes one, without a lock. All other uses are in a list.
 ///
-/// What is changed is not used by another thread meanwhile: a launch borrows mutably what it writes, and memory that a
-/// graph has, too, is behind a lock of the context. So who is about to change something, or to wait for its last
-/// change, sees all that was stored for it.
+/// While a thing is written, no other thread uses it: a launch borrows what it writes mutably, and
+/// memory that a graph shares is protected by a lock of the context. So whoever is about to write
+/// something, or to wait for its last write, sees everything that was stored for it.
 pub(super) struct Uses {
-    /// The number of the stream whose owner stores to `wrote` and `read`, and nobody else does; or [`NO_STREAM`]. It
-    /// changes behind the lock.
+    /// The id of the stream whose owner stores to `wrote` and `read`, or [`NO_STREAM`]. No other
+    /// thread stores to them. Changes only under the lock.
     stream: AtomicU64,
-    /// The latest work of that owner which changed the thing, and which read it; 0 if none did.
+    /// That owner's latest work that wrote the thing, and that read it; 0 if there is none.
     wrote: AtomicU64,
     read: AtomicU64,
-    /// Set if there is other work. It changes behind the lock.
+    /// Set if there is other work. Changes only under the lock.
     has_others: AtomicBool,
     used: Mutex<Used>,
 }
 
-/// Takes what some work uses, and whether the work writes it.
+/// Receives each thing that some work uses, and whether the work writes it.
 pub(super) type Note<'n> = dyn FnMut(&Uses, bool) + 'n;
 
-/// The number of no stream.
+/// Sentinel: no stream.
 const NO_STREAM: u64 = u64::MAX;
 
 #[derive(Default)]
 struct Used {
-    /// The stream whose owner stores.
+    /// The stream whose owner stores to the atomics.
     stream: Option<Arc<Stream>>,
-    /// Other work.
+    /// The uses by anybody else.
     write: Option<Use>,
     reads: SmallVec<[Use; 3]>,
 }
 
-/// Work, by its number.
+/// Some work, identified by its stream and sequence number.
 #[derive(Clone)]
 struct Use {
     stream: Arc<Stream>,
@@ -89,20 +89,21 @@ impl Uses {
         self.stream.load(Acquire) == stream.number() && !self.has_others.load(Acquire)
     }
 
-    /// Lets `stream` wait for all uses that must come before its next work. The context is current.
+    /// Makes `stream` wait for all uses that have to come before its next work. The context must be
+    /// current.
     pub(super) fn order(&self, stream: &Stream, writes: bool) -> Result<(), RuntimeError> {
         if self.is_alone(stream) {
             return Ok(());
         }
-        // The lock is held until the stream waits: what it is to wait for must not be forgotten before.
+        // Held until the stream waits, so that nobody forgets what it has to wait for.
         let used = self.lock();
         self.uses(&used, writes)
             .iter()
             .try_for_each(|use_| stream.wait_for_work(&use_.stream, use_.by, use_.work))
     }
 
-    /// Returns whether all uses that must come before the next work of `stream` are on it or have ended. Asks the device and
-    /// waits for nothing. The context is current.
+    /// Returns whether all uses that have to come before the next work of `stream` are on that
+    /// stream or have ended. Asks the device but does not wait. The context must be current.
     pub(super) fn have_ended(&self, stream: &Stream, writes: bool) -> bool {
         if self.is_alone(stream) {
             return true;
@@ -112,7 +113,7 @@ impl Uses {
         uses.iter().all(|use_| is_before(use_) || !use_.stream.still_runs(use_.by, use_.work))
     }
 
-    /// Returns the last change, and where `reads` all reads since.
+    /// Returns the last write and, if `reads`, all reads since then.
     fn uses(&self, used: &Used, reads: bool) -> SmallVec<[Use; 3]> {
         let mut uses: SmallVec<[Use; 3]> = used.write.iter().cloned().collect();
         if reads {
@@ -128,7 +129,8 @@ impl Uses {
         uses
     }
 
-    /// Notes work of the owner of the stream, which calls; `false` if that takes more than a look.
+    /// Notes work of the calling thread, which owns the stream. Returns false if this needs the
+    /// lock.
     #[inline]
     pub(super) fn note_at_once(&self, stream: &Stream, work: u64, writes: bool) -> bool {
         if self.stream.load(Acquire) != stream.number() || (writes && self.has_others.load(Relaxed))
@@ -143,11 +145,11 @@ impl Uses {
         if writes { &self.wrote } else { &self.read }
     }
 
-    /// Notes work, which waits for all that must come before it.
+    /// Notes work that already waits for everything that has to come before it.
     pub(super) fn note(&self, stream: &Arc<Stream>, by: By, work: u64, writes: bool) {
         let used = &mut *self.lock();
         if writes {
-            // All before has been waited for.
+            // All earlier uses have been waited for.
             (used.write, used.reads, used.stream) = (None, SmallVec::new(), None);
             self.stream.store(NO_STREAM, Relaxed);
         }
@@ -164,7 +166,8 @@ impl Uses {
             match used.reads.iter_mut().find(|read| read.is_by(stream, by)) {
                 Some(read) => read.work = read.work.max(work),
                 None => {
-                    // What is only read, code above all, would keep every stream that ever read it.
+                    // Things that are only read, above all code, would otherwise keep every stream
+                    // that ever read them.
                     if used.reads.len() >= MANY_STREAMS && used.reads.len().is_power_of_two() {
                         used.reads.retain(|read| read.stream.still_runs(read.by, read.work));
                     }
@@ -183,10 +186,11 @@ impl Uses {
         writes.find(Use::may_run).map(|write| write.stream)
     }
 
-    /// Waits on the host until the last change has ended, and where `reads` all reads too. Where other code captures one
-    /// of the streams, waits for the others and fails. The context is current.
+    /// Blocks until the last write has ended and, if `reads`, all reads too. If other code captures
+    /// one of the streams, waits for the others and then returns an error. The context must be
+    /// current.
     pub(super) fn wait(&self, reads: bool) -> Result<(), RuntimeError> {
-        // The lock is not held while waiting.
+        // The lock is released before waiting.
         let uses = self.uses(&self.lock(), reads);
         let mut result = Ok(());
         for use_ in uses.iter().filter(|use_| use_.may_run()) {
@@ -199,19 +203,20 @@ impl Uses {
     }
 }
 
-/// Returns whether a graph has the thing, too.
+/// Returns whether a graph shares the thing.
 #[inline]
 pub(super) fn is_shared<T>(thing: &Arc<T>) -> bool {
     let is_shared = Arc::strong_count(thing) > 1;
     if !is_shared {
-        // Makes all notes of a graph visible.
+        // Makes everything that a graph has noted visible.
         fence(Acquire);
     }
     is_shared
 }
 
-/// Waits for all uses of a thing that nobody else has. A graph that has it could be launched behind the wait, and be
-/// gone then. The context is current.
+/// Waits for all uses of a thing that nobody shares. Returns an error if a graph shares it, because
+/// the graph could be launched after the wait and dropped before the caller looks. The context must
+/// be current.
 pub(super) fn wait_alone<T>(
     thing: &Arc<T>,
     uses: impl FnOnce(&T) -> &Uses,

@@ -1,4 +1,4 @@
-//! Keeps the records of kernels with checks in page-locked memory, which outlives a fault of the device.
+//! Keeps the check records of kernels in page-locked memory, which survives a device fault.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,36 +6,38 @@ use crate::ir::{CheckedKernel, Record};
 use crate::runtime::error::RuntimeError;
 use crate::sim::Fault;
 
-/// Words from one record to the next.
+/// Distance between two records in 64-bit words.
 const STRIDE: usize = 16;
 
-/// Records in a piece of memory.
+/// Records per allocation.
 const RECORDS: usize = 256;
 
-/// The number of records after which kernels without a function are forgotten.
+/// From this many records on, kernels whose function was dropped are forgotten.
 const REMEMBERED: usize = 1024;
 
-/// Words of host memory that kernels write.
+/// Host memory that kernels write 64-bit words to.
 pub(super) trait Words: Send + Sync {
-    /// Returns the address.
+    /// Returns the memory's address.
     fn start(&self) -> u64;
-    /// Returns a word, or 0 behind the end. It asks nothing of the device.
+    /// Returns a word, or 0 if the index is past the end. Does not ask the device.
     fn word(&self, index: usize) -> u64;
 }
 
-/// The records of a context. Memory is never given back, because a kernel may still run when its function is gone.
+/// A context's check records. Their memory is never freed, because a kernel may still be running
+/// when its function is dropped.
 #[derive(Default)]
 pub(super) struct Violations(Mutex<Records>);
 
 #[derive(Default)]
 struct Records {
     memory: Vec<Box<dyn Words>>,
-    /// The kernel of each record; `None` where it is forgotten.
+    /// Each record's kernel; `None` if it was forgotten.
     kernels: Vec<Option<Arc<CheckedKernel>>>,
 }
 
 impl Violations {
-    /// Returns the address of a record for the kernel. The caller keeps the kernel as long as it can be launched.
+    /// Returns the address of a record for the kernel. The caller must keep the kernel as long as
+    /// it can be launched.
     pub(super) fn add(
         &self,
         make: impl FnOnce(usize) -> Result<Box<dyn Words>, RuntimeError>,
@@ -56,7 +58,7 @@ impl Violations {
         Ok(memory + (number % RECORDS * STRIDE * size_of::<u64>()) as u64)
     }
 
-    /// Returns the violation of a kernel, after the fault that ended the device.
+    /// Returns the violation that a kernel recorded. Call it after a fault has ended the device.
     pub(super) fn find(&self) -> Option<Fault> {
         let records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         records.kernels.iter().enumerate().find_map(|(number, kernel)| {

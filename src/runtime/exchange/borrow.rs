@@ -1,4 +1,4 @@
-//! Lends memory of `cudarc` to launches of this crate.
+//! Lends `cudarc` memory to launches of this crate.
 
 use std::mem;
 use std::sync::Arc;
@@ -15,16 +15,17 @@ use crate::runtime::cuda::{self, Access, CudarcElement, Lent};
 use crate::runtime::device::{Backend, Device};
 use crate::runtime::error::RuntimeError;
 
-/// References to memory of `cudarc` that [`Device::borrow_cudarc`] turns into buffers: `&CudaSlice<T>`,
-/// `&CudaView<T>` and `&CudaViewMut<T>` into `&Buffer<T>`, `&mut CudaSlice<T>` and `&mut CudaViewMut<T>` into
-/// `&mut Buffer<T>`; tuples of 1 to 8 of them, and tuples of these, into tuples, and vectors into vectors. `T` is any
-/// [`CudarcElement`]: a slice of `half::bf16` becomes a `Buffer<bf16>`.
+/// References to `cudarc` memory that [`Device::borrow_cudarc`] turns into buffers.
+/// `&CudaSlice<T>`, `&CudaView<T>` and `&CudaViewMut<T>` become `&Buffer<T>`; `&mut CudaSlice<T>`
+/// and `&mut CudaViewMut<T>` become `&mut Buffer<T>`. Tuples of 1 to 8 references become tuples,
+/// also if they are nested, and vectors become vectors. `T` is any [`CudarcElement`]: a slice of
+/// `half::bf16` becomes a `Buffer<bf16>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no memory of `cudarc` that can be borrowed",
     note = "pass `&` or `&mut` of a `CudaSlice` or a view of one, or a tuple of these"
 )]
 pub trait CudarcSlices: Sealed {
-    /// The buffers, for the time of the borrow.
+    /// The buffers, as long as the borrow lasts.
     type Buffers<'b>;
     /// The borrow. It ends when this is dropped.
     #[doc(hidden)]
@@ -32,15 +33,16 @@ pub trait CudarcSlices: Sealed {
     /// Begins the borrow.
     #[doc(hidden)]
     fn hold(self, device: &Device, scope: Scope) -> Result<Self::Held, RuntimeError>;
-    /// Returns the buffers of the borrow.
+    /// Returns the borrow's buffers.
     #[doc(hidden)]
     fn buffers(held: &mut Self::Held) -> Self::Buffers<'_>;
 }
 
-/// Implemented by this crate only. It is public only in name, which closes the trait above.
+/// Implemented by this crate only. Only its name is public, which seals the trait above.
 pub trait Sealed {}
 
-/// Held by [`Device::borrow_cudarc`] alone: nobody else begins a borrow, so none is forgotten instead of dropped.
+/// Only [`Device::borrow_cudarc`] can create this, so nobody else can begin a borrow and then
+/// forget it instead of dropping it.
 #[derive(Clone, Copy)]
 #[doc(hidden)]
 pub struct Scope(());
@@ -48,7 +50,7 @@ pub struct Scope(());
 /// A slice that is lent.
 #[doc(hidden)]
 pub struct Held<'s, T: Element> {
-    /// The caller of the launch may swap it for another one. It is dropped before the loan ends.
+    /// The closure may swap it for another buffer. It is dropped before the loan ends.
     buffer: Buffer<T>,
     _lent: Lent<'s>,
 }
@@ -57,8 +59,8 @@ impl<'s, T: Element> Held<'s, T> {
     /// Lends `len` elements.
     ///
     /// # Safety
-    /// `access` gives the address of `len` elements that `cudarc` allocated in the context of `stream`, which nobody
-    /// frees before `'s` ends. Nobody writes them before that, and where `writes` nobody reads them.
+    /// `access` returns the address of `len` elements that `cudarc` allocated in the context of
+    /// `stream`. Until `'s` ends, nobody frees or writes them, and if `writes`, nobody reads them.
     unsafe fn new(
         device: &Device,
         stream: &Arc<CudaStream>,
@@ -78,13 +80,13 @@ impl<'s, T: Element> Held<'s, T> {
         }
         let (stream, bytes) =
             (cuda::Stream::from_cudarc(stream)?, len.saturating_mul(size_of::<T>()));
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         let (memory, lent) = unsafe { Lent::new(stream, bytes, access)? };
         Ok(Held { buffer: Buffer::from_memory(Memory::Cuda(memory), len), _lent: lent })
     }
 }
 
-/// Implements the borrow of each slice and view.
+/// Implements the borrow for each slice and view type.
 macro_rules! lend {
     ($([$($mutable:tt)?] $Slice:ty, $ptr:ident, $writes:literal;)*) => {$(
         impl<'s, T: CudarcElement> Sealed for &'s $($mutable)? $Slice {}
@@ -100,12 +102,13 @@ macro_rules! lend {
                 let access = move |is_used: bool| {
                     let (address, recorded) = self.$ptr(&used);
                     if !is_used {
-                        // Dropping it notes a use.
+                        // Dropping it makes `cudarc` note a use.
                         mem::forget(recorded);
                     }
                     address
                 };
-                // SAFETY: the slice has `len` elements, with the same bytes by the trait, and is borrowed as long as `'s`.
+                // SAFETY: the slice has `len` elements, which the trait says have the same bytes,
+                // and is borrowed for `'s`.
                 unsafe { Held::new(device, &stream, len, $writes, Box::new(access)) }
             }
 
@@ -175,23 +178,27 @@ impl<S: CudarcSlices> CudarcSlices for Vec<S> {
 }
 
 impl Device {
-    /// Calls `f` with buffers of memory that a program has borrowed from `cudarc`, such as the arguments of an
-    /// operation that `candle` calls. A launch takes the buffers as any others. The slices are given back when `f`
-    /// returns.
+    /// Calls `f` with buffers that borrow `cudarc` memory, for example the arguments of an
+    /// operation that `candle` calls. A launch takes these buffers like any others. The borrow ends
+    /// when `f` returns.
     ///
-    /// The host waits for nothing: work on the buffers comes after the work that `cudarc` has queued on the slices, and
-    /// what `cudarc` queues on the slices later comes after the work of `f`, on whatever streams. Launches on the
-    /// stream of the slices ([`Stream::from_cudarc`](crate::runtime::Stream::from_cudarc)) need no events for that.
+    /// Compared with [`Buffer::from_cudarc`], the program keeps its slices, and nothing is
+    /// allocated or freed.
     ///
-    /// A graph cannot record launches with these buffers. A buffer that `f` moves out, by [`std::mem::swap`], is
-    /// refused after the borrow with [`BorrowEnded`](RuntimeError::BorrowEnded).
+    /// The host does not wait: work on the buffers runs after the work that `cudarc` has queued on
+    /// the slices, and what `cudarc` queues on the slices later runs after the work from `f`, on
+    /// whichever streams. If you launch on the slices' stream
+    /// ([`Stream::from_cudarc`](crate::runtime::Stream::from_cudarc)), this needs no events.
+    ///
+    /// A graph cannot record launches with these buffers. If `f` moves a buffer out with
+    /// [`std::mem::swap`], later uses fail with [`BorrowEnded`](RuntimeError::BorrowEnded).
     ///
     /// # Errors
     /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream),
     /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext), [`StreamCaptures`](RuntimeError::StreamCaptures);
     /// [`BorrowedBool`](RuntimeError::BorrowedBool) for a mutable slice of `bool`s;
-    /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator); the fault of a launch before, if it had one; those of
-    /// `f`.
+    /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator); the fault of an earlier launch, if
+    /// there was one; those of `f`.
     ///
     /// ```no_run
     /// use cudarc::driver::{CudaSlice, CudaView};
@@ -215,7 +222,7 @@ impl Device {
     /// }
     /// ```
     ///
-    /// The buffers do not outlive the call:
+    /// The buffers cannot outlive the call:
     ///
     /// ```compile_fail
     /// # use cudarc::driver::CudaSlice;

@@ -14,12 +14,14 @@ use crate::runtime::error::RuntimeError;
 use crate::runtime::stream::{Stream, StreamBackend};
 
 impl Stream {
-    /// Returns a stream that a program made with `cudarc`, for launches and copies beside its own. What happens when
-    /// the program captures the stream into a graph is said at [`Stream`].
+    /// Wraps a stream that a program created with `cudarc`, so that launches and copies run in
+    /// order with the program's own work. [`Stream`] explains what happens if the program captures
+    /// the stream into a graph.
     ///
-    /// `CudaContext::per_thread_stream`, which candle uses, is another stream in each thread: call this in the thread that
-    /// launches. Other threads get [`OtherThreadStream`](RuntimeError::OtherThreadStream). They may use the buffers; the host
-    /// waits where their work has to come after that of another thread's default stream.
+    /// `CudaContext::per_thread_stream`, which candle uses, is a different stream in each thread,
+    /// so call this in the thread that launches. Other threads get
+    /// [`OtherThreadStream`](RuntimeError::OtherThreadStream). They may use the buffers, but the
+    /// host waits if their work has to run after that of another thread's default stream.
     ///
     /// # Errors
     /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext); those of [`Device::cuda`].
@@ -28,9 +30,10 @@ impl Stream {
         cuda::Stream::from_cudarc(stream).map(|raw| Stream { backend: StreamBackend::Cuda(raw) })
     }
 
-    /// Returns the stream, for calls of the driver by other code, as long as `self` or a clone of it is there; `None`
-    /// on the simulator. What other code queues comes in the order of the stream, but buffers do not know of it. Other
-    /// code must not capture a stream of this crate into a graph: nothing checks that.
+    /// Returns the stream's handle, so that other code can call the driver with it; `None` on the
+    /// simulator. The handle is valid as long as `self` or a clone of it exists. What other code
+    /// queues runs in the stream's order, but buffers do not know about it. Other code must not
+    /// capture a stream of this crate into a graph; nothing checks that.
     pub fn cu_stream(&self) -> Option<sys::CUstream> {
         match &self.backend {
             StreamBackend::Cuda(stream) => Some(stream.raw()),
@@ -40,10 +43,11 @@ impl Stream {
 }
 
 impl<T: Element> Buffer<T> {
-    /// Returns a buffer from memory that a program allocated with `cudarc`, and gives away;
-    /// [`Device::borrow_cudarc`] borrows it. Work that was queued before on the stream
-    /// of the memory comes first; dropping the buffer waits for its uses and frees the memory. A slice of a type of the
-    /// crate `half` becomes a buffer of ours: see [`CudarcElement`].
+    /// Takes over memory that a program allocated with `cudarc`. To keep the slice in the program,
+    /// use [`Device::borrow_cudarc`] instead. Work on the buffer runs after what was queued earlier
+    /// on the memory's stream. Dropping the buffer waits for its uses and frees the memory. A slice
+    /// with an element type from the crate `half` becomes a buffer with this crate's type: see
+    /// [`CudarcElement`].
     ///
     /// # Errors
     /// [`NotPrimaryContext`](RuntimeError::NotPrimaryContext); those of [`Device::cuda`].
@@ -54,22 +58,22 @@ impl<T: Element> Buffer<T> {
         Ok(Buffer::from_memory(Memory::Cuda(memory), len))
     }
 
-    /// Returns the memory as `cudarc` has it, to be freed by it on `stream`; memory that came by
-    /// [`from_cudarc`](Buffer::from_cudarc) is the same slice as before, with its own stream. Waits for all uses of the
-    /// buffer. A buffer of `bool`s takes the way through the host: a byte that is neither 0 nor 1, which a kernel may
-    /// have stored, becomes 1.
+    /// Gives the memory to `cudarc`, which will free it on `stream`. If the memory came from
+    /// [`from_cudarc`](Buffer::from_cudarc), you get the same slice back, with its own stream.
+    /// Waits for all uses of the buffer. A buffer of `bool`s is copied through the host, because a
+    /// kernel may have stored bytes other than 0 and 1; they become 1.
     ///
     /// # Errors
-    /// The buffer comes back with each of them. [`OtherDeviceStream`](RuntimeError::OtherDeviceStream);
-    /// [`BufferShared`](RuntimeError::BufferShared) where a graph uses the buffer or other code owns its memory; the
-    /// fault or the failed assertions of a launch before, if it had some.
+    /// Each error returns the buffer. [`OtherDeviceStream`](RuntimeError::OtherDeviceStream);
+    /// [`BufferShared`](RuntimeError::BufferShared) if a graph uses the buffer or other code owns
+    /// its memory; the fault or the failed assertions of an earlier launch.
     pub fn into_cudarc(self, stream: &Arc<CudaStream>) -> Result<CudaSlice<T>, KeptBuffer<T>> {
         self.into_cudarc_as(stream)
     }
 
-    /// As [`Buffer::into_cudarc`], with the type that another crate has for these elements:
-    /// `CudaSlice<half::bf16>` from a `Buffer<bf16>`. Memory that came by [`from_cudarc`](Buffer::from_cudarc) must be
-    /// asked for with the type that it came with.
+    /// Like [`Buffer::into_cudarc`], but with another crate's type for the same elements, for
+    /// example `CudaSlice<half::bf16>` from a `Buffer<bf16>`. If the memory came from
+    /// [`from_cudarc`](Buffer::from_cudarc), ask for the type that it had there.
     ///
     /// # Errors
     /// Those of [`Buffer::into_cudarc`].
@@ -89,12 +93,13 @@ impl<T: Element> Buffer<T> {
             Memory::Cuda(memory) => memory,
             memory @ Memory::Sim(_) => return Err(kept(memory)),
         };
-        // SAFETY: the memory has `len` elements, all written or zero, whose bytes are values of `S` by the trait. Their
-        // uses have ended.
+        // SAFETY: the memory has `len` elements, all written or zero, whose bytes are valid values
+        // of `S` according to the trait. Their uses have ended.
         unsafe { memory.into_cudarc(len, stream) }.map_err(|memory| kept(Memory::Cuda(memory)))
     }
 
-    /// Checks that the memory can be given away, waits for its uses, and makes sure that its bytes are values.
+    /// Checks that the memory can be given away, waits for its uses, and makes its bytes valid
+    /// elements.
     fn prepare_for_cudarc<S: CudarcElement<Elem = T>>(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -124,15 +129,17 @@ pub(super) fn other_device(stream: &CudaStream, device: &Device) -> RuntimeError
 }
 
 impl Device {
-    /// Returns a buffer of `len` elements at `address`, memory of other code that `owner` keeps alive: it is dropped
-    /// when the last use of the buffer has ended.
+    /// Wraps `len` elements of other code's memory at `address` as a buffer. Use it for memory that
+    /// comes neither from `cudarc` nor as a DLPack tensor. `owner` keeps the memory alive and is
+    /// dropped after the buffer's last use.
     ///
-    /// Work of this crate on the buffer starts at once: what other code has queued on the memory must have
-    /// ended, or be ordered by the caller.
+    /// This crate's work on the buffer may start at once. If other code has queued work on the
+    /// memory, it must have ended, or you must order it yourself.
     ///
     /// # Safety
-    /// As long as `owner` is not dropped, `address` is that of `len` elements in memory of the primary context
-    /// of this device that no other code writes, and reads only where this crate does not write.
+    /// As long as `owner` is not dropped, `address` points to `len` elements in memory of this
+    /// device's primary context. No other code writes them, and other code reads them only if this
+    /// crate does not write them.
     ///
     /// # Errors
     /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator);
@@ -152,7 +159,7 @@ impl Device {
             return Err(RuntimeError::AddressAlignment { address, align });
         }
         let bytes = len.saturating_mul(size_of::<T>());
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         let memory = unsafe { cuda::Memory::borrow_raw(context, address, bytes, Box::new(owner)) };
         Ok(Buffer::from_memory(Memory::Cuda(memory), len))
     }

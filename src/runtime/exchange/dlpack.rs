@@ -1,4 +1,4 @@
-//! Exports memory of a GPU as DLPack tensors, and imports such tensors.
+//! Exports GPU memory as DLPack tensors, and imports such tensors.
 
 use std::ptr;
 use std::sync::Arc;
@@ -22,31 +22,33 @@ struct Exported(Option<cuda::Memory>);
 impl Drop for Exported {
     fn drop(&mut self) {
         let Some(memory) = self.0.take() else { return };
-        // The tensor may be freed while work on it is in flight, on streams that this crate does not know.
+        // Other code may drop the tensor while its work on streams that we do not know is still in
+        // flight.
         let context = memory.context();
         if context.keep(context.wait_for_all_code()).is_none() {
-            // Then the memory must stay, because it may be in use.
+            // Leak the memory, because it may still be in use.
             std::mem::forget(memory);
         }
     }
 }
 
 impl<T: Element> Buffer<T> {
-    /// Returns the memory as a DLPack tensor of `shape`, the last coordinate fastest, for another library: PyTorch,
-    /// CuPy, JAX. `M` is the form of the tensor: `dlpark::versioned::Dlpack`, or `dlpark::legacy::Dlpack` for libraries
-    /// from before DLPack 1.0.
+    /// Turns the buffer into a DLPack tensor of `shape` in row-major order, for another library
+    /// such as PyTorch, CuPy or JAX. `M` is the tensor's form: `dlpark::versioned::Dlpack`, or
+    /// `dlpark::legacy::Dlpack` for libraries that predate DLPack 1.0.
     ///
-    /// The call waits for all uses of the buffer, so the tensor can be used on any stream. The tensor keeps the
-    /// memory; dropping it waits for all work of the GPU in this process, and then frees it.
+    /// The call waits for all uses of the buffer, so you can use the tensor on any stream. The
+    /// tensor owns the memory. Dropping it waits for all of this process's work on the GPU, and
+    /// then frees the memory.
     ///
-    /// A buffer of `bool`s takes the way through the host: a byte that is neither 0 nor 1, which a kernel may have
-    /// stored, becomes 1.
+    /// A buffer of `bool`s is copied through the host, because a kernel may have stored bytes other
+    /// than 0 and 1; they become 1.
     ///
     /// # Errors
-    /// The buffer comes back with each of them.
-    /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator); [`BufferShared`](RuntimeError::BufferShared) where
-    /// a graph uses the buffer; [`Dlpack`](RuntimeError::Dlpack) with [`DlpackError::Shape`] or
-    /// [`DlpackError::NoDataType`]; the fault of a launch before, if it had one.
+    /// Each error returns the buffer. [`AddressOnSimulator`](RuntimeError::AddressOnSimulator);
+    /// [`BufferShared`](RuntimeError::BufferShared) if a graph uses the buffer;
+    /// [`Dlpack`](RuntimeError::Dlpack) with [`DlpackError::Shape`] or [`DlpackError::NoDataType`];
+    /// the fault of an earlier launch, if there was one.
     ///
     /// ```no_run
     /// use tilewright::runtime::Device;
@@ -77,12 +79,14 @@ impl<T: Element> Buffer<T> {
         tensor.set_data(ptr::without_provenance_mut(address));
         tensor.set_dtype(data_type);
         tensor.set_device(DLDevice::cuda(ordinal as i32));
-        // SAFETY: the tensor has an element of the memory for each coordinate of the shape, strides are given, and
-        // the memory lives as long as the tensor, which alone has it: so it may be written, as its flags say.
+        // SAFETY: the shape has as many coordinates as the memory has elements, strides are given,
+        // and the memory lives as long as the tensor. Nobody else has the memory, so it may be
+        // written, as the tensor's flags say.
         Ok(unsafe { tensor.finish() })
     }
 
-    /// Checks that the memory can be given away, waits for its uses, and makes the description of the tensor.
+    /// Checks that the memory can be given away, waits for its uses, and prepares the tensor's
+    /// description.
     fn prepare_for_dlpack<M: ManagedTensorBase>(
         &mut self,
         shape: &[usize],
@@ -108,22 +112,22 @@ impl<T: Element> Buffer<T> {
         Ok((prepared, data_type))
     }
 
-    /// Returns a buffer of the elements of a DLPack tensor, the last coordinate fastest, without a copy. The tensor is
-    /// dropped when the last use of the buffer has ended.
+    /// Wraps a DLPack tensor in row-major order as a buffer, without a copy. The tensor is dropped
+    /// after the buffer's last use.
     ///
-    /// `ready_on` is the stream after whose work the elements are there: the stream on which the other
-    /// library was asked to make the tensor ready ([`Stream::from_cudarc`] for one of its own), or any stream of the GPU if
-    /// it has waited for them.
+    /// `ready_on` is the stream whose queued work produces the elements. Pass the stream on which
+    /// you asked the other library to make the tensor ready ([`Stream::from_cudarc`] wraps one of
+    /// its own), or any stream of the GPU if the library has already waited for them.
     ///
     /// # Safety
-    /// As long as the tensor is not dropped, its elements are memory of the primary context of its GPU, as many as
-    /// its shape says; no other code writes them, and reads them only where this crate does not write, after the
-    /// work that is queued on `ready_on`.
+    /// As long as the tensor is not dropped, its elements are memory of its GPU's primary context,
+    /// as many as its shape says. After the work that is queued on `ready_on`, no other code writes
+    /// them, and other code reads them only if this crate does not write them.
     ///
     /// # Errors
     /// [`Dlpack`](RuntimeError::Dlpack) with the [`DlpackError`];
-    /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator); [`NotInGraph`](RuntimeError::NotInGraph). The
-    /// tensor is dropped then.
+    /// [`AddressOnSimulator`](RuntimeError::AddressOnSimulator);
+    /// [`NotInGraph`](RuntimeError::NotInGraph). The tensor is dropped in each case.
     pub unsafe fn from_dlpack<M: ManagedTensorBase + 'static>(
         tensor: Managed<M>,
         ready_on: &Stream,
@@ -139,22 +143,22 @@ impl<T: Element> Buffer<T> {
             return Err(DlpackError::OtherDevice { tensor, stream }.into());
         }
         let bytes = found.len.saturating_mul(size_of::<T>());
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         let memory =
             unsafe { cuda::Memory::foreign(stream, found.address, bytes, Box::new(tensor)) };
         Ok(Buffer::from_memory(Memory::Cuda(memory), found.len))
     }
 }
 
-/// The properties of a tensor that a buffer needs.
+/// What a buffer needs to know about a tensor.
 struct Found {
     device: i32,
-    /// The address of the first element; 0 without elements.
+    /// The first element's address; 0 if there are no elements.
     address: u64,
     len: usize,
 }
 
-/// Refuses a tensor that is no buffer of `T`.
+/// Returns an error if the tensor cannot be a buffer of `T`.
 fn check<T: Element, M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<Found, DlpackError> {
     let invalid = |error: dlpark::tensor::Error| DlpackError::Invalid { reason: error.to_string() };
     let view = tensor.validate().map_err(invalid)?;

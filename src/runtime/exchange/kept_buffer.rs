@@ -1,4 +1,4 @@
-//! Defines [`KeptBuffer`], an error that returns the buffer of the failed call.
+//! Defines [`KeptBuffer`]: an error that returns the buffer of the failed call.
 
 use std::fmt;
 
@@ -6,13 +6,14 @@ use crate::ir::Element;
 use crate::runtime::buffer::Buffer;
 use crate::runtime::error::RuntimeError;
 
-/// An error of giving a buffer to other code, with the unchanged buffer.
+/// The error of a call that could not give a buffer to other code. It contains the unchanged
+/// buffer.
 ///
-/// `?` turns it into a [`RuntimeError`], which drops the buffer.
+/// `?` turns it into a [`RuntimeError`] and drops the buffer.
 pub struct KeptBuffer<T> {
-    /// The error.
+    /// Why the call failed.
     pub error: RuntimeError,
-    /// The buffer.
+    /// The buffer that you passed.
     pub buffer: Buffer<T>,
 }
 

@@ -1,6 +1,7 @@
-//! Exchanges memory and streams with other code of the program.
+//! Exchanges memory and streams with other code in the program: `cudarc` and DLPack.
 //!
-//! Some functions are `unsafe`, because nobody can check what other code promises about its memory.
+//! Some functions are `unsafe`, because nothing can check what other code promises about its
+//! memory.
 #![expect(unsafe_code, reason = "each block says why it is sound")]
 #![warn(clippy::undocumented_unsafe_blocks)]
 
