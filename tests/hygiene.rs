@@ -457,7 +457,7 @@ fn the_worked_example_is_what_the_sources_have() {
 /// The operation for candle in the book is that of the example, which `.ci/run` tests.
 #[test]
 fn the_operation_for_candle_is_that_of_the_example() {
-    let chapter = read("book/src/16-in-your-program.md");
+    let chapter = read("book/src/17-cudarc-candle.md");
     let listing =
         chapter.split("```rust,ignore\n").nth(1).and_then(|rest| rest.split("```").next());
     let listing = listing.expect("the chapter has the listing");

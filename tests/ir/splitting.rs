@@ -1,6 +1,6 @@
 //! Kernels that are split into functions and closures: the signatures under which they compile, and what they compute.
 //!
-//! `book/src/18-splitting.md` has the patterns, each compiled and run as a test of the documentation.
+//! `book/src/23-splitting.md` has the patterns, each compiled and run as a test of the documentation.
 
 use std::error::Error;
 
