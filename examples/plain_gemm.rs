@@ -38,7 +38,7 @@ fn tile() -> Result<ComposedLayout, Box<dyn Error>> {
 }
 
 /// The kernel for a D with `columns` columns.
-fn kernel(stages: u32, columns: u32) -> Result<Kernel<Params>, Box<dyn Error>> {
+pub(crate) fn kernel(stages: u32, columns: u32) -> Result<Kernel<Params>, Box<dyn Error>> {
     let [m, n, depth] = TILE;
     let op = Wgmma::new(n, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
     let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((2, 1, 1)), tiler!(_, _, _))?;

@@ -112,5 +112,10 @@ pub mod tune;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+/// The example of `docs/safety.md`, as a test.
+#[cfg(all(doctest, feature = "sim"))]
+#[doc = include_str!("../docs/safety.md")]
+mod safety {}
+
 #[cfg(all(doctest, feature = "sim"))]
 mod book;

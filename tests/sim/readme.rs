@@ -1,7 +1,7 @@
-//! The README shows the simulator's report of its kernel without the last barrier: this is that report.
+//! The README and `docs/safety.md` show what the library reports if a synchronisation is deleted: these are the reports.
 
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
+use tilewright::ir::{Global, GlobalMut, Kernel, Target, parse, range};
 use tilewright::layout::{Analysis, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
@@ -10,9 +10,12 @@ use tilewright::tensor::{
     gemm,
 };
 
+#[path = "../../examples/plain_gemm.rs"]
+mod plain_gemm;
+
 type Args = (Global<f32>, Global<f32>, GlobalMut<f32>);
 
-/// The README's kernel without the barrier behind the product.
+/// The kernel of `docs/safety.md` without the barrier after the MMA.
 fn without_a_barrier() -> Kernel<Args> {
     let word = CopyAtom::new(CopyOp::Universal { bits: 32 }).unwrap();
     let (threads, values) = (layout!((32, 8):(8, 1)), layout!((1, 1)));
@@ -67,12 +70,14 @@ fn the_report_of_a_missing_barrier() {
     let mut c = device.zeros(64 * 64).unwrap();
     let grid = Grid::new([2, 2, 1], [256, 1, 1]);
     let report = function.launch(grid, (&a, &b, &mut c)).unwrap_err().to_string();
-    let readme = include_str!("../../README.md");
-    let listing = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
+    let (readme, safety) = (include_str!("../../README.md"), include_str!("../../docs/safety.md"));
+    let listing = safety.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
     // The second race is that of the other tile.
     let report = in_lines_of(listing.unwrap(), report.split("\n  also: ").next().unwrap());
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words(readme).contains(&words(&report)), "the README does not have\n{report}");
+    for document in [readme, safety] {
+        assert!(words(document).contains(&words(&report)), "a document does not have\n{report}");
+    }
 }
 
 /// The pitch of the tiles: the threads of a warp store, and load for the product, without bank conflicts.
@@ -87,6 +92,33 @@ fn the_pitch_avoids_bank_conflicts() {
         (layout!((8, 4):(32, 1)), layout!((16, 2):(1, 0)), layout!((16, 2):(0, 1)));
     assert_eq!([copies, rows, columns].map(|warp| conflicts(36, warp)), [1; 3]);
     assert_eq!(conflicts(33, layout!((8, 4):(32, 1))), 4);
+    let safety = include_str!("../../docs/safety.md");
+    assert_eq!(safety.matches("layout!((32, 8):(1, 36))").count(), 1);
+}
+
+/// The README's listing is the device code of the example, and without its wait the kernel is refused as the README says.
+#[test]
+fn a_deleted_wait_is_refused() {
     let readme = include_str!("../../README.md");
-    assert_eq!(readme.matches("layout!((32, 8):(1, 36))").count(), 1);
+    let example = include_str!("../../examples/plain_gemm.rs");
+    let listing = readme.split("```rust,ignore\n").nth(1).and_then(|rest| rest.split("```").next());
+    let lines = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
+    let (listing, code) = (lines(listing.unwrap()), lines(example));
+    assert!(listing.len() > 20);
+    assert!(code.windows(listing.len()).any(|part| part == listing), "the listing is another one");
+
+    let text = plain_gemm::kernel(4, 256).unwrap().to_string();
+    let without: Vec<&str> =
+        text.lines().filter(|line| !line.contains("mbarrier_wait_parity")).collect();
+    assert_eq!(without.len() + 1, text.lines().count());
+    let ir = parse("plain_gemm.kir", &without.join("\n")).unwrap();
+    let refused = Kernel::verify(ir).unwrap_err().to_string();
+    for quoted in [
+        "this loop cannot start its bulk copies ahead",
+        "wait for the parity `i % 2` of one mbarrier, use the tiles, wait for all products, and pass one barrier",
+    ] {
+        assert!(refused.contains(quoted), "{refused}");
+        let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(readme.contains(quoted), "the README does not have\n{quoted}");
+    }
 }
