@@ -16,7 +16,7 @@ use tilewright::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::tensor::{
     MmaAtom, OperandSource, SharedTensor, SmemAtom, SmemOperand, SmemSwizzle, Tensor, TiledMma,
-    TmaCopy, ValType, Wgmma,
+    TmaCopy, ValType, Wgmma, copy_if,
 };
 
 /// M and N of a tile of D, and the depth of a step.
@@ -26,9 +26,8 @@ const THREADS: u32 = 256;
 /// How many iterations ahead the copies start.
 const STAGES: u32 = 4;
 
-/// A (M, K), B (N, K), both contiguous along K; D (M, N), contiguous along N; the number of steps
-/// along K.
-type Params = (TensorMap<bf16, 2>, TensorMap<bf16, 2>, GlobalMut<bf16>, i32);
+/// A (M, K), B (N, K), both contiguous along K; D (M, N), contiguous along N; M; the steps along K.
+type Params = (TensorMap<bf16, 2>, TensorMap<bf16, 2>, GlobalMut<bf16>, i32, i32);
 
 /// The layout of an A or B tile in shared memory, with the swizzle that `wgmma` reads without bank
 /// conflicts.
@@ -47,8 +46,11 @@ pub(crate) fn kernel(stages: u32, columns: u32) -> Result<Kernel<Params>, Box<dy
     let options = KernelOptions::default().block([THREADS, 1, 1]).min_blocks_per_sm(1);
     let stored = Layout::new((m, n), (columns, 1))?;
     let name = "plain_gemm";
-    let kernel =
-        Kernel::<Params>::build_with(options, name, Target::SM_90A, |k, (a, b, d, steps)| {
+    let kernel = Kernel::<Params>::build_with(
+        options,
+        name,
+        Target::SM_90A,
+        |k, (a, b, d, rows, steps)| {
             let sa = SharedTensor::<bf16>::shared_aligned(k, tile.clone(), 1024);
             let sb = SharedTensor::<bf16>::shared_aligned(k, tile.clone(), 1024);
             let full = k.shared::<u64>(1).mbarrier(0);
@@ -76,15 +78,20 @@ pub(crate) fn kernel(stages: u32, columns: u32) -> Result<Kernel<Params>, Box<dy
                 k.wgmma_wait_group(0);
                 k.barrier();
             });
-            let to = d.offset(row * m * columns + column * n);
+            let rounded = thr.fragment_c::<bf16>(k, shape!(m, n));
+            rounded.store_all(k, &acc.load_all(k).convert::<bf16>());
+            let to = d.offset(row.cvt::<i64>() * i64::from(m * columns) + column * n);
             let to = thr.partition_c(k, &Tensor::new(k, to, stored.clone()));
-            to.store_all(k, &acc.load_all(k).convert::<bf16>());
-        })?;
+            let places = Tensor::identity(k, shape!(m, n)).domain_offset(k, (row * m, column * n));
+            let inside = thr.partition_c(k, &places).within(k, (rows, columns));
+            copy_if(k, &inside, &rounded, &to);
+        },
+    )?;
     Ok(kernel)
 }
 
-/// Multiplies and checks entries of D. `m`, `n` and `k` must be multiples of the tile. Returns the
-/// fastest of `rounds` times.
+/// Multiplies and checks entries of D, for any M and N and a K that is a multiple of 8: TMA needs rows
+/// of A and B whose pitch is a multiple of 16 bytes. Returns the fastest of `rounds` times.
 fn measure(
     device: &Device,
     [m, n, depth]: [u32; 3],
@@ -103,11 +110,11 @@ fn measure(
     let map_b = copy.desc(&Layout::new((n, depth), (depth, 1))?)?;
     let (map_a, map_b) = (x.tensor_map(&map_a)?, y.tensor_map(&map_b)?);
     let product = device.load(&kernel(STAGES, n)?)?;
-    let grid = Grid::new([n / TILE[1], m / TILE[0], 1], [THREADS, 1, 1]);
-    let steps = i32::try_from(depth / TILE[2])?;
+    let grid = Grid::new([n.div_ceil(TILE[1]), m.div_ceil(TILE[0]), 1], [THREADS, 1, 1]);
+    let (rows, steps) = (i32::try_from(m)?, i32::try_from(depth.div_ceil(TILE[2]))?);
     let mut least = [Duration::MAX; 2];
     for _ in 0..rounds {
-        let timing = product.time(grid, (&map_a, &map_b, &mut d, steps))?;
+        let timing = product.time(grid, (&map_a, &map_b, &mut d, rows, steps))?;
         least[0] = least[0].min(timing.elapsed);
     }
     let found = d.to_vec()?;
@@ -137,8 +144,10 @@ pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     // iterations.
     assert_eq!(u32::try_from(copies), Ok(2 * (STAGES + 2)));
     if device.is_sim() {
-        measure(device, [128, 256, 448], 1)?;
-        println!("128 x 256 x 448 on {}", device.name());
+        for sizes @ [m, n, depth] in [[128, 256, 448], [130, 200, 72]] {
+            measure(device, sizes, 1)?;
+            println!("{m} x {n} x {depth} on {}", device.name());
+        }
         return Ok(());
     }
     let sizes = [4096, 4096, 4096];

@@ -76,6 +76,15 @@ pub(super) const BOTTOM: f64 = 84.0;
 pub(super) const INK: &str = "#111111";
 pub(super) const FAINT: &str = "#555555";
 pub(super) const GRID: &str = "#DDDDDD";
+/// Replaces the colours of text, lines and background if the viewer prefers a dark page. A viewer without CSS draws the
+/// light chart.
+const DARK: &str = concat!(
+    "<style>@media (prefers-color-scheme: dark) { ",
+    "[fill=\"#FFFFFF\"] { fill: #0D1117 } ",
+    "[fill=\"#111111\"] { fill: #EEEEEE } [stroke=\"#111111\"] { stroke: #EEEEEE } ",
+    "[fill=\"#555555\"] { fill: #AAAAAA } [stroke=\"#555555\"] { stroke: #AAAAAA } ",
+    "[stroke=\"#DDDDDD\"] { stroke: #333A44 } }</style>"
+);
 /// Of Paul Tol's scheme "bright", told apart with every usual colour blindness; grey is for bounds.
 pub(super) const COLOURS: [&str; 6] =
     ["#4477AA", "#EE6677", "#228833", "#AA3377", "#CCBB44", "#66CCEE"];
@@ -97,6 +106,7 @@ pub(super) fn head(title: &str, note: &str) -> String {
          {HEIGHT}\">"
     );
     put!(out, "<title>{title}</title>");
+    put!(out, "{DARK}");
     put!(out, "<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#FFFFFF\"/>");
     put!(out, "<g font-family=\"{SANS}\" font-size=\"13\" fill=\"{INK}\">");
     put!(out, "<text x=\"{LEFT}\" y=\"28\" font-size=\"18\" font-weight=\"bold\">{title}</text>");
@@ -119,7 +129,7 @@ pub(super) fn key(
 }
 
 impl Chart {
-    /// Returns the chart as SVG 1.1 on a white ground, 880 x 470.
+    /// Returns the chart as SVG 1.1, 880 x 470. On a page in dark mode it becomes dark.
     pub fn svg(&self) -> String {
         let mut out = head(&self.title, &self.note);
         let step = self.step();

@@ -136,7 +136,7 @@ mod tests {
             let svg = scatter.svg();
             assert!(svg.contains("&lt;any&gt;") && svg.ends_with("</svg>\n"));
             assert_eq!(svg.matches("<circle").count(), drawn);
-            assert_eq!(svg.matches(&format!("stroke=\"{INK}\"")).count(), 1);
+            assert_eq!(svg.matches(&format!(" stroke=\"{INK}\"")).count(), 1);
             for (attribute, max) in [(" cx=\"", WIDTH), (" cy=\"", HEIGHT), ("y1=\"", HEIGHT)] {
                 for part in svg.split(attribute).skip(1) {
                     let at: f64 = part.split('"').next().unwrap().parse().unwrap();
