@@ -39,7 +39,7 @@ impl Operand {
 /// the M x N x K grid of atoms the next threads execute; `permutation_mnk` can permute the tile's
 /// modes first.
 ///
-/// Use it with `mma.sync` ([`TiledMma::gemm_sync`]), `wgmma` ([`TiledMma::gemm_wgmma`]) or FMA
+/// Use it with `mma.sync` ([`TiledMma::gemm_sync`]), `wgmma` ([`TiledMma::gemm_async`]) or FMA
 /// ([`gemm`](crate::tensor::gemm)).
 ///
 /// ```

@@ -79,7 +79,6 @@ impl Filter {
 /// Rows count the outputs along W, then H, then D, then images. The hardware finds each row's pixel
 /// and fills padding with zeros. On the host, [`desc`](Im2colCopy::desc) makes the tensor map; in a
 /// kernel, one thread issues a tile's copies.
-/// thread starts the copies of a tile.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;

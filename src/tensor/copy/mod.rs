@@ -2,17 +2,17 @@
 //!
 //! | you copy | use | cost and limits |
 //! |---|---|---|
-//! | any two tensors, in one thread | [`copy`], [`copy_if`], [`copy_zfill`] | one element at a time |
-//! | the same, contiguous runs | [`autovec_copy`], [`autovec_copy_if`] | vectors of up to 128 bits |
-//! | a tile, with an instruction of your choice | [`TiledCopy`](crate::tensor::TiledCopy) | you choose the threads and mask the edges |
-//! | a matrix tile to shared memory on `sm_80` | [`AsyncTile`] | `cp.async` by all threads; any extent and pitch |
-//! | a tensor tile on `sm_90` | [`TmaCopy`], [`TmaTensor`] | TMA by one thread; pitches are multiples of 16 bytes |
-//! | contiguous bytes on `sm_90` | [`bulk_copy`], [`bulk_store`] | one thread, no tensor map; no swizzle, no clipping |
-//! | a convolution's pixels | [`Im2colCopy`] | TMA in im2col mode |
-//! | operand tiles that TMA cannot read | [`GlobalLines`] | a warp group shifts unaligned lines together |
-//! | `mma.sync` operands to registers | [`MatrixLoad`] | `ldmatrix` |
-//! | `wgmma` accumulators to global memory | [`StagedStore`] | `stmatrix`, then TMA, or [`GlobalRows`] if TMA cannot |
-//! | one row that starts anywhere | [`Row`] | vectors inside, single elements at the ends |
+//! | two tensors, one thread | [`copy`], [`copy_if`], [`copy_zfill`] | element by element |
+//! | the same in vectors | [`autovec_copy`], [`autovec_copy_if`] | up to 128 bits |
+//! | a tile, any instruction | [`TiledCopy`](super::TiledCopy) | you arrange threads and edges |
+//! | a matrix tile, `cp.async` | [`AsyncTile`] | all threads; any extent and pitch |
+//! | a tensor tile, TMA | [`TmaCopy`], [`TmaTensor`] | one thread; pitches in 16-byte steps |
+//! | contiguous bytes, bulk | [`bulk_copy`], [`bulk_store`] | one thread; no swizzle or clipping |
+//! | pixels for convolution, TMA | [`Im2colCopy`] | im2col tensor maps |
+//! | operand tiles that TMA cannot read | [`GlobalLines`] | a warp group shifts lines |
+//! | `mma.sync` operands | [`MatrixLoad`] | `ldmatrix` to registers |
+//! | `wgmma` accumulators | [`StagedStore`] | `stmatrix` + TMA, or [`GlobalRows`] |
+//! | one unaligned row | [`Row`] | vectors, single elements at the ends |
 //!
 //! Copies of rows that several threads share are in `rows`.
 
