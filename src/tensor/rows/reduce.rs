@@ -26,7 +26,6 @@ impl<'b> RowPart<'b> {
     ///   barrier once, relaxed. To order accesses of other blocks, pass that barrier again with a
     ///   release ([`barrier_cluster_arrive`](Body::barrier_cluster_arrive)) after the reduction,
     ///   not around it.
-    ///   ([`barrier_cluster_arrive`](Body::barrier_cluster_arrive)) behind the reduction, not around it.
     #[track_caller]
     pub fn reduce<'o, const N: usize>(
         &self,

@@ -25,11 +25,11 @@ pub enum RowAccess {
 /// Which threads share a row, and how many vectors of it each thread holds in registers: some lanes
 /// of a warp, a block, or a cluster of blocks.
 ///
-/// Use it if a kernel needs a whole row at once, for example softmax, a norm or a row reduction.
-/// The row is read from memory once. It costs registers: 4 per vector and thread, up to 4 times
-/// that when 8-bit elements are converted to `f32`. A row above the [`capacity`](RowTile::capacity)
-/// takes several [`steps`](RowPart::steps) and is read again for each pass. To bring rows to shared
-/// memory instead, use [`TileRows`](crate::tensor::TileRows).
+/// Use it if a kernel needs a whole row at once, for example softmax, a norm or a row reduction. It
+/// reads the row from memory only once. It costs 4 registers per vector and thread, and twice that
+/// once 16-bit elements are `f32`. A row above the [`capacity`](RowTile::capacity) takes several
+/// [`steps`](RowPart::steps) and is read again in every pass. To bring rows to shared memory
+/// instead, use [`TileRows`](crate::tensor::TileRows).
 ///
 /// Vector `v` of a row belongs to thread `v % sharers`, so that adjacent threads access adjacent
 /// vectors.
