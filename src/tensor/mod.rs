@@ -6,7 +6,7 @@
 //! | you need | look at |
 //! |---|---|
 //! | data, tiles, predicates | [`Tensor`], [`RegisterTensor`], [`Predicate`], [`TensorSsa`] |
-//! | to copy in one thread | [`copy`], [`autovec_copy`], [`copy_if`], [`Row`] |
+//! | to copy in one thread | [`copy()`], [`autovec_copy`], [`copy_if`], [`Row`] |
 //! | to copy a tile with many threads | [`TiledCopy`], [`AsyncTile`] |
 //! | TMA and bulk copies (`sm_90`) | [`TmaCopy`], [`TmaTensor`], [`Im2colCopy`], [`bulk_copy`] |
 //! | a GEMM with `mma.sync` | [`TiledMma`], [`MatrixLoad`], [`CpAsyncPipeline`] |

@@ -58,9 +58,9 @@ impl SmemAccess {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// # Errors
     /// The tile's modes do not match the copy's; [`TensorErrorKind::Vector`] if the tile's layout
     /// does not allow the copy's vectors.
-    /// The tile has not the modes of the copy; [`TensorErrorKind::Vector`] if a vector of the copy is none in the tile.
     #[inline]
     pub fn read_by(name: &str, copy: &TiledCopy, tile: &Layout) -> Result<Self, TensorError> {
         Self::of_copy(name, copy, tile, Side::Source)

@@ -40,7 +40,7 @@ impl Operand {
 /// modes first.
 ///
 /// Use it with `mma.sync` ([`TiledMma::gemm_sync`]), `wgmma` ([`TiledMma::gemm_async`]) or FMA
-/// ([`gemm`](crate::tensor::gemm)).
+/// ([`gemm`](crate::tensor::gemm())).
 ///
 /// ```
 /// use tilewright::layout::{Layout, layout, tiler};
@@ -89,8 +89,8 @@ impl TiledMma {
     /// # Ok::<(), tilewright::tensor::AtomError>(())
     /// ```
     ///
+    /// # Errors
     /// Those of [`TiledMma::unchecked`] and [`TiledMma::check_coverage`].
-    /// That of [`TiledMma::unchecked`], and those of [`TiledMma::check_coverage`].
     #[doc(alias = "make_tiled_mma")]
     pub fn new(
         atom: MmaAtom,
