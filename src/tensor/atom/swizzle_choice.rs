@@ -17,6 +17,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// fastest).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmemAccess {
+    /// The access's name in the report.
     pub name: String,
     /// Maps a thread to a coordinate of the tile.
     pub threads: Layout,

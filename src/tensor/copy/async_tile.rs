@@ -13,9 +13,9 @@ use crate::tensor::view::tensor::SharedTensor;
 /// Copies an (MN, K) tile of a matrix from global to swizzled shared memory with all threads of a
 /// block: `cp.async` of 16, 8 or 4 bytes, or element by element if the alignment allows no more.
 ///
-/// This is the `sm_80` way to feed `mma.sync` or `wgmma`. It handles any extent (elements beyond
-/// the matrix become zero) and any pitch, but every thread computes addresses and holds registers
-/// for it. If you have `sm_90` and a pitch that is a multiple of 16 bytes,
+/// This is how `sm_80` kernels feed `mma.sync`. It handles any extent (elements beyond the matrix
+/// become zero) and any pitch, but every thread computes addresses and holds registers for it. If
+/// you have `sm_90` and a pitch that is a multiple of 16 bytes,
 /// [`TmaCopy`](crate::tensor::TmaCopy) is cheaper. A plain [`TiledCopy`](crate::tensor::TiledCopy)
 /// leaves threads, edges and swizzle to you.
 ///

@@ -17,6 +17,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::RegisterTensor;
 
 mod sealed {
+    /// Keeps other crates from adding operands.
     pub trait Sealed {}
     impl Sealed for super::SmemOperand<'_> {}
     impl<T: crate::ir::Element> Sealed for super::RegisterTensor<'_, T> {}

@@ -514,8 +514,9 @@ impl<'b> TmaPipeline<'b> {
 /// round. CUTLASS's `OrderedSequenceBarrier`. Use it for ping-pong, where one consumer's epilogue
 /// overlaps with the other's main loop.
 ///
-/// A group waits before its section and arrives after it. It carries a parity, which starts as
-/// [`start`](OrderedBarrier::start) and flips with each section.
+/// A group [waits](OrderedBarrier::wait) before its section and [arrives](OrderedBarrier::arrive)
+/// after it. It carries a parity, which begins with [`start`](OrderedBarrier::start) and flips with
+/// each section.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderedBarrier<'b> {
     barriers: Val<'b, Shared<u64>>,

@@ -185,9 +185,9 @@ impl ColumnTile {
     /// Combines the results of all threads: over the lanes of a warp, the block's warps, then the
     /// cluster's blocks, always in the same order.
     ///
-    /// Returns column `i`'s result in thread `i` of the first block. Also returns shared memory for
-    /// further results, as many parts of all columns as the threads can hold. All threads of the
-    /// cluster must call it together.
+    /// Returns column `i`'s result in thread `i` of the first block. Also returns the
+    /// block's shared memory for results, which has room for `threads / columns` parts of all
+    /// columns. All threads of the cluster must call it together.
     #[track_caller]
     pub fn join<'b>(
         &self,

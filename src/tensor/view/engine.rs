@@ -14,6 +14,7 @@ use super::pointer::TensorPointer;
 use crate::tensor::error::TensorErrorKind;
 
 mod sealed {
+    /// Keeps other crates from adding engines.
     pub trait Sealed {}
     impl<P> Sealed for super::TensorPointer<'_, P> {}
     impl<T> Sealed for super::Rmem<'_, T> {}

@@ -25,6 +25,7 @@ pub struct Predicate<'b> {
 }
 
 impl<'b> Predicate<'b> {
+    /// Returns the shape.
     pub fn shape(&self) -> &IntTuple {
         &self.shape
     }
@@ -172,8 +173,8 @@ fn leaves<'b>(limit: &DeviceCoord<'b>, out: &mut Vec<DeviceCoord<'b>>) {
 }
 
 impl<'b> CoordTensor<'b> {
-    /// Compares each element, a coordinate, with `limit`, and returns whether all its entries are
-    /// below it: CuTe's `elem_less`. An entry `..` of the limit is not compared.
+    /// Returns a predicate that is true where an element's entries are all below those of `limit`:
+    /// CuTe's `elem_less`. An entry `..` of the limit is not compared.
     ///
     /// If the tensor's extents prove that an entry is always below its limit, nothing is compared,
     /// so that tiles that divide their tensor cost nothing. This relies on coordinates that stay

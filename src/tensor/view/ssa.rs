@@ -80,6 +80,7 @@ pub trait SsaOperand<'b, T> {
     fn operand<U>(self, other: Val<'b, U>) -> SsaCow<'b, T>;
 }
 
+/// An operand: a tensor, or one value for all elements.
 #[doc(hidden)]
 pub enum SsaCow<'b, T> {
     /// One element per coordinate.

@@ -9,6 +9,7 @@ use super::tensor::Tensor;
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
 mod sealed {
+    /// Keeps other crates from adding tuples.
     pub trait Sealed {}
 }
 

@@ -17,6 +17,7 @@ pub trait PointerOffset<'b>: sealed::Sealed {
 }
 
 mod sealed {
+    /// Keeps other crates from adding offset types.
     pub trait Sealed {}
 }
 
