@@ -153,7 +153,7 @@ fn per_unit<T: Element>() -> u32 {
     VECTOR / T::SCALAR.size_bytes()
 }
 
-/// Returns how many elements an address is behind an aligned vector, except for whole vectors.
+/// Returns how many elements an address is behind an aligned vector, up to whole vectors.
 pub(crate) fn lead<P: Pointer>(at: Val<'_, P>) -> Val<'_, i32> {
     at.ptr_to_int().cvt::<i32>() >> P::Elem::SCALAR.size_bytes().ilog2()
 }

@@ -57,8 +57,8 @@ impl StagedStore {
     ///
     /// # Errors
     /// [`TensorErrorKind::TmaTile`] if rows are not multiples of 16 bytes and 8 columns, or have
-    /// more than 256 elements; or if elements are not `f32`, `f16`, `bf16`, 8-bit floats, `i32` or
-    /// 8-bit integers.
+    /// more than 256 elements; if elements are not `f32`, `f16`, `bf16`, 8-bit floats, `i32` or 8-bit
+    /// integers; or if there are no slots.
     #[inline]
     pub fn new(elem: Scalar, columns: u32, slots: u32) -> Result<StagedStore, TensorError> {
         StagedStore::of_rows(elem, 64, columns, slots)
@@ -68,7 +68,7 @@ impl StagedStore {
     /// memory, for tiles with fewer rows than a `wgmma`.
     ///
     /// # Errors
-    /// Those of [`new`](StagedStore::new); `rows` is not a multiple of 8, or above 64.
+    /// Those of [`new`](StagedStore::new); `rows` is not a multiple of 8 from 8 to 64.
     #[inline]
     pub fn of_rows(
         elem: Scalar,
@@ -147,8 +147,8 @@ impl StagedStore {
     /// ```
     ///
     /// # Errors
-    /// [`TensorErrorKind::TmaTile`] if elements do not have 16 bits, or `columns` is not a multiple
-    /// of 8 up to 256.
+    /// [`TensorErrorKind::TmaTile`] if elements do not have 16 bits, if `columns` is not a multiple
+    /// of 8 from 8 to 256, or if there are no slots.
     #[inline]
     pub fn transposed(elem: Scalar, columns: u32, slots: u32) -> Result<StagedStore, TensorError> {
         let error = |kind| TensorError {
