@@ -57,8 +57,8 @@ impl StagedStore {
     ///
     /// # Errors
     /// [`TensorErrorKind::TmaTile`] if rows are not multiples of 16 bytes and 8 columns, or have
-    /// more than 256 elements; if elements are not `f32`, `f16`, `bf16`, 8-bit floats, `i32` or 8-bit
-    /// integers; or if there are no slots.
+    /// more than 256 elements; if elements are not `f32`, `f16`, `bf16`, 8-bit floats, `i32` or
+    /// 8-bit integers; or if there are no slots.
     #[inline]
     pub fn new(elem: Scalar, columns: u32, slots: u32) -> Result<StagedStore, TensorError> {
         StagedStore::of_rows(elem, 64, columns, slots)
