@@ -1,4 +1,4 @@
-//! [`TensorError`]: what was asked of a tensor that it cannot do.
+//! [`TensorError`]: errors from invalid tensor operations.
 
 use crate::errors::errors;
 use std::fmt;
@@ -8,11 +8,12 @@ use crate::layout::{LayoutError, Overlap, VectorLimit, WidestVector};
 
 use super::atom::coverage::CoverageFault;
 
-/// A mistake in the use of a tensor or a pointer. The build records it with its Rust line and goes on;
-/// [`Kernel::build`](crate::ir::Kernel::build) returns it as
+/// An invalid operation on a tensor or a pointer. The build records it with its Rust line and
+/// continues; [`Kernel::build`](crate::ir::Kernel::build) returns it as
 /// [`BuildErrorKind::Reported`](crate::ir::builder::BuildErrorKind::Reported).
 ///
-/// What depends on a tensor that could not be made says nothing more: one mistake is one error.
+/// An operation on a tensor that could not be made reports nothing, so that one mistake gives one
+/// error.
 ///
 /// ```
 /// use tilewright::ir::builder::BuildErrorKind;
@@ -37,16 +38,16 @@ use super::atom::coverage::CoverageFault;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct TensorError {
-    /// The operation, in CuTe's words.
+    /// The operation, under its CuTe name.
     pub operation: &'static str,
-    /// Of which tensor or pointer, printed.
+    /// The tensor or pointer, as text.
     pub operand: String,
-    /// The cause.
+    /// What is wrong.
     pub kind: TensorErrorKind,
 }
 
 errors! {
-    /// The cause of an error of an operation on a tensor or a pointer.
+    /// Why a tensor or pointer operation failed.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum TensorErrorKind {
@@ -104,13 +105,13 @@ errors! {
         },
         /// mode {mode} of the threads {threads} gives an index to two of them: {overlap}
         SharedIndex { threads: String, mode: usize, overlap: Box<Overlap> },
-        /// Threads or values that whole atoms do not make up.
+        /// The tile's threads or values do not divide into whole atoms.
         Atoms {
             /// `threads` or `values`.
             what: &'static str,
-            /// The number of a tile.
+            /// The tile's count.
             count: i64,
-            /// The number of an atom.
+            /// The atom's count.
             atom: i64,
         } = |f| write!(
             f,
@@ -119,30 +120,30 @@ errors! {
         ),
         /// {instruction} copies {bits} bits at a time, which elements of {element} bits do not make up
         AtomBits { instruction: String, bits: i64, element: u32 },
-        /// A tensor of its own that tiles do not divide.
+        /// An allocation (registers or shared memory) that the tiler does not divide.
         RaggedTile {
-            /// The mode.
+            /// The index of the mode.
             mode: usize,
             /// Its extent.
             extent: i64,
-            /// The extent of the tile.
+            /// The tile's extent.
             tile: i64,
         } = |f| write!(
             f,
             "mode {mode} has the extent {extent}, which tiles of {tile} do not divide: {} are left, and beyond them is no memory",
             extent % tile
         ),
-        /// A copy whose vectors are no vectors of a tensor.
+        /// The tensor's layout or alignment does not allow the copy's vectors.
         Vector {
-            /// The elements of a vector.
+            /// Elements per vector.
             elements: i64,
-            /// The bits of a vector.
+            /// Bits per vector.
             bits: i64,
-            /// Of which tensor, printed.
+            /// The tensor, as text.
             tensor: String,
-            /// The widest vector of the layout, and its limit.
+            /// The widest vector that the layout allows, and what limits it.
             widest: Box<WidestVector>,
-            /// The name of the mode that is in the way.
+            /// The name of the mode that limits it, if the mode is named.
             name: Option<String>,
         } = |f| {
             write!(
@@ -217,15 +218,15 @@ errors! {
         CopySpaces { instruction: String, takes: &'static str, found: String },
         /// the source is {source} copies of a thread, the destination {destination}: partition both by the same tiled copy
         CopyCounts { source: usize, destination: usize },
-        /// As many of something as there cannot be.
+        /// A count outside its limits.
         Count {
-            /// Of what.
+            /// What is counted.
             what: &'static str,
-            /// The number.
+            /// The count.
             found: u32,
-            /// The fewest.
+            /// The minimum.
             min: u32,
-            /// The most.
+            /// The maximum.
             max: u32,
         } = |f| {
             if min == max {
@@ -245,7 +246,7 @@ errors! {
     }
 }
 
-/// Checks that `found` is at least `least` and at most `most`.
+/// Checks that `found` lies between `min` and `max`, both included.
 pub(super) fn count_of(
     what: &'static str,
     found: u32,

@@ -1,8 +1,26 @@
-//! CuTe's upper half over the kernel builder: tensors, and what turns them into work for threads.
+//! Tensors, copies, MMAs, pipelines and rows: what you write kernels with.
 //!
-//! A [`Tensor`] is an engine and a layout: `T(c) = *(p + L(c))`. Tiles, partitions and slices of it are tensors
-//! again, with the algebra of [`layout`](crate::layout); what the host knows of a coordinate costs nothing when
-//! the kernel runs. Mistakes are collected by the build with their Rust lines ([`TensorError`]).
+//! Come here to turn a layout and a pointer into work for threads. The names are CuTe's: tiles,
+//! partitions, fragments, atoms, tiled copies, tiled MMAs.
+//!
+//! | you need | look at |
+//! |---|---|
+//! | data, tiles, predicates | [`Tensor`], [`RegisterTensor`], [`Predicate`], [`TensorSsa`] |
+//! | to copy in one thread | [`copy()`], [`autovec_copy`], [`copy_if`], [`Row`] |
+//! | to copy a tile with many threads | [`TiledCopy`], [`AsyncTile`] |
+//! | TMA and bulk copies (`sm_90`) | [`TmaCopy`], [`TmaTensor`], [`Im2colCopy`], [`bulk_copy`] |
+//! | a GEMM with `mma.sync` | [`TiledMma`], [`MatrixLoad`], [`CpAsyncPipeline`] |
+//! | a GEMM with `wgmma` | [`WgmmaMainloop`], [`TmaPipeline`], [`StagedStore`], [`warp_roles`] |
+//! | attention | [`AccumulatorRows`], [`OnlineSoftmax`], [`AccumulatorOperand`] |
+//! | a row in registers: softmax, norms | [`RowTile`], [`RowPart`], [`RowColumns`] |
+//! | other row and column work | [`RowCopy`], [`TileRows`], [`ColumnTile`] |
+//! | work for persistent blocks | [`TileScheduler`], [`Raster`], [`WorkScheduler`] |
+//! | shared memory | [`SharedTensor`], [`Storage`], [`SmemAllocator`], [`choose_swizzle`] |
+//!
+//! A [`Tensor`] is an engine and a layout: `T(c) = *(p + L(c))`. Tiles, partitions and slices of it
+//! are again tensors, computed with the algebra of [`layout`](crate::layout). What the host knows
+//! of a coordinate costs nothing at run time. If you make a mistake, the build collects it with its
+//! Rust line ([`TensorError`]).
 //!
 //! ```
 //! use tilewright::ir::{Global, Kernel, Target};
@@ -20,10 +38,11 @@
 //! # Ok::<(), tilewright::ir::BuildErrors>(())
 //! ```
 //!
-//! An **atom** is one instruction with the threads that execute it together and, as layouts, which element
-//! each value of each thread is. [`MmaAtom`] and [`CopyAtom`] hold those layouts as data, under CuTe's names
-//! and made by formula; [`SmemAtom`] is a swizzled tile of shared memory that the tensor cores of `sm_90a`
-//! read. A [`TiledMma`] repeats an atom over threads and values.
+//! An **atom** is one instruction with the threads that execute it together, and layouts that say
+//! which element each value of each thread is. [`MmaAtom`] and [`CopyAtom`] hold these layouts
+//! under CuTe's names. [`SmemAtom`] is a swizzled shared-memory tile that the tensor cores of
+//! `sm_90a` read. A [`TiledMma`] or [`TiledCopy`] repeats an atom over the threads and values of a
+//! tile.
 //!
 //! ```
 //! use tilewright::layout::{layout, tiler};

@@ -17,8 +17,9 @@ use super::{CopyAtom, CopyOp, TiledCopy};
 use crate::ir::types::Scalar;
 use crate::layout::strategies::threads_and_values;
 
-/// Copies of tiles of up to `max_size` elements of 8 to 64 bits, by plain vectors of up to 128 bits: threads and values in
-/// random orders, a vector for as many values as divide those of a thread.
+/// Generates tiled copies of tiles with up to `max_size` elements of 8 to 64 bits. Threads and
+/// values come in random orders; the plain copy's vector has up to 128 bits and divides each
+/// thread's values.
 ///
 /// ```
 /// use proptest::prelude::*;

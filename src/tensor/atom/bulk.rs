@@ -1,29 +1,27 @@
-//! Copies that one thread starts and that the memory system makes: of boxes of a tensor, and of contiguous bytes.
+//! Bulk copy instructions: TMA boxes and runs of contiguous bytes, started by one thread.
 
 use crate::ir::op::BulkReduce;
 
-/// The operation of a copy by the tensor memory accelerator. [`TmaCopy`](crate::tensor::TmaCopy)
-/// starts them.
+/// A TMA instruction. [`TmaCopy`](crate::tensor::TmaCopy) issues it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TmaOp {
-    /// From global to shared memory, for a barrier. CuTe's `SM90_TMA_LOAD`.
+    /// Global to shared memory, completing on an mbarrier. CuTe's `SM90_TMA_LOAD`.
     Load,
-    /// The same to several blocks of a cluster. CuTe's `SM90_TMA_LOAD_MULTICAST`.
+    /// The same, multicast to several blocks of a cluster. CuTe's `SM90_TMA_LOAD_MULTICAST`.
     LoadMulticast,
-    /// From shared to global memory. CuTe's `SM90_TMA_STORE`.
+    /// Shared to global memory. CuTe's `SM90_TMA_STORE`.
     Store,
-    /// Columns of pixels from global to shared memory. CuTe's `SM90_TMA_LOAD_IM2COL`.
+    /// Im2col pixel columns from global to shared memory. CuTe's `SM90_TMA_LOAD_IM2COL`.
     LoadIm2col,
-    /// The same to several blocks of a cluster. CuTe's `SM90_TMA_LOAD_IM2COL_MULTICAST`.
+    /// The same, multicast to several blocks of a cluster. CuTe's `SM90_TMA_LOAD_IM2COL_MULTICAST`.
     LoadIm2colMulticast,
-    /// Columns of pixels from shared to global memory. CuTe's `SM90_TMA_STORE_IM2COL`.
+    /// Im2col pixel columns from shared to global memory. CuTe's `SM90_TMA_STORE_IM2COL`.
     StoreIm2col,
-    /// From shared memory, combined with what is in global memory. CuTe's `SM90_TMA_REDUCE_ADD`; the others are named
-    /// after it.
+    /// Shared memory reduced into global memory. CuTe has `SM90_TMA_REDUCE_ADD`; the names of the
+    /// other reductions follow it.
     Reduce(BulkReduce),
 }
 
-/// Every way to combine.
 const REDUCTIONS: [(BulkReduce, &str); 8] = [
     (BulkReduce::Add, "SM90_TMA_REDUCE_ADD"),
     (BulkReduce::Min, "SM90_TMA_REDUCE_MIN"),
@@ -36,14 +34,13 @@ const REDUCTIONS: [(BulkReduce, &str); 8] = [
 ];
 
 impl TmaOp {
-    /// Every one.
+    /// Iterates over all operations.
     pub fn all() -> impl Iterator<Item = TmaOp> {
         let plain = [TmaOp::Load, TmaOp::LoadMulticast, TmaOp::Store];
         let im2col = [TmaOp::LoadIm2col, TmaOp::LoadIm2colMulticast, TmaOp::StoreIm2col];
         plain.into_iter().chain(im2col).chain(REDUCTIONS.map(|(op, _)| TmaOp::Reduce(op)))
     }
 
-    /// CuTe's name.
     pub(super) fn name(self) -> &'static str {
         match self {
             TmaOp::Load => "SM90_TMA_LOAD",
@@ -58,7 +55,7 @@ impl TmaOp {
         }
     }
 
-    /// The instruction, without the number of dimensions, which is that of the map.
+    /// The PTX instruction, without the dimension count, which comes from the tensor map.
     pub(super) fn instruction(self) -> String {
         let load = |mode| {
             format!(
@@ -80,7 +77,7 @@ impl TmaOp {
         }
     }
 
-    /// The function that starts it.
+    /// The function that issues it.
     pub(super) const fn method(self) -> &'static str {
         match self {
             TmaOp::Load => "TmaCopy::load",
@@ -94,18 +91,18 @@ impl TmaOp {
     }
 }
 
-/// Between which memories a bulk copy moves contiguous bytes. [`bulk_copy`](crate::tensor::bulk_copy) and
-/// [`bulk_store`](crate::tensor::bulk_store) start them.
+/// A bulk copy of contiguous bytes. [`bulk_copy`](crate::tensor::bulk_copy) and
+/// [`bulk_store`](crate::tensor::bulk_store) issue it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BulkOp {
-    /// From global to shared memory, for a barrier. CuTe's `SM90_BULK_COPY_G2S`.
+    /// Global to shared memory, completing on an mbarrier. CuTe's `SM90_BULK_COPY_G2S`.
     G2S,
-    /// From shared to global memory. CuTe's `SM90_BULK_COPY_S2G`.
+    /// Shared to global memory. CuTe's `SM90_BULK_COPY_S2G`.
     S2G,
 }
 
 impl BulkOp {
-    /// Both.
+    /// Both operations.
     pub const ALL: [BulkOp; 2] = [BulkOp::G2S, BulkOp::S2G];
 
     pub(super) const fn name(self) -> &'static str {

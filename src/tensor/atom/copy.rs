@@ -1,9 +1,9 @@
-//! [`CopyAtom`]: one copy instruction with its layouts of threads and bits.
+//! [`CopyAtom`]: one copy instruction with its thread and value layouts.
 //!
-//! `ldmatrix` and `stmatrix` move 8 x 8 matrices of 16-bit elements: 1024 bits each, a row of 128 bits at each
-//! of the 8 addresses. Thread `t` gives the address of row `t % 8` of matrix `t / 8`; in register `r` it holds
-//! the elements `2 * (t % 4)` and the next of row `t / 4` of matrix `r`, or transposed the element `t / 4` of
-//! rows `2 * (t % 4)` and the next. PTX ISA, "ldmatrix", "stmatrix", "movmatrix".
+//! `ldmatrix` and `stmatrix` move 8 x 8 matrices of 16-bit elements, 1024 bits each. Thread `t`
+//! provides the address of row `t % 8` of matrix `t / 8`, a row of 128 bits. Its register `r` holds
+//! the elements `2 * (t % 4)` and the next one of row `t / 4` in matrix `r`; with `.trans`, element
+//! `t / 4` of rows `2 * (t % 4)` and the next one. PTX ISA, "ldmatrix", "stmatrix", "movmatrix".
 
 use crate::ir::Target;
 use crate::layout::{Layout, LayoutError, layout};
@@ -11,7 +11,7 @@ use crate::layout::{Layout, LayoutError, layout};
 use super::bulk::{BulkOp, TmaOp};
 use super::error::AtomError;
 
-/// The number of 8 x 8 matrices that one `ldmatrix` or `stmatrix` moves.
+/// How many 8 x 8 matrices one `ldmatrix` or `stmatrix` moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Matrices {
     /// `.x1`
@@ -23,10 +23,10 @@ pub enum Matrices {
 }
 
 impl Matrices {
-    /// All numbers.
+    /// All counts.
     pub const ALL: [Matrices; 3] = [Matrices::X1, Matrices::X2, Matrices::X4];
 
-    /// The number.
+    /// Returns the count as an integer.
     pub const fn count(self) -> u32 {
         match self {
             Matrices::X1 => 1,
@@ -36,16 +36,16 @@ impl Matrices {
     }
 }
 
-/// The caches that a `cp.async` fills.
+/// The cache level of a `cp.async`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CacheOp {
-    /// `.ca`: all levels. 4, 8 or 16 bytes.
+    /// `.ca`: all levels. Copies 4, 8 or 16 bytes.
     Always,
-    /// `.cg`: the level that all SMs share, L2. 16 bytes.
+    /// `.cg`: only L2, which all SMs share. Copies 16 bytes.
     Global,
 }
 
-/// The instruction of a [`CopyAtom`]. Prints as CuTe's name of it, and reads that name.
+/// The instruction of a [`CopyAtom`]. It prints as its CuTe name and parses from it.
 ///
 /// ```
 /// use tilewright::tensor::{CopyOp, TmaOp};
@@ -62,59 +62,61 @@ pub enum CacheOp {
 pub enum CopyOp {
     /// A load and a store of one thread. CuTe's `UniversalCopy`.
     Universal {
-        /// The bits of one copy: 8, 16, 32, 64 or 128.
+        /// Bits per copy: 8, 16, 32, 64 or 128.
         bits: u32,
     },
-    /// `cp.async` from global to shared memory, of one thread.
+    /// One thread's `cp.async` from global to shared memory.
     CpAsync {
-        /// The bits of one copy: 32, 64 or 128.
+        /// Bits per copy: 32, 64 or 128.
         bits: u32,
-        /// The caches that it fills.
+        /// The cache level.
         cache: CacheOp,
-        /// Takes a predicate, and writes zeros where it is false.
+        /// Takes a predicate, and writes zeros if it is false.
         zero_fill: bool,
     },
-    /// `ldmatrix` from shared memory, of a warp.
+    /// A warp's `ldmatrix` from shared memory.
     LdMatrix {
-        /// The number of matrices.
+        /// How many matrices it loads.
         matrices: Matrices,
-        /// Each matrix is transposed on the way.
+        /// Whether it transposes each matrix.
         transposed: bool,
     },
-    /// `stmatrix` to shared memory, of a warp.
+    /// A warp's `stmatrix` to shared memory.
     StMatrix {
-        /// The number of matrices.
+        /// How many matrices it stores.
         matrices: Matrices,
-        /// Each matrix is transposed on the way.
+        /// Whether it transposes each matrix.
         transposed: bool,
     },
-    /// `movmatrix`: a matrix in registers transposed.
+    /// `movmatrix`: transposes a matrix in registers.
     MovMatrix,
-    /// `shfl.bfly` between the two registers of a pair of threads, which are transposed: thread `t` and register `r` get
-    /// register `t / apart % 2` of the thread of the pair with the number `r`. CuTe's `SM50_Shuffle_U32_2x2Trans`.
+    /// Transposes the 2 x 2 registers of a thread pair with `shfl.bfly`: register `r` of thread `t`
+    /// becomes register `t / apart % 2` of the pair's thread `r`. CuTe's
+    /// `SM50_Shuffle_U32_2x2Trans`.
     ShuffleTranspose {
-        /// The distance between the threads of a pair: 1 or 4.
+        /// The distance between the pair's threads: 1 or 4.
         apart: u32,
     },
-    /// Boxes of a tensor by the tensor memory accelerator, of one thread.
+    /// A TMA copy of a tensor box, issued by one thread.
     Tma {
-        /// The operation.
+        /// The TMA operation.
         op: TmaOp,
-        /// The bits of one copy: a multiple of 128.
+        /// Bits per copy: a multiple of 128.
         bits: u32,
     },
-    /// `cp.async.bulk`: contiguous bytes, of one thread.
+    /// `cp.async.bulk`: contiguous bytes, issued by one thread.
     Bulk {
-        /// Between which memories.
+        /// Which way it copies.
         op: BulkOp,
-        /// The bits of one copy: a multiple of 128.
+        /// Bits per copy: a multiple of 128.
         bits: u32,
     },
 }
 
 impl CopyOp {
-    /// The PTX instruction, with its qualifiers; for [`CopyOp::Universal`] a load of as many bits, which is spelled by the
-    /// elements: `ld.v2.b32` is `ld.b64` of two of them; for [`CopyOp::Tma`] without the number of dimensions.
+    /// Returns the PTX instruction with its qualifiers. [`CopyOp::Universal`] gives a load of the
+    /// right size; its actual spelling depends on the element type, for example `ld.v2.b32` instead
+    /// of `ld.b64`. [`CopyOp::Tma`] lacks the dimension count.
     #[inline]
     pub fn instruction(&self) -> String {
         match self {
@@ -135,7 +137,7 @@ impl CopyOp {
         }
     }
 
-    /// The first target of this crate that has the instruction.
+    /// Returns the oldest target of this crate that has the instruction.
     pub fn target(&self) -> Target {
         match self {
             CopyOp::StMatrix { .. } | CopyOp::Tma { .. } | CopyOp::Bulk { .. } => {
@@ -149,7 +151,8 @@ impl CopyOp {
         }
     }
 
-    /// Bits that follow each other in memory and in a register: whole elements make them up.
+    /// How many bits are contiguous both in memory and in a register. They must be a whole count of
+    /// elements.
     pub(in crate::tensor) fn bits_together(&self) -> u32 {
         match self {
             CopyOp::Universal { bits }
@@ -159,13 +162,13 @@ impl CopyOp {
             CopyOp::LdMatrix { transposed: false, .. }
             | CopyOp::StMatrix { transposed: false, .. }
             | CopyOp::ShuffleTranspose { .. } => 32,
-            // Transposed, the halves of a register are elements of different rows.
+            // Transposed, the two halves of a register come from different rows.
             CopyOp::LdMatrix { .. } | CopyOp::StMatrix { .. } | CopyOp::MovMatrix => 16,
         }
     }
 
-    /// The function that executes it, for what [`ThrCopy::copy`](crate::tensor::ThrCopy::copy) cannot: it takes a barrier,
-    /// or the description of a tensor.
+    /// The function that issues the instruction, if [`ThrCopy::copy`](crate::tensor::ThrCopy::copy)
+    /// cannot, because it needs a barrier or a tensor map.
     pub(in crate::tensor) fn method(&self) -> Option<&'static str> {
         match self {
             CopyOp::Tma { op, .. } => Some(op.method()),
@@ -209,7 +212,7 @@ impl CopyOp {
         }
     }
 
-    /// Every instruction there is; of those of any number of bits, the one with the fewest.
+    /// Iterates over all instructions; those that take any size appear once, with the smallest one.
     #[inline]
     pub fn all() -> impl Iterator<Item = CopyOp> {
         let universal = [8, 16, 32, 64, 128].map(|bits| CopyOp::Universal { bits });
@@ -234,7 +237,7 @@ impl CopyOp {
     }
 }
 
-/// The fewest bits of a bulk copy: all others are multiples.
+/// Bulk copies move multiples of this many bits.
 const BULK_BITS: u32 = 128;
 
 fn matrix(name: &str, matrices: Matrices, transposed: bool) -> String {
@@ -242,12 +245,12 @@ fn matrix(name: &str, matrices: Matrices, transposed: bool) -> String {
     format!("{name}.sync.aligned.m8n8.x{n}{trans}.shared.b16")
 }
 
-/// One copy instruction, with the threads that execute it and the layouts of what each reads and writes: CuTe's
-/// `Copy_Atom` with its `Copy_Traits`.
+/// One copy instruction, the threads that execute it, and layouts that say what each of them reads
+/// and writes: CuTe's `Copy_Atom` with its `Copy_Traits`.
 ///
-/// The layouts map (thread, value) to bits, in an order of bits that only relates source and destination: value
-/// `v` of thread `t` of the source arrives where the destination has the same bit. `layout_ref_tv` is the one
-/// of the two in which threads hold registers.
+/// The layouts map (thread, value) to a bit index. The index only relates source and destination: a
+/// source value arrives where the destination layout has the same bit. `layout_ref_tv` is the
+/// layout on the side where threads hold registers.
 ///
 /// ```
 /// use tilewright::tensor::{CopyAtom, CopyOp, Matrices};
@@ -268,10 +271,11 @@ pub struct CopyAtom {
 }
 
 impl CopyAtom {
-    /// The atom of an instruction.
+    /// Makes the atom of an instruction.
     ///
     /// # Errors
-    /// [`AtomError::CopyBits`], [`AtomError::BulkBits`] if there is no copy of this number of bits.
+    /// [`AtomError::CopyBits`] or [`AtomError::BulkBits`] if the instruction cannot copy this many
+    /// bits.
     #[inline]
     pub fn new(op: CopyOp) -> Result<Self, AtomError> {
         op.check()?;
@@ -307,27 +311,27 @@ impl CopyAtom {
         Ok(Self { op, thr_id, layout_src_tv: src, layout_dst_tv: dst })
     }
 
-    /// The instruction.
+    /// Returns the instruction.
     pub fn op(&self) -> &CopyOp {
         &self.op
     }
 
-    /// From the number of a thread in the atom to its index among the threads: CuTe's `ThrID`.
+    /// Maps a thread of the atom to its index in the warp or block: CuTe's `ThrID`.
     pub fn thr_id(&self) -> &Layout {
         &self.thr_id
     }
 
-    /// (thread, value) -> bit, of what is read: CuTe's `SrcLayout`.
+    /// (thread, value) -> bit that is read: CuTe's `SrcLayout`.
     pub fn layout_src_tv(&self) -> &Layout {
         &self.layout_src_tv
     }
 
-    /// (thread, value) -> bit, of what is written: CuTe's `DstLayout`.
+    /// (thread, value) -> bit that is written: CuTe's `DstLayout`.
     pub fn layout_dst_tv(&self) -> &Layout {
         &self.layout_dst_tv
     }
 
-    /// (thread, value) -> bit, on the side of the registers: CuTe's `RefLayout`.
+    /// (thread, value) -> bit, on the register side: CuTe's `RefLayout`.
     pub fn layout_ref_tv(&self) -> &Layout {
         match self.op {
             CopyOp::LdMatrix { .. } | CopyOp::MovMatrix => &self.layout_dst_tv,
@@ -341,7 +345,7 @@ impl CopyAtom {
     }
 }
 
-/// The rows of the matrices in shared memory, one for each of `8 * n` threads; the others repeat them.
+/// The matrices' rows in shared memory: one per thread for `8 * n` threads; the others repeat them.
 #[inline]
 fn rows(matrices: Matrices) -> Layout {
     let threads = 8 * matrices.count();
@@ -351,7 +355,7 @@ fn rows(matrices: Matrices) -> Layout {
     layout!(((threads, 32 / threads), 128):((128, 0), 1))
 }
 
-/// The elements of the matrices in the registers of the threads.
+/// The matrices' elements in the threads' registers.
 #[inline]
 fn fragments(matrices: Matrices, transposed: bool) -> Result<Layout, LayoutError> {
     let (threads, register) = if transposed {

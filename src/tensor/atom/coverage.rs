@@ -1,4 +1,4 @@
-//! Checks that a layout reaches each element of a tile once, and finds the wrong mode where it does not.
+//! Checks that a layout reaches each element of a tile exactly once, and names the mode that fails.
 
 use crate::errors::errors;
 
@@ -8,7 +8,7 @@ use crate::sorting::sort_by_key;
 use crate::tensor::error::TensorErrorKind;
 
 errors! {
-    /// The mode that keeps a layout from reaching each element of its tile once, and its error.
+    /// Why a layout does not reach each element of its tile exactly once, with the mode at fault.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -26,15 +26,16 @@ errors! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum CoverageFault {
-        /// A mode goes on in other steps than the elements that smaller strides reach: it meets some again, or leaves some out.
+        /// A mode's stride does not continue where smaller strides end, so the layout repeats or
+        /// skips elements.
         Stride {
-            /// The layout: `the threads`, `the values`, or what it is of.
+            /// Which layout: `the threads`, `the values`, or another name.
             of: &'static str,
-            /// Its mode.
+            /// The mode at fault.
             mode: ModePath,
-            /// The stride of the mode.
+            /// Its stride.
             stride: i64,
-            /// The stride that goes on where smaller ones end.
+            /// The stride that would continue where smaller ones end.
             needed: i64,
         } = |f| {
             if mode.is_root() {
@@ -53,7 +54,7 @@ errors! {
     }
 }
 
-/// The extents above 1 with their strides, each with its path.
+/// Returns each leaf with an extent above 1: its path, extent and stride.
 #[inline]
 fn leaves(layout: &Layout) -> Result<Vec<(ModePath, i64, i64)>, LayoutError> {
     #[inline]
@@ -83,12 +84,12 @@ fn leaves(layout: &Layout) -> Result<Vec<(ModePath, i64, i64)>, LayoutError> {
     Ok(out)
 }
 
-/// The first mode that does not go on where the modes of smaller strides end, with its stride and the expected stride; none
-/// for a layout that numbers its coordinates from 0 on.
+/// Returns the first mode that does not continue where smaller strides end, with its stride and the
+/// expected one; `None` if the layout covers `0..size` once.
 #[inline]
 fn first_wrong(layout: &Layout) -> Result<Option<(ModePath, i64, i64)>, LayoutError> {
     let mut leaves = leaves(layout)?;
-    // Of modes that stand still, what they should do is what the others leave out.
+    // A mode with stride 0 should have continued where the others end.
     sort_by_key(&mut leaves, |(_, _, stride)| if *stride == 0 { i64::MAX } else { *stride });
     let still = leaves.iter().find(|(_, _, stride)| *stride == 0).cloned();
     let mut needed = 1i64;
@@ -102,7 +103,7 @@ fn first_wrong(layout: &Layout) -> Result<Option<(ModePath, i64, i64)>, LayoutEr
     Ok(None)
 }
 
-/// The fault of a layout, called `of`, that should number the elements of `tile`, each once.
+/// Returns why `layout`, called `of` in the error, does not cover each element of `tile` once.
 #[inline]
 pub(in crate::tensor) fn fault(
     layout: &Layout,
@@ -116,13 +117,13 @@ pub(in crate::tensor) fn fault(
     if size == elements {
         return Ok(None);
     }
-    // The first `size` elements are reached: the mode where they end.
+    // The first `size` elements are reached. Find the mode in which they end.
     let extents: Vec<i64> =
         tile.children().map(|e| e.product()?.to_static()).collect::<Result<_, _>>()?;
     let (mut below, mut last) = (1i64, (0, elements, 1));
     for (mode, extent) in extents.into_iter().enumerate() {
         last = (mode, extent, below);
-        // No more than `elements`, which is a number.
+        // This cannot exceed `elements`, which fits.
         below = below.saturating_mul(extent);
         if below > size {
             break;
@@ -133,7 +134,7 @@ pub(in crate::tensor) fn fault(
     Ok(Some(CoverageFault::Extent { mode, extent, reached }))
 }
 
-/// The error of a layout that should number the elements of `tile`, each once.
+/// Like [`fault`], as an error.
 #[inline]
 pub(in crate::tensor) fn check(
     layout: &Layout,
@@ -146,7 +147,7 @@ pub(in crate::tensor) fn check(
     }
 }
 
-/// The error of a layout that does not reach each element of `tile` once.
+/// Wraps a fault with the counts that the error message shows.
 #[inline]
 fn missed(
     layout: &Layout,
@@ -164,7 +165,7 @@ fn missed(
     })
 }
 
-/// The error of threads and values that together do not make up a tile.
+/// Returns the error for threads and values that together do not cover a tile.
 #[inline]
 pub(in crate::tensor) fn threads_and_values(
     threads: &Layout,
@@ -172,7 +173,7 @@ pub(in crate::tensor) fn threads_and_values(
 ) -> Result<TensorErrorKind, LayoutError> {
     for (layout, of) in [(threads, "the threads"), (values, "the values")] {
         if let Some(fault) = fault(layout, of, &layout.size()?.into())? {
-            // From the tile to the number of the thread and the value.
+            // (tile coordinate) -> (thread, value).
             let tile = threads.raked_product(values)?;
             return missed(&tile, &tile.shape().to_owned(), fault);
         }
@@ -181,7 +182,8 @@ pub(in crate::tensor) fn threads_and_values(
     Err(LayoutError::NotBijective { layout })
 }
 
-/// Checks that all elements of `tile` are reached equally often: threads that multiply the same elements have them all.
+/// Checks that all elements of `tile` are reached equally often: threads that share an operand each
+/// hold all of it.
 #[inline]
 pub(in crate::tensor) fn check_shared(
     layout_tv: &Layout,

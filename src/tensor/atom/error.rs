@@ -1,4 +1,4 @@
-//! [`AtomError`]: why there is no such atom.
+//! [`AtomError`]: errors from instructions that do not exist.
 
 use crate::errors::errors;
 
@@ -7,7 +7,7 @@ use crate::layout::LayoutError;
 use super::val_type::ValType;
 
 errors! {
-    /// An instruction that does not exist, or a name that means none.
+    /// An instruction that does not exist, or a name that no atom has.
     ///
     /// ```
     /// use tilewright::tensor::{AtomError, MmaAtom, MmaSync, ValType};
@@ -21,17 +21,17 @@ errors! {
     pub enum AtomError {
         /// {instruction} does not multiply {a} by {b} and add to {c}
         ValTypes { instruction: &'static str, a: ValType, b: ValType, c: ValType },
-        /// The instruction takes the types, but in other shapes.
+        /// The instruction takes these types, but not in this shape.
         Shape {
-            /// The instruction, as far as it does not depend on types.
+            /// The instruction's name without its types.
             instruction: &'static str,
-            /// The type of A.
+            /// A's type.
             a: ValType,
-            /// The type of B.
+            /// B's type.
             b: ValType,
             /// M, N and K.
             shape_mnk: [u32; 3],
-            /// The shapes that it has for these types.
+            /// The shapes that exist for these types.
             legal: &'static [[u32; 3]],
         } = |f| match shape_mnk {
             [m, n, k] => {
@@ -42,9 +42,9 @@ errors! {
                 )
             }
         },
-        /// wgmma has no tile of this width.
+        /// `wgmma` has no tile of this width.
         Width {
-            /// The type of A.
+            /// A's type.
             a: ValType,
             /// N.
             n: u32,
@@ -58,9 +58,10 @@ errors! {
         },
         /// only products of integers of 4 or 8 bits saturate, and those of {a} do not
         Saturate { a: ValType },
-        /// An operation on bits is given for elements of more than one, or none for elements of one bit.
+        /// A bit operation is given for elements wider than one bit, or missing for one-bit
+        /// elements.
         BitOp {
-            /// The type of A.
+            /// A's type.
             a: ValType,
         } = |f| match a {
             ValType::B1 => f.write_str(
@@ -81,13 +82,13 @@ errors! {
         SparseChunk { row: usize, column: usize, found: usize, max: usize },
         /// pairs of threads that are transposed are 1 or 4 apart, not {apart}
         ShuffleDistance { apart: u32 },
-        /// There is no copy of this number of bits.
+        /// The instruction cannot copy this many bits.
         CopyBits {
             /// The instruction.
             instruction: &'static str,
-            /// The bits of one copy.
+            /// Bits per copy.
             bits: u32,
-            /// The bits that it can copy.
+            /// The sizes that it can copy.
             legal: &'static [u32],
         } = |f| {
             let legal = list(legal, u32::to_string);

@@ -1,4 +1,4 @@
-//! [`MmaAtom`]: one MMA instruction with its layouts of threads and values.
+//! [`MmaAtom`]: one MMA instruction with its thread and value layouts.
 
 use crate::ir::Target;
 use crate::layout::{Layout, layout};
@@ -9,7 +9,7 @@ use super::val_type::ValType;
 use super::wgmma::{OperandSource, Wgmma};
 use crate::arch::Major;
 
-/// The instruction of an [`MmaAtom`]. Prints as CuTe's name of it, and reads that name.
+/// The instruction of an [`MmaAtom`]. It prints as its CuTe name and parses from it.
 ///
 /// ```
 /// use tilewright::tensor::MmaOp;
@@ -20,28 +20,28 @@ use crate::arch::Major;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MmaOp {
-    /// `fma.rn` of one thread: 1x1x1, on `F16`, `Bf16`, `F32` or `F64`. CuTe's `UniversalFMA`.
+    /// One thread's `fma.rn`, 1x1x1, for `F16`, `Bf16`, `F32` or `F64`. CuTe's `UniversalFMA`.
     UniversalFma {
         /// The type of all operands.
         ty: ValType,
     },
-    /// `dp4a` of one thread: the sum of four products of `S8`, 1x1x4.
+    /// One thread's `dp4a`, 1x1x4: adds four products of `S8`.
     Dp4a,
-    /// `dp2a.lo` of one thread: the sum of two products of `S16` by `S8`, 1x1x2.
+    /// One thread's `dp2a.lo`, 1x1x2: adds two products of `S16` and `S8`.
     Dp2a,
-    /// `mma.m8n8k4` of eight threads, a quad pair, on `F16`. The first tensor cores have it; later ones run
-    /// it slowly.
+    /// `mma.m8n8k4` on `F16` by eight threads, a quad pair. Volta's instruction; newer GPUs run it
+    /// slowly.
     QuadPair {
-        /// The contiguous mode of A.
+        /// A's contiguous mode.
         a: Major,
-        /// The contiguous mode of B.
+        /// B's contiguous mode.
         b: Major,
         /// `F16` or `F32`.
         c: ValType,
     },
-    /// `mma.sync` of a warp.
+    /// A warp's `mma.sync`.
     Sync(MmaSync),
-    /// `wgmma` of a warp group.
+    /// A warp group's `wgmma`.
     Wgmma(Wgmma),
 }
 
@@ -58,7 +58,7 @@ impl From<Wgmma> for MmaOp {
 }
 
 impl MmaOp {
-    /// M, N and K.
+    /// Returns M, N and K.
     pub fn shape_mnk(&self) -> [u32; 3] {
         match self {
             MmaOp::UniversalFma { .. } => [1, 1, 1],
@@ -70,7 +70,7 @@ impl MmaOp {
         }
     }
 
-    /// The type of A.
+    /// Returns A's type.
     pub fn val_type_a(&self) -> ValType {
         match self {
             MmaOp::UniversalFma { ty } => *ty,
@@ -82,7 +82,7 @@ impl MmaOp {
         }
     }
 
-    /// The type of B.
+    /// Returns B's type.
     pub fn val_type_b(&self) -> ValType {
         match self {
             MmaOp::UniversalFma { ty } => *ty,
@@ -93,7 +93,7 @@ impl MmaOp {
         }
     }
 
-    /// The type of C and D.
+    /// Returns the type of C and D.
     pub fn val_type_c(&self) -> ValType {
         match self {
             MmaOp::UniversalFma { ty } => *ty,
@@ -104,7 +104,8 @@ impl MmaOp {
         }
     }
 
-    /// The source of A. B is in shared memory for [`MmaOp::Wgmma`], in registers for all others.
+    /// Returns where A comes from. B comes from shared memory for [`MmaOp::Wgmma`], else from
+    /// registers.
     pub fn source_a(&self) -> OperandSource {
         match self {
             MmaOp::Wgmma(op) => op.source_a,
@@ -116,8 +117,8 @@ impl MmaOp {
         }
     }
 
-    /// The PTX instruction, with all its qualifiers. One on complex numbers is four of this instruction (three
-    /// by Gauss's method).
+    /// Returns the PTX instruction with all its qualifiers. A complex MMA consists of four of these
+    /// instructions (three with Gauss's method).
     #[inline]
     pub fn instruction(&self) -> String {
         match self {
@@ -134,8 +135,8 @@ impl MmaOp {
         }
     }
 
-    /// The first target of this crate that has the instruction. Those that are older than `sm_80` are in every
-    /// target.
+    /// Returns the oldest target of this crate that has the instruction. Instructions from before
+    /// `sm_80` exist on every target.
     pub fn target(&self) -> Target {
         match self {
             MmaOp::UniversalFma { .. } | MmaOp::Dp4a | MmaOp::Dp2a | MmaOp::QuadPair { .. } => {
@@ -146,7 +147,7 @@ impl MmaOp {
         }
     }
 
-    /// Every instruction there is, with every type and shape.
+    /// Iterates over all instructions, with every type and shape.
     #[inline]
     pub fn all() -> impl Iterator<Item = MmaOp> {
         use ValType::{Bf16, F16, F32, F64};
@@ -162,13 +163,13 @@ impl MmaOp {
     }
 }
 
-/// One MMA instruction, `D = A * B + C`, with the threads that execute it and the layouts of their
+/// One MMA instruction, `D = A * B + C`, the threads that execute it and the layouts of their
 /// values: CuTe's `MMA_Atom` with its `MMA_Traits`.
 ///
-/// `thr_id` maps the number of a thread in the atom to its index among the threads of the machine. The other
-/// layouts map (thread, value) to the column-major index in the tile of an operand: A is M x K, B is N x K
-/// (so the index of `(n, k)` is `n + N * k`), C and D are M x N. An operand in shared memory is seen whole by each
-/// thread: its thread mode has stride 0.
+/// `thr_id` maps a thread of the atom to its index in the warp or block. The other layouts map
+/// (thread, value) to the column-major index in an operand's tile: A is M x K, B is N x K (so
+/// `(n, k)` has index `n + N * k`), C and D are M x N. If an operand comes from shared memory,
+/// every thread sees all of it, so its thread mode has stride 0.
 ///
 /// ```
 /// use tilewright::tensor::{MmaAtom, OperandSource, ValType, Wgmma};
@@ -191,11 +192,11 @@ pub struct MmaAtom {
 }
 
 impl MmaAtom {
-    /// The atom of an instruction.
+    /// Makes the atom of an instruction.
     ///
     /// # Errors
-    /// [`AtomError::ValTypes`], [`AtomError::Shape`], [`AtomError::Width`], [`AtomError::Saturate`] and
-    /// [`AtomError::BitOp`] if there is no such instruction.
+    /// [`AtomError::ValTypes`], [`AtomError::Shape`], [`AtomError::Width`], [`AtomError::Saturate`]
+    /// or [`AtomError::BitOp`] if the instruction does not exist.
     pub fn new(op: impl Into<MmaOp>) -> Result<Self, AtomError> {
         let op = op.into();
         let (thr_id, [a, b, c]) = match op {
@@ -214,12 +215,12 @@ impl MmaAtom {
         Ok(Self { op, thr_id, layout_a_tv: a, layout_b_tv: b, layout_c_tv: c })
     }
 
-    /// The instruction.
+    /// Returns the instruction.
     pub fn op(&self) -> &MmaOp {
         &self.op
     }
 
-    /// From the number of a thread in the atom to its index among the threads: CuTe's `ThrID`.
+    /// Maps a thread of the atom to its index in the warp or block: CuTe's `ThrID`.
     pub fn thr_id(&self) -> &Layout {
         &self.thr_id
     }
@@ -248,14 +249,15 @@ fn check_fma(ty: ValType) -> Result<(), AtomError> {
     Err(AtomError::ValTypes { instruction: "fma", a: ty, b: ty, c: ty })
 }
 
-/// All of `values` elements in one thread.
+/// One thread holds all elements.
 #[inline]
 fn one_thread(values: i64) -> Layout {
     Layout::compact((1, values))
 }
 
-/// A or B of `mma.m8n8k4`: eight threads with four values. K-major, a thread has a row; else four threads of
-/// one quad have a column of 4 rows each, at k = thread % 4. PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16".
+/// A or B of `mma.m8n8k4`: eight threads with four values each. K-major, each thread holds a row.
+/// Otherwise the four threads of a quad each hold a column of 4 rows, at k = thread % 4. PTX ISA,
+/// "Matrix Fragments for mma.m8n8k4 with .f16".
 #[inline]
 fn quad_pair_ab(major: Major) -> Layout {
     match major {
@@ -264,8 +266,8 @@ fn quad_pair_ab(major: Major) -> Layout {
     }
 }
 
-/// C of `mma.m8n8k4`: for `F16` a thread has a row; for `F32` bit 0 of the thread is bit 0 of the row, bit 2
-/// its bit 2, and bit 1 is bit 1 of the column.
+/// C of `mma.m8n8k4`. For `F16` each thread holds a row. For `F32`, bits 0 and 2 of the thread are
+/// bits 0 and 2 of the row, and bit 1 is bit 1 of the column.
 #[inline]
 fn quad_pair_c(ty: ValType) -> Result<Layout, AtomError> {
     match ty {

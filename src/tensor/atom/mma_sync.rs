@@ -1,7 +1,7 @@
-//! `mma.sync`: the tensor-core instruction of one warp, by formula.
+//! `mma.sync`: a warp's tensor-core instruction, with its layouts by formula.
 //!
-//! A 32-bit register holds `p = 32 / bits` elements that follow each other in K (one element for 64 bits).
-//! Thread `t = 4 * row + quad` of the warp has, in register `r` of A, element `v`:
+//! A 32-bit register holds `p = 32 / bits` elements that are adjacent along K (one element if they
+//! have 64 bits). Thread `t = 4 * row + quad` of the warp holds as element `v` of register `r`:
 //!
 //! ```text
 //! A(m, k):  m = row + 8 * (r % (M/8))     k = quad * p + v + 4 * p * (r / (M/8))
@@ -9,8 +9,9 @@
 //! C(m, n):  m = row + 8 * (r / 2)         n = quad * 2 + r % 2
 //! ```
 //!
-//! These are all figures of the PTX ISA, "Matrix Fragments for mma.m8n8k4" (`.f64`) to "mma.m16n8k256", but
-//! the one of `mma.m8n8k4` on `.f16`. `wgmma` has the same rows, with 16 per warp.
+//! The formulas reproduce every figure of the PTX ISA from "Matrix Fragments for mma.m8n8k4"
+//! (`.f64`) to "mma.m16n8k256", except the one of `mma.m8n8k4` on `.f16`. `wgmma` has the same
+//! rows, 16 per warp.
 
 use crate::ir::Target;
 use crate::layout::{Layout, LayoutError, layout};
@@ -18,7 +19,7 @@ use crate::layout::{Layout, LayoutError, layout};
 use super::error::AtomError;
 use super::val_type::ValType;
 
-/// The operation that combines one-bit elements before the ones are counted.
+/// How one-bit elements are combined before the set bits are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BitOp {
     /// `.xor.popc`
@@ -41,15 +42,15 @@ pub enum BitOp {
 pub struct MmaSync {
     /// M, N and K.
     pub shape_mnk: [u32; 3],
-    /// The type of A.
+    /// A's type.
     pub a: ValType,
-    /// The type of B.
+    /// B's type.
     pub b: ValType,
     /// The type of C and D.
     pub c: ValType,
-    /// Accumulators of integers stop at the ends of `S32` instead of wrapping.
+    /// Integer accumulators saturate at the limits of `S32` instead of wrapping.
     pub saturate: bool,
-    /// The operation on one-bit elements; `None` for all others.
+    /// The operation on one-bit elements; `None` for all other types.
     pub bit_op: Option<BitOp>,
 }
 
@@ -63,22 +64,21 @@ const INT4: &[[u32; 3]] = &[[8, 8, 32], [16, 8, 32], [16, 8, 64]];
 const BITS: &[[u32; 3]] = &[[8, 8, 128], [16, 8, 128], [16, 8, 256]];
 
 impl MmaSync {
-    /// The instruction of a shape and types, neither saturating nor on bits.
+    /// Makes the instruction for a shape and types, neither saturating nor on bits.
     pub const fn new(shape_mnk: [u32; 3], a: ValType, b: ValType, c: ValType) -> Self {
         Self { shape_mnk, a, b, c, saturate: false, bit_op: None }
     }
 
-    /// The instruction with `.satfinite`.
+    /// Adds `.satfinite`.
     pub const fn saturate(self) -> Self {
         Self { saturate: true, ..self }
     }
 
-    /// The instruction on elements of one bit.
+    /// Sets the operation on one-bit elements.
     pub const fn bit_op(self, op: BitOp) -> Self {
         Self { bit_op: Some(op), ..self }
     }
 
-    /// The shapes for the types, if any.
     fn shapes(a: ValType, b: ValType, c: ValType) -> Option<&'static [[u32; 3]]> {
         use ValType as T;
         match (a, b, c) {
@@ -110,7 +110,7 @@ impl MmaSync {
         Ok(())
     }
 
-    /// The PTX instruction with its qualifiers.
+    /// Returns the PTX instruction with its qualifiers.
     pub fn instruction(&self) -> String {
         let [m, n, k] = self.shape_mnk;
         let saturate = if self.saturate { ".satfinite" } else { "" };
@@ -123,7 +123,7 @@ impl MmaSync {
         format!("mma.sync.aligned.m{m}n{n}k{k}.row.col{saturate}.{c}.{a}.{b}.{c}{bit_op}")
     }
 
-    /// The compute capability, times ten, that has it first.
+    /// The oldest compute capability that has it, times ten.
     pub(super) fn sm(&self) -> u16 {
         use ValType as T;
         match (self.a, self.shape_mnk) {
@@ -135,12 +135,11 @@ impl MmaSync {
         }
     }
 
-    /// The first target of this crate that has it.
+    /// Returns the oldest target of this crate that has it.
     pub fn target(&self) -> Target {
         Target::new(self.sm(), false).unwrap_or(Target::SM_80)
     }
 
-    /// The layouts of A, B and C.
     #[inline]
     pub(super) fn layouts(&self) -> Result<[Layout; 3], AtomError> {
         self.check()?;
@@ -156,7 +155,6 @@ impl MmaSync {
         ])
     }
 
-    /// Every instruction there is.
     pub(super) fn all() -> impl Iterator<Item = MmaSync> {
         let types = ValType::ALL.into_iter();
         let pairs = types.flat_map(|a| ValType::ALL.into_iter().map(move |b| (a, b)));
@@ -176,14 +174,14 @@ impl MmaSync {
     }
 }
 
-/// Returns the number of elements in a 32-bit register, or 1 for wider elements.
+/// Returns how many elements a 32-bit register holds, or 1 for wider elements.
 pub(super) fn per_register(ty: ValType) -> i64 {
     i64::from((32 / ty.bits()).max(1))
 }
 
-/// The values of a thread in an operand with `rows` rows and K columns: the elements of a register, then
-/// `blocks` of rows (count, distance), then the registers along K. Modes of one element are left out, as CuTe
-/// does; so is the tuple around one mode, but for elements of 4 bits.
+/// A thread's values in an operand with `rows` rows and K columns: the elements of a register, then
+/// `blocks` of rows (count, distance), then the registers along K. Like CuTe, leaves out modes of
+/// extent 1, and the tuple around a single mode unless elements have 4 bits.
 #[inline]
 pub(super) fn values(
     ty: ValType,
@@ -203,7 +201,7 @@ pub(super) fn values(
     }
 }
 
-/// The values of a thread in C with `m` rows: two columns, then each block of eight rows.
+/// A thread's values in C with `m` rows: two columns, then the blocks of eight rows.
 #[inline]
 fn values_c(m: i64) -> Result<Layout, LayoutError> {
     let columns = Layout::leaf(2, m);

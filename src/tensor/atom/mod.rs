@@ -1,7 +1,11 @@
-//! Atoms: an instruction, the threads that execute it together, and the layouts of their values.
+//! Atoms: one instruction, the threads that execute it together, and the layouts of their values.
+//! [`TiledCopy`] and [`TiledMma`] repeat an atom over a tile.
 //!
-//! Sources: CuTe's `mma_traits_sm*.hpp` and `copy_traits_sm*.hpp`, by behaviour; the figures of the PTX ISA,
-//! "Matrix Fragments for mma" and "Register Fragments and Shared Memory Matrix Layouts" of wgmma.
+//! Come here to choose an instruction by its CuTe name and to partition tensors for it.
+//!
+//! Sources: CuTe's `mma_traits_sm*.hpp` and `copy_traits_sm*.hpp`, by behaviour; the figures of the
+//! PTX ISA, "Matrix Fragments for mma" and "Register Fragments and Shared Memory Matrix Layouts" of
+//! wgmma.
 
 pub(super) mod bulk;
 pub(super) mod copy;

@@ -1,4 +1,4 @@
-//! CuTe's names of atoms, printed and read.
+//! Prints and parses CuTe's names of atoms.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use super::val_type::ValType;
 use super::wgmma::{OperandSource, Wgmma};
 use crate::arch::Major;
 
-/// The C++ types that CuTe instantiates `UniversalFMA` with.
+/// The C++ types with which CuTe instantiates `UniversalFMA`.
 const FMA_TYPES: [(ValType, &str); 4] = [
     (ValType::F16, "half_t"),
     (ValType::Bf16, "bfloat16_t"),
@@ -31,7 +31,7 @@ impl fmt::Display for MmaOp {
             MmaOp::Dp4a => f.write_str("SM61_DP4A"),
             MmaOp::Dp2a => f.write_str("SM61_DP2A"),
             MmaOp::QuadPair { a, b, c } => {
-                // BLAS: N is column-major, which is K-major for B only.
+                // In BLAS terms N means column-major, which is K-major only for B.
                 let a = if *a == Major::K { 'T' } else { 'N' };
                 let b = if *b == Major::K { 'N' } else { 'T' };
                 write!(f, "SM70_8x8x4_{c}F16F16{c}_{a}{b}")
@@ -43,7 +43,7 @@ impl fmt::Display for MmaOp {
 }
 
 impl MmaSync {
-    /// The architecture in CuTe's name. For some instructions it is not the first architecture that has them.
+    /// The architecture in CuTe's name. It is not always the oldest one that has the instruction.
     fn name_sm(&self) -> u16 {
         match (self.a, self.b, self.shape_mnk) {
             (ValType::F16, _, [16, 8, 8]) => 75,
@@ -80,18 +80,18 @@ impl fmt::Display for Wgmma {
     }
 }
 
-/// `16x8x16`.
+/// For example `16x8x16`.
 #[inline]
 fn shape(text: &str) -> Option<[u32; 3]> {
     let numbers: Vec<u32> = text.split('x').map(str::parse).collect::<Result<_, _>>().ok()?;
     numbers.try_into().ok()
 }
 
-/// `F32F16F16F32`.
+/// For example `F32F16F16F32`.
 fn types(mut text: &str) -> Option<Vec<ValType>> {
     let mut found = Vec::new();
     while !text.is_empty() {
-        // No name is the beginning of another one.
+        // No type name is a prefix of another one.
         let ty = ValType::ALL.into_iter().find(|ty| text.starts_with(ty.name()))?;
         text = text.strip_prefix(ty.name())?;
         found.push(ty);
@@ -156,13 +156,12 @@ fn mma_op(name: &str) -> Option<MmaOp> {
 impl FromStr for MmaOp {
     type Err = AtomError;
 
-    /// The instruction of a name of CuTe's. That there is such an instruction is checked by
-    /// [`MmaAtom::new`].
+    /// Parses a CuTe name. [`MmaAtom::new`] checks whether the instruction exists.
     #[inline]
     fn from_str(name: &str) -> Result<Self, AtomError> {
         let unknown = || AtomError::UnknownName { name: name.to_owned() };
         let op = mma_op(name).ok_or_else(unknown)?;
-        // Two instructions have a name in CuTe for each of two architectures.
+        // CuTe names two instructions once per architecture.
         let printed = op.to_string();
         if printed == name
             || printed.strip_prefix("SM75").is_some_and(|p| name == format!("SM80{p}"))
@@ -208,7 +207,7 @@ impl fmt::Display for CopyOp {
 }
 
 impl CopyOp {
-    /// The instruction with the bits that stand in a name, if it has any number of them.
+    /// Takes the size from the name, if the instruction has a free size.
     fn with_bits_of(self, name: &str) -> CopyOp {
         let bits = || name.split_once('<')?.1.strip_suffix('>')?.parse().ok();
         match (self, bits()) {

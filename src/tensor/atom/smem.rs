@@ -1,8 +1,8 @@
-//! [`SmemAtom`]: the smallest tiles of shared memory that `wgmma` and the tensor memory accelerator know.
+//! [`SmemAtom`]: the shared-memory tiles that `wgmma` and TMA understand.
 //!
-//! Eight lines of 16, 32, 64 or 128 bytes, in which the 16-byte units of line `i` are exchanged by an exclusive
-//! or with `i`, so that neither lines nor columns of units meet in a bank. PTX ISA, "Shared Memory Matrix
-//! Layout" and "Swizzling Modes".
+//! A tile has eight lines of 16, 32, 64 or 128 bytes. The 16-byte units of line `i` are permuted by
+//! an exclusive or with `i`, so that accesses along lines and along columns of units both avoid
+//! bank conflicts. PTX ISA, "Shared Memory Matrix Layout" and "Swizzling Modes".
 
 use crate::layout::{ComposedLayout, Layout, Swizzle, layout};
 
@@ -10,10 +10,10 @@ use super::error::AtomError;
 
 use crate::arch::Major;
 
-/// The swizzle of a tile of shared memory.
+/// A shared-memory tile's swizzle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SmemSwizzle {
-    /// None: lines of 16 bytes. CuTe's `INTER`, the interleaved layout.
+    /// No swizzle, lines of 16 bytes: CuTe's `INTER`, the interleaved layout.
     Inter,
     /// Lines of 32 bytes.
     Sw32,
@@ -28,12 +28,12 @@ impl SmemSwizzle {
     pub const ALL: [SmemSwizzle; 4] =
         [SmemSwizzle::Inter, SmemSwizzle::Sw32, SmemSwizzle::Sw64, SmemSwizzle::Sw128];
 
-    /// The bytes of a line.
+    /// Returns the bytes per line.
     pub const fn line_bytes(self) -> u32 {
         16 << self.bits()
     }
 
-    /// The exchanged bits of the index of a 16-byte unit.
+    /// How many bits of a 16-byte unit's index are permuted.
     const fn bits(self) -> u32 {
         match self {
             SmemSwizzle::Inter => 0,
@@ -44,9 +44,9 @@ impl SmemSwizzle {
     }
 }
 
-/// A tile of shared memory in a layout that `wgmma` reads: CuTe's `GMMA::Layout_K_SW128_Atom<T>` and its
-/// likes, which is also how it prints. Operands are made of it by
-/// [`tile_to_shape`](ComposedLayout::tile_to_shape).
+/// A shared-memory tile in a layout that `wgmma` reads: CuTe's `GMMA::Layout_K_SW128_Atom<T>` and
+/// its siblings; it prints under that name. Repeat it with
+/// [`tile_to_shape`](ComposedLayout::tile_to_shape) to make a whole operand.
 ///
 /// ```
 /// use tilewright::layout::shape;
@@ -69,20 +69,20 @@ pub struct SmemAtom {
 }
 
 impl SmemAtom {
-    /// The atom of a major mode and a swizzle.
+    /// Makes the atom for a major mode and a swizzle.
     pub const fn new(major: Major, swizzle: SmemSwizzle) -> Self {
         Self { major, swizzle }
     }
 
-    /// The swizzle of byte addresses: `S<b,4,3>`.
+    /// Returns the swizzle on byte addresses: `S<b,4,3>`.
     pub fn swizzle(&self) -> Swizzle {
         Swizzle::new(i64::from(self.swizzle.bits()), 4, 3).unwrap_or(Swizzle::identity())
     }
 
-    /// (MN, K) -> element, before the swizzle, for elements of `bits` bits.
+    /// (MN, K) -> element before the swizzle, for elements of `bits` bits.
     ///
     /// # Errors
-    /// [`AtomError::ElementBits`] if the width is no power of two up to 128.
+    /// [`AtomError::ElementBits`] if the width is not a power of two up to 128.
     #[inline]
     pub fn layout(&self, bits: u32) -> Result<Layout, AtomError> {
         if !bits.is_power_of_two() || bits > 128 {
@@ -95,10 +95,11 @@ impl SmemAtom {
         })
     }
 
-    /// (MN, K) -> element, with the swizzle in units of elements: CuTe's `as_position_independent_swizzle_layout`.
+    /// (MN, K) -> element, with the swizzle in element units: CuTe's
+    /// `as_position_independent_swizzle_layout`.
     ///
     /// # Errors
-    /// [`AtomError::ElementBits`] if the width is no power of two up to 128.
+    /// [`AtomError::ElementBits`] if the width is not a power of two up to 128.
     #[inline]
     pub fn position_independent(&self, bits: u32) -> Result<ComposedLayout, AtomError> {
         let layout = self.layout(bits)?;
@@ -109,7 +110,7 @@ impl SmemAtom {
         Ok(swizzle.compose_composed(&layout.into())?)
     }
 
-    /// Every atom there is.
+    /// Iterates over all atoms.
     pub fn all() -> impl Iterator<Item = SmemAtom> {
         [Major::K, Major::Mn].into_iter().flat_map(|major| {
             SmemSwizzle::ALL.into_iter().map(move |swizzle| SmemAtom::new(major, swizzle))

@@ -1,7 +1,8 @@
-//! [`SparseMma`]: MMAs with a sparse A, and [`SparseMatrix`]: the elements of A that are kept and their metadata.
+//! [`SparseMma`]: MMAs with 2:4 structured sparsity in A. [`SparseMatrix`] holds A's kept elements
+//! and its metadata.
 //!
-//! Of each 4 elements of a row of A 2 are kept, of each 2 of `Tf32` one. A word of metadata has a bit for each column
-//! and 16-bit or 8-bit element, two for each of `Tf32`. PTX ISA 9.7.14.6, 9.7.15.6.
+//! A row of A keeps 2 of each 4 elements, for `Tf32` one of each 2. A metadata word has one bit per
+//! column for 16-bit and 8-bit elements and two for `Tf32`. PTX ISA 9.7.14.6, 9.7.15.6.
 
 use std::fmt;
 
@@ -15,8 +16,8 @@ use crate::ir::op::metadata_threads;
 use crate::ir::types::Scalar;
 use crate::layout::{Layout, LayoutError, layout};
 
-/// An MMA instruction with a sparse A, with the layouts of its values: CuTe's atoms of `SM90_64x*_SPARSE_*` and their
-/// `ELayout`, and `mma.sp` of a warp.
+/// An MMA instruction with a sparse A and the layouts of its values: CuTe's `SM90_64x*_SPARSE_*`
+/// atoms with their `ELayout`, and a warp's `mma.sp`.
 ///
 /// ```
 /// use tilewright::tensor::{OperandSource, SparseMma, ValType, Wgmma};
@@ -29,7 +30,7 @@ use crate::layout::{Layout, LayoutError, layout};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SparseMma {
-    /// The instruction that multiplies the elements of A that are kept.
+    /// The dense instruction that multiplies A's kept elements.
     half: MmaAtom,
     shape_mnk: [u32; 3],
     elem: Scalar,
@@ -38,11 +39,11 @@ pub struct SparseMma {
 }
 
 impl SparseMma {
-    /// The `mma.sp` of a warp with 16 rows, 8 columns and `k` columns of A with its zeros: 16 or 32 of 16 bits, 8 or 16 of
-    /// `Tf32`, 32 or 64 of 8-bit integers, 64 of 8-bit floating point.
+    /// Makes a warp's `mma.sp` with 16 rows, 8 columns and `k` columns of A, zeros included: 16 or
+    /// 32 for 16-bit types, 8 or 16 for `Tf32`, 32 or 64 for 8-bit integers, 64 for 8-bit floats.
     ///
     /// # Errors
-    /// [`AtomError::ValTypes`] and [`AtomError::Shape`] if there is no such instruction.
+    /// [`AtomError::ValTypes`] or [`AtomError::Shape`] if the instruction does not exist.
     #[inline]
     pub fn sync(k: u32, a: ValType, b: ValType, c: ValType) -> Result<SparseMma, AtomError> {
         use ValType as T;
@@ -66,7 +67,8 @@ impl SparseMma {
         SparseMma::new(half, shape_mnk, layout_b_tv)
     }
 
-    /// The `wgmma.mma_async.sp` with twice the K of `half`, which multiplies the elements of A that are kept.
+    /// Makes the `wgmma.mma_async.sp` with twice the K of `half`, the dense instruction for the
+    /// kept elements.
     ///
     /// # Errors
     /// Those of [`MmaAtom::new`].
@@ -90,22 +92,23 @@ impl SparseMma {
         Ok(SparseMma { half, shape_mnk, elem, layout_b_tv, layout_e_tv })
     }
 
-    /// M, N and K; K counts the columns of A with its zeros.
+    /// Returns M, N and K. K counts A's columns with the zeros.
     pub fn shape_mnk(&self) -> [u32; 3] {
         self.shape_mnk
     }
 
-    /// The instruction that multiplies the elements of A that are kept as a dense matrix with half of the columns.
+    /// Returns the dense instruction for the kept elements, which form a matrix with half as many
+    /// columns.
     pub fn half(&self) -> &MmaAtom {
         &self.half
     }
 
-    /// The source of A. B is in shared memory for `wgmma`, else in registers.
+    /// Returns where A comes from. B comes from shared memory for `wgmma`, else from registers.
     pub fn source_a(&self) -> OperandSource {
         self.half.op().source_a()
     }
 
-    /// (thread, value) -> index in the M x K / 2 matrix of the elements of A that are kept.
+    /// (thread, value) -> index in the M x K / 2 matrix of A's kept elements.
     pub fn layout_a_tv(&self) -> &Layout {
         self.half.layout_a_tv()
     }
@@ -120,24 +123,26 @@ impl SparseMma {
         self.half.layout_c_tv()
     }
 
-    /// (thread, value) -> index in the M x K matrix A, of the columns that a word of metadata stands for: CuTe's `ELayout`.
-    /// Value `v` of 32 has bit `v`, value `v` of 16, of `Tf32`, has bits `2 v` and `2 v + 1`. Threads that read the same word
-    /// are parts that a selector chooses from.
+    /// (thread, value) -> index in the M x K matrix A of the columns that a metadata word
+    /// describes: CuTe's `ELayout`. Of 32 values, value `v` has bit `v`; of 16 values (`Tf32`),
+    /// bits `2 v` and `2 v + 1`. Threads that map to the same word are alternatives: the selector
+    /// says which of them provides it.
     pub fn layout_e_tv(&self) -> &Layout {
         &self.layout_e_tv
     }
 
-    /// The threads of each group of four that have metadata: 1, 2 or 4.
+    /// How many threads of each group of four provide metadata: 1, 2 or 4.
     fn metadata_threads(&self) -> u32 {
         metadata_threads(self.elem, self.shape_mnk[2])
     }
 
-    /// The number of selectors: 4 where one thread of each group of four has metadata, 2 where two have it, else 1.
+    /// Returns the selector count: 4 if one thread of each group of four provides metadata, 2 if
+    /// two do, else 1.
     pub fn selectors(&self) -> u32 {
         4 / self.metadata_threads().clamp(1, 4)
     }
 
-    /// The PTX instruction with its qualifiers.
+    /// Returns the PTX instruction with its qualifiers.
     #[inline]
     pub fn instruction(&self) -> String {
         let [m, n, k] = self.shape_mnk;
@@ -149,12 +154,12 @@ impl SparseMma {
         }
     }
 
-    /// The metadata words of the threads for the M x K tile of `matrix` that starts at `origin`, a row and a column.
-    /// Threads that are not of the selector have 0.
+    /// Returns the threads' metadata words for the M x K tile of `matrix` that starts at `origin`,
+    /// a row and a column. Threads outside the selector get 0.
     ///
     /// # Errors
-    /// [`AtomError::SparseColumns`] for a tile that is not within the matrix, or starts inside of a chunk;
-    /// [`AtomError::Layout`].
+    /// [`AtomError::SparseColumns`] if the tile reaches outside the matrix or starts inside a
+    /// chunk, or if the selector does not exist; [`AtomError::Layout`].
     pub fn metadata<T: Element>(
         &self,
         matrix: &SparseMatrix<T>,
@@ -191,34 +196,35 @@ impl SparseMma {
     }
 }
 
-/// `SM90_SPARSE_64x128x32_F32BF16BF16_SS`: the parts of CuTe's name. One of `mma.sp` is `SM80_SPARSE_16x8x32_F32F16F16F32_TN`.
+/// For example `SM90_SPARSE_64x128x32_F32BF16BF16_SS`, from the parts of CuTe's name. An `mma.sp`
+/// prints as `SM80_SPARSE_16x8x32_F32F16F16F32_TN`.
 impl fmt::Display for SparseMma {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [m, n, k] = self.shape_mnk;
         let half = self.half.op().to_string();
         let (sm, rest) = half.split_once('_').unwrap_or(("", &half));
-        // The dense ones of few columns are older.
+        // Some dense instructions with a small K are older than `mma.sp`.
         let sm = if sm == "SM75" { "SM80" } else { sm };
         let types = rest.split_once('_').map_or("", |(_, types)| types);
         write!(f, "{sm}_SPARSE_{m}x{n}x{k}_{types}")
     }
 }
 
-/// The elements of a chunk of A, and those of them that are kept.
+/// Returns the elements per chunk of A, and how many of them are kept.
 fn chunk(elem: Scalar) -> (usize, usize) {
     if elem == Scalar::Tf32 { (2, 1) } else { (4, 2) }
 }
 
-/// The columns of A that each word of metadata stands for.
+/// Returns the layout of the columns of A that each metadata word describes.
 #[inline]
 fn metadata_layout(elem: Scalar, [m, _, k]: [u32; 3]) -> Result<Layout, LayoutError> {
     let (m, threads) = (i64::from(m), metadata_threads(elem, k));
     let (low, high, values) = if elem.bits() == 8 {
-        // A word has 32 columns of one row.
+        // A word describes 32 columns of one row.
         (8, if threads == 4 { 32 * m } else { 0 }, layout!(32:m))
     } else {
-        // A word has 16 or 8 columns of two rows.
+        // A word describes 16 or 8 columns of two rows.
         let columns = if elem == Scalar::Tf32 { 8 } else { 16 };
         let low = if threads == 2 { columns * m } else { 0 };
         (low, 0, layout!((columns, 2):(m, 8)))
@@ -231,8 +237,8 @@ fn metadata_layout(elem: Scalar, [m, _, k]: [u32; 3]) -> Result<Layout, LayoutEr
     Layout::concat(&[lanes, values])
 }
 
-/// The elements of a sparse matrix that are kept, and their columns. At most 2 of each 4 elements of a row are not zero, at
-/// most one of each 2 of `tf32`.
+/// A sparse matrix's kept elements and their columns. At most 2 of each 4 elements of a row are
+/// non-zero, for `tf32` at most one of each 2.
 ///
 /// ```
 /// use tilewright::tensor::SparseMatrix;
@@ -250,16 +256,16 @@ pub struct SparseMatrix<T> {
     rows: usize,
     columns: usize,
     values: Vec<T>,
-    /// For each value its column within its chunk.
+    /// Each value's column within its chunk.
     kept: Vec<u8>,
 }
 
 impl<T: Element + Default + PartialEq> SparseMatrix<T> {
-    /// The matrix whose rows of `columns` elements follow each other in `dense`.
+    /// Compresses a row-major matrix with `columns` columns.
     ///
     /// # Errors
-    /// [`AtomError::SparseColumns`] where rows are not whole chunks, and [`AtomError::SparseChunk`] for a chunk with too
-    /// many elements that are not zero.
+    /// [`AtomError::SparseColumns`] if rows are not whole chunks; [`AtomError::SparseChunk`] if a
+    /// chunk has too many non-zero elements.
     pub fn compress(dense: &[T], columns: usize) -> Result<SparseMatrix<T>, AtomError> {
         let (wide, max) = chunk(T::SCALAR);
         let whole = columns > 0 && columns.is_multiple_of(wide);
@@ -273,7 +279,7 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
                 let (row, column) = (number * wide / columns, number * wide % columns);
                 return Err(AtomError::SparseChunk { row, column, found: found.len(), max });
             }
-            // Zeros fill it up.
+            // Keep zeros if a chunk has too few other elements.
             for i in 0..wide {
                 if found.len() < max && !found.contains(&i) {
                     found.push(i);
@@ -286,7 +292,7 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
         Ok(SparseMatrix { rows: dense.len() / columns, columns, values, kept })
     }
 
-    /// The matrix with its zeros.
+    /// Returns the matrix with its zeros.
     pub fn to_dense(&self) -> Vec<T> {
         let (wide, max) = chunk(T::SCALAR);
         let mut dense = vec![T::default(); self.rows * self.columns];
@@ -298,23 +304,23 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
 }
 
 impl<T: Element> SparseMatrix<T> {
-    /// The rows.
+    /// Returns the row count.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The columns, with the zeros.
+    /// Returns the column count, zeros included.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// The elements that are kept: rows of half as many elements.
+    /// Returns the kept elements, row-major, with half as many columns.
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// The 4 bits of metadata of a chunk of a row, as [`sparse_metadata_at`](crate::arch::sparse_metadata_at) says; 0 outside
-    /// of the matrix.
+    /// Returns the 4 metadata bits of chunk `number` of a row, as in
+    /// [`sparse_metadata_at`](crate::arch::sparse_metadata_at); 0 outside the matrix.
     pub fn bits(&self, row: usize, number: usize) -> u32 {
         let (wide, max) = chunk(T::SCALAR);
         let first = (row * (self.columns / wide) + number) * max;

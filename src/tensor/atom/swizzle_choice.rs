@@ -1,4 +1,4 @@
-//! Chooses the swizzle of a tile of shared memory so that the accesses to it have no bank conflicts.
+//! Chooses a shared-memory tile's swizzle so that its accesses have no bank conflicts.
 
 use std::fmt;
 
@@ -12,27 +12,27 @@ use super::tiled_copy::{Side, TiledCopy};
 use crate::sorting::sort_by_key;
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
-/// An access that the threads of a block make on a tile of shared memory, one after the other warp: thread `t`
-/// accesses `vector` elements from the coordinate `threads(t)` of the tile on, a number that runs through the
-/// tile, first mode fastest.
+/// An access by a block's threads to a shared-memory tile, warp by warp. Thread `t` accesses
+/// `vector` elements starting at `threads(t)`, a linear coordinate of the tile (first mode
+/// fastest).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmemAccess {
-    /// The name in the report.
+    /// The access's name in the report.
     pub name: String,
-    /// From the index of a thread to a coordinate of the tile.
+    /// Maps a thread to a coordinate of the tile.
     pub threads: Layout,
-    /// The elements that a thread accesses at once.
+    /// Elements per access.
     pub vector: u32,
 }
 
 impl SmemAccess {
-    /// The access `name` of `vector` elements from `threads(t)` on.
+    /// Describes the access `name` of `vector` elements starting at `threads(t)`.
     pub fn new(name: &str, threads: Layout, vector: u32) -> Self {
         Self { name: name.to_owned(), threads, vector }
     }
 
-    /// The access of the threads of a tiled copy to a tile of shared memory with this layout: each thread's first vector, or the row
-    /// whose address it gives to `ldmatrix`.
+    /// Describes how a tiled copy's threads read a shared-memory tile with this layout: each
+    /// thread's first vector, or the row whose address it gives to `ldmatrix`.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -60,13 +60,14 @@ impl SmemAccess {
     /// ```
     ///
     /// # Errors
-    /// The tile has not the modes of the copy; [`TensorErrorKind::Vector`] if a vector of the copy is none in the tile.
+    /// The tile's modes do not match the copy's; [`TensorErrorKind::Vector`] if the tile's layout
+    /// does not allow the copy's vectors.
     #[inline]
     pub fn read_by(name: &str, copy: &TiledCopy, tile: &Layout) -> Result<Self, TensorError> {
         Self::of_copy(name, copy, tile, Side::Source)
     }
 
-    /// As [`read_by`](SmemAccess::read_by), of what the threads write.
+    /// Like [`read_by`](SmemAccess::read_by), for what the threads write.
     ///
     /// # Errors
     /// Those of [`read_by`](SmemAccess::read_by).
@@ -83,7 +84,7 @@ impl SmemAccess {
         side: Side,
     ) -> Result<Self, TensorError> {
         let access = || -> Result<Self, TensorErrorKind> {
-            // Coordinates of the tile instead of indices.
+            // Partition coordinates of the tile, not indices.
             let coords = Layout::compact(tile.shape().to_owned().product_each()?);
             let threads = copy.tidfrg(&coords, side)?.get(&[0])?.coalesce()?;
             let vector = u32::try_from(copy.vector(side)?).unwrap_or(u32::MAX);
@@ -117,17 +118,18 @@ pub struct SwizzleCandidate {
 }
 
 impl SwizzleCandidate {
-    /// The swizzle, of elements; the identity for the tile as it is.
+    /// Returns the swizzle in element units; the identity for the unswizzled tile.
     pub fn swizzle(&self) -> Swizzle {
         self.swizzle
     }
 
-    /// The atom that the swizzled tile repeats, if `wgmma` and the tensor memory accelerator take it.
+    /// Returns the atom that the swizzled tile repeats, if `wgmma` and TMA can read it.
     pub fn smem_atom(&self) -> Option<SmemAtom> {
         self.atom
     }
 
-    /// The conflicts of each access, phase by phase, in the order in which the accesses were given.
+    /// Returns each access's conflicts, phase by phase, in the order in which you gave the
+    /// accesses.
     pub fn conflicts(&self) -> &[BankConflicts] {
         &self.conflicts
     }
@@ -137,13 +139,13 @@ impl SwizzleCandidate {
         self.conflicts.iter().all(BankConflicts::is_free)
     }
 
-    /// The accesses to memory that all accesses take.
+    /// Returns the wavefronts that all accesses take together.
     pub fn wavefronts(&self) -> u64 {
         self.conflicts.iter().map(BankConflicts::wavefronts).sum()
     }
 }
 
-/// The swizzles of a tile, the best one first. Made by [`choose_swizzle`].
+/// A tile's swizzles, best first. Made by [`choose_swizzle`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwizzleChoice {
     tile: Layout,
@@ -154,28 +156,29 @@ pub struct SwizzleChoice {
 }
 
 impl SwizzleChoice {
-    /// The best swizzle: the fewest wavefronts; among equals, a swizzle that `wgmma` takes, then that which changes the
-    /// fewest bits. The identity where a swizzle would not help.
+    /// Returns the swizzle with the fewest wavefronts; on a tie one that `wgmma` can read, then the
+    /// one that permutes the fewest bits. It is the identity if no swizzle helps.
     pub fn best(&self) -> &SwizzleCandidate {
         self.candidates.first().unwrap_or(&self.plain)
     }
 
-    /// The best swizzle that `wgmma` and the tensor memory accelerator take, if the tile has one.
+    /// Returns the best swizzle that `wgmma` and TMA can read, if the tile has one.
     pub fn best_for_wgmma(&self) -> Option<&SwizzleCandidate> {
         self.candidates.iter().find(|candidate| candidate.atom.is_some())
     }
 
-    /// The tile as it is.
+    /// Returns the costs of the unswizzled tile.
     pub fn plain(&self) -> &SwizzleCandidate {
         &self.plain
     }
 
-    /// All swizzles, from the best one on.
+    /// Returns all swizzles, best first.
     pub fn candidates(&self) -> &[SwizzleCandidate] {
         &self.candidates
     }
 
-    /// The tile with the best swizzle, for [`SharedTensor::shared`](crate::tensor::SharedTensor::shared).
+    /// Returns the tile with the best swizzle, ready for
+    /// [`SharedTensor::shared`](crate::tensor::SharedTensor::shared).
     ///
     /// # Errors
     /// Those of [`ComposedLayout::new`].
@@ -185,7 +188,7 @@ impl SwizzleChoice {
     }
 }
 
-/// The tile as it is and with the best swizzle, each with the conflicts of every access.
+/// Shows the tile without and with the best swizzle, each with every access's conflicts.
 impl fmt::Display for SwizzleChoice {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -209,7 +212,7 @@ impl fmt::Display for SwizzleChoice {
     }
 }
 
-/// The alignment that the widest access needs, in bytes.
+/// The alignment of the widest access, in bytes.
 const MAX_ALIGN: u32 = 16;
 
 #[inline]
@@ -220,11 +223,12 @@ fn swizzled(swizzle: Swizzle, tile: &Layout) -> Result<ComposedLayout, LayoutErr
     ComposedLayout::new(swizzle, 0, tile)
 }
 
-/// The swizzles of a tile of shared memory that keep the vectors of the accesses whole, with the bank conflicts
-/// of each access, the best one first.
+/// Ranks the swizzles of a shared-memory tile by the bank conflicts of the given accesses, best
+/// first.
 ///
-/// Tried are all `S<b,m,s>` with `s >= b` that stay inside of the tile, rounded up to a power of two, and move
-/// nothing smaller than the widest vector. `wgmma` takes the ones whose tile is made of a [`SmemAtom`].
+/// It tries every `S<b,m,s>` with `s >= b` that stays inside the tile (rounded up to a power of
+/// two) and keeps the widest vector whole. `wgmma` can read those whose tile consists of a
+/// [`SmemAtom`].
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -250,7 +254,7 @@ fn swizzled(swizzle: Swizzle, tile: &Layout) -> Result<ComposedLayout, LayoutErr
 /// ```
 ///
 /// # Errors
-/// Those of [`Analysis::bank_conflicts`] for the tile as it is; [`LayoutError::NotStatic`].
+/// Those of [`Analysis::bank_conflicts`] for the unswizzled tile; [`LayoutError::NotStatic`].
 #[inline]
 pub fn choose_swizzle(
     tile: &Layout,
@@ -273,7 +277,7 @@ pub fn choose_swizzle(
     let bits = i64::from(size.max(1).next_power_of_two().trailing_zeros());
     let vector = accesses.iter().map(|access| access.vector).max().unwrap_or(1);
     let whole = i64::from(vector.max(1).next_power_of_two().trailing_zeros());
-    // Nothing larger than a phase of all banks needs to be moved.
+    // A phase covers all banks, so nothing larger needs to be permuted.
     let line = i64::from((1024 / dtype.bits()).max(1).trailing_zeros());
     for base in whole..=line.max(whole) {
         for count in 1..=5 {
@@ -292,7 +296,7 @@ pub fn choose_swizzle(
     Ok(SwizzleChoice { tile: tile.clone(), names, candidates, plain })
 }
 
-/// The swizzles of elements with which the tile is made of an atom of `wgmma`, with these atoms.
+/// Returns the swizzles, in element units, that make the tile consist of a `wgmma` atom.
 #[inline]
 fn atoms_of(tile: &Layout, bits: u32) -> Result<Vec<(Swizzle, SmemAtom)>, LayoutError> {
     let mut found = Vec::new();

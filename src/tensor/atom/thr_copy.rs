@@ -1,4 +1,4 @@
-//! [`ThrCopy`]: the part of a [`TiledCopy`] that a thread has, and its copies by the instruction of the atom.
+//! [`ThrCopy`]: a thread's share of a [`TiledCopy`], and the copies that it issues.
 
 use crate::ir::builder::{AnyVector, DeviceCoord, WARP};
 use crate::ir::op::{CpAsyncCache, MatrixCount, MatrixOrder};
@@ -14,13 +14,14 @@ use crate::tensor::view::engine::{ElementAddress, Engine, Readable, Writable};
 use crate::tensor::view::predicate::IntoPredicate;
 use crate::tensor::view::tensor::Tensor;
 
-/// The part of a [`TiledCopy`] that a thread has. CuTe's `ThrCopy`.
+/// A thread's share of a [`TiledCopy`]: CuTe's `ThrCopy`.
 ///
-/// [`copy`](ThrCopy::copy) executes the instruction of the atom, once for each of its vectors:
+/// Partition source and destination with it, then [`copy`](ThrCopy::copy) issues the atom's
+/// instruction once per vector:
 ///
 /// | atom | from | to | instructions |
 /// |---|---|---|---|
-/// | [`CopyOp::Universal`] | any memory, registers | any memory, registers | a load and a store of `bits` bits, where it is memory |
+/// | [`CopyOp::Universal`] | memory, registers | memory, registers | a load, a store, or both |
 /// | [`CopyOp::CpAsync`] | global | shared | one `cp.async` |
 /// | [`CopyOp::LdMatrix`] | shared | registers | one `ldmatrix` |
 /// | [`CopyOp::StMatrix`] | registers | shared | one `stmatrix` |
@@ -65,12 +66,12 @@ pub struct ThrCopy<'c, 'b> {
     pub(in crate::tensor) thread: DeviceCoord<'b>,
 }
 
-/// A step with its bool; `None` is always true.
+/// A step with its predicate; `None` is always true.
 type CheckedStep<'b, S, D> = (Step<S, D>, Option<Val<'b, bool>>);
 
 impl<'b> ThrCopy<'_, 'b> {
-    /// The elements of the source that the thread copies, in the modes (value, tile in each mode ..): CuTe's
-    /// `partition_S`.
+    /// Returns the source elements that the thread copies, with modes (value, tile in each mode
+    /// ..): CuTe's `partition_S`.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -93,7 +94,7 @@ impl<'b> ThrCopy<'_, 'b> {
         self.partition(k, "partition_S", tensor, Side::Source)
     }
 
-    /// The elements of the destination that the thread copies: CuTe's `partition_D`. See
+    /// Returns the destination elements that the thread copies: CuTe's `partition_D`. See
     /// [`partition_s`](ThrCopy::partition_s).
     #[doc(alias = "partition_D")]
     #[track_caller]
@@ -130,17 +131,18 @@ impl<'b> ThrCopy<'_, 'b> {
         }
     }
 
-    /// A part of the thread that another partition made, such as the fragment of a [`ThrMma`](crate::tensor::ThrMma), in the modes
-    /// in which this copy reads its source: CuTe's `retile_S`.
+    /// Rearranges a fragment of another partition, for example of a
+    /// [`ThrMma`](crate::tensor::ThrMma), into the modes of this copy's source: CuTe's `retile_S`.
     #[doc(alias = "retile")]
     #[track_caller]
     pub fn retile_s<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
         self.retile(k, "retile_S", tensor)
     }
 
-    /// A part of the thread that another partition made, such as the fragment of a [`ThrMma`](crate::tensor::ThrMma), in the modes
-    /// in which this copy writes its destination: CuTe's `retile_D`. The part has the modes (value, ..) of the operand that
-    /// the copy is made for ([`TiledCopy::of_operand`]).
+    /// Rearranges a fragment of another partition, for example of a
+    /// [`ThrMma`](crate::tensor::ThrMma), into the modes of this copy's destination: CuTe's
+    /// `retile_D`. The fragment must have the modes (value, ..) of the operand that the copy was
+    /// made for ([`TiledCopy::of_operand`]).
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target, f16};
@@ -193,12 +195,12 @@ impl<'b> ThrCopy<'_, 'b> {
         }
     }
 
-    /// Copies a part of the source to one of the destination by the instruction of the atom: parts that
-    /// [`partition_s`](ThrCopy::partition_s) and [`partition_d`](ThrCopy::partition_d) made, or
-    /// [`retile_d`](ThrCopy::retile_d) and its like. It is checked that the vectors of the atom are vectors of both
-    /// tensors: contiguous, and aligned as far as layout and pointer tell.
+    /// Copies a partitioned source to a partitioned destination with the atom's instruction. Make
+    /// them with [`partition_s`](ThrCopy::partition_s), [`partition_d`](ThrCopy::partition_d), or
+    /// [`retile_d`](ThrCopy::retile_d) and its siblings. It is a build error if the atom's vectors
+    /// are not contiguous in both tensors, or not known to be aligned.
     ///
-    /// `cp.async` is not waited for: commit and wait for its group before the barrier.
+    /// `cp.async` copies only start here: commit their group and wait for it before the barrier.
     #[track_caller]
     pub fn copy<S, D>(&self, k: &Body<'b, '_>, source: &Tensor<S>, destination: &Tensor<D>)
     where
@@ -212,12 +214,14 @@ impl<'b> ThrCopy<'_, 'b> {
         }
     }
 
-    /// As [`copy`](ThrCopy::copy), of the vectors whose predicate is true: CuTe's `copy_if`. The others are neither read nor
-    /// written; but those of a `cp.async` whose atom has `zero_fill` become zeros, without being read.
+    /// Like [`copy`](ThrCopy::copy), for the vectors whose predicate is true: CuTe's `copy_if`.
+    /// Other vectors are neither read nor written, but a `cp.async` with `zero_fill` sets them to
+    /// zero without reading.
     ///
-    /// A vector is copied as a whole, so there is one bool for it: the predicate has the shape of the part, with one value
-    /// for all elements of a vector, or one element for each vector, or one for each coordinate of the modes after the first
-    /// (as CuTe has it). `ldmatrix`, `stmatrix` and `movmatrix` take none.
+    /// A vector is copied as a whole, so it needs one bool. The predicate has the partition's shape
+    /// with equal values inside each vector, or one element per vector, or, as in CuTe, one per
+    /// coordinate of the modes after the first. `ldmatrix`, `stmatrix` and `movmatrix` take no
+    /// predicate.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -273,8 +277,8 @@ impl<'b> ThrCopy<'_, 'b> {
         }
     }
 
-    /// As [`copy_if`](ThrCopy::copy_if), with zeros for the vectors whose predicate is false, which are not read. An atom of
-    /// `cp.async` must have `zero_fill`.
+    /// Like [`copy_if`](ThrCopy::copy_if), but writes zeros for vectors whose predicate is false,
+    /// without reading them. A `cp.async` atom must have `zero_fill`.
     #[track_caller]
     pub fn copy_zfill<'k: 'b, S, D>(
         &self,
@@ -326,7 +330,7 @@ impl<'b> ThrCopy<'_, 'b> {
         k.report(TensorError { operation, operand: self.copy.to_string(), kind });
     }
 
-    /// As [`checked`](ThrCopy::checked), each with its bool.
+    /// Like [`checked`](ThrCopy::checked), with a predicate per step.
     #[track_caller]
     fn checked_if<S: Readable<'b>, D: Writable<'b>>(
         &self,
@@ -366,7 +370,7 @@ impl<'b> ThrCopy<'_, 'b> {
         }
     }
 
-    /// The executions of the atom, or `None` after the error was recorded.
+    /// Returns the atom's executions; on failure reports the error and returns `None`.
     #[track_caller]
     fn checked<S: Readable<'b>, D: Writable<'b>>(
         &self,
@@ -426,7 +430,8 @@ impl<'b> ThrCopy<'_, 'b> {
     }
 }
 
-/// One execution of the atom. Where `inside` is given and false, the destination becomes zero; only `cp.async` takes it.
+/// Executes the atom once. If `inside` is given and false, the destination becomes zero; only
+/// `cp.async` takes it.
 #[track_caller]
 fn execute<'b, 'c, S, D>(
     k: &Body<'c, '_>,
@@ -469,7 +474,7 @@ fn execute<'b, 'c, S, D>(
             let vector = match S::Elem::SCALAR.bits() {
                 16 => from.ldmatrix_any(k, at, count, order),
                 _ => {
-                    // Offsets of rows are multiples of 16 bytes.
+                    // Row offsets are multiples of 16 bytes.
                     let from = from.offset(at).ptr_cast::<u16>();
                     from.ldmatrix_any(k, 0, count, order)
                 }
@@ -489,7 +494,7 @@ fn execute<'b, 'c, S, D>(
             }
         }
         CopyOp::MovMatrix => {
-            // Pairs of 16 bits, whatever the elements are.
+            // `movmatrix` works on 16-bit pairs, whatever the element type.
             let pair = source.read_vector(k, &from.indices).and_then(|pair| {
                 if pair.elem().bits() == 16 { Some(pair) } else { pair.cast(Scalar::U16) }
             });
@@ -500,7 +505,7 @@ fn execute<'b, 'c, S, D>(
         CopyOp::ShuffleTranspose { apart } => {
             let pair = source.read_vector(k, &from.indices).and_then(|pair| pair.values::<u32>());
             let Some(&[first, second]) = pair.as_deref() else { return };
-            // A thread keeps the register of its own number, and gives the other one to the thread that has that number.
+            // A thread keeps the register of its own index and gives the other one to its partner.
             let upper = (k.lane_id() & apart.cast_signed()).ne(0);
             let got = k.shfl_bfly(WARP, upper.select(first, second), apart);
             let pair = [upper.select(got, first), upper.select(second, got)];
@@ -509,7 +514,7 @@ fn execute<'b, 'c, S, D>(
                 destination.write_vector(k, &to.indices, pair);
             }
         }
-        // `check_spaces` has refused them.
+        // `check_spaces` has refused these.
         CopyOp::Tma { .. } | CopyOp::Bulk { .. } => {}
     }
 }
@@ -523,7 +528,7 @@ fn matrix(matrices: Matrices, transposed: bool) -> (MatrixCount, MatrixOrder) {
     (count, if transposed { MatrixOrder::Trans } else { MatrixOrder::Rows })
 }
 
-/// Checks that the instruction copies between the memory spaces of source and destination.
+/// Checks that the instruction copies between the two memory spaces.
 fn check_spaces<'b, S: Readable<'b>, D: Writable<'b>>(
     op: &CopyOp,
     source: &Tensor<S>,
@@ -561,7 +566,7 @@ fn check_spaces<'b, S: Readable<'b>, D: Writable<'b>>(
     Err(TensorErrorKind::CopySpaces { instruction, takes, found })
 }
 
-/// Checks that tiles divide a tensor whose memory ends with it, in the modes that the tile has.
+/// Checks that the tiler divides a tensor whose allocation ends with it.
 fn check_whole_tiles<'b, E: Engine<'b>>(
     tensor: &Tensor<E>,
     tiler: &IntTuple,
@@ -578,8 +583,8 @@ fn check_whole_tiles<'b, E: Engine<'b>>(
     Ok(())
 }
 
-/// Checks that each group of `vector` elements is contiguous in memory and aligned to its size. In registers there is
-/// nothing to check.
+/// Checks that each group of `vector` elements is contiguous in memory and aligned to its size.
+/// Registers always pass.
 fn check_vector<'b, E: Readable<'b>>(
     tensor: &Tensor<E>,
     vector: i64,

@@ -1,4 +1,4 @@
-//! [`ThrMma`]: the part of a [`TiledMma`] that a thread has.
+//! [`ThrMma`]: a thread's share of a [`TiledMma`].
 
 use crate::ir::builder::{Accumulator, DeviceCoord, Ty};
 use crate::ir::{Body, Element};
@@ -10,13 +10,13 @@ use crate::tensor::view::engine::Engine;
 use crate::tensor::view::tensor::{RegisterTensor, Tensor};
 
 impl TiledMma {
-    /// The part of a thread: CuTe's `get_slice`. The thread is a number of the host or the device.
+    /// Returns a thread's share: CuTe's `get_slice`. `thread` is a host or a device value.
     #[doc(alias("get_slice", "get_thread_slice"))]
     pub fn slice<'m, 'b>(&'m self, thread: impl Into<DeviceCoord<'b>>) -> ThrMma<'m, 'b> {
         ThrMma { mma: self, thread: thread.into() }
     }
 
-    /// `matrix` as (index of thread, value of the atom, atoms in each mode ..).
+    /// Returns `matrix` as (thread index, atom value, atoms in each mode ..).
     #[inline]
     pub(in crate::tensor) fn parts(
         &self,
@@ -32,7 +32,7 @@ impl TiledMma {
         Layout::concat(&modes)
     }
 
-    /// The words of a thread of an operand of the shape (MN, K): (V, MN, K).
+    /// Returns a thread's 32-bit words of an (MN, K) operand, with modes (V, MN, K).
     #[inline]
     pub(in crate::tensor) fn words(
         &self,
@@ -49,10 +49,10 @@ impl TiledMma {
     }
 }
 
-/// The part of a [`TiledMma`] that a thread has. CuTe's `ThrMMA`.
+/// A thread's share of a [`TiledMma`]: CuTe's `ThrMMA`.
 ///
-/// A is an (M, K) tensor, B an (N, K) one and C an (M, N) one; more modes stay as they are. The parts have the
-/// modes (value of the atom, atoms in the first mode, atoms in the second, ..).
+/// A is an (M, K) tensor, B is (N, K) and C is (M, N); further modes pass through. Partitions have
+/// the modes (atom value, atoms in the first mode, atoms in the second, ..).
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target};
@@ -78,22 +78,26 @@ pub struct ThrMma<'m, 'b> {
 }
 
 impl<'b> ThrMma<'_, 'b> {
-    /// The elements of A, an (M, K) tensor, that the thread multiplies: (V, M, K). CuTe's `partition_A`.
+    /// Returns the elements of A, an (M, K) tensor, that the thread multiplies: (V, M, K). CuTe's
+    /// `partition_A`.
     ///
-    /// Partitions and fragments round up to whole instructions: for a K of 20 an instruction with a K of 16 is issued twice,
-    /// and reads 12 elements beyond each row. Tiles in shared memory are therefore multiples, filled with 0 at the edges.
+    /// Partitions and fragments round up to whole instructions. For example, with a K of 20 an
+    /// instruction of K 16 runs twice and reads 12 elements beyond each row. So make tiles in
+    /// shared memory whole multiples, and fill their edges with 0.
     #[track_caller]
     pub fn partition_a<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
         self.partition(k, "partition_A", Operand::A, tensor)
     }
 
-    /// The elements of B, an (N, K) tensor, that the thread multiplies: (V, N, K). CuTe's `partition_B`.
+    /// Returns the elements of B, an (N, K) tensor, that the thread multiplies: (V, N, K). CuTe's
+    /// `partition_B`.
     #[track_caller]
     pub fn partition_b<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
         self.partition(k, "partition_B", Operand::B, tensor)
     }
 
-    /// The elements of C, an (M, N) tensor, that the thread accumulates: (V, M, N). CuTe's `partition_C`.
+    /// Returns the elements of C, an (M, N) tensor, that the thread accumulates: (V, M, N). CuTe's
+    /// `partition_C`.
     #[track_caller]
     pub fn partition_c<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
         self.partition(k, "partition_C", Operand::C, tensor)
@@ -126,7 +130,7 @@ impl<'b> ThrMma<'_, 'b> {
         by_thread.slice(k, DeviceCoord::Tuple(coord))
     }
 
-    /// Checks that tiles divide a tensor whose memory ends with it.
+    /// Checks that the tile divides a tensor whose allocation ends with it.
     fn check_whole_tiles<E: Engine<'b>>(
         &self,
         operand: Operand,
@@ -147,9 +151,9 @@ impl<'b> ThrMma<'_, 'b> {
         Ok(())
     }
 
-    /// New registers for the elements of the thread of an A or B of the shape (MN, K), as words of 32 bits that
-    /// elements which are neighbours along K share: (V, MN, K), as [`MatrixLoad`](crate::tensor::MatrixLoad) fills them and
-    /// [`TiledMma::gemm_sync`] takes them.
+    /// Allocates registers for the thread's elements of an (MN, K) operand A or B, as 32-bit words
+    /// that hold neighbours along K: (V, MN, K). [`MatrixLoad`](crate::tensor::MatrixLoad) fills
+    /// them and [`TiledMma::gemm_sync`] takes them.
     #[track_caller]
     pub fn fragment_words(
         &self,
@@ -168,7 +172,7 @@ impl<'b> ThrMma<'_, 'b> {
         }
     }
 
-    /// New registers for the elements of the thread of an A of the shape (M, K): (V, M, K). CuTe's
+    /// Allocates registers for the thread's elements of an (M, K) operand A: (V, M, K). CuTe's
     /// `partition_fragment_A`.
     #[doc(alias("partition_fragment_A", "make_fragment_A"))]
     #[track_caller]
@@ -180,7 +184,7 @@ impl<'b> ThrMma<'_, 'b> {
         self.fragment(k, "partition_fragment_A", Operand::A, &shape.into(), 1)
     }
 
-    /// New registers for the elements of the thread of a B of the shape (N, K): (V, N, K). CuTe's
+    /// Allocates registers for the thread's elements of an (N, K) operand B: (V, N, K). CuTe's
     /// `partition_fragment_B`.
     #[doc(alias("partition_fragment_B", "make_fragment_B"))]
     #[track_caller]
@@ -192,7 +196,7 @@ impl<'b> ThrMma<'_, 'b> {
         self.fragment(k, "partition_fragment_B", Operand::B, &shape.into(), 1)
     }
 
-    /// New registers for the elements of the thread of a C of the shape (M, N): (V, M, N). CuTe's
+    /// Allocates registers for the thread's elements of an (M, N) operand C: (V, M, N). CuTe's
     /// `partition_fragment_C`.
     #[doc(alias("partition_fragment_C", "make_fragment_C"))]
     #[track_caller]
@@ -204,9 +208,9 @@ impl<'b> ThrMma<'_, 'b> {
         self.fragment(k, "partition_fragment_C", Operand::C, &shape.into(), 1)
     }
 
-    /// New registers for the accumulators of the thread of a C of the shape (M, N), as tensor cores have them: (V, M, N), where a
-    /// value of `Vector<f16, 2>` is two elements (`RegisterTensor::elements`). For all other types it is
-    /// [`fragment_c`](ThrMma::fragment_c).
+    /// Allocates the thread's accumulators of an (M, N) operand C in the form that tensor cores
+    /// use: (V, M, N), where a `Vector<f16, 2>` holds two elements (`RegisterTensor::elements`
+    /// unpacks them). For all other types this is [`fragment_c`](ThrMma::fragment_c).
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target, Val, Vector, f16};
@@ -237,7 +241,7 @@ impl<'b> ThrMma<'_, 'b> {
         self.fragment(k, "partition_fragment_C", Operand::C, &shape.into(), D::LANES.into())
     }
 
-    /// Registers with `lanes` values each.
+    /// Allocates registers that hold `lanes` values each.
     #[track_caller]
     fn fragment<T: Ty>(
         &self,

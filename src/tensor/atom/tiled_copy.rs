@@ -1,4 +1,4 @@
-//! [`TiledCopy`]: an atom repeated over threads and values.
+//! [`TiledCopy`]: a copy atom repeated over the threads and values of a tile.
 
 use std::fmt;
 
@@ -12,10 +12,15 @@ use super::thr_copy::ThrCopy;
 use super::tiled_mma::{Operand, TiledMma, count_of_size};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
-/// A [`CopyAtom`] repeated over threads and values, so that they copy a tile. CuTe's `TiledCopy`.
+/// A [`CopyAtom`] repeated over threads and values, so that together they copy a tile: CuTe's
+/// `TiledCopy`.
 ///
-/// `layout_tv` maps (thread, value) to an index of the tile, in the order of the registers of the atom. When it is
-/// made, it is checked that each element of the tile is reached once.
+/// Use it for thread copies, `cp.async` and `ldmatrix`. For TMA use
+/// [`TmaCopy`](crate::tensor::TmaCopy); for tiles of any extent that a block copies with
+/// `cp.async`, [`AsyncTile`](crate::tensor::AsyncTile) chooses the threads for you.
+///
+/// `layout_tv` maps (thread, value) to an index of the tile, in the order of the atom's registers.
+/// Constructors check that each element of the tile is reached exactly once.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -41,11 +46,12 @@ pub struct TiledCopy {
     dtype: Scalar,
     layout_tv: Layout,
     tiler: IntTuple,
-    /// The rows and the columns of the tile, where they do not follow each other.
+    /// The tile's rows and columns, if they are not contiguous.
     modes: Option<Vec<Layout>>,
 }
 
-/// `SM80_CP_ASYNC_CACHEALWAYS<uint128_t> o ((4,8),4):((32,1),8) of (8,16)`: the atom, the layout, the tile.
+/// For example `SM80_CP_ASYNC_CACHEALWAYS<uint128_t> o ((4,8),4):((32,1),8) of (8,16)`: atom,
+/// layout and tile.
 impl fmt::Display for TiledCopy {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,12 +60,13 @@ impl fmt::Display for TiledCopy {
 }
 
 impl TiledCopy {
-    /// `atom` for elements of type `dtype`, by threads in the arrangement `threads` (from an index of the tile to the number
-    /// of its thread) with `values` each (from an index to the number of the value): CuTe's `make_tiled_copy` and
-    /// CuTe DSL's `make_tiled_copy_tv`.
+    /// Tiles `atom` for elements of type `dtype`. `threads` maps an index of the tile to a thread,
+    /// `values` an index to one of each thread's values: CuTe's `make_tiled_copy` and CuTe DSL's
+    /// `make_tiled_copy_tv`.
     ///
     /// # Errors
-    /// Threads and values do not reach each element of a tile once, or do not make up whole atoms.
+    /// Threads and values do not reach each element of the tile once, or do not divide into whole
+    /// atoms.
     #[doc(alias = "make_tiled_copy")]
     #[inline]
     pub fn new(
@@ -84,10 +91,11 @@ impl TiledCopy {
         }
     }
 
-    /// `atom` with a layout from (thread, value) to the column-major index in a tile of the extents `tiler`.
+    /// Tiles `atom` with a layout from (thread, value) to the column-major index in a tile of
+    /// extents `tiler`.
     ///
     /// # Errors
-    /// As [`TiledCopy::new`].
+    /// Those of [`TiledCopy::new`].
     #[doc(alias = "make_tiled_copy_tv")]
     #[inline]
     pub fn from_tv(
@@ -105,12 +113,12 @@ impl TiledCopy {
         }
     }
 
-    /// `atom` for the elements of an operand of `mma`, each thread the elements that it multiplies: CuTe's
-    /// `make_tiled_copy_A`, `_B`, `_C`. Threads that multiply the same elements copy them all.
+    /// Tiles `atom` for an operand of `mma`, so that each thread copies what it multiplies: CuTe's
+    /// `make_tiled_copy_A`, `_B`, `_C`. Threads that multiply the same elements each copy them.
     ///
     /// # Errors
-    /// Those of [`TiledMma::layout_tv`]; threads and values do not make up whole atoms, or reach some elements more
-    /// often than others.
+    /// Those of [`TiledMma::layout_tv`]; threads and values do not divide into whole atoms, or
+    /// reach some elements more often than others.
     #[inline]
     pub fn of_operand(
         atom: CopyAtom,
@@ -137,8 +145,9 @@ impl TiledCopy {
         }
     }
 
-    /// `atom` for the elements of C of `mma`, the values of one execution of the atom at a time, in the order of the values
-    /// of C: CuTe's `make_tiled_copy_C_atom`. The tile has only the rows and columns that these values reach.
+    /// Tiles `atom` for the C operand of `mma`, one atom's worth of values at a time, in the order
+    /// of C's values: CuTe's `make_tiled_copy_C_atom`. The tile contains only the rows and columns
+    /// that these values reach.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -157,7 +166,7 @@ impl TiledCopy {
     /// ```
     ///
     /// # Errors
-    /// Those of [`TiledCopy::of_operand`]; a thread has fewer values of C than the atom.
+    /// A thread holds fewer values of C than the atom; those of [`TiledCopy::of_operand`].
     #[inline]
     pub fn of_c_atom(atom: CopyAtom, dtype: Scalar, mma: &TiledMma) -> Result<Self, TensorError> {
         let operand = format!("{} of C of {mma:?}", atom.op());
@@ -177,8 +186,9 @@ impl TiledCopy {
         made().map_err(|kind| TensorError { operation: "make_tiled_copy_C_atom", operand, kind })
     }
 
-    /// `atom` for the elements that `atom_tv` reaches, a layout from (thread, value) to the addresses of `data`, a layout from
-    /// coordinates to addresses: CuTe's `make_cotiled_copy`. The tile has only the rows and columns that are reached.
+    /// Tiles `atom` by memory address. `atom_tv` maps (thread, value) to addresses of `data`, a
+    /// layout from coordinates to addresses: CuTe's `make_cotiled_copy`. The tile contains only the
+    /// rows and columns that are reached.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -195,7 +205,7 @@ impl TiledCopy {
     /// ```
     ///
     /// # Errors
-    /// An address that `data` does not have; those of [`TiledCopy::new`].
+    /// `data` lacks one of the addresses; those of [`TiledCopy::new`].
     #[doc(alias = "make_cotiled_copy")]
     #[inline]
     pub fn cotiled(
@@ -208,7 +218,8 @@ impl TiledCopy {
         let made = || -> Result<_, TensorErrorKind> {
             let to_coord = data.left_inverse()?;
             let layout_tv = to_coord.composition(atom_tv)?;
-            // Each address is that of its coordinate: none lies in a gap of the data or behind it.
+            // Each address must belong to its coordinate, so that none lies in a gap or beyond the
+            // data.
             for (coord, address) in layout_tv.indices()?.zip(atom_tv.indices()?) {
                 if data.at(coord)? != address || coord >= data.size()?.to_static()? {
                     return Err(TensorErrorKind::NoSuchAddress { address, data: data.to_string() });
@@ -219,7 +230,8 @@ impl TiledCopy {
         made().map_err(|kind| TensorError { operation: "make_cotiled_copy", operand, kind })
     }
 
-    /// The copy of a layout from (thread, value) to indices of a tile, cut to the rows and columns that it reaches.
+    /// Makes a copy from (thread, value) -> tile index, cut to the rows and columns that it
+    /// reaches.
     #[inline]
     fn of_coords(
         atom: CopyAtom,
@@ -284,7 +296,7 @@ impl TiledCopy {
         Ok(())
     }
 
-    /// The atom.
+    /// Returns the atom.
     pub fn atom(&self) -> &CopyAtom {
         &self.atom
     }
@@ -294,12 +306,13 @@ impl TiledCopy {
         &self.layout_tv
     }
 
-    /// The extents of the tile.
+    /// Returns the tile's extents.
     pub fn tiler(&self) -> &IntTuple {
         &self.tiler
     }
 
-    /// The rows and the columns of a matrix that the tile has, as CuTe's `Tiler_MN`: for most copies the first ones.
+    /// Returns the matrix rows and columns that form the tile, as in CuTe's `Tiler_MN`. For most
+    /// copies these are the first ones.
     #[inline]
     pub fn tiler_layouts(&self) -> Vec<Layout> {
         match &self.modes {
@@ -308,7 +321,7 @@ impl TiledCopy {
         }
     }
 
-    /// The extents of a matrix that whole tiles make up.
+    /// The smallest matrix that consists of whole tiles.
     #[inline]
     pub(in crate::tensor) fn period(&self) -> Result<IntTuple, LayoutError> {
         let Some(modes) = &self.modes else { return Ok(self.tiler.clone()) };
@@ -324,12 +337,12 @@ impl TiledCopy {
         IntTuple::from_items(modes.iter().map(period).collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// The type of the elements.
+    /// Returns the element type.
     pub fn dtype(&self) -> Scalar {
         self.dtype
     }
 
-    /// The number of threads.
+    /// Returns the thread count.
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
@@ -338,7 +351,7 @@ impl TiledCopy {
         count_of_size(self.layout_tv.get(&[0])?.size()?.to_static()?)
     }
 
-    /// A layout of bits of the atom as one of elements.
+    /// Turns an atom's layout of bits into one of elements.
     #[inline]
     fn of_elements(&self, bits: &Layout) -> Result<Layout, TensorErrorKind> {
         let element = self.dtype.bits();
@@ -350,7 +363,7 @@ impl TiledCopy {
         Ok(bits.recast_layout(1, element.into())?)
     }
 
-    /// The threads and the values of the atom.
+    /// Returns the atom's thread count and value count.
     #[inline]
     fn atom_size(&self) -> Result<(i64, i64), TensorErrorKind> {
         let tv = self.of_elements(self.atom.layout_ref_tv())?;
@@ -358,7 +371,7 @@ impl TiledCopy {
         Ok((size(0)?, size(1)?))
     }
 
-    /// The elements of one copy of a thread.
+    /// Returns how many elements one thread copies at once.
     #[inline]
     pub(in crate::tensor) fn vector(&self, side: Side) -> Result<i64, TensorErrorKind> {
         let bits = match side {
@@ -368,7 +381,8 @@ impl TiledCopy {
         Ok(self.of_elements(bits)?.get(&[1])?.size()?.to_static()?)
     }
 
-    /// `matrix` as (index of thread, (value of the atom, atom), tiles..): CuTe's `tidfrg_S`, `tidfrg_D`.
+    /// Returns `matrix` as (thread index, (atom value, atom), tiles..): CuTe's `tidfrg_S`,
+    /// `tidfrg_D`.
     #[inline]
     pub(in crate::tensor) fn tidfrg(
         &self,
@@ -402,18 +416,18 @@ impl TiledCopy {
         Ok(Layout::concat(&modes)?)
     }
 
-    /// A part of a thread (value, ..), of the tile taken apart in another way, as ((value of the atom, rest), ..): CuTe's
-    /// `retile`. Its values are the first ones of each thread in the layout of this copy.
+    /// Rearranges a thread's (value, ..) part of a tile into this copy's ((atom value, rest), ..):
+    /// CuTe's `retile`. The part's values are each thread's first ones in this copy's layout.
     #[inline]
     pub(in crate::tensor) fn retiled(&self, part: &Layout) -> Result<Layout, TensorErrorKind> {
         let values = part.get(&[0])?.size()?.to_static()?;
         let (_, atom) = self.atom_size()?;
-        // Index in the tile -> number of the part's first mode; its inverse says in which order they follow.
+        // Tile index -> index in the part's first mode. Its inverse gives their order.
         let of_index = self.layout_tv.right_inverse()?;
         let of_index = of_index.composition(&Layout::compact(self.tiler.clone()))?;
         let of_index = of_index.upcast(i64::from(self.size()?) * values)?;
         let order = Layout::compact(values).logical_product(&of_index.right_inverse()?)?;
-        // (value of the atom, rest) -> (value of the part, its indices)
+        // (atom value, rest) -> (part value, its indices)
         let order = order.zipped_divide(&Layout::compact(atom))?;
         let counts = of_index.shape().to_owned().product_each()?;
         let tile = counts.prepend(&values.into())?;
@@ -424,7 +438,7 @@ impl TiledCopy {
         Ok(Layout::concat(&modes.collect::<Vec<Layout>>())?)
     }
 
-    /// The part of a thread: CuTe's `get_slice`. The thread is a number of the host or the device.
+    /// Returns a thread's share: CuTe's `get_slice`. `thread` is a host or a device value.
     #[doc(alias("get_slice", "get_thread_slice"))]
     pub fn slice<'c, 'b>(&'c self, thread: impl Into<DeviceCoord<'b>>) -> ThrCopy<'c, 'b> {
         ThrCopy { copy: self, thread: thread.into() }

@@ -1,4 +1,4 @@
-//! [`TiledMma`]: an atom repeated over threads and values.
+//! [`TiledMma`]: an MMA atom repeated over the threads and values of a tile.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// An operand of an MMA. A is an M x K tile, B an N x K one, C and D are M x N.
+/// An MMA operand. A is an M x K tile, B is N x K, C and D are M x N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// The left factor.
     A,
     /// The right factor.
     B,
-    /// The addend, and the result.
+    /// The accumulator: addend and result.
     C,
 }
 
@@ -25,7 +25,7 @@ impl Operand {
     /// All operands.
     pub const ALL: [Operand; 3] = [Operand::A, Operand::B, Operand::C];
 
-    /// The modes of (M, N, K) that it has.
+    /// The operand's modes among (M, N, K).
     pub(in crate::tensor) const fn modes(self) -> [usize; 2] {
         match self {
             Operand::A => [0, 2],
@@ -35,8 +35,12 @@ impl Operand {
     }
 }
 
-/// An [`MmaAtom`] repeated over threads (`atom_layout_mnk`: which atom of the M x N x K grid of atoms the next
-/// threads execute), on tiles whose modes may be permuted first (`permutation_mnk`). CuTe's `TiledMMA`.
+/// An [`MmaAtom`] repeated over threads: CuTe's `TiledMMA`. `atom_layout_mnk` says which atom of
+/// the M x N x K grid of atoms the next threads execute; `permutation_mnk` can permute the tile's
+/// modes first.
+///
+/// Use it with `mma.sync` ([`TiledMma::gemm_sync`]), `wgmma` ([`TiledMma::gemm_async`]) or FMA
+/// ([`gemm`](crate::tensor::gemm())).
 ///
 /// ```
 /// use tilewright::layout::{Layout, layout, tiler};
@@ -56,7 +60,8 @@ pub struct TiledMma {
     permutation_mnk: Tiler,
 }
 
-/// `SM80_16x8x16_F32F16F16F32_TN o (32,2,2,1):(1,32,64,0) of (32,32,16)`: the atom, the threads, the permutation.
+/// For example `SM80_16x8x16_F32F16F16F32_TN o (32,2,2,1):(1,32,64,0) of (32,32,16)`: atom, threads
+/// and permutation.
 impl fmt::Display for TiledMma {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,13 +69,13 @@ impl fmt::Display for TiledMma {
     }
 }
 
-/// The names of the extents in errors.
+/// How errors name the extents.
 const ELEMENTS: [&str; 3] = ["elements along M", "elements along N", "elements along K"];
 const PERMUTATIONS: [&str; 3] =
     ["the permutation of M", "the permutation of N", "the permutation of K"];
 
 impl TiledMma {
-    /// `atom` repeated by `atom_layout_mnk`; `_` in `permutation_mnk` takes a mode as it is.
+    /// Repeats `atom` by `atom_layout_mnk`; `_` in `permutation_mnk` leaves a mode as it is.
     ///
     /// ```
     /// use tilewright::layout::{layout, tiler};
@@ -85,7 +90,7 @@ impl TiledMma {
     /// ```
     ///
     /// # Errors
-    /// That of [`TiledMma::unchecked`], and those of [`TiledMma::check_coverage`].
+    /// Those of [`TiledMma::unchecked`] and [`TiledMma::check_coverage`].
     #[doc(alias = "make_tiled_mma")]
     pub fn new(
         atom: MmaAtom,
@@ -100,12 +105,12 @@ impl TiledMma {
         mma.map_err(|kind| TensorError { operation: "make_tiled_mma", operand, kind })
     }
 
-    /// As [`TiledMma::new`], for tiles too whose elements it would not reach once. CuTe takes those: a tile that cuts
-    /// an atom has layouts that reach elements twice or leave the tile.
+    /// Like [`TiledMma::new`], but also accepts tiles whose elements are not reached exactly once.
+    /// CuTe accepts those: if a tile cuts an atom, its layouts repeat elements or leave the tile.
     ///
     /// # Errors
-    /// [`LayoutError::RankMismatch`] if one of the two has not three modes; those of
-    /// [`Layout::tiled_product`].
+    /// [`LayoutError::RankMismatch`] if `atom_layout_mnk` or `permutation_mnk` does not have three
+    /// modes; those of [`Layout::tiled_product`].
     pub fn unchecked(
         atom: MmaAtom,
         atom_layout_mnk: &Layout,
@@ -121,17 +126,17 @@ impl TiledMma {
         Ok(Self { atom, thr_layout_vmnk, permutation_mnk })
     }
 
-    /// The atom.
+    /// Returns the atom.
     pub fn atom(&self) -> &MmaAtom {
         &self.atom
     }
 
-    /// (thread of the atom, atom in M, in N, in K) -> index of the thread. CuTe's `get_thr_layout_vmnk`.
+    /// (atom thread, atom in M, in N, in K) -> thread index. CuTe's `get_thr_layout_vmnk`.
     pub fn thr_layout_vmnk(&self) -> &Layout {
         &self.thr_layout_vmnk
     }
 
-    /// The number of threads.
+    /// Returns the thread count.
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
@@ -139,7 +144,7 @@ impl TiledMma {
         count_of_size(self.thr_layout_vmnk.size()?.to_static()?)
     }
 
-    /// The extent of mode 0 (M), 1 (N) or 2 (K) of the atom, and of the grid of atoms.
+    /// Returns the extents of the atom and of the grid of atoms in mode 0 (M), 1 (N) or 2 (K).
     #[inline]
     fn extents(&self, mode: usize) -> Result<(i64, i64)> {
         let shape = self.atom.op().shape_mnk();
@@ -148,11 +153,11 @@ impl TiledMma {
         Ok((i64::from(atom), atoms))
     }
 
-    /// The permutation of mode 0 (M), 1 (N) or 2 (K): what was given, or the extent of all atoms for `_`. CuTe's
-    /// `permutation_mnk`.
+    /// Returns the permutation of mode 0 (M), 1 (N) or 2 (K), where `_` becomes the extent of all
+    /// atoms. CuTe's `permutation_mnk`.
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`] from mode 3.
+    /// [`LayoutError::NoSuchMode`] for mode 3 and above.
     #[inline]
     pub fn permutation_mnk(&self, mode: usize) -> Result<Tiler> {
         let (atom, atoms) = self.extents(mode)?;
@@ -163,10 +168,10 @@ impl TiledMma {
         })
     }
 
-    /// The extent of the tile in mode 0 (M), 1 (N) or 2 (K). CuTe's `tile_size_mnk`.
+    /// Returns the tile's extent in mode 0 (M), 1 (N) or 2 (K). CuTe's `tile_size_mnk`.
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchMode`] from mode 3.
+    /// [`LayoutError::NoSuchMode`] for mode 3 and above.
     #[inline]
     pub fn tile_size_mnk(&self, mode: usize) -> Result<u32> {
         let permutation = self.permutation_mnk(mode)?;
@@ -175,7 +180,7 @@ impl TiledMma {
             let extent = match leaf {
                 TilerLeaf::Int(n) => n.to_static()?,
                 TilerLeaf::Layout(l) => l.size()?.to_static()?,
-                // Inside of a tuple there is no mode that it could stand for.
+                // Inside a tuple `_` has no mode to stand for.
                 TilerLeaf::All => {
                     return Err(LayoutError::UnexpectedUnderscore { operation: "tile_size_mnk" });
                 }
@@ -186,9 +191,9 @@ impl TiledMma {
         count_of_size(size)
     }
 
-    /// A matrix of an operand, taken apart by threads and values: `((ThrV,(Thr0,Thr1)),(FrgV,(Rest0,Rest1)))`, where
-    /// `ThrV` and `FrgV` are the threads and values of the atom, and 0 and 1 the modes of the operand. CuTe's
-    /// `thrfrg_A`, `thrfrg_B`, `thrfrg_C`.
+    /// Splits an operand's matrix by threads and values:
+    /// `((ThrV,(Thr0,Thr1)),(FrgV,(Rest0,Rest1)))`. `ThrV` and `FrgV` are the atom's threads and
+    /// values, 0 and 1 the operand's modes. CuTe's `thrfrg_A`, `thrfrg_B`, `thrfrg_C`.
     ///
     /// # Errors
     /// Those of [`Layout::logical_divide`] and [`Layout::composition`].
@@ -206,14 +211,14 @@ impl TiledMma {
             Operand::C => self.atom.layout_c_tv(),
         };
         let by_value = atoms.composition(&tiler!(tv.clone(), _))?;
-        // CuTe's form: one atom is 1:0.
+        // Like CuTe, a single atom is 1:0.
         let (atoms0, atoms1) = (Layout::compact(atoms0), Layout::compact(atoms1));
         by_value.zipped_divide(&tiler!(_, (atoms0, atoms1)))
     }
 
-    /// (index of thread, value) -> index in the column-major tile of the operand. CuTe's `get_layoutA_TV`,
-    /// `get_layoutB_TV`, `get_layoutC_TV`. Threads that differ only in the mode that an operand lacks see the
-    /// same elements.
+    /// (thread index, value) -> index in the operand's column-major tile. CuTe's `get_layoutA_TV`,
+    /// `get_layoutB_TV`, `get_layoutC_TV`. Threads that differ only in the mode that the operand
+    /// lacks see the same elements.
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
@@ -225,7 +230,7 @@ impl TiledMma {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Self::thrfrg`]; [`LayoutError::NotInjective`] if two threads have one index.
+    /// Those of [`Self::thrfrg`]; [`LayoutError::NotInjective`] if two threads share an index.
     #[inline]
     pub fn layout_tv(&self, operand: Operand) -> Result<Layout> {
         let [first, second] = operand.modes();
@@ -233,7 +238,7 @@ impl TiledMma {
         self.by_index(operand, &self.thrfrg(operand, &Layout::compact(tile))?)
     }
 
-    /// The result of [`thrfrg`](Self::thrfrg), with the index of the thread as its first mode.
+    /// Replaces the first mode of [`thrfrg`](Self::thrfrg)'s result by the thread index.
     #[inline]
     pub(in crate::tensor) fn by_index(
         &self,
@@ -253,7 +258,7 @@ impl TiledMma {
                 let grid = layout!((m, n):(0, 1));
                 by_thread.composition(&tiler!((_, (grid, _)), _))?
             }
-            // CuTe leaves the threads along K out of C's, and its layout leaves the tile.
+            // CuTe ignores the threads along K for C, so its layout leaves the tile.
             Operand::C if k > 1 => {
                 let grid = layout!((n, k):(1, 0));
                 by_thread.composition(&tiler!((_, (_, grid)), _))?
@@ -263,7 +268,7 @@ impl TiledMma {
         by_thread.composition(&tiler!(self.thread_of_index()?, _))
     }
 
-    /// From the index of a thread to its coordinate in `thr_layout_vmnk`.
+    /// Thread index -> coordinate in `thr_layout_vmnk`.
     #[inline]
     fn thread_of_index(&self) -> Result<Layout> {
         let vmnk = &self.thr_layout_vmnk;
@@ -272,7 +277,7 @@ impl TiledMma {
         layout!((self.size()?, 1):(1, 0)).composition(&inverse)
     }
 
-    /// (index of thread, value) -> index in the M x K tile of A.
+    /// (thread index, value) -> index in A's M x K tile.
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].
@@ -281,7 +286,7 @@ impl TiledMma {
         self.layout_tv(Operand::A)
     }
 
-    /// (index of thread, value) -> index in the N x K tile of B.
+    /// (thread index, value) -> index in B's N x K tile.
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].
@@ -290,7 +295,7 @@ impl TiledMma {
         self.layout_tv(Operand::B)
     }
 
-    /// (index of thread, value) -> index in the M x N tile of C.
+    /// (thread index, value) -> index in C's M x N tile.
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].
@@ -299,11 +304,13 @@ impl TiledMma {
         self.layout_tv(Operand::C)
     }
 
-    /// Checks that threads and values reach each element of the tile once, as [`TiledMma::new`] checks: no two threads have
-    /// one index, whole atoms fill each mode of the tile, and a layout that permutes a mode has each of its elements.
+    /// Checks, as [`TiledMma::new`] does, that threads and values reach each element of the tile
+    /// exactly once: no two threads share an index, whole atoms fill each mode, and a layout that
+    /// permutes a mode covers it.
     ///
     /// # Errors
-    /// [`TensorErrorKind::SharedIndex`], [`TensorErrorKind::Atoms`], [`TensorErrorKind::Coverage`], each with the mode.
+    /// [`TensorErrorKind::SharedIndex`], [`TensorErrorKind::Atoms`] or
+    /// [`TensorErrorKind::Coverage`], each with the mode.
     #[inline]
     pub fn check_coverage(&self) -> std::result::Result<(), TensorError> {
         self.covered().map_err(|kind| TensorError {
@@ -338,7 +345,7 @@ impl TiledMma {
     }
 }
 
-/// The size of a layout as a count of threads or elements.
+/// Converts a layout's size into a count of threads or elements.
 pub(super) fn count_of_size(size: i64) -> Result<u32> {
     u32::try_from(size).map_err(|_| LayoutError::Overflow { operation: "a count" })
 }

@@ -1,13 +1,14 @@
-//! The types of the elements that tensor cores multiply and add.
+//! [`ValType`]: the element types of MMA operands.
 
 use std::fmt;
 
 use crate::ir::types::Scalar;
 
-/// The type of an operand's elements in an MMA atom: CuTe's `ValTypeA` and so on. Prints as in the names of CuTe's atoms.
+/// The element type of an MMA operand: CuTe's `ValTypeA` and so on. It prints as in CuTe's atom
+/// names.
 ///
-/// [`Scalar`] is the type of one number in a register or in memory. [`ValType::scalar`] is the `Scalar` of an operand
-/// type; types without one are smaller than a byte, or complex.
+/// [`Scalar`] is the type of one value in a register or in memory. [`ValType::scalar`] returns the
+/// `Scalar` of an operand type; types narrower than a byte and complex types have none.
 ///
 /// ```
 /// use tilewright::tensor::ValType;
@@ -46,7 +47,7 @@ pub enum ValType {
     F64,
     /// A complex number of two `F64`.
     C64,
-    /// The three `F64` accumulators of a complex multiplication by Gauss's method.
+    /// The three `F64` accumulators of a complex multiplication with Gauss's method.
     Gc64,
 }
 
@@ -71,7 +72,7 @@ impl ValType {
         ValType::Gc64,
     ];
 
-    /// Bits of one element in memory and in registers.
+    /// Returns the bits per element in memory and in registers.
     pub const fn bits(self) -> u32 {
         match self {
             ValType::B1 => 1,
@@ -85,7 +86,7 @@ impl ValType {
         }
     }
 
-    /// The type of the elements in kernels; `None` for types that are no scalars there.
+    /// Returns the type of the elements in kernels, or `None` if kernels have no such scalar.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -109,7 +110,7 @@ impl ValType {
         }
     }
 
-    /// The type in the names of PTX's instructions. The complex types are made of `f64`.
+    /// Returns the type's spelling in PTX instructions. Complex types are spelled `f64`.
     pub const fn ptx(self) -> &'static str {
         match self {
             ValType::B1 => "b1",
@@ -129,7 +130,7 @@ impl ValType {
         }
     }
 
-    /// The type in the names of CuTe's atoms.
+    /// The type's spelling in CuTe's atom names.
     pub(super) const fn name(self) -> &'static str {
         match self {
             ValType::B1 => "U1",
@@ -151,7 +152,7 @@ impl ValType {
         }
     }
 
-    /// True for integers, one bit among them.
+    /// Returns whether the type is an integer; one bit counts as one.
     pub const fn is_integer(self) -> bool {
         match self {
             ValType::B1

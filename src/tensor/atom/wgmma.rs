@@ -1,7 +1,7 @@
-//! `wgmma`: the tensor-core instruction of a warp group, 128 threads, of `sm_90a`.
+//! `wgmma`: the tensor-core instruction of `sm_90a`, executed by a warp group (128 threads).
 //!
-//! M is 64, K is 256 bits. Warp `w` has the rows `16 * w` to `16 * w + 15` of C (and of A in registers), in
-//! which it holds what a warp holds for `mma.sync`:
+//! M is 64 and K is 256 bits. Warp `w` holds rows `16 * w` to `16 * w + 15` of C (and of A, if it
+//! comes from registers) in the same fragments as `mma.sync`:
 //!
 //! ```text
 //! A(m, k):  m = 16 * w + row + 8 * (r % 2)     k = quad * p + v + 4 * p * (r / 2)
@@ -16,12 +16,12 @@ use super::error::AtomError;
 use super::mma_sync::{per_register, values};
 use super::val_type::ValType;
 
-/// The memory from which the instruction reads an operand.
+/// Where the instruction reads an operand from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperandSource {
-    /// From shared memory, through a descriptor.
+    /// Shared memory, through a descriptor.
     Shared,
-    /// From the registers of the threads.
+    /// The threads' registers.
     Registers,
 }
 
@@ -39,35 +39,36 @@ pub enum OperandSource {
 pub struct Wgmma {
     /// N: a multiple of 8 up to 256; for integers 8, 24 or a multiple of 16.
     pub n: u32,
-    /// The type of A.
+    /// A's type.
     pub a: ValType,
-    /// The type of B.
+    /// B's type.
     pub b: ValType,
     /// The type of C and D.
     pub c: ValType,
-    /// The source of A; B is in shared memory.
+    /// Where A comes from; B always comes from shared memory.
     pub source_a: OperandSource,
-    /// Accumulators of integers stop at the ends of `S32` instead of wrapping.
+    /// Integer accumulators saturate at the limits of `S32` instead of wrapping.
     pub saturate: bool,
 }
 
 impl Wgmma {
-    /// The instruction of a width and types, not saturating.
+    /// Makes the instruction for a width and types, not saturating.
     pub const fn new(n: u32, a: ValType, b: ValType, c: ValType, source_a: OperandSource) -> Self {
         Self { n, a, b, c, source_a, saturate: false }
     }
 
-    /// The instruction with `.satfinite`.
+    /// Adds `.satfinite`.
     pub const fn saturate(self) -> Self {
         Self { saturate: true, ..self }
     }
 
-    /// M = 64, N, and K = 256 bits.
+    /// Returns M = 64, N, and K = 256 bits.
     pub fn shape_mnk(&self) -> [u32; 3] {
         [64, self.n, 256 / self.a.bits()]
     }
 
-    /// Returns whether A and B in shared memory may be M- and N-major too: only elements of 16 bits may.
+    /// Returns whether A and B in shared memory can also be M- and N-major: only 16-bit elements
+    /// can.
     pub fn allows_mn_major(&self) -> bool {
         self.a.bits() == 16
     }
@@ -107,7 +108,7 @@ impl Wgmma {
         Ok(())
     }
 
-    /// The PTX instruction with its qualifiers.
+    /// Returns the PTX instruction with its qualifiers.
     pub fn instruction(&self) -> String {
         let [m, n, k] = self.shape_mnk();
         let (a, b, c) = (self.a.ptx(), self.b.ptx(), self.c.ptx());
@@ -115,7 +116,6 @@ impl Wgmma {
         format!("wgmma.mma_async.sync.aligned.m{m}n{n}k{k}{saturate}.{c}.{a}.{b}")
     }
 
-    /// The layouts of A, B and C.
     #[inline]
     pub(super) fn layouts(&self) -> Result<[Layout; 3], AtomError> {
         self.check()?;
@@ -134,7 +134,6 @@ impl Wgmma {
         Ok([a, shared(n), c])
     }
 
-    /// Every instruction there is.
     pub(super) fn all() -> impl Iterator<Item = Wgmma> {
         let types = ValType::ALL.into_iter();
         let pairs = types.flat_map(|a| ValType::ALL.into_iter().map(move |b| (a, b)));

@@ -1,4 +1,4 @@
-//! [`AsyncTile`]: tiles of a matrix in global memory, copied to shared memory by all threads of a block.
+//! [`AsyncTile`]: a block copies matrix tiles to shared memory with `cp.async`.
 
 use crate::ir::op::CpAsyncCache;
 use crate::ir::types::Scalar;
@@ -10,10 +10,17 @@ use crate::tensor::atom::{AtomError, SmemAtom, SmemSwizzle};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::SharedTensor;
 
-/// The copy of a tile (MN, K) of a matrix to shared memory by the threads of a block: `cp.async` of 16, 8 or 4 bytes, or
-/// element by element where less is known of the addresses. The tile has swizzled lines along K or along the other mode, as the
-/// matrix has: of 128 bytes where that mode is whole lines of them, and of 64 bytes otherwise. Elements beyond the matrix
-/// become zero, in any size.
+/// Copies an (MN, K) tile of a matrix from global to swizzled shared memory with all threads of a
+/// block: `cp.async` of 16, 8 or 4 bytes, or element by element if the alignment allows no more.
+///
+/// This is how `sm_80` kernels feed `mma.sync`. It handles any extent (elements beyond the matrix
+/// become zero) and any pitch, but every thread computes addresses and holds registers for it. If
+/// you have `sm_90` and a pitch that is a multiple of 16 bytes,
+/// [`TmaCopy`](crate::tensor::TmaCopy) is cheaper. A plain [`TiledCopy`](crate::tensor::TiledCopy)
+/// leaves threads, edges and swizzle to you.
+///
+/// Lines run along the matrix's contiguous mode. They have 128 bytes if the tile consists of whole
+/// lines of 128 bytes, else 64.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -33,21 +40,24 @@ pub struct AsyncTile {
     major: Major,
     extent: u32,
     depth: u32,
-    /// Bytes of a line.
+    /// Bytes per line.
     line_bytes: u32,
     threads: u32,
     alignment: u32,
     interleaved: bool,
-    /// The matrix has all lines of a tile as a whole.
+    /// The matrix contains every line of a tile completely, so edges need no check along lines.
     whole_lines: bool,
 }
 
 impl AsyncTile {
-    /// Copies of `extent` rows of A or columns of B, by `threads` threads, from a matrix whose address, pitch and extent
-    /// along its contiguous mode are multiples of `alignment` bytes: 16, 8, 4, or the size of an element.
+    /// Makes the copy of `extent` rows of A or columns of B by `threads` threads. The matrix's
+    /// address, its pitch and its extent along the contiguous mode must be multiples of `alignment`
+    /// bytes: 16, 8, 4, or the element size. K has 128 bytes; change it with
+    /// [`with_depth`](AsyncTile::with_depth).
     ///
     /// # Errors
-    /// [`TensorErrorKind::AsyncTile`]: threads do not share lines evenly, or such an alignment is not possible.
+    /// [`TensorErrorKind::AsyncTile`] if threads do not share lines evenly, or the alignment is
+    /// impossible.
     pub fn new(
         elem: Scalar,
         major: Major,
@@ -72,8 +82,9 @@ impl AsyncTile {
         .checked()
     }
 
-    /// As [`new`](AsyncTile::new), of a tile of `extent` by `depth` elements (MN, K), with copies of 16 bytes. Along the
-    /// contiguous mode the matrix has all of the tile. Blocks that are one line wide lie behind each other.
+    /// Like [`new`](AsyncTile::new), for a tile of `extent` by `depth` elements (MN, K) and copies
+    /// of 16 bytes. The matrix must contain the whole tile along its contiguous mode. If the tile
+    /// is several lines wide, blocks of one line's width follow each other in shared memory.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -110,7 +121,7 @@ impl AsyncTile {
         .checked()
     }
 
-    /// The same with `depth` elements along K.
+    /// Sets the tile's extent along K.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -128,7 +139,7 @@ impl AsyncTile {
         AsyncTile { depth, ..self }.with_lines().checked()
     }
 
-    /// The same with the widest lines that divide the contiguous mode.
+    /// Chooses the widest lines that divide the contiguous mode.
     const fn with_lines(self) -> AsyncTile {
         let whole = self.contiguous().is_multiple_of(128 / self.elem.size_bytes());
         AsyncTile { line_bytes: if whole { 128 } else { 64 }, ..self }
@@ -158,10 +169,12 @@ impl AsyncTile {
         }
     }
 
-    /// The same with rows of A or columns of B in another order, where they are lines: [`rows`](AsyncTile::rows) says
-    /// in which. A thread of `mma.sync` has 2 neighbouring columns of each 8 columns of a product. With B in this order
-    /// they are 8 neighbours of each 32, which can be written together. Nothing changes where the lines are along K, or
-    /// are no multiple of 32.
+    /// Permutes the tile's rows of A or columns of B, so that a thread's results can be stored in
+    /// wider vectors. In `mma.sync` a thread holds 2 adjacent columns out of 8. With B permuted, it
+    /// holds 8 adjacent columns out of 32.
+    ///
+    /// [`rows`](AsyncTile::rows) returns the permutation. Nothing changes if lines do not run along
+    /// K, or if the extent is not a multiple of 32.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -180,7 +193,7 @@ impl AsyncTile {
         AsyncTile { interleaved, ..self }
     }
 
-    /// The row of A or column of B that each one in shared memory is.
+    /// Maps each row (or column) in shared memory to its row of A (or column of B).
     #[inline]
     pub fn rows(&self) -> Layout {
         let extent = i64::from(self.extent);
@@ -191,12 +204,12 @@ impl AsyncTile {
         }
     }
 
-    /// The extents (MN, K).
+    /// Returns the extents (MN, K).
     pub const fn shape(&self) -> [u32; 2] {
         [self.extent, self.depth]
     }
 
-    /// Elements of a line.
+    /// Returns the elements per line.
     pub const fn line(&self) -> u32 {
         self.line_bytes / self.elem.size_bytes()
     }
@@ -209,7 +222,7 @@ impl AsyncTile {
         }
     }
 
-    /// Lines of a block, which is one line wide.
+    /// Lines per block, which is one line wide.
     const fn block_lines(&self) -> u32 {
         match self.major {
             Major::K => self.extent,
@@ -217,23 +230,23 @@ impl AsyncTile {
         }
     }
 
-    /// Units of 16 bytes of a line.
+    /// Units of 16 bytes per line.
     const fn units(&self) -> u32 {
         self.line_bytes / 16
     }
 
-    /// Lines that all threads copy at the same time.
+    /// Lines that all threads copy together.
     const fn lines_at_once(&self) -> u32 {
         self.threads / self.units()
     }
 
-    /// Lines of a thread in a block.
+    /// Lines per thread and block.
     const fn lines_of_thread(&self) -> u32 {
         self.block_lines() / self.lines_at_once()
     }
 
-    /// The distance of a line from the first line in the matrix. Lines of a thread have no bit of their numbers in common with
-    /// it, so that it is as far from any other.
+    /// Returns how many matrix rows a thread's line is away from its first line. A thread's line
+    /// index and that distance share no bits, so the result does not depend on the thread.
     fn row_of(&self, line: u32) -> u32 {
         if self.interleaved {
             line / 32 * 32 + line % 2 + line / 2 % 4 * 8 + line / 8 % 4 * 2
@@ -242,15 +255,15 @@ impl AsyncTile {
         }
     }
 
-    /// The number of 16-byte copies of each thread in a tile.
+    /// Returns each thread's count of 16-byte copies per tile.
     pub const fn copies(&self) -> u32 {
         self.lines_of_thread() * (self.contiguous() / self.line())
     }
 
-    /// The layout of a ring of `stages` tiles: (MN, K, stage).
+    /// Returns the layout of a ring buffer of `stages` tiles: (MN, K, stage).
     ///
     /// # Errors
-    /// [`TensorErrorKind::Layout`]: the ring is too large.
+    /// [`TensorErrorKind::Layout`] if the ring buffer is too large.
     #[inline]
     pub fn layout(&self, stages: u32) -> Result<ComposedLayout, TensorError> {
         let made = || -> Result<ComposedLayout, AtomError> {
@@ -271,8 +284,9 @@ impl AsyncTile {
         })
     }
 
-    /// The part of a thread: of tiles whose first row of A or column of B is `first`, of a matrix at `from` with lines
-    /// `pitch` elements apart and the extents `limits` (MN, K), to a ring of the layout of this copy.
+    /// Returns a thread's share of copies into `ring`, whose layout comes from this tile. The
+    /// matrix starts at `from`, its lines are `pitch` elements apart, and its extents are `limits`
+    /// (MN, K). The tiles' first row of A or column of B is `first`.
     #[track_caller]
     pub fn slice<'b, T: Element>(
         &self,
@@ -294,7 +308,7 @@ impl AsyncTile {
             Major::Mn => (line.cvt::<i64>() * pitch, first + column),
         };
         let (base, _) = ring.engine.resolve();
-        // Two lines of 64 bytes are exchanged alike.
+        // Pairs of 64-byte lines are swizzled alike.
         let exchange = if units == 8 { line } else { line >> 1 } & (units - 1) as i32;
         let element = line * self.line() + (unit ^ exchange) * per_unit;
         let line = if self.major == Major::K { first + row } else { line };
@@ -305,13 +319,13 @@ impl AsyncTile {
         let from = from.offset(across + along.cvt::<i64>());
         let to = base.offset(element);
         let made = ThrAsyncTile { tile: *self, from, pitch, lines: Vec::new(), limits, to };
-        // Kernels with such tiles have other uses for the registers.
+        // Kernels that use `of_shape` need their registers for other values.
         let kept = if self.whole_lines { 0 } else { self.lines_of_thread() };
         ThrAsyncTile { lines: (0..kept).map(|i| made.line(i)).collect(), ..made }
     }
 
-    /// As [`slice`](AsyncTile::slice), of lines along K in any places: row `r` of A or column of B starts `start(r)` elements after
-    /// `from`.
+    /// Like [`slice`](AsyncTile::slice), for lines along K that start anywhere: row `r` of A or
+    /// column of B starts `start(r)` elements after `from`. Use it for gathered or paged rows.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -376,7 +390,7 @@ impl AsyncTile {
         ThrAsyncTile { from: made.from.offset(start_of(0)), lines, ..made }
     }
 
-    /// The first line of the thread, and its unit of 16 bytes of a line.
+    /// Returns the thread's first line, and its 16-byte unit in that line.
     #[track_caller]
     #[inline]
     fn thread<'b>(&self, k: &Body<'b, '_>) -> [Val<'b, i32>; 2] {
@@ -385,22 +399,23 @@ impl AsyncTile {
     }
 }
 
-/// The part of an [`AsyncTile`] that a thread has.
+/// A thread's share of an [`AsyncTile`].
 #[derive(Clone, Debug)]
 pub struct ThrAsyncTile<'b, T> {
     tile: AsyncTile,
-    /// The thread's first element of the first tile, and the distance of lines.
+    /// The thread's first element of the first tile, and the line pitch.
     from: Val<'b, Global<T>>,
     pitch: Val<'b, i64>,
-    /// The offsets of its lines from the first line, in bytes, where they are kept.
+    /// Byte offsets of the thread's lines from its first one, if they are kept in registers.
     lines: Vec<Val<'b, i64>>,
-    /// Lines, and elements of them, that are left from its first one in the first tile.
+    /// How many lines, and elements per line, remain in the matrix from the thread's first element.
     limits: [Val<'b, i32>; 2],
-    /// Its start in the first stage.
+    /// The thread's destination in stage 0.
     to: Val<'b, Shared<T>>,
 }
 
-/// Elements of a tile that a thread has loaded, with their indices in shared memory. None where `cp.async` copies.
+/// Elements that a thread has loaded, with their addresses in shared memory. Empty if `cp.async`
+/// copies them.
 #[derive(Clone, Debug)]
 #[must_use = "the elements are not stored"]
 pub struct LoadedElements<'b, T>(Vec<(Val<'b, Shared<T>>, Val<'b, T>)>);
@@ -414,24 +429,26 @@ impl<'b, T: Element> LoadedElements<'b, T> {
     }
 }
 
-/// 16 bytes: from where, to where, whether their line is inside of the matrix, and how many elements of it are left.
+/// 16 bytes: source, destination, whether the line is in the matrix, and how many elements remain.
 type Unit<'b, T> = (Val<'b, Global<T>>, Val<'b, Shared<T>>, Val<'b, bool>, Val<'b, i32>);
 
 impl<'b, T: Element> ThrAsyncTile<'b, T> {
-    /// The address of the first element of the thread.
+    /// Returns the address of the thread's first element.
     pub(crate) fn address(&self) -> Val<'b, i64> {
         self.from.ptr_to_int()
     }
 
-    /// Starts the copies of the tile that is `depth` elements along K from the first one, to a stage of the ring. They
-    /// are done after a wait ([`cp_async_wait_group`](Body::cp_async_wait_group)) and a barrier.
+    /// Starts copying the tile that is `depth` elements along K from the first one into `stage`.
+    /// The copies are complete after a wait ([`cp_async_wait_group`](Body::cp_async_wait_group))
+    /// and a barrier.
     #[track_caller]
     pub fn start<'k: 'b>(&self, k: &mut Body<'k, '_>, stage: Val<'b, i32>, depth: Val<'b, i32>) {
         self.start_part(k, stage, depth, 0, 1);
     }
 
-    /// Starts as [`start`](ThrAsyncTile::start) does. Elements that are copied one by one are loaded to registers alone, all
-    /// at the same time, and have to be [stored](LoadedElements::store).
+    /// Like [`start`](ThrAsyncTile::start), but elements that are copied one by one only go to
+    /// registers, with all loads in flight together. [Store](LoadedElements::store) them
+    /// afterwards.
     #[track_caller]
     pub fn begin<'k: 'b>(
         &self,
@@ -448,8 +465,9 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         LoadedElements(Vec::new())
     }
 
-    /// Starts the copies of one of `parts` about equal parts of a tile, to spread them among other work. All parts
-    /// together are [`start`](ThrAsyncTile::start). A part that there is not is an error of the build.
+    /// Starts one of `parts` roughly equal parts of a tile, so that you can spread the copies among
+    /// other work. All parts together equal one [`start`](ThrAsyncTile::start). It is a build error
+    /// if `part` is not below `parts`.
     #[track_caller]
     pub fn start_part<'k: 'b>(
         &self,
@@ -475,14 +493,14 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         self.units(k, &all);
     }
 
-    /// The offset of a line of the thread from its first line, in bytes.
+    /// Returns a line's byte offset from the thread's first line.
     #[track_caller]
     fn line(&self, number: u32) -> Val<'b, i64> {
         let line = self.tile.row_of(number * self.tile.lines_at_once());
         self.pitch * i64::from(self.tile.elem.size_bytes()) * i64::from(line)
     }
 
-    /// The copies from one number to another one of a tile.
+    /// Returns a tile's copies `first..end`.
     #[track_caller]
     fn part_of(
         &self,
@@ -497,7 +515,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
             Major::K => self.from.offset(depth),
             Major::Mn => self.from.offset(depth.cvt::<i64>() * self.pitch),
         };
-        // Lines and elements that are left in this tile.
+        // The lines and elements that remain in this tile.
         let [lines, left] = match major {
             Major::K => [self.limits[0], self.limits[1] - depth],
             Major::Mn => [self.limits[0] - depth, self.limits[1]],
@@ -518,7 +536,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         all
     }
 
-    /// Loads the elements of copies of 16 bytes, with their indices.
+    /// Loads the elements of 16-byte copies, with their addresses in shared memory.
     #[track_caller]
     fn load(
         &self,
@@ -536,7 +554,7 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         loaded
     }
 
-    /// Copies of 16 bytes.
+    /// Issues 16-byte copies, in pieces of `alignment` bytes.
     #[track_caller]
     fn units(&self, k: &mut Body<'b, '_>, all: &[Unit<'b, T>]) {
         let AsyncTile { elem, alignment, whole_lines, .. } = self.tile;
@@ -547,7 +565,8 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
             let elements = piece * alignment / elem.size_bytes();
             for (from, to, inside, left) in all {
                 let (from, to) = (from.offset(elements), to.offset(elements));
-                // A copy is all or nothing: lines end at multiples of its size.
+                // A piece is inside or outside as a whole, because extents are multiples of its
+                // size.
                 let inside = if whole_lines { *inside } else { *inside & left.gt(elements) };
                 let bytes = inside.select(k.constant(alignment), k.constant(0));
                 let cache = if alignment == 16 { CpAsyncCache::Cg } else { CpAsyncCache::Ca };

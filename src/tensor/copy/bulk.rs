@@ -1,4 +1,5 @@
-//! Contiguous tensors between global and shared memory, by bulk copies that one thread starts.
+//! [`bulk_copy`] and [`bulk_store`]: one thread copies contiguous memory between global and shared
+//! memory.
 
 use crate::ir::builder::MbarrierRef;
 use crate::ir::op::L2Policy;
@@ -10,11 +11,13 @@ use crate::tensor::view::engine::{ElementAddress, Readable};
 use crate::tensor::view::pointer::TensorPointer;
 use crate::tensor::view::tensor::{GlobalTensorMut, SharedTensor, Tensor};
 
-/// Starts the bulk copies of a tensor in global memory to one in shared memory, of as many elements; `full` then waits
-/// for as many bytes as are returned. One thread does it. CuTe's copy by `SM90_BULK_COPY_G2S`.
+/// Copies a tensor from global to shared memory with bulk copies that complete on `full`. Call it
+/// in one thread and make `full` expect the returned byte count. CuTe's `SM90_BULK_COPY_G2S`.
 ///
-/// Elements that follow each other in both tensors are one copy: a whole tensor that is contiguous, or the rows of one.
-/// Each copy starts at a multiple of 16 bytes and moves a multiple of them.
+/// It needs neither a tensor map nor the host, unlike [`TmaCopy`](crate::tensor::TmaCopy), but it
+/// cannot swizzle and does not clip at the tensor's edge. Each run that is contiguous in both
+/// tensors becomes one copy, for example a whole tensor or each of its rows. Runs must start at
+/// multiples of 16 bytes and be multiples of 16 bytes long.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -50,8 +53,8 @@ use crate::tensor::view::tensor::{GlobalTensorMut, SharedTensor, Tensor};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Tensors of different sizes, a run that is no multiple of 16 bytes or not known to start at one, and a swizzled tensor
-/// are errors of the build.
+/// It is a build error if the tensors differ in size, if a run is not a multiple of 16 bytes or not
+/// known to start at one, or if a tensor is swizzled.
 #[track_caller]
 pub fn bulk_copy<'b, T: Element, P: PointerType<Elem = T>>(
     k: &Body<'b, '_>,
@@ -79,9 +82,11 @@ where
     all
 }
 
-/// Starts the bulk copies of a tensor in shared memory to one in global memory, as part of the group that is committed
-/// next. One thread does it, after all that wrote the tensor have made it visible
-/// ([`fence_proxy_async`](Body::fence_proxy_async)) and met. CuTe's copy by `SM90_BULK_COPY_S2G`.
+/// Copies a tensor from shared to global memory with bulk copies that join the next committed bulk
+/// group. CuTe's `SM90_BULK_COPY_S2G`.
+///
+/// Call it in one thread. Before that, every thread that wrote the tensor must make its writes
+/// visible with [`fence_proxy_async`](Body::fence_proxy_async) and pass a barrier.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -112,7 +117,7 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The errors are those of [`bulk_copy`].
+/// Build errors are those of [`bulk_copy`].
 #[track_caller]
 pub fn bulk_store<'b, T: Element>(
     k: &Body<'b, '_>,
@@ -136,14 +141,14 @@ fn element<P: PointerType>(base: Val<'_, P>, offset: i64) -> Val<'_, P> {
     if offset == 0 { base } else { base.offset(offset) }
 }
 
-/// Elements that follow each other in both tensors.
+/// Elements that are contiguous in both tensors.
 struct Run {
     from_index: i64,
     to_index: i64,
     bytes: u32,
 }
 
-/// The runs of a copy; none after the error was recorded.
+/// Splits a copy into runs; on failure reports the error and returns none.
 #[track_caller]
 fn runs<'b, P, Q>(
     k: &Body<'b, '_>,
@@ -197,7 +202,7 @@ fn runs_of(
         let whole = u32::try_from(bytes).ok().filter(|bytes| bytes % 16 == 0);
         let bytes = whole.ok_or(TensorErrorKind::BulkRun { elements, bytes })?;
         for ((index, align), tensor) in [from_index, to_index].into_iter().zip(aligns).zip(names) {
-            // What is known of the first element and of the way from there.
+            // Combine the first element's known alignment with the run's distance from it.
             let way = index.saturating_mul(size).trailing_zeros();
             let align = if way < 32 { align.min(1 << way) } else { align };
             if align < 16 {

@@ -1,4 +1,4 @@
-//! Zeros for tensors in memory.
+//! Writes zeros to tensors in memory: [`clear`] in one thread, [`cooperative_clear`] in many.
 
 use crate::ir::builder::VectorElement;
 use crate::ir::{Body, MutPointer, Val, Vector};
@@ -9,8 +9,8 @@ use crate::tensor::view::elements::Vectors;
 use crate::tensor::view::pointer::{Recast, TensorPointer};
 use crate::tensor::view::tensor::Tensor;
 
-/// `tensor(i) = 0` for all `i`: CuTe's `clear`, of a tensor in memory, in vectors as wide as the layout and what is known
-/// of the address allow, up to 128 bits.
+/// Writes zeros to a tensor in memory, in the widest vectors that its layout and alignment allow,
+/// up to 128 bits: CuTe's `clear`.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -40,7 +40,7 @@ where
     }
     let found = || -> Result<_, TensorErrorKind> {
         let Some(vectors) = Vectors::of(tensor, tensor, |_| Ok(true))? else {
-            // Said of extents with symbols.
+            // Reports symbolic extents.
             return Ok((1, tensor.groups(k, &tensor.layout, 1)?));
         };
         Ok((vectors.bytes::<P::Elem>(), vectors.groups(k, tensor)?))
@@ -61,7 +61,8 @@ where
     }
 }
 
-/// [`clear`] shared among `threads` threads; `thread` is the calling thread. `threads` divides the number of vectors.
+/// Splits [`clear`] among `threads` threads, of which `thread` is the caller. `threads` must divide
+/// the vector count.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -87,7 +88,7 @@ where
 /// ```
 ///
 /// # Errors
-/// Of the build: [`LayoutError`] where `threads` does not divide the vectors.
+/// The build reports a [`LayoutError`] if `threads` does not divide the vector count.
 #[track_caller]
 pub fn cooperative_clear<'b, P>(
     k: &Body<'b, '_>,
@@ -104,7 +105,7 @@ pub fn cooperative_clear<'b, P>(
     if tensor.poisoned {
         return;
     }
-    // (vector, (thread, vectors of a thread))
+    // (vector, (thread, the thread's vectors))
     let divided = || -> Result<Option<Layout>, LayoutError> {
         let Some(vectors) = Vectors::of(tensor, tensor, |_| Ok(true))? else { return Ok(None) };
         let divided = vectors.divide(&tensor.layout)?;
@@ -125,7 +126,7 @@ pub fn cooperative_clear<'b, P>(
     }
 }
 
-/// Zeros in one vector of `N` words.
+/// Writes a vector of `N` zero words.
 #[track_caller]
 fn clear_vector<'b, P, W: VectorElement<N>, const N: usize>(
     k: &Body<'b, '_>,

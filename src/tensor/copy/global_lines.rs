@@ -1,4 +1,5 @@
-//! [`GlobalLines`]: tiles of matrices whose lines start anywhere, copied to shared memory by the threads of a warp group.
+//! [`GlobalLines`]: a warp group copies operand tiles to shared memory from matrices whose lines
+//! start at any element.
 
 use crate::arch::Major;
 use crate::ir::builder::DeviceCoord;
@@ -8,37 +9,43 @@ use super::global_rows::{lead, shifted};
 use crate::tensor::pipeline::wait_for_launch;
 use crate::tensor::view::tensor::SharedTensor;
 
-/// Bytes of an aligned vector.
+/// Bytes per aligned vector.
 const VECTOR: u32 = 16;
-/// Threads of a warp group.
+/// Threads per warp group.
 const GROUP: u32 = 128;
 
-/// A batch of matrices in global memory, whose lines of contiguous elements may start at any element.
+/// A batch of matrices in global memory whose contiguous lines can start at any element.
+///
+/// Use it as GEMM's operand source when TMA cannot read the matrix because its address or pitch is
+/// not a multiple of 16 bytes. A warp group loads every 16 bytes as the two aligned vectors that
+/// contain them and shifts them together, so it costs registers and about twice the load
+/// instructions of aligned copies. [`GlobalRows`](crate::tensor::GlobalRows) is the counterpart for
+/// stores.
 #[derive(Clone, Debug)]
 pub struct GlobalLines<'b, T> {
-    /// The first element of the first matrix.
+    /// The first matrix's first element.
     pub from: Val<'b, Global<T>>,
-    /// The mode of a matrix (row, K) along which lines run.
+    /// The mode of (row, K) along which lines run.
     pub major: Major,
-    /// The pitch of lines, at most [`MAX_PITCH`](GlobalLines::MAX_PITCH), and the batch stride, in elements.
+    /// Line pitch, at most [`MAX_PITCH`](GlobalLines::MAX_PITCH), and batch stride, in elements.
     pub strides: [Val<'b, i64>; 2],
-    /// Elements from the first one to the end of the last line of the last matrix: [`MIN`](GlobalLines::MIN) bytes or
-    /// more.
+    /// Elements from the first one to the end of the last matrix's last line, at least
+    /// [`MIN`](GlobalLines::MIN) bytes.
     pub readable: Val<'b, i64>,
-    /// The lines of a matrix, and the elements of a line.
+    /// Lines per matrix, and elements per line.
     pub extents: [Val<'b, i32>; 2],
 }
 
 impl<T> GlobalLines<'_, T> {
-    /// The least bytes of all lines together: two aligned vectors, wherever they start.
+    /// The minimum bytes of all lines together: they must contain two aligned vectors.
     pub const MIN: u32 = 3 * VECTOR;
-    /// The largest pitch: offsets inside a tile of 256 lines are below 2^29.
+    /// The maximum line pitch in elements. It keeps offsets inside a tile of 256 lines below 2^29.
     pub const MAX_PITCH: u64 = 1 << 21;
 }
 
 impl<'b, T: Element> GlobalLines<'b, T> {
-    /// The part of a thread in copies of tiles of `rows` rows and `depth` elements along K; `thread` is the thread in the warp
-    /// group.
+    /// Returns a thread's share of the copies of tiles with `rows` rows and `depth` elements along
+    /// K. `thread` is the thread's index in its warp group.
     pub fn slice(
         &self,
         k: &Body<'b, '_>,
@@ -51,7 +58,8 @@ impl<'b, T: Element> GlobalLines<'b, T> {
         ThrLines { of: self.clone(), tile: [lines, units], thread, words }
     }
 
-    /// Returns the elements at which the first and the last pair of aligned vectors start that are in the buffer.
+    /// Returns the elements where the first and last pair of aligned vectors inside the buffer
+    /// start.
     fn ends(&self) -> [Val<'b, i64>; 2] {
         let per = per_unit::<T>();
         let first = (-lead(self.from) & (per - 1)).cvt::<i64>();
@@ -59,68 +67,69 @@ impl<'b, T: Element> GlobalLines<'b, T> {
         [first, first + (pairs & -i64::from(per))]
     }
 
-    /// Returns the coordinate (row, K) of an element of a tile.
+    /// Returns the (row, K) coordinate of a tile's element.
     fn coord<'c>(&self, [line, column]: [Val<'c, i32>; 2]) -> DeviceCoord<'c> {
         if self.major == Major::K { (line, column).into() } else { (column, line).into() }
     }
 }
 
-/// The part of a thread in copies of tiles of [`GlobalLines`]: units of 16 bytes, which it loads as the two aligned vectors that have
-/// them. The vectors wait in registers until they are stored, so that those of a tile are on their way while the tile before
-/// it is stored.
+/// A thread's share of the copies of [`GlobalLines`] tiles. It loads each unit of 16 bytes as the
+/// two aligned vectors that contain it. The vectors stay in registers until they are stored, so
+/// that one tile's loads overlap with the previous tile's stores.
 ///
-/// Unit `u` of the tile is the unit `u / 128` of thread `u % 128`. Lines of a tile that are a multiple of 16 bytes apart start at
-/// the same place of a vector: a thread shifts all its units alike where its lines are.
+/// Unit `u` of a tile belongs to thread `u % 128`, as its unit `u / 128`. If a thread's lines are a
+/// multiple of 16 bytes apart, it shifts all its units by the same amount.
 #[derive(Clone, Debug)]
 pub struct ThrLines<'b, T> {
     of: GlobalLines<'b, T>,
-    /// The lines of a tile, and the units of a line.
+    /// Lines per tile, and units per line.
     tile: [u32; 2],
     thread: Val<'b, i32>,
     words: Registers<'b, u32>,
 }
 
-/// Tiles of [`ThrLines`] that follow each other along K; the vectors of the next one are on their way.
+/// Consecutive tiles along K. The next tile's vectors are in flight.
 #[derive(Clone, Debug)]
 pub struct FetchedLines<'b, T> {
     thr: ThrLines<'b, T>,
-    /// The first row of the tiles, and the first element of the rows at K = 0.
+    /// The tiles' first row, and the element where that row starts at K = 0.
     row: Val<'b, i32>,
     start: Val<'b, i64>,
 }
 
-/// Two aligned vectors that have a unit of a tile.
+/// The two aligned vectors that contain a unit.
 struct LineVectors<'b> {
     from: Val<'b, Global<u32>>,
-    /// The unit has elements of the matrix.
+    /// Whether the unit contains elements of the matrix.
     is_inside: Val<'b, bool>,
 }
 
-/// A tile in global memory. Offsets are elements from its first one.
+/// A tile in global memory. Offsets count elements from its first one.
 struct Origin<'b, T> {
     first: Val<'b, Global<T>>,
-    /// The elements from an aligned vector to the first one, modulo those of a vector.
+    /// How many elements the first one is behind an aligned vector.
     lead: Val<'b, i32>,
-    /// The first and the last offset at which a pair of vectors of the buffer starts.
+    /// The offsets where the first and last pair of vectors inside the buffer start.
     ends: [Val<'b, i32>; 2],
-    /// The lines and the elements of a line from here to the end of the matrix.
+    /// How many lines, and elements per line, remain in the matrix.
     left: [Val<'b, i32>; 2],
 }
 
 /// A unit in global memory.
 struct Unit<'b> {
-    /// Its line and its first element in the tile.
+    /// Its line and first column in the tile.
     line: Val<'b, i32>,
     column: Val<'b, i32>,
-    /// The offset of its first element.
+    /// Its first element's offset.
     offset: Val<'b, i32>,
-    /// The elements of the first vector before the unit.
+    /// How many elements of the first vector precede the unit.
     shift: Val<'b, i32>,
 }
 
 impl<'b, T: Element> ThrLines<'b, T> {
-    /// Starts the loads of the tiles of two operands that begin at (row, K, matrix). `programmatic` holds in a launch that
-    /// overlaps with the one before: all addresses are computed, then it waits for that one.
+    /// Starts loading both operands' tiles that begin at (row, K, matrix). In a programmatic
+    /// dependent launch pass `programmatic`: the call then computes all addresses before it waits
+    /// for the previous launch.
     #[track_caller]
     pub fn fetch_with<U: Element>(
         &self,
@@ -139,7 +148,7 @@ impl<'b, T: Element> ThrLines<'b, T> {
         (fetched, other)
     }
 
-    /// The tiles along K from the tile at (row, K, matrix), and the vectors of that tile.
+    /// Returns the tiles along K from (row, K, matrix) on, and the first tile's vectors.
     fn locate(
         &self,
         [row, along, matrix]: [Val<'b, i32>; 3],
@@ -157,13 +166,13 @@ impl<'b, T: Element> ThrLines<'b, T> {
         (fetched, all)
     }
 
-    /// The vectors of a unit; others where these are not in the buffer.
+    /// Returns a unit's vectors, clamped to the buffer.
     fn vectors(&self, origin: &Origin<'b, T>, unit: &Unit<'b>) -> Val<'b, Global<u32>> {
         let window = origin.inside(unit.offset - unit.shift);
         origin.first.offset(window).ptr_cast()
     }
 
-    /// Loads the vectors of a unit.
+    /// Loads a unit's vectors.
     fn load(&self, k: &Body<'b, '_>, number: u32, from: Val<'b, Global<u32>>) {
         for first in [0, 4] {
             let words = from.load_vector::<4>(k, first as i32).lanes();
@@ -173,10 +182,10 @@ impl<'b, T: Element> ThrLines<'b, T> {
         }
     }
 
-    /// The thread's units of a tile.
+    /// Returns the thread's units of a tile.
     fn units(&self, origin: &Origin<'b, T>) -> Vec<Unit<'b>> {
         let [lines, units] = self.tile;
-        // Whole lines of the threads: a thread has one column.
+        // If the threads cover whole lines together, a thread keeps its column.
         let at_once = GROUP.is_multiple_of(units).then_some(GROUP / units);
         let is_alike = |lines: u32| (lines * size::<T>() as u32).is_multiple_of(VECTOR);
         let is_alike = at_once.is_some_and(is_alike);
@@ -193,14 +202,14 @@ impl<'b, T: Element> ThrLines<'b, T> {
         all
     }
 
-    /// The line and the column of unit number `index`.
+    /// Returns the line and column of the unit with this index.
     fn place(&self, index: Val<'b, i32>) -> [Val<'b, i32>; 2] {
         let ([_, units], index) = (self.tile, index.cvt::<u32>());
         let [line, unit] = [index / units, index % units].map(|x| x.cvt::<i32>());
         [line, unit * per_unit::<T>()]
     }
 
-    /// The unit at a place, which is as far from an aligned vector as `like`.
+    /// Returns the unit at a position; it takes its shift from `like`, if given.
     fn unit(
         &self,
         origin: &Origin<'b, T>,
@@ -214,7 +223,7 @@ impl<'b, T: Element> ThrLines<'b, T> {
 }
 
 impl<'b, T: Element> FetchedLines<'b, T> {
-    /// Loads the vectors of the first tile. Units beyond the matrix are zero, without an access.
+    /// Loads the first tile's vectors. Units beyond the matrix become zero without an access.
     fn start(&self, k: &mut Body<'b, '_>, first: &[LineVectors<'b>]) {
         for (number, unit) in (0..).zip(first) {
             k.if_else(
@@ -225,10 +234,12 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         }
     }
 
-    /// Stores the tile from `along` on along K to `to`, (row, K), with zeros beyond K. Rows beyond the matrix have any elements of it.
-    /// All threads of a warp group do it together. If `more` holds, the loads of the tile `depth` further start meanwhile.
+    /// Stores the tile that starts at `along` along K to `to`, a (row, K) tensor, and fills with
+    /// zeros beyond K. Rows beyond the matrix hold arbitrary elements of it. All threads of the
+    /// warp group must call it together. If `more` is true, it also starts loading the tile `depth`
+    /// further along K.
     ///
-    /// LineVectors that cross the ends of the buffer are loaded element by element.
+    /// Vectors that cross the ends of the buffer are loaded element by element.
     #[track_caller]
     pub fn store(
         &self,
@@ -248,7 +259,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         };
         self.store_units(k, to, [&at, &next], more);
         let [lines, units] = self.thr.tile;
-        // The vectors of the tile with the lowest and the highest address.
+        // The lowest and the highest vector of the tile.
         let lines = at.left[0].min(lines as i32);
         let last = (lines - 1) * self.thr.of.strides[0].cvt::<i32>();
         let last = last + at.left[1].min((units as i32) * per_unit::<T>()) - 1;
@@ -256,7 +267,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         k.if_(crosses, |k| self.store_missed(k, to, &at));
     }
 
-    /// Stores the units, with zeros beyond the end along K, and starts the loads of the next ones.
+    /// Stores the units, with zeros beyond the end of K, and starts loading the next ones.
     fn store_units(
         &self,
         k: &mut Body<'b, '_>,
@@ -272,7 +283,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
                 .map(|first| [0, 1, 2, 3].map(|word| thr.words.get(k, 8 * number + first + word)));
             let words = shifted(low, high, (unit.shift * size::<T>()).cvt::<u32>());
             let words = if by_rows {
-                // The compiler computes these masks once for all units of a column.
+                // The compiler computes these masks once per column.
                 let bytes = (at.left[1] - unit.column) * size::<T>();
                 [0, 1, 2, 3].map(|i| words[i as usize] & first_bytes(bytes - 4 * i))
             } else {
@@ -295,7 +306,7 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         }
     }
 
-    /// Stores the units whose vectors are not in the buffer.
+    /// Stores the units whose vectors are not inside the buffer.
     fn store_missed(&self, k: &mut Body<'b, '_>, to: &SharedTensor<'b, T>, at: &Origin<'b, T>) {
         let thr = &self.thr;
         let total = (thr.tile[0] * thr.tile[1]) as i32;
@@ -316,9 +327,9 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         });
     }
 
-    /// The tile from `along` on along K.
+    /// Returns the tile that starts at `along` along K.
     fn origin(&self, along: Val<'b, i32>) -> Origin<'b, T> {
-        /// Beyond every offset inside a tile and the next one.
+        /// Larger than any offset inside a tile and the next one.
         const FAR: i64 = 1 << 30;
         let GlobalLines { from, major, strides: [pitch, _], extents, .. } = self.thr.of;
         let (by_rows, k) = (major == Major::K, along.cvt::<i64>());
@@ -326,36 +337,35 @@ impl<'b, T: Element> FetchedLines<'b, T> {
         let [line, column] = if by_rows { [self.row, along] } else { [along, self.row] };
         let ends = self.thr.of.ends().map(|end| (end - offset).max(-FAR).min(FAR).cvt::<i32>());
         let left = [extents[0] - line, extents[1] - column];
-        // Tiles are multiples of a vector apart along K.
+        // Along K, tiles are multiples of a vector apart.
         let lead = lead(from.offset(self.start));
         Origin { first: from.offset(offset), lead, ends, left }
     }
 }
 
 impl<'b, T: Element> Origin<'b, T> {
-    /// Returns the nearest pair of vectors that is in the buffer.
+    /// Returns the nearest pair of vectors inside the buffer.
     fn inside(&self, window: Val<'b, i32>) -> Val<'b, i32> {
         window.max(self.ends[0]).min(self.ends[1])
     }
 
-    /// Returns the number of elements of the unit that are in the matrix.
+    /// Returns how many of the unit's elements are in the matrix.
     fn elements(&self, unit: &Unit<'b>) -> Val<'b, i32> {
         let inside = (self.left[1] - unit.column).min(per_unit::<T>()).max(0);
         unit.line.lt(self.left[0]).select(inside, 0)
     }
 }
 
-/// Bytes of an element.
 fn size<T: Element>() -> i32 {
     T::SCALAR.size_bytes() as i32
 }
 
-/// Elements of a unit of 16 bytes.
+/// Elements per unit of 16 bytes.
 fn per_unit<T: Element>() -> i32 {
     VECTOR as i32 / size::<T>()
 }
 
-/// Returns a word whose first `bytes` bytes have all bits set: of none or of all where there are fewer than 0 or more than 4.
+/// Returns a word whose first `bytes` bytes are all ones. `bytes` is clamped to 0 to 4.
 #[inline]
 fn first_bytes(bytes: Val<'_, i32>) -> Val<'_, u32> {
     let some = (bytes.max(0).min(3) * 8).cvt::<u32>();

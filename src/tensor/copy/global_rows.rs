@@ -1,61 +1,67 @@
-//! [`GlobalRows`]: rows of matrices that start anywhere, written in aligned vectors by the threads of a warp group.
+//! [`GlobalRows`]: a warp group writes rows that start at any element of global memory, in aligned
+//! vectors.
 
 use crate::ir::op::{Direction, Excess};
 use crate::ir::{Body, Element, GlobalMut, Pointer, Shared, Val, range};
 
-/// Bytes of an aligned vector.
+/// Bytes per aligned vector.
 const VECTOR: u32 = 16;
-/// Threads of a warp group.
+/// Threads per warp group.
 const GROUP: u32 = 128;
 
-/// A batch of row-major matrices in global memory, whose rows may start at any element.
+/// A batch of row-major matrices in global memory whose rows can start at any element.
+///
+/// Use it as a [`StagedStore`](crate::tensor::StagedStore)'s destination when TMA cannot write the
+/// matrix because its address or pitch is not a multiple of 16 bytes. Threads write aligned vectors
+/// of 16 bytes and single elements at the ends of a row; unlike TMA, all of them must take part.
 #[derive(Clone, Debug)]
 pub struct GlobalRows<'b, T> {
-    /// The first element of the first matrix.
+    /// The first matrix's first element.
     pub to: Val<'b, GlobalMut<T>>,
-    /// The row pitch and the batch stride, in elements.
+    /// Row pitch and batch stride, in elements.
     pub strides: [Val<'b, i64>; 2],
-    /// The rows and columns of a matrix.
+    /// Rows and columns per matrix.
     pub extents: [Val<'b, i32>; 2],
 }
 
-/// Rows in shared memory, of whole units of 16 bytes.
+/// Rows in shared memory that consist of whole 16-byte units.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SharedRows<'b, T> {
     pub(super) from: Val<'b, Shared<T>>,
     pub(super) rows: u32,
     pub(super) columns: u32,
-    /// Elements from a row to the next one.
+    /// The row pitch in elements.
     pub(super) pitch: u32,
-    /// Unit `u` of row `r` is stored as unit `u ^ (r % 8)`.
+    /// Unit `u` of row `r` is at unit `u ^ (r % 8)`.
     pub(super) swizzled: bool,
 }
 
 impl<'b, T: Element> SharedRows<'b, T> {
-    /// Returns the element at which a unit of a row starts.
+    /// Returns the element where a unit of a row starts.
     fn unit(&self, row: Val<'b, i32>, unit: Val<'b, i32>) -> Val<'b, i32> {
         let unit = if self.swizzled { unit ^ (row & 7) } else { unit };
         row * self.pitch + unit * per_unit::<T>()
     }
 }
 
-/// A row of the destination.
+/// A destination row.
 #[derive(Clone, Copy)]
 struct Row<'b, T> {
     to: Val<'b, GlobalMut<T>>,
-    /// Its number in shared memory.
+    /// Its index in shared memory.
     number: Val<'b, i32>,
-    /// The elements before the first aligned vector.
+    /// How many elements precede the first aligned vector.
     head: Val<'b, i32>,
     is_inside: Val<'b, bool>,
 }
 
 impl<'b, T: Element> GlobalRows<'b, T> {
-    /// Stores rows in shared memory to (row, column, matrix) `origin`, without those and the columns that are out of bounds.
-    /// All threads of a warp group do it together; `thread` is the thread in the group.
+    /// Stores rows from shared memory to (row, column, matrix) `origin`, clipped to the matrix. All
+    /// threads of the warp group must call it together; `thread` is the index in the group.
     ///
-    /// A thread shifts two aligned units of shared memory together, to one aligned vector of global memory. The elements
-    /// before the first vector of a row, and after the last one, are stored one by one.
+    /// A thread shifts two aligned units of shared memory together into one aligned vector of
+    /// global memory. Elements before a row's first vector and after its last one are stored one by
+    /// one.
     pub(super) fn store(
         &self,
         k: &mut Body<'b, '_>,
@@ -109,8 +115,8 @@ impl<'b, T: Element> GlobalRows<'b, T> {
         });
     }
 
-    /// Calls `f` with rows, some at a time so that their loads overlap, and the item of them that the thread has:
-    /// below `items`, rounded up to a power of two.
+    /// Calls `f` with batches of rows, so that their loads overlap, and with the thread's item in
+    /// them. Item indices go up to `items`, rounded up to a power of two.
     fn each_row(
         &self,
         k: &mut Body<'b, '_>,
@@ -142,17 +148,17 @@ impl<'b, T: Element> GlobalRows<'b, T> {
     }
 }
 
-/// Elements of a unit of 16 bytes.
+/// Elements per unit of 16 bytes.
 fn per_unit<T: Element>() -> u32 {
     VECTOR / T::SCALAR.size_bytes()
 }
 
-/// Returns the number of elements from an aligned vector to an address, modulo those of a vector.
+/// Returns how many elements an address is behind an aligned vector, up to whole vectors.
 pub(crate) fn lead<P: Pointer>(at: Val<'_, P>) -> Val<'_, i32> {
     at.ptr_to_int().cvt::<i32>() >> P::Elem::SCALAR.size_bytes().ilog2()
 }
 
-/// Returns the 16 bytes from byte `shift` (0 to 15) of `high:low` on.
+/// Returns the 16 bytes of `high:low` that start at byte `shift`, 0 to 15.
 #[inline]
 pub(crate) fn shifted<'b>(
     low: [Val<'b, u32>; 4],
@@ -166,7 +172,7 @@ pub(crate) fn shifted<'b>(
     ByteShift::new(shift).of(words)
 }
 
-/// The shift of 24 bytes by up to 7.
+/// Shifts 24 bytes by 0 to 7.
 #[derive(Clone, Copy)]
 pub(crate) struct ByteShift<'b> {
     by_one: Val<'b, bool>,
@@ -174,13 +180,13 @@ pub(crate) struct ByteShift<'b> {
 }
 
 impl<'b> ByteShift<'b> {
-    /// By `bytes` modulo 8.
+    /// Shifts by `bytes` modulo 8.
     #[inline]
     pub(crate) fn new(bytes: Val<'b, u32>) -> Self {
         ByteShift { by_one: (bytes & 4u32).ne(0u32), bits: (bytes & 3u32) * 8u32 }
     }
 
-    /// Returns 16 bytes of these words from the shift on, low words first.
+    /// Returns the 16 bytes of these words that start at the shift, low words first.
     #[inline]
     pub(crate) fn of(self, [a, b, c, d, e, f]: [Val<'b, u32>; 6]) -> [Val<'b, u32>; 4] {
         let words = [(a, b), (b, c), (c, d), (d, e), (e, f)];

@@ -1,4 +1,5 @@
-//! [`Im2colCopy`]: columns of pixels between a feature map and shared memory, for a convolution as a matrix product.
+//! [`Im2colCopy`]: TMA copies that gather a feature map's pixels, so that a convolution becomes a
+//! GEMM.
 
 use std::fmt;
 
@@ -14,15 +15,15 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::engine::clamped;
 use crate::tensor::view::tensor::SharedTensor;
 
-/// The filter of a convolution along one spatial dimension: output `q` reads the pixels
-/// `q * stride + s * dilation - lower_padding` for `s` from 0 to below `size`.
+/// A convolution's filter along one spatial dimension: output `q` reads the pixels
+/// `q * stride + s * dilation - lower_padding` for `s` in `0..size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Filter {
-    /// Positions of the filter, at least 1.
+    /// Filter positions, at least 1.
     pub size: u32,
-    /// Pixels from one output to the next, 1 to 8.
+    /// Pixels between adjacent outputs, 1 to 8.
     pub stride: u32,
-    /// Pixels from one position to the next, at least 1.
+    /// Pixels between adjacent positions, at least 1.
     pub dilation: u32,
     /// Zeros before the first pixel.
     pub lower_padding: u32,
@@ -31,33 +32,33 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// A filter of `size` positions with stride and dilation 1 and no padding.
+    /// Makes a filter of `size` positions with stride and dilation 1 and no padding.
     pub const fn new(size: u32) -> Filter {
         Filter { size, stride: 1, dilation: 1, lower_padding: 0, upper_padding: 0 }
     }
 
-    /// The same filter with another stride.
+    /// Sets the stride.
     pub const fn stride(self, stride: u32) -> Filter {
         Filter { stride, ..self }
     }
 
-    /// The same filter with another dilation.
+    /// Sets the dilation.
     pub const fn dilation(self, dilation: u32) -> Filter {
         Filter { dilation, ..self }
     }
 
-    /// The same filter with `padding` zeros on both sides.
+    /// Sets `padding` zeros on both sides.
     pub const fn padding(self, padding: u32) -> Filter {
         Filter { lower_padding: padding, upper_padding: padding, ..self }
     }
 
-    /// The corners of the box of pixels: the first base pixel, and the last one counted from the last pixel.
+    /// The pixel box's corners: the first base pixel, and the last one relative to the last pixel.
     fn corners(&self) -> (i64, i64) {
         let reach = (i64::from(self.size) - 1) * i64::from(self.dilation);
         (-i64::from(self.lower_padding), i64::from(self.upper_padding) - reach)
     }
 
-    /// The outputs of `extent` pixels: 0 where the filter does not fit.
+    /// Returns how many outputs `extent` pixels give, or 0 if the filter does not fit.
     ///
     /// ```
     /// use tilewright::tensor::Filter;
@@ -72,12 +73,12 @@ impl Filter {
     }
 }
 
-/// The tensor copies of tiles of the matrix that a convolution multiplies with its filter: rows are outputs, columns are
-/// channels at one position of the filter. CuTe's `make_im2col_tma_copy`.
+/// Copies tiles of the matrix that an implicit GEMM multiplies with its filter: rows are outputs,
+/// columns are channels at one filter position. CuTe's `make_im2col_tma_copy`.
 ///
-/// The rows count the outputs along W, then H, then D, then images. The hardware finds the pixel of each row and
-/// zero-fills the padding. On the host it gives the map of a feature map ([`desc`](Im2colCopy::desc)); in a kernel one
-/// thread starts the copies of a tile.
+/// Rows count the outputs along W, then H, then D, then images. The hardware finds each row's pixel
+/// and fills padding with zeros. On the host, [`desc`](Im2colCopy::desc) makes the tensor map; in a
+/// kernel, one thread issues a tile's copies.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -98,18 +99,19 @@ impl Filter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Im2colCopy {
     tile: TmaCopy,
-    /// The extents of the feature map along W, then H, then D.
+    /// The feature map's extents along W, then H, then D.
     image: Vec<u32>,
     filters: Vec<Filter>,
 }
 
 impl Im2colCopy {
-    /// The copies of tiles of (outputs, channels) with this layout in shared memory, channels contiguous. The feature map
-    /// has the extents `image` along W, then H, then D, as many as there are, and `filters` has one entry for each.
+    /// Makes the copy of (outputs, channels) tiles that have this layout in shared memory, channels
+    /// contiguous. The feature map has 1 to 3 spatial extents `image` along W, then H, then D;
+    /// `filters` has one entry for each.
     ///
     /// # Errors
-    /// Those of [`TmaCopy::new`]; [`TensorErrorKind::TmaTile`] where `filters` and `image` do not agree, a size, stride or
-    /// dilation is 0, or there are no outputs.
+    /// Those of [`TmaCopy::new`]; [`TensorErrorKind::TmaTile`] if `filters` and `image` differ in
+    /// length, a size, stride or dilation is 0, or there are no outputs.
     #[inline]
     pub fn new(
         elem: Scalar,
@@ -140,12 +142,12 @@ impl Im2colCopy {
         Ok(Im2colCopy { tile: copy, image: image.to_vec(), filters: filters.to_vec() })
     }
 
-    /// The layout of a tile in shared memory.
+    /// Returns a tile's layout in shared memory.
     pub fn tile(&self) -> &ComposedLayout {
         self.tile.tile()
     }
 
-    /// The outputs of an image along W, then H, then D.
+    /// Returns an image's output counts along W, then H, then D.
     pub fn outputs(&self) -> Vec<u32> {
         self.filters
             .iter()
@@ -154,26 +156,28 @@ impl Im2colCopy {
             .collect()
     }
 
-    /// The bytes of a tile: what a barrier waits for.
+    /// Returns a tile's bytes: what the mbarrier has to expect.
     pub fn bytes(&self) -> u32 {
         self.tile.bytes()
     }
 
-    /// The copy of one box as an atom: one thread, and all bits of the box. `op` is one of
-    /// [`TmaOp::LoadIm2col`], [`TmaOp::LoadIm2colMulticast`] and [`TmaOp::StoreIm2col`].
+    /// Returns the copy of one box as an atom: one thread, all bits of the box. `op` must be
+    /// [`TmaOp::LoadIm2col`], [`TmaOp::LoadIm2colMulticast`] or [`TmaOp::StoreIm2col`].
     ///
     /// # Errors
-    /// [`AtomError::BulkBits`] for a box of more than 2^32 bits, which no shared memory holds.
+    /// [`AtomError::BulkBits`] if a box has more than 2^32 bits, which no shared memory holds.
     #[inline]
     pub fn atom(&self, op: TmaOp) -> Result<CopyAtom, AtomError> {
         self.tile.atom(op)
     }
 
-    /// The map of feature maps with the modes C, W, then H and D as there are, and N, C contiguous.
+    /// Makes the tensor map of feature maps with the modes C, W, H and D as far as they exist, and
+    /// N; C must be contiguous.
     ///
     /// # Errors
-    /// The tensor has other modes or extents; [`TensorMapError`] where hardware does not take it: strides that are no
-    /// multiples of 16 bytes, corners that do not fit its fields, steps above 8.
+    /// The tensor has other modes or extents; [`TensorMapError`] if the hardware cannot express it:
+    /// strides that are not multiples of 16 bytes, corners that do not fit their fields, strides
+    /// above 8.
     #[inline]
     pub fn desc(&self, tensor: &Layout) -> Result<TensorMapDesc, TensorError> {
         let error = |kind| TensorError {
@@ -217,7 +221,7 @@ impl Im2colCopy {
         map.map_err(|cause: TensorMapError| error(TensorErrorKind::TensorMap(Box::new(cause))))
     }
 
-    /// The coordinates of an output in the map: the channel, its base pixel, and its image.
+    /// Returns an output's coordinates in the tensor map: channel, base pixel and image.
     #[track_caller]
     fn base<'b, const RANK: usize>(
         &self,
@@ -243,7 +247,7 @@ impl Im2colCopy {
         std::array::from_fn(|dim| coords[dim])
     }
 
-    /// The offsets of a position of the filter from a base pixel.
+    /// Returns a filter position's offsets from a base pixel.
     #[track_caller]
     fn offsets<'b, I: IntoVal<'b, i32>>(
         &self,
@@ -257,9 +261,10 @@ impl Im2colCopy {
         self.filters.iter().zip(position).map(scaled).collect()
     }
 
-    /// Starts the copies of the tile at `origin`, an output and a channel, at `position` of the filter along W, then H,
-    /// then D, to shared memory; `full` waits for [`bytes`](Im2colCopy::bytes) bytes. Padding becomes zero. One thread
-    /// does it. CuTe's `SM90_TMA_LOAD_IM2COL`.
+    /// Starts loading a tile into shared memory. `origin` is an output and a channel, `position`
+    /// the filter position along W, then H, then D. The copies complete on `full` with
+    /// [`bytes`](Im2colCopy::bytes) bytes, and padding becomes zero. Call it in one thread. CuTe's
+    /// `SM90_TMA_LOAD_IM2COL`.
     #[track_caller]
     pub fn load<'b, T: Element, const RANK: usize, I: IntoVal<'b, i32>>(
         &self,
@@ -282,8 +287,9 @@ impl Im2colCopy {
         }
     }
 
-    /// As [`load`](Im2colCopy::load), to each block of the cluster whose bit `ctas` has: to the same offset there, and for
-    /// the barrier there. CuTe's `SM90_TMA_LOAD_IM2COL_MULTICAST`.
+    /// Like [`load`](Im2colCopy::load), but multicast to every block of the cluster whose bit is
+    /// set in `ctas`. The data and the barrier signal arrive at the same shared-memory offsets
+    /// there. CuTe's `SM90_TMA_LOAD_IM2COL_MULTICAST`.
     #[track_caller]
     pub fn load_multicast<'b, T: Element, const RANK: usize, I: IntoVal<'b, i32>>(
         &self,
@@ -307,12 +313,15 @@ impl Im2colCopy {
         }
     }
 
-    /// Starts the copies of a tile in shared memory to the base pixels of `origin`, an output and a channel, but for what
-    /// is behind the last image, as part of the group of bulk copies that is committed next. One thread does it, after all
-    /// that wrote the tile have made it visible ([`fence_proxy_async`](Body::fence_proxy_async)) and met. CuTe's
-    /// `SM90_TMA_STORE_IM2COL`.
+    /// Starts storing a tile from shared memory to the base pixels of `origin`, an output and a
+    /// channel, clipped behind the last image. The copies join the next committed bulk group.
+    /// CuTe's `SM90_TMA_STORE_IM2COL`.
     ///
-    /// Hardware stores to base pixels inside of the tensor only: padding is an error of the build.
+    /// Call it in one thread. Before that, every thread that wrote the tile must make its writes
+    /// visible with [`fence_proxy_async`](Body::fence_proxy_async) and pass a barrier.
+    ///
+    /// The hardware stores only to base pixels inside the tensor, so a filter with padding is a
+    /// build error.
     #[track_caller]
     pub fn store<'b, T: Element, const RANK: usize>(
         &self,
@@ -341,7 +350,7 @@ impl Im2colCopy {
     }
 }
 
-/// `bf16 o (32,16):(16,1) in boxes of 16x32 of images of 14x9 pixels`
+/// For example `bf16 o (32,16):(16,1) in boxes of 16x32 of images of 14x9 pixels`.
 impl fmt::Display for Im2colCopy {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! [`MatrixLoad`]: operands of `mma.sync` from shared memory, by `ldmatrix` where that can.
+//! [`MatrixLoad`]: loads `mma.sync` operands from shared memory, with `ldmatrix` if possible.
 
 use std::marker::PhantomData;
 
@@ -15,13 +15,17 @@ use crate::tensor::atom::{CopyAtom, CopyOp, Matrices, MmaOp, MmaSync, ValType};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 
-/// Loads of the A or B of a [`TiledMma`] from shared memory, by `ldmatrix` of four matrices: which registers each one
-/// fills. CuTe's `make_tiled_copy_A` with `retile_D`.
+/// Loads operand A or B of a [`TiledMma`] from shared memory into registers, with `ldmatrix.x4`:
+/// CuTe's `make_tiled_copy_A` with `retile_D`.
 ///
-/// A thread must have a multiple of four words in a tile of the `TiledMma`: B of an instruction with 8 columns has
-/// two, so the tile is twice as wide as the atoms. A tile that is contiguous along M or N is transposed on the way;
-/// `ldmatrix` does so with elements of 16 bits, and those of `tf32` are loaded one by one. Elements of 8 bits are
-/// contiguous along K. Those of `f64` have no words: a load is of an element, to registers of `f64`.
+/// Use it for `mma.sync` main loops; `wgmma` reads shared memory itself. If several stages of a
+/// ring buffer are read, [`ring`](MatrixLoad::ring) computes the addresses only once.
+///
+/// A thread must hold a multiple of four words in a tile of the `TiledMma`. An instruction with 8
+/// columns has two words of B, so make the tile twice as wide as the atoms. A tile that is
+/// contiguous along M or N is transposed on the way. `ldmatrix` does that for 16-bit elements;
+/// `tf32` is loaded element by element, and 8-bit elements must be contiguous along K. `f64` is
+/// loaded element by element into `f64` registers instead of words.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target, bf16};
@@ -62,27 +66,29 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 pub struct MatrixLoad {
     copy: TiledCopy,
     form: Form,
-    /// Elements that a thread gets in a load.
+    /// Elements that a thread gets per load.
     vector: i64,
-    /// For each load, (rest of the values, tile along MN), the registers of its words.
+    /// Per load: (rest of the values, tile along MN), and the registers of its words.
     loads: Vec<([i64; 2], Vec<u32>)>,
 }
 
-/// The instruction that loads the words of a thread.
+/// How a thread's words are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// `ldmatrix` of four matrices.
     Matrices { transposed: bool },
-    /// A load of each.
+    /// One load per word.
     Words,
 }
 
 impl MatrixLoad {
-    /// Loads of `extent` rows of A or columns of B, in a tile that is contiguous along `major`.
+    /// Makes the loads of `extent` rows of A or columns of B, from a tile that is contiguous along
+    /// `major`.
     ///
     /// # Errors
-    /// The instruction is not one of `mma.sync` on elements of 16 bits, `tf32`, `f64`, or 8 bits along K; a tile of `mma` does not divide
-    /// `extent`, or a thread has no whole number of four words in it.
+    /// The instruction is not an `mma.sync` on 16-bit elements, `tf32`, `f64`, or 8-bit elements
+    /// along K; a tile of `mma` does not divide `extent`; or a thread does not hold a multiple of
+    /// four words of it.
     #[inline]
     pub fn new(
         mma: &TiledMma,
@@ -114,7 +120,7 @@ impl MatrixLoad {
             ValType::Bf16 => (Scalar::Bf16, Form::Matrices { transposed }),
             ValType::Tf32 if transposed => (Scalar::F32, Form::Words),
             ValType::Tf32 => (Scalar::F32, Form::Matrices { transposed }),
-            // Bytes are moved as the pairs of them that `ldmatrix` knows.
+            // `ldmatrix` moves bytes as 16-bit pairs.
             ValType::S8 | ValType::U8 | ValType::E4M3 | ValType::E5M2 if !transposed => {
                 (Scalar::U8, Form::Matrices { transposed })
             }
@@ -134,7 +140,8 @@ impl MatrixLoad {
             return Err(TensorErrorKind::RaggedTile { mode: 0, extent, tile: tile[0] });
         }
         let matrix = Layout::compact((extent, tile[1]));
-        // (thread, (value of the load, rest), tiles along MN, 1) and (thread, value of the instruction, along MN, 1).
+        // (thread, (value of the load, rest), tiles along MN, 1) and (thread, value of the
+        // instruction, along MN, 1).
         let loaded = copy.tidfrg(&matrix, Side::Destination)?;
         let multiplied = mma.parts(operand, &matrix)?;
         let per_word = i64::from(32 / dtype.bits()).max(1);
@@ -163,7 +170,7 @@ impl MatrixLoad {
                         }
                     }
                     let (v, atom) = found.ok_or_else(none)?;
-                    // The same register in all threads, and all its elements.
+                    // The register must be the same in all threads, for all its elements.
                     for thread in 0..threads {
                         for e in 0..per_word {
                             let loaded = index_of(&loaded, (thread, value + e, tile, 0))?;
@@ -180,7 +187,8 @@ impl MatrixLoad {
         Ok(MatrixLoad { copy, form, vector, loads })
     }
 
-    /// The part of a tile (MN, K, ..) in shared memory whose addresses the thread gives: (V, MN, K, ..).
+    /// Returns the part of a shared-memory tile (MN, K, ..) that the thread loads from: (V, MN, K,
+    /// ..). With `ldmatrix` these are the rows whose addresses it provides.
     #[track_caller]
     pub fn partition<'b, T: Element>(
         &self,
@@ -191,8 +199,9 @@ impl MatrixLoad {
         self.copy.slice(thread).partition_s(k, tile)
     }
 
-    /// As [`partition`](MatrixLoad::partition) and [`load`](MatrixLoad::load), of a ring of tiles (MN, K, stage), with
-    /// the addresses in all steps along K of the first one worked out beforehand: those of a stage are only moved.
+    /// Like [`partition`](MatrixLoad::partition) and [`load`](MatrixLoad::load), for a ring buffer
+    /// of tiles (MN, K, stage). It computes the first stage's addresses in all steps along K once,
+    /// so that another stage only adds an offset.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target};
@@ -256,7 +265,7 @@ impl MatrixLoad {
         made
     }
 
-    /// The addresses of all loads of a step from its part (V, MN).
+    /// Returns the addresses of one step's loads from its part (V, MN).
     #[track_caller]
     fn addresses<'b, T: Element>(
         &self,
@@ -290,7 +299,7 @@ impl MatrixLoad {
         }
     }
 
-    /// Loads the words of one step along K from its part (V, MN) in shared memory to registers (V, MN, 1).
+    /// Loads one step along K from its part (V, MN) in shared memory into registers (V, MN, 1).
     #[track_caller]
     pub fn load<'b, T: Element, W: Converted>(
         &self,
@@ -334,36 +343,36 @@ impl MatrixLoad {
     }
 }
 
-/// An address in shared memory: of a byte, and how many it is further.
+/// An address in shared memory: a byte pointer and a host offset.
 type Address<'b> = (Val<'b, Shared<u8>>, i64);
 
-/// The part of a thread of a ring of tiles, from which it loads operands: made by [`MatrixLoad::ring`].
+/// A thread's loads from a ring buffer of tiles. Made by [`MatrixLoad::ring`].
 #[derive(Clone, Debug)]
 pub struct MatrixRing<'m, 'b, T> {
     load: &'m MatrixLoad,
-    /// For each step along K of the first stage, the addresses of the loads.
+    /// The addresses of the first stage's loads, per step along K.
     steps: Vec<Vec<Address<'b>>>,
     stage_bytes: i64,
-    /// The offset of the stage from the first stage, in bytes.
+    /// The stage's byte offset from the first stage.
     moved: Option<Val<'b, i32>>,
     elem: PhantomData<T>,
 }
 
 impl<'b, T: Element> MatrixRing<'_, 'b, T> {
-    /// The part in a stage.
+    /// Selects a stage.
     #[must_use]
     #[track_caller]
     pub fn stage(&self, stage: Val<'b, i32>) -> Self {
         MatrixRing { moved: Some(stage * self.stage_bytes as i32), ..self.clone() }
     }
 
-    /// Loads the words of a step along K to registers (V, MN, 1). A step that a stage does not have is an error of the
-    /// build.
+    /// Loads one step along K into registers (V, MN, 1). It is a build error if the stage has no
+    /// such step.
     #[track_caller]
     pub fn load<W: Converted>(&self, k: &Body<'b, '_>, step: u32, to: &RegisterTensor<'_, W>) {
         let _call = k.call();
         let Some(step) = self.steps.get(step as usize) else {
-            // A ring without steps stands for a ring that could not be made.
+            // A ring without steps is a placeholder for one that could not be made.
             if !self.steps.is_empty() {
                 let kind =
                     TensorErrorKind::NoSuchElement { index: step.into(), len: self.steps.len() };

@@ -1,4 +1,20 @@
-//! Copies of tensors by threads, `cp.async`, TMA and matrix loads.
+//! Copies between global memory, shared memory and registers.
+//!
+//! | you copy | use | cost and limits |
+//! |---|---|---|
+//! | two tensors, one thread | [`copy`], [`copy_if`], [`copy_zfill`] | element by element |
+//! | the same in vectors | [`autovec_copy`], [`autovec_copy_if`] | up to 128 bits |
+//! | a tile, any instruction | [`TiledCopy`](super::TiledCopy) | you arrange threads and edges |
+//! | a matrix tile, `cp.async` | [`AsyncTile`] | all threads; any extent and pitch |
+//! | a tensor tile, TMA | [`TmaCopy`], [`TmaTensor`] | one thread; pitches in 16-byte steps |
+//! | contiguous bytes, bulk | [`bulk_copy`], [`bulk_store`] | one thread; no swizzle or clipping |
+//! | pixels for convolution, TMA | [`Im2colCopy`] | im2col tensor maps |
+//! | operand tiles that TMA cannot read | [`GlobalLines`] | a warp group shifts lines |
+//! | `mma.sync` operands | [`MatrixLoad`] | `ldmatrix` to registers |
+//! | `wgmma` accumulators | [`StagedStore`] | `stmatrix` + TMA, or [`GlobalRows`] |
+//! | one unaligned row | [`Row`] | vectors, single elements at the ends |
+//!
+//! Copies of rows that several threads share are in `rows`.
 
 pub(super) mod async_tile;
 pub(super) mod bulk;

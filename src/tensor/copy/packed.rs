@@ -1,11 +1,12 @@
-//! [`packed`]: accumulators as the words that are stored.
+//! [`packed`]: converts accumulators to the words that are stored.
 
 use crate::ir::builder::{Converted, Integer, VectorElement};
 use crate::ir::types::{Rounding, Scalar};
 use crate::ir::{Val, Vector, bf16, f8e4m3, f8e5m2, f16};
 
-/// Returns numbers as elements of type `elem`, in words with as many as there is room for, from the lowest bits on: rounded to
-/// nearest, and integers of 8 bits cut to their range. Where elements have 32 bits, they are the bits of the numbers.
+/// Converts accumulators to elements of type `elem` and packs them into words, lowest bits first.
+/// Conversion rounds to nearest; 8-bit integers saturate. For 32-bit elements the words are the
+/// accumulators' bits.
 #[track_caller]
 #[inline]
 pub(crate) fn packed<'b>(elem: Scalar, values: &[Val<'b, f32>]) -> Vec<Val<'b, u32>> {
@@ -20,7 +21,7 @@ pub(crate) fn packed<'b>(elem: Scalar, values: &[Val<'b, f32>]) -> Vec<Val<'b, u
     }
 }
 
-/// Two elements, the second one 0 where there is none.
+/// Packs two elements; a missing second one is 0.
 #[track_caller]
 fn two<'b, D: Converted + VectorElement<2>>(values: &[Val<'b, f32>]) -> Val<'b, Vector<D, 2>> {
     let first = values[0];
@@ -28,13 +29,11 @@ fn two<'b, D: Converted + VectorElement<2>>(values: &[Val<'b, f32>]) -> Val<'b, 
     Val::<Vector<f32, 2>>::pack([first, second]).cvt::<D>()
 }
 
-/// Elements of 16 bits.
 #[track_caller]
 fn halves<'b, D: Converted + VectorElement<2>>(values: &[Val<'b, f32>]) -> Vec<Val<'b, u32>> {
     values.chunks(2).map(|some| two::<D>(some).bitcast()).collect()
 }
 
-/// Floats of 8 bits.
 #[track_caller]
 fn bytes<'b, D: Converted + VectorElement<2>>(values: &[Val<'b, f32>]) -> Vec<Val<'b, u32>> {
     let word = |some: &[Val<'b, f32>]| {
@@ -48,10 +47,10 @@ fn bytes<'b, D: Converted + VectorElement<2>>(values: &[Val<'b, f32>]) -> Vec<Va
     values.chunks(4).map(word).collect()
 }
 
-/// Four integers, 0 in the place of missing ones.
+/// Packs four integers; missing ones are 0.
 ///
-/// Each is converted by itself. Of `cvt.pack` behind a conversion from `f32`, `ptxas` 13.0 makes `F2IP`, and kernels with it came to an
-/// illegal instruction on an H100.
+/// Each is converted on its own. If a `cvt.pack` follows a conversion from `f32`, `ptxas` 13.0
+/// emits `F2IP`, and kernels with it hit an illegal instruction on an H100.
 #[track_caller]
 fn integers<'b, D: Integer + VectorElement<4>>(values: &[Val<'b, f32>]) -> Val<'b, Vector<D, 4>> {
     Val::pack([0, 1, 2, 3].map(|i| match values.get(i) {

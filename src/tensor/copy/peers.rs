@@ -2,14 +2,14 @@
 
 use crate::ir::Val;
 
-/// The blocks of a cluster that need the same tile, seen from one of them: where multicast copies go.
-/// [`TileScheduler::peers`](crate::tensor::TileScheduler::peers) makes it.
+/// The blocks of a cluster that need the same tile, seen from one of them: the targets of multicast
+/// copies. Made by [`TileScheduler::peers`](crate::tensor::TileScheduler::peers).
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterPeers<'b> {
-    /// The number of these blocks.
+    /// How many blocks need the tile.
     pub blocks: u32,
-    /// The number of the calling block among them.
+    /// The calling block's index among them.
     pub rank: Val<'b, i32>,
-    /// The bit of each of them in the cluster: the mask of a multicast.
+    /// One bit per block of the cluster: the multicast mask.
     pub ctas: Val<'b, u32>,
 }

@@ -1,13 +1,19 @@
-//! [`Row`]: a row of memory that starts anywhere, in vectors.
+//! [`Row`]: accesses a row that starts anywhere in memory, in vectors.
 
 use crate::ir::builder::{IntoOperand, VectorElement};
 use crate::ir::{Body, MutPointer, Pointer as PointerType, Val, Vector};
 
-/// Elements that follow each other in memory, from any index on, as vectors of `N`: vectors that the row has as a whole
-/// are one access each, the elements of the first and the last vector are accessed one by one.
+/// A row of `len` elements that can start anywhere in memory, accessed as vectors of `N`. Vectors
+/// that lie completely inside the row are one access each; the first and the last one are accessed
+/// element by element.
 ///
-/// Vector `i` has the elements `i * N` to `i * N + N` from the last multiple of `N` that is not behind the start of the
-/// row. Lanes outside of the row are neither read nor written.
+/// Use it in a loop of your own, when a thread walks over a row that it does not keep. If threads
+/// share a row, [`RowTile`](crate::tensor::RowTile) distributes it over their registers, and
+/// [`RowCopy`](crate::tensor::RowCopy) copies it between two alignments.
+///
+/// Vectors start at the row's start, rounded down to a multiple of `N`: vector `i` covers the `N`
+/// elements from `i * N` on, counted from there. Lanes outside the row are neither read nor
+/// written.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -35,9 +41,9 @@ use crate::ir::{Body, MutPointer, Pointer as PointerType, Val, Vector};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'b, P, const N: usize> {
-    /// The first element of the first vector.
+    /// The first vector's first element.
     base: Val<'b, P>,
-    /// The first element of the row from there on, below `N`, and the one after the last.
+    /// The row's first element and its end, counted from there. `first` is below `N`.
     first: Val<'b, i32>,
     end: Val<'b, i32>,
 }
@@ -46,10 +52,11 @@ impl<'b, P: PointerType, const N: usize> Row<'b, P, N>
 where
     P::Elem: VectorElement<N>,
 {
-    /// The lanes of a vector.
+    /// Lanes per vector.
     const LANES: u32 = N as u32;
 
-    /// The `len` elements from `*(base + start)` on. `base` is aligned to a vector, and neither number is negative.
+    /// Makes the row of `len` elements from `*(base + start)` on. `base` must be aligned to a
+    /// vector, and `start` and `len` must not be negative.
     #[track_caller]
     pub fn new(
         k: &Body<'b, '_>,
@@ -63,13 +70,13 @@ where
         Row { base: base.offset(aligned), first, end: first + len }
     }
 
-    /// The number of vectors.
+    /// Returns the vector count.
     #[track_caller]
     pub fn vectors(&self) -> Val<'b, i32> {
         (self.end + (Self::LANES - 1)) / Self::LANES
     }
 
-    /// Returns whether the row has all lanes of the vector that starts at `at`.
+    /// Returns whether the row contains all lanes of the vector that starts at `at`.
     #[track_caller]
     fn is_whole(&self, at: Val<'b, i32>) -> Val<'b, bool> {
         at.ge(self.first) & (at + Self::LANES).le(self.end)
@@ -80,7 +87,7 @@ where
         at.ge(self.first) & at.lt(self.end)
     }
 
-    /// Vector `number`, with `fill` in the lanes outside of the row.
+    /// Loads vector `number`, with `fill` in the lanes outside the row.
     #[track_caller]
     pub fn load<'k: 'b>(
         &self,
@@ -105,7 +112,7 @@ where
         )
     }
 
-    /// Sets vector `number`, but for the lanes outside of the row.
+    /// Stores vector `number`, except for the lanes outside the row.
     #[track_caller]
     pub fn store<'k: 'b>(
         &self,

@@ -1,4 +1,4 @@
-//! [`StagedStore`]: accumulators of a warp group to global memory, through shared memory and tensor copies.
+//! [`StagedStore`]: an epilogue that stores `wgmma` accumulators through shared memory and TMA.
 
 use crate::arch::{Major, TensorMapDesc};
 use crate::ir::types::Scalar;
@@ -11,12 +11,17 @@ use super::tma::TmaCopy;
 use crate::tensor::atom::{SmemAtom, SmemSwizzle};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
-/// The store of rows of a matrix from the accumulators of `wgmma` by a warp group: 64 rows and some columns at a time go to shared
-/// memory, by `stmatrix` where elements have 16 bits, and from there by one tensor copy. The stores use slots
-/// cyclically: each waits only for the copy that used its slot before.
+/// Stores a warp group's `wgmma` accumulators to a matrix: 64 rows and some columns at a time go to
+/// a slot of shared memory, with `stmatrix` for 16-bit elements, and from there to global memory
+/// with one TMA store. Slots are used in turn, and each store waits only until its slot has been
+/// read.
 ///
-/// Columns of 128 bytes are in the swizzle of 128 bytes, all others as they are: they meet no bank twice where the
-/// number of 16-byte units in a row is odd.
+/// This is the usual epilogue for `sm_90`. It costs shared memory for the slots, but writes whole
+/// lines and leaves the address work to TMA. If TMA cannot write the matrix, choose
+/// [`StoreDestination::Rows`] and [`by_threads`](StagedStore::by_threads).
+///
+/// A slot whose rows have 128 bytes uses the 128-byte swizzle. Other slots are not swizzled; they
+/// have no bank conflicts if a row consists of an odd number of 16-byte units.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -34,34 +39,36 @@ pub struct StagedStore {
     pub(super) columns: u32,
     pub(super) slots: u32,
     pub(super) swizzled: bool,
-    /// Accumulators of two neighbouring columns are one element.
+    /// Accumulators of two adjacent columns form one element.
     pub(super) pairs: bool,
-    /// The rows of the accumulators are columns of the matrix.
+    /// Accumulator rows are columns of the matrix.
     pub(super) transposed: bool,
-    /// The rows of 64 rows of accumulators that go to global memory.
+    /// How many of the 64 accumulator rows go to global memory.
     pub(super) rows: u32,
-    /// Elements from a row of the slot to the next one, where it is not swizzled.
+    /// The slot's row pitch in elements, if it is not swizzled.
     pub(super) pitch: u32,
     slot: ComposedLayout,
     pub(super) copy: TmaCopy,
 }
 
 impl StagedStore {
-    /// Stores of 64 rows of `columns` columns of elements of type `elem`, with at most `slots` in flight at a time.
+    /// Makes a store of 64 rows and `columns` columns of type `elem`, with up to `slots` stores in
+    /// flight.
     ///
     /// # Errors
-    /// [`TensorErrorKind::TmaTile`]: rows are no multiples of 16 bytes and 8 columns, or longer than 256 elements;
-    /// elements are neither `f32`, `f16`, `bf16` or floats of 8 bits nor `i32` or integers of 8 bits.
+    /// [`TensorErrorKind::TmaTile`] if rows are not multiples of 16 bytes and 8 columns, or have
+    /// more than 256 elements; if elements are not `f32`, `f16`, `bf16`, 8-bit floats, `i32` or
+    /// 8-bit integers; or if there are no slots.
     #[inline]
     pub fn new(elem: Scalar, columns: u32, slots: u32) -> Result<StagedStore, TensorError> {
         StagedStore::of_rows(elem, 64, columns, slots)
     }
 
-    /// As [`new`](StagedStore::new), where the first `rows` of each 64 rows alone go to global memory: those of tiles that
-    /// are lower than an instruction.
+    /// Like [`new`](StagedStore::new), but only the first `rows` of each 64 rows go to global
+    /// memory, for tiles with fewer rows than a `wgmma`.
     ///
     /// # Errors
-    /// Those of [`new`](StagedStore::new); `rows` is no multiple of 8, or is above 64.
+    /// Those of [`new`](StagedStore::new); `rows` is not a multiple of 8 from 8 to 64.
     #[inline]
     pub fn of_rows(
         elem: Scalar,
@@ -100,7 +107,7 @@ impl StagedStore {
         };
         let outer = slot.outer_layout().and_then(|slot| slot.composition(&tiler!(rows, columns)));
         let outer = outer.map_err(|e| error(e.into()))?;
-        // The third mode counts matrices of a batch.
+        // The third mode is the batch.
         let batched = outer.append_to(3, &Layout::trivial()).map_err(|e| error(e.into()))?;
         let batched =
             ComposedLayout::new(slot.swizzle_portion(), 0, batched).map_err(|e| error(e.into()))?;
@@ -119,14 +126,16 @@ impl StagedStore {
         })
     }
 
-    /// Returns whether accumulators can be stored as such elements. An `i32` has its bits in an accumulator.
+    /// Returns whether accumulators can be stored as `elem`. An `i32` travels bit-cast in an
+    /// accumulator.
     pub(crate) const fn takes(elem: Scalar) -> bool {
         use Scalar as S;
         matches!(elem, S::F32 | S::F16 | S::Bf16 | S::F8E4M3 | S::F8E5M2 | S::I8 | S::U8 | S::I32)
     }
 
-    /// Stores of transposed accumulators: 64 rows and `columns` columns of them are `columns` rows and 64 columns of the
-    /// matrix, which go to shared memory in the swizzle of 128 bytes by `stmatrix.trans`.
+    /// Makes a store of transposed accumulators: 64 rows and `columns` columns of accumulators
+    /// become `columns` rows and 64 columns of the matrix. They go to shared memory in the 128-byte
+    /// swizzle, with `stmatrix.trans`. Use it when A and B are exchanged.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -138,7 +147,8 @@ impl StagedStore {
     /// ```
     ///
     /// # Errors
-    /// [`TensorErrorKind::TmaTile`]: elements are not of 16 bits, or columns are not 8 to 256 in groups of 8.
+    /// [`TensorErrorKind::TmaTile`] if elements do not have 16 bits, if `columns` is not a multiple
+    /// of 8 from 8 to 256, or if there are no slots.
     #[inline]
     pub fn transposed(elem: Scalar, columns: u32, slots: u32) -> Result<StagedStore, TensorError> {
         let error = |kind| TensorError {
@@ -160,7 +170,7 @@ impl StagedStore {
             _ => error(TensorErrorKind::TmaTile { why: "the swizzle has no such elements" }),
         })?;
         let tile = |shape: IntTuple| atom.tile_to_shape(&shape, None).map_err(|e| error(e.into()));
-        // The third mode counts matrices of a batch.
+        // The third mode is the batch.
         let copy = TmaCopy::new(elem, &tile(shape!(columns, 64, 1))?)?;
         let slot = tile(shape!(columns, 64))?;
         Ok(StagedStore {
@@ -177,22 +187,24 @@ impl StagedStore {
         })
     }
 
-    /// The same where the accumulators of the columns `2 j` and `2 j + 1` become column `j` of the matrix, by
-    /// [`AccumulatorMap::apply_pair`](super::AccumulatorMap::apply_pair). Columns of the store are those of the matrix. It
-    /// has no transposed form: there, no thread has both columns.
+    /// Combines the accumulators of columns `2 j` and `2 j + 1` into column `j` of the matrix, with
+    /// [`AccumulatorMap::apply_pair`](super::AccumulatorMap::apply_pair), for example for a gated
+    /// activation. The store's columns are those of the matrix.
     ///
-    /// A thread then has single elements of a row, which it writes to shared memory one by one.
+    /// A thread then holds single elements of a row and writes them to shared memory one by one.
+    /// Transposed stores cannot do it, because no thread has both columns.
     pub fn of_pairs(self) -> StagedStore {
         StagedStore { pairs: true, ..self }
     }
 
-    /// Accumulators of an element.
+    /// Accumulators per element.
     pub(super) fn sums(&self) -> u32 {
         if self.pairs { 2 } else { 1 }
     }
 
-    /// The same where threads store the rows ([`StoreDestination::Rows`]), not tensor copies. Rows in shared memory
-    /// then have an odd number of 16-byte units, and meet no bank twice.
+    /// Prepares the store for [`StoreDestination::Rows`], where threads write the rows instead of
+    /// TMA. Pads rows in shared memory to an odd number of 16-byte units, which avoids bank
+    /// conflicts.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -205,7 +217,7 @@ impl StagedStore {
     /// ```
     ///
     /// # Errors
-    /// [`TensorErrorKind::Layout`]: a slot is too large.
+    /// [`TensorErrorKind::Layout`] if a slot is too large.
     #[inline]
     pub fn by_threads(self) -> Result<StagedStore, TensorError> {
         let units = self.columns * self.elem.size_bytes() / 16;
@@ -222,22 +234,22 @@ impl StagedStore {
         Ok(StagedStore { pitch, slot: slot.into(), ..self })
     }
 
-    /// The layout of 64 rows of accumulators in shared memory.
+    /// Returns the layout of 64 accumulator rows in shared memory.
     pub fn slot(&self) -> &ComposedLayout {
         &self.slot
     }
 
-    /// Columns of the accumulators of one store.
+    /// Returns how many columns one store covers.
     pub fn columns(&self) -> u32 {
         self.columns
     }
 
-    /// Elements of shared memory of a warp group.
+    /// Returns the elements of shared memory that a warp group needs.
     pub fn elements(&self) -> u32 {
         self.slots * self.slot_elements()
     }
 
-    /// The rows of the matrix in a slot.
+    /// The matrix rows in a slot.
     pub(super) fn shared_rows<'b, T: Element>(
         &self,
         from: Val<'b, Shared<T>>,
@@ -251,18 +263,19 @@ impl StagedStore {
         64 * if self.transposed { self.columns } else { self.pitch }
     }
 
-    /// The map of a tensor (row, column, matrix), which is contiguous along columns.
+    /// Makes the tensor map of a (row, column, matrix) tensor that is contiguous along columns.
     ///
     /// # Errors
-    /// As for [`TmaCopy::desc`].
+    /// Those of [`TmaCopy::desc`].
     #[inline]
     pub fn desc(&self, tensor: &Layout) -> Result<TensorMapDesc, TensorError> {
         self.copy.desc(tensor)
     }
 
-    /// The part of a thread of a warp group, in a store to matrices of a tensor map or to rows that may lie anywhere. `staging` are the group's elements of shared memory, at a multiple of 1024
-    /// bytes (of 128 where there is no swizzle); `thread` is the thread in the group; `barrier` is a named barrier that the group
-    /// has for itself.
+    /// Returns a thread's share of stores to `to`, a tensor map or rows that can start anywhere.
+    /// `staging` is the warp group's shared memory, [`elements`](StagedStore::elements) long,
+    /// aligned to 1024 bytes (128 without a swizzle). `thread` is the index in the group, and
+    /// `barrier` a named barrier that only this group uses.
     #[track_caller]
     pub fn slice<'s, 'b, T: Element>(
         &'s self,
@@ -284,14 +297,16 @@ impl StagedStore {
             k.report(TensorError { operation: "slice", operand: format!("{:?}", self.copy), kind });
         }
         if self.transposed {
-            // Matrices come in the order of the words: two along the 16 rows of a warp, then those of the next 8 columns.
+            // Matrices come in the order of the words: two along a warp's 16 rows, then those of
+            // the next 8 columns.
             let row = (lane / 16 * 8 + lane % 8) * 64;
             let unit = (thread / 32 * 2 + lane / 8 % 2) ^ (lane % 8);
             return ThrStore { store: self, to, staging, row, unit, lane, thread, barrier };
         }
         let warp = thread / 32 * 16;
-        // Of `stmatrix`, lanes 0 to 15 give rows of the first 8 columns, the others of the next ones. Of stores of 32
-        // bits, four lanes in a row have two columns each: 8 bytes. Of other stores they have less than 8 bytes.
+        // For `stmatrix`, lanes 0 to 15 address rows of the first 8 columns, the others those of
+        // the next 8. In 32-bit stores, four lanes per row hold two columns each (8 bytes). In
+        // other stores they hold less than 8 bytes.
         let (row, unit) = match (self.pairs, self.elem.bits()) {
             (false, 16) => (warp + lane % 16, lane / 16),
             (false, 32) => (warp + lane / 4, lane % 4 / 2),

@@ -1,4 +1,4 @@
-//! [`ThrStore`]: the part of a [`StagedStore`] that a thread has.
+//! [`ThrStore`]: a thread's share of a [`StagedStore`].
 
 use crate::ir::op::{BulkWait, MatrixOrder, ProxySpace};
 use crate::ir::{Body, Element, NamedBarrier, Registers, Shared, TensorMapMut, Val, Vector};
@@ -13,37 +13,40 @@ use crate::tensor::pipeline::row_groups::RowGroups;
 use crate::tensor::view::pointer::TensorPointer;
 use crate::tensor::view::tensor::{RegisterTensor, Tensor};
 
-/// The matrices that a [`StagedStore`] writes, and so the way to them from shared memory.
+/// Where a [`StagedStore`] writes, and thus how it gets there from shared memory.
 #[derive(Clone, Debug)]
 pub enum StoreDestination<'b, T> {
-    /// By tensor copies.
+    /// One batch of matrices, by TMA.
     Map(Val<'b, TensorMapMut<T, 3>>),
-    /// By the threads, in aligned vectors of 16 bytes: rows may lie anywhere. The threads wait for each other.
+    /// Rows that can start anywhere, by the threads in aligned vectors of 16 bytes. All threads
+    /// take part and wait for each other.
     Rows(GlobalRows<'b, T>),
-    /// Groups of rows of one matrix: the third coordinate of an origin is the group, and the first one a row of it. Tensor copies
-    /// write 64 rows that the group has, and the threads those at its end: no row of another group is written. A
-    /// map gets the row of the matrix, and `i32::MAX` for an accumulator behind the end.
+    /// Groups of rows in one matrix (grouped GEMM). An origin's third coordinate is the group, its
+    /// first one a row of that group. TMA writes blocks of 64 rows that the group contains
+    /// completely; the threads write the group's last rows, so that no other group's row is
+    /// touched. An accumulator map gets the matrix row, or `i32::MAX` beyond the group's end.
     Groups {
-        /// The matrix.
+        /// The matrix's tensor map.
         map: Val<'b, TensorMapMut<T, 3>>,
-        /// The same matrix for the threads.
+        /// The same matrix, for the threads.
         rows: GlobalRows<'b, T>,
-        /// The groups.
+        /// The row groups.
         groups: RowGroups<'b>,
     },
-    /// Matrices of different sizes, by tensor copies with maps in memory: the third coordinate of an origin is the product.
+    /// Matrices of different sizes (ragged GEMM), by TMA with tensor maps in memory. An origin's
+    /// third coordinate is the GEMM's index.
     Made {
-        /// The map that they are made from.
+        /// The map from which they are made.
         map: Val<'b, TensorMapMut<T, 3>>,
-        /// The maps of the products.
+        /// Each GEMM's tensor map.
         maps: MapArray<'b>,
-        /// The products. Their N is that of the accumulators.
+        /// Each GEMM's sizes. N counts accumulator columns.
         sizes: GroupSizes<'b>,
     },
 }
 
 impl<'b, T> StoreDestination<'b, T> {
-    /// The groups of rows, and the products of different sizes, if there are any.
+    /// Returns the row groups and the GEMMs of different sizes, if there are any.
     pub fn groups(&self) -> (Option<RowGroups<'b>>, Option<GroupSizes<'b>>) {
         match self {
             StoreDestination::Groups { groups, .. } => (Some(*groups), None),
@@ -65,13 +68,13 @@ impl<'b, T> From<GlobalRows<'b, T>> for StoreDestination<'b, T> {
     }
 }
 
-/// The part of a [`StagedStore`] that a thread has.
+/// A thread's share of a [`StagedStore`].
 #[derive(Clone, Debug)]
 pub struct ThrStore<'s, 'b, T> {
     pub(super) store: &'s StagedStore,
     pub(super) to: StoreDestination<'b, T>,
     pub(super) staging: Val<'b, Shared<T>>,
-    /// The element of the slot at which the lane's row starts, and the 16 bytes in it that the lane starts with.
+    /// The slot's element where the lane's row starts, and the lane's first 16-byte unit in it.
     pub(super) row: Val<'b, i32>,
     pub(super) unit: Val<'b, i32>,
     pub(super) lane: Val<'b, i32>,
@@ -79,24 +82,25 @@ pub struct ThrStore<'s, 'b, T> {
     pub(super) barrier: NamedBarrier<'b>,
 }
 
-/// The words of 8 columns of accumulators of a thread: of its first row, then of its second one. One word has two elements of
-/// 16 bits, or four of 8 bits.
+/// A thread's packed accumulators of 8 columns: first those of its first row, then those of its
+/// second row. A word holds two 16-bit or four 8-bit elements.
 pub type StoreWords<'b> = Vec<Val<'b, u32>>;
 
-/// The function applied to an accumulator before it is stored at `coord` = (row, column, matrix): a closure, or `()` for none.
+/// What a store applies to each accumulator at `coord` = (row, column, matrix): a closure, or `()`
+/// for nothing.
 pub trait AccumulatorMap<'b> {
-    /// Returns whether accumulators stay as they are: their coordinates are not computed then.
+    /// Returns whether accumulators stay as they are, so that coordinates need not be computed.
     fn is_identity(&self) -> bool {
         false
     }
 
-    /// Returns whether it does more than return a value. The accumulators that a store
-    /// [of fewer rows](StagedStore::of_rows) leaves out then have the row `i32::MAX`.
+    /// Returns whether the map has side effects. If so, accumulators that a store [of fewer
+    /// rows](StagedStore::of_rows) leaves out get row `i32::MAX`.
     fn has_effects(&self) -> bool {
         true
     }
 
-    /// Returns the value that is stored for the accumulator `sum`.
+    /// Returns the value to store for the accumulator `sum`.
     fn apply(
         &self,
         k: &mut Body<'b, '_>,
@@ -104,8 +108,8 @@ pub trait AccumulatorMap<'b> {
         coord: [Val<'b, i32>; 3],
     ) -> Val<'b, f32>;
 
-    /// Returns the value that a store [of pairs](StagedStore::of_pairs) stores for the accumulators of two neighbouring
-    /// columns; `coord` is that of the element. By default that is an error of the build.
+    /// Returns the value that a store [of pairs](StagedStore::of_pairs) writes for two adjacent
+    /// columns' accumulators; `coord` is the element's. By default this is a build error.
     #[track_caller]
     fn apply_pair(
         &self,
@@ -144,39 +148,39 @@ where
     }
 }
 
-/// The matrix of a tile.
+/// A tile's matrix.
 #[derive(Clone, Copy)]
 struct Matrix<'b, T> {
-    /// The map, where tensor copies write it.
+    /// The tensor map, if TMA writes the matrix.
     map: Option<Val<'b, TensorMapMut<T, 3>>>,
-    /// The end of its rows, and that of its columns, where they are not those of all matrices.
+    /// The ends of its rows and columns, if they differ between matrices.
     end: Option<Val<'b, i32>>,
     end_column: Option<Val<'b, i32>>,
 }
 
-/// The (row, column, matrix) of an element, and its matrix.
+/// An element's (row, column, matrix), and its matrix.
 type Placed<'b, T> = ([Val<'b, i32>; 3], Matrix<'b, T>);
 
 impl<'b, T: Element> ThrStore<'_, 'b, T> {
-    /// Columns of one store.
+    /// Returns how many columns one store covers.
     pub fn columns(&self) -> u32 {
         self.store.columns
     }
 
-    /// The four accumulators of a thread in 8 columns of 64 rows, in the order of `wgmma` (two of one row, two of the row 8
-    /// further), as words to be stored: rounded to nearest.
+    /// Packs a thread's four accumulators of 8 columns and 64 rows into the words to store, rounded
+    /// to nearest. They come in `wgmma`'s order: two of one row, two of the row 8 further.
     #[track_caller]
     pub fn words(&self, accumulators: [Val<'b, f32>; 4]) -> StoreWords<'b> {
         packed(self.store.elem, &accumulators)
     }
 
-    /// Words of 8 columns of accumulators.
+    /// Words per 8 accumulator columns.
     fn words_of_unit(&self) -> u32 {
         (self.store.elem.size_bytes() / self.store.sums()).max(1)
     }
 
-    /// The (row, column, matrix) of the elements of a thread in 8 columns of 64 rows of accumulators, where the first one has
-    /// `origin`: of all four, in the order of `wgmma`, or of the two pairs of them.
+    /// Returns the (row, column, matrix) of the thread's elements in 8 columns and 64 rows of
+    /// accumulators whose first one is at `origin`: all four in `wgmma`'s order, or the two pairs.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -214,7 +218,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         [row, column, batch]: [Val<'b, i32>; 3],
     ) -> impl Iterator<Item = [Val<'b, i32>; 3]> + use<'b, T> {
         let _call = k.call();
-        // `wgmma` itself takes the index of a warp in its group from its index in the block.
+        // `wgmma` too derives a warp's index in its group from its index in the block.
         let (warp, lane) = (k.thread_idx().x % 128 / 32, k.lane_id());
         let elements = 4 / self.store.sums() as usize;
         let (row, column, coords) = if self.store.pairs {
@@ -231,8 +235,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         coords.into_iter().take(elements)
     }
 
-    /// The (row, column, matrix) in the matrix of the thread's first element of a tile at `origin`, and the ends of the rows and
-    /// of the columns of the tile where they are not those of all matrices.
+    /// Returns the (row, column, matrix) of the thread's first element in a tile at `origin`, and
+    /// the ends of the tile's rows and columns if they differ between matrices.
     #[track_caller]
     pub(crate) fn first<'k: 'b>(
         &self,
@@ -245,14 +249,14 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         (first, [self.end(origin, end), end_column])
     }
 
-    /// The end of the rows of a tile at `origin`, of those of a matrix with an end.
+    /// Returns the end of the rows of a tile at `origin`.
     fn end(&self, origin: [Val<'b, i32>; 3], end: Option<Val<'b, i32>>) -> Option<Val<'b, i32>> {
         let low = (self.store.rows < 64).then(|| origin[0] + self.store.rows);
         low.map_or(end, |low| Some(end.map_or(low, |end| end.min(low))))
     }
 
-    /// The [`words`](ThrStore::words) of the 8 columns of 64 rows that start at `origin`: of the accumulators from number
-    /// `4 * unit` on, through `map`.
+    /// Returns the [`words`](ThrStore::words) of the 8 columns and 64 rows at `origin`: the
+    /// accumulators from index `4 * unit` on, passed through `map`.
     #[track_caller]
     fn words_at(
         &self,
@@ -287,9 +291,9 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         self.words(values)
     }
 
-    /// Stores 64 rows of the columns of one store to (row, column, matrix) `origin`: `words` has, for each 8 columns of
-    /// accumulators, what [`words`](ThrStore::words) makes. `number` counts the stores of this group, modulo the slots. All threads
-    /// of the group do it together.
+    /// Stores 64 rows of one store's columns to (row, column, matrix) `origin`. `words` returns,
+    /// for each 8 accumulator columns, what [`words`](ThrStore::words) makes. `number` counts the
+    /// group's stores and selects the slot. All threads of the group must call it together.
     #[track_caller]
     pub fn rows<'k: 'b>(
         &self,
@@ -302,7 +306,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         self.placed_rows(k, placed, number, words);
     }
 
-    /// The coordinates in the matrix, and the matrix.
+    /// Returns the coordinates in the matrix, and the matrix.
     #[track_caller]
     fn placed<'k: 'b>(&self, k: &mut Body<'k, '_>, origin: [Val<'b, i32>; 3]) -> Placed<'b, T> {
         let k: &Body<'b, '_> = &k.rescoped();
@@ -325,7 +329,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         }
     }
 
-    /// As [`rows`](ThrStore::rows), to coordinates in the matrix.
+    /// Like [`rows`](ThrStore::rows), with coordinates in the matrix.
     #[track_caller]
     fn placed_rows<'k: 'b>(
         &self,
@@ -374,7 +378,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
                 None => copy.store(k, map, &from, (row, column, batch)),
                 Some(whole) => k.if_(whole, |k| copy.store(k, map, &from, (row, column, 0))),
             }
-            // Empty where the threads store: slots are counted in groups.
+            // The group is empty if the threads store; slots are counted in bulk groups.
             k.cp_async_bulk_commit_group();
         });
         if let (Some((rows, end)), Some(whole)) = (row_end, whole) {
@@ -385,9 +389,10 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         }
     }
 
-    /// Stores `blocks` times 64 rows, `apart` rows from each other, of `width` columns of accumulators, to (row, column, matrix)
-    /// `origin` and on: the accumulators of the thread, block after block, each through `map`. Where the store is transposed,
-    /// the rows of the accumulators are columns of the matrix.
+    /// Stores a tile: `blocks` times 64 rows, which are `apart` rows from each other, of `width`
+    /// accumulator columns, starting at (row, column, matrix) `origin`. `acc` holds the thread's
+    /// accumulators block by block; each passes through `map`. In a transposed store, accumulator
+    /// rows are columns of the matrix.
     #[track_caller]
     pub fn tile<'k: 'b>(
         &self,
@@ -419,9 +424,9 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         }
     }
 
-    /// Keeps the words of 64 rows from (row, column, matrix) `origin` on in registers, for [`part`](ThrStore::part) to
-    /// store them later: of the accumulators of the thread, each through `map`. The accumulators can then be used
-    /// again.
+    /// Packs the accumulators of 64 rows at (row, column, matrix) `origin` into the registers
+    /// `kept`, each passed through `map`, so that [`part`](ThrStore::part) can store them later.
+    /// The accumulators are free again afterwards, for example for the next tile's main loop.
     #[track_caller]
     pub fn keep<'k: 'b>(
         &self,
@@ -442,8 +447,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         }
     }
 
-    /// Stores part `part` of 64 rows whose words are kept in registers, as
-    /// [`keep`](ThrStore::keep) keeps them.
+    /// Stores part `part` of 64 rows that [`keep`](ThrStore::keep) has packed into `kept`.
     #[track_caller]
     pub fn part<'k: 'b>(
         &self,
@@ -461,7 +465,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         });
     }
 
-    /// The 16 bytes that are `units` further than those the lane starts with, in elements.
+    /// Returns the element of the 16-byte unit that is `units` after the lane's first one.
     #[track_caller]
     fn unit(&self, units: u32) -> Val<'b, i32> {
         let per_unit = 16 / self.store.elem.size_bytes();
@@ -485,7 +489,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         let order = if transposed { MatrixOrder::Trans } else { MatrixOrder::Rows };
         let groups = columns / 8;
         for first in (0..groups).step_by(2) {
-            // Lines of a transposed slot are 64 elements, and 8 of them go on with the pattern of the swizzle.
+            // Transposed slots have lines of 64 elements, and 8 of them complete the swizzle
+            // pattern.
             let at = if transposed { self.unit(0) + first * 8 * 64 } else { self.unit(first) };
             let mut all = words(k, first);
             if first + 1 < groups {
@@ -500,14 +505,14 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
                     let two: Val<'_, Vector<u32, 2>> = Val::pack([a, b]);
                     to.stmatrix(k, at, two.bitcast::<Vector<u16, 4>>(), order);
                 }
-                // `words` makes two for each 8 columns.
+                // `words` makes two words per 8 columns.
                 _ => {}
             }
         }
     }
 
-    /// Writes what a lane has of a row at a time, which is less than 8 bytes: four lanes in a row have neighbouring parts of
-    /// this row, and of the one 8 further.
+    /// Writes the lane's part of a row at once, less than 8 bytes. Four consecutive lanes have
+    /// adjacent parts of this row, and of the row 8 further.
     #[track_caller]
     fn store_parts(
         &self,
@@ -538,7 +543,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
                     upper.ptr_cast::<u32>().store(k, 0, *first);
                     lower.ptr_cast::<u32>().store(k, 0, *second);
                 }
-                // `words` makes one or two for each 8 columns of accumulators.
+                // `words` makes one or two words per 8 accumulator columns.
                 _ => {}
             }
         }
@@ -553,7 +558,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     ) {
         let to = TensorPointer::new(to).recast::<u32>(k).resolve().0;
         let inside = self.lane % 2 * 2;
-        // The second row of a lane is 8 further: the same row of the pattern of the swizzle.
+        // The lane's second row is 8 further, at the same row of the swizzle pattern.
         let next = 8 * self.store.pitch;
         for group in 0..self.store.columns / 8 {
             let at = self.unit(2 * group) + inside;
@@ -565,8 +570,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         }
     }
 
-    /// Waits until all stores of the group have been read from shared memory: before it is used for something else,
-    /// and before the block ends.
+    /// Waits until TMA has read all of the group's stores from shared memory. Call it before you
+    /// reuse the staging memory and before the block ends.
     #[track_caller]
     pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         if !matches!(self.to, StoreDestination::Rows(_)) {

@@ -1,4 +1,4 @@
-//! Copies between tensors, element by element in the order of their coordinates.
+//! Copies by a single thread, element by element or in vectors.
 
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Val};
@@ -10,8 +10,8 @@ use crate::tensor::view::engine::{Readable, Writable};
 use crate::tensor::view::predicate::{IntoPredicate, Predicate, of_shape};
 use crate::tensor::view::tensor::Tensor;
 
-/// `destination(i) = source(i)` for all `i`: CuTe's `copy`. Both have the same number of elements, in shapes
-/// without symbols; strides may have them.
+/// Copies a tensor element by element, `destination(i) = source(i)`: CuTe's `copy`. Both must have
+/// the same size and static shapes; strides can be symbolic.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -44,8 +44,8 @@ where
     }
 }
 
-/// As [`copy`], of the elements alone whose `predicate` is true: CuTe's `copy_if`. The others are neither read
-/// nor written.
+/// Like [`copy`], only for elements whose `predicate` is true: CuTe's `copy_if`. Other elements are
+/// neither read nor written.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -86,8 +86,8 @@ pub fn copy_if<'k: 'b, 'b, S, D>(
     }
 }
 
-/// As [`copy`], with zeros for the elements whose `predicate` is false, which are not read: what `cp.async` does
-/// with a source size of 0.
+/// Like [`copy`], but writes zeros for elements whose `predicate` is false, without reading them,
+/// as `cp.async` does with a source size of 0.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -129,9 +129,10 @@ pub fn copy_zfill<'k: 'b, 'b, S, D>(
     }
 }
 
-/// As [`copy`], in vectors as wide as the layouts in memory and what is known of the addresses allow, up to 128 bits:
-/// CuTe's `autovec_copy`. Either side may be registers, in any order; between registers there are no vectors. Divisors
-/// of symbols count: rows that are a multiple of 4 elements apart begin with whole vectors of 4.
+/// Like [`copy`], in the widest vectors that the layouts and alignments allow, up to 128 bits:
+/// CuTe's `autovec_copy`. Either side can be registers in any order; between registers there are no
+/// vectors. Known divisors of symbols count: rows whose pitch is a multiple of 4 elements start
+/// with whole vectors of 4.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -174,14 +175,15 @@ where
     let _call = k.call();
     match vectors(k, source, destination, None) {
         Ok(Some((steps, _))) => steps.iter().for_each(|step| step.move_vector(k)),
-        // They differ in size, which is said, or have no vectors.
+        // Either the sizes differ, which `copy` reports, or there are no vectors.
         Ok(None) => copy(k, source, destination),
         Err(error) => source.failed(k, "autovec_copy", error),
     }
 }
 
-/// As [`autovec_copy`], of the elements alone whose `predicate` is true: [`copy_if`] in vectors. They are no wider than
-/// the predicate allows, which is one value for all elements of a vector: one for each row, as a rule.
+/// Like [`autovec_copy`], only for elements whose `predicate` is true: [`copy_if`] in vectors. A
+/// vector must share one predicate value, so vectors are no wider than the predicate allows,
+/// usually one value per row.
 ///
 /// ```
 /// use tilewright::ir::{Global, Kernel, Target};
@@ -228,8 +230,8 @@ pub fn autovec_copy_if<'k: 'b, 'b, S, D>(
     }
 }
 
-/// The vectors of both tensors, with one value of the predicate in each, and the coordinates of their first
-/// elements as numbers; `None` where they are single elements.
+/// Both tensors' vectors, each with one predicate value, and the linear coordinates of their first
+/// elements; `None` if vectors would be single elements.
 type BothVectors<S, D> = Option<(Vec<Step<S, D>>, Vec<i64>)>;
 
 #[track_caller]
@@ -243,7 +245,7 @@ where
     S: Readable<'b>,
     D: Writable<'b, Elem = S::Elem>,
 {
-    // There are no vectors of bools. What is wrong with the predicate is said where single elements are copied.
+    // There are no vectors of bools. A wrong predicate is reported by the element-wise copy.
     let fits = predicate.is_none_or(|predicate| predicate.is_of(source.shape()));
     if S::Elem::SCALAR == Scalar::Bool || !fits {
         return Ok(None);
@@ -267,7 +269,6 @@ where
     Ok(Some((steps, firsts)))
 }
 
-/// Reads one element and writes it.
 #[track_caller]
 fn move_one<'b, 'c, S, D>(k: &Body<'c, '_>, (from, to): &(S, D))
 where
@@ -279,10 +280,11 @@ where
     to.write(k, value);
 }
 
-/// An element in both tensors, and what its predicate says, if it is not known to be true.
+/// An element of both tensors, and its predicate if it is not known to be true.
 type Predicated<'b, S, D> = ((S, D), Option<Val<'b, bool>>);
 
-/// Each element in both tensors with its predicate; none after an error, which is recorded.
+/// Pairs the tensors' elements with their predicates; on failure reports the error and returns
+/// none.
 #[track_caller]
 fn predicated<'b, S: Readable<'b>, D: Readable<'b>>(
     k: &Body<'b, '_>,
@@ -296,7 +298,7 @@ fn predicated<'b, S: Readable<'b>, D: Readable<'b>>(
     pairs.into_iter().zip(predicate.values().iter().copied()).collect()
 }
 
-/// Each element in both tensors, or `None` after the error was recorded.
+/// Pairs the tensors' elements; on failure reports the error and returns `None`.
 #[track_caller]
 fn pairs<'b, S: Readable<'b>, D: Readable<'b>>(
     k: &Body<'b, '_>,

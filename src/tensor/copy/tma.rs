@@ -1,4 +1,4 @@
-//! [`TmaCopy`]: tiles between global and shared memory by the tensor memory accelerator.
+//! [`TmaCopy`]: TMA copies of tiles between global and shared memory.
 
 use std::fmt;
 
@@ -14,13 +14,18 @@ use crate::tensor::atom::{AtomError, CopyAtom, CopyOp, TmaOp};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::SharedTensor;
 
-/// The tensor copies of a tile between global and shared memory: its boxes and their offsets.
-/// CuTe's `make_tma_copy`.
+/// Copies a tile between global and shared memory with TMA: CuTe's `make_tma_copy`.
 ///
-/// It is made of the type of the elements and the layout of the tile in shared memory, one mode for each mode of the
-/// tensor. On the host it gives the map of a tensor ([`desc`](TmaCopy::desc)); in a kernel one thread starts the copies
-/// of a tile ([`load`](TmaCopy::load), [`store`](TmaCopy::store)). A tile whose contiguous mode is longer than a row of
-/// its swizzle is several boxes.
+/// Use it on `sm_90` whenever the tensor's address and pitches are multiples of 16 bytes. One
+/// thread issues the copy, the hardware computes addresses, clips at the tensor's edges, swizzles,
+/// and completes on an mbarrier ([`TmaPipeline`](crate::tensor::TmaPipeline)). Without a tensor
+/// map, for contiguous data, use [`bulk_copy`](crate::tensor::bulk_copy); for other pitches use
+/// [`AsyncTile`](crate::tensor::AsyncTile) or [`GlobalLines`](crate::tensor::GlobalLines).
+///
+/// Make it from the element type and the tile's layout in shared memory, with one mode per mode of
+/// the tensor. On the host, [`desc`](TmaCopy::desc) makes the tensor map. In the kernel, one thread
+/// calls [`load`](TmaCopy::load) or [`store`](TmaCopy::store). If the tile's contiguous mode is
+/// longer than a row of its swizzle, the tile consists of several boxes.
 ///
 /// ```
 /// use tilewright::arch::SwizzleMode;
@@ -47,7 +52,7 @@ pub struct TmaCopy {
     elem: Scalar,
     tile: ComposedLayout,
     swizzle: SwizzleMode,
-    /// The mode of the tile that each dimension of the map counts, the contiguous one first.
+    /// The tile's mode for each dimension of the map, the contiguous one first.
     modes: Vec<usize>,
     box_dims: Vec<u32>,
     boxes: Vec<Part>,
@@ -56,28 +61,28 @@ pub struct TmaCopy {
 /// A box of a tile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Its start in the tile, in each mode.
+    /// Its start in the tile, per mode.
     origin: Vec<i64>,
-    /// Elements from the start of the tile in shared memory.
+    /// Elements from the tile's start in shared memory.
     offset: i64,
 }
 
 impl Part {
-    /// Elements from the start of the tile in shared memory.
     pub(super) fn offset(&self) -> i64 {
         self.offset
     }
 }
 
-/// An extent of a mode with its stride.
+/// A mode's extent and stride.
 pub(super) type Leaf = (i64, i64);
 
 impl TmaCopy {
-    /// The copies of a tile of elements of type `elem` with this layout in shared memory.
+    /// Makes the copy of a tile with elements of type `elem` and this layout in shared memory.
     ///
     /// # Errors
-    /// [`TensorErrorKind::TmaTile`]: no mode is contiguous, a row is not that of the swizzle, a box is too large, a box
-    /// starts inside of the pattern of the swizzle; [`TensorErrorKind::Layout`] for a layout with symbols.
+    /// [`TensorErrorKind::TmaTile`] if no mode is contiguous, a row does not match the swizzle, a
+    /// box is too large, or a box starts inside the swizzle pattern; [`TensorErrorKind::Layout`] if
+    /// the layout has symbols.
     pub fn new(elem: Scalar, tile: impl Into<ComposedLayout>) -> Result<TmaCopy, TensorError> {
         let tile = &tile.into();
         Self::of(elem, tile).map_err(|kind| TensorError {
@@ -105,7 +110,7 @@ impl TmaCopy {
         if !(1..=5).contains(&modes.len()) {
             return Err(none("a tensor has 1 to 5 modes"));
         }
-        // Dimensions by their distance in shared memory; modes of one element last.
+        // Order dimensions by their stride in shared memory; modes of extent 1 come last.
         let key = |mode: &usize| {
             modes.get(*mode).and_then(|leaves| leaves.first()).map_or(i64::MAX, |leaf| leaf.1)
         };
@@ -147,54 +152,52 @@ impl TmaCopy {
         Ok(TmaCopy { elem, tile: tile.clone(), swizzle, modes: order, box_dims, boxes: parts })
     }
 
-    /// The layout of the tile in shared memory.
+    /// Returns the tile's layout in shared memory.
     pub fn tile(&self) -> &ComposedLayout {
         &self.tile
     }
 
-    /// The extents of a box, the contiguous one first.
+    /// Returns a box's extents, the contiguous one first.
     pub fn box_dims(&self) -> &[u32] {
         &self.box_dims
     }
 
-    /// The type of the elements.
     pub(super) fn elem(&self) -> Scalar {
         self.elem
     }
 
-    /// The swizzle of a box.
     pub(super) fn swizzle(&self) -> SwizzleMode {
         self.swizzle
     }
 
-    /// The mode of the tile that each dimension of a box counts.
+    /// The tile's mode for each dimension of a box.
     pub(super) fn modes(&self) -> &[usize] {
         &self.modes
     }
 
-    /// The boxes of a tile.
+    /// The tile's boxes.
     pub(super) fn parts(&self) -> &[Part] {
         &self.boxes
     }
 
-    /// The modes of a tile.
+    /// Returns the tile's rank.
     pub fn rank(&self) -> usize {
         self.modes.len()
     }
 
-    /// The number of boxes of a tile.
+    /// Returns how many boxes the tile has.
     pub fn boxes(&self) -> usize {
         self.boxes.len()
     }
 
-    /// The bytes of a tile: what a barrier waits for.
+    /// Returns the tile's bytes: what the mbarrier has to expect.
     pub fn bytes(&self) -> u32 {
         let elements: u32 = self.box_dims.iter().product();
         elements * self.elem.size_bytes() * self.boxes.len() as u32
     }
 
-    /// The copy of one box as an atom: one thread, and all bits of the box. CuTe's `Copy_Atom` of a `TiledCopy` that
-    /// `make_tma_copy` gives.
+    /// Returns the copy of one box as an atom: one thread, all bits of the box. CuTe's `Copy_Atom`
+    /// of the `TiledCopy` that `make_tma_copy` returns.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -209,7 +212,7 @@ impl TmaCopy {
     /// ```
     ///
     /// # Errors
-    /// [`AtomError::BulkBits`] for a box of more than 2^32 bits, which no shared memory holds.
+    /// [`AtomError::BulkBits`] if a box has more than 2^32 bits, which no shared memory holds.
     #[inline]
     pub fn atom(&self, op: TmaOp) -> Result<CopyAtom, AtomError> {
         let elements = self.box_dims.iter().try_fold(1u32, |all, dim| all.checked_mul(*dim));
@@ -217,11 +220,13 @@ impl TmaCopy {
         CopyAtom::new(CopyOp::Tma { op, bits: bits.unwrap_or(u32::MAX) })
     }
 
-    /// The map of a tensor whose tiles are copied. Modes of one element may have any stride.
+    /// Makes the tensor map of a tensor whose tiles you copy. Modes of extent 1 can have any
+    /// stride.
     ///
     /// # Errors
-    /// The tensor has not one number for each mode of the tile, or another contiguous mode; [`TensorMapError`] where
-    /// hardware does not take it: distances that are no multiples of 16 bytes among others.
+    /// The tensor's rank or contiguous mode differs from the tile's, or it is not static;
+    /// [`TensorMapError`] if the hardware cannot express it, for example because a stride is not a
+    /// multiple of 16 bytes.
     #[inline]
     pub fn desc(&self, tensor: &Layout) -> Result<TensorMapDesc, TensorError> {
         let error =
@@ -249,7 +254,7 @@ impl TmaCopy {
         map.map_err(|cause: TensorMapError| error(TensorErrorKind::TensorMap(Box::new(cause))))
     }
 
-    /// The coordinates of a box of the tile at `origin`, in the order of the map.
+    /// Returns a box's coordinates in the order of the map, for the tile at `origin`.
     #[track_caller]
     pub(super) fn coords<'b, const RANK: usize>(
         &self,
@@ -290,7 +295,7 @@ impl TmaCopy {
         })
     }
 
-    /// Returns the start of a tile in shared memory, if it has the layout of this copy.
+    /// Returns the start of a tile in shared memory, if its layout matches this copy.
     #[track_caller]
     pub(super) fn shared_base<'b, T: Element>(
         &self,
@@ -334,8 +339,9 @@ impl TmaCopy {
         None
     }
 
-    /// Starts the copies of the tile at `origin`, one number for each mode, to shared memory; `full` waits for
-    /// [`bytes`](TmaCopy::bytes) bytes. What is outside of the tensor becomes zero. One thread does it.
+    /// Starts loading the tile at `origin`, one index per mode, into shared memory. The copies
+    /// complete on `full` with [`bytes`](TmaCopy::bytes) bytes. Elements outside the tensor become
+    /// zero. Call it in one thread.
     #[track_caller]
     pub fn load<'b, T: Element, const RANK: usize>(
         &self,
@@ -355,8 +361,8 @@ impl TmaCopy {
         }
     }
 
-    /// As [`load`](TmaCopy::load), to each block of the cluster whose bit `ctas` has: to the same offset there, and for
-    /// the barrier there.
+    /// Like [`load`](TmaCopy::load), but multicast to every block of the cluster whose bit is set
+    /// in `ctas`. The data and the barrier signal arrive at the same shared-memory offsets there.
     #[track_caller]
     pub fn load_multicast<'b, T: Element, const RANK: usize>(
         &self,
@@ -378,8 +384,9 @@ impl TmaCopy {
         }
     }
 
-    /// As [`load`](TmaCopy::load), for a tile that several blocks of the cluster need. Each of them calls it, and the one
-    /// with the rank `number % blocks` multicasts the tile to all.
+    /// Like [`load`](TmaCopy::load), for a tile that several blocks of the cluster need. Each of
+    /// them must call it; the one with rank `number % blocks` multicasts the tile to all, so that
+    /// the blocks take turns.
     #[track_caller]
     pub fn load_rotated<'k: 'b, 'b, T: Element, const RANK: usize>(
         &self,
@@ -399,9 +406,11 @@ impl TmaCopy {
         k.if_(mine, |k| self.load_multicast(k, map, origin, to, full, ctas));
     }
 
-    /// Starts the copies of a tile in shared memory to `origin`, but for what is outside of the tensor, as part of the
-    /// group of bulk copies that is committed next. One thread does it, after all that wrote the tile have made it
-    /// visible ([`fence_proxy_async`](Body::fence_proxy_async)) and met. No coordinate of `origin` is negative.
+    /// Starts storing a tile from shared memory to `origin`, clipped to the tensor. The copies join
+    /// the next committed bulk group. No coordinate of `origin` may be negative.
+    ///
+    /// Call it in one thread. Before that, every thread that wrote the tile must make its writes
+    /// visible with [`fence_proxy_async`](Body::fence_proxy_async) and pass a barrier.
     #[track_caller]
     pub fn store<'b, T: Element, const RANK: usize>(
         &self,
@@ -419,11 +428,13 @@ impl TmaCopy {
         }
     }
 
-    /// As [`store`](TmaCopy::store), but each element of the tensor becomes `op` of itself and that of the tile: sums of
-    /// tiles of several blocks, say, in any order. CuTe's `SM90_TMA_REDUCE_ADD` and its likes.
+    /// Like [`store`](TmaCopy::store), but combines each element of the tensor with the tile's by
+    /// `op`, for example to add up the tiles of several blocks. The order is undefined. CuTe's
+    /// `SM90_TMA_REDUCE_ADD` and its siblings.
     ///
-    /// `Add` is for `f16`, `bf16`, `f32`, `i32`, `u32` and `u64`, `Min` and `Max` for `f16`, `bf16` and integers of 32 and
-    /// 64 bits, `And`, `Or` and `Xor` for these integers, `Inc` and `Dec` for `u32`; another type is an error of the build.
+    /// `Add` works on `f16`, `bf16`, `f32`, `i32`, `u32` and `u64`; `Min` and `Max` on `f16`,
+    /// `bf16` and 32-bit and 64-bit integers; `And`, `Or` and `Xor` on these integers; `Inc` and
+    /// `Dec` on `u32`. Other types are a build error.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -481,8 +492,8 @@ impl TmaCopy {
         }
     }
 
-    /// Brings the tile at `origin` into L2, before it is [loaded](TmaCopy::load). One thread does it; nothing waits for it.
-    /// CuTe's `SM90_TMA_LOAD::PREFETCH`.
+    /// Prefetches the tile at `origin` into L2, ahead of its [load](TmaCopy::load). Call it in one
+    /// thread; nothing has to wait for it. CuTe's `SM90_TMA_LOAD::PREFETCH`.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target, TensorMap};
@@ -513,7 +524,7 @@ impl TmaCopy {
     }
 }
 
-/// `bf16 o S<3,3,3> o 0 o (128,64):(64,1) in boxes of 64x128`
+/// For example `bf16 o S<3,3,3> o 0 o (128,64):(64,1) in boxes of 64x128`.
 impl fmt::Display for TmaCopy {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -527,7 +538,7 @@ pub(super) fn at<T: Element>(base: Val<'_, Shared<T>>, offset: i64) -> Val<'_, S
     if offset == 0 { base } else { base.offset(offset) }
 }
 
-/// The size and the stride of each mode.
+/// Returns each mode's size and stride.
 #[inline]
 pub(super) fn sizes_of(tensor: &Layout) -> Result<Vec<Leaf>, LayoutError> {
     let leaf = |mode: Layout| {
@@ -537,7 +548,7 @@ pub(super) fn sizes_of(tensor: &Layout) -> Result<Vec<Leaf>, LayoutError> {
     tensor.modes().map(|mode| leaf(mode.to_layout())).collect()
 }
 
-/// The extents and strides of a mode, coalesced; extents of 1 are left out.
+/// Returns a mode's extents and strides, coalesced and without extents of 1.
 #[inline]
 fn leaves(mode: &Layout) -> Result<Vec<Leaf>, LayoutError> {
     let mode = mode.coalesce()?;
@@ -549,7 +560,7 @@ fn leaves(mode: &Layout) -> Result<Vec<Leaf>, LayoutError> {
     Ok(all?.into_iter().filter(|(extent, _)| *extent != 1).collect())
 }
 
-/// Each of `parts` again and again along `mode`, `step` coordinates apart.
+/// Repeats `parts` along `mode`, `step` coordinates apart.
 #[inline]
 fn repeated(parts: &[Part], mode: usize, step: i64, (extent, stride): Leaf) -> Vec<Part> {
     let at = |i: i64| {

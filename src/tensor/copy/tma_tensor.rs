@@ -1,4 +1,4 @@
-//! [`TmaTensor`]: the tensor of a tensor map, tiled and sliced by its coordinates.
+//! [`TmaTensor`]: a tensor map as a tensor that you can tile and slice.
 
 use crate::ir::builder::{DeviceCoord, MbarrierRef, Ty};
 use crate::ir::{Body, Element, Global, TensorMap, TensorMapMut, Val};
@@ -8,11 +8,11 @@ use super::peers::ClusterPeers;
 use super::tma::TmaCopy;
 use crate::tensor::view::tensor::{CoordTensor, SharedTensor, Tensor};
 
-/// The tensor of a tensor map in a kernel: tiled and sliced like a tensor of data, and moved tile by tile by a
-/// [`TmaCopy`]. CuTe's `TmaCopy::get_tma_tensor`.
+/// A tensor map that you tile and slice like a data tensor, and whose tiles a [`TmaCopy`] moves:
+/// CuTe's `TmaCopy::get_tma_tensor`. It saves you from computing tile coordinates by hand.
 ///
-/// Its elements are coordinates of the map. Each of its modes has the largest extent that a coordinate has, `2^31 - 1`: the
-/// map has the extents of the tensor, and clips tiles to them.
+/// Its elements are coordinates of the map. Every mode has the largest possible extent, `2^31 - 1`,
+/// because the kernel does not know the tensor's extents; the map does, and clips tiles to them.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -61,7 +61,7 @@ pub struct TmaTensor<'c, 'b, M> {
 }
 
 impl TmaCopy {
-    /// The tensor of `map`, whose tiles this copy moves.
+    /// Returns the tensor of `map`, whose tiles this copy moves.
     #[track_caller]
     pub fn tensor<'c, 'b, M: Ty>(
         &'c self,
@@ -69,23 +69,23 @@ impl TmaCopy {
         map: Val<'b, M>,
     ) -> TmaTensor<'c, 'b, M> {
         let extents = vec![IntTuple::from(i32::MAX); self.rank()];
-        // A map has 1 to 5 modes, and a tuple may have as many.
+        // A map has 1 to 5 modes, which a tuple can hold.
         let shape = IntTuple::from_items(extents).unwrap_or_else(|_| IntTuple::from(i32::MAX));
         TmaTensor { copy: self, map, coords: Tensor::identity(k, shape) }
     }
 }
 
-/// Tensor maps in global memory, as [`tensormap_replace`](Val::tensormap_replace) writes them.
+/// Tensor maps in global memory, written by [`tensormap_replace`](Val::tensormap_replace).
 #[derive(Clone, Copy, Debug)]
 pub struct MapArray<'b> {
     /// The first map.
     pub first: Val<'b, Global<u64>>,
-    /// The elements from a map to the next one, a multiple of 16.
+    /// Elements from one map to the next, a multiple of 16.
     pub words: u32,
 }
 
 impl<'b> MapArray<'b> {
-    /// The address of the map with a number.
+    /// Returns the address of map `number`.
     #[track_caller]
     pub fn at(&self, number: Val<'b, i32>) -> Val<'b, Global<u64>> {
         let first: Val<'b, Global<u64>> = self.first;
@@ -93,19 +93,20 @@ impl<'b> MapArray<'b> {
     }
 }
 
-/// The tensors of one [`TmaCopy`]: that of a map, or many, whose maps are made from it and are in memory.
+/// The tensors that one [`TmaCopy`] moves: a single tensor map, or many maps in memory that are
+/// made from it.
 #[derive(Clone, Copy, Debug)]
 pub struct TmaTensors<'c, 'b, T, const RANK: usize> {
     /// The copy that moves their tiles.
     pub copy: &'c TmaCopy,
-    /// The map.
+    /// The tensor map.
     pub map: Val<'b, TensorMap<T, RANK>>,
-    /// The maps in memory.
+    /// The maps in memory, if there are many.
     pub maps: Option<MapArray<'b>>,
 }
 
 impl<'c, 'b, T: Element, const RANK: usize> TmaTensors<'c, 'b, T, RANK> {
-    /// The tensor of the map with a number; without maps in memory, that of the only map.
+    /// Returns the tensor of map `number`, or of the only map.
     #[track_caller]
     pub fn of<'d>(
         &self,
@@ -122,12 +123,12 @@ impl<'c, 'b, T: Element, const RANK: usize> TmaTensors<'c, 'b, T, RANK> {
 }
 
 impl<'c, 'b, M> TmaTensor<'c, 'b, M> {
-    /// The coordinates of the elements.
+    /// Returns the elements' coordinates.
     pub fn coords(&self) -> &CoordTensor<'b> {
         &self.coords
     }
 
-    /// The tile at `coord` of the tensor divided by `tiler`: [`Tensor::local_tile`].
+    /// Divides the tensor by `tiler` and returns the tile at `coord`: [`Tensor::local_tile`].
     #[track_caller]
     pub fn local_tile<'t>(
         &self,
@@ -138,13 +139,13 @@ impl<'c, 'b, M> TmaTensor<'c, 'b, M> {
         TmaTensor { coords: self.coords.local_tile(k, tiler, coord), ..*self }
     }
 
-    /// The tensor with its origin moved to a coordinate: [`Tensor::domain_offset`].
+    /// Moves the origin to a coordinate: [`Tensor::domain_offset`].
     #[track_caller]
     pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
         TmaTensor { coords: self.coords.domain_offset(k, coord), ..*self }
     }
 
-    /// The part at a coordinate that keeps the modes with `..`: [`Tensor::slice`].
+    /// Keeps the modes that have `..` and fixes the others: [`Tensor::slice`].
     #[track_caller]
     pub fn slice(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
         TmaTensor { coords: self.coords.slice(k, coord), ..*self }
@@ -152,13 +153,14 @@ impl<'c, 'b, M> TmaTensor<'c, 'b, M> {
 }
 
 impl<'b, T: Element, const RANK: usize> TmaTensor<'_, 'b, TensorMap<T, RANK>> {
-    /// Starts the copies of this tile to shared memory: [`TmaCopy::load`].
+    /// Starts loading this tile into shared memory: [`TmaCopy::load`].
     #[track_caller]
     pub fn load(&self, k: &Body<'b, '_>, to: &SharedTensor<'b, T>, full: MbarrierRef<'_>) {
         self.copy.load(k, self.map, self.coords.data().value(), to, full);
     }
 
-    /// Starts the copies of this tile to all blocks of the cluster that need it, in one of them: [`TmaCopy::load_rotated`].
+    /// Starts loading this tile for all blocks of the cluster that need it:
+    /// [`TmaCopy::load_rotated`].
     #[track_caller]
     pub fn load_rotated<'k: 'b>(
         &self,
@@ -174,7 +176,7 @@ impl<'b, T: Element, const RANK: usize> TmaTensor<'_, 'b, TensorMap<T, RANK>> {
 }
 
 impl<'b, T: Element, const RANK: usize> TmaTensor<'_, 'b, TensorMapMut<T, RANK>> {
-    /// Starts the copies of a tile in shared memory to this one: [`TmaCopy::store`].
+    /// Starts storing a tile from shared memory to this one: [`TmaCopy::store`].
     #[track_caller]
     pub fn store(&self, k: &Body<'b, '_>, from: &SharedTensor<'b, T>) {
         self.copy.store(k, self.map, from, self.coords.data().value());

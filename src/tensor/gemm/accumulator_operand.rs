@@ -1,4 +1,4 @@
-//! [`AccumulatorOperand`]: accumulators of one product as the operand A of the next one.
+//! [`AccumulatorOperand`]: turns one GEMM's accumulators into the next GEMM's operand A.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,12 @@ use crate::tensor::atom::tiled_mma::{Operand, TiledMma};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::RegisterTensor;
 
-/// The conversion of accumulators of one product to the operand A, in registers, of the next one, whose elements have 16
-/// bits: which two accumulators are a word of A. FlashAttention's `convert_layout_acc_Aregs`.
+/// Converts one GEMM's accumulators into the next GEMM's operand A in registers, for 16-bit
+/// elements: FlashAttention's `convert_layout_acc_Aregs`. Use it for back-to-back GEMMs, such as
+/// scores times V.
 ///
-/// It is checked on the host that each thread has the elements of A that it multiplies. No data moves between threads.
+/// The host works out which two accumulators form each word of A, and checks that every thread
+/// already holds what it multiplies. So no data moves between threads.
 ///
 /// ```
 /// use tilewright::layout::{layout, tiler};
@@ -35,10 +37,11 @@ pub struct AccumulatorOperand {
 }
 
 impl AccumulatorOperand {
-    /// The conversion of the accumulators of `from`, a tile of `shape` rows and columns, to the A of `to`.
+    /// Makes the conversion of the accumulators of `from`, a tile of `shape` rows and columns, to
+    /// the A of `to`.
     ///
     /// # Errors
-    /// The elements of A do not have 16 bits; a thread multiplies elements that another one accumulates.
+    /// A's elements do not have 16 bits; a thread multiplies elements that another one accumulates.
     #[inline]
     pub fn new(from: &TiledMma, to: &TiledMma, shape: [u32; 2]) -> Result<Self, TensorError> {
         Self::of(from, to, shape).map_err(|kind| TensorError {
@@ -67,7 +70,7 @@ impl AccumulatorOperand {
         let at = |layout: &Layout, index: i64| layout.crd2idx(index)?.to_static();
         let threads = from.size()?;
         let mut bit = 1;
-        // Threads are a sum of their bits in both layouts.
+        // In both layouts a thread's offset is the sum over the bits of its index.
         while bit < threads {
             if to.size()? != threads || at(&thread_c, bit.into())? != at(&thread_a, bit.into())? {
                 return Err(none("elements of other threads").into());
@@ -90,21 +93,21 @@ impl AccumulatorOperand {
         Ok(AccumulatorOperand { shape, words })
     }
 
-    /// The two accumulators of each word of A.
+    /// Returns the two accumulators of each word of A.
     pub fn words(&self) -> &[[u32; 2]] {
         &self.words
     }
 
-    /// New registers for the words of A.
+    /// Allocates registers for A's words.
     #[track_caller]
     #[inline]
     pub fn fragment<'b>(&self, k: &Body<'b, '_>, to: &TiledMma) -> RegisterTensor<'b, u32> {
         to.slice(0).fragment_words(k, Operand::A, IntTuple::from(self.shape.map(i64::from)))
     }
 
-    /// Sets A to the accumulators, rounded to `T`, two at a time.
+    /// Writes the accumulators to A, rounded to `T`, two per word.
     ///
-    /// With `wgmma` in flight that reads `a`, wait for it first: [`TiledMma::gemm_async`].
+    /// If a `wgmma` that reads `a` is in flight, wait for it first: [`TiledMma::gemm_async`].
     #[track_caller]
     pub fn convert<T: VectorElement<2>>(
         &self,

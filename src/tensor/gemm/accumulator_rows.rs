@@ -1,4 +1,4 @@
-//! [`AccumulatorRows`]: the accumulators of a thread as rows and columns.
+//! [`AccumulatorRows`]: a thread's accumulators, arranged by rows and columns.
 
 use crate::ir::{Body, Val, WARP};
 use crate::layout::{Layout, LayoutError, shape};
@@ -9,14 +9,16 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::rows::tree;
 use crate::tensor::view::tensor::{RegisterTensor, Tensor};
 
-/// The dependent chains of a reduction within a thread.
+/// How many independent chains a thread-local reduction uses.
 const CHAINS: usize = 4;
 
-/// The accumulators of a thread, those of an M x N tile of a [`TiledMma`], as rows and columns.
+/// A thread's accumulators of an M x N tile, arranged by rows and columns. Use it for row-wise work
+/// on accumulators, for example softmax, masking or row scaling.
 ///
-/// Every thread has the same pattern: registers of row `r` and column `c` of the pattern hold the element at
-/// `origin + (row_offsets[r], column_offsets[c])` of the tile. The other elements of a row are in other lanes of the
-/// warp, four for `mma.sync` and `wgmma`.
+/// The arrangement is the same in every thread, only its origin differs: the accumulator in row `r`
+/// and column `c` of a thread is the tile's element at
+/// `origin + (row_offsets[r], column_offsets[c])`. Other lanes of the warp hold the rest of the
+/// row: four lanes share a row for `mma.sync` and `wgmma`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -56,18 +58,18 @@ pub struct AccumulatorRows {
     shape: [u32; 2],
     row_offsets: Vec<u32>,
     column_offsets: Vec<u32>,
-    /// For each row, the registers of its columns.
+    /// Each row's registers, by column.
     registers: Vec<Vec<u32>>,
     /// The lane masks of the butterfly that reduces a row.
     lanes: Vec<u32>,
 }
 
 impl AccumulatorRows {
-    /// The pattern of the accumulators of a tile of `shape` rows and columns.
+    /// Arranges the accumulators of a tile of `shape` rows and columns.
     ///
     /// # Errors
-    /// Those of the layout of C; [`TensorErrorKind::Layout`] where the accumulators of a thread are no rows and columns, or
-    /// a row is shared by several warps.
+    /// Those of C's layout; [`TensorErrorKind::Layout`] if a thread's accumulators do not form rows
+    /// and columns, or if several warps share a row.
     #[inline]
     pub fn new(mma: &TiledMma, shape: [u32; 2]) -> Result<AccumulatorRows, TensorError> {
         Self::of(mma, shape).map_err(|kind| TensorError {
@@ -123,7 +125,7 @@ impl AccumulatorRows {
         Ok(AccumulatorRows { shape, row_offsets, column_offsets, registers, lanes })
     }
 
-    /// The same with the rows from number `first` to number `end - 1` alone.
+    /// Keeps only rows `first..end`.
     #[must_use]
     pub fn part(&self, [first, end]: [usize; 2]) -> AccumulatorRows {
         let part = self.row_offsets.get(first..end).unwrap_or_default().to_vec();
@@ -131,17 +133,17 @@ impl AccumulatorRows {
         AccumulatorRows { row_offsets: part, registers, ..self.clone() }
     }
 
-    /// The offsets of the rows of a thread from its first row.
+    /// Returns the offsets of the thread's rows from its first row.
     pub fn row_offsets(&self) -> &[u32] {
         &self.row_offsets
     }
 
-    /// The offsets of the columns of a thread from its first column.
+    /// Returns the offsets of the thread's columns from its first column.
     pub fn column_offsets(&self) -> &[u32] {
         &self.column_offsets
     }
 
-    /// Returns the row and the column of the first accumulator of thread `thread` of `mma`.
+    /// Returns the row and column of the first accumulator of `mma`'s thread `thread`.
     #[track_caller]
     #[inline]
     pub fn origin<'b>(
@@ -163,7 +165,7 @@ impl AccumulatorRows {
         }
     }
 
-    /// Returns the accumulators of a row, by columns.
+    /// Returns a row's accumulators, by column.
     #[track_caller]
     #[inline]
     pub fn row<'b>(
@@ -180,7 +182,7 @@ impl AccumulatorRows {
         self.registers.get(row).map_or(&[], Vec::as_slice)
     }
 
-    /// Replaces each accumulator of a row by `map` of its column offset and itself.
+    /// Replaces each accumulator of a row by `map(column offset, accumulator)`.
     #[track_caller]
     pub fn map_row<'b>(
         &self,
@@ -196,7 +198,8 @@ impl AccumulatorRows {
         }
     }
 
-    /// Combines the accumulators of a row within the thread, in four independent chains that start with `init`.
+    /// Combines a row's accumulators within the thread, in four independent chains, and then with
+    /// `init`.
     #[track_caller]
     pub fn fold<'b>(
         &self,
@@ -216,7 +219,7 @@ impl AccumulatorRows {
         combine(init, tree(init, &chains, combine))
     }
 
-    /// Combines a value of each lane that has accumulators of the same rows; all these lanes get the result.
+    /// Combines `value` over the lanes that share the thread's rows; each of them gets the result.
     #[track_caller]
     pub fn reduce_lanes<'b>(
         &self,
@@ -228,8 +231,8 @@ impl AccumulatorRows {
         self.lanes.iter().fold(value, step)
     }
 
-    /// Replaces the accumulators outside of `low <= column < high` by `value`. The bounds are given for each row of the
-    /// thread, relative to its first column; `None` is no bound.
+    /// Replaces accumulators outside `low <= column < high` by `value`. `bounds` returns the limits
+    /// for a row offset, relative to the thread's first column; `None` means no limit.
     #[track_caller]
     pub fn mask<'b>(
         &self,

@@ -1,4 +1,4 @@
-//! [`WgmmaMainloop`]: the products of a warp group over the stages of a ring.
+//! [`WgmmaMainloop`]: a consumer warp group's main loop over a TMA pipeline.
 
 use crate::ir::builder::{Accumulator, IntoVal, IntoValues, Values};
 use crate::ir::op::ProxySpace;
@@ -13,10 +13,11 @@ use crate::tensor::pipeline::roles::WarpRole;
 use crate::tensor::pipeline::tma::{PipelineState, TmaPipeline};
 use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 
-/// The products of a warp group over the stages of a ring: CUTLASS's collective main loop of `sm_90`.
+/// A consumer warp group's main loop: CUTLASS's collective main loop for `sm_90`.
 ///
-/// For each stage it waits until the stage is full and starts the products; those of the stage before are then done, and
-/// that stage is released, by the first thread of the group.
+/// For each stage it waits for the full barrier and starts the stage's `wgmma`. Then it waits for
+/// those of the previous stage, which the group's first thread releases to the producer. So one
+/// stage's MMAs are always in flight, and the consumer holds up to two stages.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target, bf16};
@@ -58,7 +59,8 @@ pub struct WgmmaMainloop<'m, 'b> {
 type StateAnd<'b, V> = (PipelineState<'b>, <V as Values>::At<'b>);
 
 impl<'m, 'b> WgmmaMainloop<'m, 'b> {
-    /// The products of thread `thread` of `mma`, of rings of tiles (M, K, stage) and (N, K, stage) that `pipe` fills.
+    /// Makes the main loop of `mma`'s thread `thread` over ring buffers (M, K, stage) and (N, K,
+    /// stage) that `pipe` fills.
     #[track_caller]
     pub fn new<A: Element, B: Element>(
         k: &Body<'b, '_>,
@@ -75,16 +77,20 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         WgmmaMainloop { mma, pipe, a, b, leader, promoted: false }
     }
 
-    /// The same where the products of each stage are a sum of their own that is added to the accumulators: CUTLASS's two-level
-    /// accumulation. Tensor cores accumulate 8-bit floats with about 14 bits.
+    /// Adds each stage's products to the accumulators with separate FP32 additions: CUTLASS's
+    /// two-level accumulation. Use it for 8-bit floats, which tensor cores accumulate with only
+    /// about 14 bits.
     #[must_use]
     pub fn promoted(self, promoted: bool) -> Self {
         WgmmaMainloop { promoted, ..self }
     }
 
-    /// Makes the rows from `first` on of a ring (M, K, stage) of tiles of A zero, in all stages: for tiles of fewer rows
-    /// than an instruction has; copies bring the first `first`. The threads of the warp group that multiplies do it before
-    /// the first products, and meet at `barrier`; `thread` is this one. Rows are in groups of 16, contiguous along K.
+    /// Writes zeros to the rows from `first` on in all stages of a ring buffer (M, K, stage) of A.
+    /// Use it if tiles have fewer rows than an instruction and copies bring only the first ones.
+    ///
+    /// All threads of the consumer warp group must call it before the first MMA; they meet at
+    /// `barrier`. `thread` is the index in the group. Rows are cleared in groups of 16 and must be
+    /// contiguous along K.
     #[track_caller]
     pub fn clear_rows<A: Element>(
         k: &Body<'b, '_>,
@@ -117,12 +123,12 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         barrier.sync(k);
     }
 
-    /// Returns whether the thread is the first of its warp group.
+    /// Returns whether this is the warp group's first thread.
     pub fn leader(&self) -> Val<'b, bool> {
         self.leader
     }
 
-    /// Waits for a stage and starts its products: `acc += A B`, or `acc = A B` where not `accumulate`.
+    /// Waits for a stage and starts its `wgmma`: `acc += A B`, or `acc = A B` unless `accumulate`.
     #[track_caller]
     pub fn start<D: Accumulator>(
         &self,
@@ -138,7 +144,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         k.wgmma_commit_group();
     }
 
-    /// Waits for the products of the stage before `state`, and releases it, where there is one.
+    /// Waits for the `wgmma` of the stage before `state` and releases that stage, if `is_there`.
     #[track_caller]
     pub fn release_previous<'k: 'b>(
         &self,
@@ -151,8 +157,8 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         k.if_(elected, |k| self.pipe.release(k, state.previous()));
     }
 
-    /// `acc = A B` over `steps` stages, at least one. The products of the last one are not waited for; returns the state
-    /// after it.
+    /// Computes `acc = A B` over `steps` stages, at least one, without waiting for the last one.
+    /// Returns the state after it. Call [`finish`](WgmmaMainloop::finish) before you read `acc`.
     #[track_caller]
     pub fn run<'k: 'b, D: Accumulator>(
         &self,
@@ -173,8 +179,9 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         state
     }
 
-    /// `acc = A B` over `steps` stages, at least one. All products are done on return; `started` runs when those of the last stage
-    /// have been started. An atom of integers has its accumulators in the bits of `acc`.
+    /// Computes `acc = A B` over `steps` stages, at least one, and waits for all of them. `started`
+    /// runs once the last stage's `wgmma` have started, so its work overlaps with them. Integer
+    /// accumulators are returned bit-cast in `acc`.
     #[track_caller]
     pub fn multiply<'k: 'b>(
         &self,
@@ -200,7 +207,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         state
     }
 
-    /// As [`run`](WgmmaMainloop::run), [promoted](WgmmaMainloop::promoted).
+    /// Like [`run`](WgmmaMainloop::run), with two-level accumulation.
     #[inline]
     fn run_promoted(
         &self,
@@ -217,7 +224,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
             k.wgmma_wait_group(0);
             let step = step + 1;
             let more = step.lt(steps);
-            // The last stage is released by `finish`.
+            // `finish` releases the last stage.
             k.if_(self.leader & more, |k| self.pipe.release(k, state));
             let (acc, partial) = (acc.variables(), partial.variables());
             for i in 0..acc.len() {
@@ -228,8 +235,9 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         state
     }
 
-    /// As [`run`](WgmmaMainloop::run), with other work during the first `parts` steps (`steps >= parts`):
-    /// `work` gets the number of the step.
+    /// Like [`run`](WgmmaMainloop::run), with other work during the first `parts` steps, for
+    /// example the previous tile's epilogue. `work` gets the step's index. `steps` must be at least
+    /// `parts`.
     #[track_caller]
     pub fn run_over<'k: 'b>(
         &self,
@@ -258,8 +266,9 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         })
     }
 
-    /// Runs `body`, which multiplies `steps` stages from a state on, and returns the state after them and other values. Where
-    /// `is_idle` holds, this warp group waits for the stages and releases them instead, and the other values stay.
+    /// Runs `body`, which multiplies `steps` stages, and returns its state and other values. If
+    /// `is_idle` holds, the warp group only waits for the stages and releases them, and the other
+    /// values stay as they are. Use it for tiles in which one consumer has nothing to compute.
     #[track_caller]
     pub fn unless<'k: 'b, I: IntoValues<'b>>(
         &self,
@@ -280,7 +289,8 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         k.if_with(!is_idle, (state, others), body)
     }
 
-    /// Waits for all products, and releases the stage before `state`, the last one. `acc` can then be read.
+    /// Waits for all `wgmma` and releases the last stage, which is the one before `state`. After
+    /// that you can read `acc`.
     #[track_caller]
     #[inline]
     pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>, state: PipelineState<'b>) {
@@ -289,7 +299,7 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     }
 }
 
-/// Sets registers to the bits of integers: the form in which kernels of products have all accumulators.
+/// Bit-casts integer accumulators, because GEMM kernels keep all 32-bit accumulators as `f32`.
 #[track_caller]
 pub(crate) fn copy_bits<S: Element>(
     k: &Body<'_, '_>,

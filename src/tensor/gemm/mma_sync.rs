@@ -1,4 +1,4 @@
-//! [`TiledMma::gemm_sync`]: products by `mma.sync`.
+//! [`TiledMma::gemm_sync`]: GEMM on fragments with `mma.sync`.
 
 use crate::ir::builder::{Accumulator, AnyVector, Ty};
 use crate::ir::op::MmaOverflow;
@@ -13,12 +13,15 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::RegisterTensor;
 
 impl TiledMma {
-    /// `c += a bᵀ` by `mma.sync` of the fragments (V, M, K) and (V, N, K) of a thread, K after K, into the accumulators (V, M, N):
-    /// CuTe's `gemm` of register tensors, for every atom of `mma.sync` that kernels can have.
+    /// Computes `c += a bᵀ` with `mma.sync` on a thread's fragments: accumulators (V, M, N) from
+    /// (V, M, K) and (V, N, K), one K step after the other. CuTe's `gemm` on register tensors. It
+    /// takes every `mma.sync` atom that kernels support.
     ///
-    /// A and B are elements of the atom's types ([`fragment_a`](crate::tensor::ThrMma::fragment_a)), where `f32` stands for `tf32`
-    /// too and is cut by the instruction, or words that they share ([`fragment_words`](crate::tensor::ThrMma::fragment_words)). The
-    /// accumulators are those of the instruction ([`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators)): pairs for `F16`.
+    /// A and B hold the atom's element types ([`fragment_a`](crate::tensor::ThrMma::fragment_a)) or
+    /// 32-bit words of them ([`fragment_words`](crate::tensor::ThrMma::fragment_words)). `f32` also
+    /// works for `tf32`; the instruction truncates it. Make the accumulators with
+    /// [`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators), which gives pairs
+    /// for `F16`.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -88,7 +91,7 @@ impl TiledMma {
         ];
         let [m, n, depth] = extents(c.layout(), a.layout(), b.layout(), counts)?;
         for step in 0..depth {
-            // Column by column: row by row has been measured to be slower in a whole kernel.
+            // Column by column, because row by row was slower when measured in a whole kernel.
             for column in 0..n {
                 let y = registers(k, b, (column, step))?;
                 for row in 0..m {
@@ -102,7 +105,7 @@ impl TiledMma {
         Ok(())
     }
 
-    /// The values of a thread in one instruction; accumulators that share a register count as one.
+    /// Returns a thread's values per instruction; accumulators that share a register count as one.
     pub(in crate::tensor) fn values_in<D: Accumulator>(
         &self,
         operand: Operand,
@@ -116,7 +119,7 @@ impl TiledMma {
     }
 }
 
-/// The error of an instruction that another function executes, or none.
+/// Returns the error for an instruction that another function, or none, executes.
 #[inline]
 pub(in crate::tensor) fn not_here(op: &MmaOp) -> TensorErrorKind {
     let instruction = op.instruction();
@@ -131,8 +134,8 @@ pub(in crate::tensor) fn not_here(op: &MmaOp) -> TensorErrorKind {
     TensorErrorKind::OtherGemm { instruction, method }
 }
 
-/// The type of the elements that a fragment of `T` stands for: those of the instruction, or words of them. `None` where
-/// kernels have no such type.
+/// Returns the element type that a fragment of `T` represents: the instruction's, possibly packed
+/// in words. `None` if kernels have no such type.
 pub(in crate::tensor) fn element_type<T: Element>(
     operand: &'static str,
     expected: ValType,
@@ -145,19 +148,19 @@ pub(in crate::tensor) fn element_type<T: Element>(
     takes.then_some(Some(elem)).ok_or(TensorErrorKind::ElementType { operand, found, expected })
 }
 
-/// The registers of `T` that hold `values` elements.
+/// How many registers of `T` hold `values` elements.
 pub(in crate::tensor) fn in_registers<T: Element>(values: i64, elem: Scalar) -> i64 {
     values * i64::from(elem.bits()) / i64::from(T::SCALAR.bits())
 }
 
-/// Checks that accumulators of type `D` are those of the instruction.
+/// Checks that `D` is the instruction's accumulator type.
 pub(in crate::tensor) fn check_accumulators<D: Accumulator>(
     expected: ValType,
 ) -> Result<(), TensorErrorKind> {
     let (found, lanes) = match D::TYPE {
         Type::Scalar(scalar) => (scalar, 1),
         Type::Vector(vector) => (vector.elem(), vector.lanes()),
-        // Accumulators are numbers.
+        // No accumulator is a pointer; this arm is never taken.
         Type::Pointer { elem, .. } | Type::TensorMap { elem, .. } => (elem, 0),
     };
     let packed = if expected == ValType::F16 { 2 } else { 1 };
@@ -168,7 +171,7 @@ pub(in crate::tensor) fn check_accumulators<D: Accumulator>(
     Err(TensorErrorKind::ElementType { operand: "C", found, expected })
 }
 
-/// The values of one instruction, at a coordinate (M or N, K) of a fragment.
+/// Returns one instruction's values at a coordinate (M or N, K) of a fragment.
 #[track_caller]
 pub(in crate::tensor) fn registers<'b, T: Element>(
     k: &Body<'b, '_>,
@@ -186,7 +189,7 @@ pub(in crate::tensor) fn registers<'b, T: Element>(
     Ok(all)
 }
 
-/// The accumulators of one instruction, which are neighbours, at a coordinate (M, N).
+/// Returns one instruction's accumulators, which must be adjacent, at a coordinate (M, N).
 pub(in crate::tensor) fn accumulators_at<'b, D: Ty>(
     c: &RegisterTensor<'b, D>,
     (row, column): (i64, i64),
@@ -204,7 +207,7 @@ pub(in crate::tensor) fn accumulators_at<'b, D: Ty>(
     Ok(c.engine.variables().part(number(first), number(values)))
 }
 
-/// The elements of an instruction as one vector of their type; `None` where there is no vector of this length.
+/// Packs an instruction's elements into one vector; `None` if no vector has this length.
 #[track_caller]
 pub(in crate::tensor) fn operand<'b, T: Element>(
     values: &[Val<'b, T>],
@@ -213,7 +216,7 @@ pub(in crate::tensor) fn operand<'b, T: Element>(
     AnyVector::pack(values)?.cast(elem)
 }
 
-/// One instruction.
+/// Emits one instruction.
 #[track_caller]
 pub(in crate::tensor) fn multiply<'b, A: Element, B: Element, D: Accumulator>(
     k: &Body<'b, '_>,
@@ -224,7 +227,7 @@ pub(in crate::tensor) fn multiply<'b, A: Element, B: Element, D: Accumulator>(
 ) -> Option<()> {
     let [m, _, depth] = op.shape_mnk;
     if op.a == ValType::F64 && m == 16 && depth > 4 {
-        // More than vectors hold.
+        // No vector is long enough.
         k.mma_sync_f64_into(accumulators, &doubles(x)?, &doubles(y)?);
         return Some(());
     }
@@ -234,7 +237,7 @@ pub(in crate::tensor) fn multiply<'b, A: Element, B: Element, D: Accumulator>(
     Some(())
 }
 
-/// Values of 64 bits, of elements or of words.
+/// Returns the values as `f64`, from elements or from words.
 #[track_caller]
 fn doubles<'b, T: Element>(values: &[Val<'b, T>]) -> Option<Vec<Val<'b, f64>>> {
     let of_one = |values: &[Val<'b, T>]| operand(values, Scalar::F64)?.values::<f64>()?.pop();

@@ -1,4 +1,13 @@
-//! [`gemm`]: products of parts of threads, from any memory.
+//! MMA on tensors: GEMM calls for a thread's partitions, operands, main loops and accumulators.
+//!
+//! | you have | use |
+//! |---|---|
+//! | partitions in any memory, FMA or `mma.sync` | [`gemm`] |
+//! | fragments in registers, `mma.sync` | [`TiledMma::gemm_sync`] |
+//! | operands in shared memory, `wgmma` | [`SmemOperand`], [`TiledMma::gemm_async`] |
+//! | a TMA pipeline's consumer, `wgmma` | [`WgmmaMainloop`] |
+//! | accumulators that become the next operand A | [`AccumulatorOperand`] |
+//! | row-wise work on accumulators | [`AccumulatorRows`], [`OnlineSoftmax`] |
 
 pub(super) mod accumulator_operand;
 pub(super) mod accumulator_rows;
@@ -28,13 +37,16 @@ use super::error::{TensorError, TensorErrorKind};
 use super::view::engine::{Readable, Writable};
 use super::view::tensor::{RegisterTensor, Tensor};
 
-/// `c += a bᵀ` of the parts of a thread: (V, M, N) from (V, M, K) and (V, N, K), K after K. CuTe's `gemm`.
+/// Computes `c += a bᵀ` on a thread's partitions: (V, M, N) from (V, M, K) and (V, N, K), one K
+/// step after the other. CuTe's `gemm`.
 ///
-/// A and B may be in any memory: what is not in registers is loaded before each step along K, each element once. All are
-/// elements of the atom's types ([`fragment_c`](super::ThrMma::fragment_c)).
+/// A and B can be in any memory. What is not in registers is loaded before each K step, each
+/// element once. All elements have the atom's types ([`fragment_c`](super::ThrMma::fragment_c)).
 ///
-/// The atom is the universal FMA, each one `fma` with one rounding, or one of `mma.sync`. From fragments, and into
-/// accumulators as the instruction has them, [`TiledMma::gemm_sync`] is the same; [`TiledMma::gemm_async`] is for `wgmma`.
+/// The atom is the universal FMA (one `fma` with one rounding each) or an `mma.sync`. It is the
+/// simplest call, but loads element by element. For fragments that
+/// [`MatrixLoad`](super::MatrixLoad) fills use [`TiledMma::gemm_sync`], for `wgmma`
+/// [`TiledMma::gemm_async`].
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -133,7 +145,7 @@ where
     Ok(())
 }
 
-/// `x y + z` of numbers that are all of the type `D`, which has it.
+/// Computes `x y + z`; all three have the type `D`.
 #[track_caller]
 fn fma<'b, D: Element>(operands: [AnyVector<'b>; 3]) -> Option<Val<'b, D>> {
     #[track_caller]
@@ -146,7 +158,7 @@ fn fma<'b, D: Element>(operands: [AnyVector<'b>; 3]) -> Option<Val<'b, D>> {
         Scalar::F64 => of::<f64, D>(operands),
         Scalar::F16 => of::<f16, D>(operands),
         Scalar::Bf16 => of::<bf16, D>(operands),
-        // The types have been compared with those of the atom.
+        // The types have been checked against the atom's.
         _ => None,
     }
 }
@@ -173,7 +185,7 @@ where
         let (found, expected) = (D::SCALAR, op.c.to_string());
         return Err(TensorErrorKind::ElementType { operand: "C", found, expected });
     }
-    // Each register of a fragment of C has one element here.
+    // Here each register of a C fragment holds one element.
     let own = |operand| mma.values_in::<f32>(operand);
     let counts = [
         own(Operand::C)?,
@@ -205,7 +217,7 @@ where
     Ok(())
 }
 
-/// Accumulators of an instruction that has two in a register.
+/// Runs an instruction that holds two accumulators per register.
 #[track_caller]
 fn in_pairs<'b, D: Element>(
     k: &Body<'b, '_>,
@@ -230,7 +242,7 @@ fn in_pairs<'b, D: Element>(
     Some(())
 }
 
-/// The elements of one instruction, at a coordinate (M or N, K) of a part.
+/// Returns one instruction's elements at a coordinate (M or N, K) of a partition.
 #[track_caller]
 fn part<'b, E: Readable<'b>>(
     k: &Body<'b, '_>,
@@ -245,7 +257,7 @@ fn part<'b, E: Readable<'b>>(
     Ok(all)
 }
 
-/// The extents M, N and K of the parts, which must fit each other and, in their values, the atom.
+/// Returns the extents M, N and K of the partitions, which must match each other and the atom.
 #[inline]
 pub(super) fn extents(
     c: &Layout,
@@ -269,11 +281,11 @@ pub(super) fn extents(
     if own == values && fits { Ok([m, n, depth]) } else { Err(shapes()) }
 }
 
-/// The elements of both factors and the indices of the accumulators, in the order of their use.
+/// Both operands' elements and the accumulators' indices, in the order of their use.
 struct Steps<A, B> {
-    /// For each step along K, the rows.
+    /// Per K step, the rows.
     a: Vec<Vec<A>>,
-    /// For each step along K, the columns.
+    /// Per K step, the columns.
     b: Vec<Vec<B>>,
     /// The accumulators, rows fastest.
     c: Vec<i64>,
@@ -302,7 +314,7 @@ impl<'b, A: Readable<'b>, B: Readable<'b>> Steps<A, B> {
     }
 }
 
-/// The first `len` elements of a step along K.
+/// Returns the first `len` elements of a K step.
 #[track_caller]
 fn line<'b, E: Readable<'b>>(
     k: &Body<'b, '_>,

@@ -1,4 +1,4 @@
-//! [`OnlineSoftmax`]: the running maximum and sum of a softmax whose row comes in tiles.
+//! [`OnlineSoftmax`]: a softmax whose rows arrive tile by tile, as in FlashAttention.
 
 use crate::ir::{Body, Val, WARP};
 
@@ -6,12 +6,14 @@ use super::accumulator_rows::AccumulatorRows;
 use crate::tensor::view::tensor::RegisterTensor;
 
 crate::values! {
-    /// The state of a softmax over the columns of tiles that come one after the other: for the two rows of a thread, the
-    /// maximum of all scores so far and the thread's sum of powers `2^(scale * (score - max))`.
+    /// The running state of a softmax over tiles of columns. For each of a thread's two rows it
+    /// holds the maximum of all scores so far, and the sum of the thread's own powers
+    /// `2^(scale * (score - max))`.
     ///
-    /// `scale` is `log2(e)` for powers of `e`, times any factor of the scores; it is above 0. For each tile
-    /// [`update`](OnlineSoftmax::update) replaces scores by powers, [`rescale`](OnlineSoftmax::rescale) multiplies what
-    /// was accumulated with the powers of earlier tiles, and [`finish`](OnlineSoftmax::finish) ends the rows.
+    /// For each tile call [`update`](OnlineSoftmax::update), which replaces scores by powers, and
+    /// [`rescale`](OnlineSoftmax::rescale), which corrects what was accumulated with earlier
+    /// maxima. Call [`finish`](OnlineSoftmax::finish) at the end. `scale` must be positive:
+    /// `log2(e)` times any factor of the scores.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -43,16 +45,17 @@ crate::values! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub struct OnlineSoftmax<'b> {
-        /// The largest score of each row, in all lanes that share the row; negative infinity for none. With
-        /// lazy [`maxima`](OnlineSoftmax::maxima) it is at most 8 powers of two below the largest score.
+        /// Each row's maximum in all lanes that share the row; negative infinity without scores.
+        /// With lazy [`maxima`](OnlineSoftmax::maxima) it can be up to 8 powers of two below the
+        /// true maximum.
         pub max: [Val<'b, f32>; 2],
-        /// The sum of the thread's own powers of each row.
+        /// Each row's sum of the thread's own powers.
         pub sum: [Val<'b, f32>; 2],
     }
 }
 
 impl<'b> OnlineSoftmax<'b> {
-    /// The state before the first tile.
+    /// Returns the state before the first tile.
     #[track_caller]
     #[inline]
     pub fn new(k: &Body<'b, '_>) -> Self {
@@ -60,10 +63,12 @@ impl<'b> OnlineSoftmax<'b> {
         OnlineSoftmax { max: [low; 2], sum: [zero; 2] }
     }
 
-    /// Returns the base of each row, the score whose power is 1: the largest score so far. It is the first half of
-    /// [`update`](OnlineSoftmax::update). If `lazy`, the old base stays until a score exceeds it by more than 8 powers of two, so that
-    /// most tiles have factors of 1. Powers are at most `2^8` then, and the end of the rows is the same: Zadouri et al.,
-    /// FlashAttention-4 (2026).
+    /// Returns each row's base, the score whose power is 1: the maximum so far. This is the first
+    /// half of [`update`](OnlineSoftmax::update).
+    ///
+    /// If `lazy`, the old base stays until a score exceeds it by more than 8 powers of two, so that
+    /// most tiles need no rescaling. Powers then go up to `2^8`, but the result is the same:
+    /// Zadouri et al., FlashAttention-4 (2026).
     #[track_caller]
     #[inline]
     pub fn maxima(
@@ -83,14 +88,16 @@ impl<'b> OnlineSoftmax<'b> {
         }
         let slack = k.constant(8.0);
         [0, 1].map(|row| {
-            // The first score is infinitely higher. Two negative infinities have no difference, and are the same.
+            // For the first score the difference is infinite. For two negative infinities it is
+            // NaN, and the base stays.
             let grows = ((maxima[row] - self.max[row]) * scale).gt(slack);
             grows.select(maxima[row], self.max[row])
         })
     }
 
-    /// Replaces the scores of a tile by their powers. Returns the next state and, for each row, the factor of what was
-    /// accumulated before. Negative infinity is a masked score; the powers of a row without any other score are 0.
+    /// Replaces a tile's scores by their powers. Returns the next state and, per row, the factor
+    /// for everything accumulated so far. A score of negative infinity is masked; if a row has no
+    /// other score, its powers are 0.
     #[track_caller]
     #[inline]
     pub fn update(
@@ -104,7 +111,7 @@ impl<'b> OnlineSoftmax<'b> {
         self.update_to(k, rows, scores, scale, maxima)
     }
 
-    /// [`update`](OnlineSoftmax::update) behind its first half, whose result is `maxima`.
+    /// The second half of [`update`](OnlineSoftmax::update), with `maxima` from the first half.
     #[track_caller]
     #[inline]
     pub fn update_to(
@@ -119,7 +126,7 @@ impl<'b> OnlineSoftmax<'b> {
         for (row, (max, factor)) in maxima.into_iter().zip(&mut factors).enumerate() {
             let base = Self::base(k, max);
             let minus = -(base * scale);
-            // Exactly 1 for the same maximum.
+            // Exactly 1 if the maximum stays.
             *factor = ((self.max[row] - base) * scale).exp2_fast();
             rows.map_row(k, scores, row, |_, score| score.fma(scale, minus).exp2_fast());
             let zero = k.constant(0.0);
@@ -130,15 +137,17 @@ impl<'b> OnlineSoftmax<'b> {
         (next, factors)
     }
 
-    /// Returns the score whose power is 1. Without a score it is 0, and powers are those of negative infinity.
+    /// Returns the score whose power is 1. If there are no scores it is 0, so that their powers
+    /// become 0.
     #[track_caller]
     #[inline]
     fn base<'c>(k: &Body<'c, '_>, max: Val<'c, f32>) -> Val<'c, f32> {
         max.eq(f32::NEG_INFINITY).select(k.constant(0.0), max)
     }
 
-    /// Joins the softmax of other columns of the same rows, in the same lanes. Returns the state of both and, for each row, the
-    /// factors of what was accumulated with the powers of `self` and of `other`: the combine of keys that were split.
+    /// Merges the softmax of other columns of the same rows, held by the same lanes. Returns the
+    /// merged state and, per row, the factors for what was accumulated with `self` and with
+    /// `other`. Use it to combine split keys.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -177,7 +186,8 @@ impl<'b> OnlineSoftmax<'b> {
         (OnlineSoftmax { max, sum }, [old, new])
     }
 
-    /// Multiplies each row of accumulators by its factor; if `lazy`, unless all factors of the warp are 1.
+    /// Multiplies each row of accumulators by its factor. If `lazy`, skips that when all factors of
+    /// the warp are 1.
     #[track_caller]
     #[inline]
     pub fn rescale<'k: 'b>(
@@ -189,7 +199,7 @@ impl<'b> OnlineSoftmax<'b> {
     ) {
         if lazy {
             let any = k.vote_any(WARP, factors[0].ne(1.0) | factors[1].ne(1.0));
-            // Each value is copied, because the lifetime of the inner body is shorter.
+            // The inner body has a shorter lifetime, so each value is copied.
             k.if_(any, |k| {
                 OnlineSoftmax::rescale(k, rows, acc, factors.map(|factor| factor), false)
             });
@@ -200,8 +210,8 @@ impl<'b> OnlineSoftmax<'b> {
         }
     }
 
-    /// Reduces the sums over the lanes. Returns the reciprocal of the sum of each row, 0 for a row without scores, and
-    /// the natural logarithm of the sum of the powers, negative infinity for such a row.
+    /// Reduces the sums over the lanes. Returns each row's reciprocal sum (0 for a row without
+    /// scores) and the natural logarithm of its sum (negative infinity for such a row).
     #[track_caller]
     #[inline]
     pub fn finish(

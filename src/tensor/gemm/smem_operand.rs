@@ -1,4 +1,4 @@
-//! [`SmemOperand`]: operands in shared memory, which `wgmma` reads by itself.
+//! [`SmemOperand`]: an operand that `wgmma` reads from shared memory.
 
 use crate::arch::{Major, MatrixDescriptor};
 use crate::ir::types::Scalar;
@@ -8,30 +8,29 @@ use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::SharedTensor;
 
-/// The part of an operand in shared memory that a warp group multiplies: a descriptor, and how far from it those of the
-/// other instructions are. CuTe's descriptor iterator. All threads of a warp make it together, as it is uniform over the
-/// warp: lane 0 hands out its address.
+/// A warp group's operand in shared memory: a matrix descriptor and the distances to the other
+/// instructions' descriptors. CuTe's descriptor iterator.
 ///
-/// Made of the partition of a swizzled tensor by a [`ThrMma`](crate::tensor::ThrMma) of `wgmma`, (V, MN, K, ..), and has the
-/// modes (MN, K, ..).
+/// Make it from a swizzled tensor's partition (V, MN, K, ..) by a `wgmma`
+/// [`ThrMma`](crate::tensor::ThrMma); it has the modes (MN, K, ..). All threads of a warp must make
+/// it together, because lane 0 broadcasts its address so that the descriptor is uniform.
 #[derive(Clone, Debug)]
 pub struct SmemOperand<'b> {
-    /// The lower half of the descriptor, which has the address. All distances change this half only.
+    /// The descriptor's lower half with the address. All distances change only this half.
     low: Val<'b, u32>,
     bits: u64,
     pub(in crate::tensor) major: Major,
     /// In units of 16 bytes.
     pub(in crate::tensor) layout: Layout,
     pub(in crate::tensor) elem: Scalar,
-    /// The tensor could not be made; the error has been recorded.
+    /// Placeholder for an operand that could not be made; the error has been recorded.
     pub(in crate::tensor) poisoned: bool,
 }
 
 impl<'b> SmemOperand<'b> {
-    /// The operand of a partition (V, MN, K, ..).
+    /// Makes the operand of a partition (V, MN, K, ..).
     ///
-    /// A layout that `wgmma` does not read is an error of the build
-    /// ([`TensorErrorKind::Descriptor`]).
+    /// It is a build error if `wgmma` cannot read the layout ([`TensorErrorKind::Descriptor`]).
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target, bf16};
@@ -77,8 +76,8 @@ impl<'b> SmemOperand<'b> {
                 let (base, offset) = part.engine.resolve();
                 let bytes = i64::from(T::SCALAR.size_bytes());
                 let start = base.matrix_descriptor(descriptor.bits()).cvt::<u32>();
-                // The threads of a warp have one operand. Handed out by a lane, the descriptor stays in uniform
-                // registers, where `wgmma` reads it.
+                // All threads of a warp have the same operand. If one lane broadcasts it, the
+                // descriptor stays in uniform registers, where `wgmma` reads it.
                 let low = k.shfl_idx(WARP, add(start, offset * bytes / 16), 0);
                 let (bits, major) = (descriptor.bits(), descriptor.major);
                 SmemOperand { low, bits, major, layout, poisoned: false, ..nothing }
@@ -90,12 +89,12 @@ impl<'b> SmemOperand<'b> {
         }
     }
 
-    /// The modes (MN, K, ..), in units of 16 bytes.
+    /// Returns the modes (MN, K, ..), in units of 16 bytes.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The part of a stage, the last mode.
+    /// Selects a stage, the last mode.
     #[track_caller]
     #[inline]
     pub fn stage(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) -> Self {
@@ -126,7 +125,8 @@ impl<'b> SmemOperand<'b> {
         }
     }
 
-    /// The descriptor at an offset in units of 16 bytes; the upper half has no part of the address.
+    /// Returns the descriptor at an offset in units of 16 bytes. The address is only in the lower
+    /// half.
     #[track_caller]
     #[inline]
     pub(in crate::tensor) fn at(&self, units: i64) -> Val<'b, u64> {
@@ -140,12 +140,12 @@ fn add(low: Val<'_, u32>, units: i64) -> Val<'_, u32> {
     match u32::try_from(units) {
         Ok(0) => low,
         Ok(units) => low + units,
-        // Beyond shared memory: the access is a fault.
+        // Beyond shared memory, so the access is a fault.
         Err(_) => low + u32::MAX,
     }
 }
 
-/// The descriptor of one instruction, and where the others are.
+/// Returns one instruction's descriptor, and the layout of the others.
 fn of_layout<T: Element>(
     part: &SharedTensor<'_, T>,
 ) -> Result<(MatrixDescriptor, Layout), TensorErrorKind> {

@@ -1,4 +1,4 @@
-//! [`TiledMma::gemm_async`]: products by `wgmma`.
+//! [`TiledMma::gemm_async`]: asynchronous GEMM with `wgmma`.
 
 use crate::arch::Major;
 use crate::ir::builder::{Accumulator, AnyVector, IntoVal};
@@ -17,33 +17,34 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::RegisterTensor;
 
 mod sealed {
-    /// Closes the operands.
+    /// Keeps other crates from adding operands.
     pub trait Sealed {}
     impl Sealed for super::SmemOperand<'_> {}
     impl<T: crate::ir::Element> Sealed for super::RegisterTensor<'_, T> {}
 }
 
-/// A of a `wgmma`: a [`SmemOperand`], or a [`RegisterTensor`] (V, M, K) of elements or words.
+/// Operand A of a `wgmma`: a [`SmemOperand`], or a [`RegisterTensor`] (V, M, K) of elements or
+/// words.
 pub trait WgmmaOperand<'b>: sealed::Sealed {
-    /// Returns whether it could not be made.
+    /// Returns whether it is a placeholder.
     #[doc(hidden)]
     fn is_poisoned(&self) -> bool;
-    /// The extents M and K.
+    /// Returns the extents M and K.
     ///
     /// # Errors
-    /// It is not what the instruction reads.
+    /// The instruction cannot read it.
     #[doc(hidden)]
     fn extents(&self, mma: &TiledMma, op: &Wgmma) -> Result<[i64; 2], TensorErrorKind>;
-    /// The shape, printed.
+    /// Returns the shape as text.
     #[doc(hidden)]
     fn shape_text(&self) -> String;
     /// Returns whether it is contiguous along M.
     #[doc(hidden)]
     fn is_mn_major(&self) -> bool;
-    /// The operand of one instruction.
+    /// Returns one instruction's operand.
     ///
     /// # Errors
-    /// The coordinate is outside of the part.
+    /// The coordinate is outside.
     #[doc(hidden)]
     fn part(
         &self,
@@ -53,13 +54,13 @@ pub trait WgmmaOperand<'b>: sealed::Sealed {
     ) -> Result<WgmmaSource<'b>, TensorErrorKind>;
 }
 
-/// The operand of one instruction.
+/// One instruction's operand.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum WgmmaSource<'b> {
-    /// The descriptor of a matrix.
+    /// A matrix descriptor.
     Shared(Val<'b, u64>),
-    /// The elements of the thread.
+    /// The thread's elements.
     Registers(AnyVector<'b>),
 }
 
@@ -73,7 +74,6 @@ fn extent(layout: &Layout, mode: usize) -> Result<i64, LayoutError> {
     layout.get(&[mode])?.size()?.to_static()
 }
 
-/// Checks that the instruction reads A from `found`.
 fn check_source(op: &Wgmma, found: OperandSource) -> Result<(), TensorErrorKind> {
     if op.source_a == found {
         return Ok(());
@@ -86,7 +86,7 @@ fn check_source(op: &Wgmma, found: OperandSource) -> Result<(), TensorErrorKind>
     })
 }
 
-/// Checks that elements in shared memory are those of the instruction; `f32` stands for `tf32` too.
+/// Checks the element type in shared memory; `f32` also works for `tf32`.
 #[inline]
 fn check_shared(
     operand: &'static str,
@@ -171,17 +171,22 @@ impl<'b, T: Element> WgmmaOperand<'b> for RegisterTensor<'_, T> {
 }
 
 impl TiledMma {
-    /// `c += a bᵀ` by a warp group, or `c = a bᵀ` where not `accumulate`: starts all `wgmma` of the parts (M, K) of A
-    /// and (N, K) of B, K after K, into the accumulators (V, M, N). They are done after a wait
-    /// ([`wgmma_wait_group`](Body::wgmma_wait_group)); a fence comes before, a commit after.
+    /// Starts a warp group's `wgmma` for `c += a bᵀ`, or `c = a bᵀ` unless `accumulate`:
+    /// accumulators (V, M, N) from partitions (M, K) of A and (N, K) of B, one K step after the
+    /// other.
     ///
-    /// A in registers is read until the wait, and in a loop the A of the next iteration has the same registers: compute
-    /// or convert it behind the wait for these products, not only store it to the fragment there. Else `ptxas` runs all
-    /// `wgmma` of the kernel one after the other (C7513); the build refuses this where `ptxas` is known to.
+    /// Call [`wgmma_fence`](Body::wgmma_fence) before and `wgmma_commit_group` after it. The
+    /// accumulators are valid after a wait ([`wgmma_wait_group`](Body::wgmma_wait_group)).
     ///
-    /// A is in shared memory or in registers, as the atom says: elements ([`fragment_a`](crate::tensor::ThrMma::fragment_a)) or
-    /// words of them. The accumulators are those of [`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators). `f32` stands for `tf32` too, and
-    /// is cut by the instruction.
+    /// If A is in registers, `wgmma` reads them until that wait, and in a loop the next iteration's
+    /// A has the same registers. So compute or convert the next A after the wait; it is not enough
+    /// to store it to the fragment there. Otherwise `ptxas` serialises every `wgmma` of the kernel
+    /// (C7513); the build refuses the cases in which `ptxas` is known to do so.
+    ///
+    /// Whether A is in shared memory or in registers depends on the atom. Registers hold elements
+    /// ([`fragment_a`](crate::tensor::ThrMma::fragment_a)) or words of them. Make the accumulators
+    /// with [`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators). `f32` also
+    /// works for `tf32`; the instruction truncates it.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target, Val, Vector, f16};

@@ -1,14 +1,18 @@
-//! [`CpAsyncPipeline`]: a ring of stages in shared memory that all threads fill by `cp.async` and all use.
+//! [`CpAsyncPipeline`]: a ring buffer that all threads fill with `cp.async` and all threads read.
 
 use crate::ir::{Body, Val, WARP};
 
 use crate::tensor::error::{TensorError, count_of};
 
-/// A ring of stages in shared memory between copies and products that the same threads make: `stages - 1` of them are
-/// filled ahead of the stage in use, without a barrier for each. CuTe's multistage mainloop of `sm_80`.
+/// A ring buffer of stages in shared memory whose threads both copy and compute: CuTe's multistage
+/// main loop for `sm_80`. `stages - 1` stages are filled ahead of the one in use.
 ///
-/// Each step along the ring commits the copies of the threads as one group, then waits until the group of the next stage
-/// is done in all threads. At that point all have left the stage before, so it is the next to be filled.
+/// Use it when there are no producer warps. It needs one barrier per step and keeps copy addresses
+/// in every thread's registers. With TMA and warp roles, use [`TmaPipeline`](super::TmaPipeline).
+///
+/// In each step, the threads commit their copies as one group and wait until the next stage's group
+/// is complete in all threads. By then all of them have left the previous stage, so it can be
+/// filled next.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -54,22 +58,23 @@ pub struct CpAsyncPipeline {
 }
 
 crate::values! {
-    /// The state of a [`CpAsyncPipeline`]: the stage in use and the stage to be filled, as offsets in the ring.
+    /// The state of a [`CpAsyncPipeline`]: which stage to read and which to fill, as element
+    /// offsets.
     pub struct CpAsyncState<'b> {
-        /// The stage that is used.
+        /// The stage to read.
         pub read: Val<'b, i32>,
-        /// The stage that is filled.
+        /// The stage to fill.
         pub write: Val<'b, i32>,
     }
 }
 
 impl CpAsyncPipeline {
-    /// A ring of `stages` stages that are `elements` apart: stage `i` starts at element `i * elements`. With 1, that is
-    /// its number.
+    /// Makes a ring buffer of `stages` stages: stage `i` starts at element `i * elements`. If
+    /// `elements` is 1, offsets are stage indices.
     ///
     /// # Errors
-    /// [`TensorErrorKind::Count`](crate::tensor::TensorErrorKind::Count) for fewer than two stages, for no elements, and for a ring
-    /// with stages that start above `i32::MAX`.
+    /// [`TensorErrorKind::Count`](crate::tensor::TensorErrorKind::Count) if there are fewer than
+    /// two stages or no elements, or if a stage starts above `i32::MAX`.
     #[inline]
     pub fn new(stages: u32, elements: u32) -> Result<Self, TensorError> {
         let max = (i32::MAX as u32).checked_div(elements).unwrap_or(u32::MAX);
@@ -83,25 +88,25 @@ impl CpAsyncPipeline {
         Ok(CpAsyncPipeline { stages, elements, of_warp: false })
     }
 
-    /// The same for a ring that one warp alone fills and uses: it waits for its own threads only.
+    /// Makes the pipeline of a single warp, which then synchronises only its own threads.
     #[must_use]
     pub fn of_warp(self) -> Self {
         CpAsyncPipeline { of_warp: true, ..self }
     }
 
-    /// The stages.
+    /// Returns the stage count.
     pub fn stages(&self) -> u32 {
         self.stages
     }
 
-    /// The number of stages that are filled before the first stage is used: data copied to the stage
-    /// [`write`](CpAsyncState::write) is needed that number of steps later.
+    /// Returns how many stages are filled before the first one is read. What you copy to
+    /// [`write`](CpAsyncState::write) is read that many steps later.
     pub fn ahead(&self) -> u32 {
         self.stages - 1
     }
 
-    /// Fills the first stages, all but one, and waits for the first of them: `copy` gets the number of a step and the first
-    /// element of its stage.
+    /// Fills all stages but one and waits for the first. `copy` gets the step's index and its
+    /// stage's first element.
     #[track_caller]
     pub fn fill<'b>(
         &self,
@@ -116,45 +121,44 @@ impl CpAsyncPipeline {
         self.wait(k);
     }
 
-    /// Makes the copies since the last one a group of their own; of none, too.
+    /// Commits the copies since the last commit as one group, which may be empty.
     #[track_caller]
     pub fn commit(&self, k: &Body<'_, '_>) {
         k.cp_async_commit_group();
     }
 
-    /// Waits until the next stage is full, and all threads have left the stage in use.
+    /// Waits until the next stage is full and all threads have left the current one.
     #[track_caller]
     pub fn wait(&self, k: &Body<'_, '_>) {
         k.cp_async_wait_group(self.stages - 2);
         self.synchronise(k);
     }
 
-    /// Waits for the threads that share the ring.
     #[track_caller]
     fn synchronise(&self, k: &Body<'_, '_>) {
         if self.of_warp { k.bar_warp(WARP) } else { k.barrier() }
     }
 
-    /// Waits for all copies in all threads: before the memory of the ring is used for something else.
+    /// Waits for all copies of all threads. Call it before you reuse the ring buffer's memory.
     #[track_caller]
     pub fn drain(&self, k: &Body<'_, '_>) {
         k.cp_async_wait_all();
         self.synchronise(k);
     }
 
-    /// The state after [`fill`](CpAsyncPipeline::fill).
+    /// Returns the state after [`fill`](CpAsyncPipeline::fill).
     #[track_caller]
     pub fn start<'b>(&self, k: &Body<'b, '_>) -> CpAsyncState<'b> {
         CpAsyncState { read: k.constant(0), write: k.value(self.ahead() * self.elements) }
     }
 
-    /// The first element of the stage after the one at `first`.
+    /// Returns the first element of the stage after the one that starts at `first`.
     #[track_caller]
     pub fn after<'b>(&self, first: Val<'b, i32>) -> Val<'b, i32> {
         first.eq(self.ahead() * self.elements).select(0, first + self.elements)
     }
 
-    /// The state one step further.
+    /// Returns the next step's state.
     #[track_caller]
     pub fn next<'b>(&self, state: CpAsyncState<'b>) -> CpAsyncState<'b> {
         CpAsyncState { read: self.after(state.read), write: self.after(state.write) }

@@ -1,9 +1,12 @@
-//! [`GroupSizes`]: matrix products of different sizes, which only the device knows.
+//! [`GroupSizes`]: the sizes of a ragged grouped GEMM, which only the device knows.
 
 use crate::ir::{Body, Global, Val};
 
-/// The sizes of the products of a group: M, N and K of each are the first three of `words` elements of `table`. A product with a
-/// size of 0 or less has no tiles.
+/// Sizes of the GEMMs of a group, in device memory: `table` holds M, N and K of each in the first
+/// three of `words` elements. A GEMM with a size of 0 or less has no tiles.
+///
+/// Use it if every GEMM has its own M, N and K. If only the row counts differ and the rows are in
+/// one matrix, use [`RowGroups`](super::RowGroups).
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -28,16 +31,16 @@ use crate::ir::{Body, Global, Val};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct GroupSizes<'b> {
-    /// The table of the products.
+    /// The table of sizes.
     pub table: Val<'b, Global<i64>>,
-    /// The elements of the table from a product to the next one.
+    /// Elements per table entry.
     pub words: u32,
-    /// The number of products.
+    /// The GEMM count.
     pub count: Val<'b, i32>,
 }
 
 impl<'b> GroupSizes<'b> {
-    /// M, N and K of a product.
+    /// Returns M, N and K of a GEMM.
     #[track_caller]
     #[inline]
     pub fn of(&self, k: &Body<'b, '_>, product: Val<'b, i32>) -> [Val<'b, i32>; 3] {
@@ -45,7 +48,8 @@ impl<'b> GroupSizes<'b> {
         [0, 1, 2].map(|word| self.table.load(k, first + word).cvt::<i32>())
     }
 
-    /// The row tiles and column tiles of a product, of `tile` rows and columns.
+    /// Returns the counts of row tiles and column tiles of a GEMM, for tiles of `tile` rows and
+    /// columns.
     #[track_caller]
     #[inline]
     pub(super) fn tiles(
@@ -56,7 +60,7 @@ impl<'b> GroupSizes<'b> {
     ) -> [Val<'b, i32>; 2] {
         let [m, n, depth] = self.of(k, product).map(|size| size.max(0));
         let tiles = |size: Val<'b, i32>, tile| (size + (tile - 1)) / tile;
-        // No tiles along one mode are none at all.
+        // Without tiles along one mode there are none at all.
         [tiles(m, tile[0]) * depth.min(1), tiles(n, tile[1])]
     }
 }

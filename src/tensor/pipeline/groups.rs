@@ -1,15 +1,14 @@
-//! [`Groups`]: the tiles of matrices of different sizes, one matrix after the other.
+//! [`Groups`]: goes through the tiles of matrices of different sizes, one matrix after the other.
 
 use super::group_sizes::GroupSizes;
 use super::row_groups::{RowGroup, RowGroups};
 use crate::ir::{Body, Val};
 
-/// Matrices of different sizes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Groups<'b> {
-    /// Groups of rows, and the rows of a tile.
+    /// Groups of rows, and the rows per tile.
     Rows(RowGroups<'b>, Val<'b, i32>),
-    /// Products, and the rows and columns of a tile.
+    /// GEMMs of different sizes, and the rows and columns per tile.
     Sizes(GroupSizes<'b>, [Val<'b, i32>; 2]),
 }
 
@@ -21,7 +20,8 @@ impl<'b> Groups<'b> {
         }
     }
 
-    /// The row tiles and column tiles of a group; groups of rows have `columns` column tiles.
+    /// Returns a group's counts of row tiles and column tiles. Row groups have `columns` column
+    /// tiles.
     #[track_caller]
     #[inline]
     fn tiles(
@@ -39,7 +39,7 @@ impl<'b> Groups<'b> {
         }
     }
 
-    /// As [`RowGroups::seek`].
+    /// See [`RowGroups::seek`].
     #[track_caller]
     #[inline]
     pub(super) fn seek(

@@ -1,12 +1,12 @@
-//! The wait of a programmatic launch for the launch before it.
+//! Waits for the previous launch in a programmatic dependent launch.
 
 use crate::ir::{Body, Val};
 
-/// Waits for the launch before this one, where `programmatic` holds, once the numbers are known that a thread needs next:
-/// addresses, for example. They must not all be 0.
+/// If `programmatic`, waits for the previous launch, but only after the values in `known` have been
+/// computed, for example the first addresses. They must not all be 0.
 ///
-/// The wait depends on the numbers, because the assembler would otherwise compute them after it. A second wait is over at
-/// once.
+/// The wait depends on these values, because otherwise `ptxas` computes them after it. A second
+/// wait returns at once.
 #[track_caller]
 pub(crate) fn wait_for_launch<'b>(
     k: &mut Body<'b, '_>,

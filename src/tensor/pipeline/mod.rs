@@ -1,4 +1,22 @@
-//! Rings of stages with their barriers, warp-group roles, work schedulers and rasterization.
+//! Pipelines between copies and compute, warp roles, and schedulers that hand out tiles.
+//!
+//! | pipeline | who fills a stage | who empties it | pick it |
+//! |---|---|---|---|
+//! | [`CpAsyncPipeline`] | all threads, `cp.async` | the same threads | on `sm_80`, no warp roles |
+//! | [`TmaPipeline`] | one thread, TMA or bulk copies | consumer warps | on `sm_90`, warp roles |
+//! | [`TmaPipeline::written_by`] | some threads, stores | consumer warps | without TMA |
+//! | [`TmaStorePipeline`] | all threads, stores | one thread, TMA | in epilogues |
+//!
+//! For a plain loop without roles, [`Range::prefetch_stages`](crate::ir::Range::prefetch_stages)
+//! builds the pipeline for you.
+//!
+//! | work | scheduler |
+//! |---|---|
+//! | tiles of a matrix or batch, in a [`Raster`] order | [`TileScheduler`] |
+//! | grouped GEMM | [`TileScheduler`] with [`RowGroups`] or [`GroupSizes`] |
+//! | any items of equal cost | [`StaticScheduler`] |
+//! | items whose cost differs | [`WorkCounter`], with warp roles [`DynamicScheduler`] |
+//! | attention heads, ragged sequences | decode items with [`HeadSections`], [`Sequences`] |
 
 pub(super) mod cp_async;
 pub(super) mod group_sizes;

@@ -1,14 +1,16 @@
-//! [`Raster`]: the order in which the tiles of a matrix are taken.
+//! [`Raster`]: the order in which a matrix's tiles are computed.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The order of the tiles of a matrix, from the number of a tile to its row and its column.
+/// The rasterization order: maps a tile's index to its row and column.
 ///
-/// Blocks that run at the same time take tiles with neighbouring numbers. The fewer rows and columns of tiles these
-/// have in all, the less they read: an order that stays within a square reads less than an order along a line.
+/// Blocks that run at the same time compute tiles with adjacent indices. The fewer rows and columns
+/// those tiles span, the less the blocks read from L2 and global memory. So an order that stays
+/// within a square reads less than one along a line.
 ///
-/// Prints as a name, which can be parsed: `m`, `n`, `strip8` (swizzle width 8), `mstrip8`, `hilbert`.
+/// It prints as a name and parses from it: `m`, `n`, `strip8` (swizzle width 8), `mstrip8`,
+/// `hilbert`.
 ///
 /// ```
 /// use tilewright::tensor::Raster;
@@ -26,24 +28,26 @@ pub enum Raster {
     AlongM,
     /// Along a row, then the next row.
     AlongN,
-    /// Groups of `width` rows of tiles. A group is walked along N, column by column, every other group from right to
-    /// left. CUTLASS's swizzle size, rasterized along N.
+    /// Groups of `width` rows of tiles. Each group is walked along N, column by column, every other
+    /// group from right to left. CUTLASS's swizzle size, rasterized along N.
     Swizzle {
-        /// The rows of tiles of a group. The last group has the remaining rows.
+        /// Rows of tiles per group. The last group has the remaining rows.
         width: u32,
     },
-    /// As `Swizzle`, with M and N exchanged: groups of `width` columns of tiles, walked row by row.
+    /// Like `Swizzle` with M and N exchanged: groups of `width` columns of tiles, walked row by
+    /// row.
     SwizzleAlongM {
-        /// The columns of tiles of a group.
+        /// Columns of tiles per group.
         width: u32,
     },
-    /// The curve of Hilbert, made to fit a rectangle: neighbours in the order are neighbours in the matrix.
+    /// A Hilbert curve fitted to the rectangle: tiles that are adjacent in the order are adjacent
+    /// in the matrix.
     Hilbert,
 }
 
 impl Raster {
-    /// The row and the column of tile `index`, of `rows` x `columns` tiles: each of these once for the indices below
-    /// `rows * columns`. With nothing to choose from, and for an index beyond the last one, the last tile is taken.
+    /// Returns the row and column of tile `index` of `rows` x `columns` tiles. Every tile comes up
+    /// exactly once for the indices below `rows * columns`. Larger indices give the last tile.
     #[inline]
     pub fn tile(self, index: u32, [rows, columns]: [u32; 2]) -> [u32; 2] {
         let (rows, columns) = (u64::from(rows.max(1)), u64::from(columns.max(1)));
@@ -58,11 +62,11 @@ impl Raster {
             }
             Raster::Hilbert => hilbert(index as i64, [rows as i64, columns as i64]),
         };
-        // Both are below `rows` and `columns`, which are numbers of 32 bits.
+        // Both are below `rows` and `columns`, which fit in 32 bits.
         [row as u32, column as u32]
     }
 
-    /// Returns whether the swizzle width, if there is one, is from 1 to 2^16 - 1.
+    /// Returns whether the swizzle width, if there is one, is between 1 and 2^16 - 1.
     pub fn is_valid(self) -> bool {
         match self {
             Raster::Swizzle { width } | Raster::SwizzleAlongM { width } => {
@@ -73,7 +77,7 @@ impl Raster {
     }
 }
 
-/// Tile `index` in groups of `width` of the first mode.
+/// Returns tile `index` in groups of `width` along the first mode.
 fn swizzled(index: u64, [rows, columns]: [u64; 2], width: u64) -> [u64; 2] {
     let width = width.max(1);
     let group = index / (columns * width);
@@ -85,11 +89,12 @@ fn swizzled(index: u64, [rows, columns]: [u64; 2], width: u64) -> [u64; 2] {
     [first + inside % height, column]
 }
 
-/// Tile `index` of the curve over a rectangle. The rectangle is cut again and again, in two along its long side where
-/// that is much longer, else in three parts that the curve goes through: up, along, and down again.
+/// Returns tile `index` of the Hilbert curve over a rectangle. It cuts the rectangle repeatedly: in
+/// two along its long side if that is much longer, else into three parts that the curve passes up,
+/// along and down again.
 #[inline]
 fn hilbert(mut index: i64, [rows, columns]: [i64; 2]) -> [u64; 2] {
-    // The present rectangle: its first tile, its long axis and its other one, as (row, column).
+    // The current rectangle: its first tile, its long axis and its other axis, as (row, column).
     let mut at = [0, 0];
     let (mut a, mut b) =
         if rows > columns { ([rows, 0], [0, columns]) } else { ([0, columns], [rows, 0]) };
@@ -107,7 +112,7 @@ fn hilbert(mut index: i64, [rows, columns]: [i64; 2]) -> [u64; 2] {
         }
         let (mut a2, mut b2) = (half(a), half(b));
         if 2 * width > 3 * height {
-            // Parts of an even length end where the next part can begin.
+            // A part of even length ends where the next part can begin.
             if length(a2) % 2 == 1 && width > 2 {
                 a2 = add(a2, unit(a));
             }
@@ -133,7 +138,7 @@ fn hilbert(mut index: i64, [rows, columns]: [i64; 2]) -> [u64; 2] {
             b = add(b, scale(b2, -1));
         } else {
             index -= up + along;
-            // It begins beside the end of the part before, at the last tile along both axes.
+            // It starts next to the previous part's end, at the last tile along both axes.
             at = add(at, add(add(a, scale(unit(a), -1)), add(b2, scale(unit(b), -1))));
             (a, b) = (scale(b2, -1), add(a2, scale(a, -1)));
         }
@@ -152,7 +157,7 @@ impl fmt::Display for Raster {
     }
 }
 
-/// A text that names no [`Raster`].
+/// The text is not the name of a [`Raster`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseRasterError {
     text: String,
@@ -224,7 +229,8 @@ mod tests {
         }
     }
 
-    /// Within groups and curves no step is long; the curve has one diagonal step where both extents do not allow none.
+    /// No step is long. The curve has at most one diagonal step, when the extents make one
+    /// unavoidable.
     #[test]
     fn the_curve_of_hilbert_goes_from_tile_to_tile() {
         for rows in 1..24 {

@@ -1,11 +1,11 @@
-//! Warp groups with roles of their own.
+//! [`warp_roles`]: gives a block's warp groups different roles, such as producer and consumer.
 
 use crate::ir::op::SetmaxnregAction;
 use crate::ir::{Body, LaunchBounds, Val, WARP};
 
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 
-/// A role of some warp groups of a block: their number, and the registers of their threads.
+/// A role: how many warp groups have it, and how many registers their threads get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WarpRole {
     groups: u32,
@@ -13,30 +13,34 @@ pub struct WarpRole {
 }
 
 impl WarpRole {
-    /// Threads of a warp group.
+    /// Threads per warp group.
     pub const THREADS: u32 = 128;
 
-    /// The role of the next `groups` warp groups.
+    /// Makes a role for the next `groups` warp groups.
     pub const fn new(groups: u32) -> WarpRole {
         WarpRole { groups, registers: None }
     }
 
-    /// Producer groups and consumer groups, with these registers for a thread of a producer and of a consumer.
+    /// Makes a producer and a consumer role. `groups` counts the warp groups of each, `registers`
+    /// the registers per thread of each.
     pub fn producers_and_consumers(groups: [u32; 2], registers: Option<[u32; 2]>) -> [WarpRole; 2] {
         let [fetch, multiply] = registers.map_or([None; 2], |counts| counts.map(Some));
         let [producers, consumers] = groups.map(WarpRole::new);
         [producers.registers(fetch), consumers.registers(multiply)]
     }
 
-    /// The same with `count` registers for each thread, a multiple of 8, instead of what the launch gives.
+    /// Sets the registers per thread, a multiple of 8. `None` keeps what the launch gives.
     pub const fn registers(self, count: Option<u32>) -> WarpRole {
         WarpRole { registers: count, ..self }
     }
 }
 
-/// Runs `body` once for each role, for the warp groups that have it: with the number of the role, a host number, and of
-/// the group among those of the role. Registers are moved first: a role has fewer or more than the `entry` ones that a
-/// thread has when the kernel starts. The number of the group is uniform over each warp, also for `ptxas`.
+/// Splits a block's warp groups into roles: runs `body` once per role, with the role's index (a
+/// host value) and the warp group's index within the role. CUTLASS's warp specialisation.
+///
+/// `entry` is the registers that each thread has at kernel entry. A role with another count first
+/// moves registers with `setmaxnreg`. The group's index is uniform over a warp, and `ptxas` knows
+/// that.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -58,7 +62,8 @@ impl WarpRole {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// No roles, a role of no groups, and other groups than the block has, if it is known, are errors of the build.
+/// It is a build error if there are no roles, if a role has no groups, or if the groups do not add
+/// up to the block, provided that its size is known.
 #[track_caller]
 pub fn warp_roles<'b>(
     k: &mut Body<'b, '_>,
@@ -71,8 +76,8 @@ pub fn warp_roles<'b>(
         let operand = format!("roles of {groups:?} warp groups");
         return k.report(TensorError { operation: "warp_roles", operand, kind });
     }
-    // All lanes have the same number already. `ptxas` knows it only of what a lane hands to the others, and keeps what
-    // is computed from that in uniform registers.
+    // All lanes compute the same index, but `ptxas` knows it only for what a lane broadcasts.
+    // Values derived from a broadcast stay in uniform registers.
     let group = k.shfl_idx(WARP, k.thread_idx().x / WarpRole::THREADS, 0);
     let numbered: Vec<(u32, &WarpRole)> = (0..).zip(roles).collect();
     let Some((&(last_number, last), others)) = numbered.split_last() else { return };
@@ -84,7 +89,7 @@ pub fn warp_roles<'b>(
         }
         body(k, number, group);
     };
-    // The first group of a role, and the first one after it.
+    // Each role's first group, and whether the thread's group comes before its end.
     let mut ends = Vec::new();
     let mut end = 0;
     for (_, role) in others {

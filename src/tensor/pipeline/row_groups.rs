@@ -1,16 +1,17 @@
-//! [`RowGroups`]: the rows of one matrix in groups, and the tiles of each.
+//! [`RowGroups`]: groups of rows in one matrix, as in grouped GEMM for mixture of experts.
 
 use super::groups::Groups;
 use crate::ir::{Body, Global, Val};
 
-/// Groups of rows of one matrix, for example the tokens of each expert of a mixture. Only the device knows the lengths, which
-/// may be 0.
+/// Groups of rows in one matrix, for example each expert's tokens in a mixture of experts. Only the
+/// device knows the row counts, which can be 0.
 ///
-/// The groups follow each other, and `bounds` has the first row of each group and the end of the last one, ascending
-/// (`cu_seqlens`); or each group has room for `capacity` rows, and `bounds` has the number of rows that it has.
+/// There are two forms. With `capacity` 0 the groups are contiguous, and `bounds` holds the first
+/// row of each group and the end of the last one, ascending (`cu_seqlens`). Otherwise each group
+/// has room for `capacity` rows, and `bounds` holds its row count.
 ///
-/// The tiles of all groups have consecutive numbers. A loop over ascending numbers finds the group of each by
-/// [`seek`](RowGroups::seek), which goes on from the group before.
+/// The tiles of all groups are numbered consecutively. A loop over ascending tile indices finds
+/// each tile's group with [`seek`](RowGroups::seek), which continues from the previous group.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -44,35 +45,36 @@ use crate::ir::{Body, Global, Val};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RowGroups<'b> {
-    /// The first rows of the groups and the end of the last one, or the rows of each.
+    /// The groups' first rows and the end of the last one, or each group's row count.
     pub bounds: Val<'b, Global<i32>>,
-    /// The number of groups.
+    /// The group count.
     pub count: Val<'b, i32>,
-    /// The rows from a group to the next one where `bounds` has the rows of each; else 0.
+    /// The rows from one group to the next, if `bounds` holds row counts; else 0.
     pub capacity: Val<'b, i32>,
 }
 
 crate::values! {
-    /// A group among the tiles of all.
+    /// A group, and where its tiles are among the tiles of all groups.
     pub struct RowGroup<'b> {
-        /// The number of the group; that of all groups behind the last tile.
+        /// The group's index; the group count once all tiles are past.
         pub group: Val<'b, i32>,
-        /// The number of its first tile.
+        /// The index of its first tile.
         pub first: Val<'b, i32>,
-        /// Its row tiles.
+        /// Its count of row tiles.
         pub rows: Val<'b, i32>,
-        /// Its column tiles.
+        /// Its count of column tiles.
         pub columns: Val<'b, i32>,
     }
 }
 
 impl<'b> RowGroups<'b> {
-    /// The number of row tiles of `size` rows that `count` groups of `rows` rows in all have at most.
+    /// Returns an upper limit for the row tiles of `size` rows in `count` groups with `rows` rows
+    /// in total.
     pub fn max_tiles(rows: u32, count: u32, size: u32) -> u64 {
         u64::from(rows / size.max(1)) + u64::from(count)
     }
 
-    /// The first row of a group and its end.
+    /// Returns a group's first row and its end.
     #[track_caller]
     #[inline]
     pub fn range(&self, k: &Body<'b, '_>, group: Val<'b, i32>) -> [Val<'b, i32>; 2] {
@@ -84,14 +86,14 @@ impl<'b> RowGroups<'b> {
         [is_listed.select(bound, room), is_listed.select(next, end)]
     }
 
-    /// Returns the group before all tiles.
+    /// Returns the position before the first tile.
     #[track_caller]
     pub fn start(&self, k: &Body<'b, '_>) -> RowGroup<'b> {
         RowGroup::before_all(k)
     }
 
-    /// Returns the group of the tile with a number, from that of a tile before it on: groups have tiles of `size` rows, and
-    /// `columns` of them beside each other.
+    /// Returns the group of tile `number`, searching forward from an earlier tile's group. Tiles
+    /// have `size` rows, and each group has `columns` column tiles.
     #[track_caller]
     #[inline]
     pub fn seek(
@@ -106,7 +108,7 @@ impl<'b> RowGroups<'b> {
 }
 
 impl<'c> RowGroup<'c> {
-    /// The group before all tiles.
+    /// Returns the position before the first tile.
     #[track_caller]
     pub(super) fn before_all(k: &Body<'c, '_>) -> Self {
         let zero = k.constant(0);

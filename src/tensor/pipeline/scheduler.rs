@@ -1,4 +1,4 @@
-//! [`TileScheduler`]: which tiles a block takes, and in which order.
+//! [`TileScheduler`]: which tiles a persistent block computes, and in which order.
 
 use crate::ir::builder::{DeviceCoord, IntoValues, Values};
 use crate::ir::{Body, GlobalMut, Val};
@@ -12,22 +12,22 @@ use crate::tensor::copy::ClusterPeers;
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 
 crate::values! {
-    /// A tile of a matrix of a batch.
+    /// A tile of a batch of matrices.
     pub struct Tile<'b> {
         /// The row of tiles.
         pub row: Val<'b, i32>,
         /// The column of tiles.
         pub column: Val<'b, i32>,
-        /// The matrix of the batch, or the group of rows.
+        /// The index of the matrix in the batch, or of the group.
         pub batch: Val<'b, i32>,
     }
 }
 
-/// The tiles of a batch of matrices for blocks that stay: block `i` of `n` takes the tiles `i`, `i + n`, .. in the order
-/// of a [`Raster`], one matrix after the other.
+/// Hands out the tiles of a batch of matrices to persistent blocks: of `n` blocks, block `i`
+/// computes tiles `i`, `i + n`, .. in [`Raster`] order, one matrix after the other.
 ///
-/// Every role of a block goes through the same tiles. They need no communication, unless tiles are [drawn](TileScheduler::drawn) from
-/// a counter.
+/// Every role of a block must go through the same tiles. They need no communication for that,
+/// unless tiles are [drawn](TileScheduler::drawn) from a counter.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -59,19 +59,19 @@ pub struct TileScheduler<'b> {
     batch: Val<'b, i32>,
     first: Val<'b, i32>,
     step: Val<'b, i32>,
-    /// The blocks of a cluster along M and N, and the place of this one among them.
+    /// The cluster's blocks along M and N, and this block's position among them.
     cluster: [u32; 2],
     place: Option<[Val<'b, i32>; 2]>,
     groups: Option<Groups<'b>>,
-    /// The scheduler of numbers that are drawn, and a role's part of it.
+    /// The scheduler of drawn indices, and a role's share of it.
     draws: Option<DynamicScheduler<'b>>,
     work: Option<DynamicWork<'b>>,
 }
 
 impl<'b> TileScheduler<'b> {
-    /// The tiles of this block, of `rows` x `columns` tiles in each of `batch` matrices.
+    /// Makes the scheduler of this block, for `rows` x `columns` tiles in each of `batch` matrices.
     ///
-    /// A swizzle width of 0 is an error of the build.
+    /// It is a build error if a swizzle width is 0.
     #[track_caller]
     #[inline]
     pub fn new(
@@ -105,8 +105,8 @@ impl<'b> TileScheduler<'b> {
         }
     }
 
-    /// The same for clusters of `m` blocks along M by `n` along N, which take adjacent tiles: block `r` of a cluster has the
-    /// row tile `r % m` and the column tile `r / m` of its tiles.
+    /// Schedules clusters of `m` blocks along M by `n` along N, whose blocks take adjacent tiles:
+    /// block `r` of a cluster gets row tile `r % m` and column tile `r / m` of the cluster's tiles.
     #[track_caller]
     pub fn clusters(self, [m, n]: [u32; 2]) -> Self {
         let blocks = m * n;
@@ -130,11 +130,12 @@ impl<'b> TileScheduler<'b> {
         }
     }
 
-    /// The same for groups of rows, with tiles of `size` rows: each group has `columns` column tiles, and the rows and the batch
-    /// of [`new`](TileScheduler::new) do not count. `None` changes nothing.
+    /// Schedules groups of rows instead, with tiles of `size` rows and `columns` column tiles per
+    /// group. The rows and the batch that you passed to [`new`](TileScheduler::new) are ignored.
+    /// `None` changes nothing.
     ///
-    /// One group comes after the other, each in the order of the raster. Only [`for_each`](TileScheduler::for_each) goes
-    /// through them; they have no clusters.
+    /// Groups come one after the other, each in raster order. Only
+    /// [`for_each`](TileScheduler::for_each) can go through them, and there are no clusters.
     #[track_caller]
     pub fn row_groups(self, k: &Body<'b, '_>, groups: Option<RowGroups<'b>>, size: u32) -> Self {
         let Some(groups) = groups else { return self };
@@ -142,9 +143,9 @@ impl<'b> TileScheduler<'b> {
         TileScheduler { groups: Some(groups), ..self }
     }
 
-    /// The same for products of different sizes, with tiles of `tile` rows and columns: the tiles of
-    /// [`new`](TileScheduler::new) do not count. `None` changes nothing. Only [`for_each`](TileScheduler::for_each) goes through
-    /// them; they have no clusters.
+    /// Schedules GEMMs of different sizes instead, with tiles of `tile` rows and columns. The tile
+    /// counts that you passed to [`new`](TileScheduler::new) are ignored. `None` changes nothing.
+    /// Only [`for_each`](TileScheduler::for_each) can go through them, and there are no clusters.
     #[track_caller]
     pub fn group_sizes(
         self,
@@ -157,7 +158,7 @@ impl<'b> TileScheduler<'b> {
         TileScheduler { groups: Some(groups), ..self }
     }
 
-    /// The first row of the group of a tile in the matrix; 0 without groups.
+    /// Returns the first matrix row of a tile's group; 0 without groups.
     #[track_caller]
     #[inline]
     pub fn first_row<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> DeviceCoord<'c>
@@ -170,14 +171,17 @@ impl<'b> TileScheduler<'b> {
         }
     }
 
-    /// The same in the order in which blocks are free, for tiles of groups, whose cost differs: block `i` starts with tile `i`, and
-    /// draws the number of each next one from a counter. `draws` is the counter and the number of threads that consume its numbers:
-    /// whole warps. The counter has two elements, which are 0 before a launch and after it. `None` changes nothing.
+    /// Hands out the tiles of groups dynamically, because their costs differ: block `i` starts with
+    /// tile `i` and draws every further index from a counter when it is free.
     ///
-    /// Each role then goes [its own way](TileScheduler::of_role) through the tiles, by [`for_each`](TileScheduler::for_each) alone.
+    /// `draws` is the counter and the count of threads that consume its indices, in whole warps.
+    /// The counter has two elements, which must be 0 before a launch and are 0 again after it.
+    /// `None` changes nothing. Each role must then take [its own share](TileScheduler::of_role) and
+    /// use [`for_each`](TileScheduler::for_each).
     ///
-    /// Tiles without groups are an error of the build, and so are the number of consumers that a
-    /// [`DynamicScheduler`](super::DynamicScheduler) does not take and the tiles of [a group of threads](TileScheduler::of_group).
+    /// It is a build error if there are no groups, if a
+    /// [`DynamicScheduler`](super::DynamicScheduler) cannot have so many consumers, or if tiles are
+    /// [split among groups of threads](TileScheduler::of_group).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -223,7 +227,7 @@ impl<'b> TileScheduler<'b> {
                 self.not_drawn("tiles without groups have a fixed number: take `DynamicScheduler`"),
             );
         }
-        // Only the groups tell the number of items.
+        // Only the groups tell how many items there are.
         let draws = DynamicScheduler::new(k, taken, k.constant(i32::MAX), consumers);
         TileScheduler { draws: Some(draws), ..self }
     }
@@ -233,15 +237,15 @@ impl<'b> TileScheduler<'b> {
         TensorError { operation, operand, kind: TensorErrorKind::DrawnTiles { why } }
     }
 
-    /// Makes the barriers of tiles that are [drawn](TileScheduler::drawn), in the thread where `elected` holds. A barrier of the block
-    /// follows.
+    /// Initialises the barriers of [drawn](TileScheduler::drawn) tiles, in the thread in which
+    /// `elected` holds. Put a block barrier after it.
     #[track_caller]
     #[inline]
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         self.draws.inspect(|draws| draws.init(k, elected));
     }
 
-    /// The same for a role: the thread that draws numbers, or the warps that read them.
+    /// Returns a role's share: the thread that draws indices, or the warps that read them.
     #[track_caller]
     #[inline]
     pub fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
@@ -252,7 +256,8 @@ impl<'b> TileScheduler<'b> {
         TileScheduler { work: self.draws.map(of), ..self }
     }
 
-    /// Returns whether row `first` of a tile, and so all after it, are behind the end of the tile's group; `None` without groups.
+    /// Returns whether row `first` of a tile, and so every later row, is beyond the end of the
+    /// tile's group; `None` without groups.
     #[track_caller]
     #[inline]
     pub fn is_behind<'c>(
@@ -275,8 +280,9 @@ impl<'b> TileScheduler<'b> {
         })
     }
 
-    /// The same for one of `groups` groups of threads: group `i` has the tiles `i`, `i + groups`, .. of the block. Tiles that are
-    /// [drawn](TileScheduler::drawn) are an error of the build.
+    /// Splits the block's tiles among `groups` groups of threads, as ping-pong consumers do: group
+    /// `i` takes tiles `i`, `i + groups`, .. of the block. It is a build error if tiles are
+    /// [drawn](TileScheduler::drawn).
     #[track_caller]
     #[inline]
     pub fn of_group(self, group: Val<'b, i32>, groups: u32) -> Self {
@@ -289,7 +295,7 @@ impl<'b> TileScheduler<'b> {
         TileScheduler { first, step: self.step * groups, ..self }
     }
 
-    /// The number of the block in its cluster.
+    /// Returns the block's rank in its cluster.
     #[track_caller]
     pub fn rank(&self, k: &Body<'b, '_>) -> Val<'b, i32> {
         match (self.place, self.cluster) {
@@ -299,7 +305,8 @@ impl<'b> TileScheduler<'b> {
         }
     }
 
-    /// The blocks of the cluster along M, which need the same columns of B, and those along N, which need the same rows of A.
+    /// Returns the cluster's blocks along M, which need the same columns of B, and those along N,
+    /// which need the same rows of A.
     #[track_caller]
     #[inline]
     pub fn peers(&self, k: &Body<'b, '_>) -> [ClusterPeers<'b>; 2] {
@@ -317,7 +324,8 @@ impl<'b> TileScheduler<'b> {
         ]
     }
 
-    /// Runs `body` for each tile, with values that are carried from one to the next; returns the last ones.
+    /// Runs `body` for each tile, carrying values from one tile to the next, and returns the last
+    /// ones.
     #[track_caller]
     pub fn for_each<'k: 'b, I: IntoValues<'b>>(
         &self,
@@ -350,7 +358,7 @@ impl<'b> TileScheduler<'b> {
                     let next = groups.seek(k, at, number, columns);
                     return (number, next, body(k, tile, carried));
                 };
-                // The answer of the counter comes while the loads of this tile are in flight.
+                // The counter answers while this tile's loads are in flight.
                 let carried = body(k, tile, carried);
                 let number = work.next(k, number);
                 (number, groups.seek(k, at, number, columns), carried)
@@ -360,13 +368,12 @@ impl<'b> TileScheduler<'b> {
         last
     }
 
-    /// The numbers of the tiles.
     #[track_caller]
     fn numbers(&self) -> StaticScheduler<'b> {
         StaticScheduler::strided([self.first, self.step, self.rows * self.columns * self.batch])
     }
 
-    /// The tile with a number.
+    /// Returns the tile with an index.
     #[track_caller]
     #[inline]
     pub fn tile<'k: 'b>(&self, k: &mut Body<'k, '_>, number: Val<'b, i32>) -> Tile<'b> {
@@ -383,7 +390,7 @@ impl<'b> TileScheduler<'b> {
     }
 }
 
-/// The numbers that [`TileScheduler::tile`] decodes.
+/// Hands out the indices that [`TileScheduler::tile`] decodes.
 impl<'b> WorkScheduler<'b> for TileScheduler<'b> {
     fn first(&self, _: &Body<'b, '_>) -> Val<'b, i32> {
         self.first
@@ -451,7 +458,8 @@ fn strips<'b>(
 }
 
 crate::values! {
-    /// A rectangle that the curve of Hilbert goes through: its first tile, its axes, and the steps left in it.
+    /// A rectangle that the Hilbert curve passes: its first tile, its axes, and the remaining steps
+    /// in it.
     struct Rectangle<'b> {
         at: [Val<'b, i32>; 2],
         a: [Val<'b, i32>; 2],
@@ -460,7 +468,7 @@ crate::values! {
     }
 }
 
-/// The rectangle that the tile is in is cut until it is a line, as on the host.
+/// As on the host, cuts the rectangle that contains the tile until it is a line.
 #[inline]
 fn hilbert<'b>(
     k: &mut Body<'b, '_>,
@@ -484,7 +492,7 @@ fn hilbert<'b>(
     fn half<'v>(v: Pair<'v>) -> Pair<'v> {
         each(|i| v[i] / 2)
     }
-    // One more than half of an axis where that is odd and the axis long enough.
+    // Half of an axis, plus one if that is odd and the axis is long enough.
     #[inline]
     fn even_half<'v>(v: Pair<'v>) -> Pair<'v> {
         let part = half(v);

@@ -1,10 +1,11 @@
-//! Decoders of work items: tiles of heads, the longest first, and tiles of sequences of different lengths.
+//! [`HeadSections`] and [`Sequences`]: decode work items of attention into heads, sequences and
+//! tiles.
 
 use crate::ir::{Body, Global, Val};
 
-/// The tiles of heads in sections: all tiles of one section of heads come before those of the next one, so that the keys
-/// and values of its heads stay in the L2 cache. In a section the last tiles of all heads come first, which are the longest
-/// ones of a causal attention.
+/// Orders attention's query tiles by sections of heads, so that the keys and values of a section's
+/// heads stay in L2: all tiles of one section come before those of the next. Within a section,
+/// every head's last tile comes first, because in causal attention it is the longest.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -30,16 +31,16 @@ use crate::ir::{Body, Global, Val};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct HeadSections<'b> {
-    /// The tiles of a head.
+    /// Tiles per head.
     pub tiles: Val<'b, i32>,
-    /// The heads.
+    /// The head count.
     pub heads: Val<'b, i32>,
-    /// The heads of a section, at least 1.
+    /// Heads per section, at least 1.
     pub section: Val<'b, i32>,
 }
 
 impl<'b> HeadSections<'b> {
-    /// Returns the head and the tile of a work item, of `tiles * heads`.
+    /// Decodes a work item, below `tiles * heads`, into its head and tile.
     #[track_caller]
     pub fn decode(&self, number: Val<'b, i32>) -> [Val<'b, i32>; 2] {
         let of_section = self.section * self.tiles;
@@ -52,12 +53,12 @@ impl<'b> HeadSections<'b> {
     }
 }
 
-/// Sequences of different lengths, one after the other in one tensor. `starts` has the first position of each sequence, and
-/// the end of the last one: `cu_seqlens` of FlashAttention.
+/// Sequences of different lengths, packed into one tensor. `starts` holds each sequence's first
+/// position and the end of the last one: FlashAttention's `cu_seqlens`.
 ///
-/// The host knows the number of all positions and of sequences, but not the lengths. It counts
-/// [`slots`](Sequences::slots): sequence `i` has the slots from `starts[i] / tile + i` on, which are enough for its tiles.
-/// Slots without a tile have an empty one.
+/// The host knows the total positions and the sequence count, but not the lengths, so it launches
+/// [`slots`](Sequences::slots) work items: sequence `i` gets the slots from `starts[i] / tile + i`
+/// on, which are enough for its tiles. Slots that are left over decode to an empty tile.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -88,38 +89,39 @@ impl<'b> HeadSections<'b> {
 pub struct Sequences<'b> {
     /// The first positions, ascending, and the end of the last sequence.
     pub starts: Val<'b, Global<i32>>,
-    /// The number of sequences, at least 1.
+    /// The sequence count, at least 1.
     pub count: Val<'b, i32>,
 }
 
 crate::values! {
     /// A tile of a sequence.
     pub struct SequenceTile<'b> {
-        /// The number of the sequence.
+        /// The index of the sequence.
         pub sequence: Val<'b, i32>,
-        /// The number of the tile in the sequence. The tile is empty if `tile * size >= len`.
+        /// The index of the tile in its sequence. The tile is empty if `tile * size >= len`.
         pub tile: Val<'b, i32>,
-        /// The first position of the sequence.
+        /// The sequence's first position.
         pub start: Val<'b, i32>,
-        /// The positions of the sequence.
+        /// The sequence's length.
         pub len: Val<'b, i32>,
     }
 }
 
 impl Sequences<'_> {
-    /// Returns the number of slots for tiles of `tile` positions, of `positions` in all.
+    /// Returns how many slots `positions` positions in `count` sequences need, with tiles of `tile`
+    /// positions.
     pub fn slots(positions: u32, count: u32, tile: u32) -> u64 {
         u64::from(positions / tile.max(1)) + u64::from(count)
     }
 }
 
 impl<'b> Sequences<'b> {
-    /// Returns the sequence of a slot, with the slot's tile of `size` positions, by a binary search.
+    /// Finds a slot's sequence with a binary search, and its tile of `size` positions.
     #[track_caller]
     #[inline]
     pub fn decode(&self, k: &mut Body<'b, '_>, slot: Val<'b, i32>, size: u32) -> SequenceTile<'b> {
         let (zero, starts) = (k.constant(0), self.starts);
-        // The sequence is among `low` .. `high`.
+        // The sequence is in `low..high`.
         let (sequence, _) = k.while_(
             (zero, self.count),
             |_, (low, high)| (high - low).gt(1),

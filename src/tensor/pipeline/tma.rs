@@ -1,4 +1,5 @@
-//! Pipelines: rings of stages in shared memory between producer and consumer threads.
+//! [`TmaPipeline`]: a ring buffer with full and empty mbarriers between producer and consumer
+//! warps.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -10,10 +11,10 @@ use crate::ir::{Body, Shared, Val, Value};
 
 use crate::tensor::error::{TensorError, count_of};
 
-/// A position in a ring of stages, carried through loops: the number of the stage, and the parity of the present
-/// round over all of them. CuTe's `PipelineState`.
+/// A position in a ring buffer, carried through loops: the stage's index, and the parity of the
+/// current round over all stages. CuTe's `PipelineState`.
 ///
-/// A state knows the number of stages of its ring, which control flow carries too.
+/// It also carries its ring's stage count, so that [`next`](PipelineState::next) can wrap.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
@@ -37,15 +38,14 @@ use crate::tensor::error::{TensorError, count_of};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PipelineState<'b> {
-    /// The stage.
+    /// The stage's index.
     pub stage: Val<'b, i32>,
-    /// The parity of the round.
+    /// The round's parity.
     pub parity: Val<'b, u32>,
-    /// The stages of the ring, a number of the host.
+    /// The ring's stage count, a host value.
     pub stages: u32,
 }
 
-/// The stage and the parity, which loops carry.
 type Carried = (i32, u32);
 
 impl Values for PipelineState<'static> {
@@ -80,7 +80,7 @@ impl Values for PipelineState<'static> {
     }
 }
 
-/// The stages of the ring of a state.
+/// The stage count, the host part of a carried state.
 struct Ring(u32);
 
 impl HostPart for Ring {
@@ -111,7 +111,7 @@ impl<'b> IntoValues<'b> for PipelineState<'b> {
 }
 
 impl<'b> PipelineState<'b> {
-    /// The number of stages; of a state without a ring, an error of the build.
+    /// Returns the stage count; it is a build error if the state has no ring.
     #[track_caller]
     #[inline]
     fn ring(self, operation: &'static str) -> u32 {
@@ -122,7 +122,7 @@ impl<'b> PipelineState<'b> {
         self.stages.clamp(1, MAX_STAGES)
     }
 
-    /// The next stage of the ring.
+    /// Returns the next stage's state.
     #[track_caller]
     #[inline]
     pub fn next(self) -> Self {
@@ -135,7 +135,7 @@ impl<'b> PipelineState<'b> {
         }
     }
 
-    /// The state `steps` steps further, for a number of the device.
+    /// Returns the state `steps` stages further; `steps` is a device value.
     #[track_caller]
     #[inline]
     pub fn skip(self, steps: Val<'b, i32>) -> Self {
@@ -146,7 +146,7 @@ impl<'b> PipelineState<'b> {
         PipelineState { stage: ahead - rounds * stages, parity, ..self }
     }
 
-    /// The stage before this one.
+    /// Returns the previous stage's state.
     #[track_caller]
     #[inline]
     pub fn previous(self) -> Self {
@@ -160,14 +160,21 @@ impl<'b> PipelineState<'b> {
     }
 }
 
-/// The maximum number of stages of a ring: the number of a barrier is an `i32`, and each stage has two.
+/// The maximum stage count: a barrier's index is an `i32`, and each stage has two barriers.
 const MAX_STAGES: u32 = i32::MAX as u32 / 2;
 
-/// A ring of stages that tensor copies fill. Each stage has a full barrier, which waits for its bytes, and an empty
-/// barrier, which waits for its consumers. CuTe's `PipelineTmaAsync`.
+/// A ring buffer that TMA or bulk copies fill and consumer warps read: CuTe's `PipelineTmaAsync`.
+/// Each stage has a full barrier, which counts the copied bytes, and an empty barrier, which counts
+/// the consumers that have released it.
 ///
-/// The producer, one thread: [`acquire`](TmaPipeline::acquire), copies, [`next`](PipelineState::next). Consumers:
-/// [`wait`](TmaPipeline::wait), the work, [`release`](TmaPipeline::release), `next`.
+/// Use it on `sm_90` with warp roles. Producer and consumers never meet at a block barrier, so
+/// copies run ahead by as many stages as you have shared memory for. Without roles,
+/// [`CpAsyncPipeline`](super::CpAsyncPipeline) needs no extra warps; for stores, use
+/// [`TmaStorePipeline`](super::TmaStorePipeline).
+///
+/// The producer thread loops over [`acquire`](TmaPipeline::acquire), the copies and
+/// [`next`](PipelineState::next). Consumers loop over [`wait`](TmaPipeline::wait), their work,
+/// [`release`](TmaPipeline::release) and `next`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -224,19 +231,21 @@ pub struct TmaPipeline<'b> {
     bytes: u32,
     consumers: u32,
     cluster: u32,
-    /// The threads that write a stage, or none where tensor copies do.
+    /// How many threads write a stage; 0 if TMA or bulk copies do.
     writers: u32,
 }
 
 impl<'b> TmaPipeline<'b> {
-    /// A ring of `stages` stages of `bytes` bytes each, which `consumers` calls of [`release`](TmaPipeline::release) make
-    /// empty. Threads that read a stage but do not release it are not counted.
+    /// Makes a ring buffer of `stages` stages of `bytes` bytes. A stage is empty after `consumers`
+    /// calls of [`release`](TmaPipeline::release); threads that read it without releasing it do not
+    /// count.
     ///
-    /// No stages, no bytes, no consumers, or more than a barrier counts, are errors of the build.
+    /// It is a build error if there are no stages, bytes or consumers, or more than an mbarrier can
+    /// count.
     #[track_caller]
     #[inline]
     pub fn new(k: &Body<'b, '_>, stages: u32, bytes: u32, consumers: u32) -> Self {
-        // The maximum number of arrivals and bytes that a phase of a barrier waits for (PTX ISA 9.7.13.15).
+        // The maximum of an mbarrier's arrivals and bytes per phase (PTX ISA 9.7.13.15).
         const MAX: u32 = (1 << 20) - 1;
         let wrong = [
             count_of("stages", stages, [1, MAX_STAGES]),
@@ -252,14 +261,15 @@ impl<'b> TmaPipeline<'b> {
         TmaPipeline { barriers, stages, bytes, consumers, cluster: 1, writers: 0 }
     }
 
-    /// The same where the `blocks` blocks of a cluster share what is copied: a stage is empty when those of all of them
-    /// have released it.
+    /// Makes the pipeline for a cluster of `blocks` blocks that share multicast copies: a stage is
+    /// empty once the consumers of all of them have released it.
     pub fn cluster(self, blocks: u32) -> Self {
         TmaPipeline { cluster: blocks, ..self }
     }
 
-    /// The same where `threads` threads write the stages, not tensor copies: each of them goes through
-    /// [`acquire`](TmaPipeline::acquire) and [`commit`](TmaPipeline::commit). CuTe's `PipelineAsync`.
+    /// Makes the pipeline for stages that `threads` threads write instead of TMA. Each of them
+    /// loops over [`acquire`](TmaPipeline::acquire), its stores and
+    /// [`commit`](TmaPipeline::commit). CuTe's `PipelineAsync`.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -309,25 +319,26 @@ impl<'b> TmaPipeline<'b> {
         TmaPipeline { writers: threads, ..self }
     }
 
-    /// The stages.
+    /// Returns the stage count.
     pub fn stages(&self) -> u32 {
         self.stages
     }
 
-    /// The state in which the producer starts: on new barriers the phase before the first one has ended, so all stages are
-    /// empty.
+    /// Returns the producer's first state. Its parity makes the first round's waits return at once,
+    /// because all stages are empty.
     #[track_caller]
     pub fn producer(&self, k: &Body<'b, '_>) -> PipelineState<'b> {
         PipelineState { stage: k.constant(0), parity: k.constant(1), stages: self.stages }
     }
 
-    /// The state in which a consumer starts.
+    /// Returns a consumer's first state.
     #[track_caller]
     pub fn consumer(&self, k: &Body<'b, '_>) -> PipelineState<'b> {
         PipelineState { stage: k.constant(0), parity: k.constant(0), stages: self.stages }
     }
 
-    /// Makes the barriers, in the thread where `elected` holds. A barrier of the block follows, or of the cluster.
+    /// Initialises the barriers, in the thread in which `elected` holds. Put a block barrier after
+    /// it, or a cluster barrier for clusters.
     #[track_caller]
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
@@ -339,8 +350,9 @@ impl<'b> TmaPipeline<'b> {
         });
     }
 
-    /// Waits for the other blocks of the cluster, if any. Blocks write to each other's shared memory only between two
-    /// such syncs: after its barriers are made, and before its block ends.
+    /// Waits for the other blocks of the cluster, if there are any. Blocks may write to each
+    /// other's shared memory only between two such syncs: one after the barriers are initialised,
+    /// one before a block ends.
     #[track_caller]
     pub fn cluster_sync(&self, k: &Body<'b, '_>, form: BarrierForm) {
         if self.cluster > 1 {
@@ -359,8 +371,10 @@ impl<'b> TmaPipeline<'b> {
         self.barriers.mbarrier(stage + self.stages)
     }
 
-    /// Waits until the stage is empty, and lets its barrier, the result, wait for the bytes of the stage, or for the threads
-    /// that write it: [`wait_empty`](TmaPipeline::wait_empty) and [`expect_transaction`](TmaPipeline::expect_transaction).
+    /// Waits until the stage is empty and returns its full barrier for the copies. If TMA fills the
+    /// stage, also makes the barrier expect the stage's bytes. It is
+    /// [`wait_empty`](TmaPipeline::wait_empty) plus
+    /// [`expect_transaction`](TmaPipeline::expect_transaction).
     #[track_caller]
     #[inline]
     pub fn acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> MbarrierRef<'b> {
@@ -371,8 +385,9 @@ impl<'b> TmaPipeline<'b> {
         }
     }
 
-    /// Tests whether the stage is empty. The hardware may suspend the thread for a bounded time first. If false, call
-    /// [`wait_empty`](TmaPipeline::wait_empty). CuTe's `producer_try_acquire`.
+    /// Tests whether the stage is empty; the hardware can suspend the thread for a bounded time
+    /// first. If it returns false, call [`wait_empty`](TmaPipeline::wait_empty). CuTe's
+    /// `producer_try_acquire`.
     #[track_caller]
     pub fn try_acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
         self.empty(state.stage).try_wait_parity(k, state.parity)
@@ -384,10 +399,11 @@ impl<'b> TmaPipeline<'b> {
         self.empty(state.stage).wait_parity(k, state.parity);
     }
 
-    /// Lets the barrier of an empty stage, the result, wait for `bytes` bytes, once for each round: apart from the wait, where their
-    /// number differs or other work comes in between. CUTLASS's `producer_expect_transaction`.
+    /// Makes an empty stage's full barrier expect `bytes` bytes and returns it. Call it once per
+    /// round, instead of [`acquire`](TmaPipeline::acquire), if the byte count varies or other work
+    /// goes between the wait and the copies. CUTLASS's `producer_expect_transaction`.
     ///
-    /// For stages that bulk or tensor copies fill. A pipeline that [threads write](TmaPipeline::written_by) is an error of the build.
+    /// It is a build error if [threads write](TmaPipeline::written_by) the stages.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -454,16 +470,16 @@ impl<'b> TmaPipeline<'b> {
         full
     }
 
-    /// Ends the writes of one of the threads that write the stage. After [`wait`](TmaPipeline::wait), `wgmma` and bulk
-    /// copies see them too.
+    /// Publishes one thread's writes to the stage. After [`wait`](TmaPipeline::wait), `wgmma` and
+    /// bulk copies see them too.
     #[track_caller]
     pub fn commit(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
         k.fence_proxy_async(ProxySpace::SharedCta);
         self.full(state.stage).arrive(k);
     }
 
-    /// Tests whether the stage is full. The hardware may suspend the thread for a bounded time first. If false, call
-    /// [`wait`](TmaPipeline::wait). CuTe's `consumer_try_wait`.
+    /// Tests whether the stage is full; the hardware can suspend the thread for a bounded time
+    /// first. If it returns false, call [`wait`](TmaPipeline::wait). CuTe's `consumer_try_wait`.
     #[track_caller]
     pub fn try_wait(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
         self.full(state.stage).try_wait_parity(k, state.parity)
@@ -475,9 +491,10 @@ impl<'b> TmaPipeline<'b> {
         self.full(state.stage).wait_parity(k, state.parity);
     }
 
-    /// One of the arrivals that make the stage empty, in every block of the cluster. A thread that has loaded from the stage
-    /// calls [`Body::fence_proxy_async`] first: the tensor copy that fills it again is of another proxy. `wgmma` needs no
-    /// fence.
+    /// Releases the stage: one of the arrivals that make it empty, in every block of the cluster.
+    ///
+    /// A thread that has loaded from the stage must call [`Body::fence_proxy_async`] first, because
+    /// the copy that refills it belongs to the async proxy. `wgmma` needs no fence.
     #[track_caller]
     pub fn release(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
         let empty = self.empty(state.stage);
@@ -485,17 +502,21 @@ impl<'b> TmaPipeline<'b> {
             empty.arrive(k);
         } else {
             for block in 0..self.cluster {
-                // What is released was read by `wgmma` or before an arrival: no order of memory is needed beyond that.
+                // What is released was read by `wgmma` or before an arrival, so no further memory
+                // ordering is needed.
                 empty.arrive_cluster(k, block, RemoteArrival::Plain);
             }
         }
     }
 }
 
-/// Orders groups of threads: one after the other enters a section, round after round. A group waits before its section, and
-/// arrives after it. CUTLASS's `OrderedSequenceBarrier`.
+/// Makes groups of threads take turns in a section: one after the other enters it, round after
+/// round. CUTLASS's `OrderedSequenceBarrier`. Use it for ping-pong, where one consumer's epilogue
+/// overlaps with the other's main loop.
 ///
-/// A group carries a parity from [`start`](OrderedBarrier::start) on, which changes with each section.
+/// A group [waits](OrderedBarrier::wait) before its section and [arrives](OrderedBarrier::arrive)
+/// after it. It carries a parity, which begins with [`start`](OrderedBarrier::start) and flips with
+/// each section.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderedBarrier<'b> {
     barriers: Val<'b, Shared<u64>>,
@@ -504,9 +525,9 @@ pub struct OrderedBarrier<'b> {
 }
 
 impl<'b> OrderedBarrier<'b> {
-    /// The barriers of `groups` groups. Group 0 goes first.
+    /// Makes the barriers of `groups` groups. Group 0 goes first.
     ///
-    /// No groups are an error of the build.
+    /// It is a build error if there are no groups.
     #[track_caller]
     #[inline]
     pub fn new(k: &Body<'b, '_>, groups: u32) -> Self {
@@ -518,14 +539,16 @@ impl<'b> OrderedBarrier<'b> {
         OrderedBarrier { barriers: k.shared::<u64>(groups), groups, arrivals: 1 }
     }
 
-    /// The threads of a group that arrive after its section, 1 at first. A group that arrives while some of its warps may
-    /// still wait for the same section needs an arrival of each warp: else the next groups may come round before such a
-    /// warp looks, and it misses its section.
+    /// Sets how many threads of a group arrive after its section (1 by default). If a group arrives
+    /// while some of its warps may still wait for the same section, let one thread of each warp
+    /// arrive. Otherwise the other groups can come round before such a warp looks, and it misses
+    /// its section.
     pub const fn arrivals(self, arrivals: u32) -> Self {
         OrderedBarrier { arrivals, ..self }
     }
 
-    /// Makes the barriers, in the thread where `elected` holds. A barrier of the block follows.
+    /// Initialises the barriers, in the thread in which `elected` holds. Put a block barrier after
+    /// it.
     #[track_caller]
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         k.if_(elected, |k| {
@@ -535,19 +558,20 @@ impl<'b> OrderedBarrier<'b> {
         });
     }
 
-    /// The parity of the first section of a group. Group 0 does not wait.
+    /// Returns the parity of a group's first section. Group 0 does not have to wait.
     #[track_caller]
     pub fn start(&self, group: Val<'b, i32>) -> Val<'b, u32> {
         group.eq(0).select(group.constant(1), group.constant(0))
     }
 
-    /// Waits until `group` may start its section. The next section has the other parity.
+    /// Waits until `group` may enter its section. Flip the parity for its next section.
     #[track_caller]
     pub fn wait(&self, k: &Body<'b, '_>, group: Val<'b, i32>, parity: Val<'b, u32>) {
         self.barriers.mbarrier(group).wait_parity(k, parity);
     }
 
-    /// Ends the section of `group`, in the thread where `elected` holds: the next group may start.
+    /// Ends the section of `group`, in the thread in which `elected` holds, so that the next group
+    /// may enter.
     #[track_caller]
     #[inline]
     pub fn arrive<'k: 'b>(

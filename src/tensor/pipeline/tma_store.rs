@@ -1,15 +1,19 @@
-//! [`TmaStorePipeline`]: a ring of stages in shared memory that threads fill and bulk copies empty.
+//! [`TmaStorePipeline`]: a ring buffer that threads fill and one thread stores with TMA.
 
 use crate::ir::op::{BulkWait, ProxySpace};
 use crate::ir::{Body, NamedBarrier, Val};
 
 use crate::tensor::error::{TensorError, count_of};
 
-/// A ring of stages in shared memory from which one thread stores to global memory, by tensor copies or bulk copies, while
-/// the others fill the next stages. CuTe's `PipelineTmaStore`.
+/// A ring buffer in shared memory from which one thread stores to global memory with TMA or bulk
+/// copies, while the others fill the next stages: CuTe's `PipelineTmaStore`.
 ///
-/// All threads that share the barrier go through [`acquire`](TmaStorePipeline::acquire), write the stage,
-/// [`commit`](TmaStorePipeline::commit), and at the end [`finish`](TmaStorePipeline::finish).
+/// Use it for output that a loop produces step by step. For `wgmma` accumulators,
+/// [`StagedStore`](crate::tensor::StagedStore) does the same with the right layout.
+///
+/// All threads that share the barrier loop over [`acquire`](TmaStorePipeline::acquire), their
+/// writes and [`commit`](TmaStorePipeline::commit), and call [`finish`](TmaStorePipeline::finish)
+/// at the end.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -50,9 +54,10 @@ pub struct TmaStorePipeline<'b> {
 }
 
 impl<'b> TmaStorePipeline<'b> {
-    /// A ring of `stages` stages for all threads of the block; the one in which `issuer` holds starts the copies.
+    /// Makes a ring buffer of `stages` stages for all threads of the block. The thread in which
+    /// `issuer` holds issues the copies.
     ///
-    /// No stages are an error of the build.
+    /// It is a build error if there are no stages.
     #[track_caller]
     #[inline]
     pub fn new(k: &Body<'b, '_>, stages: u32, issuer: Val<'b, bool>) -> Self {
@@ -63,17 +68,17 @@ impl<'b> TmaStorePipeline<'b> {
         TmaStorePipeline { stages: stages.max(1), issuer, barrier: None }
     }
 
-    /// The same for the threads of a barrier instead of those of the block.
+    /// Makes the pipeline for the threads of a named barrier instead of the whole block.
     pub fn with_barrier(self, barrier: NamedBarrier<'b>) -> Self {
         TmaStorePipeline { barrier: Some(barrier), ..self }
     }
 
-    /// The stages.
+    /// Returns the stage count.
     pub fn stages(&self) -> u32 {
         self.stages
     }
 
-    /// The stage of a step.
+    /// Returns a step's stage.
     pub fn stage(&self, step: u32) -> u32 {
         step % self.stages
     }
@@ -86,14 +91,16 @@ impl<'b> TmaStorePipeline<'b> {
         }
     }
 
-    /// Waits until the next stage has been read, so that it may be written: all but the last `stages - 1` stores.
+    /// Waits until the next stage has been read and can be written again: until at most
+    /// `stages - 1` stores are still reading.
     #[track_caller]
     pub fn acquire<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         self.wait(k, self.stages - 1);
         self.sync(k);
     }
 
-    /// Makes what all threads have written visible to the copies, and starts those of `copies` in one thread, as a group.
+    /// Makes all threads' writes visible to the copies, then lets one thread issue `copies` as one
+    /// group.
     #[track_caller]
     pub fn commit<'k: 'b>(&self, k: &mut Body<'k, '_>, copies: impl FnOnce(&mut Body<'_, 'k>)) {
         k.fence_proxy_async(ProxySpace::SharedCta);
@@ -109,8 +116,8 @@ impl<'b> TmaStorePipeline<'b> {
         k.if_(self.issuer, |k| k.cp_async_bulk_wait_group(pending, BulkWait::Read));
     }
 
-    /// Waits until all stores have read shared memory: before it is used for something else, and before the block ends.
-    /// Other threads need a barrier.
+    /// Waits until all stores have read shared memory. Call it before you reuse that memory and
+    /// before the block ends. Only the issuing thread waits; other threads need a barrier after it.
     #[track_caller]
     pub fn finish<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         self.wait(k, 0);

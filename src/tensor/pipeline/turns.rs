@@ -1,23 +1,26 @@
-//! [`PipelineTurns`]: warp groups that fill the stages of a pipeline in turn.
+//! [`PipelineTurns`]: producer warp groups that fill a pipeline's stages in turn.
 
 use crate::ir::{Body, Val, range};
 
 use super::tma::PipelineState;
 
-/// One of some warp groups that fill the stages of a [`TmaPipeline`](super::TmaPipeline) in turn: of the steps of all tiles one after the
-/// other, counted from 0, group `g` of `n` fills `g`, `g + n`, and so on. With `n` stages or more it is at most a ring behind another
-/// group, so that it can tell the phases of a barrier apart.
+/// One of several producer warp groups that fill the stages of a
+/// [`TmaPipeline`](super::TmaPipeline) in turn. Counting the steps of all tiles from 0, group `g`
+/// of `n` fills steps `g`, `g + n`, and so on.
+///
+/// The pipeline needs at least `n` stages. Then a group is at most one round behind another, so
+/// that it can tell a barrier's phases apart by their parity.
 #[derive(Clone, Copy)]
 pub(crate) struct PipelineTurns<'b> {
     pub(crate) group: Val<'b, i32>,
     pub(crate) groups: u32,
 }
 
-/// The state of the first step of a tile, and the number of that step among all, modulo the number of groups.
+/// The state of a tile's first step, and that step's index among all steps, modulo the group count.
 pub(crate) type Turn<'c> = (PipelineState<'c>, Val<'c, i32>);
 
 impl<'b> PipelineTurns<'b> {
-    /// Returns the first step of the group, of a tile whose first one is `first`.
+    /// Returns the group's first step in a tile whose first step is `first`.
     pub(crate) fn first<'c>(&self, first: Val<'c, i32>, (_, number): Turn<'c>) -> Val<'c, i32>
     where
         'b: 'c,
@@ -25,18 +28,18 @@ impl<'b> PipelineTurns<'b> {
         first + self.skipped(number)
     }
 
-    /// Returns the state of the first tile.
+    /// Returns the first tile's state.
     pub(crate) fn start<'c>(&self, state: PipelineState<'c>) -> Turn<'c> {
         (state, state.stage.constant(0))
     }
 
-    /// Returns the group's step after one of its steps.
+    /// Returns the group's next step.
     pub(crate) fn after<'c>(&self, step: Val<'c, i32>) -> Val<'c, i32> {
         step + self.groups as i32
     }
 
-    /// Runs `body` for each step of the group, of a tile with the steps from `first` to the one before `end`. Returns the state of the
-    /// next tile.
+    /// Runs `body` for the group's steps in a tile with steps `first..end`, and returns the next
+    /// tile's state.
     pub(crate) fn for_each<'c>(
         &self,
         k: &mut Body<'c, '_>,
@@ -64,7 +67,7 @@ impl<'b> PipelineTurns<'b> {
         (state.skip(end - first), (number + (end - first)) % groups)
     }
 
-    /// Returns the number of steps of other groups before the first one of this group.
+    /// Returns how many steps of other groups precede this group's first one.
     fn skipped<'c>(&self, number: Val<'c, i32>) -> Val<'c, i32>
     where
         'b: 'c,

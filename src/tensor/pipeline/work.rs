@@ -1,4 +1,4 @@
-//! [`WorkScheduler`]: the work items that a thread block takes, one after the other.
+//! [`WorkScheduler`]: hands out work items to persistent thread blocks.
 
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::op::{FenceOrder, MemScope};
@@ -6,18 +6,21 @@ use crate::ir::{Body, GlobalMut, Shared, Val, Var, WARP, range};
 
 use super::tma::{PipelineState, TmaPipeline};
 
-/// Hands the numbers of work items to a thread block. The caller decodes a number: into a tile
-/// ([`TileScheduler::tile`](super::TileScheduler::tile)), a tile of a head ([`HeadSections`](super::HeadSections)), or a
-/// tile of a sequence ([`Sequences`](super::Sequences)).
+/// Hands out the indices of work items to a thread block. You decode an index: into a tile
+/// ([`TileScheduler::tile`](super::TileScheduler::tile)), a head's tile
+/// ([`HeadSections`](super::HeadSections)) or a sequence's tile ([`Sequences`](super::Sequences)).
 ///
-/// | scheduler | order | the roles of a block |
+/// Pick a static order if items cost about the same, a counter if they do not.
+///
+/// | scheduler | order | a block's roles |
 /// |---|---|---|
-/// | [`TileScheduler`](super::TileScheduler), [`StaticScheduler`] | block `i` of `n` takes `i`, `i + n`, .. | go through the same numbers without communication |
-/// | [`WorkCounter`] | the next number of a counter in global memory | have one thread |
-/// | [`DynamicScheduler`] | the same | one thread draws numbers and broadcasts them through shared memory |
-/// | [`TileScheduler::drawn`](super::TileScheduler::drawn) | the next number of a counter, without a known number of items | as a `DynamicScheduler` |
+/// | [`StaticScheduler`] | `i`, `i + n`, .. | need no communication |
+/// | [`TileScheduler`](super::TileScheduler) | the same, as tiles | need no communication |
+/// | [`WorkCounter`] | a counter in global memory | one thread only |
+/// | [`DynamicScheduler`] | the same | one thread draws and broadcasts to the others |
+/// | [`drawn`](super::TileScheduler::drawn) tiles | the same; item count unknown | as above |
 ///
-/// A kernel is generic over its scheduler:
+/// Write a kernel that is generic over its scheduler:
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -49,21 +52,22 @@ use super::tma::{PipelineState, TmaPipeline};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait WorkScheduler<'b>: Copy {
-    /// The number of the block's first item.
+    /// Returns the block's first index.
     fn first(&self, k: &Body<'b, '_>) -> Val<'b, i32>;
 
-    /// Returns whether there is an item with this number. The first number without one ends the work of a block.
+    /// Returns whether an item has this index. The first index without an item ends the block's
+    /// work.
     fn is_item<'c>(&self, number: Val<'c, i32>) -> Val<'c, bool>
     where
         'b: 'c;
 
-    /// Takes the number after `number`: once for each item.
+    /// Takes the index after `number`. Call it once per item.
     fn next<'c>(&self, k: &mut Body<'c, '_>, number: Val<'c, i32>) -> Val<'c, i32>
     where
         'b: 'c;
 
-    /// Runs `body` for each item, with values that are carried from one to the next; returns the last ones. The next
-    /// number is taken before the body runs, so that a counter answers meanwhile.
+    /// Runs `body` for each item, carrying values from one item to the next, and returns the last
+    /// ones. It takes the next index before `body` runs, so that a counter answers in the meantime.
     #[track_caller]
     fn for_each_item<'k: 'b, I: IntoValues<'b>>(
         &self,
@@ -89,7 +93,8 @@ pub trait WorkScheduler<'b>: Copy {
     }
 }
 
-/// Block `i` of `n` takes the numbers `i`, `i + n`, .. below the number of items.
+/// A static schedule: of `n` blocks, block `i` takes the indices `i`, `i + n`, .. below the item
+/// count.
 #[derive(Clone, Copy, Debug)]
 pub struct StaticScheduler<'b> {
     pub(super) first: Val<'b, i32>,
@@ -98,13 +103,13 @@ pub struct StaticScheduler<'b> {
 }
 
 impl<'b> StaticScheduler<'b> {
-    /// The items of this block, of `items` in all.
+    /// Makes the schedule of this block for `items` items in total.
     #[track_caller]
     pub fn new(k: &Body<'b, '_>, items: Val<'b, i32>) -> Self {
         StaticScheduler { first: k.block_idx().x, step: k.grid_dim().x, items }
     }
 
-    /// The items `first`, `first + step`, .. below `items`.
+    /// Makes a schedule of the items `first`, `first + step`, .. below `items`.
     pub(super) fn strided([first, step, items]: [Val<'b, i32>; 3]) -> Self {
         StaticScheduler { first, step, items }
     }
@@ -147,12 +152,12 @@ impl<'b> WorkScheduler<'b> for StaticScheduler<'b> {
     }
 }
 
-/// Numbers of a counter in global memory. Block `i` starts with the number `i`; each item takes one number, so that the
-/// counter is 0 again after the last item and launches can be replayed. Items that take longer come first in the order of
-/// the caller: the others fill the gaps.
+/// A dynamic schedule from a counter in global memory: block `i` starts with item `i` and draws the
+/// others. Put expensive items first, so that cheap ones fill the gaps at the end.
 ///
-/// The counter is 0 before the first launch. Launches that share it come after each other, and a grid has at most as many
-/// blocks as there are items.
+/// The counter must be 0 before the first launch. Each item draws exactly one index, so the counter
+/// wraps to 0 after the last one, and a launch can be replayed. Launches that share a counter must
+/// not overlap, and a grid must not have more blocks than there are items.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkCounter<'b> {
     taken: Val<'b, GlobalMut<u32>>,
@@ -160,7 +165,7 @@ pub struct WorkCounter<'b> {
 }
 
 impl<'b> WorkCounter<'b> {
-    /// The counter at `taken`, of `items` items.
+    /// Makes the schedule of `items` items from the counter at `taken`.
     pub fn new(taken: Val<'b, GlobalMut<u32>>, items: Val<'b, i32>) -> Self {
         WorkCounter { taken, items }
     }
@@ -186,16 +191,17 @@ impl<'b> WorkScheduler<'b> for WorkCounter<'b> {
     where
         'b: 'c,
     {
-        // It wraps after the number of items.
+        // It wraps to 0 at the item count.
         let taken = self.taken.atom().inc(k, 0, (self.items - 1).cvt::<u32>());
         taken.cvt::<i32>() + k.grid_dim().x
     }
 }
 
 impl<'b> WorkCounter<'b> {
-    /// Ends the work of a block, in one thread, where no block knows the number of items before it has them all: a counter
-    /// of `i32::MAX` items then, whose numbers are items until the caller finds none. The last of all blocks sets the counter
-    /// to 0. `ended` counts the blocks that end: 0 before a launch and after it.
+    /// Ends a block's work if no block knows the item count in advance. The counter then has
+    /// `i32::MAX` items, and the caller finds the end itself. Call it in one thread per block: the
+    /// last block resets the counter to 0. `ended` counts the blocks that end, and is 0 before and
+    /// after a launch.
     #[track_caller]
     #[inline]
     fn finish<'c>(&self, k: &mut Body<'c, '_>, ended: Val<'c, GlobalMut<u32>>)
@@ -213,20 +219,21 @@ impl<'b> WorkCounter<'b> {
     }
 }
 
-/// Numbers in shared memory that one thread writes and whole warps read. A barrier of the caller separates both.
+/// Indices in shared memory that one thread writes and whole warps read. Put a barrier between
+/// write and read.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkNumbers<'b> {
     slots: Val<'b, Shared<i32>>,
 }
 
 impl<'b> WorkNumbers<'b> {
-    /// `slots` numbers.
+    /// Allocates `slots` indices.
     #[track_caller]
     pub fn new(k: &Body<'b, '_>, slots: u32) -> Self {
         WorkNumbers { slots: k.shared::<i32>(slots) }
     }
 
-    /// Writes the number of a slot.
+    /// Writes a slot's index.
     #[track_caller]
     pub fn write<'c>(&self, k: &Body<'c, '_>, slot: Val<'c, i32>, number: Val<'c, i32>)
     where
@@ -235,21 +242,22 @@ impl<'b> WorkNumbers<'b> {
         self.slots.store(k, slot, number);
     }
 
-    /// Reads the number of a slot in all lanes of a warp.
+    /// Reads a slot's index in all lanes of a warp.
     #[track_caller]
     pub fn read<'c>(&self, k: &Body<'c, '_>, slot: Val<'c, i32>) -> Val<'c, i32>
     where
         'b: 'c,
     {
-        // All lanes read the same number; `ptxas` knows it of what a lane hands to the others.
+        // All lanes read the same index, but `ptxas` knows it only for what a lane broadcasts.
         let number = self.slots.load(k, slot);
         k.shfl_idx(WARP, number, 0)
     }
 }
 
-/// The numbers of a [`WorkCounter`] for a block with roles: one thread, the [`producer`](DynamicScheduler::producer), draws
-/// them, and the [`consumer`](DynamicScheduler::consumer) warps read them from shared memory. The producer is up to two
-/// items ahead.
+/// A [`WorkCounter`] for a block with warp roles: one thread, the
+/// [`producer`](DynamicScheduler::producer), draws indices, and the
+/// [`consumer`](DynamicScheduler::consumer) warps read them from shared memory. The producer runs
+/// up to two items ahead.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -291,9 +299,10 @@ pub struct DynamicScheduler<'b> {
 }
 
 impl<'b> DynamicScheduler<'b> {
-    /// The counter at `taken`, of `items` items, for `consumers` threads: whole warps.
+    /// Makes the schedule of `items` items from the counter at `taken`, for `consumers` consumer
+    /// threads in whole warps.
     ///
-    /// No consumers, or more than a barrier counts, are errors of the build.
+    /// It is a build error if there are no consumers, or more than an mbarrier can count.
     #[track_caller]
     #[inline]
     pub fn new(
@@ -308,13 +317,14 @@ impl<'b> DynamicScheduler<'b> {
         DynamicScheduler { counter: WorkCounter::new(taken, items), numbers, pipe }
     }
 
-    /// Makes the barriers, in the thread where `elected` holds. A barrier of the block follows.
+    /// Initialises the barriers, in the thread in which `elected` holds. Put a block barrier after
+    /// it.
     #[track_caller]
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         self.pipe.init(k, elected);
     }
 
-    /// The items for the thread that draws them.
+    /// Returns the share of the thread that draws the indices.
     #[track_caller]
     pub fn producer<'c>(&self, k: &Body<'c, '_>) -> DynamicWork<'c>
     where
@@ -323,7 +333,7 @@ impl<'b> DynamicScheduler<'b> {
         DynamicWork::new(k, *self, true)
     }
 
-    /// The items for the threads of the consumers.
+    /// Returns the share of the consumer threads.
     #[track_caller]
     pub fn consumer<'c>(&self, k: &Body<'c, '_>) -> DynamicWork<'c>
     where
@@ -333,7 +343,7 @@ impl<'b> DynamicScheduler<'b> {
     }
 }
 
-/// The items of a role of a [`DynamicScheduler`].
+/// A role's share of a [`DynamicScheduler`].
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicWork<'b> {
     scheduler: DynamicScheduler<'b>,
@@ -355,7 +365,8 @@ impl<'b> DynamicWork<'b> {
 }
 
 impl<'b> DynamicWork<'b> {
-    /// Ends the work of the block where the items have no known number: after the last item, in all threads that went through them.
+    /// Ends the block's work if the item count is not known. Call it after the last item in all
+    /// threads that went through the items.
     #[track_caller]
     #[inline]
     pub(super) fn finish<'c>(&self, k: &mut Body<'c, '_>)
@@ -364,7 +375,7 @@ impl<'b> DynamicWork<'b> {
     {
         let counter = self.scheduler.counter;
         if self.is_producer {
-            // The element behind the counter.
+            // The element after the counter.
             counter.finish(k, counter.taken.offset(1));
         }
     }

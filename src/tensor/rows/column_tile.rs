@@ -1,4 +1,4 @@
-//! [`ColumnTile`]: columns of a matrix that the threads of a block reduce over its rows.
+//! [`ColumnTile`]: a block reduces a matrix's columns over its rows.
 
 use crate::ir::builder::{Converted, Range};
 use crate::ir::op::{BarrierForm, ClusterArrival};
@@ -10,11 +10,17 @@ use crate::tensor::{lead, shifted};
 use super::part::{RowElements, RowPointer, filled, narrow};
 use super::tile::{RowAccess, RowTile};
 
-/// A value and the row that it comes from.
+/// A value and the row that it comes from, for example for argmax.
 pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 
-/// A chunk of columns that a block reduces over rows. `team` neighbouring threads share a row, each with a vector of 16 bytes, and all
-/// threads together have `threads / team` rows at a time. Then they [join](ColumnTile::join) their results.
+/// Reduces a chunk of columns over many rows with one block, for example for column sums or the
+/// gradient of a norm's weights. To reduce along a row instead, use
+/// [`RowTile`](crate::tensor::RowTile).
+///
+/// `team` adjacent threads share a row, each with one vector of 16 bytes, so the block reads
+/// `threads / team` rows at a time. [`fold`](ColumnTile::fold) accumulates in each thread's
+/// registers; [`join`](ColumnTile::join) then combines the threads through shuffles and shared
+/// memory.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -46,33 +52,34 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnTile {
-    /// The threads of a block: a power of two from 32 to 1024, at least `8 * team`.
+    /// Threads per block: a power of two from 32 to 1024, at least `8 * team`.
     pub threads: u32,
-    /// The threads that share a row: a power of two from 1 to 32.
+    /// Threads that share a row: a power of two from 1 to 32.
     pub team: u32,
-    /// The rows that a thread loads at once. Those of the next iteration are in flight too.
+    /// Rows that a thread loads together. The next iteration's rows are in flight too.
     pub rows: u32,
-    /// The blocks of a cluster along the second mode of the grid, which join their results: more than 1 needs `sm_90`.
+    /// Blocks of a cluster, along the grid's second mode, that join their results. More than 1
+    /// needs `sm_90`.
     pub cluster: u32,
-    /// `Aligned`; with others two vectors are shifted together.
+    /// How rows start. Anything but `Aligned` loads two vectors and shifts them together.
     pub access: RowAccess,
 }
 
-/// The columns of a matrix that a [`ColumnTile`] has.
+/// The matrix columns that a [`ColumnTile`] reduces.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnRows<'b, T> {
-    /// The first element of row 0. The memory starts at a multiple of 16 bytes, and ends with a row.
+    /// Row 0's first element. The memory must start at a multiple of 16 bytes and end with a row.
     pub x: Val<'b, Global<T>>,
-    /// The first column of the tile.
+    /// The tile's first column.
     pub column: Val<'b, i32>,
-    /// The columns of the matrix, whose rows come after each other.
+    /// Columns per row. Rows are contiguous.
     pub columns: Val<'b, i32>,
-    /// The rows of the memory from row 0 on.
+    /// Rows in memory, counted from row 0.
     pub rows: Val<'b, i64>,
 }
 
 impl ColumnTile {
-    /// Returns the columns of the tile.
+    /// Returns how many columns the tile covers.
     pub fn columns(&self, elem: Scalar) -> u32 {
         self.team * RowTile::vector_len(elem)
     }
@@ -99,10 +106,12 @@ impl ColumnTile {
         if self.cluster > 1 { options.cluster([1, self.cluster, 1]) } else { options }
     }
 
-    /// Adds the elements of rows `first` to `end` to results that are `identity` before. Returns those of the columns of the thread's vector.
-    /// The rows of a thread ascend. An element that is not there is `identity`, too.
+    /// Folds rows `first..end` into accumulators that start at `identity`. Returns the results for
+    /// the columns of the thread's vector. Each thread visits its rows in ascending order; elements
+    /// outside the matrix count as `identity`.
     ///
-    /// Elements that are not `f32`, `f16` or `bf16`, and a tile that breaks the rules of its fields, are errors of the build.
+    /// It is a build error if elements are not `f32`, `f16` or `bf16`, or if a field of the tile is
+    /// out of its range.
     #[track_caller]
     pub fn fold<'b, T: Converted>(
         &self,
@@ -125,8 +134,9 @@ impl ColumnTile {
         let (vector, thread) = (self.columns(T::SCALAR) as i32 / team, k.thread_idx().x);
         let (first, column) = (first + thread / team, column + thread % team * vector);
         let (x, is_ragged) = (x.offset(column), self.access != RowAccess::Aligned);
-        // The elements from a vector's start to the column: as many in all rows of a thread, because `slots % 8 == 0`. Both vectors
-        // end within the memory in the rows before `whole`.
+        // How many elements the column is behind the start of its vector: the same in all rows of a
+        // thread, because `slots % 8 == 0`. In the rows before `whole`, both vectors end inside the
+        // memory.
         let (mut ahead, mut whole) = (k.constant(0), end);
         if is_ragged {
             ahead = lead(x.offset(first.mul_wide(columns))) & (vector - 1);
@@ -172,10 +182,12 @@ impl ColumnTile {
         found.iter().map(|found| (found.0.get(k), found.1.get(k))).collect()
     }
 
-    /// Joins the results of the columns of each thread's vector: those of the lanes of a warp, then those of the warps of the block, then
-    /// those of the blocks of the cluster, always in the same order. Returns the result of column `i` in thread `i` of the first block,
-    /// and shared memory for results of as many parts of all columns as there are threads for. All threads of the cluster come
-    /// here together.
+    /// Combines the results of all threads: over the lanes of a warp, the block's warps, then the
+    /// cluster's blocks, always in the same order.
+    ///
+    /// Returns column `i`'s result in thread `i` of the first block. Also returns the
+    /// block's shared memory for results, which has room for `threads / columns` parts of all
+    /// columns. All threads of the cluster must call it together.
     #[track_caller]
     pub fn join<'b>(
         &self,
@@ -187,7 +199,7 @@ impl ColumnTile {
         let (thread, team, vector) = (k.thread_idx().x, self.team as i32, results.len() as i32);
         let (columns, warps) = (team * vector, self.threads as i32 / 32);
         if self.cluster > 1 {
-            // No block stores to a block that has not started.
+            // No block may store to a block that has not started.
             k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Relaxed);
         }
         for stride in (0..5).map(|log| 1u32 << log).filter(|stride| *stride >= self.team) {
@@ -228,7 +240,7 @@ impl ColumnTile {
     }
 }
 
-/// A result that a thread adds to.
+/// A thread's accumulator.
 type Found<'b> = (Var<'b, f32>, Var<'b, i32>);
 
 fn update<'c>(
@@ -242,17 +254,17 @@ fn update<'c>(
     found.1.set(k, result.1);
 }
 
-/// Results of parts of some columns in memory, two words for each part and column.
+/// Partial results of some columns in memory, two words per part and column.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnResults<'b, P> {
-    /// The number of columns.
+    /// The column count.
     pub columns: i32,
-    /// The memory, at a multiple of 8 bytes.
+    /// The memory, aligned to 8 bytes.
     pub words: Val<'b, P>,
 }
 
 impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
-    /// Stores the result of a part and column.
+    /// Stores the result of a part and a column.
     #[track_caller]
     pub fn save<'c>(
         &self,
@@ -267,7 +279,8 @@ impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
         self.words.store_vector(k, (part * self.columns + column) * 2, words);
     }
 
-    /// Joins the results of some parts in their order; `identity` of no parts. Several are loaded at once.
+    /// Combines a column's results of `parts` in order, starting with `identity`. Several loads are
+    /// in flight at once.
     #[track_caller]
     pub fn join<'c>(
         &self,

@@ -1,4 +1,4 @@
-//! [`RowColumns`]: a vector of one element for each column, beside the elements of a row.
+//! [`RowColumns`]: one value per column, such as a norm's weights, next to the elements of a row.
 
 use crate::ir::builder::Converted;
 use crate::ir::op::CpAsyncCache;
@@ -8,7 +8,11 @@ use super::part::{RowElements, RowPart, RowPointer, filled, lanes_of, narrow};
 use super::tile::RowAccess;
 use crate::tensor::{ByteShift, lead};
 
-/// The elements of a vector, for example the weight of a norm, at the columns of a thread.
+/// One value per column (a norm's weights, a bias) at the thread's columns. It is loaded early, so
+/// that the loads overlap with those of the row, and read late.
+///
+/// Use it instead of [`RowPart::load_elements`] for values that every row shares: it keeps them in
+/// registers only if they are few, and otherwise in shared memory.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -44,22 +48,26 @@ pub struct RowColumns<'b, T> {
     held: Held<'b, T>,
 }
 
-/// The elements before they are used.
+/// Where the values are until they are used.
 #[derive(Clone, Debug)]
 enum Held<'b, T> {
     Registers(RowElements<'b, T>),
-    /// The thread's first slot, and its elements at the ends of the row. Of a ragged row, elements of a slot before the thread's vector,
-    /// which goes on in the slot after it.
+    /// The thread's first slot, and its values at the row's ends. In a ragged row also how many
+    /// elements of a slot precede the thread's vector, which continues in the next slot.
     Slots(Val<'b, Shared<u32>>, Vec<Val<'b, T>>, Option<Val<'b, i32>>),
     Global,
 }
 
 impl<'b> RowPart<'b> {
-    /// Starts to load the elements of a vector at the columns of the row: of an aligned row with fewer than 8 vectors to registers, of
-    /// others by `cp.async` to shared memory, if the row has the whole block or is aligned, and if all blocks of an SM fit. Those that
-    /// remain are loaded when they are used, or one by one.
+    /// Starts loading a vector of column values for the row's columns.
     ///
-    /// Ragged rows read whole aligned vectors: up to 15 bytes before `vector` must be readable, if it is not at a multiple of 16.
+    /// An aligned row with fewer than 8 vectors per thread loads them into registers. Otherwise
+    /// `cp.async` copies them to shared memory, if the row is aligned or takes the whole block, and
+    /// if all blocks of an SM fit. What remains is loaded when it is used (8 or more vectors) or
+    /// element by element into registers.
+    ///
+    /// Ragged rows read whole aligned vectors: unless `vector` is a multiple of 16 bytes, up to 15
+    /// bytes before it must be readable.
     #[track_caller]
     pub fn load_columns<'k: 'b, T: Converted>(
         &self,
@@ -74,7 +82,7 @@ impl<'b> RowPart<'b> {
             RowAccess::Elements => false,
         };
         let words = self.slot(tile.vectors) as u32;
-        // An SM has blocks of 1024 threads together.
+        // An SM runs 1024 threads' worth of blocks.
         let blocks = u64::from((1024 / tile.threads.max(1)).max(1));
         let needed = blocks * (k.shared_bytes() + u64::from(4 * words) + 2048);
         let fits = has_slots && needed <= k.target().max_shared_bytes();
@@ -95,10 +103,12 @@ impl<'b> RowPart<'b> {
         RowColumns { part: *self, vector, held }
     }
 
-    /// Copies the aligned vectors where those of the thread start to its slots. A vector of a ragged row starts inside an aligned one and
-    /// ends in the next one, which the next thread copies. Returns the elements before it.
+    /// Copies the aligned vectors in which the thread's vectors start to its slots. In a ragged row
+    /// a vector starts inside an aligned one and ends in the next, which the next thread copies.
+    /// Returns how many elements precede it.
     ///
-    /// The blocks of an SM find the elements in its L1 cache: few lines of the L2 cache cannot serve all SMs at a time.
+    /// The copies go through L1, so that an SM's blocks share them. The values occupy few L2 lines,
+    /// which cannot serve all SMs at once.
     fn copy<T: Converted>(
         &self,
         k: &mut Body<'b, '_>,
@@ -124,7 +134,8 @@ impl<'b> RowPart<'b> {
         }
         let after_last_thread =
             |k: &mut Body<'_, '_>| self.copy_after_last_thread(k, (vector, first), slots);
-        // After one branch all copies are issued together. `ptxas` moves copies with a predicate each behind the loads of the row.
+        // Behind one branch, all copies are issued together. If each has its own predicate, `ptxas`
+        // moves them behind the row's loads.
         k.if_else(
             self.has_vector(self.tile.vectors - 1),
             |k| {
@@ -140,7 +151,7 @@ impl<'b> RowPart<'b> {
         before
     }
 
-    /// Copies the aligned vector after the last vector of a ragged row, which ends that one.
+    /// Copies the aligned vector that completes a ragged row's last vector.
     fn copy_after_last_vector<T: Converted>(
         &self,
         k: &mut Body<'_, '_>,
@@ -155,7 +166,8 @@ impl<'b> RowPart<'b> {
         self.copy_end(k, has, vector.offset(column), slots.offset(slot), column);
     }
 
-    /// Copies the aligned vectors after those of the block's last thread. Thread `i` copies the vector for number `i`.
+    /// Copies the aligned vectors that complete the block's last thread; thread `i` copies for
+    /// vector `i`.
     fn copy_after_last_thread<T: Converted>(
         &self,
         k: &mut Body<'_, '_>,
@@ -170,7 +182,7 @@ impl<'b> RowPart<'b> {
         self.copy_end(k, has, vector.offset(column), slots.offset(slot), column);
     }
 
-    /// Copies a vector from a column on if `has` holds. The bytes behind the last column are not read.
+    /// Copies a vector from a column on if `has`. Bytes beyond the last column are not read.
     fn copy_end<T: Converted>(
         &self,
         k: &mut Body<'_, '_>,
@@ -185,19 +197,19 @@ impl<'b> RowPart<'b> {
         k.if_(has, |k| k.cp_async_zfill(slot, from, CpAsyncCache::Ca, 16, bytes));
     }
 
-    /// Returns the words of shared memory from the thread's first slot to that of its vector `number`. A block with ragged rows has one
-    /// more slot than threads.
+    /// Returns the distance in words from the thread's first slot to that of its vector `number`.
+    /// For ragged rows a block has one slot more than threads.
     fn slot(&self, number: u32) -> i32 {
         (number * (self.tile.threads + u32::from(self.head.is_some())) * 4) as i32
     }
 }
 
 impl<'b, T: Converted> RowColumns<'b, T> {
-    /// Returns an iterator over the elements in the order of [`RowPart`], converted to `f32`. It loads and converts a vector when
-    /// it comes to it, for example where [`RowPart::store`] stores the vector.
+    /// Returns the values as `f32`, in the order of [`RowPart`]. Each vector is loaded and
+    /// converted only when the iterator reaches it, for example while [`RowPart::store`] stores it.
     ///
-    /// Of ragged rows all threads of the block call this together: it may wait at a barrier of the block. Before such a vector is loaded
-    /// again, another barrier must follow its last use.
+    /// For ragged rows all threads of the block must call it together, because it can wait at a
+    /// block barrier. Put another barrier after the last use before you load the same values again.
     pub fn iter_f32<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,
@@ -206,7 +218,8 @@ impl<'b, T: Converted> RowColumns<'b, T> {
         match &self.held {
             Held::Registers(elements) => Box::new(elements.iter_f32()),
             Held::Slots(slots, ends, before) => {
-                // A thread reads what it has copied itself, and of ragged rows what the next one has.
+                // A thread reads what it has copied itself; in ragged rows, also what the next
+                // thread has copied.
                 k.cp_async_wait_all();
                 if before.is_some() {
                     k.barrier();

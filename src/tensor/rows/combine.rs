@@ -1,7 +1,7 @@
-//! [`tree`] and [`chained`] combine the values of one thread.
+//! [`tree`] and [`chained`]: combine one thread's values with short dependency chains.
 
-/// Combines values of one thread in pairs of neighbours, of pairs, and so on, so that few operations depend on each
-/// other; `identity` for no values.
+/// Combines a thread's values pairwise in a tree, so that the longest dependency chain is
+/// logarithmic. Returns `identity` for no values. Use it when the values are already in registers.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -32,7 +32,9 @@ pub fn tree<V: Copy>(identity: V, values: &[V], combine: impl Fn(V, V) -> V + Co
     }
 }
 
-/// Folds values of one thread in four chains, so that few operations depend on each other, and joins the chains.
+/// Folds a thread's values in four independent chains and joins the chains at the end. Use it
+/// instead of [`tree`] when values come from an iterator that loads or converts them, because it
+/// holds only four results at a time.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {

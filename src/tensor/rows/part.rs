@@ -1,4 +1,4 @@
-//! [`RowPart`]: the elements of a row that one thread holds.
+//! [`RowPart`]: one thread's share of a row.
 
 use crate::ir::builder::{AnyVector, Arithmetic, Converted, VectorElement};
 use crate::ir::op::LoadAccess;
@@ -10,11 +10,11 @@ use super::tile::{RowAccess, RowTile};
 
 /// A pointer to a row in global memory: [`Global`] or [`GlobalMut`].
 pub trait RowPointer: Pointer<Elem: Converted> {
-    /// The pointer to 32-bit words.
+    /// The same pointer to 32-bit words.
     type Words: Pointer<Elem = u32>;
-    /// Returns the access of loads: `ld.global.nc` for memory that the kernel only reads.
+    /// Returns how to load: `ld.global.nc` if the kernel only reads the memory.
     fn access() -> LoadAccess;
-    /// Returns the pointer to words at the same address.
+    /// Casts the pointer to words.
     fn words(pointer: Val<'_, Self>) -> Val<'_, Self::Words>;
 }
 
@@ -40,25 +40,31 @@ impl<T: Converted> RowPointer for GlobalMut<T> {
     }
 }
 
-/// The elements of a row that one thread holds: vectors, then the single elements at the ends of a ragged row.
+/// One thread's share of a row: some vectors and, in a ragged row, single elements at its ends.
+/// Made by [`RowTile::part`].
 ///
-/// [`load`](RowPart::load) returns them in this order, and [`store`](RowPart::store) takes them so.
+/// It loads and stores the row, reduces over the threads that share it, and tells you which columns
+/// the thread holds. Values are always in the same order: first the vectors' elements, then the
+/// single elements. [`load`](RowPart::load) returns them like that and [`store`](RowPart::store)
+/// expects them like that.
 #[derive(Clone, Copy, Debug)]
 pub struct RowPart<'b> {
     pub(super) tile: RowTile,
-    /// The elements of a vector.
+    /// Elements per vector.
     pub(super) vector: u32,
-    /// The number of the thread's first vector, and of its first single element at the ends.
+    /// The indices of the thread's first vector, and of its first single element at the ends.
     pub(super) thread: Val<'b, i32>,
     pub(super) end_thread: Val<'b, i32>,
-    /// The elements before the first vector, for a ragged row.
+    /// Elements before the first vector; only in a ragged row.
     pub(super) head: Option<Val<'b, i32>>,
-    /// The vectors of the row.
+    /// Vectors in the row.
     pub(super) vectors: Val<'b, i32>,
     pub(super) columns: Val<'b, i32>,
 }
 
-/// The elements of a row that one thread holds, as they are in memory.
+/// One thread's elements of a row, as they are in memory. Two 16-bit elements share a register, so
+/// it takes half as many registers as the converted values; convert late with
+/// [`iter_f32`](RowElements::iter_f32).
 #[derive(Clone, Debug)]
 pub struct RowElements<'b, T> {
     pub(crate) vectors: Vec<Val<'b, Vector<u32, 4>>>,
@@ -66,19 +72,19 @@ pub struct RowElements<'b, T> {
 }
 
 impl<'b, T: Converted> RowElements<'b, T> {
-    /// Returns the elements converted to `f32`, in the order of [`RowPart`].
+    /// Converts the elements to `f32`, in the order of [`RowPart`].
     #[track_caller]
     pub fn to_f32(&self) -> Vec<Val<'b, f32>> {
         self.iter_f32().collect()
     }
 
-    /// Returns an iterator over the elements, which converts a vector when it comes to it.
+    /// Iterates over the elements as `f32`; each vector is converted when the iterator reaches it.
     pub fn iter_f32(&self) -> impl Iterator<Item = Val<'b, f32>> {
         let vectors = self.vectors.iter().flat_map(|vector| lanes_of::<T>(*vector));
         vectors.chain(self.singles.iter().copied()).map(|value| value.cvt::<f32>())
     }
 
-    /// Returns the sums of these elements and those of another row, rounded to `T`.
+    /// Adds another row's elements, and rounds the sums to `T`.
     #[track_caller]
     pub fn plus(&self, other: &Self) -> Self
     where
@@ -96,7 +102,8 @@ impl<'b, T: Converted> RowElements<'b, T> {
         RowElements { vectors: vectors.collect(), singles: singles.collect() }
     }
 
-    /// Returns the largest element, and at least `lowest`, which is a number. Elements of 16 bits are compared in pairs.
+    /// Returns the maximum of the elements and `lowest`, which must not be NaN. 16-bit elements are
+    /// compared in pairs.
     #[track_caller]
     pub fn max(&self, lowest: Val<'b, f32>) -> Val<'b, f32> {
         let words = || self.vectors.iter().flat_map(|vector| vector.lanes());
@@ -116,13 +123,13 @@ impl<'b, T: Converted> RowElements<'b, T> {
     }
 }
 
-/// Returns the elements of a vector of 16 bytes.
+/// Returns the elements of a 16-byte vector.
 #[track_caller]
 pub(super) fn lanes_of<'b, T: Element>(vector: Val<'b, Vector<u32, 4>>) -> Vec<Val<'b, T>> {
     AnyVector::from(vector).values::<T>().unwrap_or_default()
 }
 
-/// Returns the largest first element and the largest second element of pairs.
+/// Returns the maxima of the pairs' first and second elements.
 #[track_caller]
 fn largest_pair<'b, T>(words: impl Iterator<Item = Val<'b, u32>>) -> Vec<Val<'b, f32>>
 where
@@ -160,71 +167,73 @@ impl<'b> RowPart<'b> {
         }
     }
 
-    /// Returns the number of steps in which the threads pass over a row that is longer than the
-    /// [capacity](RowTile::capacity) of the tile, at least 1.
+    /// Returns how many steps the threads need for a row that is longer than the tile's
+    /// [capacity](RowTile::capacity), at least 1.
     #[track_caller]
     pub fn steps(&self) -> Val<'b, i32> {
         let at_once = (self.tile.sharers() * self.tile.vectors) as i32;
         ((self.vectors + (at_once - 1)) / at_once).max(1)
     }
 
-    /// Returns the thread's part of step `number`, below [`steps`](RowPart::steps). The single elements at the ends of a
-    /// row belong to step 0, which is the part itself.
+    /// Returns the thread's share in step `number`, which must be below [`steps`](RowPart::steps).
+    /// The single elements at the row's ends belong to step 0, which is `self`.
     #[track_caller]
     pub fn step(&self, number: Val<'b, i32>) -> RowPart<'b> {
         let at_once = (self.tile.sharers() * self.tile.vectors) as i32;
-        // Threads from 4 vectors of elements on have no single element, of a copy neither.
+        // From index `4 * vector` on, a thread has no single elements, not even in a row copy.
         let end_thread = number.eq(0).select(self.end_thread, 4 * self.vector as i32);
         RowPart { thread: self.thread + number * at_once, end_thread, ..*self }
     }
 
-    /// Returns the part of a row that has no elements unless `holds`.
+    /// Returns the same share if `holds`, else that of an empty row.
     #[track_caller]
     pub(crate) fn only_if(&self, holds: Val<'b, bool>) -> RowPart<'b> {
         let [vectors, columns] = [self.vectors, self.columns].map(|count| holds.select(count, 0));
         RowPart { vectors, columns, ..*self }
     }
 
-    /// Returns true in the leader, the first of the threads that share the row: the one that stores the row's result.
+    /// Returns whether this is the leader, the first thread that shares the row: the one to store
+    /// the row's result.
     ///
-    /// Blocks beyond the last row have leaders too, so also compare [`RowTile::row`] with the number of rows.
+    /// Blocks beyond the last row have leaders too, so also compare [`RowTile::row`] with the row
+    /// count.
     #[track_caller]
     pub fn is_leader<'k>(&self, k: &Body<'k, '_>) -> Val<'k, bool> {
         self.tile.thread(k).eq(0)
     }
 
-    /// Returns the number of single elements of the thread.
+    /// Returns how many single elements the thread has.
     pub(super) fn end_count(&self) -> u32 {
         if self.head.is_some() { (2 * self.vector).div_ceil(self.tile.sharers()) } else { 0 }
     }
 
-    /// Returns true if the row has the thread's vector `number`.
+    /// Returns whether the thread's vector `number` exists.
     #[track_caller]
     pub(super) fn has_vector(&self, number: u32) -> Val<'b, bool> {
         (self.thread + (number * self.tile.sharers()) as i32).lt(self.vectors)
     }
 
-    /// Returns the column of the first element of the thread's first vector.
+    /// Returns the first column of the thread's first vector.
     #[track_caller]
     pub(crate) fn first_column(&self) -> Val<'b, i32> {
         let column = self.thread * self.vector as i32;
         self.head.map_or(column, |head| head + column)
     }
 
-    /// Returns the column after the vectors of the row.
+    /// Returns the column after the row's vectors.
     #[track_caller]
     pub(crate) fn vector_end(&self) -> Val<'b, i32> {
         let end = self.vectors * self.vector as i32;
         self.head.map_or(end, |head| head + end)
     }
 
-    /// Returns the elements from one vector of the thread to its next one.
+    /// Returns the distance in elements between the thread's vectors.
     pub(crate) fn stride(&self) -> i32 {
         (self.tile.sharers() * self.vector) as i32
     }
 
-    /// Returns the column of the thread's single element `number`, and true if the row has it. The first elements of
-    /// a row belong to the first threads, the last ones to the threads after these.
+    /// Returns the column of the thread's single element `number`, and whether the row has it. The
+    /// first threads hold the row's first elements, the following ones its last elements.
     #[track_caller]
     #[inline]
     fn end(&self, number: u32) -> (Val<'b, i32>, Val<'b, bool>) {
@@ -235,14 +244,14 @@ impl<'b> RowPart<'b> {
         (column, at.lt(lanes).select(at.lt(head), column.lt(self.columns)))
     }
 
-    /// Returns the columns of the thread's single elements at the ends, each with true if the row has it.
+    /// Returns the columns of the thread's single elements, each with whether the row has it.
     #[track_caller]
     #[inline]
     pub(crate) fn ends(&self) -> Vec<(Val<'b, i32>, Val<'b, bool>)> {
         (0..self.end_count()).map(|number| self.end(number)).collect()
     }
 
-    /// Returns the column of each element of the thread.
+    /// Returns the column of each of the thread's elements.
     #[track_caller]
     #[inline]
     pub fn columns(&self) -> Vec<Val<'b, i32>> {
@@ -253,7 +262,7 @@ impl<'b> RowPart<'b> {
         vectors.chain((0..self.end_count()).map(|number| self.end(number).0)).collect()
     }
 
-    /// Returns `value` for each element of the thread that the row has, and `fill` for the others.
+    /// Returns `value` for each of the thread's elements that exists, and `fill` for the others.
     #[track_caller]
     #[inline]
     pub fn where_present(&self, value: Val<'b, f32>, fill: f32) -> Vec<Val<'b, f32>> {
@@ -266,8 +275,9 @@ impl<'b> RowPart<'b> {
         vectors.chain(ends).collect()
     }
 
-    /// Loads the elements of a row whose first element is `*row`, with `fill` for the elements that the row does not
-    /// have: [`load_elements`](RowPart::load_elements), converted.
+    /// Loads the row that starts at `*row` and converts it to `f32`. Elements that the row does not
+    /// have become `fill`. See [`load_elements`](RowPart::load_elements), which needs fewer
+    /// registers.
     #[track_caller]
     pub fn load<'k: 'b, P: RowPointer>(
         &self,
@@ -278,9 +288,9 @@ impl<'b> RowPart<'b> {
         self.load_elements(k, row, fill).to_f32()
     }
 
-    /// Loads the elements of a row whose first element is `*row`, with `fill` for the elements that the row does not
-    /// have. All loads are issued before a value is used. Until they are converted, two elements of 16 bits take one
-    /// register.
+    /// Loads the row that starts at `*row`. Elements that the row does not have become `fill`. All
+    /// loads are issued before any value is used, and until you convert them, two 16-bit elements
+    /// share a register.
     #[track_caller]
     pub fn load_elements<'k: 'b, P: RowPointer>(
         &self,
@@ -294,7 +304,7 @@ impl<'b> RowPart<'b> {
         elements
     }
 
-    /// Loads the thread's elements but those at the ends of a ragged row.
+    /// Loads the thread's elements except those at a ragged row's ends.
     #[track_caller]
     pub(crate) fn load_inner<'k: 'b, P: RowPointer>(
         &self,
@@ -320,7 +330,7 @@ impl<'b> RowPart<'b> {
         RowElements { vectors, singles: Vec::new() }
     }
 
-    /// Loads the thread's vector `number`. The words of its first one start at `*first`.
+    /// Loads the thread's vector `number`; `first` points to its first vector.
     #[track_caller]
     pub(super) fn load_vector<'k: 'b, P: RowPointer>(
         &self,
@@ -334,12 +344,12 @@ impl<'b> RowPart<'b> {
         k.if_with(self.has_vector(number), fill, |k| first.load_vector_with::<4>(k, at, access))
     }
 
-    /// Returns the words from the thread's first vector to its vector `number`.
+    /// Returns the distance in words from the thread's first vector to its vector `number`.
     pub(super) fn word<T: Element>(&self, number: u32) -> i32 {
         number as i32 * self.stride() / (32 / T::SCALAR.bits() as i32)
     }
 
-    /// Loads the thread's single elements at the ends of a row.
+    /// Loads the thread's single elements at the row's ends.
     #[track_caller]
     pub(crate) fn load_ends<'k: 'b, P: RowPointer>(
         &self,
@@ -351,8 +361,8 @@ impl<'b> RowPart<'b> {
         RowElements { vectors: Vec::new(), singles: singles.collect() }
     }
 
-    /// Loads the thread's elements of a step and at the ends of a row again. Returns the lowest column with an element equal to
-    /// `value`, or `i32::MAX`.
+    /// Reloads the thread's elements of a step and at the row's ends. Returns the lowest column
+    /// whose element equals `value`, or `i32::MAX`.
     #[track_caller]
     pub(crate) fn first_equal<'k: 'b, P: RowPointer>(
         &self,
@@ -371,7 +381,7 @@ impl<'b> RowPart<'b> {
         })
     }
 
-    /// Loads the thread's single element `number` at the ends of a row.
+    /// Loads the thread's single element `number` at the row's ends.
     #[track_caller]
     pub(super) fn load_end<'k: 'b, P: RowPointer>(
         &self,
@@ -386,7 +396,7 @@ impl<'b> RowPart<'b> {
         k.if_with(has, fill, |k| row.load_with(k, column, P::access()))
     }
 
-    /// Loads the columns of the thread's vector `number` by single elements.
+    /// Loads the columns of the thread's vector `number` element by element.
     #[track_caller]
     fn load_column_vector<'k: 'b, P: RowPointer>(
         &self,
@@ -404,8 +414,8 @@ impl<'b> RowPart<'b> {
         (0..self.vector as i32).map(load).collect()
     }
 
-    /// Returns an iterator over the same columns of a row that starts anywhere. It loads a vector when it comes to it, and one of a
-    /// ragged row by single elements.
+    /// Iterates over the same columns of another row, which can start anywhere. Each vector is
+    /// loaded when the iterator reaches it, in a ragged row element by element.
     pub(super) fn columns_by_vector<'k: 'b, P: RowPointer>(
         &self,
         k: &mut Body<'k, '_>,
@@ -426,8 +436,9 @@ impl<'b> RowPart<'b> {
         )
     }
 
-    /// Stores `values`, rounded to the nearest `D`, to the row whose first element is `*row`. An iterator that computes
-    /// values computes those of a vector where the vector is stored, so that they take few registers.
+    /// Stores `values`, rounded to the nearest `D`, to the row that starts at `*row`. If an
+    /// iterator computes the values, it does so vector by vector as they are stored, which saves
+    /// registers.
     #[track_caller]
     pub fn store<'k: 'b, D: VectorElement<2> + Converted>(
         &self,
@@ -438,7 +449,7 @@ impl<'b> RowPart<'b> {
         let (k, _call) = (&mut k.rescoped(), k.call());
         let mut values = values.into_iter();
         let first = row.offset(self.first_column());
-        // The elements of one access.
+        // Elements per access.
         let lanes = self.vector.min(RowTile::VECTOR_BYTES / D::SCALAR.size_bytes());
         for number in 0..self.tile.vectors {
             k.if_(self.has_vector(number), |k| {
@@ -462,8 +473,8 @@ impl<'b> RowPart<'b> {
         }
     }
 
-    /// Stores elements as [`load_elements`](RowPart::load_elements) has loaded them, bit by bit, to the row whose first
-    /// element is `*row`.
+    /// Stores elements bit by bit, as [`load_elements`](RowPart::load_elements) has loaded them, to
+    /// the row that starts at `*row`.
     #[track_caller]
     pub fn store_elements<'k: 'b, T: Converted>(
         &self,
@@ -490,7 +501,7 @@ impl<'b> RowPart<'b> {
     }
 }
 
-/// Packs values, rounded to `D`, as one vector; `None` for a single value.
+/// Packs values, rounded to `D`, into one vector; `None` for a single value.
 #[track_caller]
 fn pack<'b, D: VectorElement<2> + Converted>(values: &[Val<'b, f32>]) -> Option<AnyVector<'b>> {
     fn words<'b, D: VectorElement<2>, W: Element>(
@@ -512,14 +523,14 @@ fn pack<'b, D: VectorElement<2> + Converted>(values: &[Val<'b, f32>]) -> Option<
     }
 }
 
-/// Returns a vector of 16 bytes of `value`.
+/// Returns a 16-byte vector filled with `value`.
 #[track_caller]
 pub(crate) fn filled<'b, T: Element>(k: &Body<'b, '_>, value: T) -> Val<'b, Vector<u32, 4>> {
     let (bits, one) = (T::SCALAR.bits(), value.to_const().bits() as u32);
     Val::splat(k.constant((0..32 / bits).fold(0, |word, lane| word | one << (lane * bits))))
 }
 
-/// Returns `value` rounded to `T`; 0 for a type without such values.
+/// Rounds `value` to `T`; 0 for types that are not floats.
 pub(crate) fn narrow<T: Element>(value: f32) -> T {
     match T::SCALAR {
         Scalar::F32 => T::from_bits(value.to_bits().into()),

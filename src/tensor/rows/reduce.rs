@@ -10,19 +10,22 @@ use super::part::RowPart;
 use super::tile::RowTile;
 
 impl<'b> RowPart<'b> {
-    /// Returns `value` of all threads that share the row, combined in the order of the threads: the same result in all
-    /// of them. The combining body must be associative. All threads of the block come here together. A cluster
-    /// exchanges the results of its blocks through distributed shared memory.
+    /// Combines `value` over all threads that share the row, in thread order, and returns the
+    /// result in all of them. `combine` must be associative. All threads of the block must call it
+    /// together. A cluster exchanges its blocks' results through distributed shared memory.
     ///
-    /// Use it to combine values, not to order memory accesses. What it orders depends on who shares the row:
+    /// Use it to combine values, not to order memory accesses. What it orders depends on who shares
+    /// the row:
     ///
-    /// * Lanes of one warp, also if they are the whole block: nothing. The exchange is by shuffles. If one lane reads an
-    ///   element that another lane overwrites after the reduction, for example in place, call
-    ///   [`bar_warp`](Body::bar_warp) between the two.
-    /// * Several warps of a block: accesses before it come before accesses after it, as at [`barrier`](Body::barrier).
-    /// * A cluster: as much within each block, and nothing between blocks. It passes the barrier of the cluster once, relaxed.
-    ///   For accesses of other blocks, pass that barrier again with a release
-    ///   ([`barrier_cluster_arrive`](Body::barrier_cluster_arrive)) behind the reduction, not around it.
+    /// * Lanes of one warp, even if they are the whole block: nothing, because they use shuffles.
+    ///   If one lane reads an element that another lane overwrites after the reduction, for example
+    ///   in place, call [`bar_warp`](Body::bar_warp) in between.
+    /// * Several warps of a block: accesses before it happen before accesses after it, as at
+    ///   [`barrier`](Body::barrier).
+    /// * A cluster: the same within each block, and nothing between blocks. It passes the cluster
+    ///   barrier once, relaxed. To order accesses of other blocks, pass that barrier again with a
+    ///   release ([`barrier_cluster_arrive`](Body::barrier_cluster_arrive)) after the reduction,
+    ///   not around it.
     #[track_caller]
     pub fn reduce<'o, const N: usize>(
         &self,
@@ -39,7 +42,8 @@ impl<'b> RowPart<'b> {
         if cluster == 1 {
             return k.reduce(self.tile.group(), value, combine);
         }
-        // Remote stores that an mbarrier counts: in the release of a cluster barrier, every thread would wait for all its accesses.
+        // Remote stores that complete on an mbarrier. A cluster barrier with release would make
+        // every thread wait for all its accesses.
         let (blocks, bytes) = (cluster as i32, cluster * N as u32 * 4);
         let (slots, full) = (k.shared::<f32>(cluster * N as u32), k.shared::<u64>(1));
         let (thread, rank) = (k.thread_idx().x, k.block_idx().x % blocks);
@@ -48,7 +52,7 @@ impl<'b> RowPart<'b> {
             k.fence_mbarrier_init();
             full.mbarrier(0).arrive_expect_tx(k, bytes);
         });
-        // The fence is the release. No block stores to a block that has not started.
+        // The fence is the release. No block may store to a block that has not started.
         k.barrier_cluster_arrive(BarrierForm::Aligned, ClusterArrival::Relaxed);
         let own = k.reduce(self.tile.group(), value, &combine);
         k.barrier_cluster_wait(BarrierForm::Aligned);
@@ -64,7 +68,7 @@ impl<'b> RowPart<'b> {
         k.reduce(Group::Lanes(cluster), results, &combine)
     }
 
-    /// Returns the sum of `value` of all threads that share the row, as [`reduce`](RowPart::reduce) does.
+    /// Adds up `value` over all threads that share the row; see [`reduce`](RowPart::reduce).
     #[track_caller]
     #[inline]
     pub fn sum<'o>(&self, k: &mut Body<'o, '_>, value: Val<'o, f32>) -> Val<'o, f32> {
@@ -72,13 +76,16 @@ impl<'b> RowPart<'b> {
         sum
     }
 
-    /// Returns the element at `column` of the row that the threads hold, in each of them: bit by bit, or 0 if they hold no
-    /// element of that column.
+    /// Returns the row's element at `column` in every thread that shares the row, bit by bit, or 0
+    /// if no thread holds that column.
     ///
-    /// A loss takes the logit of its target this way. A second load from memory would race with the store of a kernel that
-    /// works in place. `values` are the thread's elements in the order of [`load`](RowPart::load). All threads of the block
-    /// come here together, and those that share a row pass the same column. A thread compares the column with that of each
-    /// of its elements; then the threads exchange one word, as for [`reduce`](RowPart::reduce).
+    /// Use it for example for the target's logit in a loss. Loading it again from memory would race
+    /// with the stores of a kernel that works in place.
+    ///
+    /// `values` are the thread's elements in the order of [`load`](RowPart::load). All threads of
+    /// the block must call it together, and those that share a row must pass the same column. Each
+    /// thread compares the column with those of its elements; then the threads exchange one word,
+    /// as in [`reduce`](RowPart::reduce).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -124,7 +131,7 @@ impl<'b> RowPart<'b> {
         let (k, _call) = (&mut k.rescoped(), k.call());
         let zero: Val<'o, u32> = k.constant(0);
         let mut values = values.into_iter();
-        // The vectors that a ragged row does not have reach over its last elements.
+        // A ragged row's missing vectors overlap its last single elements.
         let has = column.lt(self.vector_end());
         let distance = has.select(column - self.first_column(), -1);
         let distances = (0..self.tile.vectors as i32).flat_map(|number| {
@@ -136,7 +143,7 @@ impl<'b> RowPart<'b> {
         let own = self.ends().into_iter().zip(values).fold(own, |own, ((at, has), value)| {
             (has & at.eq(column)).select(value.borrow().bitcast::<u32>(), own)
         });
-        // One thread has the element, and the others have 0.
+        // One thread has the element, the others have 0.
         if self.tile.cluster == 1 {
             return k.reduce(self.tile.group(), own, |_, a, b| a | b).bitcast::<f32>();
         }

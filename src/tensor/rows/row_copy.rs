@@ -1,4 +1,4 @@
-//! [`RowCopy`]: the elements of a row on their way to a row with any other start.
+//! [`RowCopy`]: a row on its way to a destination with another alignment.
 
 use crate::ir::builder::Converted;
 use crate::ir::op::LoadAccess;
@@ -7,13 +7,17 @@ use crate::tensor::{lead, shifted};
 
 use super::part::{RowElements, RowPart, RowPointer, narrow};
 
-/// The elements that one thread copies from a row to another one. Both rows start at any element.
+/// One thread's elements of a row that is copied to a row with any other alignment. Made by
+/// [`RowPart::load_copy`], stored by [`RowPart::store_copy`].
 ///
-/// Vectors of a ragged row are loaded from the multiples of 16 bytes in the source. Two of them are shifted together to
-/// one vector at a multiple of 16 bytes in the destination. The elements before the first such vector and after
-/// the last one are copied one by one: fewer than 3 vectors. Nothing outside of the source row is read.
+/// Use it for gathers, concatenation or padding, where source and destination start anywhere. If
+/// both rows have the same alignment, [`RowPart::load_elements`] and [`RowPart::store_elements`]
+/// need half the loads.
 ///
-/// No load depends on the destination.
+/// In a ragged row, vectors are loaded from the source's multiples of 16 bytes; two of them are
+/// shifted together into one vector at a multiple of 16 bytes in the destination. The elements
+/// before the first such vector and after the last one, fewer than 3 vectors, are copied one by
+/// one. Nothing outside the source row is read, and no load depends on the destination.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -47,13 +51,14 @@ use super::part::{RowElements, RowPart, RowPointer, narrow};
 #[derive(Clone, Debug)]
 pub struct RowCopy<'b, T> {
     elements: RowElements<'b, T>,
-    /// The vector after each one of a ragged row.
+    /// For each vector of a ragged row, the vector that follows it.
     next: Vec<Val<'b, Vector<u32, 4>>>,
 }
 
 impl<'b> RowPart<'b> {
-    /// Loads the thread's elements of a row whose first element is `*row`, for [`store_copy`](RowPart::store_copy). The part is
-    /// the one [at](super::RowTile::part_at) `row`.
+    /// Loads the thread's elements of the row that starts at `*row`, for
+    /// [`store_copy`](RowPart::store_copy). Make the part with
+    /// [`RowTile::part_at`](super::RowTile::part_at) at `row`.
     #[track_caller]
     pub fn load_copy<'k: 'b, P: RowPointer>(
         &self,
@@ -61,7 +66,7 @@ impl<'b> RowPart<'b> {
         row: Val<'b, P>,
     ) -> RowCopy<'b, P::Elem> {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        // The assembler may move non-coherent loads behind the stores, where one waits for the other.
+        // `ptxas` may move non-coherent loads behind the stores, and then one waits for the other.
         let access = LoadAccess::default();
         let elements = self.load_inner(k, row, 0.0, access);
         if self.head.is_none() {
@@ -79,7 +84,7 @@ impl<'b> RowPart<'b> {
         RowCopy { elements: RowElements { singles, ..elements }, next }
     }
 
-    /// Stores what [`load_copy`](RowPart::load_copy) has loaded to the row whose first element is `*row`.
+    /// Stores what [`load_copy`](RowPart::load_copy) has loaded to the row that starts at `*row`.
     #[track_caller]
     pub fn store_copy<'k: 'b, T: Converted>(
         &self,
@@ -89,10 +94,10 @@ impl<'b> RowPart<'b> {
     ) {
         let Some(head) = self.head else { return self.store_elements(k, row, &copy.elements) };
         let (k, _call) = (&mut k.rescoped(), k.call());
-        // The elements from a vector of the source to the one of the destination.
+        // How many elements a destination vector is ahead of its source vector.
         let shift = -(lead(row) + head) & (self.vector as i32 - 1);
         let bytes = (shift * T::SCALAR.size_bytes()).cvt::<u32>();
-        // The last vector of the source has no next one.
+        // The source's last vector has no next one.
         let vectors = shift.eq(0).select(self.vectors, self.vectors - 1).max(0);
         let to = RowPart { head: Some(head + shift), vectors, ..*self };
         let words = copy.elements.vectors.iter().zip(&copy.next);
@@ -107,13 +112,14 @@ impl<'b> RowPart<'b> {
         }
     }
 
-    /// Returns the number of elements that the thread loads one by one.
+    /// Returns how many elements the thread loads one by one.
     fn singles(&self) -> u32 {
         (4 * self.vector).div_ceil(self.tile.sharers())
     }
 
-    /// Returns true if the thread's single element `number` is one of the first two vectors of elements, else it is one of
-    /// those from the last vector of the source on; and its column, which the row may not have.
+    /// Returns the column of the thread's single element `number`, which the row may not have. The
+    /// flag is true for the first two vectors' worth of elements, false for those from the source's
+    /// last vector on.
     #[track_caller]
     #[inline]
     fn single(&self, number: u32) -> (Val<'b, bool>, Val<'b, i32>) {

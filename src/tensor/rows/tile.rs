@@ -1,4 +1,4 @@
-//! [`RowTile`]: the threads that share a row, and the elements that each of them holds.
+//! [`RowTile`]: which threads share a row, and how they access it.
 
 use crate::ir::builder::Group;
 use crate::ir::types::Scalar;
@@ -7,23 +7,32 @@ use crate::tensor::lead;
 
 use super::part::RowPart;
 
-/// The accesses to the rows of a matrix.
+/// How a matrix's rows are accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowAccess {
-    /// Vectors of 16 bytes. Every row starts at a multiple of 16 bytes and has whole vectors only.
+    /// Vectors of 16 bytes. Every row starts at a multiple of 16 bytes and consists of whole
+    /// vectors.
     Aligned,
-    /// Vectors of 16 bytes between the first and the last multiple of 16 bytes in the row, single elements before and
-    /// after. Rows start and end anywhere. All matrices of a kernel start a row at the same offset from a multiple of a
-    /// vector's elements, except those of a [`RowCopy`](super::RowCopy).
+    /// Vectors of 16 bytes inside the row, single elements at its ends. Rows can start and end
+    /// anywhere. All matrices of a kernel must start a row at the same offset from a multiple of 16
+    /// bytes, in elements, except those of a [`RowCopy`](super::RowCopy).
     Ragged,
-    /// Single elements. Rows start and end anywhere.
+    /// Single elements. Rows can start and end anywhere, and matrices need not agree. The slowest
+    /// way.
     Elements,
 }
 
-/// The threads that share a row, and the elements that each of them holds in registers as `f32`.
+/// Which threads share a row, and how many vectors of it each thread holds in registers: some lanes
+/// of a warp, a block, or a cluster of blocks.
 ///
-/// A row is shared by some lanes of a warp, by a block, or by a cluster of blocks. Vector `v` of a row belongs to
-/// thread `v % threads`, so that neighbouring threads access neighbouring vectors.
+/// Use it if a kernel needs a whole row at once, for example softmax, a norm or a row reduction. It
+/// reads the row from memory only once. It costs 4 registers per vector and thread, and twice that
+/// once 16-bit elements are `f32`. A row above the [`capacity`](RowTile::capacity) takes several
+/// [`steps`](RowPart::steps) and is read again in every pass. To bring rows to shared memory
+/// instead, use [`TileRows`](crate::tensor::TileRows).
+///
+/// Vector `v` of a row belongs to thread `v % sharers`, so that adjacent threads access adjacent
+/// vectors.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -58,28 +67,28 @@ pub enum RowAccess {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowTile {
-    /// The threads of a block, a multiple of 32.
+    /// Threads per block, a multiple of 32.
     pub threads: u32,
-    /// The threads of a block that share a row: 1, 2, 4, 8, 16 or 32, or all threads of the block.
+    /// Threads of a block that share a row: 1, 2, 4, 8, 16 or 32, or all threads of the block.
     pub team: u32,
-    /// The blocks that share a row: 1, or 2, 4 or 8 blocks of a cluster. More than 1 needs `team == threads`.
+    /// Blocks that share a row: 1, or a cluster of 2, 4 or 8. More than 1 needs `team == threads`.
     pub cluster: u32,
-    /// The vectors of a row that a thread holds at a time.
+    /// Vectors of a row that a thread holds at a time.
     pub vectors: u32,
-    /// The accesses to memory.
+    /// How rows are accessed.
     pub access: RowAccess,
 }
 
 impl RowTile {
-    /// The bytes of a vector.
+    /// Bytes per vector.
     pub const VECTOR_BYTES: u32 = 16;
 
-    /// Returns the elements of this type in 16 bytes.
+    /// Returns how many elements of this type fit in 16 bytes.
     pub(crate) fn vector_len(elem: Scalar) -> u32 {
         (Self::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
     }
 
-    /// Returns the elements of a vector of elements of this type.
+    /// Returns the elements per vector for elements of this type; 1 without vectors.
     pub fn vector(&self, elem: Scalar) -> u32 {
         match self.access {
             RowAccess::Aligned | RowAccess::Ragged => Self::vector_len(elem),
@@ -87,32 +96,34 @@ impl RowTile {
         }
     }
 
-    /// Returns the number of threads that share a row.
+    /// Returns how many threads share a row.
     pub fn sharers(&self) -> u32 {
         self.team * self.cluster
     }
 
-    /// Returns the largest number of columns that fits in the registers of the threads that share a row.
+    /// Returns the longest row, in columns, that fits in the registers of the threads that share
+    /// it.
     pub fn capacity(&self, elem: Scalar) -> u32 {
         self.sharers() * self.vectors * self.vector(elem)
     }
 
-    /// Returns the rows of a block, 1 where a cluster shares a row.
+    /// Returns the rows per block; 1 if a cluster shares a row.
     pub fn rows_per_block(&self) -> u32 {
         self.threads / self.team.max(1)
     }
 
-    /// Returns the number of blocks for `rows` rows, saturating.
+    /// Returns the block count for `rows` rows, saturating.
     pub fn blocks(&self, rows: u32) -> u32 {
         rows.div_ceil(self.rows_per_block().max(1)).saturating_mul(self.cluster)
     }
 
     /// Returns the launch bounds of a kernel with this tile: its threads and its cluster.
     ///
-    /// If a thread holds 8 vectors or more, the bounds also limit it to 64 registers, so that an SM has room for 1024
-    /// threads: while one block reduces its row, others load theirs. Without the limit `ptxas` may take more registers,
-    /// and one more than 64 halves the number of blocks. If a kernel holds so much that 64 registers spill, lift the
-    /// limit with [`min_blocks_per_sm(1)`](KernelOptions::min_blocks_per_sm).
+    /// If a thread holds 8 vectors or more, the bounds also limit it to 64 registers, so that 1024
+    /// threads fit on an SM and one block can load while another reduces. Without the limit `ptxas`
+    /// can take more, and already 65 registers halve the blocks per SM. If a kernel holds so much
+    /// that 64 registers spill, lift the limit with
+    /// [`min_blocks_per_sm(1)`](KernelOptions::min_blocks_per_sm).
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -133,17 +144,18 @@ impl RowTile {
         if self.is_wide() && blocks > 1 { options.min_blocks_per_sm(blocks) } else { options }
     }
 
-    /// Returns true if a thread has 8 vectors or more. They take half of the 64 registers that 1024 threads of an SM have.
+    /// Returns whether a thread holds 8 vectors or more. They take half of the 64 registers that
+    /// each of 1024 threads on an SM has.
     pub(crate) fn is_wide(&self) -> bool {
         self.vectors >= 8
     }
 
-    /// Returns the lanes of a warp, or the block, that share a row.
+    /// Returns who shares a row inside a block: lanes of a warp, or the block.
     pub fn group(&self) -> Group {
         if self.team <= 32 { Group::Lanes(self.team) } else { Group::Block }
     }
 
-    /// Returns the number of this thread's row. Blocks beyond the last row get larger numbers.
+    /// Returns the index of this thread's row. It can exceed the row count in the last blocks.
     #[track_caller]
     pub fn row<'b>(&self, k: &Body<'b, '_>) -> Val<'b, i32> {
         let block = k.block_idx().x;
@@ -154,8 +166,9 @@ impl RowTile {
         }
     }
 
-    /// Returns this thread's part of a row of `columns` elements of `T` that starts at element `start` of its matrix.
-    /// The matrix starts at a multiple of 16 bytes; no number is negative. A row with no columns has no accesses.
+    /// Returns this thread's share of a row of `columns` elements of `T` that starts at element
+    /// `start` of its matrix. The matrix must start at a multiple of 16 bytes, and `start` and
+    /// `columns` must not be negative. With 0 columns nothing is accessed.
     #[track_caller]
     pub fn part<'b, T: Element>(
         &self,
@@ -166,7 +179,7 @@ impl RowTile {
         RowPart::new(k, *self, self.vector(T::SCALAR), self.thread(k), start, columns)
     }
 
-    /// Returns the index of this thread among those that share its row.
+    /// Returns this thread's index among those that share its row.
     #[track_caller]
     pub(super) fn thread<'b>(&self, k: &Body<'b, '_>) -> Val<'b, i32> {
         let thread = k.thread_idx().x;
@@ -177,7 +190,7 @@ impl RowTile {
         }
     }
 
-    /// Returns this thread's part of a row whose first element is `*row`, at any address: that of a
+    /// Returns this thread's share of a row that starts at `*row`, at any address. Use it for a
     /// [`RowCopy`](super::RowCopy).
     #[track_caller]
     pub fn part_at<'b, P: Pointer>(

@@ -1,4 +1,4 @@
-//! [`TileRows`]: the rows of a tile in global memory, in vectors that the threads of a block share.
+//! [`TileRows`]: a block copies a tile's rows to shared memory, or stores them from there.
 
 use crate::ir::builder::AnyVector;
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, range};
@@ -7,12 +7,22 @@ use crate::tensor::view::tensor::SharedTensor;
 
 use super::tile::{RowAccess, RowTile};
 
-/// The rows of a tile in global memory, in vectors of 16 bytes that the threads of a block share.
+/// A block of rows of a tile that all threads copy to shared memory or store to global memory, in
+/// vectors of 16 bytes.
 ///
-/// A vector has `n` elements. Rows start anywhere: the start of a row is `lead` elements after a multiple of 16 bytes, and vector `v` has the
-/// elements from `v * n - lead` on. `across` adjacent threads load adjacent vectors of a row. A thread has every `across`-th vector of every
+/// Use it if a kernel needs rows in another arrangement than they are loaded in, for example a
+/// transpose or a permutation. To hold rows in registers instead, use
+/// [`RowTile`](crate::tensor::RowTile). Compared with [`AsyncTile`](crate::tensor::AsyncTile), it
+/// keeps 16-byte loads for rows with any start and takes batches with any strides, but its copies
+/// pass through registers.
+///
+/// Rows can start anywhere: a row starts `lead` elements after a multiple of 16 bytes. With `n`
+/// elements per vector, vector `v` covers the elements from `v * n - lead` on. `across` adjacent
+/// threads load adjacent vectors of a row. A thread has every `across`-th vector of every
 /// `threads / across`-th row, numbered row by row.
-/// All extents are powers of two, and each thread has a vector; else a copy or a store is an error of the build.
+///
+/// It is a build error if an extent is not a power of two, or if there are more threads than
+/// vectors.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -58,36 +68,37 @@ use super::tile::{RowAccess, RowTile};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TileRows {
-    /// The threads of a block.
+    /// Threads per block.
     pub threads: u32,
-    /// The rows of a matrix.
+    /// Rows per matrix.
     pub rows: u32,
-    /// The matrices of the tile.
+    /// Matrices per tile.
     pub matrices: u32,
-    /// The vectors of a row.
+    /// Vectors per row.
     pub vectors: u32,
-    /// The number of adjacent threads that load adjacent vectors of a row.
+    /// How many adjacent threads load adjacent vectors of a row.
     pub across: u32,
-    /// `Aligned`: every row starts and ends at a multiple of 16 bytes. With others, rows start and end anywhere.
+    /// `Aligned`: every row starts and ends at a multiple of 16 bytes. Otherwise rows can start and
+    /// end anywhere.
     pub access: RowAccess,
 }
 
-/// The rows of a batch of matrices in global memory, from the first one of a tile on.
+/// The rows of a batch of matrices in global memory, as a [`TileRows`] sees them from its tile.
 #[derive(Clone, Debug)]
 pub struct MatrixRows<'b, P> {
-    /// The first element of the first matrix, at a multiple of 16 bytes.
+    /// The first matrix's first element, at a multiple of 16 bytes.
     pub base: Val<'b, P>,
-    /// The elements from a row to the next one.
+    /// The row pitch in elements.
     pub pitch: Val<'b, i64>,
-    /// The count and the stride, in elements, of each mode of the batch.
+    /// Each batch mode's count and stride, in elements.
     pub batch: Vec<(Val<'b, i32>, Val<'b, i64>)>,
-    /// The first row, element of a row, and matrix of the tile.
+    /// The tile's first row, first element of a row, and first matrix.
     pub first: [Val<'b, i32>; 3],
-    /// The rows, elements of a row, and matrices from there on.
+    /// How many rows, elements of a row, and matrices remain from there.
     pub left: [Val<'b, i32>; 3],
 }
 
-/// The elements between the starts of the rows of a matrix and the multiples of 16 bytes before them.
+/// The leads of a matrix's rows: how many elements each row starts after a multiple of 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Leads<'b> {
     start: Val<'b, i32>,
@@ -95,26 +106,27 @@ pub struct Leads<'b> {
     lanes: u32,
 }
 
-/// A vector of a row of a tile.
+/// A vector of a tile's row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowVector<'b> {
-    /// The number of the vector among those of the thread.
+    /// The vector's index among the thread's vectors.
     pub number: u32,
-    /// The number of the row in its matrix, from the first one of the tile on.
+    /// The row's index in its matrix, relative to the tile.
     pub row: Val<'b, i32>,
-    /// The number of the matrix in the tile.
+    /// The matrix's index in the tile.
     pub matrix: Val<'b, i32>,
-    /// The element of the row that is first in the vector, from the first one of the tile on. That of a ragged row may be negative.
+    /// The vector's first element in the row, relative to the tile. It can be negative in a ragged
+    /// row.
     pub element: Val<'b, i32>,
-    /// The elements before the row in memory.
+    /// The row's start in memory, in elements.
     start: Val<'b, i64>,
     lead: Option<Val<'b, i32>>,
-    /// True if the row is inside its matrix.
+    /// Whether the row is inside its matrix.
     exists: Val<'b, bool>,
 }
 
-/// Returns the elements before an item of a batch with these modes, of a count and a stride each. Numbers of 31 bits take few
-/// instructions to divide.
+/// Returns the offset of a batch item, whose modes are pairs of count and stride. Unsigned division
+/// of 31-bit values takes few instructions.
 #[track_caller]
 #[inline]
 pub(crate) fn strided<'b>(
@@ -132,7 +144,7 @@ pub(crate) fn strided<'b>(
 }
 
 impl<'b, P: Pointer> MatrixRows<'b, P> {
-    /// Returns the elements before a matrix of the tile.
+    /// Returns the offset of a matrix of the tile.
     #[track_caller]
     fn start(&self, matrix: Val<'b, i32>) -> Val<'b, i64> {
         strided((self.first[2] + matrix).cvt(), self.batch.iter().copied())
@@ -178,7 +190,7 @@ impl TileRows {
         Ok(())
     }
 
-    /// Returns false, after the error was recorded, for extents that are not possible.
+    /// Returns whether the extents are possible; if not, reports the error.
     #[track_caller]
     #[inline]
     fn is_possible(&self, k: &Body<'_, '_>, operation: &'static str) -> bool {
@@ -188,7 +200,7 @@ impl TileRows {
         checked.is_ok()
     }
 
-    /// Returns the vectors of the thread.
+    /// Returns the thread's vectors.
     #[track_caller]
     fn vectors<'r, 'b: 'r, P: Pointer>(
         self,
@@ -210,7 +222,8 @@ impl TileRows {
         })
     }
 
-    /// Returns row `row + more` of the tile, where `row` and `more` have no set bit in common. Its element is the lead.
+    /// Returns the tile's row `row + more`; `row` and `more` must share no set bit. `element` is
+    /// its lead.
     #[track_caller]
     fn row<'b, P: Pointer>(
         self,
@@ -223,7 +236,7 @@ impl TileRows {
             (row, matrix) = (row & (self.rows as i32 - 1), row >> self.rows.ilog2());
             matrix += (more / self.rows) as i32;
         }
-        // A multiple of the pitch by the host takes fewer instructions than one for each row.
+        // Multiplying the pitch by a host value takes fewer instructions than one product per row.
         let more = more % self.rows;
         let [first, element, _] = of.first;
         let start = of.start(matrix) + element.cvt::<i64>();
@@ -239,8 +252,9 @@ impl TileRows {
         RowVector { number: 0, row, matrix, element, start, lead, exists }
     }
 
-    /// Copies the rows to shared memory: vector `i` of thread `t` to the elements `to(.., t, i)`, which are contiguous. The elements around a
-    /// row that its first and last vector have are copied too, if they are among the `len` elements of the input.
+    /// Copies the rows to shared memory: thread `t`'s vector `i` goes to `to(.., t, i)`, which must
+    /// be contiguous. A row's first and last vector bring along the elements around the row, as far
+    /// as they are among the input's `len` elements.
     #[track_caller]
     pub fn copy_to<'k: 'b, 'b, T: Element>(
         self,
@@ -255,7 +269,8 @@ impl TileRows {
         }
         let (thread, lanes) = (k.thread_idx().x, RowTile::vector_len(T::SCALAR) as i32);
         let zero: Val<'b, Vector<u32, 4>> = Val::splat(k.constant(0u32));
-        // Addresses of ragged rows stay until their words have arrived: a thread has registers for those of 8 vectors.
+        // Addresses of ragged rows stay live until their words arrive; a thread has registers for 8
+        // vectors'.
         let at_once = if self.access == RowAccess::Aligned { usize::MAX } else { 8 };
         let mut vectors = self.vectors(k, from);
         loop {
@@ -286,11 +301,12 @@ impl TileRows {
         }
     }
 
-    /// Stores the rows: a vector that a row has as a whole as one access, the first and the last elements of a row one by one.
-    /// `row_of(vector)` returns a closure that returns the elements of the vector's row in some columns, packed.
+    /// Stores the rows. Vectors that lie completely inside a row are one access each; a row's first
+    /// and last elements are stored one by one. For each vector, `row_of(vector)` returns a closure
+    /// that returns, for given columns, the row's elements packed as a vector.
     ///
-    /// Of ragged rows, a tile whose `first[1]` is not 0 does not store its first `n - lead` elements: the tile before it overlaps it by `n`
-    /// elements and stores them.
+    /// In ragged rows, a tile whose `first[1]` is not 0 leaves out its first `n - lead` elements.
+    /// The tile before must overlap it by `n` elements and stores them.
     #[track_caller]
     pub fn store<'k: 'b, 'b, T: Element, F>(
         self,
@@ -317,7 +333,8 @@ impl TileRows {
                 });
                 continue;
             };
-            // The vector that the start of a tile cuts belongs to the tile before, but for the first tile of a row.
+            // The vector that a tile's start cuts belongs to the tile before, except in a row's
+            // first tile.
             let begin = first_of_row.select(0, element.constant(lanes) - lead);
             let (begin, end) = (element.max(begin), (element + lanes).min(to.left[1]));
             let is_whole = (end - begin).eq(lanes);

@@ -1,4 +1,4 @@
-//! [`SmemAllocator`]: shared memory piece by piece.
+//! [`SmemAllocator`]: allocates shared memory piece by piece and tells how much a block uses.
 
 use crate::ir::{Body, Element};
 use crate::layout::{ComposedLayout, LayoutError, Swizzle};
@@ -8,9 +8,12 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::pointer::TensorPointer;
 use crate::tensor::view::tensor::SharedTensor;
 
-/// Shared memory piece by piece, with the number of bytes that the block takes so far: CuTe DSL's `SmemAllocator`.
+/// Allocates shared memory piece by piece and counts the bytes that a block uses: CuTe DSL's
+/// `SmemAllocator`. Use it if sizes depend on the configuration; for a fixed set of members,
+/// [`storage!`](crate::storage) is shorter.
 ///
-/// Each piece begins at the next multiple of its alignment. What a kernel allocates in another way counts too.
+/// Each piece starts at the next multiple of its alignment. What a kernel allocates in other ways
+/// is counted too.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target};
@@ -42,17 +45,18 @@ pub struct SmemAllocator {
 }
 
 impl SmemAllocator {
-    /// An allocator, which starts behind what the kernel has allocated.
+    /// Makes an allocator that continues after what the kernel has already allocated.
     pub fn new(k: &Body<'_, '_>) -> Self {
         SmemAllocator { bytes: k.shared_bytes() }
     }
 
-    /// The bytes of shared memory that a block takes with what was allocated so far, and what is left out between pieces.
+    /// Returns how many bytes of shared memory the block uses so far, padding included.
     pub fn size_in_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// A scalar, a range, or what [`storage!`](crate::storage) declares, uninitialised.
+    /// Allocates a scalar, a range, or a type that [`storage!`](crate::storage) declares,
+    /// uninitialised.
     #[track_caller]
     pub fn allocate<'b, S: Storage>(&mut self, k: &Body<'b, '_>) -> S::At<'b> {
         let storage = S::allocate(k);
@@ -60,7 +64,7 @@ impl SmemAllocator {
         storage
     }
 
-    /// `len` elements, uninitialised.
+    /// Allocates `len` elements, uninitialised.
     #[track_caller]
     pub fn allocate_array<'b, T: Element>(
         &mut self,
@@ -72,10 +76,10 @@ impl SmemAllocator {
         range
     }
 
-    /// A tensor, uninitialised, whose first element is at a multiple of `byte_alignment`, a power of two not below the
-    /// size of an element. `swizzle` is for a layout that has none.
+    /// Allocates a tensor, uninitialised, whose first element is aligned to `byte_alignment`: a
+    /// power of two, at least the element size. `swizzle` is for a layout that has none.
     ///
-    /// A second swizzle, and a layout with symbols, are errors of the build.
+    /// It is a build error if the layout already has a swizzle, or if it has symbols.
     #[track_caller]
     pub fn allocate_tensor<'b, T: Element>(
         &mut self,

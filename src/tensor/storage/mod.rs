@@ -1,4 +1,4 @@
-//! Shared memory as structs: members at the offsets that C gives them.
+//! Structs and unions in shared memory, laid out as in C, and an allocator.
 
 pub(super) mod allocator;
 
@@ -11,20 +11,20 @@ use super::error::{TensorError, TensorErrorKind};
 use super::view::pointer::TensorPointer;
 use super::view::tensor::{SharedTensor, Tensor};
 
-/// Bytes of shared memory, from which members are made.
+/// A byte pointer into shared memory, from which members are made.
 pub type StoragePointer<'b> = TensorPointer<'b, Shared<u8>>;
 
-/// A type of shared memory: a scalar, a [`MemRange`], an [`Align`], or what
+/// A type that can live in shared memory: a scalar, a [`MemRange`], an [`Align`], or a type that
 /// [`storage!`](crate::storage) declares.
 pub trait Storage: 'static {
-    /// Bytes, with the padding at the end: a multiple of the alignment. C's `sizeof`.
+    /// The size in bytes, padded to a multiple of the alignment: C's `sizeof`.
     const SIZE: u32;
-    /// The bytes that its address is a multiple of. C's `alignof`.
+    /// The alignment in bytes: C's `alignof`.
     const ALIGN: u32;
-    /// The members in a kernel.
+    /// The members, as a kernel sees them.
     type At<'b>;
 
-    /// The members of the storage that begins at `bytes`.
+    /// Returns the members of the storage at `bytes`.
     fn at<'b>(k: &Body<'b, '_>, bytes: StoragePointer<'b>) -> Self::At<'b>;
 
     /// C's `sizeof`.
@@ -37,12 +37,13 @@ pub trait Storage: 'static {
         Self::ALIGN
     }
 
-    /// CuTe DSL's `size_in_bytes`: the same as [`size_of`](Storage::size_of).
+    /// CuTe DSL's `size_in_bytes`, the same as [`size_of`](Storage::size_of).
     fn size_in_bytes() -> u32 {
         Self::SIZE
     }
 
-    /// New shared memory of this type, uninitialised: what CuTe DSL's `SmemAllocator.allocate` gives.
+    /// Allocates shared memory of this type, uninitialised, like CuTe DSL's
+    /// `SmemAllocator.allocate`.
     #[track_caller]
     fn allocate<'b>(k: &Body<'b, '_>) -> Self::At<'b> {
         let bytes: Val<'b, Shared<u8>> = k.shared_aligned(Self::SIZE, Self::ALIGN);
@@ -61,7 +62,7 @@ impl<T: Element> Storage for T {
     }
 }
 
-/// `N` elements of type `T`, one after the other: CuTe DSL's `struct.MemRange`.
+/// `N` contiguous elements of type `T`: CuTe DSL's `struct.MemRange`.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target};
@@ -95,7 +96,7 @@ impl<T: Element, const N: u32> Storage for MemRange<T, N> {
     }
 }
 
-/// A [`MemRange`] in a kernel.
+/// A [`MemRange`], as a kernel sees it.
 pub struct MemRangeAt<'b, T> {
     pointer: TensorPointer<'b, Shared<T>>,
     len: u32,
@@ -114,8 +115,8 @@ impl<T: Element> std::fmt::Debug for MemRangeAt<'_, T> {
     }
 }
 
-/// The elements that a layout reaches, up to the last one. A swizzle moves indices to the end of their block only where
-/// the layout reaches the bits that it moves.
+/// Returns how many elements a layout spans, up to its last one. A swizzle moves indices to the end
+/// of their block only if the layout reaches the bits that it permutes.
 #[inline]
 fn reached(layout: &ComposedLayout, at_most: u32) -> Result<u32, LayoutError> {
     let whole_blocks = super::view::tensor::shared_len(layout)?;
@@ -128,33 +129,34 @@ fn reached(layout: &ComposedLayout, at_most: u32) -> Result<u32, LayoutError> {
 }
 
 impl<'b, T: Element> MemRangeAt<'b, T> {
-    /// `len` elements at a pointer.
+    /// Makes a range of `len` elements at a pointer.
     pub(super) fn new(pointer: TensorPointer<'b, Shared<T>>, len: u32) -> Self {
         MemRangeAt { pointer, len }
     }
 
-    /// The number of elements: CuTe DSL's `size`.
+    /// Returns the element count: CuTe DSL's `size`.
     #[expect(clippy::len_without_is_empty, reason = "CuTe's `size`; a range of nothing has no use")]
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// The bits of an element.
+    /// Returns the bits per element.
     pub fn elem_width(&self) -> u32 {
         T::SCALAR.bits()
     }
 
-    /// The bytes of all elements.
+    /// Returns the size in bytes.
     pub fn size_in_bytes(&self) -> u32 {
         self.len * T::SCALAR.size_bytes()
     }
 
-    /// The pointer to the first element.
+    /// Returns the pointer to the first element.
     pub fn data_ptr(&self) -> TensorPointer<'b, Shared<T>> {
         self.pointer
     }
 
-    /// The pointer to an element: CuTe DSL's `[index]`. One beyond the last element is an error of the build.
+    /// Returns the pointer to an element: CuTe DSL's `[index]`. It is a build error if `index` is
+    /// out of bounds.
     #[track_caller]
     pub fn at(&self, k: &Body<'b, '_>, index: u32) -> TensorPointer<'b, Shared<T>> {
         if index >= self.len {
@@ -167,8 +169,8 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
         self.pointer + i64::from(index)
     }
 
-    /// The tensor of the range and a layout, swizzled or not: CuTe DSL's `get_tensor`. A layout that needs
-    /// more elements than there are is an error of the build.
+    /// Returns a tensor over the range, with a plain or swizzled layout: CuTe DSL's `get_tensor`.
+    /// It is a build error if the layout needs more elements than there are.
     #[track_caller]
     pub fn tensor(
         &self,
@@ -178,7 +180,7 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
         self.tensor_as::<T>(k, layout)
     }
 
-    /// As [`tensor`](MemRangeAt::tensor), of elements of another type in the same bytes.
+    /// Like [`tensor`](MemRangeAt::tensor), with another element type for the same bytes.
     #[track_caller]
     pub fn tensor_as<U: Element>(
         &self,
@@ -208,7 +210,8 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
     }
 }
 
-/// `S` at a multiple of `BYTES` bytes, a power of two: CuTe DSL's `struct.Align`. It does not change the size.
+/// `S`, aligned to `BYTES` bytes, a power of two: CuTe DSL's `struct.Align`. The size stays the
+/// same.
 ///
 /// ```
 /// use tilewright::tensor::{Align, MemRange, Storage};
@@ -235,22 +238,24 @@ impl<S: Storage, const BYTES: u32> Storage for Align<S, BYTES> {
     }
 }
 
-/// The next multiple of `align`: for [`storage!`](crate::storage).
+/// Returns the next multiple of `align`; used by [`storage!`](crate::storage).
 #[doc(hidden)]
 pub const fn round_up(offset: u32, align: u32) -> u32 {
     offset.div_ceil(align) * align
 }
 
-/// Declares structs and unions of shared memory, with the members where C puts them.
+/// Declares structs and unions in shared memory, laid out as in C. Use it to give barriers, tiles
+/// and scalars one address computation and named fields.
 ///
-/// A member is a scalar, a [`MemRange`](crate::tensor::MemRange), an [`Align`](crate::tensor::Align) of one of
-/// these, or another declared type, written with the lifetime `'static`. Each declared type gets the members as
-/// public fields: a scalar as a [`TensorPointer`](crate::tensor::TensorPointer) that is loaded and stored, a range as a
-/// [`MemRangeAt`](crate::tensor::MemRangeAt), a struct as its own type. Its lifetime is the body that the
-/// storage is allocated in.
+/// A member is a scalar, a [`MemRange`](crate::tensor::MemRange), an
+/// [`Align`](crate::tensor::Align) of one of these, or another declared type, written with the
+/// lifetime `'static`. The declared type has the members as public fields: a scalar becomes a
+/// [`TensorPointer`](crate::tensor::TensorPointer) to load and store, a range a
+/// [`MemRangeAt`](crate::tensor::MemRangeAt), a struct its own type. The lifetime is that of the
+/// body in which the storage is allocated.
 ///
-/// A member of a struct begins at the next multiple of its alignment; those of a union all begin at 0. The
-/// alignment is the largest of the members, and the size is rounded up to it.
+/// A struct's members start at the next multiple of their alignment, a union's members all at 0.
+/// The type's alignment is its members' maximum, and its size is padded to it.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target};
@@ -309,7 +314,7 @@ macro_rules! storage {
     };
 }
 
-/// One type of [`storage!`](crate::storage).
+/// One type that [`storage!`](crate::storage) declares.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __storage_type {

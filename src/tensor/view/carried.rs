@@ -1,4 +1,7 @@
-//! Pointers, tensors in memory and fragments as values that control flow carries and returns.
+//! Lets control flow carry and return pointers, tensors in memory and fragments.
+//!
+//! A carried tensor has a device part (the pointer value) and a host part (layout, alignment,
+//! swizzle). Both branches, or both ends of a loop body, must agree on the host part.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -73,7 +76,7 @@ impl<'x, P: PointerType> IntoValues<'x> for TensorPointer<'x, P> {
     }
 }
 
-/// The host's knowledge of a tensor: the part of its engine, and its layout.
+/// What the host knows of a carried tensor.
 #[derive(Clone)]
 struct TensorPart<E> {
     engine: E,
@@ -93,9 +96,9 @@ impl<E: Clone> TensorPart<E> {
         Tensor { engine, layout, names, poisoned }
     }
 
-    /// The part of a tensor that stands for both, whose engine `join` gives.
+    /// Returns the part that describes both tensors, if their engines can be joined by `join`.
     fn joined(&self, other: &Self, join: impl FnOnce(&E, &E) -> Option<E>) -> Option<Self> {
-        // The error of a tensor that could not be made has been recorded.
+        // The error of the poisoned tensor has been recorded already.
         if self.poisoned || other.poisoned {
             return Some(TensorPart { poisoned: true, ..self.clone() });
         }
@@ -135,7 +138,8 @@ impl<P: PointerType> Values for Tensor<TensorPointer<'static, P>> {
     }
 
     fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> Self::At<'x> {
-        // Without its part nothing is known of the tensor: only an error before leaves it so.
+        // Without its host part we know nothing of the tensor. That happens only after another
+        // error.
         let tensor = Tensor::from_parts(TensorPointer::new(P::make(cx, ids)), Layout::trivial());
         Tensor { poisoned: true, ..tensor }
     }
@@ -170,7 +174,7 @@ impl<'x, P: PointerType> IntoValues<'x> for Tensor<TensorPointer<'x, P>> {
     }
 }
 
-/// The registers of a fragment: those of a variable, from an index on.
+/// A fragment is carried by name: its variable and its first register.
 struct FragmentPart<T>(Rmem<'static, T>);
 
 impl<T> Clone for FragmentPart<T> {
@@ -207,7 +211,8 @@ impl<T: Ty> Values for RegisterTensor<'static, T> {
     fn types(_: &mut Vec<Type>) {}
 
     fn make<'x>(cx: &'x Context, _: &mut dyn Iterator<Item = Value>) -> RegisterTensor<'x, T> {
-        // Without its part nothing is known of the fragment: only an error before leaves it so.
+        // Without its host part we know nothing of the fragment. That happens only after another
+        // error.
         let tensor = Tensor::from_parts(Rmem::new(Registers::of_build(cx)), Layout::trivial());
         Tensor { poisoned: true, ..tensor }
     }

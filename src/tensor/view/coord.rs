@@ -1,4 +1,4 @@
-//! Coordinates taken apart by what is known when: host entries, device entries, `_`.
+//! Splits a coordinate into what the host knows, what the device computes, and `_`.
 
 use crate::ir::builder::{DeviceCoord, MemIndex};
 use crate::ir::{Body, Val};
@@ -10,20 +10,20 @@ use crate::tensor::error::TensorErrorKind;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A coordinate `c` as the sum of a host coordinate and a device coordinate. As every mode has its entry in
-/// one of them and 0 in the other, `L(c) == L(host) + dice(L, picks)(device)`.
+/// A coordinate `c`, split into a host and a device coordinate. Every mode's entry is in one of
+/// them and 0 in the other, so that `L(c) == L(host) + dice(L, picks)(device)`.
 pub(in crate::tensor) struct Parts<'b> {
-    /// The coordinate with 0 for each device number.
+    /// The coordinate, with 0 in place of each device value.
     pub(in crate::tensor) host: Coord,
-    /// The device numbers, if there are any.
+    /// The device values, if there are any.
     pub(in crate::tensor) device: Option<DevicePart<'b>>,
 }
 
-/// The device numbers of a coordinate.
+/// The device values of a coordinate.
 pub(in crate::tensor) struct DevicePart<'b> {
-    /// A place for each device number, `_` for all else.
+    /// A slot for each device value, `_` everywhere else.
     picks: Coord,
-    /// One entry for each place of `picks`.
+    /// One entry per slot of `picks`.
     coord: DeviceCoord<'b>,
 }
 
@@ -54,7 +54,7 @@ impl<'b> Parts<'b> {
     }
 }
 
-/// Checks that the host numbers of `coord` are inside the modes of `layout` whose extents are numbers.
+/// Checks that host values lie inside their modes, for modes with a static extent.
 #[inline]
 pub(in crate::tensor) fn check_inside(
     coord: &DeviceCoord<'_>,
@@ -112,13 +112,13 @@ fn map<'b>(
 }
 
 impl<'b> DevicePart<'b> {
-    /// The part of `layout` that the device numbers go through.
+    /// The modes of `layout` that device values index.
     #[inline]
     pub(in crate::tensor) fn modes(&self, layout: &Layout) -> Result<Layout> {
         layout.dice(&self.picks)
     }
 
-    /// A divisor of the offsets of the device numbers in `modes`; 0 where all are 0.
+    /// Returns a divisor of the device values' offset in `modes`; 0 if that offset is always 0.
     #[inline]
     pub(in crate::tensor) fn divisor(&self, modes: &Layout) -> Result<i64> {
         let known = |entry: &DeviceCoord<'b>| match entry {
@@ -137,7 +137,7 @@ impl<'b> DevicePart<'b> {
         Ok(all.divisibility())
     }
 
-    /// The offset of the device numbers in `modes`, or `None` if it is always 0.
+    /// Computes the device values' offset in `modes`; `None` if it is always 0.
     #[track_caller]
     pub(in crate::tensor) fn offset<I: MemIndex>(
         &self,
@@ -150,15 +150,15 @@ impl<'b> DevicePart<'b> {
     }
 }
 
-/// A divisor of the values of a layout at the numbers that `divisor` divides; 0 where all values are 0.
+/// Returns a divisor of `layout(x)` for every multiple `x` of `divisor`; 0 if they are all 0.
 #[inline]
 fn divisor_at(layout: LayoutRef<'_>, divisor: i64) -> Result<Int> {
     let (mut all, mut rest) = (Int::ZERO, Int::from(divisor));
     let last = layout.leaves().count().saturating_sub(1);
     for (i, (extent, stride)) in layout.leaves().enumerate() {
-        // The number modulo the extents before the last one, and divided by them for the leaves behind.
+        // Each leaf but the last takes `x` modulo its extent and passes on the quotient.
         let here = if i == last { rest.clone() } else { rest.gcd(extent)? };
-        // A multiple of an extent before the last one has the coordinate 0 there.
+        // If the extent divides `x`, this leaf's coordinate is 0.
         if !extent.is(1) && (i == last || here != *extent) {
             let stride = Int::from(stride.to_int()?.divisibility());
             let product = stride.mul(&here.divisibility().into()).unwrap_or(stride);
@@ -169,14 +169,14 @@ fn divisor_at(layout: LayoutRef<'_>, divisor: i64) -> Result<Int> {
     Ok(all)
 }
 
-/// Returns whether the values of the layout inside its domain are numbers of 32 bits.
+/// Returns whether 32 bits hold every index of the layout.
 #[inline]
 pub(in crate::tensor) fn is_narrow(layout: &Layout) -> bool {
     let last = layout.cosize().ok().and_then(|cosize| cosize.as_static());
     last.is_some_and(|cosize| i32::try_from(cosize).is_ok())
 }
 
-/// `layout` followed by the projection to the entry at `path` of its coordinates: a layout of integers.
+/// Projects a layout into coordinates onto the entry at `path`, which gives a layout into integers.
 #[inline]
 pub(in crate::tensor) fn component(layout: &Layout, path: &[usize]) -> Result<Layout> {
     let strides: StrideTuple = layout.stride().to_owned().map(|stride| {

@@ -1,4 +1,4 @@
-//! The elements of a tensor one by one or in vectors, for what works on all of them.
+//! Visits a tensor's elements one by one or as vectors, for operations on whole tensors.
 
 use std::collections::HashMap;
 
@@ -9,27 +9,26 @@ use super::engine::{Readable, Writable};
 use super::tensor::Tensor;
 use crate::tensor::error::TensorErrorKind;
 
-/// Elements of a tensor that are moved together, as indices from an engine on. In memory they follow each other.
+/// Elements that one access moves, as indices from an engine. In memory they are contiguous.
 pub(in crate::tensor) struct Group<E> {
     pub(in crate::tensor) engine: E,
     pub(in crate::tensor) indices: Vec<i64>,
 }
 
 impl<E> Group<E> {
-    /// The index of the first element.
     pub(in crate::tensor) fn first(&self) -> i64 {
         self.indices.first().copied().unwrap_or(0)
     }
 }
 
-/// The unit of a copy: a group of each of two tensors.
+/// One step of a copy: a group of the source and a group of the destination.
 pub(in crate::tensor) struct Step<S, D> {
     pub(in crate::tensor) from: Group<S>,
     pub(in crate::tensor) to: Group<D>,
 }
 
 impl<S, D> Step<S, D> {
-    /// The elements in one access of each, as a vector.
+    /// Copies the group as one vector: one load and one store.
     #[track_caller]
     pub(in crate::tensor) fn move_vector<'b, 'c>(&self, k: &Body<'c, '_>)
     where
@@ -45,9 +44,9 @@ impl<S, D> Step<S, D> {
 }
 
 impl<'b, E: Readable<'b>> Tensor<E> {
-    /// For each coordinate in order, an engine and the index of the element from it on. The extents are numbers;
-    /// where strides have symbols, an engine is moved by them, once for all elements with the same ones, and the
-    /// index is the rest.
+    /// Returns an engine and an index from it for each element, in coordinate order. All extents
+    /// must be static. If strides are symbolic, the engine is moved by the symbolic part once per
+    /// distinct value, and the index is the remaining constant.
     #[track_caller]
     pub(in crate::tensor) fn elements(
         &self,
@@ -56,7 +55,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         self.elements_of(k, &self.layout)
     }
 
-    /// As [`elements`](Tensor::elements), in the order of another layout of the same indices.
+    /// Like [`elements`](Tensor::elements), in the order of another layout over the same indices.
     #[track_caller]
     #[inline]
     fn elements_of(
@@ -86,7 +85,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         Ok(all)
     }
 
-    /// The engine at a coordinate of three numbers.
+    /// Returns the engine at a coordinate of three host values.
     #[track_caller]
     pub(in crate::tensor) fn engine_at(
         &self,
@@ -98,8 +97,8 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         Ok(self.engine.moved(k, &index.sub(&number.into())?)?.at(number))
     }
 
-    /// The elements of `layout`, a layout of the same indices, `count` after `count`. In memory these follow each
-    /// other.
+    /// Splits the elements of `layout`, which indexes the same memory, into groups of `count`. In
+    /// memory the elements of a group must be contiguous.
     #[track_caller]
     pub(in crate::tensor) fn groups(
         &self,
@@ -124,17 +123,18 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     }
 }
 
-/// The vectors of a copy: how many there are, and the coordinates of one of them as numbers.
+/// How a copy splits into vectors: their count, and the coordinates that one vector covers.
 pub(in crate::tensor) struct Vectors {
-    /// Elements of a vector, a power of two.
+    /// Elements per vector, a power of two.
     pub(in crate::tensor) elements: u32,
     pub(in crate::tensor) count: i64,
     pub(in crate::tensor) vector: Layout,
 }
 
 impl Vectors {
-    /// The widest vectors of two tensors of the same size that are one in each memory; `None` for other sizes, or
-    /// where an extent has a symbol. Registers go along with any vector. `whole` refuses vectors for other reasons.
+    /// Finds the widest vectors that are contiguous and aligned in both memories. Registers fit any
+    /// vector. `whole` can refuse a width for other reasons. Returns `None` if the sizes differ or
+    /// an extent is symbolic.
     pub(in crate::tensor) fn of<'b, S: Readable<'b>, D: Readable<'b>>(
         source: &Tensor<S>,
         destination: &Tensor<D>,
@@ -153,7 +153,7 @@ impl Vectors {
             (None, Some(b)) => (to.max_common_layout(to), b),
             (None, None) => (Ok(Layout::trivial()), 1),
         };
-        // Where symbols leave it open what follows what, elements are moved one by one.
+        // If symbols hide which elements are contiguous, copy one element at a time.
         let common = common.and_then(|common| common.coalesce()).unwrap_or(Layout::trivial());
         let element = S::Elem::SCALAR.size_bytes();
         let in_order = common.size()?.to_static()?.unsigned_abs().max(1).trailing_zeros();
@@ -172,12 +172,12 @@ impl Vectors {
         }
     }
 
-    /// Bytes of a vector of these elements.
+    /// Bytes per vector of `T`.
     pub(in crate::tensor) fn bytes<T: Element>(&self) -> u32 {
         self.elements * T::SCALAR.size_bytes()
     }
 
-    /// The layout of a tensor, a vector as the first mode and all vectors as the second one.
+    /// Returns the tensor's layout with one vector as the first mode and the vectors as the second.
     #[inline]
     pub(in crate::tensor) fn divide(&self, layout: &Layout) -> Result<Layout, LayoutError> {
         if self.elements == 1 {
@@ -186,7 +186,7 @@ impl Vectors {
         layout.coalesce()?.logical_divide(&self.vector)
     }
 
-    /// Returns whether all vectors of a tensor in memory start at multiples of their length.
+    /// Returns whether every vector of a tensor in memory is aligned to its size.
     fn is_whole<'b, E: Readable<'b>>(&self, tensor: &Tensor<E>) -> Result<bool, LayoutError> {
         if tensor.engine.alignment_bytes().is_none() {
             return Ok(true);
@@ -201,7 +201,7 @@ impl Vectors {
         Ok(indices.iter().all(|index| index.divisibility() % length == 0))
     }
 
-    /// The vectors of one of the tensors.
+    /// Returns the vectors of one of the two tensors.
     #[track_caller]
     pub(in crate::tensor) fn groups<'b, E: Readable<'b>>(
         &self,

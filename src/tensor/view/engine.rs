@@ -1,4 +1,4 @@
-//! Engines: what the indices of a tensor's layout are counted from.
+//! Engines: what a tensor's layout indexes into (memory, registers or coordinates).
 
 use std::fmt;
 
@@ -14,20 +14,21 @@ use super::pointer::TensorPointer;
 use crate::tensor::error::TensorErrorKind;
 
 mod sealed {
-    /// Closes the engines.
+    /// Keeps other crates from adding engines.
     pub trait Sealed {}
     impl<P> Sealed for super::TensorPointer<'_, P> {}
     impl<T> Sealed for super::Rmem<'_, T> {}
     impl Sealed for super::Coordinates<'_> {}
 }
 
-/// The base from which the indices of a tensor's layout are counted: a [`TensorPointer`], registers ([`Rmem`]) or
+/// What the indices of a tensor's layout start from: a [`TensorPointer`], registers ([`Rmem`]) or
 /// [`Coordinates`]. CuTe's `Engine`.
 pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
-    /// The engine at a coordinate of `layout`; each `_` counts as 0.
+    /// Returns the engine moved to a coordinate of `layout`; each `_` counts as 0.
     ///
     /// # Errors
-    /// The coordinate does not fit the layout, or is not known early enough.
+    /// The coordinate does not fit the layout, or the engine needs a host value and gets a device
+    /// value.
     #[doc(hidden)]
     fn advance(
         &self,
@@ -36,68 +37,71 @@ pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
         coord: &DeviceCoord<'b>,
     ) -> Result<Self, TensorErrorKind>;
 
-    /// Returns whether the memory ends with the tensor, so that a part of it must not go beyond, predicates or not.
+    /// Returns whether the allocation ends with the tensor, so that no tile may reach beyond it,
+    /// not even a predicated one.
     #[doc(hidden)]
     fn ends_with_tensor(&self) -> bool;
 }
 
-/// An engine with elements that can be read.
+/// An engine whose elements you can read.
 pub trait Readable<'b>: Engine<'b> {
-    /// The type of the elements.
+    /// The element type.
     type Elem: Element;
-    /// The first element.
+    /// Reads the first element.
     fn read<'c>(&self, k: &Body<'c, '_>) -> Val<'c, Self::Elem>
     where
         'b: 'c;
-    /// The engine `index` elements further.
+    /// Returns the engine moved by `index` elements.
     #[doc(hidden)]
     #[must_use]
     fn at(&self, index: i64) -> Self;
-    /// The engine `offset` elements further, an expression over symbols.
+    /// Returns the engine moved by `offset` elements, which may contain symbols.
     #[doc(hidden)]
     fn moved(&self, k: &Body<'b, '_>, offset: &Int) -> Result<Self, TensorErrorKind>;
-    /// The known alignment of the first element, in bytes; `None` where elements have no address.
+    /// The known alignment of the first element in bytes; `None` if elements have no address.
     #[doc(hidden)]
     fn alignment_bytes(&self) -> Option<u32>;
-    /// The elements at `indices` as one vector. In memory they follow each other and are aligned to the vector: it is
-    /// one access. `None` where there is no vector of this length.
+    /// Reads the elements at `indices` as one vector, or returns `None` if no vector has this
+    /// length. In memory the elements must be contiguous and aligned to the vector, because this is
+    /// one access.
     #[doc(hidden)]
     fn read_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64]) -> Option<AnyVector<'c>>
     where
         'b: 'c;
-    /// The memory of the elements; `None` for registers.
+    /// The memory space of the elements; `None` for registers.
     #[doc(hidden)]
     fn memory(&self) -> Option<Space>;
-    /// The address of the element at `index`.
+    /// Returns the address of the element at `index`.
     #[doc(hidden)]
     fn address(&self, index: i64) -> ElementAddress<'b, Self::Elem>;
 }
 
-/// The address of an element: a pointer and an offset in elements, for instructions that take one memory only.
+/// An element's address as a pointer and an offset in elements, for instructions that take only one
+/// memory space.
 #[derive(Clone, Copy)]
 pub enum ElementAddress<'b, T> {
-    /// In registers of the thread.
+    /// In the thread's registers.
     Registers,
     /// In global memory.
     Global(Val<'b, Global<T>>, i64),
-    /// In shared memory of the block.
+    /// In the block's shared memory.
     Shared(Val<'b, Shared<T>>, i64),
-    /// In memory that only loads and stores reach.
+    /// In a memory space that only loads and stores reach.
     Other,
 }
 
-/// An engine with elements that can be written.
+/// An engine whose elements you can write.
 #[diagnostic::on_unimplemented(
     message = "the elements of this tensor cannot be written",
     note = "registers, shared memory and kernel parameters of type `GlobalMut<T>` can; `Global<T>` and coordinates cannot"
 )]
 pub trait Writable<'b>: Readable<'b> {
-    /// Sets the first element.
+    /// Writes the first element.
     fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, Self::Elem>)
     where
         'b: 'c;
-    /// Sets the elements at `indices` to those of a vector of as many bits: in memory one access, as
-    /// [`read_vector`](Readable::read_vector).
+    /// Writes a vector to the elements at `indices`, in memory with one access, like
+    /// [`read_vector`](Readable::read_vector). The vector must have as many bits as the elements.
     #[doc(hidden)]
     fn write_vector<'c>(&self, k: &Body<'c, '_>, indices: &[i64], vector: AnyVector<'c>)
     where
@@ -190,7 +194,7 @@ impl<'b, P: MutPointer> Writable<'b> for TensorPointer<'b, P> {
     }
 }
 
-/// Registers of a thread: the engine of a [`RegisterTensor`](crate::tensor::RegisterTensor).
+/// A thread's registers: the engine of a [`RegisterTensor`](crate::tensor::RegisterTensor).
 pub struct Rmem<'b, T> {
     registers: Registers<'b, T>,
     offset: i64,
@@ -208,27 +212,26 @@ impl<'b, T: Ty> Rmem<'b, T> {
         Rmem { registers, offset: 0 }
     }
 
-    /// The same registers, for a body inside or outside of this one.
+    /// Returns the same registers for an enclosing or nested body.
     pub(super) fn rebound<'x>(&self) -> Rmem<'x, T> {
         Rmem { registers: self.registers.rebound(), offset: self.offset }
     }
 
-    /// Returns whether both are the same registers.
     pub(super) fn is(&self, other: &Rmem<'_, T>) -> bool {
         self.registers.is(&other.registers) && self.offset == other.offset
     }
 
-    /// The variable and the first register, for errors.
+    /// The variable's name and the first register, for error messages.
     pub(super) fn number(&self) -> String {
         format!("{}+{}", self.registers.name(), self.offset)
     }
 
-    /// All registers from the first element on.
+    /// Returns all registers from the first element on.
     pub(in crate::tensor) fn variables(&self) -> Registers<'b, T> {
         self.registers.part(self.index(), self.registers.len())
     }
 
-    /// Sets the elements of a layout, each register once.
+    /// Writes `value` to every register that the layout reaches, once each.
     #[track_caller]
     pub(in crate::tensor) fn fill(
         &self,
@@ -246,7 +249,7 @@ impl<'b, T: Ty> Rmem<'b, T> {
         Ok(())
     }
 
-    /// The register, as a number that no variable has where the offset is negative.
+    /// The register's index; for a negative offset `u32::MAX`, which no variable has.
     fn index(&self) -> u32 {
         u32::try_from(self.offset).unwrap_or(u32::MAX)
     }
@@ -352,32 +355,31 @@ impl<T: Ty> fmt::Debug for Rmem<'_, T> {
     }
 }
 
-/// A place in a coordinate space: the engine of the tensors that say where an element is instead of what it
-/// is. CuTe's `ArithmeticTuple` iterator.
+/// A position in a coordinate space: the engine of tensors whose elements are coordinates instead
+/// of data. CuTe's `ArithmeticTuple` iterator.
 #[derive(Clone)]
 pub struct Coordinates<'b> {
-    /// The coordinate as a tree, whose leaves are `entries`.
+    /// The coordinate's tree; its leaves are `entries`.
     profile: Tuple<Int>,
     entries: Vec<Entry<'b>>,
 }
 
-/// An entry of a coordinate: `host + device`.
+/// One entry of a coordinate: `host + device`.
 #[derive(Clone)]
 pub(in crate::tensor) struct Entry<'b> {
     path: Vec<usize>,
     pub(in crate::tensor) host: i64,
     pub(in crate::tensor) device: Option<Val<'b, i32>>,
-    /// The largest value of `device`, if it is known.
+    /// The maximum of `device`, if it is known.
     pub(in crate::tensor) max: Option<i64>,
 }
 
 impl<'b> Entry<'b> {
-    /// The path of the entry in its coordinate.
     pub(in crate::tensor) fn path(&self) -> &[usize] {
         &self.path
     }
 
-    /// Adds a number of the device, which is not above `most`.
+    /// Adds a device value, which is at most `max`.
     #[track_caller]
     fn add(&mut self, offset: Val<'b, i32>, max: Option<i64>) {
         self.max = self.max.zip(max).and_then(|(a, b)| a.checked_add(b));
@@ -389,7 +391,7 @@ impl<'b> Entry<'b> {
 }
 
 impl<'b> Coordinates<'b> {
-    /// The origin of a space of coordinates with the profile of `shape`.
+    /// Returns the origin of the coordinate space of `shape`.
     #[inline]
     pub(in crate::tensor) fn origin(shape: &Tuple<Int>) -> Self {
         let mut entries = Vec::new();
@@ -401,7 +403,6 @@ impl<'b> Coordinates<'b> {
         &self.entries
     }
 
-    /// The coordinate.
     #[track_caller]
     #[inline]
     pub(in crate::tensor) fn value(&self) -> DeviceCoord<'b> {
@@ -426,7 +427,7 @@ impl<'b> Coordinates<'b> {
     }
 }
 
-/// Coordinates are numbers of 32 bits on the device.
+/// Clamps a value to `i32`, the type of coordinates on the device.
 pub(in crate::tensor) fn clamped(value: i64) -> i32 {
     i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
 }
@@ -479,7 +480,7 @@ impl<'b> Engine<'b> for Coordinates<'b> {
     }
 }
 
-/// `(0,?+4)`: a `?` is known when the kernel runs.
+/// For example `(0,?+4)`, where `?` is known only when the kernel runs.
 impl fmt::Display for Coordinates<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn tree<'e, 'b: 'e>(

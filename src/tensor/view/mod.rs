@@ -1,4 +1,6 @@
-//! Tensors: an engine with a layout, their views, coordinates, predicates and values.
+//! Tensors and what you do with them: views, coordinates, predicates, fragments.
+//!
+//! Come here for [`Tensor`] itself: how it is made, sliced, tiled, recast, loaded and printed.
 
 mod carried;
 pub(super) mod coord;

@@ -1,4 +1,4 @@
-//! The same elements in fewer, more or other modes.
+//! Rearranges a tensor's modes without changing its elements: flatten, filter, take, get, append.
 
 use crate::ir::Body;
 use crate::ir::builder::DeviceCoord;
@@ -9,7 +9,7 @@ use super::tensor::Tensor;
 use super::views::underscores;
 
 impl<'b, E: Engine<'b>> Tensor<E> {
-    /// All leaves as modes: CuTe's `flatten`.
+    /// Turns every leaf into a mode of its own: CuTe's `flatten`.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -34,20 +34,20 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         self.with_layout(k, "flatten", self.layout.flatten())
     }
 
-    /// Each element once, in as few modes as possible: CuTe's `filter`.
+    /// Keeps each element once, in as few modes as possible: CuTe's `filter`.
     #[track_caller]
     pub fn filter(&self, k: &Body<'b, '_>) -> Self {
         self.with_layout(k, "filter", self.layout.filter())
     }
 
-    /// The same modes with the extent 1 where the stride is 0: CuTe's `filter_zeros`.
+    /// Sets the extent of every leaf with stride 0 to 1: CuTe's `filter_zeros`.
     #[track_caller]
     pub fn filter_zeros(&self, k: &Body<'b, '_>) -> Self {
         let names = self.names.clone();
         self.with_layout(k, "filter_zeros", Ok(self.layout.filter_zeros())).with_names(names)
     }
 
-    /// The modes from `begin` to `end - 1`: CuTe's `take`.
+    /// Keeps the modes from `begin` to `end - 1`: CuTe's `take`.
     #[track_caller]
     pub fn take(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self {
         let modes: Vec<usize> = (begin..end.min(self.rank())).collect();
@@ -55,27 +55,28 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         taken.with_names(self.names.select(&modes))
     }
 
-    /// The mode at a path alone, `[1, 0]` the first mode inside the second one: CuTe's `get`.
+    /// Returns the mode at a path as a tensor: CuTe's `get`. For example `[1, 0]` is the first mode
+    /// inside the second one.
     #[track_caller]
     pub fn get(&self, k: &Body<'b, '_>, path: &[usize]) -> Self {
         self.with_layout(k, "get", self.layout.get(path))
     }
 
-    /// Modes of extent 1 at the end, up to `rank` modes: CuTe DSL's `append_ones`.
+    /// Appends modes of extent 1 until there are `rank` modes: CuTe DSL's `append_ones`.
     #[track_caller]
     pub fn append_ones(&self, k: &Body<'b, '_>, rank: usize) -> Self {
         self.with_layout(k, "append_ones", self.layout.append_ones(rank))
     }
 
-    /// Modes of extent 1 at the start, up to `rank` modes: CuTe DSL's `prepend_ones`.
+    /// Prepends modes of extent 1 until there are `rank` modes: CuTe DSL's `prepend_ones`.
     #[track_caller]
     pub fn prepend_ones(&self, k: &Body<'b, '_>, rank: usize) -> Self {
         self.with_layout(k, "prepend_ones", self.layout.prepend_ones(rank))
     }
 
-    /// The elements at `coord` of every tile of the tensor divided by `tiler`: CuTe's `outer_partition`.
-    /// [`local_tile`](Tensor::local_tile) is `inner_partition`, all elements of the tile at a coordinate. Entries that
-    /// `coord` lacks are `..`.
+    /// Divides the tensor by `tiler` and returns the element at `coord` of every tile: CuTe's
+    /// `outer_partition`. Its counterpart [`local_tile`](Tensor::local_tile) is `inner_partition`
+    /// and returns all elements of one tile. If `coord` has too few entries, the rest are `..`.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};

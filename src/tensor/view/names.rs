@@ -1,4 +1,4 @@
-//! Names of modes, which follow the modes of a tensor and stand in its errors.
+//! Mode names: they follow a tensor's modes through its views and appear in its errors.
 
 use crate::ir::Body;
 use crate::ir::builder::DeviceCoord;
@@ -7,8 +7,8 @@ use crate::layout::{ComposedLayout, LayoutError, NamedLayout, Names};
 use super::engine::Engine;
 use super::tensor::Tensor;
 
-/// The layout argument of a tensor: a layout, a [`ComposedLayout`] with a swizzle, or a [`NamedLayout`], whose names the tensor
-/// gets.
+/// The layout argument of [`Tensor::new`]: a layout, a [`ComposedLayout`] with a swizzle, or a
+/// [`NamedLayout`], which also names the tensor's modes.
 ///
 /// ```
 /// use tilewright::ir::{Global, Kernel, Target};
@@ -49,7 +49,7 @@ impl From<&NamedLayout> for TensorLayout {
     }
 }
 
-/// The names of the modes that a coordinate keeps.
+/// Returns the names of the modes that a coordinate keeps.
 #[inline]
 pub(in crate::tensor) fn kept_names(names: &Names, coord: &DeviceCoord<'_>) -> Names {
     fn kept(coord: &DeviceCoord<'_>) -> usize {
@@ -67,11 +67,11 @@ pub(in crate::tensor) fn kept_names(names: &Names, coord: &DeviceCoord<'_>) -> N
 }
 
 impl<'b, E: Engine<'b>> Tensor<E> {
-    /// The same tensor with a name for each of its modes. Names follow their modes through slices, divides and
-    /// tiles, and stand in the text of the tensor and of its errors.
+    /// Returns the same tensor with one name per mode. Names follow their modes through slices,
+    /// divides and tiles, and appear in the text of the tensor and of its errors.
     ///
-    /// A number of names that is not the number of modes is an error of the build; so is a name that is empty or stands
-    /// twice.
+    /// It is a build error if the name count differs from the rank, or if a name is empty or
+    /// repeated.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};

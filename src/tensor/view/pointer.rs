@@ -1,4 +1,4 @@
-//! [`TensorPointer`]: an address with what is known of it.
+//! [`TensorPointer`]: an address and what is known of it.
 
 use std::fmt;
 
@@ -16,11 +16,11 @@ pub use self::recast::Recast;
 use super::coord::{DevicePart, Parts, is_narrow};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
-/// The address of an element, with the alignment that is known of it: CuTe's `TensorPointer`.
+/// The address of an element with its known alignment: CuTe's pointer with `assumed_align`.
 ///
-/// Offsets count elements. A host offset costs nothing: it becomes part of the address of a load or store. The
-/// alignment follows by divisibility: after an offset of `n` elements, it is the largest power of two that
-/// divides both the old one and `n` elements.
+/// Offsets count elements. A host offset costs nothing, because it becomes part of the load's or
+/// store's address. The alignment follows the offset's divisibility: `p + n` is aligned to the
+/// largest power of two that divides both `p`'s alignment and the size of `n` elements.
 ///
 /// ```
 /// use tilewright::ir::{Global, Kernel, Target};
@@ -40,27 +40,27 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// ```
 pub struct TensorPointer<'b, P> {
     base: Val<'b, P>,
-    /// In elements; inside of the swizzle, if there is one.
+    /// In elements. Applied before the swizzle, if there is one.
     offset: i64,
-    /// Of `base`, in bytes.
+    /// The alignment of `base`, in bytes.
     align: u32,
     swizzle: Option<Swizzled<'b, P>>,
 }
 
-/// A pointer through a swizzle: `*(p + i)` is the element at `base[S(offset + i)]`.
+/// A swizzled pointer: `*(p + i)` is the element at `base[S(offset + i)]`.
 struct Swizzled<'b, P> {
     swizzle: Swizzle,
     moved: Option<Moved<'b, P>>,
 }
 
-/// The device part of an offset inside of a swizzle `S`.
+/// The device part of an offset, before the swizzle `S`.
 struct Moved<'b, P> {
     offset: Val<'b, i32>,
     /// `S(offset)`.
     image: Val<'b, i32>,
     /// `base + S(offset)`.
     base: Val<'b, P>,
-    /// The bits that `offset` may have, if they are known.
+    /// The bits that `offset` may set, if they are known.
     bits: Option<i64>,
     /// A divisor of `offset`.
     divisor: u64,
@@ -85,23 +85,23 @@ impl<P> Clone for Moved<'_, P> {
 }
 impl<P> Copy for Moved<'_, P> {}
 
-/// The host's knowledge of a pointer that control flow carries.
+/// What the host knows of a pointer that control flow carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PointerPart {
     align: u32,
-    /// The swizzle, and the host offset inside of it.
+    /// The swizzle and the host offset before it.
     swizzle: Option<(Swizzle, i64)>,
 }
 
 impl PointerPart {
-    /// The knowledge of a pointer that is one of both.
+    /// Returns the part that is true for both pointers, or `None` if their swizzles differ.
     pub(super) fn joined(&self, other: &PointerPart) -> Option<PointerPart> {
         let align = self.align.min(other.align);
         (self.swizzle == other.swizzle).then_some(PointerPart { align, ..*self })
     }
 }
 
-/// `to a multiple of 16 bytes under S<3,4,3> + 0`
+/// For example `to a multiple of 16 bytes under S<3,4,3> + 0`.
 impl fmt::Display for PointerPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "to a multiple of {} bytes", self.align)?;
@@ -112,12 +112,13 @@ impl fmt::Display for PointerPart {
     }
 }
 
-/// The largest power of two that divides `value`; `limit`, a power of two, for 0 and for what is above it.
+/// Returns the largest power of two that divides `value`, at most `limit`; `limit` itself for 0.
+/// `limit` must be a power of two.
 fn power_of_two(value: u64, limit: u64) -> u64 {
     if value == 0 { limit } else { (1 << value.trailing_zeros()).min(limit) }
 }
 
-/// The largest alignment that divides `bytes`, at most `limit`, a power of two.
+/// Returns the largest alignment that divides `bytes`, at most `limit`, a power of two.
 fn alignment_of(bytes: u64, limit: u32) -> u32 {
     u32::try_from(power_of_two(bytes, limit.into())).unwrap_or(limit)
 }
@@ -125,7 +126,7 @@ fn alignment_of(bytes: u64, limit: u32) -> u32 {
 const OVERFLOW: LayoutError = LayoutError::Overflow { operation: "the offset of a pointer" };
 
 impl<'b> TensorPointer<'b, Shared<u8>> {
-    /// A member of storage, whose offset is a multiple of its size.
+    /// Casts the pointer to a storage member, whose offset is a multiple of its element size.
     #[track_caller]
     pub(in crate::tensor) fn element_at<T: Element>(self) -> TensorPointer<'b, Shared<T>> {
         self.retyped()
@@ -139,16 +140,15 @@ impl<'b, P: PointerType> From<Val<'b, P>> for TensorPointer<'b, P> {
 }
 
 impl<'b, P: PointerType> TensorPointer<'b, P> {
-    /// The pointer of a kernel parameter or an allocation, known to be
-    /// naturally aligned.
+    /// Makes a tensor pointer from a kernel parameter or an allocation, which is naturally aligned.
     pub fn new(base: Val<'b, P>) -> Self {
         TensorPointer { base, offset: 0, align: P::Elem::SCALAR.size_bytes(), swizzle: None }
     }
 
-    /// The same pointer, known to be a multiple of `bytes`: CuTe's `assumed_align`. A launch whose buffer is
-    /// not aligned so is a fault where the kernel relies on it.
+    /// Promises that the address is a multiple of `bytes`: CuTe's `assumed_align`. Wherever the
+    /// kernel relies on the promise, a launch with a less aligned buffer is a fault.
     ///
-    /// `bytes` that are no power of two are an error of the build.
+    /// It is a build error if `bytes` is not a power of two.
     #[doc(alias = "tl.multiple_of")]
     #[track_caller]
     pub fn assume_aligned(self, k: &Body<'b, '_>, bytes: u32) -> Self {
@@ -160,17 +160,17 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         if self.swizzle.is_some() || self.offset == 0 || self.alignment() >= bytes {
             return TensorPointer { align: self.align.max(bytes), ..self };
         }
-        // The address with its host offset is meant.
+        // The promise is about the address with its host offset.
         TensorPointer { base: self.base.offset(self.offset), offset: 0, align: bytes, ..self }
     }
 
-    /// The same pointer with its natural alignment alone: for a loop that carries pointers of less alignment than the first
-    /// one.
+    /// Forgets all but the natural alignment. Use it before a loop that carries pointers whose
+    /// alignment is lower than that of the first one.
     pub fn without_alignment(self) -> Self {
         TensorPointer { align: P::Elem::SCALAR.size_bytes(), ..self }
     }
 
-    /// The host's knowledge of the pointer, where control flow carries it.
+    /// What the host knows of the pointer when control flow carries it.
     pub(super) fn part(&self) -> PointerPart {
         match self.swizzle {
             None => PointerPart { align: self.alignment(), swizzle: None },
@@ -180,8 +180,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         }
     }
 
-    /// The device's part of the pointer, where control flow carries it. A swizzled pointer, moved by a number of the device,
-    /// has two parts and is an error of the build.
+    /// The value that the device carries for this pointer. A swizzled pointer that a device value
+    /// has moved would need two values, so it is a build error.
     #[track_caller]
     pub(super) fn carried(&self) -> Val<'b, P> {
         match self.swizzle {
@@ -197,7 +197,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         }
     }
 
-    /// A pointer that was carried, with what the host knows of it.
+    /// Rebuilds a carried pointer from what the host knows of it.
     pub(super) fn with_part(self, part: &PointerPart) -> Self {
         let (swizzle, offset) = part.swizzle.map_or((None, 0), |(swizzle, offset)| {
             (Some(Swizzled { swizzle, moved: None }), offset)
@@ -205,11 +205,11 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         TensorPointer { base: self.base, offset, align: part.align, swizzle }
     }
 
-    /// The first address from this one on that is a multiple of `bytes`: CuTe DSL's `align`. It is computed by the
-    /// kernel, unless it is known to be this one.
+    /// Rounds the address up to a multiple of `bytes`: CuTe DSL's `align`. The kernel computes it,
+    /// unless the pointer is known to be aligned already.
     ///
-    /// `bytes` that are no power of two, and a swizzled pointer, whose elements a moved start would exchange, are
-    /// errors of the build.
+    /// It is a build error if `bytes` is not a power of two, or if the pointer is swizzled, because
+    /// moving the start would permute other elements.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -249,47 +249,47 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         if self.alignment() >= bytes {
             return self;
         }
-        // The bytes to the next multiple are whole elements: their size divides both.
+        // The distance to the next multiple is a whole count of elements: their size divides both.
         let address = self.toint().cvt::<i64>();
         let bytes_on = -address & i64::from(bytes - 1);
         let moved = self.add_device(bytes_on >> size_of_element::<P>().trailing_zeros(), 1);
-        // The host offset is part of what was rounded up, so it goes into the base.
+        // The host offset was rounded up too, so it moves into the base.
         let (base, offset) = moved.resolve();
         let base = if offset == 0 { base } else { base.offset(offset) };
         TensorPointer { base, offset: 0, align: bytes, swizzle: None }
     }
 
-    /// The type of the elements.
+    /// The element type.
     pub fn dtype(&self) -> crate::ir::types::Scalar {
         P::Elem::SCALAR
     }
 
-    /// The memory that it points into.
+    /// The memory space that it points into.
     pub fn space(&self) -> Space {
         match P::TYPE {
             Type::Pointer { space, .. } => space,
-            // No pointer type has another IR type.
+            // Every pointer type has an IR pointer type, so this arm is never taken.
             Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => Space::Global,
         }
     }
 
-    /// The known alignment of the address, in bytes: a power of two.
+    /// The known alignment of the address in bytes, a power of two.
     ///
-    /// Under a swizzle, the least alignment that the element may get.
+    /// Under a swizzle it is the lowest alignment that the element can have.
     pub fn alignment(&self) -> u32 {
         alignment_of(self.divisor() * size_of_element::<P>(), self.max_alignment())
     }
 
-    /// The known divisor of the offset: a power of two.
+    /// The known divisor of the offset, a power of two.
     fn divisor(&self) -> u64 {
         let moved = self.swizzle.and_then(|swizzled| swizzled.moved).map(|moved| moved.divisor);
         let moved = moved.map_or(1 << 32, |divisor| power_of_two(divisor, 1 << 32));
         power_of_two(self.offset.unsigned_abs(), moved)
     }
 
-    /// The known alignment of the first element, in bytes, where a swizzle does not move it: as
-    /// [`alignment`](TensorPointer::alignment), but for an offset of whole blocks of the swizzle more than the block of
-    /// elements that it keeps together.
+    /// The known alignment in bytes if the swizzle does not move the first element, else
+    /// [`alignment`](TensorPointer::alignment). An offset of whole swizzle blocks keeps the base's
+    /// alignment, which can be more than the run of elements that the swizzle keeps together.
     pub(in crate::tensor) fn start_alignment(&self) -> u32 {
         let Some(Swizzled { swizzle, .. }) = self.swizzle else { return self.alignment() };
         let plain = self.divisor();
@@ -301,7 +301,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         }
     }
 
-    /// The same address without a swizzle.
+    /// Returns the element's address without a swizzle.
     #[track_caller]
     pub(in crate::tensor) fn plain(&self) -> Self {
         let align = self.alignment();
@@ -309,8 +309,9 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         TensorPointer { base, offset, align: align.min(self.align), swizzle: None }
     }
 
-    /// The largest alignment that elements can have, in bytes: that of the start of the offsets, or of the blocks that a
-    /// swizzle moves as a whole. CuTe DSL's `max_alignment`.
+    /// The highest alignment that any element can have, in bytes: the alignment of the base, or, if
+    /// it is smaller, the run of elements that the swizzle moves as a whole. CuTe DSL's
+    /// `max_alignment`.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target};
@@ -334,12 +335,12 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         alignment_of(block * size_of_element::<P>(), self.align)
     }
 
-    /// The swizzle that offsets go through, if there is one.
+    /// The swizzle that offsets pass through, if there is one.
     pub fn swizzle(&self) -> Option<Swizzle> {
         self.swizzle.map(|swizzled| swizzled.swizzle)
     }
 
-    /// The pointer through a swizzle of its offsets from here on, the first one at `offset`.
+    /// Swizzles all offsets from here on; the pointer itself is at `offset`.
     #[track_caller]
     pub(in crate::tensor) fn swizzled(self, swizzle: Swizzle, offset: i64) -> Self {
         let (base, at) = self.resolve();
@@ -348,9 +349,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         TensorPointer { base, offset, align, swizzle: Some(Swizzled { swizzle, moved: None }) }
     }
 
-    /// The pointer `offset` elements further.
-    ///
-    /// An offset that leaves 64 bits is taken as the largest one, which no memory has.
+    /// Moves the pointer by `offset` elements. If the sum overflows `i64` it saturates, and no
+    /// memory has that address.
     pub(in crate::tensor) fn add_host(self, offset: i64) -> Self {
         TensorPointer { offset: self.offset.saturating_add(offset), ..self }
     }
@@ -371,7 +371,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         }
     }
 
-    /// `offset` more inside of the swizzle, which has no other bits than `bits`.
+    /// Adds a device offset before the swizzle; it sets no bits outside `bits`.
     #[track_caller]
     fn add_swizzled(
         self,
@@ -380,8 +380,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         bits: Option<i64>,
         divisor: u64,
     ) -> Self {
-        // Where all offsets are multiples of the blocks in which the swizzle exchanges, it changes none: neither them
-        // nor what is added to them.
+        // If all offsets are multiples of the swizzle's block, the swizzle changes neither them nor
+        // what is added to them.
         let block = (swizzle.y_mask() | swizzle.z_mask()).unsigned_abs();
         let whole = power_of_two(divisor, 1 << 32) > block;
         let (offset, image, base, bits, divisor) = match moved {
@@ -407,7 +407,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         TensorPointer { swizzle: Some(Swizzled { swizzle, moved }), ..self }
     }
 
-    /// The address as a pointer and a host offset in elements.
+    /// Returns the address as a pointer and a host offset in elements.
     #[track_caller]
     pub(in crate::tensor) fn resolve(&self) -> (Val<'b, P>, i64) {
         let Some(Swizzled { swizzle, moved }) = self.swizzle else {
@@ -416,7 +416,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         let Some(Moved { offset, image: moved_image, base, bits, .. }) = moved else {
             return (self.base, swizzle.apply(self.offset));
         };
-        // A swizzle changes nothing of an offset of whole blocks, nor of what is added to it.
+        // A swizzle keeps an offset of whole blocks as it is, and does not mix it with the rest.
         let block = (swizzle.y_mask() | swizzle.z_mask()).checked_add(1).unwrap_or(1);
         let block = block.unsigned_abs().next_power_of_two();
         let low = i64::try_from(self.offset.unsigned_abs() % block).unwrap_or(0);
@@ -426,10 +426,10 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
             return (base, high);
         }
         let image = swizzle.apply(low);
-        // A swizzle is linear over bits: with no bit in common, `S(a + b) == S(a) ^ S(b)`, which is again the
-        // sum if the images have none in common.
+        // A swizzle is linear over bits: if `a` and `b` share no bits, `S(a + b) == S(a) ^ S(b)`.
+        // That is again a sum if the images share none.
         let disjoint = bits.filter(|bits| bits & low == 0);
-        // The bits of the host's image that the device's may have too.
+        // The bits of the host image that the device image may set too.
         let shared = disjoint.map(|bits| spread(swizzle, bits) & image);
         match (shared, shared.and_then(narrow), narrow(low)) {
             (Some(0), ..) => (base, image.saturating_add(high)),
@@ -437,12 +437,13 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
                 (self.base.offset(moved_image ^ bits), (image - shared).saturating_add(high))
             }
             (_, _, Some(low)) => (self.base.offset(swizzle_device(swizzle, offset + low)), high),
-            // Beyond any memory: the access is refused when it is made.
+            // No memory reaches this far, so the access itself reports it.
             _ => (base, self.offset),
         }
     }
 
-    /// The pointer `offset` elements further: the number in it is added on the host, its symbols on the device.
+    /// Moves the pointer by `offset` elements: the constant part on the host, symbols on the
+    /// device.
     #[track_caller]
     pub(in crate::tensor) fn add_int(
         &self,
@@ -467,7 +468,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         Ok(moved.add_device(k.int::<i64>(&symbols), divisor))
     }
 
-    /// The pointer at a coordinate of `layout`; each `_` counts as 0.
+    /// Moves the pointer to a coordinate of `layout`; each `_` counts as 0.
     #[track_caller]
     pub(in crate::tensor) fn advance(
         &self,
@@ -505,8 +506,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         Ok(self.add_device(offset, divisor))
     }
 
-    /// The address in bytes: CuTe DSL's `toint`, `i64` of global and generic pointers, else `i32`
-    /// ([`Val::ptr_to_int`]).
+    /// The address in bytes ([`Val::ptr_to_int`]): `i64` for global and generic pointers, else
+    /// `i32`. CuTe DSL's `toint`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -532,21 +533,21 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         self.to_pointer().ptr_to_int()
     }
 
-    /// Returns the pointer to the element alone.
+    /// Returns a plain pointer to the element.
     #[track_caller]
     pub(crate) fn to_pointer(self) -> Val<'b, P> {
         let (base, offset) = self.resolve();
         if offset == 0 { base } else { base.offset(offset) }
     }
 
-    /// The element. PTX ISA 9.7.9.8 `ld`.
+    /// Loads the element. PTX ISA 9.7.9.8 `ld`.
     #[track_caller]
     pub fn load(&self, k: &Body<'b, '_>) -> Val<'b, P::Elem> {
         let (base, offset) = self.resolve();
         base.load(k, offset)
     }
 
-    /// Sets the element. PTX ISA 9.7.9.12 `st`.
+    /// Stores the element. PTX ISA 9.7.9.12 `st`.
     #[track_caller]
     pub fn store(&self, k: &Body<'b, '_>, value: impl crate::ir::builder::IntoOperand<'b, P::Elem>)
     where
@@ -565,14 +566,14 @@ fn narrow(value: i64) -> Option<i32> {
     i32::try_from(value).ok()
 }
 
-/// The bits that `S(x)` may have, for an `x` that has no others than `bits`.
+/// Returns the bits that `S(x)` may set if `x` sets none outside `bits`.
 fn spread(swizzle: Swizzle, bits: i64) -> i64 {
     let read = bits & swizzle.y_mask();
     let shift = swizzle.shift();
     bits | if shift >= 0 { read >> shift } else { read << -shift }
 }
 
-/// `S(x)`.
+/// Computes `S(x)` on the device.
 #[track_caller]
 fn swizzle_device(swizzle: Swizzle, x: Val<'_, i32>) -> Val<'_, i32> {
     let Some(mask) = narrow(swizzle.y_mask()).filter(|mask| *mask != 0) else { return x };
@@ -581,7 +582,8 @@ fn swizzle_device(swizzle: Swizzle, x: Val<'_, i32>) -> Val<'_, i32> {
     x ^ if shift >= 0 { read >> amount } else { read << amount }
 }
 
-/// `ptr<f32, smem, align<16>, S<3,2,3>>`: the type of the elements, the memory, what is known of the address.
+/// For example `ptr<f32, smem, align<16>, S<3,2,3>>`: element type, memory space, known alignment
+/// and swizzle.
 impl<P: PointerType> fmt::Display for TensorPointer<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let space = match self.space() {

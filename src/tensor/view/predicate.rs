@@ -1,4 +1,4 @@
-//! [`Predicate`]: which elements of a copy are inside, for tiles that leave their tensor.
+//! [`Predicate`]: which elements of a copy are in bounds, for tiles that reach beyond their tensor.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,31 +12,33 @@ use super::ssa::TensorSsa;
 use super::tensor::{CoordTensor, RegisterTensor, Tensor};
 use crate::tensor::error::TensorErrorKind;
 
-/// For each element of a tensor, whether it takes part: a tensor of bools of the same shape. Some bools may
-/// be known to be true when the kernel is built, and then cost nothing.
+/// One bool per element of a copy: `false` leaves the element alone. Bools that are known to be
+/// true at build time cost nothing.
 ///
-/// Made by [`within`](CoordTensor::within) from coordinates, or from a [`TensorSsa`] of bools.
+/// Make one with [`within`](CoordTensor::within) from coordinates, or pass a [`TensorSsa`] of
+/// bools.
 #[derive(Clone)]
 pub struct Predicate<'b> {
     shape: IntTuple,
-    /// In the order of the coordinates; `None` is always true.
+    /// In coordinate order; `None` is always true.
     values: Vec<Option<Val<'b, bool>>>,
 }
 
 impl<'b> Predicate<'b> {
-    /// The shape.
+    /// Returns the shape.
     pub fn shape(&self) -> &IntTuple {
         &self.shape
     }
 
-    /// For each element in the order of the coordinates, whether it takes part; `None` where it always does.
+    /// Returns the bools in coordinate order; `None` stands for an element that always takes part.
     pub fn values(&self) -> &[Option<Val<'b, bool>>] {
         &self.values
     }
 
-    /// One bool for each of `vectors` vectors of `elements` elements, which are copied as a whole, of parts of the shapes
-    /// `parts`: of a predicate with one for each element, where those of a vector are the same value; with one for each
-    /// vector; or with one for each coordinate of the modes after the first.
+    /// Reduces the predicate to one bool per vector, for `vectors` vectors of `elements` elements
+    /// that are copied as a whole. `parts` are the shapes that the predicate may have: one bool per
+    /// element, if a vector's bools are all the same value; one bool per vector; or one bool per
+    /// coordinate of the modes after the first.
     #[inline]
     pub(in crate::tensor) fn of_vectors(
         &self,
@@ -77,13 +79,14 @@ impl<'b> Predicate<'b> {
         Err(TensorErrorKind::PredicateVectors { shape, copy, vectors, elements })
     }
 
-    /// Returns whether it says for a copy of `shape` which elements take part: it has the same modes, or one for all of them.
+    /// Returns whether the predicate fits a copy of `shape`: it has the same modes, or one bool for
+    /// all.
     #[inline]
     pub(in crate::tensor) fn is_of(&self, shape: IntTupleRef<'_>) -> bool {
         same_modes(self.shape.as_ref(), shape)
     }
 
-    /// Returns whether the elements at these coordinates, as numbers, all take part or all do not.
+    /// Returns whether the elements at these linear coordinates share one bool.
     pub(in crate::tensor) fn is_one(&self, coordinates: &[i64]) -> bool {
         let value = |coordinate: &i64| {
             let value = usize::try_from(*coordinate).ok().and_then(|at| self.values.get(at));
@@ -93,13 +96,13 @@ impl<'b> Predicate<'b> {
         coordinates.iter().all(|coordinate| value(coordinate) == first)
     }
 
-    /// Returns whether all elements take part, whatever the kernel is given.
+    /// Returns whether every element takes part, whatever the kernel's arguments are.
     pub fn is_always(&self) -> bool {
         self.values.iter().all(Option::is_none)
     }
 }
 
-/// `predicate o (4,2)`
+/// For example `predicate o (4,2)`.
 impl fmt::Display for Predicate<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "predicate o {}", self.shape)
@@ -112,15 +115,15 @@ impl fmt::Debug for Predicate<'_> {
     }
 }
 
-/// A tensor of bools that says which elements of a copy take part: a [`Predicate`], a [`TensorSsa`] of bools or
-/// a [`RegisterTensor`] of bools.
+/// What [`copy_if`](crate::tensor::copy_if) takes as predicate: a [`Predicate`], or a [`TensorSsa`]
+/// or [`RegisterTensor`] of bools.
 #[diagnostic::on_unimplemented(
     message = "a predicate is a tensor of bools of the copy's shape, not `{Self}`",
     label = "expected a `Predicate`, a `TensorSsa` of bools or a `RegisterTensor` of bools",
     note = "a single bool becomes one with `TensorSsa::full(k, shape, value)`, where `shape` is that of the copy; where it is the same for all elements, `k.if_` around the copy does it too"
 )]
 pub trait IntoPredicate<'b> {
-    /// The predicate.
+    /// Returns the predicate.
     fn predicate(&self, k: &Body<'b, '_>) -> Predicate<'b>;
 }
 
@@ -147,7 +150,8 @@ impl<'b> IntoPredicate<'b> for RegisterTensor<'b, bool> {
     }
 }
 
-/// Returns whether the modes are of the same sizes, whatever modes they have inside. One number may stand for a tuple.
+/// Returns whether modes have equal sizes, whatever their inner structure. A single extent can
+/// match a whole tuple.
 #[inline]
 fn same_modes(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> bool {
     let same_size = |a: IntTupleRef<'_>, b: IntTupleRef<'_>| {
@@ -160,7 +164,7 @@ fn same_modes(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> bool {
     }
 }
 
-/// The leaves of a limit, in order.
+/// Collects the leaves of a limit, in order.
 fn leaves<'b>(limit: &DeviceCoord<'b>, out: &mut Vec<DeviceCoord<'b>>) {
     match limit {
         DeviceCoord::Tuple(items) => items.iter().for_each(|item| leaves(item, out)),
@@ -169,15 +173,16 @@ fn leaves<'b>(limit: &DeviceCoord<'b>, out: &mut Vec<DeviceCoord<'b>>) {
 }
 
 impl<'b> CoordTensor<'b> {
-    /// For each element, a coordinate, whether all its entries are below those of `limit`: CuTe's `elem_less`.
-    /// An entry that is `..` limits nothing.
+    /// Returns a predicate that is true where an element's entries are all below those of `limit`:
+    /// CuTe's `elem_less`. An entry `..` of the limit is not compared.
     ///
-    /// Where the host moves the coordinates below 0, as for the halo of a tile, entries are also compared with 0. An offset
-    /// of the device is taken to be not negative, so `8 * block - 1` is given in two parts: `domain_offset(k, -1)`, and
-    /// `8 * block` after it.
+    /// If the tensor's extents prove that an entry is always below its limit, nothing is compared,
+    /// so that tiles that divide their tensor cost nothing. This relies on coordinates that stay
+    /// inside the shape.
     ///
-    /// Where the extents of the tensor show that an entry always is, nothing is compared: tiles that divide
-    /// their tensor cost nothing. This relies on coordinates inside of the shape.
+    /// If the host moves coordinates below 0, for example for a halo, entries are also compared
+    /// with 0. Device offsets count as non-negative. So write `8 * block - 1` as two steps:
+    /// `domain_offset(k, -1)`, then `8 * block`.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target};
@@ -235,11 +240,12 @@ impl<'b> CoordTensor<'b> {
         if expected != found {
             return Err(LayoutError::RankMismatch { expected, found }.into());
         }
-        // One list of offsets for each entry of the coordinates.
+        // One list of offsets per entry of the coordinates.
         let offsets = self.engine.offsets(&self.layout)?;
         let size = offsets.first().map_or(0, Vec::len);
         let mut values: Vec<Option<Val<'b, bool>>> = vec![None; size];
-        // The same two comparisons are combined once, so that elements with one answer have one value.
+        // Combine equal pairs of comparisons only once, so that elements with the same answer share
+        // a value.
         let mut both = HashMap::new();
         let mut never = None;
         for ((entry, limit), offsets) in self.engine.entries().iter().zip(&limits).zip(offsets) {
@@ -275,8 +281,8 @@ impl<'b> CoordTensor<'b> {
     }
 }
 
-/// Computes `device + host < limit`, for the device part of the entry; `None` where it always is. Where it never is, all
-/// get the one value `never`.
+/// Computes `device + host < limit` for an entry; `None` if it is always true. If it is never true,
+/// every caller gets the one value `never`.
 #[track_caller]
 #[inline]
 fn below<'b>(
@@ -303,7 +309,8 @@ fn below<'b>(
     }
 }
 
-/// Computes `device + host >= 0` where the host part is negative and the entry has a limit. Else `None`, as in [`below`].
+/// Computes `device + host >= 0` if `host` is negative and the entry has a limit; else `None`, as
+/// in [`below`].
 #[track_caller]
 fn not_negative<'b>(
     k: &Body<'b, '_>,
@@ -320,7 +327,8 @@ fn not_negative<'b>(
     }
 }
 
-/// The predicate of the copy of a tensor, of its shape, or `None` after the error was recorded.
+/// Returns the predicate of a copy of `copied`; if the shapes differ, reports that and returns
+/// `None`.
 #[track_caller]
 pub(in crate::tensor) fn of_shape<'b, E: Engine<'b>>(
     k: &Body<'b, '_>,
@@ -338,7 +346,7 @@ pub(in crate::tensor) fn of_shape<'b, E: Engine<'b>>(
 }
 
 impl Coordinates<'_> {
-    /// For each entry, the offsets of all coordinates of a layout in it.
+    /// For each entry, the offsets that the layout's coordinates add to it.
     #[inline]
     fn offsets(&self, layout: &crate::layout::Layout) -> Result<Vec<Vec<i64>>, LayoutError> {
         let offsets = |entry: &super::engine::Entry<'_>| {

@@ -1,4 +1,4 @@
-//! [`print_tensor`]: the elements of a tensor as text.
+//! [`print_tensor`]: prints a tensor from inside a kernel.
 
 use std::fmt::Write;
 
@@ -9,12 +9,13 @@ use crate::ir::types::Scalar;
 use crate::ir::{Body, Element};
 use crate::layout::LayoutError;
 
-/// Prints the tensor in each thread that comes here, by [`Body::printf`]: its text, then its elements in the form of CuTe
-/// C++'s `print_tensor`. A tensor of one mode has an element in each line. Otherwise a line is a row, lines of `-` stand
-/// between the matrices of the third mode, and lines of `=` between the blocks of the fourth.
+/// Prints the tensor from every thread that reaches the call, with [`Body::printf`]: first its
+/// layout, then its elements, formatted like CuTe C++'s `print_tensor`. A tensor with one mode is
+/// printed as one element per line, other tensors as one row per line. Lines of `-` separate the
+/// matrices of the third mode, lines of `=` the blocks of the fourth.
 ///
-/// Integers have 5 characters or more, floating point numbers 10 with two digits after the point (`f64` 11 with three),
-/// bools 6. Lines of several threads mix: print in one thread.
+/// Integers take at least 5 characters, floats 10 with two decimals (`f64` 11 with three), bools 6.
+/// Print from a single thread, because the lines of several threads interleave.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -40,7 +41,7 @@ use crate::layout::LayoutError;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A tensor of more than four modes, and an extent with symbols, are errors of the build.
+/// It is a build error if the tensor has more than four modes or a symbolic extent.
 #[doc(alias = "print")]
 #[track_caller]
 pub fn print_tensor<'b, E: Readable<'b>>(k: &Body<'b, '_>, tensor: &Tensor<E>) {
@@ -64,7 +65,7 @@ pub fn print_tensor<'b, E: Readable<'b>>(k: &Body<'b, '_>, tensor: &Tensor<E>) {
     }
     k.printf(&format!("{}:\n", escaped(&tensor.to_string())), ());
     let at = |mode: usize| extents.get(mode).copied().unwrap_or(1);
-    // Rows and columns; a tensor of one mode is one column.
+    // A tensor with one mode is printed as one column.
     let (rows, columns) = (at(0), at(1));
     let line = |k: &Body<'b, '_>, mark: &str| {
         let width = usize::try_from(columns).unwrap_or(0).saturating_mul(5);
@@ -86,7 +87,7 @@ pub fn print_tensor<'b, E: Readable<'b>>(k: &Body<'b, '_>, tensor: &Tensor<E>) {
     }
 }
 
-/// Prints a line: the elements at these numbers of coordinates.
+/// Prints one line: the elements at these linear coordinates.
 #[track_caller]
 fn print_row<'b, E: Readable<'b>>(
     k: &Body<'b, '_>,
@@ -114,7 +115,7 @@ fn print_row<'b, E: Readable<'b>>(
     }
 }
 
-/// A text without placeholders.
+/// Escapes braces, so that `printf` takes the text literally.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! [`TensorSsa`]: the elements of a tensor as values.
+//! [`TensorSsa`]: a tensor's elements as values.
 
 mod access;
 mod broadcast;
@@ -16,12 +16,15 @@ use super::tensor::{RegisterTensor, Tensor};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use broadcast::{common_shape, repeated};
 
-/// The elements of a tensor as values of the thread, in the order of their coordinates (first mode fastest):
-/// CuTe DSL's `TensorSSA`. It cannot be changed; operations make new ones.
+/// A tensor's elements as values of the thread, in coordinate order (first mode fastest): CuTe
+/// DSL's `TensorSSA`. It is immutable; operations return new ones.
 ///
-/// Operators work element by element: `+ - * /` of numbers, `%`, `<<` and `>>` of integers, `& | ^ !` of integers and
-/// bools, of tensors and references to them. Either side may be a single value; two tensors are repeated to a common
-/// shape ([broadcast](TensorSsa::broadcast_to)).
+/// Use it for element-wise math, reductions and comparisons on what a thread holds. Use a
+/// [`RegisterTensor`] if elements change in place, for example accumulators in a loop.
+///
+/// Operators work element by element on tensors and references to them: `+ - * /` on numbers, `%`,
+/// `<<` and `>>` on integers, `& | ^ !` on integers and bools. Either side can be a single value;
+/// two tensors are [broadcast](TensorSsa::broadcast_to) to a common shape.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -47,7 +50,7 @@ use broadcast::{common_shape, repeated};
 /// ```
 pub struct TensorSsa<'b, T> {
     shape: IntTuple,
-    /// In colexicographic order of the coordinates; never empty.
+    /// In colexicographic coordinate order; never empty.
     values: Vec<Val<'b, T>>,
 }
 
@@ -57,7 +60,7 @@ impl<T> Clone for TensorSsa<'_, T> {
     }
 }
 
-/// `ssa<f32> o (2,4)`
+/// For example `ssa<f32> o (2,4)`.
 impl<T: Element> fmt::Display for TensorSsa<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ssa<{}> o {}", T::SCALAR, self.shape)
@@ -70,19 +73,19 @@ impl<T: Element> fmt::Debug for TensorSsa<'_, T> {
     }
 }
 
-/// A tensor of values or a single one: what stands beside a [`TensorSsa`] in an operator.
+/// The right-hand side of a [`TensorSsa`] operator: a tensor or a single value.
 pub trait SsaOperand<'b, T> {
-    /// The operand, whose elements belong to the build of `other`.
+    /// Returns the operand; `other` is a value of the same build, from which constants can be made.
     #[doc(hidden)]
     fn operand<U>(self, other: Val<'b, U>) -> SsaCow<'b, T>;
 }
 
-/// The operand of an operator.
+/// An operand: a tensor, or one value for all elements.
 #[doc(hidden)]
 pub enum SsaCow<'b, T> {
-    /// As many elements as the shape has.
+    /// One element per coordinate.
     Tensor(TensorSsa<'b, T>),
-    /// One for all.
+    /// One value for all elements.
     Value(Val<'b, T>),
 }
 
@@ -109,9 +112,9 @@ impl<'b, T> SsaOperand<'b, T> for &TensorSsa<'b, T> {
 }
 
 impl<'b, T: Element> TensorSsa<'b, T> {
-    /// A tensor of one value: CuTe DSL's `full`.
+    /// Fills a tensor with one value: CuTe DSL's `full`.
     ///
-    /// A shape with symbols is an error of the build.
+    /// It is a build error if the shape has symbols.
     #[doc(alias = "zeros_like")]
     #[track_caller]
     pub fn full(k: &Body<'b, '_>, shape: impl Into<IntTuple>, value: impl IntoVal<'b, T>) -> Self {
@@ -129,17 +132,17 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         }
     }
 
-    /// The shape.
+    /// Returns the shape.
     pub fn shape(&self) -> &IntTuple {
         &self.shape
     }
 
-    /// The elements, in the order of their coordinates.
+    /// Returns the elements in coordinate order.
     pub fn values(&self) -> &[Val<'b, T>] {
         &self.values
     }
 
-    /// An element, for reports and constants.
+    /// Any element: errors and constants need a value of the build.
     fn first(&self) -> Option<Val<'b, T>> {
         self.values.first().copied()
     }
@@ -151,7 +154,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         }
     }
 
-    /// The element at a coordinate.
+    /// Returns the element at a coordinate.
     #[track_caller]
     pub fn at(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Val<'b, T> {
         match self.index(&coord.into()) {
@@ -176,13 +179,13 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         value.copied().ok_or(TensorErrorKind::NoSuchElement { index, len })
     }
 
-    /// The tensor of the results of `f` for each element, whose order is that of the coordinates.
+    /// Applies `f` to each element in coordinate order.
     pub fn map<U: Element>(&self, f: impl FnMut(Val<'b, T>) -> Val<'b, U>) -> TensorSsa<'b, U> {
         let values = self.values.iter().copied().map(f).collect();
         TensorSsa { shape: self.shape.clone(), values }
     }
 
-    /// The elements converted to another type, as [`Val::cvt`] converts one: CuTe DSL's `to`.
+    /// Converts the elements to another type like [`Val::cvt`]: CuTe DSL's `to`.
     #[track_caller]
     pub fn convert<U: Number>(&self) -> TensorSsa<'b, U> {
         let mut values = Vec::with_capacity(self.values.len());
@@ -192,13 +195,14 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         TensorSsa { shape: self.shape.clone(), values }
     }
 
-    /// The elements repeated along modes of extent 1, and along modes that are missing at the end, until the
-    /// tensor has `shape`: CuTe DSL's `broadcast_to`. No operation is made.
+    /// Repeats elements along modes of extent 1 and along missing trailing modes, until the tensor
+    /// has `shape`: CuTe DSL's `broadcast_to`. It emits no operation.
     ///
-    /// Inside a mode both shapes have the same form: `((1,2,1),1)` goes to `((2,2,4),8)` and `(2)` does not. Where
-    /// modes are missing and the others fit other modes of `shape` too, as `(4)` in `(4,4)`, it is an
-    /// error of the build: [`reduce_keepdims`](TensorSsa::reduce_keepdims) and
-    /// [`reshape`](TensorSsa::reshape) say which are meant.
+    /// Inside a mode both shapes must have the same structure: `((1,2,1),1)` broadcasts to
+    /// `((2,2,4),8)`, but `(2)` does not. It is a build error if modes are missing and the present
+    /// ones also match other modes of `shape`, as `(4)` in `(4,4)`.
+    /// [`reduce_keepdims`](TensorSsa::reduce_keepdims) and [`reshape`](TensorSsa::reshape) say
+    /// which ones you mean.
     #[doc(alias = "tl.broadcast_to")]
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<IntTuple>) -> Self {
@@ -224,7 +228,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         Ok(TensorSsa { shape: shape.clone(), values })
     }
 
-    /// Applies `f` to each pair of elements. Either side may be repeated, as for operators.
+    /// Applies `f` to each pair of elements. Either side is broadcast, as in operators.
     #[track_caller]
     pub fn zip<U: Element, V: Element>(
         &self,
@@ -237,7 +241,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         TensorSsa { shape: a.shape, values }
     }
 
-    /// Both tensors in their common shape.
+    /// Broadcasts both tensors to their common shape.
     #[track_caller]
     fn repeated_with<U: Element>(
         &self,
@@ -257,7 +261,8 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         }
     }
 
-    /// The elements, in their order, as a tensor of another shape of the same size: CuTe DSL's `reshape`.
+    /// Returns the same elements in the same order, as a tensor of another shape of equal size:
+    /// CuTe DSL's `reshape`.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target};
@@ -285,12 +290,13 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         self.clone()
     }
 
-    /// The elements of the modes that `profile` keeps with `..`, each the fold of `f` over the elements of the
-    /// other modes, from `init` on and in the order of the coordinates. CuTe DSL's `reduce`; a profile that is
+    /// Folds away the modes that `profile` does not keep with `..`. Each result starts at `init`
+    /// and takes its elements in coordinate order with `f`: CuTe DSL's `reduce`. A profile that is
     /// a single number folds all elements into one.
     ///
-    /// The modes that are folded are dropped from the shape, as a slice drops them.
-    /// [`reduce_keepdims`](TensorSsa::reduce_keepdims) leaves them as 1, for operators with the tensor itself.
+    /// The shape loses the folded modes, as in a slice.
+    /// [`reduce_keepdims`](TensorSsa::reduce_keepdims) keeps them with extent 1, so that the result
+    /// works in operators with the tensor itself.
     #[doc(alias = "tl.reduce")]
     #[track_caller]
     pub fn reduce(
@@ -303,8 +309,8 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         self.reduced_or_failed(k.value(init), &profile.into(), false, f)
     }
 
-    /// As [`reduce`](TensorSsa::reduce), with the extent 1 in place of each leaf that is folded: NumPy's
-    /// `keepdims`. The result goes with the tensor itself in every operator.
+    /// Like [`reduce`](TensorSsa::reduce), but each folded leaf keeps extent 1: NumPy's `keepdims`.
+    /// The result therefore broadcasts to the tensor in every operator.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target};
@@ -361,7 +367,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
             Some(slot) => vec![*slot == Slot::All; self.shape.leaves().len()],
             None => kept(&profile, layout.shape())?,
         };
-        // From the coordinate of an element to the index of its result.
+        // Maps an element's coordinate to the index of its result.
         let results = Layout::new(&self.shape, self.strides(&kept, &mut 1)?)?;
         let mut keep = kept.into_iter();
         let shape = match profile.as_leaf() {
@@ -382,7 +388,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         Ok(TensorSsa { shape, values })
     }
 
-    /// Compact strides over the leaves that are kept, 0 for the others.
+    /// Compact strides over the kept leaves, 0 for the others.
     fn strides(&self, kept: &[bool], step: &mut i64) -> Result<IntTuple, LayoutError> {
         let mut kept = kept.iter();
         self.shape.map(|extent| {
@@ -397,7 +403,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     }
 }
 
-/// The indices of the elements of a tensor of shape `from` that is repeated until it has the shape `to`.
+/// Returns, for each element of shape `to`, the index of its source in a tensor of shape `from`.
 #[inline]
 fn repeated_indices(from: &IntTuple, to: &IntTuple) -> Result<Vec<i64>, TensorErrorKind> {
     if common_shape(from.as_ref(), to.as_ref())? != *to {
@@ -407,7 +413,7 @@ fn repeated_indices(from: &IntTuple, to: &IntTuple) -> Result<Vec<i64>, TensorEr
     Ok(repeated(from.as_ref(), to.as_ref())?.indices()?.collect())
 }
 
-/// For each leaf of `shape`, whether the profile has `_` there.
+/// Returns for each leaf of `shape` whether the profile has `_` there.
 #[inline]
 fn kept(profile: &Coord, shape: IntTupleRef<'_>) -> Result<Vec<bool>, LayoutError> {
     #[inline]
@@ -433,7 +439,7 @@ fn kept(profile: &Coord, shape: IntTupleRef<'_>) -> Result<Vec<bool>, LayoutErro
 }
 
 impl<'b> TensorSsa<'b, bool> {
-    /// `then_values` where the element is true, else `else_values`: CuTe DSL's `where`.
+    /// Picks `then_values` where the element is true, else `else_values`: CuTe DSL's `where`.
     #[doc(alias("where", "tl.where"))]
     #[track_caller]
     pub fn select<T: Element>(
@@ -461,9 +467,9 @@ impl<'b> TensorSsa<'b, bool> {
 }
 
 impl<'b, E: Readable<'b>> Tensor<E> {
-    /// All elements as values: CuTe DSL's `load` of a whole tensor.
+    /// Loads all elements: CuTe DSL's `load` of a whole tensor.
     ///
-    /// A shape with symbols is an error of the build; strides may have them.
+    /// It is a build error if the shape has symbols. Strides may have them.
     #[doc(alias = "tl.load")]
     #[track_caller]
     #[inline]
@@ -490,8 +496,8 @@ impl<'b, E: Readable<'b>> Tensor<E> {
 }
 
 impl<'b, E: Writable<'b>> Tensor<E> {
-    /// Sets all elements: CuTe DSL's `store` of a whole tensor. The values may be repeated as those of an
-    /// operator.
+    /// Stores all elements: CuTe DSL's `store` of a whole tensor. Values are broadcast to the
+    /// tensor's shape, as in operators.
     #[doc(alias = "tl.store")]
     #[track_caller]
     pub fn store_all(&self, k: &Body<'b, '_>, values: &TensorSsa<'b, E::Elem>) {
@@ -513,8 +519,8 @@ impl<'b, E: Writable<'b>> Tensor<E> {
 }
 
 impl<'b, E: Readable<'b>> Tensor<E> {
-    /// New registers for as many elements of type `U`, in the order of the strides of this tensor: CuTe's
-    /// `make_fragment_like`. Nothing is copied.
+    /// Allocates registers for as many elements, of type `U`, in the order of this tensor's
+    /// strides: CuTe's `make_fragment_like`. Nothing is copied.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};

@@ -19,17 +19,17 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 
 /// A tensor: `T(c) = *(p + L(c))` for a pointer `p` and a layout `L`. CuTe's `Tensor`.
 ///
-/// The engine `E` says what the indices of the layout are counted from, and so where the elements are:
+/// The engine `E` is what the layout's indices start from, so it decides where the elements live:
 ///
 /// | alias | engine | elements |
 /// |---|---|---|
 /// | [`GlobalTensor`], [`GlobalTensorMut`] | [`TensorPointer`] | in global memory |
-/// | [`SharedTensor`] | [`TensorPointer`] | in the shared memory of the block |
-/// | [`RegisterTensor`] | [`Rmem`] | in the registers of the thread |
-/// | [`CoordTensor`] | [`Coordinates`] | the coordinates themselves: where an element is, for predicates |
+/// | [`SharedTensor`] | [`TensorPointer`] | in the block's shared memory |
+/// | [`RegisterTensor`] | [`Rmem`] | in the thread's registers: a CuTe fragment |
+/// | [`CoordTensor`] | [`Coordinates`] | the coordinates themselves, for predicates |
 ///
-/// A coordinate may mix numbers of the host and of the device; `..` in a slice is CuTe's `_`. What the host
-/// knows costs nothing when the kernel runs.
+/// A coordinate can mix host and device values; `..` in a slice is CuTe's `_`. What the host knows
+/// is folded into addresses and costs nothing at run time.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
@@ -58,7 +58,7 @@ pub struct Tensor<E> {
     pub(in crate::tensor) engine: E,
     pub(in crate::tensor) layout: Layout,
     pub(in crate::tensor) names: Names,
-    /// The tensor stands for a tensor that could not be made; the error has been recorded.
+    /// Placeholder for a tensor that could not be made; its error has been recorded.
     pub(in crate::tensor) poisoned: bool,
 }
 
@@ -68,7 +68,7 @@ pub type GlobalTensor<'b, T> = Tensor<TensorPointer<'b, Global<T>>>;
 pub type GlobalTensorMut<'b, T> = Tensor<TensorPointer<'b, GlobalMut<T>>>;
 /// A tensor in the shared memory of the block.
 pub type SharedTensor<'b, T> = Tensor<TensorPointer<'b, Shared<T>>>;
-/// A tensor in the registers of the thread. Its coordinates are host numbers.
+/// A tensor in the thread's registers: a CuTe fragment. You can index it with host values only.
 pub type RegisterTensor<'b, T> = Tensor<Rmem<'b, T>>;
 /// A tensor whose elements are coordinates.
 pub type CoordTensor<'b> = Tensor<Coordinates<'b>>;
@@ -78,33 +78,35 @@ impl<E> Tensor<E> {
         Tensor { engine, layout, names: Names::default(), poisoned: false }
     }
 
-    /// The engine: for a tensor in memory, the pointer to its first element. CuTe's `data`.
+    /// Returns the engine: for a tensor in memory, the pointer to its first element. CuTe's `data`.
     pub fn data(&self) -> &E {
         &self.engine
     }
 
-    /// The layout, without the swizzle.
+    /// Returns the layout, without the swizzle.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The shape.
+    /// Returns the shape.
     pub fn shape(&self) -> IntTupleRef<'_> {
         self.layout.shape()
     }
 
-    /// The number of modes.
+    /// Returns the mode count.
     pub fn rank(&self) -> usize {
         self.layout.rank()
     }
 }
 
 impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
-    /// The tensor of a pointer and a layout: CuTe's `make_tensor`. A [`ComposedLayout`] with a swizzle makes
-    /// a swizzled tensor, `T(c) = *(p + S(offset + L(c)))`; a [`NamedLayout`](crate::layout::NamedLayout) gives its names.
+    /// Makes a tensor from a pointer and a layout: CuTe's `make_tensor`. A [`ComposedLayout`] with
+    /// a swizzle makes a swizzled tensor, `T(c) = *(p + S(offset + L(c)))`; a
+    /// [`NamedLayout`](crate::layout::NamedLayout) names the modes.
     ///
-    /// Symbols of the layout are those of the parameters of the kernel: coordinates go through them on the device, and
-    /// what is known to divide them is known of addresses. A part whose extents are numbers is copied as any other.
+    /// Symbols in the layout must be symbols of the kernel's parameters. The device then computes
+    /// indices with them, and their known divisors give known alignments. Tiles with static extents
+    /// can be copied like any other tensor.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -134,8 +136,7 @@ impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A layout into coordinates, or a composition with anything but a swizzle, is an error of the
-    /// build.
+    /// It is a build error if the layout maps to coordinates, or composes anything but a swizzle.
     #[doc(alias = "make_tensor")]
     #[track_caller]
     pub fn new(
@@ -173,14 +174,14 @@ impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
         Ok(Tensor::from_parts(engine, layout))
     }
 
-    /// The swizzle that indices go through, if there is one.
+    /// Returns the swizzle that indices pass through, if there is one.
     pub fn swizzle(&self) -> Option<Swizzle> {
         self.engine.swizzle()
     }
 }
 
 impl<'b, T: Element> SharedTensor<'b, T> {
-    /// A new tensor in shared memory, uninitialised, its first element at a multiple of 16 bytes.
+    /// Allocates a tensor in shared memory, aligned to 16 bytes. Its elements are uninitialised.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target};
@@ -202,7 +203,7 @@ impl<'b, T: Element> SharedTensor<'b, T> {
         Self::shared_aligned(k, layout, 16)
     }
 
-    /// As [`shared`](Tensor::shared), with the first element at a multiple of `align_bytes`.
+    /// Like [`shared`](Tensor::shared), with the first element aligned to `align_bytes`.
     #[track_caller]
     pub fn shared_aligned(
         k: &Body<'b, '_>,
@@ -225,8 +226,8 @@ impl<'b, T: Element> SharedTensor<'b, T> {
     }
 }
 
-/// The number of elements that a tensor of its own takes: up to the largest index, also of a swizzled layout,
-/// which moves indices within blocks.
+/// Returns how many elements to allocate for a layout: up to its largest index, rounded up to the
+/// blocks within which a swizzle moves indices.
 #[inline]
 pub(in crate::tensor) fn shared_len(layout: &ComposedLayout) -> Result<u32, LayoutError> {
     let offset = layout.offset().to_int()?.to_static()?;
@@ -242,9 +243,10 @@ pub(in crate::tensor) fn shared_len(layout: &ComposedLayout) -> Result<u32, Layo
 }
 
 impl<'b, T: Ty> RegisterTensor<'b, T> {
-    /// A new tensor in registers: CuTe's `make_rmem_tensor`. The elements hold nothing until they are set.
+    /// Allocates a tensor in registers: CuTe's `make_rmem_tensor`. Write its elements before you
+    /// read them.
     ///
-    /// A layout with symbols is an error of the build.
+    /// It is a build error if the layout has symbols.
     #[doc(alias("make_rmem_tensor", "make_fragment"))]
     #[track_caller]
     pub fn registers(k: &Body<'b, '_>, layout: impl Into<Layout>) -> Self {
@@ -262,12 +264,13 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
         Tensor { poisoned, ..Tensor::from_parts(Rmem::new(k.registers(size)), layout) }
     }
 
-    /// The registers themselves, in the order of their indices.
+    /// Returns the registers in index order.
     pub fn variables(&self) -> Registers<'b, T> {
         self.engine.variables()
     }
 
-    /// Sets all elements: CuTe's `fill`. Of a part of a fragment, those of the part alone.
+    /// Writes `value` to all elements: CuTe's `fill`. On a slice of a fragment it writes only the
+    /// slice.
     #[doc(alias("cute::fill", "tl.full"))]
     #[track_caller]
     pub fn fill(&self, k: &Body<'b, '_>, value: impl IntoOperand<'b, T>) {
@@ -279,9 +282,9 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
     }
 }
 
-/// Accumulators in `f16`, two in a register.
+/// Accumulators in `f16`: each register holds two.
 impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
-    /// The elements, in registers of their own: two of the first mode for each pair.
+    /// Unpacks the pairs into a new fragment of single elements; mode 0 becomes twice as long.
     #[track_caller]
     #[inline]
     pub fn elements(&self, k: &Body<'b, '_>) -> RegisterTensor<'b, f16> {
@@ -305,7 +308,7 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
         elements
     }
 
-    /// Sets the pairs to elements, in the order of `elements`.
+    /// Packs single elements into the pairs, in the order of `elements`.
     #[track_caller]
     #[inline]
     pub fn set_elements(&self, k: &Body<'b, '_>, elements: &RegisterTensor<'b, f16>) {
@@ -333,7 +336,7 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
         }
     }
 
-    /// The shape of the elements, and the register of each pair.
+    /// Returns the shape of the unpacked elements, and each pair's register.
     #[inline]
     fn pairs(&self) -> Result<(IntTuple, Vec<i64>), LayoutError> {
         let first = 2 * self.layout.get(&[0])?.size()?.to_static()?;
@@ -343,9 +346,10 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
 }
 
 impl<'b> CoordTensor<'b> {
-    /// The tensor whose element at a coordinate is that coordinate: CuTe's `make_identity_tensor`.
+    /// Makes the tensor whose element at a coordinate is that coordinate: CuTe's
+    /// `make_identity_tensor`.
     ///
-    /// Tiled and sliced like a tensor of data, it says where each of its elements is.
+    /// Tile and slice it like the data, and its elements tell you where each data element is.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target};
@@ -376,7 +380,7 @@ impl<'b> CoordTensor<'b> {
         }
     }
 
-    /// The element at a coordinate: a coordinate, whose entries are numbers of the host or the device.
+    /// Returns the element at a coordinate: again a coordinate, of host or device values.
     #[track_caller]
     pub fn coord(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> DeviceCoord<'b> {
         match self.element(k, "load", &coord.into()) {
@@ -387,7 +391,7 @@ impl<'b> CoordTensor<'b> {
 }
 
 impl<'b, E: Engine<'b>> Tensor<E> {
-    /// Records that an operation failed, unless it did because another one had.
+    /// Reports that an operation failed, unless its tensor is a placeholder already.
     #[track_caller]
     pub(in crate::tensor) fn failed(
         &self,
@@ -401,15 +405,15 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         }
     }
 
-    /// The placeholder for a tensor that could not be made.
+    /// Returns the placeholder for a tensor that could not be made.
     #[inline]
     pub(in crate::tensor) fn poison(&self) -> Self {
         let tensor = Tensor::from_parts(self.engine.clone(), Layout::trivial());
         Tensor { poisoned: true, ..tensor }
     }
 
-    /// The engine at one coordinate, or `None` where there is none, after the error was recorded. A host number outside
-    /// its mode is an error.
+    /// Returns the engine at one coordinate. If there is none, reports the error and returns
+    /// `None`. A host value outside its mode is an error.
     #[track_caller]
     #[inline]
     pub(in crate::tensor) fn element(
@@ -428,7 +432,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         }
     }
 
-    /// As [`element`](Self::element), for a coordinate that may be outside.
+    /// Like [`element`](Self::element), but the coordinate may be outside.
     #[track_caller]
     #[inline]
     pub(in crate::tensor) fn origin(
@@ -453,7 +457,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         }
     }
 
-    /// The number of elements. One that symbols decide is an error of the build.
+    /// Returns the element count. It is a build error if the count is symbolic.
     #[track_caller]
     pub fn size(&self, k: &Body<'b, '_>) -> i64 {
         match self.layout.size().and_then(|size| size.to_static()) {
@@ -474,14 +478,14 @@ fn has_underscore(coord: &DeviceCoord<'_>) -> bool {
     }
 }
 
-/// Facts about the elements that are known before the kernel runs.
+/// What is known about the elements at build time.
 impl<'b, E: Readable<'b>> Tensor<E> {
-    /// The type of the elements. CuTe DSL's `element_type`.
+    /// Returns the element type. CuTe DSL's `element_type`.
     pub fn element_type(&self) -> Scalar {
         E::Elem::SCALAR
     }
 
-    /// The memory of the elements; `None` for registers. CuTe DSL's `memspace`.
+    /// Returns the elements' memory space, or `None` for registers. CuTe DSL's `memspace`.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -503,18 +507,18 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         self.engine.memory()
     }
 
-    /// The known alignment of the first element, in bytes; `None` for registers, which have none. CuTe DSL's
-    /// `alignment` of the iterator.
+    /// Returns the first element's known alignment in bytes, or `None` for registers, which have no
+    /// addresses. CuTe DSL's `alignment` of the iterator.
     pub fn alignment(&self) -> Option<u32> {
         self.engine.alignment_bytes()
     }
 }
 
 impl<'b, E: Readable<'b>> Tensor<E> {
-    /// The element at a coordinate inside the shape. A number stands for a coordinate as in CuTe: it runs
-    /// through the modes, the first one fastest.
+    /// Loads the element at a coordinate inside the shape. A single integer is a linear coordinate,
+    /// as in CuTe: it counts through the modes, the first one fastest.
     ///
-    /// A host number outside its mode is an error of the build:
+    /// It is a build error if a host value is outside its mode:
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -537,7 +541,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         }
     }
 
-    /// Sets the element at a coordinate inside the shape.
+    /// Stores the element at a coordinate inside the shape.
     #[doc(alias = "tl.store")]
     #[track_caller]
     pub fn store(
@@ -554,7 +558,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     }
 }
 
-/// `ptr<f32, gmem, align<4>> o (8,4):(1,8)`, and ` of (m,k)` with names.
+/// For example `ptr<f32, gmem, align<4>> o (8,4):(1,8)`, and ` of (m,k)` with names.
 impl<E: fmt::Display> fmt::Display for Tensor<E> {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,5 @@
-//! Parts and other arrangements of a tensor: nothing is moved, only layouts and engines change.
+//! Views of a tensor: slices, tiles, partitions, recasts and divides. They change layouts and
+//! engines and move no data.
 
 use crate::ir::builder::DeviceCoord;
 use crate::ir::{Body, Element, Val};
@@ -13,8 +14,9 @@ use crate::sorting::sort;
 use crate::tensor::error::TensorErrorKind;
 
 impl<'b, E: Engine<'b>> Tensor<E> {
-    /// The part at a coordinate that keeps the modes with `..`, CuTe's `_`: the tensor `R` with
-    /// `R(the entries of c at the ..) == T(c)`. A host number outside its mode is an error of the build.
+    /// Keeps the modes that have `..` (CuTe's `_`) and fixes the others at the coordinate, so that
+    /// `R(the entries of c at the ..) == T(c)`. It is a build error if a host value is outside its
+    /// mode.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -67,7 +69,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         }
     }
 
-    /// The tensor with its origin moved to a coordinate, and the same layout: CuTe's `domain_offset`.
+    /// Moves the origin to a coordinate and keeps the layout: CuTe's `domain_offset`.
     #[track_caller]
     pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
         match self.origin(k, "domain_offset", &coord.into()) {
@@ -76,7 +78,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         }
     }
 
-    /// The same tensor with the names of its modes after an operation, if it was possible.
+    /// Sets the mode names, unless the operation failed.
     pub(in crate::tensor) fn with_names(mut self, names: Names) -> Self {
         if !self.poisoned {
             self.names = names;
@@ -84,7 +86,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         self
     }
 
-    /// The tensor with another layout of the same indices.
+    /// Returns the tensor with another layout over the same indices.
     #[track_caller]
     #[inline]
     pub(in crate::tensor) fn with_layout(
@@ -105,11 +107,13 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         }
     }
 
-    /// The tile at `coord` of the tensor divided by `tiler`: CuTe's `local_tile`. The modes are those of the
-    /// tile, then those of the tiles where `coord` has `..`; entries that `coord` lacks are `..`.
+    /// Divides the tensor by `tiler` and returns the tile at `coord`: CuTe's `local_tile`. The
+    /// result has the tile's modes, followed by one mode of tiles for each `..` in `coord`. If
+    /// `coord` has too few entries, the rest are `..`.
     ///
-    /// The number of tiles rounds up. The last tile of an extent that the tiler does not divide has elements beyond it:
-    /// compare their coordinates ([`within`](super::tensor::CoordTensor::within)).
+    /// The tile count rounds up. If the tiler does not divide an extent, its last tile reaches
+    /// beyond the tensor: mask it with a predicate from
+    /// [`within`](super::tensor::CoordTensor::within).
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -150,16 +154,16 @@ impl<'b, E: Engine<'b>> Tensor<E> {
                 let names = self.names.flat(tiler, *tile, tile + rest);
                 kept_names(&names, &DeviceCoord::Tuple(flat))
             }
-            // One number or `..` for all tiles.
+            // A single index or `..` for all tiles.
             _ => Names::default(),
         };
         let coord = DeviceCoord::Tuple(vec![underscores(*tile), coord]);
         tiled.sliced(k, "local_tile", &coord).with_names(names)
     }
 
-    /// The elements of thread `index` where `threads` covers the tensor again and again: CuTe's
-    /// `local_partition`. `threads` maps a place to the index of its thread; a mode of stride 0
-    /// does not tell threads apart, in which each takes the first place.
+    /// Returns the elements of thread `index` when the threads cover the tensor again and again:
+    /// CuTe's `local_partition`. `threads` maps a position to the index of its thread. Threads are
+    /// not distinguished along a mode of stride 0, where each takes the first position.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -189,21 +193,21 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         parts.sliced(k, operation, &coord).with_names(self.names.clone())
     }
 
-    /// The modes from `begin` to `end - 1` as one: CuTe's `group_modes`.
+    /// Groups the modes from `begin` to `end - 1` into one: CuTe's `group_modes`.
     #[track_caller]
     pub fn group_modes(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self {
         let names = self.names.group(begin, end);
         self.with_layout(k, "group_modes", self.layout.group(begin, end)).with_names(names)
     }
 
-    /// The modes `modes` alone, in that order: CuTe's `select`.
+    /// Keeps only the modes `modes`, in that order: CuTe's `select`.
     #[track_caller]
     pub fn select(&self, k: &Body<'b, '_>, modes: &[usize]) -> Self {
         let names = self.names.select(modes);
         self.with_layout(k, "select", self.layout.select(modes)).with_names(names)
     }
 
-    /// `R(i) == T(right(i))`: [`Layout::composition`].
+    /// Composes the layout with `right`, so that `R(i) == T(right(i))`: [`Layout::composition`].
     #[doc(alias = "compose")]
     #[track_caller]
     pub fn composition<'t>(&self, k: &Body<'b, '_>, right: impl Into<TilerRef<'t>>) -> Self {
@@ -212,7 +216,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         self.with_layout(k, "composition", self.layout.composition(right)).with_names(names)
     }
 
-    /// The same elements in the same order with as few modes as can be: CuTe's `coalesce`.
+    /// Merges modes while elements and their order stay the same: CuTe's `coalesce`.
     #[track_caller]
     pub fn coalesce(&self, k: &Body<'b, '_>) -> Self {
         self.with_layout(k, "coalesce", self.layout.coalesce())
@@ -220,8 +224,8 @@ impl<'b, E: Engine<'b>> Tensor<E> {
 }
 
 impl<'b, P: Recast> Tensor<TensorPointer<'b, P>> {
-    /// The same memory as a tensor of elements of type `T`: CuTe's `recast`. Elements that become one must be
-    /// neighbours in the layout; the address must be a multiple of the new size.
+    /// Views the same memory as elements of type `T`: CuTe's `recast`. Elements that merge into one
+    /// must be contiguous in the layout, and the address must be aligned to the new size.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -250,11 +254,11 @@ impl<'b, P: Recast> Tensor<TensorPointer<'b, P>> {
 }
 
 impl<'b, T: Element> RegisterTensor<'b, T> {
-    /// The bits of the elements as elements of type `U`, in registers of their own: CuTe's `recast`. Elements that become
-    /// one must be neighbours in the layout.
+    /// Reinterprets the elements' bits as elements of type `U`, in new registers: CuTe's `recast`.
+    /// Elements that merge into one must be contiguous in the layout. Bools cannot be recast.
     ///
-    /// A register has one type for good, so this is no other view of the same registers as for memory: what is set
-    /// afterwards in one of the two tensors is not seen in the other. Bools have no bits that are other elements.
+    /// Unlike in memory, the result is a copy, because a register keeps its type: later writes to
+    /// one fragment are not seen in the other.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -289,7 +293,7 @@ impl<'b, T: Element> RegisterTensor<'b, T> {
                 LayoutError::Unsupported { operation: "recast", argument }
             };
             let layout = self.layout.recast_layout(from.bits().into(), to.bits().into())?;
-            // The numbers of old and of new elements that have the same bits.
+            // How many old and new elements share the same bits.
             let (old, new) = if from.bits() < to.bits() {
                 (i64::from(to.bits() / from.bits()), 1)
             } else {
@@ -323,8 +327,8 @@ impl<'b, T: Element> RegisterTensor<'b, T> {
 
 macro_rules! by_tiler {
     ($($(#[$doc:meta])* $name:ident, $arrange:expr;)*) => {
-        /// Operations with a tiler. The layout becomes the result of the operation of
-        /// [`Layout`] of the same name gives; the elements stay where they are.
+        /// Divides by a tiler. The layout becomes the result of the [`Layout`] operation of the
+        /// same name; the elements stay in place.
         impl<'b, E: Engine<'b>> Tensor<E> {$(
             $(#[$doc])*
             #[track_caller]
@@ -340,9 +344,10 @@ macro_rules! by_tiler {
 }
 
 by_tiler! {
-    /// Each mode as its tile and its tiles: [`Layout::logical_divide`].
+    /// Splits each mode into (tile, tiles): [`Layout::logical_divide`].
     logical_divide, None;
-    /// The tile as one mode, the tiles as another: [`Layout::zipped_divide`].
+    /// Groups all tile modes into one mode and all modes of tiles into another:
+    /// [`Layout::zipped_divide`].
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -362,13 +367,14 @@ by_tiler! {
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```
     zipped_divide, Some(Arrange::Zipped);
-    /// The tile as one mode, then a mode of tiles for each mode: [`Layout::tiled_divide`].
+    /// Groups the tile modes into one, followed by one mode of tiles per mode:
+    /// [`Layout::tiled_divide`].
     tiled_divide, Some(Arrange::Tiled);
-    /// The modes of the tile, then a mode of tiles for each mode: [`Layout::flat_divide`].
+    /// Returns the tile modes, followed by one mode of tiles per mode: [`Layout::flat_divide`].
     flat_divide, Some(Arrange::Flat);
 }
 
-/// `(.., ..)`; one mode is sliced by one `..`, as in CuTe.
+/// Returns `(.., ..)`; like CuTe, a single mode gets a plain `..`.
 pub(in crate::tensor) fn underscores(rank: usize) -> DeviceCoord<'static> {
     match rank {
         1 => DeviceCoord::All,
@@ -376,7 +382,7 @@ pub(in crate::tensor) fn underscores(rank: usize) -> DeviceCoord<'static> {
     }
 }
 
-/// `layout` as (index of a thread, element of a thread).
+/// Returns `layout` as (thread index, the thread's element).
 #[inline]
 pub(in crate::tensor) fn partition(
     layout: &Layout,
@@ -389,8 +395,8 @@ pub(in crate::tensor) fn partition(
     Ok(Layout::concat([&coords, &rest])?)
 }
 
-/// From the index of a thread to its place, a number in the shape of `threads`: `threads(R(i)) == i` where a
-/// thread has the index `i`. Indices that no thread has get the place of a lower one.
+/// Maps a thread index to its position in the shape of `threads`: `threads(R(i)) == i` if some
+/// thread has index `i`. Other indices get the position of a lower one.
 #[inline]
 fn thread_coords(threads: &Layout) -> Result<Layout, TensorErrorKind> {
     let mut leaves = Vec::new();
@@ -421,6 +427,6 @@ fn thread_coords(threads: &Layout) -> Result<Layout, TensorErrorKind> {
     }
     layout.close();
     let layout = layout.finish()?;
-    // A single thread has the layout `()`, which composes with nothing.
+    // A single thread gives the layout `()`, which composes with nothing.
     Ok(if layout.rank() == 0 { Layout::trivial() } else { layout })
 }

@@ -1,4 +1,4 @@
-//! Several tensors of one shape, taken apart together.
+//! Slices and tiles several tensors of one shape together.
 
 use crate::ir::Body;
 use crate::ir::builder::DeviceCoord;
@@ -9,12 +9,13 @@ use super::tensor::Tensor;
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
 mod sealed {
-    /// Closes the tuples.
+    /// Keeps other crates from adding tuples.
     pub trait Sealed {}
 }
 
-/// A tuple of tensors of the same shape, whose views are taken of all at once: CuTe's zip tensor. The tuple itself is
-/// `unzip_tensor`.
+/// A tuple of tensors of the same shape that are sliced and tiled together: CuTe's zip tensor. Use
+/// it for example for data and its coordinates, so that both always get the same view. The tuple
+/// itself is what CuTe calls `unzip_tensor`.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
@@ -35,12 +36,12 @@ mod sealed {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 pub trait ZipTensor<'b>: sealed::Sealed + Sized {
-    /// The part of each tensor at a coordinate: [`Tensor::slice`].
+    /// Slices each tensor at a coordinate: [`Tensor::slice`].
     ///
-    /// Tensors of different shapes are an error of the build, as in all methods of this trait.
+    /// It is a build error if the shapes differ, as in all methods of this trait.
     #[track_caller]
     fn zip_slice(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self;
-    /// The tile of each tensor: [`Tensor::local_tile`].
+    /// Takes a tile of each tensor: [`Tensor::local_tile`].
     #[track_caller]
     fn zip_local_tile<'t>(
         &self,
@@ -48,18 +49,17 @@ pub trait ZipTensor<'b>: sealed::Sealed + Sized {
         tiler: impl Into<TilerRef<'t>>,
         coord: impl Into<DeviceCoord<'b>>,
     ) -> Self;
-    /// The modes of each tensor as tiles and rest: [`Tensor::zipped_divide`].
+    /// Divides each tensor into (tile, tiles): [`Tensor::zipped_divide`].
     #[track_caller]
     fn zip_zipped_divide<'t>(&self, k: &Body<'b, '_>, tiler: impl Into<TilerRef<'t>>) -> Self;
-    /// The modes from `begin` to `end - 1` of each tensor as one: [`Tensor::group_modes`].
+    /// Groups the modes from `begin` to `end - 1` of each tensor: [`Tensor::group_modes`].
     #[track_caller]
     fn zip_group_modes(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self;
-    /// Each tensor with its origin at a coordinate: [`Tensor::domain_offset`].
+    /// Moves each tensor's origin to a coordinate: [`Tensor::domain_offset`].
     #[track_caller]
     fn zip_domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self;
 }
 
-/// Checks that a tensor has the shape of the first one.
 #[track_caller]
 fn check<'b, A: Engine<'b>, B: Engine<'b>>(k: &Body<'b, '_>, first: &Tensor<A>, other: &Tensor<B>) {
     if first.poisoned || other.poisoned || first.shape() == other.shape() {

@@ -1,4 +1,4 @@
-//! [`PointerOffset`]: what can be added to a pointer.
+//! [`PointerOffset`]: the types that you can add to a pointer.
 
 use std::ops::{Add, Sub};
 
@@ -6,7 +6,7 @@ use crate::ir::{Pointer as PointerType, Val};
 
 use super::TensorPointer;
 
-/// A number that can be added to a pointer: `i32`, `i64`, and device values of these types.
+/// An integer that you can add to a pointer: `i32`, `i64`, or a device value of these types.
 pub trait PointerOffset<'b>: sealed::Sealed {
     /// `pointer + self`
     #[doc(hidden)]
@@ -17,7 +17,7 @@ pub trait PointerOffset<'b>: sealed::Sealed {
 }
 
 mod sealed {
-    /// Closes the offsets.
+    /// Keeps other crates from adding offset types.
     pub trait Sealed {}
 }
 

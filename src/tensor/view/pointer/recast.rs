@@ -1,4 +1,4 @@
-//! The same address as a pointer to other elements.
+//! Casts a pointer to another element type.
 
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer as PointerType, Shared, Val};
 use crate::layout::LayoutError;
@@ -6,11 +6,11 @@ use crate::layout::LayoutError;
 use super::{Swizzled, TensorPointer, size_of_element};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
-/// A family of pointer types, one for each type of elements.
+/// A pointer type that exists for every element type, so that it can be recast.
 pub trait Recast: PointerType {
-    /// The same type, to other elements.
+    /// The same pointer type with another element type.
     type Of<T: Element>: PointerType<Elem = T>;
-    /// The same address.
+    /// Casts the pointer; the address stays the same.
     #[doc(hidden)]
     fn cast<T: Element>(pointer: Val<'_, Self>) -> Val<'_, Self::Of<T>>;
 }
@@ -30,7 +30,7 @@ macro_rules! recast {
 recast!(Global GlobalMut Shared);
 
 impl<'b, P: PointerType> TensorPointer<'b, P> {
-    /// The element of type `T` at this address, which is known to be a multiple of its size.
+    /// Casts the pointer; the caller knows that the address is aligned for `T`.
     #[track_caller]
     pub(in crate::tensor) fn retyped<T: Element>(&self) -> TensorPointer<'b, P::Of<T>>
     where
@@ -42,9 +42,9 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         TensorPointer { base: P::cast(self.base), offset, align: self.align, swizzle: None }
     }
 
-    /// The same address as a pointer to elements of type `T`: CuTe's `recast_ptr`. A swizzle is recast too.
+    /// Casts the pointer to element type `T`, swizzle included: CuTe's `recast_ptr`.
     ///
-    /// An address that is not known to be a multiple of the size of `T` is an error of the build.
+    /// It is a build error if the address is not known to be aligned to `T`'s size.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -85,8 +85,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         }
     }
 
-    /// As [`retyped`](TensorPointer::retyped), under a swizzle of elements. What the device knows of the offset is
-    /// in elements too, so it must be the start of the swizzle.
+    /// Like [`retyped`](TensorPointer::retyped), but keeps the swizzle. The device offset counts
+    /// elements of the old type, so the pointer must not have one.
     #[track_caller]
     fn retyped_under<T: Element>(
         self,

@@ -1,4 +1,4 @@
-//! Parts, bits and powers of tensors of values; elements at indices that are values.
+//! Slices, bitcasts, powers, `any` and `all` of value tensors; gather and scatter by index values.
 
 use super::operators::tensor;
 use super::{SsaOperand, TensorSsa};
@@ -11,8 +11,8 @@ use crate::tensor::view::engine::{Engine, Readable, Writable};
 use crate::tensor::view::tensor::Tensor;
 
 impl<'b, T: Element> TensorSsa<'b, T> {
-    /// The elements of the modes that the coordinate keeps with `..`: CuTe DSL's `tensor[crd]` with a `None`. The other
-    /// entries are numbers of the host.
+    /// Returns the modes that the coordinate keeps with `..`: CuTe DSL's `tensor[crd]` with a
+    /// `None`. The other entries must be host values.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target};
@@ -56,10 +56,10 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         Ok(TensorSsa { shape: layout.shape().to_owned(), values })
     }
 
-    /// The bits of the elements as elements of type `U`: CuTe DSL's `bitcast`. Elements of the same size keep the shape;
-    /// else the result has one mode.
+    /// Reinterprets the elements' bits as elements of type `U`: CuTe DSL's `bitcast`. If both types
+    /// have the same size, the shape stays; otherwise the result has one mode.
     ///
-    /// Bits that are no whole number of elements, and bools, are errors of the build.
+    /// It is a build error if the bits are not a whole count of new elements, or if a type is bool.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target, f16};
@@ -98,14 +98,13 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     }
 }
 
-/// The shape `(len)`.
 #[inline]
 fn one_mode(len: usize) -> IntTuple {
     IntTuple::from((i64::try_from(len).unwrap_or(i64::MAX),))
 }
 
 impl<'b> TensorSsa<'b, bool> {
-    /// True if an element is true: CuTe DSL's `any_`.
+    /// Returns whether any element is true: CuTe DSL's `any_`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -125,15 +124,15 @@ impl<'b> TensorSsa<'b, bool> {
         self.folded(k, false, |a, b| a | b)
     }
 
-    /// True if all elements are true: CuTe DSL's `all_`.
+    /// Returns whether all elements are true: CuTe DSL's `all_`.
     #[track_caller]
     #[inline]
     pub fn all(&self, k: &Body<'b, '_>) -> Val<'b, bool> {
         self.folded(k, true, |a, b| a & b)
     }
 
-    /// Reports `message` to the host where an element is false, with the index of the first one in the order of the
-    /// coordinates: [`Body::assert`] of a fragment. The kernel goes on.
+    /// Reports `message` to the host if an element is false, with the index of the first one in
+    /// coordinate order: [`Body::assert`] for a whole fragment. The kernel continues.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -177,7 +176,7 @@ impl<'b> TensorSsa<'b, bool> {
 macro_rules! powers {
     ($($ty:ty)*) => {$(
         impl<'b> TensorSsa<'b, $ty> {
-            /// Each element to the power of `exponent`, a tensor or a single value, within the error of
+            /// Raises each element to the power `exponent`, a tensor or a single value, within the error of
             #[doc = concat!("[`Val::pow`](Val::<", stringify!($ty), ">::pow): CuTe DSL's `**`.")]
             #[track_caller]
             pub fn pow(&self, exponent: impl SsaOperand<'b, $ty>) -> Self {
@@ -195,11 +194,11 @@ macro_rules! powers {
 powers!(f32 f16 bf16);
 
 impl<'b, E: Readable<'b>> Tensor<E> {
-    /// The elements at indices that are values: `R(c) = T(c')`, where `c'` is `c` with the entry of `mode` replaced by
-    /// `index(c)`. CuTe DSL's `gather`.
+    /// Reads the elements at index values: `R(c) = T(c')`, where `c'` is `c` with the entry of
+    /// `mode` replaced by `index(c)`. CuTe DSL's `gather`.
     ///
-    /// An index outside of the mode is an access outside of the tensor. Another number of modes, and a mode of the indices
-    /// that is larger than that of the tensor, are errors of the build.
+    /// An index outside the mode reads outside the tensor. It is a build error if the ranks differ,
+    /// or if another mode of the indices is larger than the tensor's.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -259,10 +258,12 @@ impl<'b, E: Readable<'b>> Tensor<E> {
 }
 
 impl<'b, E: Writable<'b>> Tensor<E> {
-    /// Sets the elements at indices that are values: `T(c') = data(c)`, with `c'` as for
-    /// [`gather`](Tensor::gather). CuTe DSL's `scatter`. Of two values with the same index the later one stays.
+    /// Writes elements at index values: `T(c') = data(c)`, with `c'` as in
+    /// [`gather`](Tensor::gather). CuTe DSL's `scatter`. If two values have the same index, the
+    /// later one stays.
     ///
-    /// The errors are those of [`gather`](Tensor::gather); data of another shape than the indices are one too.
+    /// Build errors are those of [`gather`](Tensor::gather), and data whose shape is not the
+    /// indices'.
     #[track_caller]
     pub fn scatter(
         &self,
@@ -290,7 +291,8 @@ impl<'b, E: Writable<'b>> Tensor<E> {
 }
 
 impl<'b, E: Engine<'b>> Tensor<E> {
-    /// The engine at each coordinate of `index`, the entry of `mode` replaced by the index.
+    /// Returns the engine at each coordinate of `index`, with the entry of `mode` replaced by the
+    /// index.
     #[track_caller]
     fn chosen(
         &self,
@@ -326,7 +328,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
                 if at == mode { DeviceCoord::Device(*value) } else { DeviceCoord::Host(*entry) }
             });
             let element = DeviceCoord::Tuple(entries.collect());
-            // A tensor of one leaf has a number for its coordinate.
+            // A tensor that is a single leaf takes a plain integer as coordinate.
             let element = if self.layout.as_ref().is_leaf() { (*value).into() } else { element };
             all.push(self.engine.advance(k, &self.layout, &element)?);
             for (entry, extent) in coord.iter_mut().zip(&extents) {

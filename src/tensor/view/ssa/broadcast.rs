@@ -1,15 +1,15 @@
-//! CuTe DSL's broadcasting: pairs the elements of two shapes.
+//! Broadcasting as in CuTe DSL: finds the common shape of two operands.
 //!
-//! Modes that are missing at the end of the shorter shape count as 1. Then the shapes have the same profile, and
-//! two leaves are equal or one of them is 1; a mode that is the leaf 1 also stands for a whole tuple, and
-//! a leaf for a tuple of one. CuTe DSL takes
-//! the first modes of the longer shape even if the shorter one fits other modes too, as the sums of the columns of
-//! a square do: here that is an error.
+//! Missing trailing modes of the shorter shape count as 1. The shapes must then have the same
+//! profile, and two leaves must be equal or one of them 1. A mode that is the leaf 1 also matches a
+//! whole tuple, and a leaf matches a tuple of one.
+//!
+//! If the shorter shape also matches other modes of the longer one, as the column sums of a square
+//! matrix do, CuTe DSL takes the first modes. Here that is an error, because it is usually a bug.
 
 use crate::layout::{Int, IntTuple, IntTupleRef, Layout, LayoutError, Tuple};
 use crate::tensor::error::TensorErrorKind;
 
-/// The modes of a shape; a leaf has one.
 fn modes<'t>(shape: IntTupleRef<'t>) -> Vec<IntTupleRef<'t>> {
     if shape.is_leaf() { vec![shape] } else { shape.children().collect() }
 }
@@ -18,7 +18,7 @@ fn is_one(shape: IntTupleRef<'_>) -> bool {
     shape.leaves().iter().all(|extent| extent.as_static() == Some(1))
 }
 
-/// The smallest shape to which both shapes are repeated.
+/// Returns the smallest shape to which both shapes broadcast.
 #[inline]
 pub(super) fn common_shape(
     a: IntTupleRef<'_>,
@@ -49,7 +49,7 @@ pub(super) fn common_shape(
     Ok(Tuple::from_items(modes)?)
 }
 
-/// The mode to which both modes are repeated.
+/// Returns the mode to which both modes broadcast.
 #[inline]
 fn common_mode(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Option<IntTuple> {
     if a == b || (b.is_leaf() && is_one(b)) {
@@ -58,7 +58,7 @@ fn common_mode(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Option<IntTuple> {
     if a.is_leaf() && is_one(a) {
         return Some(b.to_owned());
     }
-    // A leaf is the same as a tuple of one.
+    // A leaf equals a tuple of one.
     if a.rank() != b.rank() || (a.is_leaf() && b.is_leaf()) {
         return None;
     }
@@ -66,12 +66,12 @@ fn common_mode(a: IntTupleRef<'_>, b: IntTupleRef<'_>) -> Option<IntTuple> {
     Tuple::from_items(both.collect::<Option<Vec<_>>>()?).ok()
 }
 
-/// Checks that the modes of the shorter shape are the first ones of the longer shape, and could not be others.
+/// Checks that the shorter shape matches only the first modes of the longer shape.
 #[inline]
 fn check_one_way(shorter: IntTupleRef<'_>, longer: IntTupleRef<'_>) -> Result<(), TensorErrorKind> {
     let (mine, all) = (modes(shorter), modes(longer));
     let wanted: Vec<IntTupleRef<'_>> = mine.iter().copied().filter(|m| !is_one(*m)).collect();
-    // The first modes of the longer shape, and the last ones that fit.
+    // The first modes of the longer shape, and the last ones that match.
     let first: Vec<usize> = (0..mine.len()).filter(|at| !is_one(mine[*at])).collect();
     let mut last = Vec::new();
     let mut end = all.len();
@@ -99,7 +99,7 @@ fn check_one_way(shorter: IntTupleRef<'_>, longer: IntTupleRef<'_>) -> Result<()
     })
 }
 
-/// The layout from the coordinates of `to` to the elements of `from`, with stride 0 along repeated modes.
+/// Maps the coordinates of `to` to elements of `from`, with stride 0 along repeated modes.
 #[inline]
 pub(super) fn repeated(from: IntTupleRef<'_>, to: IntTupleRef<'_>) -> Result<Layout, LayoutError> {
     #[inline]

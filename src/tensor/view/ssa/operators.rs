@@ -1,4 +1,4 @@
-//! Operators and comparisons of tensors of values.
+//! Operators and comparisons on value tensors.
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
@@ -7,7 +7,7 @@ use crate::ir::{Element, Integer, Number, Val, bf16, f16};
 
 use super::{SsaCow, SsaOperand, TensorSsa};
 
-/// The operand as a tensor; a single value is one of extent 1.
+/// Turns the operand into a tensor; a single value gets extent 1.
 pub(super) fn tensor<T>(operand: SsaCow<'_, T>) -> TensorSsa<'_, T> {
     match operand {
         SsaCow::Tensor(tensor) => tensor,
@@ -17,7 +17,8 @@ pub(super) fn tensor<T>(operand: SsaCow<'_, T>) -> TensorSsa<'_, T> {
 
 macro_rules! operators {
     ($($Trait:ident $method:ident $Bound:ident $Right:ty;)*) => {$(
-        /// Element by element; either side may be a single value, and modes of extent 1 are repeated.
+        /// Works element by element. Either side can be a single value, and extents of 1 are
+        /// broadcast.
         impl<'b, T: $Bound, R: SsaOperand<'b, $Right>> $Trait<R> for &TensorSsa<'b, T> {
             type Output = TensorSsa<'b, T>;
 
@@ -32,7 +33,8 @@ macro_rules! operators {
             }
         }
 
-        /// Element by element; either side may be a single value, and modes of extent 1 are repeated.
+        /// Works element by element. Either side can be a single value, and extents of 1 are
+        /// broadcast.
         impl<'b, T: $Bound, R: SsaOperand<'b, $Right>> $Trait<R> for TensorSsa<'b, T> {
             type Output = TensorSsa<'b, T>;
 
@@ -57,15 +59,16 @@ operators! {
     Shr shr Integer u32;
 }
 
-/// Operators with a single value on the left, which a type parameter cannot stand for: other crates may have types
-/// whose values do. They are compiled where they are used: `#[inline]` leaves some hundreds of functions out of a build.
+/// Operators with a single value on the left. The coherence rules forbid a type parameter there, so
+/// every type gets its own impl. `#[inline]` keeps those hundreds of functions out of builds that
+/// do not call them.
 macro_rules! on_the_left {
     ($($Trait:ident $method:ident [$($ty:ty)*];)*) => {$($(
         on_the_left!(@ $Trait $method $ty, $ty);
         on_the_left!(@ $Trait $method Val<'b, $ty>, $ty);
     )*)*};
     (@ $Trait:ident $method:ident $Left:ty, $ty:ty) => {
-        /// With a single value on the left.
+        /// Takes a single value on the left.
         impl<'b> $Trait<&TensorSsa<'b, $ty>> for $Left {
             type Output = TensorSsa<'b, $ty>;
 
@@ -77,7 +80,7 @@ macro_rules! on_the_left {
             }
         }
 
-        /// With a single value on the left.
+        /// Takes a single value on the left.
         impl<'b> $Trait<TensorSsa<'b, $ty>> for $Left {
             type Output = TensorSsa<'b, $ty>;
 
@@ -103,7 +106,7 @@ on_the_left! {
 
 macro_rules! of_one {
     ($($Trait:ident $method:ident [$($Bound:tt)*];)*) => {$(
-        /// Element by element.
+        /// Works element by element.
         impl<'b, T: $($Bound)*> $Trait for &TensorSsa<'b, T> {
             type Output = TensorSsa<'b, T>;
 
@@ -117,7 +120,7 @@ macro_rules! of_one {
             }
         }
 
-        /// Element by element.
+        /// Works element by element.
         impl<'b, T: $($Bound)*> $Trait for TensorSsa<'b, T> {
             type Output = TensorSsa<'b, T>;
 
@@ -136,7 +139,7 @@ of_one! {
 
 macro_rules! compares {
     ($($method:ident)*) => {
-        /// Comparisons, element by element, with the rules of operators.
+        /// Comparisons, element by element; operands broadcast as in operators.
         impl<'b, T: Number> TensorSsa<'b, T> {$(
             #[doc = concat!("[`Val::", stringify!($method), "`]")]
             #[track_caller]
