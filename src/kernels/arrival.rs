@@ -27,9 +27,9 @@ pub(super) fn is_last_to_arrive<'b>(
     barrier.red_or(k, before.eq(others))
 }
 
-/// Polls `counter` without arriving. Returns true in all threads of `barrier` if the other `count -
-/// 1` groups have arrived; the counter is then 0 again, and this group sees what they wrote. The
-/// arguments are the same as for [`is_last_to_arrive`].
+/// Polls `counter` without arriving. Returns true in all threads of `barrier` if the other
+/// `count - 1` groups have arrived; the counter is then 0 again, and this group sees what they
+/// wrote. The arguments are the same as for [`is_last_to_arrive`].
 #[track_caller]
 #[inline]
 pub(super) fn have_others_arrived<'b>(

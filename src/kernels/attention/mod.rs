@@ -26,11 +26,11 @@ pub(super) use problem::span;
 /// The attention kernel for `f16` or `bf16` tensors, with `f32` statistics and accumulators. For
 /// query `i` of each head, it computes
 ///
-/// `s(j) = scale q(i) · k(j)`, or with a softcap `c`: `c tanh(scale q(i) · k(j) / c)`; `lse(i) = ln
-/// sum of e^s(j)`; `o(i) = sum of e^(s(j) - lse(i)) v(j)`
+/// `s(j) = scale q(i) · k(j)`, or with a softcap `c`: `c tanh(scale q(i) · k(j) / c)`;
+/// `lse(i) = ln sum of e^s(j)`; `o(i) = sum of e^(s(j) - lse(i)) v(j)`
 ///
-/// over the keys `j` that the query sees ([`AttentionProblem`]). A query that sees no key has `o =
-/// 0` and `lse = -inf`. The softmax weights are rounded to the element type before they are
+/// over the keys `j` that the query sees ([`AttentionProblem`]). A query that sees no key has
+/// `o = 0` and `lse = -inf`. The softmax weights are rounded to the element type before they are
 /// multiplied with V.
 ///
 /// ```

@@ -5,8 +5,8 @@ use super::error::AttentionError;
 /// An attention's sizes, its mask, and the strides of its tensors.
 ///
 /// Each tensor has the modes (sequence, dimension, head, batch), with a contiguous dimension. The
-/// last query is aligned with the last key: query `i` sees key `j` if `i + keys - queries - left <=
-/// j <= i + keys - queries + right`.
+/// last query is aligned with the last key: query `i` sees key `j` if
+/// `i + keys - queries - left <= j <= i + keys - queries + right`.
 ///
 /// ```
 /// use tilewright::kernels::attention::AttentionProblem;

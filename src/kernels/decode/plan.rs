@@ -40,8 +40,8 @@ pub struct DecodePlan {
 }
 
 impl DecodePlan {
-    /// Returns the plan that is predicted to be fastest on a device with `[SMs, thread blocks at
-    /// once]`, if all sequences have `max_len` keys.
+    /// Returns the plan that is predicted to be fastest on a device with
+    /// `[SMs, thread blocks at once]`, if all sequences have `max_len` keys.
     ///
     /// Full waves of resident blocks run at memory bandwidth. So does the last wave, if every SM
     /// has the same count of blocks.

@@ -11,13 +11,15 @@ use super::error::DecodeError;
 /// with `len` keys sees the keys `j <= i + len - queries`: its own key and value must already be in
 /// the cache.
 ///
-/// A cache without pages, `[sequences, capacity]` tokens, is a pool of `sequences * capacity /
-/// page` pages with the table `0, 1, 2, ..`, for any page size that divides `capacity`.
+/// A cache without pages, `[sequences, capacity]` tokens, is a pool of
+/// `sequences * capacity / page` pages with the table `0, 1, 2, ..`, for any page size that divides
+/// `capacity`.
 ///
 /// ```
 /// use tilewright::kernels::decode::DecodeProblem;
 ///
-/// // 16 sequences, 32 query heads that share 8 key heads; a pool of 2000 pages of 64 tokens, up to 128 per sequence.
+/// // 16 sequences, 32 query heads that share 8 key heads; a pool of 2000 pages of 64 tokens, up
+/// // to 128 per sequence.
 /// let problem = DecodeProblem::new([16, 32, 8], 128, [2000, 64, 128]);
 /// assert_eq!(problem.max_len, 8192);
 /// assert_eq!(problem.k_strides(), [8 * 128, 128, 64 * 8 * 128]);
@@ -59,9 +61,9 @@ pub struct DecodeProblem {
 }
 
 impl DecodeProblem {
-    /// One query per sequence, for `[batch, heads, key_heads]` and a cache with `[pages, page,
-    /// max_pages]`: the pool's pages, the tokens per page, and the pages per row of the table. All
-    /// tensors are compact.
+    /// One query per sequence, for `[batch, heads, key_heads]` and a cache with
+    /// `[pages, page, max_pages]`: the pool's pages, the tokens per page, and the pages per row of
+    /// the table. All tensors are compact.
     pub const fn new(
         [batch, heads, key_heads]: [u32; 3],
         head_dim: u32,

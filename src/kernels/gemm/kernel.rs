@@ -88,10 +88,10 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         Self::build(config, &ConfiguredEpilogue::new(config.epilogue))
     }
 
-    /// Builds the kernel with your own epilogue: D[row, column] of matrix `batch` is `epilogue(k,
-    /// sum, [row, column, batch], args)`. `sum` is the element of A B, an `f64` for `f64` operands
-    /// and an `f32` for all others, integers included. An integer D gets the result rounded to
-    /// nearest and clamped to its range.
+    /// Builds the kernel with your own epilogue: D[row, column] of matrix `batch` is
+    /// `epilogue(k, sum, [row, column, batch], args)`. `sum` is the element of A B, an `f64` for
+    /// `f64` operands and an `f32` for all others, integers included. An integer D gets the result
+    /// rounded to nearest and clamped to its range.
     ///
     /// The closure runs once, while the kernel is built. The operations it emits run once per
     /// element of D, in the thread that holds the element, with every schedule. `E` is what they

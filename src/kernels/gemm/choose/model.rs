@@ -93,11 +93,11 @@ impl Share {
 
 /// A cost model of a GPU: predicts the seconds that a configuration takes for a problem.
 ///
-/// The busiest SM computes `waves` tiles of `steps` steps each, which takes `cycles = prologue +
-/// first stage + waves (steps max(MMA, bytes / fill, latency / stages) + end of a tile)`. Memory
-/// traffic depends on the raster order, energy on the operations and on the bytes from L2 cache and
-/// memory. The L2 cache serves all SMs together more slowly than each alone. Of these four times,
-/// the longest counts most.
+/// The busiest SM computes `waves` tiles of `steps` steps each, which takes
+/// `cycles = prologue + first stage + waves (steps max(MMA, bytes / fill, latency / stages) + end)`.
+/// Memory traffic depends on the raster order, energy on the operations and on the bytes from L2
+/// cache and memory. If all SMs ask at once, the L2 cache gives each fewer bytes than it could take
+/// alone. Of these four times, the longest counts most.
 ///
 /// A block in a cluster also receives the bytes that the other blocks requested. With stream-K, a
 /// block computes the steps of its run and of its whole tiles, and writes and reads parts of tiles.

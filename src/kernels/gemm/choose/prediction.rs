@@ -40,8 +40,8 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Returns the name of the longest of the times that overlap, which limits the launch: `busiest
-    /// SM`, `memory`, `L2 cache` or `energy`.
+    /// Returns the name of the longest of the times that overlap, which limits the launch:
+    /// `busiest SM`, `memory`, `L2 cache` or `energy`.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;

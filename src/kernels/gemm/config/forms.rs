@@ -49,8 +49,8 @@ impl Schedule {
 
 /// How a warp-specialised kernel gets tiles of A and B into shared memory.
 ///
-/// `Tensor` is the fastest. If your operands are misaligned for it, `Repack` pays a copy per launch
-/// and `Threads` fetches more slowly; for small problems `Threads` wins, for large ones `Repack`.
+/// `Tensor` is the fastest. If your operands are misaligned for it, `Repack` costs a copy per
+/// launch, and `Threads` fetches more slowly but saves that copy, which pays for small problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LoadForm {
     /// By TMA, straight from the operands. Their addresses, pitches and batch strides must be

@@ -38,9 +38,9 @@ pub enum Activation {
     Gelu,
 }
 
-/// What happens to the accumulators before they are written: `D = activation(alpha A B + beta C +
-/// bias)`. Whatever is off generates no code. For anything else, build the kernel with
-/// [`Gemm::with_epilogue`](crate::kernels::gemm::Gemm::with_epilogue).
+/// What happens to the accumulators before they are written:
+/// `D = activation(alpha A B + beta C + bias)`. Whatever is off generates no code. For anything
+/// else, build the kernel with [`Gemm::with_epilogue`](crate::kernels::gemm::Gemm::with_epilogue).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Epilogue {
     /// Multiplies A B by a factor `alpha`, which you pass at launch.
@@ -163,9 +163,10 @@ pub struct GemmConfig {
     /// tiles need it. [`usual_registers`](GemmConfig::usual_registers) is the default.
     pub registers: Option<[u32; 2]>,
     /// The alignment in bytes that the kernel relies on: it must divide the addresses, pitches and
-    /// batch strides of A and B, and with the `Multistage` schedule also their extents along the
-    /// contiguous mode. There, a smaller value accepts more operands and copies them in smaller,
-    /// slower pieces.
+    /// batch strides of A and B. The `wgmma` schedules need 16, and `Simt` the element size. With
+    /// `Multistage` you can choose a power of two from the element size to 16; it must also divide
+    /// the extents along the contiguous modes. A smaller value accepts more operands and copies
+    /// them in smaller, slower pieces.
     pub alignment: u32,
     /// How tiles of A and B get to shared memory. Change it if TMA cannot read your operands,
     /// because they are misaligned.
@@ -547,8 +548,9 @@ impl GemmConfig {
     }
 
     /// Returns the grid for a problem on a device with `sms` SMs. Warp-specialised kernels are
-    /// persistent: at most one block per SM, each of which takes tile after tile. Otherwise each
-    /// block computes one tile, or with stream-K its run of steps.
+    /// persistent: at most one block per SM, each of which takes tile after tile. In the other
+    /// kernels, each block computes one tile or one part of a split tile; with stream-K, as many
+    /// blocks as fit on the SMs share the tiles.
     #[inline]
     pub fn grid(&self, problem: &GemmProblem, sms: u32) -> Grid {
         let [rows, columns, steps] = self.tiles(problem).map(u64::from);

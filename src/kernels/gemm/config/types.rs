@@ -106,8 +106,8 @@ impl FromStr for InputTypes {
     }
 }
 
-/// The in-memory element types of A, B and D, bundled as one type parameter: implemented for `(A,
-/// B, D)`.
+/// The in-memory element types of A, B and D, bundled as one type parameter: implemented for
+/// `(A, B, D)`.
 pub(crate) trait Types: 'static {
     /// The register type of accumulators, in which epilogues compute.
     type Sum: Float + Accumulator + From<f32>;

@@ -83,9 +83,9 @@ impl GemmConfig {
 }
 
 impl GemmProblem {
-    /// A grouped GEMM, for example the experts of a mixture of experts: A is `[m, k]`, D is `[m,
-    /// n]`, B is `[groups, n, k]`, and the rows of group `g` are multiplied by matrix `g` of B.
-    /// `D[i, n] = sum over k of A[i, k] B[g, k, n]` for the rows `i` of group `g`.
+    /// A grouped GEMM, for example the experts of a mixture of experts: A is `[m, k]`, D is
+    /// `[m, n]`, B is `[groups, n, k]`, and the rows of group `g` are multiplied by matrix `g` of
+    /// B. `D[i, n] = sum over k of A[i, k] B[g, k, n]` for the rows `i` of group `g`.
     ///
     /// As a problem, it is a batch whose matrices share A, C and D. It needs a
     /// [grouped](GemmConfig::grouped) configuration. A launch takes the groups' rows from the

@@ -30,9 +30,9 @@ const THREADS: u32 = 64;
 ///
 /// A launch takes the [`words`](RaggedProblem::words) of all problems in a buffer,
 /// [`GemmArgs::products`], written by you or by a kernel. The host only knows the largest sizes, as
-/// a [`GemmProblem`], and how many problems there are, as its `batch`. Each problem computes `D = A
-/// B` as it would on its own. If all sizes are equal, this is a batch of matrices at arbitrary
-/// addresses.
+/// a [`GemmProblem`], and how many problems there are, as its `batch`. Each problem computes
+/// `D = A B` as it would on its own. If all sizes are equal, this is a batch of matrices at
+/// arbitrary addresses.
 ///
 /// If M, N or K is 0, nothing is written. Starts and pitches of A, B and D must be multiples of 16
 /// bytes, and with `pairs` N must be even. D's rows are stored in units of 16 bytes: up to 14 bytes

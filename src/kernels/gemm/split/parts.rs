@@ -33,9 +33,10 @@ pub enum Splits {
     /// last may have fewer. 1 means no split.
     Even(u32),
     /// Stream-K ([Osama et al. 2023](https://arxiv.org/abs/2301.03598)). With `t` tiles of `s`
-    /// steps and `b` thread blocks, the blocks share `t % b` tiles, and `b` more if `t > b`. Each
-    /// block first computes a run of `ceil(shared s / b)` steps, for example the end of one tile
-    /// and the start of the next. Then it computes whole tiles, as many as every other block.
+    /// steps and `b` thread blocks, the blocks share what does not fill a wave, `t % b` tiles, and
+    /// if `t > b` a full wave more. (If `b` divides `t`, they share none.) Each block first
+    /// computes a run of `ceil(shared s / b)` steps, for example the end of one tile and the start
+    /// of the next. Then it computes whole tiles, as many as every other block.
     Stream,
 }
 
