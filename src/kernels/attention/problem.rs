@@ -91,8 +91,8 @@ impl AttentionProblem {
         AttentionProblem { right: Some(0), ..self }
     }
 
-    /// Takes sequences of different lengths: see the field [`varlen`](AttentionProblem::varlen).
-    /// Compact tensors are then in the order head, position, dimension.
+    /// Takes sequences of different lengths: `queries` and `keys` are then totals over all
+    /// sequences. Compact tensors are in the order head, position, dimension.
     pub const fn varlen(self) -> AttentionProblem {
         AttentionProblem { varlen: true, ..self }
     }

@@ -94,7 +94,7 @@ impl Share {
 /// A cost model of a GPU: predicts the seconds that a configuration takes for a problem.
 ///
 /// The busiest SM computes `waves` tiles of `steps` steps each, which takes
-/// `cycles = prologue + first stage + waves (steps max(MMA, bytes / fill, latency / stages) + end)`.
+/// `cycles = start + first stage + waves (steps max(MMA, bytes / fill, latency / stages) + end)`.
 /// Memory traffic depends on the raster order, energy on the operations and on the bytes from L2
 /// cache and memory. If all SMs ask at once, the L2 cache gives each fewer bytes than it could take
 /// alone. Of these four times, the longest counts most.

@@ -99,7 +99,7 @@ pub struct GemmConfig {
     /// The element type of B: that of A, except that the two 8-bit floats mix, and so do `i8` and
     /// `u8`.
     pub b: Scalar,
-    /// The element type of C and of the bias. Ignored if the epilogue has neither.
+    /// The element type of C and of the bias, if the epilogue has them. By default that of D.
     pub c: Scalar,
     /// The element type of D.
     pub d: Scalar,
