@@ -88,7 +88,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         Self::build(config, &ConfiguredEpilogue::new(config.epilogue))
     }
 
-    /// Builds the kernel with your own epilogue: D[row, column] of matrix `batch` is
+    /// Builds the kernel with your own epilogue: `D[row, column]` of matrix `batch` is
     /// `epilogue(k, sum, [row, column, batch], args)`. `sum` is the element of A B, an `f64` for
     /// `f64` operands and an `f32` for all others, integers included. An integer D gets the result
     /// rounded to nearest and clamped to its range.
@@ -151,7 +151,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         Self::fused::<E>(config, |k, [sum, _], coord, args| epilogue(k, sum, coord, args))
     }
 
-    /// Builds the kernel with an epilogue over pairs of columns: D[row, j] of matrix `batch` is
+    /// Builds the kernel with an epilogue over pairs of columns: `D[row, j]` of matrix `batch` is
     /// `epilogue(k, [even, odd], [row, j, batch], args)`, where `even` and `odd` are the elements
     /// of A B in the columns `2 j` and `2 j + 1`. D has `N / 2` columns. Sets the configuration's
     /// [`pairs`](GemmConfig::pairs). Everything else is as for

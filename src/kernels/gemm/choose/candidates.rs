@@ -261,8 +261,8 @@ impl GemmConfig {
         CLUSTERS.into_iter().filter(fits).map(move |cluster| GemmConfig { cluster, ..self })
     }
 
-    /// Returns this tile one swizzle row deep, and also two deep if it is small. TMA is slow to fetch
-    /// boxes of 8 rows, so tiles that need them are always two deep.
+    /// Returns this tile one swizzle row deep, and also two deep if it is small. TMA is slow to
+    /// fetch boxes of 8 rows, so tiles that need them are always two deep.
     #[inline]
     fn depths(self, problem: &GemmProblem) -> impl Iterator<Item = GemmConfig> + use<> {
         let ([m, n, depth], [_, columns]) = (self.tile, self.mma_tile());
