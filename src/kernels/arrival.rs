@@ -1,12 +1,15 @@
-//! Counters in global memory that tell the last of several thread blocks or warp groups to combine their results.
+//! Arrival counters in global memory. When several thread blocks or warp groups each write a
+//! partial result, the last one to arrive combines them: split-K, stream-K, split keys, split axes.
 
 use crate::ir::op::AtomicOrder;
 use crate::ir::{Body, GlobalMut, NamedBarrier, Val};
 
-/// Arrives at `counter`, once for all threads of `barrier`; `leader` holds in one of them. Returns true in all threads of the
-/// last of `count` groups of threads to arrive, at least 2. That group sees the writes of all others before their arrivals.
+/// Arrives at `counter`, once for all threads of `barrier`. `leader` must be true in exactly one of
+/// these threads. Returns true in all threads of the last of `count` groups to arrive, `count`
+/// being at least 2. That group then sees everything the other groups wrote before they arrived.
 ///
-/// The counter is 0 before the first arrival, and again after the last one, so that launches can be replayed.
+/// The counter must be 0 before the first arrival. The last arrival sets it back to 0, so that a
+/// graph can replay the launch without clearing it.
 #[track_caller]
 #[inline]
 pub(super) fn is_last_to_arrive<'b>(
@@ -17,15 +20,16 @@ pub(super) fn is_last_to_arrive<'b>(
 ) -> Val<'b, bool> {
     barrier.sync(k);
     let others = (count - 1).cvt::<u32>();
-    // The order of one thread is that of all, because of the barriers. The counter wraps to 0 after `others`.
+    // The barriers extend the leader's acquire and release to all threads of the group. `inc` wraps
+    // from `others` to 0.
     let counter = counter.atom().order(AtomicOrder::AcqRel);
     let before = k.if_with(leader, 0u32, |k| counter.inc(k, 0, others));
     barrier.red_or(k, before.eq(others))
 }
 
-/// Returns true in all threads of `barrier`, without an arrival, if all others of `count` groups of threads have arrived at
-/// `counter`. The counter is 0 again then, and the group sees their writes. The other arguments are those of
-/// [`is_last_to_arrive`].
+/// Polls `counter` without arriving. Returns true in all threads of `barrier` if the other
+/// `count - 1` groups have arrived; the counter is then 0 again, and this group sees what they
+/// wrote. The arguments are the same as for [`is_last_to_arrive`].
 #[track_caller]
 #[inline]
 pub(super) fn have_others_arrived<'b>(

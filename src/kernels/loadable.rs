@@ -1,29 +1,31 @@
-//! `loadable`, the methods that all kernels of one [`Kernel`](crate::ir::Kernel) have.
+//! The macro that gives every ready kernel with a single [`Kernel`](crate::ir::Kernel) its
+//! `config`, `ir`, `ptx` and `load` methods.
 
-/// Defines `config`, `ir`, `ptx`, `load` and `load_with` of a kernel with the fields `config` and `kernel`, and `compiler_log` of
-/// the loaded one, whose field `function` is the kernel on the device. The block makes the loaded kernel.
+/// Defines `config`, `ir`, `ptx`, `load` and `load_with` for a kernel struct with the fields
+/// `config` and `kernel`, and `compiler_log` for the loaded kernel, which must have a field
+/// `function`. The block builds the loaded kernel from the configuration and the function.
 macro_rules! loadable {
     (
         impl[$($generics:tt)*] $Kernel:ty: $Config:ty => $Loaded:ty, $Error:ty;
         ($config:ident, $function:ident, $device:pat) $loaded:block
     ) => {
         impl<$($generics)*> $Kernel {
-            /// The configuration.
+            /// Returns the configuration the kernel was built for.
             pub fn config(&self) -> &$Config {
                 &self.config
             }
 
-            /// The kernel as IR.
+            /// Returns the kernel's IR.
             pub fn ir(&self) -> &$crate::ir::KernelIr {
                 self.kernel.ir()
             }
 
-            /// The kernel as PTX.
+            /// Writes the kernel as PTX.
             pub fn ptx(&self) -> $crate::codegen::Ptx {
                 self.kernel.ptx()
             }
 
-            /// Loads the kernel.
+            /// Loads the kernel on a device.
             ///
             /// # Errors
             /// Those of [`Device::load`](crate::runtime::Device::load).
@@ -31,7 +33,7 @@ macro_rules! loadable {
                 self.load_with($crate::runtime::LoadOptions::default(), device)
             }
 
-            /// As [`load`](Self::load), with options.
+            /// Same as [`load`](Self::load), with load options: for example access checks.
             ///
             /// # Errors
             /// Those of [`Device::load_with`](crate::runtime::Device::load_with).
@@ -47,7 +49,7 @@ macro_rules! loadable {
         }
 
         impl<$($generics)*> $Loaded {
-            /// Returns what the driver's compiler wrote.
+            /// Returns the log of the driver's compiler (`ptxas`).
             pub fn compiler_log(&self) -> &str {
                 self.function.compiler_log()
             }

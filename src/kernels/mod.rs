@@ -1,7 +1,9 @@
-//! Ready kernels, written with the public API only.
+//! Ready kernels: GEMM, attention, softmax, reductions and others, written with the public API
+//! only. Come here to call one, or to read one before you write your own.
 //!
-//! All have the same four steps: a configuration for the target and the problem, the kernel, its function on a device, and
-//! launches. The configuration decides the code; the problem has the sizes of a launch.
+//! You use them all in the same four steps: choose a configuration for the target and the problem,
+//! build the kernel, load it on a device, launch it. The configuration decides the generated code.
+//! The problem holds the sizes of a launch, so that one kernel serves many problems.
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {
@@ -23,14 +25,15 @@
 //!
 //! | module | computes |
 //! |---|---|
-//! | [`gemm`] | `D = activation(alpha A B + beta C + bias)`, batches and groups too |
-//! | [`attention`], [`decode`] | `softmax(Q Kᵀ) V`: forward, and for the next tokens over a paged cache |
-//! | [`softmax`], [`norm`] | of rows: softmax, its logarithm, RMSNorm, LayerNorm |
-//! | [`reduce`] | sums, means, extrema and norms of rows or along an axis, the largest elements |
-//! | [`transpose`], [`permute`] | other orders of the modes of a matrix, of a tensor |
+//! | [`gemm`] | `D = activation(alpha A B + beta C + bias)`, also batched and grouped |
+//! | [`attention`] | `softmax(Q Kᵀ) V`, the forward pass |
+//! | [`decode`] | the same for the next tokens of each sequence, over a paged KV cache |
+//! | [`softmax`], [`norm`] | softmax, log-softmax, RMSNorm and LayerNorm of each row |
+//! | [`reduce`] | sums, means, extrema and norms of rows or along an axis; top-k |
+//! | [`transpose`], [`permute`] | a transposed matrix, a tensor with permuted modes |
 //! | [`gather`] | gather and scatter of rows |
-//! | [`elementwise`] | a closure for each element |
-//! | [`parallel`] | linear layers over several devices |
+//! | [`elementwise`] | a closure applied to each element |
+//! | [`parallel`] | linear layers that are split over several devices |
 
 mod arrival;
 pub mod attention;

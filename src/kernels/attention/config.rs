@@ -1,4 +1,5 @@
-//! [`AttentionConfig`]: the tile, the stages and the features of a kernel.
+//! [`AttentionConfig`]: all decisions about an attention kernel. Schedule, tile, stages, and which
+//! masks it supports.
 
 use std::fmt;
 
@@ -8,100 +9,117 @@ use crate::sorting::sort_by_key;
 use super::error::AttentionError;
 use super::problem::AttentionProblem;
 
-/// Threads of a warp group.
+/// Threads per warp group.
 pub(super) const GROUP: u32 = 128;
-/// Rows of queries of a consumer group.
+/// Rows of queries per consumer group.
 pub(super) const ROWS: u32 = 64;
-/// Threads of a warp.
+/// Threads per warp.
 const WARP: u32 = 32;
-/// Bytes of an element.
+/// Bytes per element.
 const BYTES: u32 = 2;
-/// Stages of the ring of a consumer group's output.
+/// Stages of a consumer group's output ring buffer.
 pub(super) const OUTPUT_STAGES: u32 = 2;
 
-/// The way of a consumer group's output to global memory.
+/// How a consumer group's output gets to global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Staging {
-    /// Threads write rows: sequences of different lengths cut tiles, or shared memory has no room for a ring.
+    /// Threads store rows. Needed if sequences of different lengths cut tiles, or if shared memory
+    /// has no room for a ring buffer.
     Rows,
-    /// Through the group's tile of Q: the next tile of Q has another stage.
+    /// By TMA, through the group's tile of Q. The next tile of Q is in another stage.
     Queries,
-    /// Parts of the output through a ring: the only tile of Q is released after the last scores.
+    /// By TMA in parts, through a ring buffer of its own. There is only one tile of Q, and it was
+    /// released after the last scores.
     Ring,
 }
 
-/// The division of work among the threads of a block.
+/// Which instructions multiply, and how the warps of a block share the work. Take `WarpSpecialized`
+/// on `sm_90a`, where it is much faster, and `Multistage` everywhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttentionSchedule {
-    /// `wgmma`: a warp group fetches tiles by tensor copies, others have 64 queries of a tile each. `sm_90a`.
+    /// `wgmma`: one producer warp group fetches tiles by TMA, one to three consumer groups have 64
+    /// rows of the query tile each. Needs `sm_90a`.
     WarpSpecialized,
-    /// `mma.sync`: all warps fetch tiles by `cp.async`, and each has 16 or 32 queries of a tile. Every target.
+    /// `mma.sync`: all warps fetch tiles by `cp.async`, and each warp has 16 or 32 rows of the
+    /// query tile. Runs on every target.
     Multistage {
-        /// The warps of a block: 4 or 8.
+        /// Warps per block: 4 or 8.
         warps: u32,
     },
 }
 
-/// The part of a softmax that surely runs while the powers of the step before are multiplied with V. `ptxas` moves the
-/// wait for that product upwards as far as it can; another wait in front of it, which is already over, holds it.
+/// How much of a step's softmax is guaranteed to overlap with the previous step's P V. It does not
+/// change results. `ptxas` hoists the wait for P V as far as it can; another wait in front of it,
+/// which is always already over, stops it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SoftmaxOverlap {
-    /// As much as `ptxas` leaves.
+    /// No guarantee: whatever `ptxas` leaves.
     Free,
-    /// The maxima of rows.
+    /// The row maxima.
     Maxima,
-    /// Maxima and powers.
+    /// The row maxima and the exponentials.
     Softmax,
 }
 
 impl SoftmaxOverlap {
-    /// All of them.
+    /// All values.
     pub const ALL: [SoftmaxOverlap; 3] =
         [SoftmaxOverlap::Free, SoftmaxOverlap::Maxima, SoftmaxOverlap::Softmax];
 }
 
-/// The configuration of an [`Attention`](super::Attention).
+/// All decisions about an [`Attention`](super::Attention) kernel. [`new`](AttentionConfig::new)
+/// chooses them for a problem; [`candidates`](AttentionConfig::candidates) lists what is worth
+/// measuring.
+///
+/// `head_dim`, `value_dim`, `left`, `right`, `softcap` and `varlen` say which problems the kernel
+/// runs, and must match the problem. The other fields decide only how fast it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AttentionConfig {
-    /// The target.
+    /// The target to build for.
     pub target: Target,
-    /// The division of work among the threads.
+    /// Which instructions multiply, and how the warps share the work.
     pub schedule: AttentionSchedule,
     /// The dimension of queries and keys: a multiple of 32, at most 256.
     pub head_dim: u32,
-    /// The dimension of values and of the output: a multiple of 32, at most 256. With `WarpSpecialized` it is at most
-    /// `head_dim`, and a multiple of 64 if that is one.
+    /// The dimension of values and outputs: a multiple of 32, at most 256. With `WarpSpecialized`,
+    /// at most `head_dim`, and a multiple of 64 if `head_dim` is one.
     pub value_dim: u32,
-    /// The queries and the keys of a tile: 64 queries for each of 1 to 3 consumer groups or 16 or 32 for each warp, and a
-    /// multiple of 16 keys.
+    /// The queries and keys per tile. Queries: 64 per consumer group (1 to 3), or 16 or 32 per
+    /// warp. Keys: a multiple of 16. More queries read K and V less often; more keys rescale the
+    /// output less often, but mask more scores in vain at the diagonal.
     pub tile: [u32; 2],
-    /// The stages of the rings of K and of V.
+    /// The stages of the ring buffers for K and V. More of them hide more latency, if shared memory
+    /// has room.
     pub stages: u32,
-    /// Queries see a bounded number of earlier keys.
+    /// Supports a limit on how many earlier keys a query sees (sliding window).
     pub left: bool,
-    /// Queries see a bounded number of later keys, none if causal.
+    /// Supports a limit on how many later keys a query sees: 0 for a causal mask.
     pub right: bool,
-    /// Scores are bounded by a softcap.
+    /// Supports a softcap on the scores.
     pub softcap: bool,
-    /// The consumer groups alternate in starting products, so that one multiplies while the others compute powers. Of
-    /// `WarpSpecialized` alone, as `overlap` is.
+    /// Consumer groups take turns to start their MMAs, so that one multiplies while the others
+    /// compute exponentials (FlashAttention-3's ping-pong). Faster for small head dimensions. For
+    /// `WarpSpecialized` only, like `overlap`.
     pub ordered: bool,
-    /// The softmax under the product with V.
+    /// How much of the softmax surely overlaps with P V.
     pub overlap: SoftmaxOverlap,
-    /// The output is rescaled only when a score exceeds the base of the powers by more than 8 powers of two
-    /// ([`OnlineSoftmax::maxima`](crate::tensor::OnlineSoftmax::maxima)), instead of for each tile of keys.
+    /// Rescales the output only if a score exceeds the running maximum by more than 8 powers of
+    /// two, instead of at every tile of keys
+    /// ([`OnlineSoftmax::maxima`](crate::tensor::OnlineSoftmax::maxima)). Saves multiplications for
+    /// large value dimensions.
     pub lazy: bool,
-    /// The sequences have different lengths.
+    /// Supports sequences of different lengths in one tensor.
     pub varlen: bool,
-    /// The heads of queries whose rows share a tile: 1, or all that share a head of keys, a divisor of 64. Short queries fill a
-    /// tile that way.
+    /// How many query heads share a tile: 1, or all that share a key head, if that divides 64. With
+    /// it, short sequences fill a tile.
     pub packed_heads: u32,
 }
 
 impl AttentionConfig {
-    /// The configuration for a problem: `wgmma` for `sm_90a`, and [`sm80`](AttentionConfig::sm80) for other targets and for values
-    /// of a dimension that `wgmma` does not take.
+    /// Chooses the configuration for a problem: `wgmma` on `sm_90a`, and
+    /// [`sm80`](AttentionConfig::sm80) on other targets or if `wgmma` does not support the value
+    /// dimension.
     ///
     /// # Errors
     /// Those of [`check`](AttentionConfig::check).
@@ -111,12 +129,12 @@ impl AttentionConfig {
             return Self::sm80(target, problem);
         }
         let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
-        // Of sequences of different lengths, the mean.
+        // With `varlen`, the mean lengths.
         let [queries, keys] =
             [problem.queries, problem.keys].map(|positions| positions / problem.sequences());
         let (masked, fills) = (left.is_some() || right.is_some(), queries >= 1024);
-        // More keys in a tile are fewer rescaled outputs, and more masked scores at a diagonal. Three groups with fewer keys read K
-        // and V less often than two.
+        // With more keys per tile, the output is rescaled less often, but more scores are masked at
+        // the diagonal. Three groups with fewer keys read K and V less often than two.
         let tile = match head_dim {
             ..=64 if masked && keys <= 4096 => [128, 128],
             ..=64 => [192, 128],
@@ -127,8 +145,9 @@ impl AttentionConfig {
             129..=192 => [128, 96],
             _ => [128, 64],
         };
-        // Ordered groups are faster with few dimensions, unless a mask leaves few tiles of keys. With more dimensions they are slower:
-        // most kernels start the first scores of the next item early.
+        // Taking turns is faster for small head dimensions, unless a mask leaves few tiles of keys.
+        // For larger ones it is slower, because there most kernels start the next item's first
+        // scores early.
         let ordered = head_dim <= 64 && tile[0] == 192;
         let config = AttentionConfig {
             target,
@@ -146,7 +165,7 @@ impl AttentionConfig {
             varlen: problem.varlen,
             packed_heads: problem.packed_heads(tile[0]),
         };
-        // A third stage, where two tiles of queries leave memory for it.
+        // Takes a third stage if shared memory still has room for two tiles of queries.
         let deeper = AttentionConfig { stages: 3, ..config };
         let config = if deeper.query_stages() == 2 { deeper } else { config };
         match config.check() {
@@ -155,7 +174,7 @@ impl AttentionConfig {
         }
     }
 
-    /// The configuration for a problem with `mma.sync`, which every target has.
+    /// Chooses the `mma.sync` configuration for a problem, which runs on every target.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -173,12 +192,13 @@ impl AttentionConfig {
     #[inline]
     pub fn sm80(target: Target, problem: &AttentionProblem) -> Result<Self, AttentionError> {
         let AttentionProblem { head_dim, value_dim, left, right, .. } = *problem;
-        // More than 192 registers of scores and output leave too few for operands and addresses. With 192, d = 128, `ptxas`
-        // spills 12 bytes for sm_90a, and an H200 is still 1.17 times as fast as with half as many keys.
-        // A warp with 32 queries loads half as much from shared memory for each product as one with 16, and needs the
-        // registers of twice the output. Blocks of 4 warps come in pairs.
+        // If scores and output take more than 192 registers, too few are left for operands and
+        // addresses. With exactly 192 (d = 128) `ptxas` spills 12 bytes for sm_90a, but an H200 is
+        // still 1.17x as fast as with half the keys. A warp with 32 queries loads half as much from
+        // shared memory per MMA as one with 16, and needs twice the output registers. With 4 warps,
+        // two blocks share an SM.
         let (warps, blocks) = if head_dim.max(value_dim) > 128 { (8, 1) } else { (4, 2) };
-        // An output of 64 dimensions is rescaled as fast as tested.
+        // With 64 output dimensions, rescaling costs no more than testing whether to.
         let config = AttentionConfig {
             target,
             schedule: AttentionSchedule::Multistage { warps: 4 },
@@ -196,7 +216,7 @@ impl AttentionConfig {
             packed_heads: 1,
         };
         config.check()?;
-        // What the driver takes of each block.
+        // What the driver reserves in each block.
         const RESERVED: u64 = 1 << 10;
         let fits = |config: &Self| {
             let available = (target.max_shared_bytes() + RESERVED) / blocks;
@@ -219,10 +239,11 @@ impl AttentionConfig {
         Ok(config)
     }
 
-    /// Returns configurations to choose from for a problem, the one of [`new`](AttentionConfig::new) first: for `sm_90a` other
-    /// overlaps and orders of its tile, then other tiles, the nearest in size first, each with 2 and with 3 stages; at last `mma.sync`, which
-    /// other targets have alone. All pass [`check`](AttentionConfig::check), and `ptxas` spills no registers of any but the
-    /// first.
+    /// Returns configurations worth measuring for a problem. The choice of
+    /// [`new`](AttentionConfig::new) comes first. On `sm_90a`, the same tile with other overlaps
+    /// and orders follows, then other tiles, those of similar size first, with 2 and with 3 stages.
+    /// Last come `mma.sync` configurations, the only ones on other targets. All pass
+    /// [`check`](AttentionConfig::check), and except for the first one, `ptxas` spills none.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -254,7 +275,7 @@ impl AttentionConfig {
             let mut tiles: Vec<[u32; 2]> = tiles.collect();
             let area = |[rows, columns]: [u32; 2]| rows * columns;
             sort_by_key(&mut tiles, |tile| area(*tile).abs_diff(area(first.tile)));
-            // Three stages go with the tiles that leave memory for them.
+            // Three stages suit the tiles that leave memory for them.
             for stages in [2, 3] {
                 all.extend(tiles.iter().map(|tile| AttentionConfig {
                     tile: *tile,
@@ -285,8 +306,8 @@ impl AttentionConfig {
         kept
     }
 
-    /// Returns true if `ptxas` spills no registers for any mask: with `wgmma` from 8 registers below the bound of
-    /// [`check`](AttentionConfig::check) on.
+    /// Returns whether `ptxas` spills nothing, whatever the mask. With `wgmma` that takes 8
+    /// registers less than [`check`](AttentionConfig::check) allows.
     #[inline]
     fn has_spare_registers(&self) -> bool {
         match self.schedule {
@@ -300,24 +321,24 @@ impl AttentionConfig {
         self.schedule == AttentionSchedule::WarpSpecialized
     }
 
-    /// Returns the consumer warp groups.
+    /// Returns how many consumer warp groups there are.
     pub fn groups(&self) -> u32 {
         self.tile[0] / ROWS
     }
 
-    /// Returns the queries of a tile, each in all heads that share the tile.
+    /// Returns the queries per tile, each with all heads that share the tile.
     #[inline]
     pub fn queries_of_tile(&self) -> u32 {
         self.tile[0] / self.packed_heads.max(1)
     }
 
-    /// Returns the queries of a consumer group.
+    /// Returns the queries per consumer group.
     #[inline]
     pub(super) fn queries_of_group(&self) -> u32 {
         ROWS / self.packed_heads.max(1)
     }
 
-    /// Returns the threads of a block.
+    /// Returns the threads per block.
     pub fn threads(&self) -> u32 {
         match self.schedule {
             AttentionSchedule::WarpSpecialized => (self.groups() + 1).saturating_mul(GROUP),
@@ -325,7 +346,7 @@ impl AttentionConfig {
         }
     }
 
-    /// Registers of a thread of the producer and of a consumer.
+    /// Returns the registers of a producer thread and of a consumer thread.
     pub(super) fn registers(&self) -> [u32; 2] {
         match self.groups() {
             3 => [32, 160],
@@ -333,27 +354,28 @@ impl AttentionConfig {
         }
     }
 
-    /// Registers of a thread when the kernel starts.
+    /// Returns the registers of each thread when the kernel starts.
     #[inline]
     pub(super) fn entry_registers(&self) -> u32 {
         (65536 / self.threads()).min(255) / 8 * 8
     }
 
-    /// Returns the stages of the ring of Q: with `WarpSpecialized` 2 where they fit, so that the next tile of queries is fetched early.
+    /// Returns the stages of Q's ring buffer. With `WarpSpecialized` there are 2 if they fit, so
+    /// that the next query tile is fetched early.
     #[inline]
     pub fn query_stages(&self) -> u32 {
         let fits = self.shared_bytes_with(2) <= self.target.max_shared_bytes();
         if self.is_specialized() && fits { 2 } else { 1 }
     }
 
-    /// Returns true if the first scores of the next item are multiplied while the output of an item is written: where
-    /// products are long enough to hide the store.
+    /// Returns whether the next item's first scores are multiplied while an item's output is
+    /// written: only if MMAs take long enough to hide the store.
     #[inline]
     pub(super) fn scores_ahead(&self) -> bool {
         self.head_dim > 64
     }
 
-    /// Returns the way of the output with `WarpSpecialized`.
+    /// Returns how the output is stored, with `WarpSpecialized`.
     #[inline]
     pub(super) fn staging(&self) -> Staging {
         if self.varlen {
@@ -367,12 +389,12 @@ impl AttentionConfig {
         }
     }
 
-    /// Returns the bytes of the rings of all groups.
+    /// Returns the size of all groups' output ring buffers, in bytes.
     fn ring_bytes(&self) -> u64 {
         u64::from(OUTPUT_STAGES * self.tile[0]) * u64::from(swizzle_of(self.value_dim) * BYTES)
     }
 
-    /// Returns the bytes of shared memory of a block.
+    /// Returns the shared memory per block, in bytes.
     #[inline]
     pub fn shared_bytes(&self) -> u64 {
         let has_ring = self.is_specialized() && self.staging() == Staging::Ring;
@@ -390,11 +412,11 @@ impl AttentionConfig {
             [stages, columns, head_dim],
             [stages, columns, value_dim],
         ];
-        // Barriers, the numbers of work items, alignment.
+        // 512 bytes are for barriers, work-item indices and alignment.
         tiles.into_iter().fold(512, |bytes, tile| bytes.saturating_add(product(tile)))
     }
 
-    /// Checks that there is such a kernel.
+    /// Checks that a kernel exists for this configuration.
     ///
     /// # Errors
     /// [`AttentionError::Target`], [`AttentionError::HeadDim`], [`AttentionError::Tile`],
@@ -446,7 +468,8 @@ impl AttentionConfig {
                 if ![16, 32].contains(&(rows / warps)) || !rows.is_multiple_of(16 * warps) {
                     return tile("it has 16 or 32 queries for each warp");
                 }
-                // A thread copies 16 bytes of each line of a dimension.
+                // Each thread copies 16 bytes at a time, so that a round of all threads covers
+                // whole keys.
                 let shared_by = |dim| columns.is_multiple_of(self.threads() * 8 / swizzle_of(dim));
                 if !shared_by(head_dim) || !shared_by(value_dim) {
                     return tile("the threads do not share the keys evenly");
@@ -464,20 +487,23 @@ impl AttentionConfig {
         Ok(())
     }
 
-    /// Returns the registers of a thread for scores, powers in pairs and the output, with `wgmma`.
+    /// Returns the registers per thread for scores, weights (two per register) and output, with
+    /// `wgmma`.
     fn fragments(&self) -> u32 {
         self.tile[1] / 2 + self.tile[1] / 4 + self.value_dim / 2
     }
 
-    /// Returns the registers of a thread for scores and output, with `mma.sync`.
+    /// Returns the registers per thread for scores and output, with `mma.sync`.
     fn accumulators(&self, warps: u32) -> u32 {
         (self.tile[1] + self.value_dim) * (self.tile[0] / warps) / WARP
     }
 
-    /// Checks that the kernel takes a problem.
+    /// Checks that the kernel can run a problem.
     ///
     /// # Errors
-    /// Those of [`AttentionProblem::check`]; [`AttentionError::Feature`], [`AttentionError::HeadDim`].
+    /// Those of [`AttentionProblem::check`]. [`AttentionError::Feature`],
+    /// [`AttentionError::HeadDim`] and [`AttentionError::PackedHeads`] if the kernel was configured
+    /// for other problems.
     #[inline]
     pub fn check_problem(&self, problem: &AttentionProblem) -> Result<(), AttentionError> {
         problem.check()?;
@@ -516,13 +542,13 @@ impl AttentionConfig {
     }
 }
 
-/// Returns the elements of a row of the swizzle of a dimension.
+/// Returns the elements per swizzle row that suit a dimension.
 #[inline]
 pub(super) fn swizzle_of(dim: u32) -> u32 {
     if dim.is_multiple_of(64) { 64 } else { 32 }
 }
 
-/// The name of the configuration: `d128_128x176_s2`, `d192x128_128x64_s2_right_warps8`.
+/// Prints the configuration's name: `d128_128x176_s2`, `d192x128_128x64_s2_right_warps8`.
 impl fmt::Display for AttentionConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,5 @@
-//! The end of an item in a consumer group of the kernel for `sm_90a`: its LSE and its output.
+//! What a consumer group of the `sm_90a` kernel does at the end of an item: divides O by the row
+//! sums, and stores O and the LSE.
 
 use crate::ir::builder::VectorElement;
 use crate::ir::{Body, TensorMapMut, Val};
@@ -11,7 +12,8 @@ use super::plan::Output;
 use super::sm90::{Consumer, Shared};
 
 impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
-    /// Ends an item, whose last product is complete: releases V, and writes the LSE and the output of the group's queries.
+    /// Ends an item whose last P V is complete: releases V, and stores the LSE and the output of
+    /// the group's queries.
     pub(super) fn end(
         &self,
         k: &mut Body<'b, '_>,
@@ -34,7 +36,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             Output::Rows(to) => {
                 let own = Own { head, ..own };
                 item.store_rows(k, (to, batch), (own, column), (rows, output));
-                // All threads have read the number of the next item before its tile of Q is released.
+                // All threads must have read the next item's index before its tile of Q is
+                // released.
                 self.barrier.sync(k);
             }
             Output::Tiles(map) => {
@@ -47,8 +50,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         }
     }
 
-    /// Writes an output from a query, a head and a sequence on by tensor copies, in parts of some columns, which pass through the
-    /// ring or through the group's tile of Q.
+    /// Stores an output by TMA, in parts of some columns, which are staged in the ring buffer or in
+    /// the group's tile of Q.
     fn store_tiles(
         &self,
         k: &mut Body<'b, '_>,
@@ -60,7 +63,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         let leader = self.thread.eq(0);
         let pipe = TmaStorePipeline::new(k, OUTPUT_STAGES, leader).with_barrier(self.barrier);
         let (thr, shape) = (plan.o_store.slice(self.thread), shape!(ROWS, plan.part));
-        // The last part of an odd number is in the stage of the next output's first one.
+        // If there is an odd count of parts, the last one is in the stage that the next output's
+        // first part uses.
         pipe.finish(k);
         for part in 0..plan.config.value_dim / plan.part {
             let rounded = plan.part_mma.slice(0).fragment_c::<T>(k, shape.clone());

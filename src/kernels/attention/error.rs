@@ -1,4 +1,5 @@
-//! [`AttentionError`]: why there is no kernel of an attention, or why it does not take a problem.
+//! [`AttentionError`]: errors for unsupported attention configurations and for problems that a
+//! kernel cannot run.
 
 use crate::errors::errors;
 
@@ -9,7 +10,7 @@ use crate::runtime::RuntimeError;
 use crate::tensor::{AtomError, TensorError};
 
 errors! {
-    /// A configuration without a kernel, or a problem that a kernel does not take.
+    /// Why an attention kernel cannot be built, or why it cannot run a problem.
     ///
     /// ```
     /// use tilewright::ir::Target;

@@ -1,4 +1,5 @@
-//! [`Item`]: a tile of queries and the keys that it sees, for the kernels of all schedules.
+//! [`Item`]: a unit of work, which is a tile of queries with the tiles of keys it sees. Also
+//! masking and storing for both kernels.
 
 use crate::ir::builder::{AnyVector, VectorElement};
 use crate::ir::{Body, Val, WARP};
@@ -7,8 +8,9 @@ use crate::tensor::{AccumulatorRows, HeadSections, RegisterTensor, Sequences, Ti
 use super::config::AttentionConfig;
 use super::plan::{ParamsAt, SequencesAt};
 
-/// A tile of queries: its first query, the head of all sequences' heads (or heads of keys, whose queries share a tile), its
-/// tiles of keys, and the sequence.
+/// A unit of work: the first query of a tile, its head, its tiles of keys (the last one, and how
+/// many), and its sequence's lengths. The head counts over all sequences; if query heads share a
+/// tile, it counts key heads.
 #[derive(Clone, Copy)]
 pub(super) struct Item<'b> {
     pub(super) row: Val<'b, i32>,
@@ -20,12 +22,14 @@ pub(super) struct Item<'b> {
     /// Query `i` sees the keys from `i + lower` to `i + upper`.
     lower: Val<'b, i32>,
     upper: Val<'b, i32>,
-    /// The first positions of the sequence in Q and in K, where sequences follow each other.
+    /// The sequence's first positions in Q and in K, with `varlen`.
     starts: Option<[Val<'b, i32>; 2]>,
 }
 
 impl<'b> Item<'b> {
-    /// Decodes a work item: sections of heads, in a section the last tiles of all heads first, which are the longest.
+    /// Returns the work item with this index. Items go section of heads by section, and in each
+    /// section the last tiles of all heads come first, because with a causal mask they take
+    /// longest.
     pub(super) fn decode<'a: 'b, T: VectorElement<2>>(
         k: &mut Body<'b, '_>,
         config: &AttentionConfig,
@@ -56,13 +60,14 @@ impl<'b> Item<'b> {
             true => ((row + rows).min(queries) + upper).min(keys),
             false => keys + 0,
         };
-        // At least one tile, so that the output of a query without keys is written too.
+        // At least one tile, so that a query without keys gets an output too.
         let end = ((end.max(0) + (columns - 1)) / columns).max(begin + 1);
         let (last, steps) = (end - 1, end - begin);
         Item { row, head, last, steps, queries, keys, lower, upper, starts }
     }
 
-    /// Returns the first head of queries and the head of keys in the sequence, and the sequence of a batch.
+    /// Returns the item's first query head and its key head in the sequence, and the sequence in
+    /// the batch.
     #[inline]
     pub(super) fn heads<'a: 'b>(
         &self,
@@ -74,19 +79,19 @@ impl<'b> Item<'b> {
         [head * config.packed_heads, head / args.group, batch]
     }
 
-    /// Returns the position of a query in Q.
+    /// Returns a query's position in Q.
     #[inline]
     pub(super) fn query(&self, query: Val<'b, i32>) -> Val<'b, i32> {
         self.starts.map_or(query, |[start, _]| query + start)
     }
 
-    /// Returns the position of a key in K and V.
+    /// Returns a key's position in K and V.
     #[inline]
     pub(super) fn key(&self, key: Val<'b, i32>) -> Val<'b, i32> {
         self.starts.map_or(key, |[_, start]| key + start)
     }
 
-    /// Returns the first key that a query does not see.
+    /// Returns the first key after those that a query sees.
     #[inline]
     fn high(&self, config: &AttentionConfig, query: Val<'b, i32>) -> Val<'b, i32> {
         match config.right {
@@ -95,7 +100,7 @@ impl<'b> Item<'b> {
         }
     }
 
-    /// Writes the LSE of the thread's rows, in the threads with the first column of a row.
+    /// Stores the LSE of the thread's rows. The threads with a row's first column do it.
     pub(super) fn store_lse<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
@@ -111,8 +116,9 @@ impl<'b> Item<'b> {
         }
     }
 
-    /// Writes the thread's rows of an output. `own` has the head in its sequence, `column` is the thread's first column: twice
-    /// its number in the four lanes that share rows. These exchange pairs of elements, so that each stores 8 neighbours.
+    /// Stores the thread's rows of an output. `own` has the head in its sequence. `column` is the
+    /// thread's first column: twice its index among the four lanes that share rows. These lanes
+    /// exchange pairs of elements, so that each stores 8 neighbours at a time.
     pub(super) fn store_rows<'a: 'b, T: VectorElement<2>>(
         &self,
         k: &mut Body<'b, '_>,
@@ -139,8 +145,9 @@ impl<'b> Item<'b> {
         }
     }
 
-    /// Bounds the scores of a tile, and masks them if the mask cuts the tile: the scores of `count` queries from `first` on,
-    /// with the keys from `column` on. `thread` is the thread of `mma`.
+    /// Applies the softcap to the scores of a tile, and masks them if the mask cuts through it. The
+    /// tile has `count` queries from `first` on, and the keys from `column` on. `thread` is the
+    /// thread's index in `mma`.
     #[inline]
     pub(super) fn mask<'a: 'b>(
         &self,
@@ -173,7 +180,7 @@ impl<'b> Item<'b> {
     }
 }
 
-/// Transposes the 4 x 4 words of 4 neighbouring lanes: lane `i` of them, which has the words `w[i][..]`, gets `w[..][i]`.
+/// Transposes the 4 x 4 words of 4 neighbouring lanes: lane `i` has `w[i][..]` and gets `w[..][i]`.
 fn transpose<'b>(
     k: &Body<'b, '_>,
     lane: Val<'b, i32>,
@@ -192,27 +199,27 @@ fn transpose<'b>(
     words
 }
 
-/// Returns the offset of `[position, head, sequence]` in elements.
+/// Returns the offset of `[position, head, sequence]`, in elements.
 #[inline]
 pub(super) fn offset_of<'b>(strides: [Val<'b, i64>; 3], at: [Val<'b, i32>; 3]) -> Val<'b, i64> {
     let [position, head, sequence] = at.map(|number| number.cvt::<i64>());
     position * strides[0] + head * strides[1] + sequence * strides[2]
 }
 
-/// The rows of a thread in a tile: of one head, or of heads that share the tile.
+/// A thread's rows in a tile, for one head or for several that share the tile.
 #[derive(Clone, Copy)]
 pub(super) struct Own<'b> {
     pub(super) heads: u32,
-    /// The first query of the tile.
+    /// The tile's first query.
     pub(super) first: Val<'b, i32>,
     /// The first of the heads.
     pub(super) head: Val<'b, i32>,
-    /// The first row of the thread.
+    /// The thread's first row.
     pub(super) row: Val<'b, i32>,
 }
 
 impl<'b> Own<'b> {
-    /// The query of a row.
+    /// Returns a row's query.
     #[inline]
     pub(super) fn query(&self, offset: u32) -> Val<'b, i32> {
         match self.heads {
@@ -221,7 +228,7 @@ impl<'b> Own<'b> {
         }
     }
 
-    /// The head of a row.
+    /// Returns a row's head.
     #[inline]
     pub(super) fn head(&self, offset: u32) -> Val<'b, i32> {
         match self.heads {

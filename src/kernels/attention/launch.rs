@@ -1,4 +1,5 @@
-//! [`AttentionFunction`]: an attention on a device.
+//! [`AttentionFunction`]: an attention kernel loaded on a device. Checks buffers, makes tensor
+//! maps, and launches.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,37 +16,40 @@ use super::plan::{
 };
 use super::problem::AttentionProblem;
 
-/// The bytes of K and V of the heads whose tiles are computed next to each other: a part of the L2 cache.
+/// How many bytes of K and V the heads of a section may have. Blocks work through one section after
+/// the other, so that its K and V stay in the L2 cache.
 const SECTION: u64 = 24 << 20;
 
-/// Bytes of a copy by a thread.
+/// Bytes that a thread copies at a time.
 const VECTOR: u32 = 16;
 
-/// The arguments of a launch.
+/// The buffers of a launch.
 pub struct AttentionArgs<'h, T> {
-    /// The queries.
+    /// Q.
     pub q: &'h Buffer<T>,
-    /// The keys.
+    /// K.
     pub k: &'h Buffer<T>,
-    /// The values.
+    /// V.
     pub v: &'h Buffer<T>,
-    /// The output.
+    /// O, the output.
     pub o: &'h mut Buffer<T>,
-    /// The logarithm of the sum of powers of each query, compact in the order batch, head, query.
+    /// The LSE: per query, the logarithm of the sum of its exponentials. Compact in the order
+    /// batch, head, query.
     pub lse: &'h mut Buffer<f32>,
 }
 
-/// An [`Attention`] that a device has loaded.
+/// An [`Attention`] loaded on a device.
 #[derive(Debug)]
 pub struct AttentionFunction<T: VectorElement<2>> {
     config: AttentionConfig,
     function: AnyFunction<T>,
     sms: u32,
-    /// In the place of K and V without keys.
+    /// Passed in place of K and V if there are no keys.
     none: Buffer<T>,
-    /// In the place of the first positions of sequences of one length.
+    /// Passed in place of sequence starts if all sequences have one length.
     no_starts: Buffer<i32>,
-    /// The work items that the blocks of a launch have taken. Launches of one function come after each other for it.
+    /// How many work items the blocks of a launch have drawn. Because of it, launches of one
+    /// function run one after the other.
     taken: Mutex<Buffer<u32>>,
 }
 
@@ -62,7 +66,7 @@ enum TensorFunction<T: VectorElement<2>> {
 }
 
 impl<T: VectorElement<2>> Attention<T> {
-    /// Loads the kernel.
+    /// Loads the kernel on a device.
     ///
     /// # Errors
     /// Those of [`Device::load`].
@@ -70,7 +74,7 @@ impl<T: VectorElement<2>> Attention<T> {
         self.load_with(LoadOptions::default(), device)
     }
 
-    /// As [`load`](Attention::load), with options.
+    /// Same as [`load`](Attention::load), with load options: for example access checks.
     ///
     /// # Errors
     /// Those of [`Device::load_with`].
@@ -79,7 +83,8 @@ impl<T: VectorElement<2>> Attention<T> {
         options: LoadOptions<'_>,
         device: &Device,
     ) -> Result<AttentionFunction<T>, AttentionError> {
-        // The simulator runs blocks one after the other; with some of them a block has several tiles.
+        // The simulator runs blocks one after the other. With only two, each has several tiles, as
+        // on a GPU.
         let sms = device.properties().map_or(2, |properties| properties.sm_count);
         let function = match &self.kernel {
             AnyKernel::Tensor(plan, kernel) => {
@@ -101,7 +106,7 @@ impl<T: VectorElement<2>> Attention<T> {
     }
 }
 
-/// Checks that a buffer has the elements of an operand.
+/// Checks that a buffer is long enough for an operand.
 fn check_len(operand: &'static str, found: usize, needed: u64) -> Result<(), AttentionError> {
     let found = found as u64;
     if found < needed {
@@ -110,7 +115,7 @@ fn check_len(operand: &'static str, found: usize, needed: u64) -> Result<(), Att
     Ok(())
 }
 
-/// Checks that threads can copy rows of Q, K, V and O in vectors.
+/// Checks that threads can copy rows of Q, K, V and O as vectors.
 fn check_aligned<T: VectorElement<2>>(
     problem: &AttentionProblem,
     buffers: [&Buffer<T>; 4],
@@ -129,12 +134,12 @@ fn check_aligned<T: VectorElement<2>>(
 }
 
 impl<T: VectorElement<2>> AttentionFunction<T> {
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &AttentionConfig {
         &self.config
     }
 
-    /// Returns what the driver's compiler wrote.
+    /// Returns the log of the driver's compiler (`ptxas`).
     pub fn compiler_log(&self) -> &str {
         match &self.function {
             AnyFunction::Tensor(_, TensorFunction::Whole(function)) => function.compiler_log(),
@@ -143,12 +148,13 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
         }
     }
 
-    /// Starts the kernel, on the stream for all work that names none. No queries are no work. Launches of one function come
-    /// after each other, also those on several streams: they share the counter of tiles.
+    /// Launches the kernel on the default stream. Does nothing if there are no queries. Launches of
+    /// one function run one after the other, even on different streams, because they share a
+    /// counter.
     ///
     /// # Errors
-    /// Those of [`AttentionConfig::check_problem`]; buffers that are too short; strides that tensor copies do not take
-    /// (no multiples of 16 bytes); those of [`Function::launch`].
+    /// Those of [`AttentionConfig::check_problem`]; buffers that are too short; strides that are
+    /// not multiples of 16 bytes; those of [`Function::launch`].
     pub fn launch(
         &self,
         problem: &AttentionProblem,
@@ -157,7 +163,7 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
         self.launch_with(LaunchOptions::default(), problem, args)
     }
 
-    /// As [`launch`](AttentionFunction::launch), with options.
+    /// Same as [`launch`](AttentionFunction::launch), with options.
     ///
     /// # Errors
     /// Those of [`launch`](AttentionFunction::launch).
@@ -170,11 +176,12 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
         self.start(options, problem, args, None)
     }
 
-    /// As [`launch_with`](AttentionFunction::launch_with), for sequences of different lengths: `starts` are those of Q and of
-    /// K, each with the first position of every sequence, ascending from 0, and the number of all positions. The LSE is
-    /// compact in the order head, position.
+    /// Launches with options, for sequences of different lengths. `starts` are those of Q and of K:
+    /// the first position of each sequence, ascending from 0, then the total. The LSE is compact in
+    /// the order head, position.
     ///
-    /// A tile may read keys and values of the next sequence, which count with the factor 0: they are finite numbers.
+    /// A tile can read keys and values of the next sequence and multiply them by 0. So all of K and
+    /// V must be finite.
     ///
     /// # Errors
     /// Those of [`launch`](AttentionFunction::launch).
@@ -224,7 +231,7 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
             true => Sequences::slots(queries, problem.batch, config.queries_of_tile()),
             false => queries.div_ceil(config.queries_of_tile()).into(),
         };
-        // Heads that share a tile are one.
+        // Heads that share a tile count as one.
         let own_heads = heads / config.packed_heads;
         let items = row_tiles * u64::from(batch * own_heads);
         let max = (1 << 31) - 1;
@@ -293,7 +300,7 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
             }
         };
         if launched.is_err() && taken.device().is_sim() {
-            // Blocks that the simulator stopped have not taken all items.
+            // The blocks that the simulator stopped have not drawn all items.
             *taken = taken.device().zeros(1)?;
         }
         Ok(launched?)

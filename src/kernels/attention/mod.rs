@@ -1,4 +1,6 @@
-//! Attention forward: `O = softmax(scale Q Kᵀ) V` of each head, without a matrix of scores in global memory.
+//! Attention forward (FlashAttention): `O = softmax(scale Q Kᵀ) V` per head, without storing the
+//! scores in global memory. For decoding over a paged cache, see
+//! [`decode`](crate::kernels::decode).
 
 mod config;
 mod epilogue;
@@ -21,13 +23,15 @@ use plan::{AnyKernel, Plan, TensorKernel};
 pub use problem::AttentionProblem;
 pub(super) use problem::span;
 
-/// The attention of `f16` or `bf16` tensors with statistics and accumulators in `f32`. For query `i` of each head
+/// The attention kernel for `f16` or `bf16` tensors, with `f32` statistics and accumulators. For
+/// query `i` of each head, it computes
 ///
-/// `s(j) = scale q(i) · k(j)`, with a softcap `c` instead `c tanh(s(j) / c)`; `lse(i) = ln sum of e^s(j)`;
-/// `o(i) = sum of e^(s(j) - lse(i)) v(j)`
+/// `s(j) = scale q(i) · k(j)`, or with a softcap `c`: `c tanh(scale q(i) · k(j) / c)`;
+/// `lse(i) = ln sum of e^s(j)`; `o(i) = sum of e^(s(j) - lse(i)) v(j)`
 ///
-/// over the keys `j` that the query sees ([`AttentionProblem`]). A query that sees no key has `o = 0` and `lse = -inf`.
-/// Powers are rounded to the type of the elements before they are multiplied with V.
+/// over the keys `j` that the query sees ([`AttentionProblem`]). A query that sees no key has
+/// `o = 0` and `lse = -inf`. The softmax weights are rounded to the element type before they are
+/// multiplied with V.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -59,7 +63,8 @@ impl<T: VectorElement<2>> Attention<T> {
     /// Builds the kernel.
     ///
     /// # Errors
-    /// Those of [`AttentionConfig::check`]; [`AttentionError::Element`].
+    /// Those of [`AttentionConfig::check`], and [`AttentionError::Element`] if `T` is neither `f16`
+    /// nor `bf16`.
     pub fn new(config: AttentionConfig) -> Result<Self, AttentionError> {
         let kernel = match config.schedule {
             AttentionSchedule::WarpSpecialized => Plan::new::<T>(&config)?.build()?,
@@ -68,12 +73,12 @@ impl<T: VectorElement<2>> Attention<T> {
         Ok(Attention { config, kernel })
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &AttentionConfig {
         &self.config
     }
 
-    /// The kernel as IR.
+    /// Returns the kernel's IR.
     pub fn ir(&self) -> &KernelIr {
         match &self.kernel {
             AnyKernel::Tensor(_, TensorKernel::Whole(kernel)) => kernel.ir(),
@@ -82,7 +87,7 @@ impl<T: VectorElement<2>> Attention<T> {
         }
     }
 
-    /// The kernel as PTX.
+    /// Writes the kernel as PTX.
     pub fn ptx(&self) -> Ptx {
         match &self.kernel {
             AnyKernel::Tensor(_, TensorKernel::Whole(kernel)) => kernel.ptx(),

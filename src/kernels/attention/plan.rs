@@ -1,4 +1,5 @@
-//! [`Plan`]: the parts of the kernel for `sm_90a` that the host knows.
+//! [`Plan`]: what the host computes before it builds the `sm_90a` kernel, and the parameters of all
+//! attention kernels.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::builder::VectorElement;
@@ -15,7 +16,7 @@ use super::error::AttentionError;
 use super::problem::AttentionProblem;
 
 crate::params! {
-    /// Q, K and V.
+    /// Q, K and V for TMA.
     pub(super) struct Inputs<T: VectorElement<2>> => InputsAt<'b, T> {
         pub(super) q: TensorMap<T, 4>,
         pub(super) k: TensorMap<T, 4>,
@@ -24,13 +25,14 @@ crate::params! {
 }
 
 crate::params! {
-    /// The other parameters of the kernel.
+    /// The parameters that all kernels share.
     pub(super) struct Params => ParamsAt<'b> {
         pub(super) lse: GlobalMut<f32>,
-        /// The work items that blocks have taken beside their first ones; 0 before and after a launch. Blocks that have one
-        /// item each take none.
+        /// How many work items blocks have drawn besides their first one; 0 before and after a
+        /// launch. Stays 0 if each block has a single item.
         pub(super) taken: GlobalMut<u32>,
-        /// Tiles of queries of a head; heads of a sequence and of all; heads that share keys; heads of a section.
+        /// Query tiles per head; heads per sequence, and of all sequences; query heads per key
+        /// head; heads per section.
         pub(super) row_tiles: i32,
         pub(super) heads: i32,
         pub(super) all_heads: i32,
@@ -41,20 +43,20 @@ crate::params! {
         /// Query `i` sees the keys from `i + lower` to `i + upper`.
         pub(super) lower: i32,
         pub(super) upper: i32,
-        /// The factor of scores in powers of two, and below a softcap.
+        /// The factor inside the exponentials, base 2, and the factor inside a softcap's `tanh`.
         pub(super) scale: f32,
         pub(super) inner: f32,
     }
 }
 
 crate::params! {
-    /// The output that threads write, and sequences of different lengths, which follow each other in one tensor.
+    /// The output for threads that store it, and sequences of different lengths.
     pub(super) struct SequenceParams<T: VectorElement<2>> => SequencesAt<'b, T> {
         pub(super) o: GlobalMut<T>,
         /// The strides of position, head and sequence.
         pub(super) strides: [i64; 3],
-        /// The first positions of the sequences in Q and in K, and the end of the last one. They are not read where all have
-        /// one length.
+        /// The sequences' first positions in Q and in K, then the total. Not read if all sequences
+        /// have one length.
         pub(super) q_starts: Global<i32>,
         pub(super) k_starts: Global<i32>,
         pub(super) count: i32,
@@ -62,7 +64,7 @@ crate::params! {
 }
 
 crate::params! {
-    /// Q, K and V where threads copy them.
+    /// Q, K and V for threads that copy them.
     pub(super) struct Operands<T: VectorElement<2>> => OperandsAt<'b, T> {
         pub(super) q: Global<T>,
         pub(super) k: Global<T>,
@@ -72,41 +74,42 @@ crate::params! {
     }
 }
 
-/// The parameters of the kernel, of the one for sequences of different lengths, and of the one without tensor copies.
+/// The parameters of the TMA kernel that stores tiles, of the one that stores rows, and of the
+/// `mma.sync` kernel.
 pub(super) type Whole<T> = (Inputs<T>, TensorMapMut<T, 4>, Params);
 pub(super) type BySequence<T> = (Inputs<T>, SequenceParams<T>, Params);
 pub(super) type ByThreads<T> = (Operands<T>, SequenceParams<T>, Params);
 
-/// The parameters in a kernel body.
+/// The parameters' values in a kernel's body.
 pub(super) struct Args<'a, T: VectorElement<2>> {
     pub(super) inputs: InputsAt<'a, T>,
     pub(super) output: Output<'a, T>,
     pub(super) params: ParamsAt<'a>,
 }
 
-/// The output in a kernel body.
+/// The output in a kernel's body.
 pub(super) enum Output<'a, T: VectorElement<2>> {
-    /// Tensor copies write whole tiles.
+    /// TMA stores whole tiles.
     Tiles(Val<'a, TensorMapMut<T, 4>>),
-    /// Threads write rows.
+    /// Threads store rows.
     Rows(SequencesAt<'a, T>),
 }
 
-/// The kernel of a configuration.
+/// A configuration's kernel.
 #[derive(Debug)]
 pub(super) enum AnyKernel<T: VectorElement<2>> {
     Tensor(Box<Plan>, TensorKernel<T>),
     Threads(Kernel<ByThreads<T>>),
 }
 
-/// A kernel that fetches tiles by tensor copies.
+/// A kernel that fetches tiles by TMA.
 #[derive(Debug)]
 pub(super) enum TensorKernel<T: VectorElement<2>> {
     Whole(Kernel<Whole<T>>),
     Sequences(Kernel<BySequence<T>>),
 }
 
-/// A ring of tiles in shared memory, and the copy that fetches one.
+/// A ring buffer of tiles in shared memory, and the TMA copy that fetches one.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     pub(super) layout: ComposedLayout,
@@ -114,7 +117,8 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Tiles of `len` positions, with the mode `dim` first where it is contiguous in the operand's M or N.
+    /// Plans tiles of `len` positions. The mode `dim` comes first if it is the operand's contiguous
+    /// M or N.
     #[inline]
     fn new(
         elem: Scalar,
@@ -134,7 +138,7 @@ impl Ring {
     }
 }
 
-/// Everything that is known before the kernel runs.
+/// Everything about the kernel that is known on the host.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) config: AttentionConfig,
@@ -146,12 +150,14 @@ pub(super) struct Plan {
     pub(super) q: Ring,
     pub(super) k: Ring,
     pub(super) v: Ring,
-    /// The columns of the output that a tensor copy writes, an MMA that has them as accumulators, and their ring.
+    /// How many columns of the output one TMA copy stores, an MMA with these columns, and their
+    /// ring buffer.
     pub(super) part: u32,
     pub(super) part_mma: TiledMma,
     pub(super) o_ring: Option<ComposedLayout>,
     pub(super) o_copy: TmaCopy,
-    /// The rows of a tile of Q and of O as (position, dimension, head): several heads may share a tile.
+    /// The rows of a tile of Q and of O as (position, dimension, head), because several heads may
+    /// share a tile.
     pub(super) packed: [Layout; 2],
     pub(super) o_store: TiledCopy,
 }
@@ -206,7 +212,8 @@ impl Plan {
         })
     }
 
-    /// The maps of Q, K, V and O. Without keys, those of K and V have a position that no query sees.
+    /// Returns the tensor maps of Q, K, V and O. If there are no keys, the maps of K and V have one
+    /// position that no query sees.
     #[inline]
     pub(super) fn maps(
         &self,
@@ -227,7 +234,8 @@ impl Plan {
         ])
     }
 
-    /// The map of a tensor with `[len, dim, heads, batch]` and the strides of position, head and batch.
+    /// Returns the map of a `[len, dim, heads, batch]` tensor with these strides of position, head
+    /// and batch.
     #[inline]
     fn map(
         &self,
@@ -275,7 +283,7 @@ impl Plan {
     }
 }
 
-/// Returns the elements of an MMA on `T`.
+/// Returns the MMA operand type for `T`.
 pub(super) fn val_type<T: VectorElement<2>>() -> Result<ValType, AttentionError> {
     match T::SCALAR {
         Scalar::F16 => Ok(ValType::F16),

@@ -1,48 +1,51 @@
-//! [`AttentionProblem`]: the sizes of an attention and where its tensors lie.
+//! [`AttentionProblem`]: an attention's sizes, mask and strides.
 
 use super::error::AttentionError;
 
-/// The sizes of an attention, its mask, and where its tensors lie.
+/// An attention's sizes, its mask, and the strides of its tensors.
 ///
-/// Every tensor has the modes (sequence, dimension, head, batch), and its dimension is contiguous. Query `i` sees key `j`
-/// where `i + keys - queries - left <= j <= i + keys - queries + right`: the last query is aligned with the last key.
+/// Each tensor has the modes (sequence, dimension, head, batch), with a contiguous dimension. The
+/// last query is aligned with the last key: query `i` sees key `j` if
+/// `i + keys - queries - left <= j <= i + keys - queries + right`.
 ///
 /// ```
 /// use tilewright::kernels::attention::AttentionProblem;
 ///
-/// // Two sequences of 1000 queries and keys, 32 heads of dimension 128 that share 8 heads of keys.
+/// // Two sequences with 1000 queries and keys. 32 query heads of dimension 128 share 8 key heads.
 /// let problem = AttentionProblem::new([2, 32, 8], [1000, 1000], 128).causal();
 /// assert_eq!(problem.flops(), 4.0 * 2.0 * 32.0 * (1000.0 * 1001.0 / 2.0) * 128.0);
 /// assert_eq!(problem.q_strides(), [128, 1000 * 128, 32 * 1000 * 128]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttentionProblem {
-    /// The sequences of the batch.
+    /// Sequences in the batch.
     pub batch: u32,
-    /// The heads of queries.
+    /// Query heads.
     pub heads: u32,
-    /// The heads of keys and values, which divide the heads of queries: adjacent heads of queries share one.
+    /// Key and value heads. They must divide the query heads; adjacent query heads share one (GQA).
     pub key_heads: u32,
-    /// The queries of a sequence.
+    /// Queries per sequence.
     pub queries: u32,
-    /// The keys of a sequence.
+    /// Keys per sequence.
     pub keys: u32,
     /// The dimension of queries and keys.
     pub head_dim: u32,
-    /// The dimension of values.
+    /// The dimension of values and outputs.
     pub value_dim: u32,
-    /// The factor of the scores; `None` is `1 / sqrt(head_dim)`.
+    /// The factor for the scores. `None` is `1 / sqrt(head_dim)`.
     pub scale: Option<f32>,
-    /// The bound `c` of the scores: `c tanh(score / c)`.
+    /// The bound `c` on the scores: they become `c tanh(score / c)`.
     pub softcap: Option<f32>,
-    /// The sequences have different lengths and follow each other in one tensor: `queries` and `keys` are the positions of
-    /// all sequences, and the strides of sequences do not count.
+    /// Sequences have different lengths and follow each other in one tensor. `queries` and `keys`
+    /// are then totals over all sequences, and the strides of sequences are ignored. Launch with
+    /// [`launch_varlen`](super::AttentionFunction::launch_varlen).
     pub varlen: bool,
-    /// The keys that a query sees before its own position; `None` is all.
+    /// How many keys before its own position a query sees; `None` is all.
     pub left: Option<u32>,
-    /// The keys that a query sees after its own position; `None` is all, 0 is causal.
+    /// How many keys after its own position a query sees; `None` is all, 0 is causal.
     pub right: Option<u32>,
-    /// The elements from a position, a head and a sequence of Q to the next one; `None` is compact, as are the others.
+    /// The strides of Q, in elements: from one position, head and sequence to the next. `None` is
+    /// compact, here and below.
     pub q: Option<[u64; 3]>,
     /// The strides of K.
     pub k: Option<[u64; 3]>,
@@ -53,11 +56,11 @@ pub struct AttentionProblem {
 }
 
 impl AttentionProblem {
-    /// The maximum number of queries or keys of a sequence.
+    /// The most queries or keys in a sequence.
     pub const MAX_LEN: u32 = 1 << 28;
 
-    /// The full attention of `[batch, heads, key_heads]` with `[queries, keys]` and one dimension for all tensors, which
-    /// are compact in the order batch, head, sequence, dimension.
+    /// Full attention for `[batch, heads, key_heads]` and `[queries, keys]`, with one dimension for
+    /// all tensors. They are compact in the order batch, head, sequence, dimension.
     pub const fn new(
         [batch, heads, key_heads]: [u32; 3],
         [queries, keys]: [u32; 2],
@@ -83,29 +86,29 @@ impl AttentionProblem {
         }
     }
 
-    /// The same where a query sees no later key.
+    /// Adds a causal mask: a query sees no later key.
     pub const fn causal(self) -> AttentionProblem {
         AttentionProblem { right: Some(0), ..self }
     }
 
-    /// The same with sequences of different lengths, which follow each other: `queries` and `keys` are the positions of all
-    /// of them. Compact tensors are in the order head, position, dimension.
+    /// Takes sequences of different lengths: `queries` and `keys` are then totals over all
+    /// sequences. Compact tensors are in the order head, position, dimension.
     pub const fn varlen(self) -> AttentionProblem {
         AttentionProblem { varlen: true, ..self }
     }
 
-    /// Returns the number of sequences that follow each other in the positions of a tensor.
+    /// Returns how many sequences follow each other along a tensor's positions.
     pub(super) fn sequences(&self) -> u32 {
         if self.varlen { self.batch.max(1) } else { 1 }
     }
 
-    /// Returns the extent of the batch in the tensors.
+    /// Returns the batch extent of the tensors.
     pub(super) fn tensor_batch(&self) -> u32 {
         if self.varlen { 1 } else { self.batch }
     }
 
-    /// Returns the heads of queries that share a tile of `rows` rows: all of a head of keys, where a sequence alone does not
-    /// fill the tile.
+    /// Returns how many query heads should share a tile with `rows` rows: all heads of a key head,
+    /// if one sequence does not fill the tile.
     #[inline]
     pub(super) fn packed_heads(&self, rows: u32) -> u32 {
         let group = self.heads.checked_div(self.key_heads).unwrap_or(1);
@@ -113,12 +116,12 @@ impl AttentionProblem {
         if is_short && group > 0 && super::config::ROWS.is_multiple_of(group) { group } else { 1 }
     }
 
-    /// Returns the number of rows of the output.
+    /// Returns the rows of the output.
     pub(crate) fn rows(&self) -> u64 {
         u64::from(self.tensor_batch()) * u64::from(self.heads) * u64::from(self.queries)
     }
 
-    /// Returns the factor of the scores.
+    /// Returns the factor for the scores.
     pub fn scale(&self) -> f32 {
         self.scale.unwrap_or_else(|| 1.0 / (self.head_dim as f32).sqrt())
     }
@@ -129,7 +132,7 @@ impl AttentionProblem {
         given.unwrap_or([dim, dim * len, dim * len * heads])
     }
 
-    /// Returns the strides of Q in elements: from a position, a head and a sequence to the next one.
+    /// Returns the strides of Q in elements: from one position, head and sequence to the next.
     #[inline]
     pub fn q_strides(&self) -> [u64; 3] {
         Self::strides(self.q, [self.heads, self.queries, self.head_dim])
@@ -153,7 +156,7 @@ impl AttentionProblem {
         Self::strides(self.o, [self.heads, self.queries, self.value_dim])
     }
 
-    /// Returns the elements of Q, K, V and O, from the first to the last one.
+    /// Returns the lengths of Q, K, V and O in elements, from first to last.
     #[inline]
     pub(crate) fn lens(&self) -> [u64; 4] {
         let AttentionProblem { heads, key_heads, queries, keys, head_dim, value_dim, .. } = *self;
@@ -166,7 +169,7 @@ impl AttentionProblem {
         ]
     }
 
-    /// Returns true if there is no query.
+    /// Returns whether there are no queries.
     pub fn is_empty(&self) -> bool {
         self.batch == 0 || self.heads == 0 || self.queries == 0
     }
@@ -181,7 +184,7 @@ impl AttentionProblem {
         low as u32..high as u32
     }
 
-    /// Returns the multiplications and additions of the scores and values that are not masked, for sequences of one length.
+    /// Returns the floating-point operations for all unmasked scores, for sequences of one length.
     #[inline]
     pub fn flops(&self) -> f64 {
         let pairs: f64 = (0..self.queries).map(|i| self.visible(i).len() as f64).sum();
@@ -222,7 +225,7 @@ impl AttentionProblem {
     }
 }
 
-/// Returns the elements of a tensor of rows with `dim` elements, from the first to the last one.
+/// Returns the length of a tensor with rows of `dim` elements, from its first element to its last.
 #[inline]
 pub(in crate::kernels) fn span(sizes: [u32; 3], strides: [u64; 3], dim: u32) -> u64 {
     if sizes.contains(&0) {

@@ -1,8 +1,10 @@
-//! The kernel by `mma.sync`, for `sm_80` and newer targets: FlashAttention-2 (Dao 2023).
+//! The kernel with `mma.sync`, for `sm_80` and newer targets, as in FlashAttention-2 (Dao 2023).
 //!
-//! A block has one tile of queries, and goes through the tiles of keys that it sees, from the last one to the first. A warp
-//! has whole rows of scores, so that no softmax needs another warp. All threads fetch tiles of K and V by `cp.async`, some
-//! steps ahead, and there is one barrier in a step.
+//! A block computes one tile of queries, and goes through the tiles of keys that it sees, from the
+//! last to the first. All threads prefetch tiles of K and V with `cp.async` into ring buffers, some
+//! steps ahead. In each step a warp multiplies `S = Q Kᵀ`, masks S, updates its online softmax,
+//! rescales O, and adds `P V`; one barrier per step separates the stages. Each warp has whole rows
+//! of scores, so a softmax never needs another warp. At the end, the block stores O and the LSE.
 
 use crate::arch::Major;
 use crate::ir::builder::VectorElement;
@@ -18,15 +20,15 @@ use super::error::AttentionError;
 use super::item::{Item, Own, offset_of};
 use super::plan::{AnyKernel, ByThreads, OperandsAt, ParamsAt, SequencesAt, val_type};
 
-/// Alignment of swizzled tiles.
+/// Alignment of swizzled tiles, in bytes.
 const ALIGN: u32 = 1024;
-/// Elements along K of an instruction.
+/// Elements along K per MMA instruction.
 const DEPTH: u32 = 16;
 
-/// Everything that is known before the kernel runs.
+/// Everything about the kernel that is known on the host.
 struct Plan {
     config: AttentionConfig,
-    /// The product of both scores and output.
+    /// The tiled MMA, for both S and O.
     mma: TiledMma,
     /// The copies of tiles of Q, (query, dimension), and of K and V, (dimension, key).
     tiles: [AsyncTile; 3],
@@ -35,7 +37,7 @@ struct Plan {
     powers: AccumulatorOperand,
     score_rows: AccumulatorRows,
     output_rows: AccumulatorRows,
-    /// The copies of K and V that are ahead of the products.
+    /// How far the copies of K and V run ahead of the MMAs.
     pipe: CpAsyncPipeline,
 }
 
@@ -85,7 +87,7 @@ pub(super) fn build<T: VectorElement<2>>(
 }
 
 impl Plan {
-    /// The kernel, where each warp has `N` times 16 rows, whose softmax has a state each.
+    /// Emits the kernel. Each warp has `N` times 16 rows, with a softmax state for each 16.
     fn body<'a, T: VectorElement<2>, const N: usize>(
         &self,
         k: &mut Body<'a, '_>,
@@ -100,7 +102,7 @@ impl Plan {
         let [head, key_head, batch] = item.heads(config, args);
         // Row `r` of a tile is query `r / heads` of head `r % heads` in the tile.
         let heads = config.packed_heads;
-        // The parts of a thread in the copies, and in the loads of operands.
+        // A thread's parts of the copies, and of the loads of operands.
         let [strides_q, strides_k, strides_v] = operands.strides;
         let first = item.key(zero);
         let q = operands.q.offset(offset_of(strides_q, [item.query(zero), head, batch]));
@@ -117,7 +119,7 @@ impl Plan {
         let copy_k = of_k.slice(k, keys, strides_k[0], zero, [dim, item.keys], &sk);
         let copy_v = of_v.slice(k, values, strides_v[0], zero, [value, item.keys], &sv);
         let [load_q, load_k, load_v] = &self.loads;
-        // The scores multiply along the dimension.
+        // S = Q Kᵀ sums over the dimension, so K is (key, dimension) here.
         let keys_first = sk.select(k, &[1, 0, 2]);
         let from_q = load_q.ring(k, thread, &sq);
         let from_k = load_k.ring(k, thread, &keys_first);
@@ -130,7 +132,8 @@ impl Plan {
         let powers = self.powers.fragment(k, mma);
         let output = thr.fragment_c::<f32>(k, shape!(rows, value_dim));
         output.fill(k, 0.0);
-        // Steps go from the last tile of keys to the first. What is no step is not fetched.
+        // Steps go from the last tile of keys to the first. Tiles beyond the last step are not
+        // fetched.
         pipe.fill(k, |k, step, stage| {
             if step == 0 {
                 copy_q.start(k, zero, zero);
@@ -141,7 +144,7 @@ impl Plan {
         });
         let start = ([OnlineSoftmax::new(k); N], pipe.start(k));
         let (softmax, _) = k.for_(range(0, item.steps), start, |k, step, (mut softmax, state)| {
-            // All warps have left the stage.
+            // All warps have left the stage by now.
             let ahead = step + pipe.ahead();
             fetch(k, &copy_k, (item, columns), ahead, state.write);
             scores.fill(k, 0.0);
@@ -163,7 +166,8 @@ impl Plan {
                 *state = next;
             }
             self.powers.convert::<T>(k, &scores, &powers);
-            // Here `ptxas` ends the softmax, and so has registers for the operands of the next products.
+            // At this point `ptxas` ends the softmax, which leaves registers for the operands of P
+            // V.
             fetch(k, &copy_v, (item, columns), ahead, state.write);
             let from_v = from_v.stage(state.read);
             for step in 0..columns / DEPTH {
@@ -189,7 +193,7 @@ impl Plan {
     }
 }
 
-/// Fetches the tile of K or V of a step to a stage, if there is such a step.
+/// Fetches a step's tile of K or V to a stage, if there is such a step.
 fn fetch<'b, T: VectorElement<2>>(
     k: &mut Body<'b, '_>,
     copy: &ThrAsyncTile<'b, T>,

@@ -1,8 +1,17 @@
-//! The warp-specialised kernel for `sm_90a`.
+//! The warp-specialised kernel for `sm_90a`, as in FlashAttention-3 (Shah et al. 2024).
 //!
-//! One thread of the first warp group fetches tiles of Q, K and V by tensor copies. Each consumer group has 64 rows of
-//! queries. `S = Q Kᵀ` reads both operands from shared memory, `O += P V` reads P from registers. The scores of a step are
-//! multiplied while the powers of the step before are multiplied with V, and both overlap with the softmax of another group.
+//! A block is persistent and draws work items, each a tile of queries of one head ([`Item`]). One
+//! thread of the first warp group, the producer, draws the items and fetches tiles of Q, K and V by
+//! TMA. Each consumer group has 64 rows of the query tile. For each tile of keys, from the last one
+//! the queries see to the first, a consumer
+//!
+//! 1. starts `S = Q Kᵀ` for this tile (both operands in shared memory),
+//! 2. starts `O += P V` for the previous tile (P in registers),
+//! 3. waits for S, masks it, and computes the online softmax while P V still runs,
+//! 4. waits for P V, rescales O, and converts the new weights to P.
+//!
+//! So a group's softmax overlaps with its own P V and with the other groups' MMAs. After the last
+//! tile it divides O by the row sums and stores it with the LSE.
 
 use crate::ir::builder::{IntoVal, MbarrierRef, VectorElement};
 use crate::ir::op::BulkWait;
@@ -18,11 +27,11 @@ use super::config::{GROUP, ROWS, SoftmaxOverlap};
 use super::item::Item;
 use super::plan::{Args, Output, ParamsAt, Plan};
 
-/// Alignment of swizzled tiles.
+/// Alignment of swizzled tiles, in bytes.
 const ALIGN: u32 = 1024;
 
 impl Plan {
-    /// The kernel.
+    /// Emits the kernel: setup by all threads, then one body per warp-group role.
     pub(super) fn body<'a, T: VectorElement<2>>(&self, k: &mut Body<'a, '_>, args: &Args<'a, T>) {
         let Plan { config, .. } = self;
         let groups = config.groups();
@@ -37,7 +46,8 @@ impl Plan {
             TmaPipeline::new(k, config.stages, self.v.copy.bytes(), groups),
         ];
         let (numbers, open) = (WorkNumbers::new(k, 2), k.shared::<u64>(1).mbarrier(0));
-        // Warps may still wait for the section that another one of their group has ended.
+        // Several arrivals, because a warp may still wait for the turn that another warp of its
+        // group has ended.
         let new_order = || OrderedBarrier::new(k, groups).arrivals(GROUP / 32);
         let order = (config.ordered && groups > 1).then(new_order);
         let thread = k.thread_idx().x;
@@ -59,7 +69,7 @@ impl Plan {
     }
 }
 
-/// The tiles, rings and parameters that all roles share.
+/// The tiles, ring buffers and parameters that all roles share.
 #[derive(Clone, Copy)]
 pub(super) struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
     pub(super) plan: &'p Plan,
@@ -67,18 +77,18 @@ pub(super) struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
     pub(super) tiles: &'p [SharedTensor<'b, T>; 3],
     pub(super) o_ring: Option<&'p SharedTensor<'b, T>>,
     pub(super) pipes: [TmaPipeline<'b>; 3],
-    /// The numbers of the work items after the last two.
+    /// The indices of the next work items, published by the producer.
     numbers: WorkNumbers<'b>,
 }
 
 impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
-    /// The work items, which the producer draws.
+    /// Returns the work items. The producer draws them.
     fn work(&self) -> WorkCounter<'b> {
         let ParamsAt { taken, row_tiles, all_heads, .. } = self.args.params;
         WorkCounter::new(taken, row_tiles * all_heads)
     }
 
-    /// The tile of Q of a consumer group in the ring.
+    /// Returns the index of a consumer group's tile of Q in the ring buffer.
     pub(super) fn query(&self, state: PipelineState<'b>, group: Val<'b, i32>) -> Val<'b, i32> {
         state.stage * self.plan.config.groups() + group
     }
@@ -92,7 +102,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
         Item::decode(k, config, params, sequences, number)
     }
 
-    /// Fetches a tile of K, the operand 1, or of V, the operand 2, to its stage.
+    /// Fetches a tile of K (operand 1) or of V (operand 2) into its stage.
     #[inline]
     fn fetch(
         &self,
@@ -111,7 +121,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
         }
     }
 
-    /// Fetches tiles, in the order in which the consumers use them.
+    /// Fetches all tiles, in the order in which consumers use them.
     fn produce(&self, k: &mut Body<'b, '_>) {
         let Plan { q, config, packed, .. } = self.plan;
         let (args, inputs) = (&self.args.params, &self.args.inputs);
@@ -126,7 +136,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
                 let item = self.item(k, number);
                 let [head, key_head, batch] = item.heads(config, args);
                 let heads = [key_head, batch];
-                // The stage of Q may still hold an output that a copy reads. K does not wait for it.
+                // Q's stage may still hold an output that TMA is reading. K does not have to wait
+                // for that.
                 self.fetch(k, 1, k_state, (item, item.last, heads));
                 let full = q_pipe.acquire(k, q_state);
                 for group in 0..config.groups() {
@@ -142,8 +153,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
                         self.fetch(k, 2, v_state, (item, item.last - step + 1, heads));
                         (k_state.next(), v_state.next())
                     });
-                // The barrier of V hands the number to the consumers, and that of the Q after this one says when they have
-                // read it.
+                // V's full barrier publishes `next` to the consumers. The slot is free again once
+                // they release the following Q stage.
                 self.numbers.write(k, slot(q_state, q_pipe.producer(k)), next);
                 self.fetch(k, 2, v_state, (item, item.last - item.steps + 1, heads));
                 (next, q_state.next(), k_state, v_state.next())
@@ -152,11 +163,12 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
     }
 }
 
-/// A consumer warp group: 64 queries of each tile.
+/// A consumer warp group. It has 64 rows of each query tile.
 pub(super) struct Consumer<'p, 'a, 'b, T: VectorElement<2>> {
     pub(super) shared: Shared<'p, 'a, 'b, T>,
     order: Option<OrderedBarrier<'b>>,
-    /// A barrier in its first phase: a wait for the phase before does not wait.
+    /// An mbarrier that never completes a phase, so waiting for the previous parity returns at
+    /// once. Used only to pin `ptxas`'s schedule.
     open: MbarrierRef<'b>,
     pub(super) group: Val<'b, i32>,
     pub(super) thread: Val<'b, i32>,
@@ -173,7 +185,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         let q = SmemOperand::new(k, &scores.partition_a(k, sq));
         let keys = SmemOperand::new(k, &scores.partition_b(k, sk));
         let values = SmemOperand::new(k, &output.partition_b(k, sv));
-        // Scores, powers as the operand A, and the output.
+        // S, the weights P as operand A, and O.
         let s = &scores.fragment_c(k, shape!(ROWS, columns));
         let p = &plan.powers.fragment(k, &plan.output);
         let o = &output.fragment_c(k, shape!(ROWS, config.value_dim));
@@ -182,7 +194,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             Some(order) => order.start(self.group),
             None => k.constant(0),
         };
-        // The first scores of the next item are multiplied while the output of an item is written.
+        // Multiply the next item's first scores while this item's output is written.
         let ahead = config.scores_ahead();
         let first = k.block_idx().x;
         let [q_state, k_state, v_state] = pipes.map(|pipe| pipe.consumer(k));
@@ -204,7 +216,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             let (softmax, _) = softmax.update(k, rows, s, args.scale);
             plan.powers.convert::<T>(k, s, p);
             if ahead && config.query_stages() > 1 {
-                // By now the copies have read the output of the item before.
+                // By now, TMA has read the previous item's output.
                 k.if_(leader & number.ne(first), |k| self.release_queries(k, q_state.next()));
             }
             let carried = (softmax, k_state.next(), v_state, parity);
@@ -240,12 +252,13 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             let next = numbers.read(k, slot(q_state, q_pipe.consumer(k)));
             let (has_steps, ends) = (item.steps.gt(1), softmax.finish(k, rows, args.scale));
             if ahead {
-                // `ptxas` serialises products that are in flight where paths part, so each path has the last one.
+                // `ptxas` serialises MMAs in flight at a branch, so each side of it has its own
+                // copy of the last one.
                 k.if_(!self.shared.work().is_item(next), |k| {
                     multiply(k, &plan.output, o, (p, &values), v_state, has_steps);
                     k.wgmma_wait_group(0);
                     self.end(k, item, o, ends, [q_state, v_state]);
-                    // Shared memory stays until the copies have read it.
+                    // Shared memory must stay alive until TMA has read it.
                     k.if_(leader, |k| k.cp_async_bulk_wait_group(0, BulkWait::Read));
                     items.break_(k, ())
                 });
@@ -260,7 +273,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         });
     }
 
-    /// Releases the tile of K of complete scores, and after the `last` ones of an item its tile of Q, if it is the only one.
+    /// Releases a tile of K whose scores are complete. After the `last` scores of an item, also
+    /// releases its tile of Q, if Q has a single stage.
     fn release_scores(
         &self,
         k: &mut Body<'b, '_>,
@@ -276,8 +290,9 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         });
     }
 
-    /// Waits at a barrier that does not wait: at that of a tile of Q that stays until the item ends, or at one in its first
-    /// phase. Another warp may have released K and V already.
+    /// Waits for a barrier that is already complete, to keep `ptxas` from moving later waits up.
+    /// With two stages that is the tile of Q, which stays until the item ends, otherwise `open`. K
+    /// and V will not do, because another warp may have released them.
     fn hold(&self, k: &Body<'b, '_>, q_state: PipelineState<'b>) {
         match q_state.stages {
             1 => self.open.wait_parity(k, 1u32),
@@ -285,7 +300,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         }
     }
 
-    /// Starts the product of the queries of an item with its first tile of keys.
+    /// Starts S = Q Kᵀ for an item's first tile of keys.
     fn first_scores(
         &self,
         k: &mut Body<'b, '_>,
@@ -300,7 +315,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         multiply(k, &plan.scores, scores, (&q, keys), k_state, false);
     }
 
-    /// Masks the scores of a tile of keys, if the mask cuts it.
+    /// Masks the scores of a tile of keys, if the mask cuts through it.
     fn mask(
         &self,
         k: &mut Body<'b, '_>,
@@ -315,19 +330,22 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         item.mask(k, &plan.config, &args.params, of, scores, at);
     }
 
-    /// Releases the tile of Q of an item, in the leader, when its copies have read the output in it.
+    /// Releases an item's tile of Q once TMA has read the output staged in it. Called by the
+    /// leader.
     pub(super) fn release_queries(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
         k.cp_async_bulk_wait_group(0, BulkWait::Read);
         self.shared.pipes[0].release(k, state);
     }
 }
 
-/// Returns the slot of the number after an item: items alternate. `start` is the state of the role's first item.
+/// Returns the slot for the index of the item after this one. Items alternate between two. `start`
+/// is the role's state at its first item.
 fn slot<'b>(state: PipelineState<'b>, start: PipelineState<'b>) -> Val<'b, i32> {
     if state.stages == 1 { (state.parity ^ start.parity).cvt::<i32>() } else { state.stage }
 }
 
-/// Starts `acc = a b`, or `acc += a b` if `adds`, as one `wgmma` group. `state` has the stage of `b`.
+/// Starts `acc = a b`, or `acc += a b` if `adds` is true, as one `wgmma` group. `state` has `b`'s
+/// stage.
 fn multiply<'b>(
     k: &Body<'b, '_>,
     mma: &TiledMma,

@@ -1,4 +1,4 @@
-//! [`DecodeConfig`]: the warps and the stages of a kernel.
+//! [`DecodeConfig`]: the warps and stages of a decode kernel.
 
 use std::fmt;
 
@@ -6,32 +6,36 @@ use crate::ir::Target;
 
 use super::error::DecodeError;
 
-/// Rows of queries of a thread block: those of an instruction.
+/// Rows of queries per thread block: what one MMA instruction takes.
 pub(super) const ROWS: u32 = 16;
-/// Keys of a step of a warp.
+/// Keys per step of a warp.
 pub(super) const KEYS: u32 = 16;
-/// Bytes of an element.
+/// Bytes per element.
 const BYTES: u32 = 2;
-/// Elements between rows in shared memory. With them rows are an odd number of 16-byte units apart, so `ldmatrix` has no bank
-/// conflicts and every address is one register and an immediate offset.
+/// Padding between rows in shared memory, in elements. Rows are then an odd number of 16-byte units
+/// apart, so `ldmatrix` has no bank conflicts, and every address is one register plus an immediate
+/// offset.
 const PADDING: u32 = 8;
 
-/// The configuration of a [`Decode`](super::Decode).
+/// All decisions about a [`Decode`](super::Decode) kernel. `head_dim` must match the problem;
+/// `warps` and `stages` decide only how fast it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeConfig {
-    /// The target, `sm_80` or newer.
+    /// The target to build for, `sm_80` or newer.
     pub target: Target,
     /// The dimension of queries, keys and values: 64, 96, 128 or 256.
     pub head_dim: u32,
-    /// The warps of a thread block: 1, 2 or 4. Each takes every `warps`-th 16 keys.
+    /// Warps per thread block: 1, 2 or 4. Each takes every `warps`-th group of 16 keys.
     pub warps: u32,
-    /// The stages of the ring of each warp: 16 keys and 16 values each.
+    /// Stages of each warp's ring buffer, each with 16 keys and 16 values. Decoding is bound by
+    /// memory latency and bandwidth, so bytes in flight count.
     pub stages: u32,
 }
 
 impl DecodeConfig {
-    /// The configuration for a head dimension: as many stages as shared memory has, for three thread blocks on an SM with up to
-    /// 96 elements in a head; else for two if each has at least 3 stages, else for one.
+    /// Chooses the configuration for a head dimension. It takes as many stages as fit: for heads up
+    /// to 96, with three thread blocks per SM; for larger ones with two if each then has at least 3
+    /// stages, else with one.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -58,8 +62,9 @@ impl DecodeConfig {
         Ok(config)
     }
 
-    /// Returns configurations to choose from for a head dimension, the one of [`new`](DecodeConfig::new) first: 1, 2 or 4
-    /// warps, and as many stages as shared memory has for 1 to 8 thread blocks on an SM.
+    /// Returns configurations worth measuring for a head dimension. The choice of
+    /// [`new`](DecodeConfig::new) comes first. The others have 1, 2 or 4 warps, and as many stages
+    /// as fit with 1 to 8 thread blocks per SM.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -84,10 +89,11 @@ impl DecodeConfig {
         found
     }
 
-    /// Returns the configuration with the most stages, up to 8, for which an SM has room for `blocks` thread blocks.
+    /// Returns the configuration with the most stages, up to 8, that still lets `blocks` thread
+    /// blocks share an SM.
     #[inline]
     fn filling(target: Target, head_dim: u32, [warps, blocks]: [u32; 2]) -> Self {
-        // An SM has 1 KiB for each block beside what the block asks for.
+        // The driver reserves 1 KiB per block on top of what the block asks for.
         let available = (target.max_shared_bytes() + 1024) / u64::from(blocks) - 1024;
         let config = DecodeConfig { target, head_dim, warps, stages: 0 };
         let ring = available.saturating_sub(config.shared_bytes());
@@ -95,53 +101,56 @@ impl DecodeConfig {
         DecodeConfig { stages: stages.min(8) as u32, ..config }
     }
 
-    /// Returns the threads of a block.
+    /// Returns the threads per block.
     pub fn threads(&self) -> u32 {
         self.warps * 32
     }
 
-    /// Returns the elements between rows in shared memory.
+    /// Returns the elements from one row to the next in shared memory.
     pub(super) fn pitch(&self) -> u32 {
         self.head_dim + PADDING
     }
 
-    /// Returns the elements of a stage of a warp.
+    /// Returns the elements in a warp's stage.
     pub(super) fn stage_elements(&self) -> u32 {
         2 * KEYS * self.pitch()
     }
 
-    /// Returns the columns of a row of the output that a lane has where the warps share the columns.
+    /// Returns how many columns of an output row a lane has, once the warps have divided the
+    /// columns.
     pub(super) fn share_columns(&self) -> u32 {
         self.head_dim / 4 / self.warps
     }
 
-    /// Returns the numbers of a warp's share of a partial result: of 32 lanes the columns of two rows, each with the maximum of
-    /// the scores and the lane's sum of powers.
+    /// Returns the `f32` values in a warp's share of a partial result. Each of the 32 lanes has
+    /// some columns of two rows, and for each row the maximum of the scores and the lane's sum of
+    /// exponentials.
     pub(super) fn share_numbers(&self) -> u32 {
         32 * 2 * (self.share_columns() + 2)
     }
 
-    /// Returns the number of partial results that a lane loads ahead: as many as registers hold.
+    /// Returns how many partial results a lane can load ahead before it runs out of registers.
     pub(super) fn parts_ahead(&self) -> u32 {
         96 * 32 / self.share_numbers()
     }
 
-    /// Returns the bytes of keys and values that a thread block has in flight.
+    /// Returns how many bytes of keys and values a thread block has in flight.
     pub fn bytes_in_flight(&self) -> u64 {
         let of_stage = self.warps * 2 * KEYS * self.head_dim * BYTES;
         u64::from(of_stage) * u64::from(self.stages.saturating_sub(1))
     }
 
-    /// Returns the bytes of shared memory of a block.
+    /// Returns the shared memory per block, in bytes.
     pub fn shared_bytes(&self) -> u64 {
         let rings = u64::from(self.stages) * u64::from(self.warps * self.stage_elements());
         (rings + u64::from(ROWS * self.pitch())) * u64::from(BYTES)
     }
 
-    /// Checks that there is such a kernel.
+    /// Checks that a kernel exists for this configuration.
     ///
     /// # Errors
-    /// [`DecodeError::Target`], [`DecodeError::HeadDim`], [`DecodeError::Ring`], [`DecodeError::SharedMemory`].
+    /// [`DecodeError::Target`], [`DecodeError::HeadDim`], [`DecodeError::Ring`],
+    /// [`DecodeError::SharedMemory`].
     #[inline]
     pub fn check(&self) -> Result<(), DecodeError> {
         let DecodeConfig { target, head_dim, warps, stages } = *self;
@@ -162,7 +171,7 @@ impl DecodeConfig {
     }
 }
 
-/// The name of the configuration: `d128_w4_s3`.
+/// Prints the configuration's name: `d128_w4_s3`.
 impl fmt::Display for DecodeConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,5 @@
-//! [`DecodeError`]: why there is no kernel of a decode step, or why it does not take a problem.
+//! [`DecodeError`]: errors for unsupported decode configurations and for problems that a kernel
+//! cannot run.
 
 use crate::errors::errors;
 
@@ -8,12 +9,12 @@ use crate::runtime::RuntimeError;
 use crate::tensor::{AtomError, TensorError};
 
 errors! {
-    /// A configuration without a kernel, or a problem that a kernel does not take.
+    /// Why a decode kernel cannot be built, or why it cannot run a problem.
     ///
     /// ```
     /// use tilewright::kernels::decode::DecodeProblem;
     ///
-    /// // 32 heads of queries and 5 heads of keys; pages of 64 tokens.
+    /// // 32 query heads and 5 key heads; pages of 64 tokens.
     /// let error = DecodeProblem::new([4, 32, 5], 128, [100, 64, 20]).check().unwrap_err();
     /// assert_eq!(error.to_string(), "32 heads are no multiple of 5 heads of keys");
     /// ```

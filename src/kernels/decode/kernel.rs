@@ -1,9 +1,14 @@
-//! The kernel, for `sm_80` and newer.
+//! The device code, with `mma.sync` for `sm_80` and newer targets.
 //!
-//! A thread block has 16 rows, (query, head) of one head of keys, and the keys of a split. Each warp takes every `warps`-th 16
-//! keys of them, through a ring in shared memory that it alone fills and uses: no warp waits for another one until all are
-//! done. 16 keys are within a page, so a warp loads one entry of the table for a step, one step before the copies that need
-//! it. At the end the block combines the partial results of its warps, and the last block of a tile those of its splits.
+//! A thread block has 16 rows, which are (query, head) pairs of one key head, and the keys of one
+//! split. Its warps work alone at first: each takes every `warps`-th group of 16 keys, fetches them
+//! with `cp.async` into its own ring buffer, and keeps its own online softmax and output. 16 keys
+//! never cross a page, so a warp loads one table entry per step, one step before the copies that
+//! need it.
+//!
+//! At the end, the block's warps combine their partial results in shared memory. If the sequence is
+//! split, the block writes the result to a workspace, and the last block of the tile to arrive
+//! combines the splits.
 
 use crate::ir::builder::VectorElement;
 use crate::ir::op::CpAsyncCache;
@@ -15,22 +20,22 @@ use super::super::arrival::is_last_to_arrive;
 use super::config::{KEYS, ROWS};
 use super::tiles::{ParamsAt, Tiles};
 
-/// The part of a warp: the rows of a tile and the keys of a split.
+/// A warp's part of the work: the rows of a tile and the keys of a split.
 #[derive(Clone, Copy)]
 struct Part<'p, 'a, 'b, T: VectorElement<2>> {
     tiles: &'p Tiles,
     args: &'p ParamsAt<'a, T>,
-    /// The sequence, the head of keys, and the tile of rows.
+    /// The sequence, the key head, and the row tile.
     place: [Val<'b, i32>; 3],
-    /// The first key of the split, its end, and the end of the sequence.
+    /// The split's first key, the split's end, and the sequence's end.
     keys: [Val<'b, i32>; 3],
     warp: Val<'b, i32>,
-    /// The stages of the warp: 16 keys, then 16 values.
+    /// The warp's stages: 16 keys, then 16 values.
     ring: Val<'b, Shared<T>>,
 }
 
 impl Tiles {
-    /// The kernel.
+    /// Emits the kernel.
     pub(super) fn body<'a, T>(&self, k: &mut Body<'a, '_>, args: &ParamsAt<'a, T>)
     where
         T: VectorElement<2>,
@@ -46,14 +51,14 @@ impl Tiles {
         let ring = config.stages * config.stage_elements();
         let queries = k.shared_aligned::<T>(ROWS * config.pitch(), 16);
         let rings = k.shared_aligned::<T>(config.warps * ring, 16);
-        // `ptxas` knows that a number from a lane is the same in the whole warp.
+        // After a shuffle, `ptxas` knows that the value is uniform in the warp.
         let warp = k.shfl_idx(WARP, thread / 32, 0);
         let (place, keys) = ([sequence, head, tile], [first, (first + args.tokens).min(len), len]);
         let own = Part { tiles: self, args, place, keys, warp, ring: rings.offset(warp * ring) };
         k.if_(split.lt(splits), |k| {
             own.attend(k, queries);
             k.barrier();
-            // The partial results of the warps lie in their rings.
+            // The warps' partial results are in their ring buffers.
             let of_warps = range(0, config.warps).unroll_full();
             let sums = own.combine(k, (rings.ptr_cast::<f32>(), ring / 2, of_warps));
             k.if_(splits.eq(1), |k| own.store(k, &sums));
@@ -66,7 +71,7 @@ impl Tiles {
                 let counter = args.arrivals.offset(block);
                 let last = is_last_to_arrive(k, counter, splits, (barrier, thread.eq(0)));
                 k.if_(last, |k| {
-                    // A loop without loads ahead would wait for the memory once for each split.
+                    // Prefetch, because otherwise each split would cost a round trip to memory.
                     let of_splits = range(0, splits).prefetch_stages(config.parts_ahead());
                     let sums = own.combine(k, (all, part, of_splits));
                     own.store(k, &sums);
@@ -77,20 +82,20 @@ impl Tiles {
 }
 
 impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
-    /// Returns the first key of a step of the warp.
+    /// Returns the first key of the warp's step.
     fn key(&self, step: Val<'b, i32>) -> Val<'b, i32> {
         self.keys[0] + (step * self.tiles.config.warps + self.warp) * KEYS
     }
 
-    /// Loads the page of a step from the table: -1 behind the last step.
+    /// Loads a step's page from the table, or -1 after the last step.
     fn page(&self, k: &mut Body<'b, '_>, step: Val<'b, i32>) -> Val<'b, i32> {
         let (args, key) = (self.args, self.key(step));
         let entry = self.place[0] * args.row + (key >> args.page_bits);
         k.if_with(key.lt(self.keys[1]), -1, |k| args.table.load(k, entry))
     }
 
-    /// Starts the copies of the keys and values of a step to a stage, of zeros where there are none. Returns 1 if `page` is
-    /// a page of the pool, else 0.
+    /// Starts to copy a step's keys and values into a stage, or zeros if there are none. Returns 1
+    /// if `page` is in the pool, else 0.
     fn fetch(&self, k: &Body<'b, '_>, [step, page, stage]: [Val<'b, i32>; 3]) -> Val<'b, i32> {
         let (args, config, key) = (self.args, &self.tiles.config, self.key(step));
         let is_page = page.ge(0) & page.lt(args.pages);
@@ -108,7 +113,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
         is_page.select(1, 0)
     }
 
-    /// Starts the copies of the queries of the rows.
+    /// Starts to copy the rows' queries.
     fn fetch_queries(&self, k: &Body<'b, '_>, to: Val<'b, Shared<T>>) {
         let [sequence, head, tile] = self.place;
         let ParamsAt { q, q_strides: [of_query, of_head, _], group, queries, .. } = *self.args;
@@ -121,7 +126,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
         });
     }
 
-    /// Starts the copies of 16 rows by the warp. `source` says where a row is, and whether it is; zeros where it is not.
+    /// Starts to copy 16 rows with the warp. `source` returns a row's address, and whether it
+    /// exists; if not, zeros are written.
     fn copy_rows(
         &self,
         k: &Body<'b, '_>,
@@ -129,8 +135,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
         source: impl Fn(Val<'b, i32>) -> (Val<'b, Global<T>>, Val<'b, bool>),
     ) {
         let (dim, pitch) = (self.tiles.config.head_dim, self.tiles.config.pitch());
-        // Each lane copies 16 bytes of a line of 128 bytes, which is one request to the L2 cache. A row of whole lines and a half
-        // starts or ends with the half, by its address.
+        // Each lane copies 16 bytes of a 128-byte line, which is one request to the L2 cache. A row
+        // that is whole lines and a half starts or ends with the half, depending on its address.
         let half = dim % 64;
         for (lanes, lines) in [(8u32, dim / 64), (4, half / 32)] {
             let (row, column) = (k.lane_id() / lanes, k.lane_id() % lanes * 8);
@@ -155,7 +161,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
         }
     }
 
-    /// Computes the partial result of the warp's keys, and writes it to the start of the ring.
+    /// Computes the partial result for the warp's keys, and writes it to the start of its ring
+    /// buffer.
     fn attend(&self, k: &mut Body<'b, '_>, queries: Val<'b, Shared<T>>) {
         let Tiles { config, pipe, mma, score_rows, output_rows, .. } = self.tiles;
         let ([_, end, len], args, dim) = (self.keys, self.args, config.head_dim);
@@ -176,16 +183,16 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
         output.fill(k, 0.0);
 
         let pages: Vec<_> = (0..pipe.stages()).map(|step| self.page(k, k.value(step))).collect();
-        // Has a bit for each step in the ring, the latest one in bit 0: whether it has a page.
+        // One bit for each step in the ring buffer, the latest in bit 0: whether its page exists.
         let mut present = k.constant(0);
         k.if_(self.warp.eq(0), |k| self.fetch_queries(k, queries));
         pipe.fill(k, |k, step, stage| {
             let page = pages[step as usize];
             present = present << 1 | self.fetch(k, [k.value(step), page, stage]);
         });
-        // Warp 0 has waited for the queries with its first stage.
+        // Warp 0 has waited for the queries together with its first stage.
         k.barrier();
-        // The first key that a row does not see, from the lane's first column.
+        // The first key that each row does not see, relative to the lane's first column.
         let [row, column] = score_rows.origin(k, mma, k.lane_id());
         let row = self.place[2] * ROWS + row;
         let ends = [0, 8].map(|by| len - args.queries + 1 + (row + by) / args.group - column);
@@ -229,7 +236,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
         }
     }
 
-    /// Combines the warp's share of partial results, `pitch` numbers apart, in their order.
+    /// Combines the warp's share of several partial results, in order. They are `pitch` values
+    /// apart.
     fn combine<P: Pointer<Elem = f32>>(
         &self,
         k: &mut Body<'b, '_>,
@@ -256,7 +264,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
         Sums { sums: [of_row(0), of_row(1)], softmax }
     }
 
-    /// Writes the warp's share to the output, and the LSE.
+    /// Stores the warp's share of the output, and the LSE.
     fn store(&self, k: &mut Body<'b, '_>, Sums { sums, softmax }: &Sums<'b>) {
         let Tiles { config, mma, output_rows: rows, .. } = self.tiles;
         let (args, [sequence, head, tile]) = (self.args, self.place);
@@ -284,14 +292,15 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
     }
 }
 
-/// The sums of some columns of a lane's two rows, and their softmax.
+/// The sums for some columns of a lane's two rows, with the rows' softmax state.
 struct Sums<'b> {
     sums: [Vec<Val<'b, f32>>; 2],
     softmax: OnlineSoftmax<'b>,
 }
 
 impl<'b> Sums<'b> {
-    /// Writes a share of a partial result: for each number of a lane, those of the 32 lanes.
+    /// Writes a share of a partial result. For each value of a lane, those of the 32 lanes are
+    /// contiguous.
     fn write<P: MutPointer<Elem = f32>>(&self, k: &Body<'b, '_>, to: Val<'b, P>) {
         let OnlineSoftmax { max, sum } = self.softmax;
         let rows = self.sums.iter().zip(max).zip(sum);

@@ -1,4 +1,5 @@
-//! [`DecodeFunction`]: a decode step on a device.
+//! [`DecodeFunction`]: a decode kernel loaded on a device. Plans the splits, checks buffers, and
+//! launches.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,36 +13,37 @@ use super::plan::DecodePlan;
 use super::problem::DecodeProblem;
 use super::tiles::Params;
 
-/// The arguments of a launch.
+/// The buffers of a launch.
 pub struct DecodeArgs<'h, T> {
-    /// The queries.
+    /// Q.
     pub q: &'h Buffer<T>,
-    /// The pool of keys.
+    /// K, the pool of keys.
     pub k: &'h Buffer<T>,
-    /// The pool of values.
+    /// V, the pool of values.
     pub v: &'h Buffer<T>,
-    /// The pages of each sequence, `[batch, max_pages]`. Entries behind the last key of a sequence are not read.
+    /// The page table, `[batch, max_pages]`. Entries after a sequence's last key are not read.
     pub table: &'h Buffer<i32>,
-    /// The keys of each sequence, with those of its queries.
+    /// The length of each sequence in keys, including those of its queries.
     pub lens: &'h Buffer<i32>,
-    /// The output.
+    /// O, the output.
     pub o: &'h mut Buffer<T>,
-    /// The logarithm of the sum of powers of each query, compact in the order sequence, head, query.
+    /// The LSE, if you need it: per query, the logarithm of the sum of its exponentials. Compact in
+    /// the order sequence, head, query.
     pub lse: Option<&'h mut Buffer<f32>>,
 }
 
-/// A [`Decode`] that a device has loaded.
+/// A [`Decode`] loaded on a device.
 #[derive(Debug)]
 pub struct DecodeFunction<T: VectorElement<2>> {
     config: DecodeConfig,
     function: Function<(Params<T>,)>,
-    /// The SMs and the thread blocks that run at once.
+    /// The device's SMs, and the thread blocks that run at once.
     room: [u32; 2],
     workspace: Mutex<Workspace>,
 }
 
-/// Partial results and arrivals of splits, as large as any launch needed, and a place for an LSE that is not written. Launches
-/// on several streams share it; the runtime orders them.
+/// Partial results and arrival counters, grown to the largest launch, and a buffer to pass if the
+/// LSE is not wanted. Launches on several streams share it, so the runtime serialises them.
 #[derive(Debug)]
 struct Workspace {
     partials: Buffer<f32>,
@@ -50,7 +52,7 @@ struct Workspace {
 }
 
 impl<T: VectorElement<2>> Decode<T> {
-    /// Loads the kernel.
+    /// Loads the kernel on a device.
     ///
     /// # Errors
     /// Those of [`Device::load`].
@@ -58,7 +60,7 @@ impl<T: VectorElement<2>> Decode<T> {
         self.load_with(LoadOptions::default(), device)
     }
 
-    /// As [`load`](Decode::load), with options.
+    /// Same as [`load`](Decode::load), with load options: for example access checks.
     ///
     /// # Errors
     /// Those of [`Device::load_with`].
@@ -69,7 +71,7 @@ impl<T: VectorElement<2>> Decode<T> {
     ) -> Result<DecodeFunction<T>, DecodeError> {
         let (config, function) = (*self.config(), device.load_with(options, &self.kernel)?);
         let room = function.occupancy(config.threads())?;
-        // On the simulator sequences are split, too.
+        // Few enough that the simulator splits sequences too.
         let room = room.map_or([2, 4], |room| [room.sm_count, room.blocks()]);
         let (partials, arrivals) = (device.zeros(1)?, device.zeros(1)?);
         let workspace = Mutex::new(Workspace { partials, arrivals, no_lse: device.zeros(1)? });
@@ -78,27 +80,28 @@ impl<T: VectorElement<2>> Decode<T> {
 }
 
 impl<T: VectorElement<2>> DecodeFunction<T> {
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &DecodeConfig {
         &self.config
     }
 
-    /// Returns what the driver's compiler wrote.
+    /// Returns the log of the driver's compiler (`ptxas`).
     pub fn compiler_log(&self) -> &str {
         self.function.compiler_log()
     }
 
-    /// Returns the plan of [`launch`](DecodeFunction::launch) for a problem.
+    /// Returns the plan that [`launch`](DecodeFunction::launch) uses for a problem.
     pub fn plan(&self, problem: &DecodeProblem) -> DecodePlan {
         DecodePlan::new(problem, self.room)
     }
 
-    /// Starts the kernel, on the stream for all work that names none. No queries are no work. Launches of one function that
-    /// split sequences come after each other, also those on several streams: they share the workspace.
+    /// Launches the kernel on the default stream. Does nothing if there are no queries. Launches of
+    /// one function run one after the other, even on different streams, because they share a
+    /// workspace.
     ///
     /// # Errors
-    /// Those of [`DecodeProblem::check`]; [`DecodeError::OtherHeadDim`]; buffers that are too short or misaligned; those of
-    /// [`Function::launch`].
+    /// Those of [`DecodeProblem::check`]; [`DecodeError::OtherHeadDim`]; buffers that are too short
+    /// or misaligned; those of [`Function::launch`].
     pub fn launch(
         &self,
         problem: &DecodeProblem,
@@ -107,7 +110,7 @@ impl<T: VectorElement<2>> DecodeFunction<T> {
         self.launch_with(LaunchOptions::default(), problem, &self.plan(problem), args)
     }
 
-    /// As [`launch`](DecodeFunction::launch), with options and a plan.
+    /// Same as [`launch`](DecodeFunction::launch), with options and your own plan.
     ///
     /// # Errors
     /// Those of [`launch`](DecodeFunction::launch) and of [`DecodePlan::check`].
@@ -174,13 +177,13 @@ impl<T: VectorElement<2>> DecodeFunction<T> {
         };
         let launched = self.function.launch_with(options, grid, (params,));
         if launched.is_err() && arrivals.device().is_sim() {
-            // Blocks that the simulator stopped have not arrived.
+            // The blocks that the simulator stopped have not arrived.
             *arrivals = arrivals.device().zeros(arrivals.len())?;
         }
         Ok(launched?)
     }
 
-    /// Returns a workspace that is large enough for a plan.
+    /// Grows the workspace for a plan, and locks it.
     fn reserve(
         &self,
         problem: &DecodeProblem,
@@ -202,7 +205,7 @@ impl<T: VectorElement<2>> DecodeFunction<T> {
     }
 }
 
-/// Checks that a buffer has the elements of an operand.
+/// Checks that a buffer is long enough for an operand.
 fn check_len(operand: &'static str, found: usize, needed: u64) -> Result<(), DecodeError> {
     let found = found as u64;
     if found < needed {

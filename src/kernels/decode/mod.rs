@@ -1,4 +1,5 @@
-//! Attention of the next tokens of sequences over a paged cache of keys and values.
+//! Attention decode (FlashDecoding): the next few tokens of each sequence attend to a paged KV
+//! cache. For whole prompts, see [`attention`](crate::kernels::attention).
 
 mod config;
 mod error;
@@ -19,20 +20,22 @@ pub use plan::DecodePlan;
 pub use problem::DecodeProblem;
 use tiles::{Params, Tiles};
 
-/// The attention of a few queries of each sequence, `f16` or `bf16`, over a cache in pages: FlashDecoding, with statistics and
-/// accumulators in `f32`. For query `i` of a head
+/// The decode kernel: attention for 1 to 8 queries per sequence over a cache in pages, for `f16` or
+/// `bf16`, with `f32` statistics and accumulators. For query `i` of a head, it computes
 ///
 /// `s(j) = scale q(i) · k(j)`; `lse(i) = ln sum of e^s(j)`; `o(i) = sum of e^(s(j) - lse(i)) v(j)`
 ///
-/// over the keys `j` that the query sees ([`DecodeProblem`]). A query that sees no key has `o = 0` and `lse = -inf`. Powers are
-/// rounded to the type of the elements before they are multiplied with V.
+/// over the keys `j` that the query sees ([`DecodeProblem`]). A query that sees no key has `o = 0`
+/// and `lse = -inf`. The softmax weights are rounded to the element type before they are multiplied
+/// with V.
 ///
-/// Token `j` of sequence `s` is token `j % page` of page `table[s][j / page]`. Lengths and the table are data of the device, so
-/// a launch can be recorded in a graph while sequences grow, and the kernel checks them: a length counts as the nearest one
-/// from 0 to [`max_len`](DecodeProblem::max_len), and the keys of an entry that is no page of the pool are not seen, so -1 is a
-/// page that was dropped.
+/// Token `j` of sequence `s` is token `j % page` of page `table[s][j / page]`. The lengths and the
+/// table are read on the device, so you can record a launch in a graph and replay it while
+/// sequences grow. The kernel checks them: it clamps a length to
+/// 0..=[`max_len`](DecodeProblem::max_len), and skips the keys of a table entry that is not a page
+/// of the pool. So you can mark a dropped page with -1.
 ///
-/// Results are bitwise the same in each launch with the same [`DecodePlan`].
+/// Launches with the same [`DecodePlan`] give the same results bit for bit.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -41,7 +44,7 @@ use tiles::{Params, Tiles};
 /// use tilewright::runtime::Device;
 ///
 /// let device = Device::sim()?;
-/// // Two sequences, 4 heads that share one head of keys; 3 pages of 16 tokens.
+/// // Two sequences, 4 query heads that share one key head; 3 pages of 16 tokens.
 /// let problem = DecodeProblem::new([2, 4, 1], 64, [3, 16, 2]);
 /// let decode = Decode::<bf16>::new(DecodeConfig::new(device.target(), 64)?)?.load(&device)?;
 /// // All scores are 0, so each output is the mean of V. The first sequence has pages 2 and 0, the second page 1.
@@ -68,23 +71,24 @@ impl<T: VectorElement<2>> Decode<T> {
     /// Builds the kernel.
     ///
     /// # Errors
-    /// Those of [`DecodeConfig::check`]; [`DecodeError::Element`].
+    /// Those of [`DecodeConfig::check`], and [`DecodeError::Element`] if `T` is neither `f16` nor
+    /// `bf16`.
     pub fn new(config: DecodeConfig) -> Result<Self, DecodeError> {
         let tiles = Tiles::new::<T>(&config)?;
         Ok(Decode { kernel: tiles.build()?, tiles })
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &DecodeConfig {
         &self.tiles.config
     }
 
-    /// The kernel as IR.
+    /// Returns the kernel's IR.
     pub fn ir(&self) -> &KernelIr {
         self.kernel.ir()
     }
 
-    /// The kernel as PTX.
+    /// Writes the kernel as PTX.
     pub fn ptx(&self) -> Ptx {
         self.kernel.ptx()
     }

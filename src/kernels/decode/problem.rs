@@ -1,22 +1,25 @@
-//! [`DecodeProblem`]: the sizes of a decode step and where its tensors lie.
+//! [`DecodeProblem`]: the sizes and strides of a decode step.
 
 use super::super::attention::span;
 use super::config::ROWS;
 use super::error::DecodeError;
 
-/// The sizes of a decode step and where its tensors lie.
+/// The sizes of a decode step, and the strides of its tensors.
 ///
-/// Q and O have the modes (query, head, sequence), the pools of K and of V the modes (token of the page, head, page). The head
-/// dimension is contiguous in all of them. Query `i` of a sequence with `len` keys sees the keys `j <= i + len - queries`: its
-/// own key and value are in the cache already.
+/// Q and O have the modes (query, head, sequence). The pools of K and V have the modes (token in
+/// the page, head, page). The head dimension is contiguous in all of them. Query `i` of a sequence
+/// with `len` keys sees the keys `j <= i + len - queries`: its own key and value must already be in
+/// the cache.
 ///
-/// A cache without pages, `[sequences, capacity]` tokens, is a pool of `sequences * capacity / page` pages with the table
-/// `0, 1, 2, ..`, for any page size that divides `capacity`.
+/// A cache without pages, `[sequences, capacity]` tokens, is a pool of
+/// `sequences * capacity / page` pages with the table `0, 1, 2, ..`, for any page size that divides
+/// `capacity`.
 ///
 /// ```
 /// use tilewright::kernels::decode::DecodeProblem;
 ///
-/// // 16 sequences, 32 heads that share 8 heads of keys; a pool of 2000 pages of 64 tokens, up to 128 for a sequence.
+/// // 16 sequences, 32 query heads that share 8 key heads; a pool of 2000 pages of 64 tokens, up
+/// // to 128 per sequence.
 /// let problem = DecodeProblem::new([16, 32, 8], 128, [2000, 64, 128]);
 /// assert_eq!(problem.max_len, 8192);
 /// assert_eq!(problem.k_strides(), [8 * 128, 128, 64 * 8 * 128]);
@@ -25,41 +28,42 @@ use super::error::DecodeError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DecodeProblem {
-    /// The sequences of the batch.
+    /// Sequences in the batch.
     pub batch: u32,
-    /// The heads of queries.
+    /// Query heads.
     pub heads: u32,
-    /// The heads of keys and values, which divide the heads of queries: adjacent heads of queries share one.
+    /// Key and value heads. They must divide the query heads; adjacent query heads share one (GQA).
     pub key_heads: u32,
-    /// The queries of a sequence: 1 to 8.
+    /// Queries per sequence: 1 to 8.
     pub queries: u32,
     /// The dimension of queries, keys and values.
     pub head_dim: u32,
-    /// The pages of the pool.
+    /// Pages in the pool.
     pub pages: u32,
-    /// The tokens of a page: a power of two from 16 on.
+    /// Tokens per page: a power of two, at least 16.
     pub page: u32,
-    /// The pages in a row of the table, which is `[batch, max_pages]`.
+    /// Pages per row of the table, which is `[batch, max_pages]`.
     pub max_pages: u32,
-    /// The maximum number of keys of a sequence; larger lengths count as this one.
+    /// The most keys a sequence can have. Longer lengths are clamped to it.
     pub max_len: u32,
-    /// The factor of the scores; `None` is `1 / sqrt(head_dim)`.
+    /// The factor for the scores. `None` is `1 / sqrt(head_dim)`.
     pub scale: Option<f32>,
-    /// The elements from a query, a head and a sequence of Q to the next one; `None` is compact, as `[batch, queries, heads,
-    /// head_dim]`. Strides are multiples of 8.
+    /// The strides of Q, in elements: from one query, head and sequence to the next. Must be
+    /// multiples of 8. `None` is compact: `[batch, queries, heads, head_dim]`.
     pub q: Option<[u64; 3]>,
-    /// The elements from a token, a head and a page of K to the next one; `None` is compact, as `[pages, page, key_heads,
-    /// head_dim]`.
+    /// The strides of K, in elements: from one token, head and page to the next. `None` is compact:
+    /// `[pages, page, key_heads, head_dim]`.
     pub k: Option<[u64; 3]>,
-    /// The strides of V, as those of K.
+    /// The strides of V, like those of K.
     pub v: Option<[u64; 3]>,
-    /// The strides of O, as those of Q.
+    /// The strides of O, like those of Q.
     pub o: Option<[u64; 3]>,
 }
 
 impl DecodeProblem {
-    /// One query for each sequence of `[batch, heads, key_heads]`, with a pool of `[pages, page, max_pages]`: its pages, the
-    /// tokens of a page, and the pages in a row of the table. All tensors are compact.
+    /// One query per sequence, for `[batch, heads, key_heads]` and a cache with
+    /// `[pages, page, max_pages]`: the pool's pages, the tokens per page, and the pages per row of
+    /// the table. All tensors are compact.
     pub const fn new(
         [batch, heads, key_heads]: [u32; 3],
         head_dim: u32,
@@ -83,7 +87,7 @@ impl DecodeProblem {
         }
     }
 
-    /// Returns the factor of the scores.
+    /// Returns the factor for the scores.
     pub fn scale(&self) -> f32 {
         self.scale.unwrap_or_else(|| 1.0 / (self.head_dim as f32).sqrt())
     }
@@ -94,13 +98,13 @@ impl DecodeProblem {
         given.unwrap_or([heads * dim, dim, positions * heads * dim])
     }
 
-    /// Returns the strides of Q in elements: from a query, a head and a sequence to the next one.
+    /// Returns the strides of Q in elements: from one query, head and sequence to the next.
     #[inline]
     pub fn q_strides(&self) -> [u64; 3] {
         Self::strides(self.q, [self.queries, self.heads, self.head_dim])
     }
 
-    /// Returns the strides of K: from a token, a head and a page to the next one.
+    /// Returns the strides of K in elements: from one token, head and page to the next.
     #[inline]
     pub fn k_strides(&self) -> [u64; 3] {
         Self::strides(self.k, [self.page, self.key_heads, self.head_dim])
@@ -118,7 +122,7 @@ impl DecodeProblem {
         Self::strides(self.o, [self.queries, self.heads, self.head_dim])
     }
 
-    /// Returns the elements of Q, K, V and O, from the first to the last one.
+    /// Returns the lengths of Q, K, V and O in elements, from first to last.
     #[inline]
     pub(crate) fn lens(&self) -> [u64; 4] {
         let DecodeProblem { batch, heads, key_heads, queries, head_dim, pages, page, .. } = *self;
@@ -131,33 +135,33 @@ impl DecodeProblem {
         ]
     }
 
-    /// Returns true if there is no query.
+    /// Returns whether there are no queries.
     pub fn is_empty(&self) -> bool {
         self.batch == 0 || self.heads == 0
     }
 
-    /// Returns the number of rows of the output.
+    /// Returns the rows of the output.
     pub(crate) fn rows(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.heads) * u64::from(self.queries)
     }
 
-    /// Returns the heads of queries that share a head of keys.
+    /// Returns how many query heads share a key head.
     pub(crate) fn group(&self) -> u32 {
         self.heads.checked_div(self.key_heads).unwrap_or(0)
     }
 
-    /// Returns the tiles of 16 rows, (query, head), of a head of keys.
+    /// Returns how many tiles of 16 rows, (query, head), each key head has.
     pub(super) fn row_tiles(&self) -> u32 {
         (self.group().saturating_mul(self.queries)).div_ceil(ROWS)
     }
 
-    /// Returns the tiles of rows of all sequences: the thread blocks of a split.
+    /// Returns the row tiles of all sequences. Each split has that many thread blocks.
     #[inline]
     pub(super) fn tiles(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.key_heads) * u64::from(self.row_tiles())
     }
 
-    /// Returns the bytes of keys and values that sequences of these lengths have.
+    /// Returns the bytes of keys and values in sequences of these lengths.
     pub fn bytes(&self, lens: impl IntoIterator<Item = u32>) -> u64 {
         let tokens: u64 = lens.into_iter().map(u64::from).sum();
         tokens * 2 * u64::from(self.key_heads) * u64::from(self.head_dim) * 2
@@ -166,8 +170,9 @@ impl DecodeProblem {
     /// Checks the sizes.
     ///
     /// # Errors
-    /// [`DecodeError::Heads`], [`DecodeError::Queries`], [`DecodeError::Page`], [`DecodeError::Capacity`],
-    /// [`DecodeError::Scale`], [`DecodeError::Stride`], [`DecodeError::TooLarge`].
+    /// [`DecodeError::Heads`], [`DecodeError::Queries`], [`DecodeError::Page`],
+    /// [`DecodeError::Capacity`], [`DecodeError::Scale`], [`DecodeError::Stride`],
+    /// [`DecodeError::TooLarge`].
     #[inline]
     pub fn check(&self) -> Result<(), DecodeError> {
         let DecodeProblem { heads, key_heads, queries, page, max_pages, max_len, .. } = *self;

@@ -1,4 +1,4 @@
-//! [`Tiles`]: the parts of the kernel that the host knows.
+//! [`Tiles`]: what the host computes before it builds the kernel, and the kernel's parameters.
 
 use crate::arch::Major;
 use crate::ir::builder::VectorElement;
@@ -14,8 +14,8 @@ use super::config::{DecodeConfig, KEYS, ROWS};
 use super::error::DecodeError;
 
 crate::params! {
-    /// The parameters of the kernel. Strides are in elements: of Q and O from a query, a head and a sequence to the next one,
-    /// of K and V from a token, a head and a page.
+    /// The kernel's parameters. Strides are in elements: for Q and O from one query, head and
+    /// sequence to the next, for K and V from one token, head and page to the next.
     pub(super) struct Params<T: VectorElement<2>> => ParamsAt<'b, T> {
         pub(super) q: Global<T>,
         pub(super) k: Global<T>,
@@ -28,41 +28,43 @@ crate::params! {
         pub(super) lse: GlobalMut<f32>,
         /// 1 if the LSE is written, else 0.
         pub(super) has_lse: i32,
-        /// The pages of each sequence, `row` entries for one, and the keys of each sequence.
+        /// The page table, with `row` entries per sequence, and the sequences' lengths.
         pub(super) table: Global<i32>,
         pub(super) row: i32,
         pub(super) lens: Global<i32>,
         pub(super) max_len: i32,
-        /// The pages of the pool, and the logarithm of the tokens of a page.
+        /// The pages in the pool, and the base-2 logarithm of the tokens per page.
         pub(super) pages: i32,
         pub(super) page_bits: u32,
         pub(super) key_heads: i32,
-        /// The heads of queries that share a head of keys, the queries of a sequence, and the tiles of both.
+        /// Query heads per key head, queries per sequence, and the row tiles of both.
         pub(super) group: i32,
         pub(super) queries: i32,
         pub(super) row_tiles: i32,
-        /// The keys of a split.
+        /// Keys per split.
         pub(super) tokens: i32,
-        /// The partial results of each split of each tile, and the splits that have written theirs: 0 before and after a
-        /// launch.
+        /// The partial results of each tile's splits, and how many splits have written theirs: 0
+        /// before and after a launch.
         pub(super) partials: GlobalMut<f32>,
         pub(super) arrivals: GlobalMut<u32>,
-        /// The factor of scores in powers of two.
+        /// The factor inside the exponentials, base 2.
         pub(super) scale: f32,
     }
 }
 
-/// The products of a warp and their operands in shared memory.
+/// A warp's MMA, and how it loads operands from shared memory.
 #[derive(Clone, Debug)]
 pub(super) struct Tiles {
     pub(super) config: DecodeConfig,
     pub(super) pipe: CpAsyncPipeline,
-    /// Both products, with 16 columns in a step so that one `ldmatrix` has four matrices of B.
+    /// The tiled MMA, for both S and O. It is 16 columns wide, so that one `ldmatrix` loads four
+    /// matrices of B.
     pub(super) mma: TiledMma,
     pub(super) score_rows: AccumulatorRows,
     pub(super) output_rows: AccumulatorRows,
     pub(super) powers: AccumulatorOperand,
-    /// The loads of Q, K and V, and the layouts of what they load: (rows or columns of the product, depth, stage).
+    /// The loads of Q, K and V, and the layouts they read: (rows or columns of the MMA, depth,
+    /// stage).
     pub(super) q: (MatrixLoad, Layout),
     pub(super) k: (MatrixLoad, Layout),
     pub(super) v: (MatrixLoad, Layout),

@@ -1,4 +1,4 @@
-//! [`Gemm`]: the kernel of a configuration.
+//! [`Gemm`]: the kernel built for a configuration, with its own or a caller's epilogue.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -23,8 +23,8 @@ use crate::kernels::gemm::simt;
 use crate::kernels::gemm::sm80;
 use crate::kernels::gemm::sm90::plan::Plan;
 
-/// The kernel of a configuration, for buffers of these types of A, B, C and D. By default B and C have the type of A, and
-/// D has the type of C.
+/// The GEMM kernel of a configuration, for buffers with the element types A, B, C and D. By
+/// default, B and C have the type of A, and D has the type of C.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -33,7 +33,7 @@ use crate::kernels::gemm::sm90::plan::Plan;
 /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 /// use tilewright::runtime::Device;
 ///
-/// // A[m, k] is row-major, and B column-major, which is the usual case.
+/// // A[m, k] is row-major and B column-major, which is the usual case.
 /// let gemm = Gemm::<bf16>::new(GemmConfig::sm90(Scalar::Bf16, [128, 64]))?;
 /// let (m, n, k) = (40, 24, 16);
 /// let device = Device::sim()?;
@@ -48,7 +48,8 @@ use crate::kernels::gemm::sm90::plan::Plan;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `E` is the parameter of the kernel's epilogue: at first the operands of the epilogue of a configuration.
+/// `E` is the kernel's epilogue parameter. With [`Gemm::new`], it holds the operands of the
+/// configuration's epilogue.
 pub struct Gemm<
     A: Element,
     B: Element = A,
@@ -58,7 +59,7 @@ pub struct Gemm<
 > {
     config: GemmConfig,
     pub(crate) kernel: Kernel<Declared>,
-    /// The plan of a warp-specialised kernel.
+    /// Set for warp-specialised kernels only.
     pub(crate) plan: Option<Box<Plan>>,
     pub(crate) results: Results,
     buffers: PhantomData<(A, B, C, D)>,
@@ -77,8 +78,9 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// Builds the kernel.
     ///
     /// # Errors
-    /// Those of [`GemmConfig::check`]; [`GemmError::BufferType`] where the configuration is for buffers of other types:
-    /// `Tf32` is in memory as `f32`; [`GemmError::PairsWithoutEpilogue`].
+    /// Those of [`GemmConfig::check`]. [`GemmError::BufferType`] if the configuration has other
+    /// element types than `Self` (`Tf32` is `f32` in memory). [`GemmError::PairsWithoutEpilogue`]
+    /// if it has `pairs`, which need [`with_pairs`](Gemm::with_pairs).
     pub fn new(config: GemmConfig) -> Result<Self, GemmError> {
         if config.pairs {
             return Err(GemmError::PairsWithoutEpilogue);
@@ -86,13 +88,15 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         Self::build(config, &ConfiguredEpilogue::new(config.epilogue))
     }
 
-    /// Builds the kernel with an epilogue of the program: D[row, column] of matrix `batch` is
-    /// `epilogue(k, sum, [row, column, batch], args)`, where `sum` is the element of A B: an `f32`, also of integers, and an
-    /// `f64` of `f64`; an integer D is the result rounded to nearest and cut to its range.
+    /// Builds the kernel with your own epilogue: `D[row, column]` of matrix `batch` is
+    /// `epilogue(k, sum, [row, column, batch], args)`. `sum` is the element of A B, an `f64` for
+    /// `f64` operands and an `f32` for all others, integers included. An integer D gets the result
+    /// rounded to nearest and clamped to its range.
     ///
-    /// The closure is called while the kernel is built, and its operations run once for each element of D, by the thread that
-    /// has it, whatever the schedule. `E` is what they need beside it: anything that a kernel can have as a parameter,
-    /// or a struct declared with [`params!`](crate::params). A launch takes it beside A, B and D.
+    /// The closure runs once, while the kernel is built. The operations it emits run once per
+    /// element of D, in the thread that holds the element, with every schedule. `E` is what they
+    /// need besides the sum: any kernel parameter type, or a struct declared with
+    /// [`params!`](crate::params). You pass it at launch, after A, B and D.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -130,8 +134,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Gemm::new`]; [`GemmError::TwoEpilogues`] where the configuration has an epilogue, too; errors in the
-    /// operations of the closure.
+    /// Those of [`Gemm::new`], [`GemmError::TwoEpilogues`] if the configuration has an epilogue
+    /// too, and build errors from the closure's operations.
     pub fn with_epilogue<E: EpilogueParameter>(
         config: GemmConfig,
         epilogue: impl for<'b> Fn(
@@ -147,11 +151,14 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         Self::fused::<E>(config, |k, [sum, _], coord, args| epilogue(k, sum, coord, args))
     }
 
-    /// As [`with_epilogue`](Gemm::with_epilogue), of pairs of columns: D[row, j] of matrix `batch` is
-    /// `epilogue(k, [even, odd], [row, j, batch], args)`, where `even` and `odd` are the elements of A B in the columns
-    /// `2 j` and `2 j + 1`. D has `N / 2` columns. The [`pairs`](GemmConfig::pairs) of the configuration are set.
+    /// Builds the kernel with an epilogue over pairs of columns: `D[row, j]` of matrix `batch` is
+    /// `epilogue(k, [even, odd], [row, j, batch], args)`, where `even` and `odd` are the elements
+    /// of A B in the columns `2 j` and `2 j + 1`. D has `N / 2` columns. Sets the configuration's
+    /// [`pairs`](GemmConfig::pairs). Everything else is as for
+    /// [`with_epilogue`](Gemm::with_epilogue).
     ///
-    /// SwiGLU, `silu(A G) * (A U)`, is one product with a B whose columns are those of G and U in turn:
+    /// For example SwiGLU, `silu(A G) * (A U)`, becomes one GEMM if B interleaves the columns of G
+    /// and U:
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -180,7 +187,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`with_epilogue`](Gemm::with_epilogue). A launch returns [`GemmError::OddColumns`] where N is odd.
+    /// Those of [`with_epilogue`](Gemm::with_epilogue). A launch returns [`GemmError::OddColumns`]
+    /// if N is odd.
     pub fn with_pairs<E: EpilogueParameter>(
         config: GemmConfig,
         epilogue: impl for<'b> Fn(
@@ -209,7 +217,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
 impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter>
     Gemm<A, B, C, D, FusedEpilogue<E>>
 {
-    /// Builds the kernel with an epilogue of the program, which the configuration then has not.
+    /// Builds the kernel with a closure as its epilogue. The configuration must not have one too.
     pub(crate) fn with_closure(
         config: GemmConfig,
         epilogue: &impl EpilogueForm<A::Sum, Params = FusedEpilogue<E>>,
@@ -248,23 +256,25 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
         Ok(Gemm { config, kernel, plan, results, buffers: PhantomData, epilogue: PhantomData })
     }
 
-    /// The configuration.
+    /// Returns the configuration the kernel was built for.
     pub fn config(&self) -> &GemmConfig {
         &self.config
     }
 
-    /// The kernel as PTX.
+    /// Writes the kernel as PTX.
     pub fn ptx(&self) -> Ptx {
         self.ptx_with(PtxOptions::default())
     }
 
-    /// The kernel as PTX, with options.
+    /// Writes the kernel as PTX, with options.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         self.kernel.ptx_with(options)
     }
 
-    /// The tensor maps of A, B and D that a launch of the kernel takes for a problem; `None` for a kernel that takes
-    /// pointers, for D or for all, or makes maps itself. A launch by `GemmFunction` makes them by itself.
+    /// Returns the tensor maps of A, B and D that a launch passes for a problem, or `None` if the
+    /// kernel takes pointers for D or for all operands, or makes the maps on the device. You need
+    /// this only to launch the kernel by other means:
+    /// [`GemmFunction`](crate::kernels::gemm::GemmFunction) makes the maps itself.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -280,7 +290,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
     /// ```
     ///
     /// # Errors
-    /// Those of [`GemmConfig::check_problem`]; tensors that tensor copies do not take.
+    /// Those of [`GemmConfig::check_problem`], and tensors that TMA cannot describe.
     pub fn tensor_maps(
         &self,
         problem: &GemmProblem,
@@ -292,12 +302,12 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
         Ok(Some([a, b, plan.map_of_d(problem, &strides)?]))
     }
 
-    /// The kernel as IR.
+    /// Returns the kernel's IR.
     pub fn ir(&self) -> &KernelIr {
         self.kernel.ir()
     }
 
-    /// The kernel in the text form of the IR.
+    /// Prints the kernel's IR in its text form.
     pub fn text(&self) -> String {
         self.kernel.to_string()
     }

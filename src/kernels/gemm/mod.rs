@@ -1,10 +1,13 @@
-//! Matrix products `D = activation(alpha A B + beta C + bias)`, or with an epilogue of the program.
+//! GEMM: `D = activation(alpha A B + beta C + bias)`, or with your own epilogue. Batched, grouped
+//! (MoE) and ragged problems included.
 //!
-//! * A [`GemmProblem`] has the sizes and strides, a [`GemmConfig`] the types and every choice of a kernel: tile, stages, schedule.
-//! * [`GemmConfig::best`] chooses a configuration for a problem on a [`Machine`], as [`GemmModel`] predicts times. It takes what
-//!   a program asks for from another configuration: target, types, contiguous modes, epilogue, groups.
-//! * [`Gemm`] is the kernel of a configuration, and its PTX. [`Gemm::load`] makes a [`GemmFunction`] for a device, and
-//!   [`GemmFunction::launch`] takes the buffers as [`GemmArgs`].
+//! * [`GemmProblem`] holds the sizes and strides. [`GemmConfig`] holds the element types and every
+//!   decision about the kernel: tile, stages, schedule, epilogue.
+//! * [`GemmConfig::best`] chooses a configuration for a problem on a [`Machine`] with the cost
+//!   model [`GemmModel`]. You pass it a configuration that says what you need (target, types,
+//!   contiguous modes, epilogue, groups); it chooses the rest.
+//! * [`Gemm`] is the kernel built for a configuration. [`Gemm::load`] turns it into a
+//!   [`GemmFunction`] on a device, and [`GemmFunction::launch`] takes the buffers as [`GemmArgs`].
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {
@@ -16,7 +19,7 @@
 //! let device = Device::sim()?;
 //! let (m, n, k) = (100, 60, 32);
 //! let problem = GemmProblem::new(m as u32, n as u32, k as u32);
-//! // What is asked for: f16, both operands contiguous along K. The tile is chosen.
+//! // We ask for f16 with both operands contiguous along K. `best` chooses the tile.
 //! let wanted = GemmConfig::sm90(Scalar::F16, [128, 128]);
 //! let config = wanted.best(&problem, &Machine::of(&device))?;
 //! let gemm = Gemm::<f16>::new(config)?.load(&device)?;
@@ -29,19 +32,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// Vocabulary of this folder:
-// * step: one tile of A and B, `tile[2]` deep along K; a stage of the ring buffer holds one step.
-// * part: the range of a tile's steps that one thread block multiplies; the whole range without split-K or stream-K.
-// * slot: a part's partial accumulators in the workspace.
+// Words used in this folder:
+// * step: one tile of A and one of B, `tile[2]` deep along K. A stage of the ring buffer holds one
+//   step.
+// * part: the range of a tile's steps that one thread block multiplies. Without split-K or
+//   stream-K, all of them.
+// * slot: where the workspace holds a part's partial accumulators.
 // * line: a row or a column of a matrix, whichever is contiguous.
-// * accumulator: an element of A B before the epilogue. A configuration with `pairs` has two for each element of D.
+// * accumulator: an element of A B before the epilogue. With `pairs`, two of them make one element
+//   of D.
 //
 // From a configuration to a launch, folder by folder:
-// * `config` is the configuration: its fields, their names, the rules that `check` enforces, errors, the problem.
-// * `choose` picks a configuration: it lists candidates and orders them by a cost model of the machine.
-// * `kernel` builds the kernel of a configuration: `sm90` (TMA and `wgmma`, warp-specialised), `sm80` (`cp.async` and `mma.sync`)
-//   or `simt` (no tensor cores). `split` adds split-K and stream-K, `epilogue` takes accumulators to D.
-// * `launch` loads a kernel, binds its buffers, copies misaligned operands first (`repack`), and launches or times it (`mode`).
+// * `config` defines the configuration: its fields, its name, the rules that `check` enforces, the
+//   errors, and the problem.
+// * `choose` picks a configuration: it lists candidates and ranks them with a cost model.
+// * `kernel` builds the kernel: `sm90` (TMA and `wgmma`, warp-specialised), `sm80` (`cp.async` and
+//   `mma.sync`) or `simt` (no tensor cores). `split` adds split-K and stream-K. `epilogue` turns
+//   accumulators into elements of D.
+// * `launch` loads a kernel, binds its buffers, copies misaligned operands first if the
+//   configuration says so (`repack`), and launches or times it (`mode`).
+//
+// To add a field to `GemmConfig`: the field and its default in `config/mod.rs`, its word and its
+// rule in `config/names.rs` and `config/check.rs`, its use in a kernel, and its candidates in
+// `choose`.
 
 mod choose;
 mod config;

@@ -1,4 +1,5 @@
-//! [`ColumnParallel`]: rows are gathered, then multiplied with a rank's columns of the weight.
+//! [`ColumnParallel`]: gathers rows of activations, then multiplies them with a rank's columns of
+//! the weight.
 
 use std::fmt;
 
@@ -10,10 +11,11 @@ use crate::runtime::{Buffer, Stream};
 use super::plan::{CommOverlap, Exchange, ParallelSizes};
 use super::products::{Product, Products, can_start, check_len, check_sizes, elements, first_of};
 
-/// `Y = X W` with the columns of `W` cut among the ranks: each gathers the rows of `X` of all ranks.
+/// `Y = X W`, with the columns of `W` divided among the ranks. Each rank gathers the rows of `X`
+/// from all ranks.
 ///
-/// On each rank X has `rows x k` elements, W (stored as `W^T`) `n x k`, and Y `ranks * rows x n`. With overlap, the product
-/// of the rank's own rows runs while the first rows of the others arrive.
+/// On each rank, X is `rows x k`, W (stored as `W^T`) is `n x k`, and Y is `ranks * rows x n`. With
+/// overlap, the rank's own rows are multiplied while the first rows of the other ranks arrive.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -21,7 +23,7 @@ use super::products::{Product, Products, can_start, check_len, check_sizes, elem
 /// use tilewright::runtime::Device;
 /// use tilewright::runtime::comm::Communicator;
 ///
-/// // One rank is enough: nothing is gathered.
+/// // With one rank, nothing is gathered.
 /// let comm = Communicator::all(&[Device::sim()?])?.swap_remove(0);
 /// let device = comm.device();
 /// let sizes = ParallelSizes { rows: 2, n: 3, k: 4 };
@@ -40,26 +42,27 @@ pub struct ColumnParallel<'c, T: Number> {
     overlap: CommOverlap,
     products: Products<T>,
     stream: Stream,
-    /// The product of the rank's own rows, where they do not wait for others.
+    /// The GEMM of the rank's own rows, if it does not have to wait for other ranks.
     own: Option<Product>,
     chunks: Vec<Chunk<T>>,
 }
 
-/// Rows of all ranks that are gathered together.
+/// Rows that are gathered together from all ranks.
 struct Chunk<T> {
-    /// The first of the rows of each rank, and the first behind them.
+    /// The first of each rank's rows, and the end.
     rows: [u32; 2],
-    /// These rows of all ranks.
+    /// These rows, from all ranks.
     gathered: Buffer<T>,
-    /// Products of the rows of neighbouring ranks, with the first of these.
+    /// GEMMs over the rows of neighbouring ranks, each with its first rank.
     products: Vec<(u32, Product)>,
 }
 
 impl<'c, T: Number> ColumnParallel<'c, T> {
-    /// Loads the kernels of the layer. `overlap` is chosen by a model if it is `None`; all ranks need the same.
+    /// Loads the layer's kernels. If `overlap` is `None`, a cost model chooses it; all ranks must
+    /// use the same.
     ///
     /// # Errors
-    /// [`GemmError::Size`]; those of [`Device::load`](crate::runtime::Device::load).
+    /// [`GemmError::Size`], and those of [`Device::load`](crate::runtime::Device::load).
     pub fn new(
         comm: &'c Communicator,
         sizes: ParallelSizes,
@@ -81,7 +84,7 @@ impl<'c, T: Number> ColumnParallel<'c, T> {
         for (i, ends) in starts.windows(2).enumerate() {
             let [first, end] = [ends[0], ends[1]];
             let len = end - first;
-            // The last product has no communication beside it.
+            // Nothing is communicated during the last GEMM.
             let free = if i + 2 == starts.len() { 0 } else { overlap.comm_sms() };
             let others = [0..rank, rank + 1..ranks].map(|of| (of.start, of.len() as u32));
             let fits = |&(of, _): &(u32, u32)| {
@@ -97,7 +100,7 @@ impl<'c, T: Number> ColumnParallel<'c, T> {
             for (of, batch) in runs {
                 let next = Some(row_of(1) * u64::from(n));
                 let d = MatrixStrides { leading: None, batch: next };
-                // The rows of all ranks are one matrix where they are not cut.
+                // If the rows are not divided into chunks, those of all ranks form one matrix.
                 let problem = match len == rows {
                     true => GemmProblem::new(len * batch, n, k),
                     false => {
@@ -115,13 +118,13 @@ impl<'c, T: Number> ColumnParallel<'c, T> {
         Ok(ColumnParallel { comm, sizes, overlap, products, stream, own, chunks })
     }
 
-    /// Returns how communication and products overlap.
+    /// Returns how the layer overlaps communication with its GEMMs.
     pub fn overlap(&self) -> CommOverlap {
         self.overlap
     }
 
-    /// Queues the layer: the products on `stream`, and the communication on a stream of the layer. On a stream that records
-    /// a graph all is recorded, one after the other.
+    /// Queues the layer: GEMMs on `stream`, communication on the layer's own stream. If `stream`
+    /// records a graph, everything is recorded on it, one after the other.
     ///
     /// # Errors
     /// [`GemmError::BufferLength`], [`GemmError::Runtime`].
@@ -141,8 +144,8 @@ impl<'c, T: Number> ColumnParallel<'c, T> {
         let row_of = |rank: u32| u64::from(rank) * u64::from(rows);
         let comm_stream = if stream.is_recording() { stream } else { &self.stream };
         let mut own = self.own.as_ref();
-        // Work on a stream waits for all that the other stream has at that moment. So each collective is queued right
-        // before the products that need it.
+        // Work on a stream waits for everything that is on the other stream at that moment. So we
+        // queue each collective right before the GEMMs that need it.
         for chunk in &mut self.chunks {
             let [first, last] = chunk.rows.map(u64::from);
             let part = x.part(elements(first..last, k))?;

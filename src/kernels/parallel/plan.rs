@@ -1,4 +1,4 @@
-//! [`CommOverlap`]: the division of a layer into chunks, and the model that chooses it.
+//! [`CommOverlap`]: how a layer is divided into chunks, and the cost model that chooses it.
 
 use crate::ir::types::Scalar;
 use crate::kernels::gemm::{GemmConfig, GemmError, GemmProblem, Machine};
@@ -6,31 +6,32 @@ use crate::kernels::gemm::{GemmConfig, GemmError, GemmProblem, Machine};
 /// The sizes of a parallel layer on one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParallelSizes {
-    /// The rows of activations that each rank has where rows are cut. The product has as many times the number of ranks.
+    /// Rows of activations per rank, when rows are divided. The GEMM has `ranks` times as many.
     pub rows: u32,
-    /// The columns of this rank's part of the weight.
+    /// Columns of this rank's part of the weight.
     pub n: u32,
-    /// The rows of this rank's part of the weight.
+    /// Rows of this rank's part of the weight.
     pub k: u32,
 }
 
-/// The overlap of communication and products in a layer.
+/// How a layer overlaps communication with its GEMMs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommOverlap {
-    /// Not at all: one collective, one product.
+    /// No overlap: one collective, one GEMM. Best for small layers, where a chunk costs more than
+    /// it hides.
     None,
     /// Chunk by chunk.
     Chunks {
-        /// The chunks of the rows of a rank.
+        /// How many chunks a rank's rows are divided into.
         chunks: u32,
-        /// The SMs that products leave to the communication: those of
+        /// How many SMs the GEMMs leave to the communication. Pass what you passed to
         /// [`CommOptions::max_blocks`](crate::runtime::comm::CommOptions::max_blocks).
         comm_sms: u32,
     },
 }
 
 impl CommOverlap {
-    /// The SMs that products leave free while communication runs.
+    /// Returns how many SMs the GEMMs leave free while communication runs.
     pub(super) fn comm_sms(self) -> u32 {
         match self {
             CommOverlap::None => 0,
@@ -38,8 +39,9 @@ impl CommOverlap {
         }
     }
 
-    /// The first row of each chunk of `rows` rows, and their number at the end. Chunks start at multiples of 8 rows, so that
-    /// parts of matrices start at multiples of 16 bytes; large ones at multiples of 128.
+    /// Returns the first row of each chunk of `rows` rows, then `rows`. Chunks start at multiples
+    /// of 8 rows, so that matrix parts start at multiples of 16 bytes; large chunks start at
+    /// multiples of 128 rows.
     #[inline]
     pub(super) fn starts(self, rows: u32) -> Vec<u32> {
         let chunks = match self {
@@ -52,54 +54,54 @@ impl CommOverlap {
     }
 }
 
-/// The communication of a layer.
+/// What a layer communicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exchange {
-    /// The rows of X are gathered before the product.
+    /// Gathers the rows of X before the GEMM.
     Gather,
-    /// The rows of the product are summed and scattered behind it.
+    /// Sums the rows of the result after the GEMM, and scatters them.
     Scatter,
-    /// The rows of the product are summed on all ranks behind it.
+    /// Sums the rows of the result after the GEMM, on all ranks.
     Sum,
 }
 
-/// The input of the choice.
+/// What the choice depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation {
     pub(super) exchange: Exchange,
     pub(super) sizes: ParallelSizes,
     pub(super) ranks: u32,
     pub(super) machine: Machine,
-    /// The thread blocks that the communicator may use.
+    /// The most thread blocks that the communicator may use.
     pub(super) max_blocks: Option<u32>,
 }
 
-/// Seconds from the start of a collective of nothing to its end.
+/// Seconds that an empty collective takes.
 const LATENCY_S: f64 = 15e-6;
-/// Bytes per second that a rank sends, and that one of NCCL's thread blocks sends, over NVLink.
+/// Bytes per second that a rank sends over NVLink, and that one of NCCL's thread blocks sends.
 const BYTES_PER_S: f64 = 230e9;
 const BLOCK_BYTES_PER_S: f64 = 20e9;
-/// The thread blocks that NCCL uses by itself.
+/// Thread blocks that NCCL uses by default.
 const USUAL_BLOCKS: u32 = 24;
-/// Seconds of the host for a collective or a product.
+/// Seconds of host time per collective or GEMM.
 const HOST_S: f64 = 8e-6;
-/// Chunks of rows that are tried.
+/// Chunk counts to try.
 const CHUNKS: [u32; 6] = [1, 2, 3, 4, 6, 8];
-/// The predicted time of chunks, in parts of that without, from which on they are chosen.
+/// Chunks are chosen only if their predicted time is below this share of the time without.
 const WORTH: f64 = 0.94;
 
-/// The minimum time of a layer, in those of its communication, for chunks to be tried: between two H200, chunks of shorter
-/// products took longer than one operation after the other.
+/// Chunks are tried only if the layer takes at least this many times as long as its communication.
+/// Between two H200s, chunks of shorter GEMMs took longer than doing one after the other.
 const LEAST_SHARE: f64 = 7.0;
 
 impl Situation {
-    /// Returns the overlap that is predicted to be the fastest.
+    /// Returns the overlap that is predicted to be fastest.
     #[inline]
     pub(super) fn plan(&self, wanted: &GemmConfig) -> Result<CommOverlap, GemmError> {
         let comm_sms = self.max_blocks.unwrap_or(USUAL_BLOCKS).min(self.machine.sms / 2);
         let alone = self.seconds(wanted, CommOverlap::None)?;
         let mut best = (CommOverlap::None, alone * WORTH);
-        // A collective that takes little more than its latency is not worth more calls.
+        // If a collective takes little more than its latency, more calls do not pay.
         let comm = self.comm_seconds(wanted.a, self.sizes.rows);
         if self.ranks == 1 || comm < 2.0 * LATENCY_S || alone < LEAST_SHARE * comm {
             return Ok(best.0);
@@ -114,7 +116,7 @@ impl Situation {
         Ok(best.0)
     }
 
-    /// Returns the predicted time of the layer.
+    /// Returns the layer's predicted time, in seconds.
     #[inline]
     pub(super) fn seconds(
         &self,
@@ -160,14 +162,14 @@ impl Situation {
         Ok(compute.max(comm).max(calls as f64 * HOST_S))
     }
 
-    /// Returns the predicted time of the communication of `rows` rows of each rank.
+    /// Returns the predicted seconds to communicate `rows` rows of each rank.
     #[inline]
     fn comm_seconds(&self, scalar: Scalar, rows: u32) -> f64 {
         let ParallelSizes { n, k, .. } = self.sizes;
         let (columns, times) = match self.exchange {
             Exchange::Gather => (k, 1.0),
             Exchange::Scatter => (n, 1.0),
-            // A sum on all ranks is scattered and gathered.
+            // A sum on all ranks is a scatter and a gather.
             Exchange::Sum => (n, 2.0),
         };
         let bytes = f64::from(rows) * f64::from(columns) * f64::from(scalar.size_bytes());
@@ -192,7 +194,7 @@ mod tests {
         assert_eq!(chunks(4).starts(0), [0]);
     }
 
-    /// Long products hide their communication; short ones have nothing to hide it behind.
+    /// Long GEMMs hide their communication. Short ones have nothing to hide it behind.
     #[test]
     fn communication_is_hidden_where_that_is_faster() {
         let of = |exchange, rows, n, k| Situation {

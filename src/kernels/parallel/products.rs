@@ -1,4 +1,4 @@
-//! The products of a layer: their kernels, and parts of matrices.
+//! The GEMMs of a layer: loads their kernels, launches them, and computes offsets of matrix parts.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,16 +13,16 @@ use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
 use super::plan::{CommOverlap, Exchange, ParallelSizes, Situation};
 
-/// A product of a layer, ready to be launched: the kernel and the sizes.
+/// A GEMM of a layer, ready to launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product {
     config: GemmConfig,
     pub(super) problem: GemmProblem,
-    /// The SMs that it may use.
+    /// How many SMs it may use.
     sms: u32,
 }
 
-/// The kernels of the products of a layer.
+/// The GEMM kernels of a layer.
 pub(super) struct Products<T: Number> {
     wanted: GemmConfig,
     device: Device,
@@ -34,7 +34,7 @@ impl<T: Number> Products<T> {
     pub(super) fn new(device: &Device) -> Products<T> {
         let wanted =
             GemmConfig { target: device.target(), ..GemmConfig::sm90(T::SCALAR, [128, 128]) };
-        // Types that tensor cores do not multiply.
+        // Tensor cores do not multiply `f32` in full precision.
         let wanted = match T::SCALAR {
             Scalar::F32 => GemmConfig::simt(device.target(), T::SCALAR),
             _ => wanted,
@@ -43,7 +43,7 @@ impl<T: Number> Products<T> {
         Products { wanted, device, machine, loaded: HashMap::new() }
     }
 
-    /// Returns the overlap of the user, or the choice of the model.
+    /// Returns the caller's overlap, or else the model's choice.
     pub(super) fn overlap(
         &self,
         exchange: Exchange,
@@ -56,7 +56,7 @@ impl<T: Number> Products<T> {
         chosen.map_or_else(|| situation.plan(&self.wanted), Ok)
     }
 
-    /// Loads the kernel for a problem, which leaves `free` SMs to others.
+    /// Loads the kernel for a problem, leaving `free` SMs to other work.
     pub(super) fn add(&mut self, problem: GemmProblem, free: u32) -> Result<Product, GemmError> {
         let sms = self.machine.sms.saturating_sub(free).max(1);
         let config = self.wanted.best(&problem, &Machine { sms, ..self.machine })?;
@@ -68,7 +68,7 @@ impl<T: Number> Products<T> {
         Ok(Product { config, problem, sms })
     }
 
-    /// Starts a product of `add`.
+    /// Launches a GEMM that `add` returned.
     pub(super) fn launch(
         &self,
         product: &Product,
@@ -86,22 +86,23 @@ impl<T: Number> Products<T> {
     }
 }
 
-/// Returns the first element of a row of a matrix of `columns` columns.
+/// Returns the index of a row's first element, in a matrix with `columns` columns.
 pub(super) fn first_of(row: u64, columns: u32) -> usize {
     (row * u64::from(columns)) as usize
 }
 
-/// Returns the elements of the rows of a matrix of `columns` columns.
+/// Returns the index range of some rows, in a matrix with `columns` columns.
 pub(super) fn elements(rows: Range<u64>, columns: u32) -> Range<usize> {
     first_of(rows.start, columns)..first_of(rows.end, columns)
 }
 
-/// Returns whether a part of a matrix of `columns` columns can start at a row.
+/// Returns whether a part that starts at this row is aligned to 16 bytes, in a matrix with
+/// `columns` columns.
 pub(super) fn can_start<T: Number>(row: u64, columns: u32) -> bool {
     (row * u64::from(columns) * u64::from(T::SCALAR.size_bytes())).is_multiple_of(16)
 }
 
-/// Checks that a buffer has all elements of a matrix.
+/// Checks that a buffer has exactly as many elements as the matrix.
 pub(super) fn check_len<T: Number>(
     operand: &'static str,
     buffer: &Buffer<T>,
@@ -115,7 +116,7 @@ pub(super) fn check_len<T: Number>(
     }
 }
 
-/// Checks that all products have a size, and the number of all rows.
+/// Checks that all GEMMs have valid sizes, and returns the rows of all ranks.
 #[inline]
 pub(super) fn check_sizes(sizes: ParallelSizes, ranks: u32) -> Result<u64, GemmError> {
     let rows = u64::from(sizes.rows) * u64::from(ranks);

@@ -1,4 +1,4 @@
-//! [`RowParallel`]: products with a rank's rows of the weight, summed over the ranks.
+//! [`RowParallel`]: multiplies with a rank's rows of the weight, then sums over the ranks.
 
 use std::fmt;
 
@@ -10,20 +10,21 @@ use crate::runtime::{Buffer, Stream};
 use super::plan::{CommOverlap, Exchange, ParallelSizes};
 use super::products::{Product, Products, check_len, check_sizes, elements, first_of};
 
-/// The rows of a sum that each rank gets.
+/// Which rows of the sum each rank gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowOutput {
-    /// Its own: Y has `rows x n` elements.
+    /// Its own rows: Y is `rows x n`.
     Scattered,
-    /// All: Y has `ranks * rows x n` elements.
+    /// All rows: Y is `ranks * rows x n`.
     Everywhere,
 }
 
-/// `Y = X W` with the rows of `W` cut among the ranks, and the columns of `X` with them: the products are summed.
+/// `Y = X W`, with the rows of `W` divided among the ranks, and the columns of `X` with them. The
+/// ranks' results are summed.
 ///
-/// On each rank X has `ranks * rows x k` elements, and W (stored as `W^T`) `n x k`; for Y see [`RowOutput`]. With overlap,
-/// the sum of a chunk of rows runs while the product of the next one does. Each rank's product is rounded to `T` before
-/// the sum.
+/// On each rank, X is `ranks * rows x k` and W (stored as `W^T`) is `n x k`; for Y see
+/// [`RowOutput`]. With overlap, a chunk of rows is summed while the next one is multiplied. Each
+/// rank's result is rounded to `T` before the sum.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -55,18 +56,19 @@ pub struct RowParallel<'c, T: Number> {
 
 /// Rows that are summed together.
 struct Chunk<T> {
-    /// The first row and the first behind the last: of those of each rank, or of all.
+    /// The first row and the end: of each rank's rows, or of all rows.
     rows: [u32; 2],
-    /// This rank's product.
+    /// This rank's result.
     partial: Buffer<T>,
     product: Product,
 }
 
 impl<'c, T: Number> RowParallel<'c, T> {
-    /// Loads the kernels of the layer. `overlap` is chosen by a model if it is `None`; all ranks need the same.
+    /// Loads the layer's kernels. If `overlap` is `None`, a cost model chooses it; all ranks must
+    /// use the same.
     ///
     /// # Errors
-    /// [`GemmError::Size`]; those of [`Device::load`](crate::runtime::Device::load).
+    /// [`GemmError::Size`], and those of [`Device::load`](crate::runtime::Device::load).
     pub fn new(
         comm: &'c Communicator,
         sizes: ParallelSizes,
@@ -82,7 +84,7 @@ impl<'c, T: Number> RowParallel<'c, T> {
             RowOutput::Everywhere => Exchange::Sum,
         };
         let overlap = products.overlap(exchange, sizes, comm, overlap)?;
-        // Rows of all ranks are one matrix where all of them are summed everywhere.
+        // If every rank gets all rows, the rows of all ranks form one matrix.
         let (cut, batch) = match output {
             RowOutput::Scattered => (rows, ranks),
             RowOutput::Everywhere => (rows * ranks, 1),
@@ -101,7 +103,7 @@ impl<'c, T: Number> RowParallel<'c, T> {
                     ..GemmProblem::new(len, n, k)
                 },
             };
-            // The first product has no communication beside it.
+            // Nothing is communicated during the first GEMM.
             let product = products.add(problem, if i == 0 { 0 } else { overlap.comm_sms() })?;
             let elements = u64::from(len) * u64::from(n) * u64::from(batch);
             let partial = comm.device().zeros(if ranks == 1 { 0 } else { elements as usize })?;
@@ -111,13 +113,13 @@ impl<'c, T: Number> RowParallel<'c, T> {
         Ok(RowParallel { comm, sizes, output, overlap, products, stream, chunks })
     }
 
-    /// Returns how communication and products overlap.
+    /// Returns how the layer overlaps communication with its GEMMs.
     pub fn overlap(&self) -> CommOverlap {
         self.overlap
     }
 
-    /// Queues the layer: the products on `stream`, and the communication on a stream of the layer. On a stream that records
-    /// a graph all is recorded, one after the other.
+    /// Queues the layer: GEMMs on `stream`, communication on the layer's own stream. If `stream`
+    /// records a graph, everything is recorded on it, one after the other.
     ///
     /// # Errors
     /// [`GemmError::BufferLength`], [`GemmError::Runtime`].

@@ -1,4 +1,5 @@
-//! Configurations for a problem, where nothing has been measured.
+//! Lists the candidate configurations for a problem and ranks them: behind [`GemmConfig::best`],
+//! [`GemmConfig::defaults`] and [`GemmConfig::explain`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -19,33 +20,34 @@ use crate::kernels::gemm::config::problem::{GemmProblem, STORE_BYTES};
 use crate::kernels::gemm::config::{GemmConfig, L2_LINE_BYTES};
 use crate::kernels::gemm::split::parts::Splits;
 
-/// The maximum number of configurations that are returned: as many as anyone measures.
+/// How many configurations to return at most: nobody measures more.
 const MAX: usize = 12;
-/// The maximum number of plans that are kept.
+/// How many plans to cache at most.
 const KNOWN: usize = 4096;
-/// The maximum number of stages: beyond, tiles come no sooner.
+/// The most stages: beyond that, tiles do not arrive any sooner.
 const STAGES: u32 = 12;
 
-/// Bytes of a stage at which threads that fetch it spill registers.
+/// Bytes per stage from which threads that fetch it spill registers.
 const FETCHED: u32 = 25 << 10;
-/// The maximum number of accumulators of a thread that sums parts alone in its block and spills none.
+/// The most accumulators with which a thread of a single consumer group can sum parts without
+/// spills.
 const PARTS: u32 = 116;
 
-/// Tiles of the kernel without tensor cores, and the maximum number of stages. Where few warps share an SM, a long step
-/// along K waits for its instructions.
+/// Tiles of the kernel without tensor cores, with their maximum stages. If few warps share an SM, a
+/// deep tile waits for its instructions.
 const SIMT: [([u32; 3], u32); 7] = [
     ([128, 256, 32], 3),
     ([128, 128, 32], 3),
     ([128, 64, 16], 3),
     ([64, 64, 16], 4),
-    // The fewest products beside the loads of B, for few rows.
+    // For few rows: the least arithmetic per load of B.
     ([32, 256, 16], 4),
     ([16, 256, 16], 4),
-    // For at most 4 rows: long rows of B, one after the other.
+    // For at most 4 rows: reads long rows of B, one after the other.
     ([4, 256, 32], 3),
 ];
 
-/// The clusters.
+/// Cluster shapes to try.
 const CLUSTERS: [[u32; 2]; 6] = [[1, 1], [2, 1], [4, 1], [1, 2], [1, 4], [2, 2]];
 
 /// Tiles of the multistage kernel.
@@ -53,10 +55,12 @@ const SM80: [[u32; 2]; 7] =
     [[128, 256], [128, 128], [64, 128], [64, 64], [64, 32], [32, 64], [32, 32]];
 
 impl GemmConfig {
-    /// The configurations for a problem, on a machine, with the target, the types, the
-    /// contiguous modes and the epilogue of this one: the fastest first, as [`GemmModel`] predicts, at most 12. All of them
-    /// have a kernel that takes the problem: where tensor copies cannot, one whose threads copy, down to element by
-    /// element.
+    /// Returns the best configurations for a problem on a machine, fastest first as predicted by
+    /// [`GemmModel`], at most 12. They keep what you ask for in `self`: target, types, contiguous
+    /// modes, epilogue, `pairs`, `promote`, `grouped` and `ragged`.
+    ///
+    /// All of them can run the problem. If TMA cannot read your operands, they repack them or copy
+    /// by threads, down to single elements.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -72,7 +76,7 @@ impl GemmConfig {
     /// let simt = GemmConfig::simt(Target::SM_90A, Scalar::F32);
     /// let of = |size| simt.defaults(&GemmProblem::new(size, size, size), &Machine::H200).swap_remove(0).tile;
     /// assert_eq!([4096, 2048, 1024].map(of), [[128, 256, 32], [128, 128, 32], [128, 64, 16]]);
-    /// // Rows of 4001 elements of 16 bits are no multiples of 16 bytes: they are copied first.
+    /// // Rows of 4001 16-bit elements are not multiples of 16 bytes, so they are repacked first.
     /// assert_eq!(best(4096, 4096, 4001).load, LoadForm::Repack);
     /// ```
     #[inline]
@@ -80,7 +84,7 @@ impl GemmConfig {
         self.plan(problem, machine).iter().map(|(config, _)| *config).collect()
     }
 
-    /// The [`defaults`](GemmConfig::defaults) with the predicted times, from a table where they have been asked for.
+    /// Returns the [`defaults`](GemmConfig::defaults) with their predictions, cached per question.
     #[inline]
     fn plan(&self, problem: &GemmProblem, machine: &Machine) -> Arc<Plans> {
         let key =
@@ -90,7 +94,7 @@ impl GemmConfig {
             return known.clone();
         }
         let plans: Arc<Plans> = self.planned(problem, machine).into();
-        // Programs use few sizes; of endless ones, the table starts anew.
+        // Programs use few sizes. If one does not, start over.
         if table.len() >= KNOWN {
             table.clear();
         }
@@ -111,14 +115,14 @@ impl GemmConfig {
         };
         let mut all = self.candidates(problem, machine);
         if all.first().is_some_and(|config| config.load != LoadForm::Tensor) {
-            // Small products are sooner done without copies.
+            // For small problems, skipping the repacking is faster.
             all.extend(self.of_threads(problem, machine));
         }
         let found = first(&all);
         if found.is_empty() { first(&self.of_threads(problem, machine)) } else { found }
     }
 
-    /// Says why [`best`](GemmConfig::best) chooses its configuration.
+    /// Returns why [`best`](GemmConfig::best) chooses its configuration.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -128,7 +132,7 @@ impl GemmConfig {
     /// let problem = GemmProblem::new(4096, 4096, 4001);
     /// let why = wanted.explain(&problem, &Machine::H200)?;
     /// assert_eq!(why.config, wanted.best(&problem, &Machine::H200)?);
-    /// // Rows of 4001 elements are copied before the product.
+    /// // Rows of 4001 elements are repacked before the GEMM.
     /// assert!(why.config.load == LoadForm::Repack && why.prediction.copies_s > 0.0);
     /// assert!(why.to_string().contains("copies of A and B"));
     /// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
@@ -149,24 +153,25 @@ impl GemmConfig {
         Ok(Explanation { config, prediction, tiles, sms: machine.sms, others: plans.collect() })
     }
 
-    /// The first of the [`defaults`](GemmConfig::defaults).
+    /// Returns the configuration predicted to be fastest, the first of the
+    /// [`defaults`](GemmConfig::defaults).
     ///
     /// # Errors
-    /// Those of [`GemmProblem::strides`], where no configuration takes the problem; [`GemmError::NoConfig`]: there are no
-    /// such types, or each configuration refuses the problem.
+    /// Those of [`GemmProblem::strides`], and [`GemmError::NoConfig`] if no kernel supports the
+    /// types or none can run the problem.
     #[inline]
     pub fn best(&self, problem: &GemmProblem, machine: &Machine) -> Result<GemmConfig, GemmError> {
         let first = self.plan(problem, machine).first().map(|(config, _)| *config);
         first.ok_or_else(|| self.no_config(problem))
     }
 
-    /// The reason why no configuration takes a problem.
+    /// Returns why no configuration can run a problem.
     #[inline]
     fn no_config(&self, problem: &GemmProblem) -> GemmError {
         if let Err(error) = problem.strides(self) {
             return error;
         }
-        // The schedules that every target has.
+        // Schedules that every target has.
         let tried = match self.a {
             Scalar::F32 => self.wanted(GemmConfig::simt(self.target, self.a)),
             Scalar::F64 => self.wanted(GemmConfig::sm80(self.target, self.a, SM80[3])),
@@ -176,11 +181,11 @@ impl GemmConfig {
         GemmError::NoConfig { last: last.err().map(Box::new) }
     }
 
-    /// The configurations of the warp-specialised kernel with the target, the types, the contiguous modes and the epilogue
-    /// of this one, and worth a comparison for a problem: tiles of 64 to 256 rows of an instruction by every
-    /// multiple of 8 columns, operands as they are and exchanged, one and two swizzle rows deep, tiles shared or
-    /// each of a warp group's own, clusters of up to four blocks where there are as many tiles. Not all have a
-    /// kernel: see [`check`](GemmConfig::check).
+    /// Returns the warp-specialised configurations worth comparing for a problem, with the target,
+    /// types, contiguous modes and epilogue of `self`. They combine tiles of 16 to 256 MMA rows by
+    /// every multiple of 8 columns, both schedules, swapped and unswapped operands, tiles one and
+    /// two swizzle rows deep, and clusters of up to four blocks if there are enough tiles. Not
+    /// every one has a kernel: see [`check`](GemmConfig::check).
     #[inline]
     pub(crate) fn candidates(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
         if self.target != Target::SM_90A || matches!(self.a, Scalar::F32 | Scalar::F64) {
@@ -191,7 +196,7 @@ impl GemmConfig {
         let [a, b, by_threads] = base.unaligned_operands(problem, 16);
         let load = if a || b { LoadForm::Repack } else { LoadForm::Tensor };
         let base = GemmConfig { load, ..base };
-        // Copies are aligned to lines of the L2 cache, too.
+        // Repacked copies are also aligned to L2 lines.
         let [a, b, _] = base.unaligned_operands(problem, L2_LINE_BYTES.into());
         let unaligned = load == LoadForm::Tensor && (a || b);
         let tiles = base.tiles_and_schedules(problem);
@@ -213,8 +218,9 @@ impl GemmConfig {
         all
     }
 
-    /// Tiles with each schedule and with exchanged operands, where a thread has registers for its accumulators. Tiles lower than an
-    /// instruction are for matrices that are as low, where operands cannot be exchanged.
+    /// Returns the tiles with each schedule and with swapped operands, if their accumulators fit
+    /// into registers. Tiles lower than a `wgmma` (64 rows) are only for matrices that are as low;
+    /// swapping operands is the alternative, but it needs a 16-bit D.
     #[inline]
     fn tiles_and_schedules(self, problem: &GemmProblem) -> impl Iterator<Item = GemmConfig> {
         const FORMS: [(Schedule, bool); 3] = [
@@ -231,14 +237,15 @@ impl GemmConfig {
                 GemmConfig { schedule, swap, tile: [m, n, self.tile[2]], ..self }
             })
         };
-        // More accumulators leave the producer, or two tiles of a thread block, too few registers.
+        // More accumulators leave too few registers for the producer, or for two tiles per block.
         let max = |schedule| if schedule == Schedule::Pingpong { 192 } else { 200 };
         sizes.flat_map(of_size).filter(move |config| config.accumulators() <= max(config.schedule))
     }
 
-    /// The clusters of this tile, as many blocks as there are tiles. Aligned operands gain nothing in many waves, and lose in one with
-    /// a large operand; rows that are not aligned to lines of the L2 cache double the requests, which a cluster divides:
-    /// docs/evidence/gpu.md, "Clusters and unaligned rows".
+    /// Returns this tile with each cluster for which there are enough tiles. If operands are
+    /// aligned, clusters gain nothing over many waves, and lose in a single wave with a large
+    /// operand. Rows that are not aligned to L2 lines double the requests, and clusters share them:
+    /// see "Clusters and unaligned rows" in docs/evidence/gpu.md.
     #[inline]
     fn clusters(
         self,
@@ -254,8 +261,8 @@ impl GemmConfig {
         CLUSTERS.into_iter().filter(fits).map(move |cluster| GemmConfig { cluster, ..self })
     }
 
-    /// The depths of this tile: one swizzle row, or two of a small tile. Boxes of 8 rows of one swizzle row are fetched slower than
-    /// larger ones, so such tiles have two.
+    /// Returns this tile one swizzle row deep, and also two deep if it is small. TMA is slow to
+    /// fetch boxes of 8 rows, so tiles that need them are always two deep.
     #[inline]
     fn depths(self, problem: &GemmProblem) -> impl Iterator<Item = GemmConfig> + use<> {
         let ([m, n, depth], [_, columns]) = (self.tile, self.mma_tile());
@@ -264,12 +271,12 @@ impl GemmConfig {
         (min..=max).map(move |rows| GemmConfig { tile: [m, n, depth * rows], ..self })
     }
 
-    /// The configuration whose threads fetch operands that are copied first in this one, if they spill no registers:
-    /// docs/evidence/gpu.md, "Tiles that threads fetch".
+    /// Returns the configuration in which threads fetch operands that this one repacks, if they do
+    /// not spill registers: see "Tiles that threads fetch" in docs/evidence/gpu.md.
     #[inline]
     fn fetched_by_threads(self, problem: &GemmProblem, machine: &Machine) -> Option<GemmConfig> {
         let stored = self.ready(StoreForm::Direct, problem, machine);
-        // Vectors on their way need room in the L1 cache, which shares its memory with stages.
+        // Vectors in flight need room in the L1 cache, which shares its memory with the stages.
         let stages = stored.stages.min(3);
         let config = GemmConfig { load: LoadForm::Threads, stages, ..stored };
         let config = GemmConfig { registers: config.usual_registers(), ..config };
@@ -277,29 +284,32 @@ impl GemmConfig {
         (self.load == LoadForm::Repack && fits).then_some(config)
     }
 
-    /// Returns whether thread blocks may share a tile: the threads that sum its parts spill none. Only cooperative warp groups do.
+    /// Returns whether K may be split: the schedule must be cooperative, and the threads that sum
+    /// the parts must not spill.
     #[inline]
     fn has_registers_for_parts(&self) -> bool {
         let has_registers = self.consumers() > 1 || self.accumulators() <= PARTS;
         self.schedule == Schedule::Cooperative && has_registers
     }
 
-    /// Returns whether the epilogue may overlap with the next tile: two warp groups have registers for the rows that they keep.
+    /// Returns whether the store may overlap with the next tile: it takes two warp groups to have
+    /// registers for the rows they keep.
     #[inline]
     fn overlaps_stores(&self) -> bool {
         let overlapped = GemmConfig { store: StoreForm::Overlapped, ..*self };
         overlapped.store_rule().is_none() && !self.swap && self.consumers() == 2
     }
 
-    /// The configurations that split K: with as many equal splits as make about as many blocks of few tiles as a device runs at
-    /// once, half or a quarter as many, each with 4 steps or more; and stream-K, where the last wave of up to 4 leaves an
-    /// eighth of the time of all blocks, or more, without work.
+    /// Returns the configurations that split K. If tiles are few, split-K into as many parts as
+    /// fill the device, half as many and a quarter, with at least 4 steps per part. Stream-K, if
+    /// there are at most 4 waves and the last one would leave an eighth or more of the total block
+    /// time idle.
     #[inline]
     fn with_splits(self, problem: &GemmProblem, at_once: u32) -> impl Iterator<Item = GemmConfig> {
         let [rows, columns, steps] = self.tiles(problem);
         let tiles = u64::from(rows) * u64::from(columns) * u64::from(problem.batch);
         let max = (u64::from(at_once) / tiles.max(1)).min(64).min(u64::from(steps / 4)) as u32;
-        // As many as leave none without steps.
+        // Rounds down so that no part is empty.
         let full = move |splits: u32| steps.div_ceil(steps.div_ceil(splits.max(1)));
         let even = [max, max / 2, max / 4].map(full).into_iter().filter(|splits| *splits > 1);
         let slots = tiles.div_ceil(at_once.into()) * u64::from(at_once);
@@ -312,7 +322,8 @@ impl GemmConfig {
         })
     }
 
-    /// The configuration with this way to write D and with all that follows from its tile.
+    /// Completes the configuration: takes this store form, and everything that follows from the
+    /// tile.
     #[inline]
     fn ready(self, store: StoreForm, problem: &GemmProblem, machine: &Machine) -> GemmConfig {
         let programmatic = !self.suffers_from_overlap(problem, machine);
@@ -321,17 +332,20 @@ impl GemmConfig {
         config.with_max_stages(STAGES)
     }
 
-    /// Returns true if a launch that overlaps with the one before is slower: see [`is_one_large_wave`](Self::is_one_large_wave).
+    /// Returns whether overlapping with the previous launch makes it slower: see
+    /// [`is_one_large_wave`](Self::is_one_large_wave).
     #[inline]
     pub(crate) fn suffers_from_overlap(&self, problem: &GemmProblem, machine: &Machine) -> bool {
         self.cluster == [1, 1] && self.is_one_large_wave(problem, machine)
     }
 
-    /// Returns true if blocks that all run at once share the tiles of a large operand. They are neighbours in one half of the
-    /// L2 cache, unless they start where an SM happens to be free, or as clusters.
+    /// Returns whether all blocks run in one wave and share a large operand. Then neighbouring
+    /// blocks should be in the same half of the L2 cache. They are not if they start wherever an SM
+    /// becomes free, or as clusters.
     #[inline]
     fn is_one_large_wave(&self, problem: &GemmProblem, machine: &Machine) -> bool {
-        /// The share of the L2 cache. Measured: from 4 to 19 % of products with more bytes, and gains with fewer.
+        /// The operands' bytes from which this holds, as a share of the L2 cache. Above it,
+        /// overlapping costs 4 to 19 %; below, it gains.
         const SHARE: f64 = 0.3;
         let [rows, columns, _] = self.tiles(problem).map(u64::from);
         let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
@@ -339,17 +353,17 @@ impl GemmConfig {
             [m * k * u64::from(self.a.size_bytes()), n * k * u64::from(self.b.size_bytes())];
         let shared = if a > b { columns > 1 } else { rows > 1 };
         let one_wave = rows * columns * u64::from(problem.batch) <= u64::from(machine.sms);
-        // Those of one group are few of many.
+        // Grouped GEMM: the tiles of one group are few among many.
         shared && one_wave && !self.grouped && (a + b) as f64 >= SHARE * machine.l2_bytes
     }
 
-    /// Returns of A, B and D whether its pitch or its batch stride is no multiple of `bytes`, or, of A and B, whether tensor cores
-    /// do not take it as it is.
+    /// Returns, for A, B and D, whether its pitch or batch stride is not a multiple of `bytes`. For
+    /// A and B, also returns true if the tensor cores cannot read their contiguous mode.
     #[inline]
     pub(crate) fn unaligned_operands(&self, problem: &GemmProblem, bytes: u64) -> [bool; 3] {
         let Ok(strides) = problem.strides(self) else { return [false; 3] };
         if self.ragged {
-            // Those of the problem are of no matrix.
+            // The problem's strides mean nothing here.
             return [false; 3];
         }
         let of = |[pitch, next]: [u64; 2], scalar: Scalar| {
@@ -368,7 +382,7 @@ impl GemmConfig {
         ]
     }
 
-    /// The configurations of the kernels without roles.
+    /// Returns the configurations of the kernels without warp roles.
     #[inline]
     pub(crate) fn of_threads(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
         let mut all = Vec::new();
@@ -381,24 +395,24 @@ impl GemmConfig {
                 all.push(GemmConfig { tile, ..base }.with_max_stages(stages));
             }
         } else {
-            // Small tiles, whose copies are narrow, are for few thread blocks.
+            // Small tiles have narrow copies. They are only worth it if there are few blocks.
             let few = |[m, n]: &[u32; 2]| {
                 let blocks = u64::from(problem.m.div_ceil(*m)) * u64::from(problem.n.div_ceil(*n));
                 *m >= 64 && *n >= 64 || 5 * blocks * u64::from(problem.batch) <= machine.sms.into()
             };
             for tile in SM80.into_iter().filter(few) {
                 let base = self.wanted(GemmConfig::sm80(self.target, self.a, tile));
-                // A swizzle width of 2048 rows. Blocks of small tiles share an SM.
+                // A swizzle 2048 rows wide. Blocks with small tiles share an SM.
                 let raster = Raster::Swizzle { width: 2048 / tile[0] };
                 let programmatic = self.target.offers(Target::SM_90)
                     && !base.suffers_from_overlap(problem, machine);
-                // A short product has less to copy in steps of half the depth.
+                // If K is short, tiles of half the depth have less to copy.
                 let half = 2 * problem.k <= base.tile[2] && few(&[32, 32]) && size < 8;
                 let depth = base.tile[2] / if half { 2 } else { 1 };
                 let tile = [tile[0], tile[1], depth];
                 let base = GemmConfig { tile, raster, programmatic, ..base };
                 let max = if tile[0] * tile[1] > 128 * 128 { 4 } else { 3 };
-                // All steps of a short product are in flight at once.
+                // If K is short, all its steps are in flight at once.
                 let steps = problem.k.div_ceil(depth);
                 let max = if steps < 5 { steps + 1 } else { max };
                 let aligned =
@@ -406,20 +420,21 @@ impl GemmConfig {
                 let mut aligned = aligned.filter(|config| config.alignment >= size);
                 let found = aligned.find(|config| config.check_problem(problem).is_ok());
                 let found = found.map(|config| config.with_max_stages(max));
-                // Long products of few blocks are slower as programmatic launches.
+                // With few blocks and a long K, a programmatic launch is slower.
                 let plain = found.filter(|config| config.programmatic);
                 let plain = plain.map(|config| GemmConfig { programmatic: false, ..config });
                 all.extend(found.into_iter().chain(plain));
             }
         }
-        // Up to four blocks of small tiles share an SM.
+        // Up to four blocks with small tiles share an SM.
         let split = all.iter().flat_map(|config| config.with_splits(problem, 4 * machine.sms));
         all.extend(split.collect::<Vec<_>>());
         all.retain(|config| config.check().is_ok() && config.check_problem(problem).is_ok());
         all
     }
 
-    /// A configuration with what this one asks for: target, types, contiguous modes, epilogue, groups.
+    /// Returns `config` with what `self` asks for: target, types, contiguous modes, epilogue,
+    /// groups.
     #[inline]
     pub(crate) fn wanted(&self, config: GemmConfig) -> GemmConfig {
         let GemmConfig { target, a, b, c, d, acc, major_a, major_b, .. } = *self;
@@ -429,16 +444,16 @@ impl GemmConfig {
     }
 }
 
-/// Configurations with their predicted times, the fastest first.
+/// Configurations with their predictions, fastest first.
 type Plans = [(GemmConfig, Prediction)];
 
-/// The key of a plan: target, types, contiguous modes, epilogue and groups; problem; machine.
+/// A plan's key: what the configuration asks for, the problem, the machine.
 type Asked = (GemmConfig, GemmProblem, [u64; 7]);
 
-/// The plans of a process.
+/// The plans cached by this process.
 static TABLE: LazyLock<Mutex<HashMap<Asked, Arc<Plans>>>> = LazyLock::new(Mutex::default);
 
-/// The regime in which a problem is planned: that of short work.
+/// Returns the regime to plan for: the first, which is the one with short work.
 #[inline]
 fn regime_of(problem: &GemmProblem) -> Regime {
     let regimes = Regime::of_sizes([problem.m, problem.n, problem.k]);

@@ -1,4 +1,4 @@
-//! [`Explanation`]: the predicted times of a configuration by their causes.
+//! [`Explanation`]: why a configuration was chosen, as predicted times by cause.
 
 use std::fmt;
 
@@ -6,21 +6,23 @@ use crate::kernels::gemm::choose::prediction::Prediction;
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::split::parts::Splits;
 
-/// The reasons for a configuration, by [`GemmConfig::explain`]: its predicted time by causes, and the configurations that
-/// are predicted to be slower. It prints as a table: the times of the busiest SM, of memory, of the L2 cache and of energy overlap, and
-/// the predicted time is about the longest of them. If the time is not [calibrated](Prediction::is_calibrated), the table says so: then
-/// compare it with those of other configurations only.
+/// Why [`GemmConfig::explain`] chose a configuration: its predicted time by cause, and the
+/// runners-up.
+///
+/// It prints as a table. The times of the busiest SM, memory, L2 cache and energy overlap, and the
+/// prediction is about the longest of them. If it is not [calibrated](Prediction::is_calibrated),
+/// the table says so: then use it only to compare configurations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// The configuration.
+    /// The chosen configuration.
     pub config: GemmConfig,
     /// Its predicted time.
     pub prediction: Prediction,
-    /// Row tiles, column tiles and steps along K of each matrix.
+    /// Row tiles and column tiles of each matrix, and steps along K.
     pub tiles: [u32; 3],
-    /// SMs of the device.
+    /// The device's SM count.
     pub sms: u32,
-    /// The next ones in the model's order.
+    /// The other configurations, fastest first.
     pub others: Vec<(GemmConfig, Prediction)>,
 }
 

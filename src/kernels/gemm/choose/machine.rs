@@ -1,11 +1,12 @@
-//! [`Machine`]: a device as the model of matrix products sees it.
+//! [`Machine`]: the GPU figures that the cost model needs, with constants for common GPUs.
 
 use crate::runtime::{Device, Properties};
 
-/// The figures of a device that the model uses.
+/// The figures of a GPU that the cost model uses.
 ///
-/// The constants are for ranking configurations without the device. Their clocks, caches and memory are NVIDIA's figures; of
-/// the memory rate streams reach 91.4 %, as measured on an H200. Only the H200 has been calibrated: for the others trust the order of
+/// With the constants, you can rank configurations for a GPU that you do not have. Clocks, caches
+/// and memory sizes are NVIDIA's figures; memory bandwidth is 91.4 % of the peak, as measured for
+/// streams on an H200. Only the H200 is calibrated: for other GPUs trust the order of
 /// configurations, not the times ([`Prediction::is_calibrated`](super::Prediction::is_calibrated)).
 ///
 /// ```
@@ -19,24 +20,24 @@ use crate::runtime::{Device, Properties};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "tune", derive(serde::Serialize, serde::Deserialize))]
 pub struct Machine {
-    /// SMs.
+    /// SM count.
     pub sms: u32,
-    /// Cycles per second at full clock.
+    /// Full clock, in Hz.
     pub clock_hz: f64,
-    /// Bytes of the L2 cache.
+    /// L2 cache size, in bytes.
     pub l2_bytes: f64,
-    /// Bytes per second of its memory, as streams reach it.
+    /// Memory bandwidth that streams reach, in bytes per second.
     pub memory_bytes_per_s: f64,
-    /// Watts that it may take.
+    /// Power limit, in watts.
     pub power_w: f64,
-    /// Bytes of shared memory of an SM.
+    /// Shared memory per SM, in bytes.
     pub shared_bytes: u64,
-    /// Multiply-accumulates of 16-bit elements by `mma.sync` in a cycle of an SM, with `f32` accumulators.
+    /// Multiply-adds of 16-bit elements per cycle and SM with `mma.sync` and `f32` accumulators.
     #[cfg_attr(feature = "tune", serde(default = "hopper_mma_sync"))]
     pub mma_sync_per_cycle: f64,
 }
 
-/// Records made before the figure was added are of Hopper GPUs.
+/// Records made before this figure was added come from Hopper GPUs.
 #[cfg(feature = "tune")]
 fn hopper_mma_sync() -> f64 {
     HOPPER_MMA_SYNC
@@ -46,7 +47,7 @@ fn hopper_mma_sync() -> f64 {
 pub(crate) const HOPPER_MMA_SYNC: f64 = 1160.0;
 
 impl Machine {
-    /// The NVIDIA H200 (SXM): 132 SMs, 1980 MHz, 60 MiB of L2, 700 W; 4.4 TB/s are measured.
+    /// NVIDIA H200 (SXM): 132 SMs, 1980 MHz, 60 MiB of L2, 700 W; 4.4 TB/s measured.
     pub const H200: Machine = Machine {
         sms: 132,
         clock_hz: 1.98e9,
@@ -57,13 +58,13 @@ impl Machine {
         mma_sync_per_cycle: HOPPER_MMA_SYNC,
     };
 
-    /// The NVIDIA H100 SXM: 132 SMs, 1980 MHz, 50 MiB of L2, 3.35 TB/s, 700 W (H100 datasheet; "NVIDIA H100 Tensor Core GPU
-    /// Architecture").
+    /// NVIDIA H100 SXM: 132 SMs, 1980 MHz, 50 MiB of L2, 3.35 TB/s, 700 W (H100 datasheet; "NVIDIA
+    /// H100 Tensor Core GPU Architecture").
     pub const H100: Machine =
         Machine { l2_bytes: 50.0 * MIB, memory_bytes_per_s: REACHED * 3.35e12, ..Machine::H200 };
 
-    /// The NVIDIA A100 80GB SXM: 108 SMs, 1410 MHz, 40 MiB of L2, 2.039 TB/s, 400 W, 312 TFLOP/s (A100 80GB datasheet; "NVIDIA A100
-    /// Tensor Core GPU Architecture").
+    /// NVIDIA A100 80GB SXM: 108 SMs, 1410 MHz, 40 MiB of L2, 2.039 TB/s, 400 W, 312 TFLOP/s (A100
+    /// 80GB datasheet; "NVIDIA A100 Tensor Core GPU Architecture").
     pub const A100: Machine = Machine {
         sms: 108,
         clock_hz: 1.41e9,
@@ -74,8 +75,8 @@ impl Machine {
         mma_sync_per_cycle: 1024.0,
     };
 
-    /// The NVIDIA GeForce RTX 4090: 128 SMs, 2520 MHz, 72 MiB of L2, 1.008 TB/s, 450 W, 165.2 TFLOP/s with `f32` accumulators ("NVIDIA
-    /// Ada GPU Architecture").
+    /// NVIDIA GeForce RTX 4090: 128 SMs, 2520 MHz, 72 MiB of L2, 1.008 TB/s, 450 W, 165.2 TFLOP/s
+    /// with `f32` accumulators ("NVIDIA Ada GPU Architecture").
     pub const RTX_4090: Machine = Machine {
         sms: 128,
         clock_hz: 2.52e9,
@@ -86,7 +87,7 @@ impl Machine {
         mma_sync_per_cycle: 256.0,
     };
 
-    /// The NVIDIA L40S: 142 SMs, 2520 MHz, 96 MiB of L2, 864 GB/s, 350 W, 362 TFLOP/s (L40S datasheet).
+    /// NVIDIA L40S: 142 SMs, 2520 MHz, 96 MiB of L2, 864 GB/s, 350 W, 362 TFLOP/s (L40S datasheet).
     pub const L40S: Machine = Machine {
         sms: 142,
         l2_bytes: 96.0 * MIB,
@@ -96,16 +97,16 @@ impl Machine {
         ..Machine::RTX_4090
     };
 
-    /// Returns the number of clusters of thread blocks, one on each SM, that run at once. The SMs of a cluster are of one group of
-    /// SMs: larger clusters leave some without work, 12 of the 132 of an H200.
+    /// Returns how many clusters run at once with one block per SM. A cluster's SMs must be in the
+    /// same GPC, so larger clusters leave some SMs idle: 12 of the 132 of an H200.
     #[inline]
     pub(crate) fn clusters(&self, blocks: u32) -> u32 {
         let sms = if blocks > 2 { self.sms - self.sms.div_ceil(11) } else { self.sms };
         (sms / blocks.max(1)).max(1)
     }
 
-    /// Returns the machine of a device: the SMs, the clock, the L2 cache and the memory of a GPU; the H200, to which the model is
-    /// fitted, for a simulator.
+    /// Returns the machine for a device: a GPU's own SM count, clock, L2 cache and memory. For the
+    /// simulator, returns the H200, to which the model is fitted.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -120,7 +121,7 @@ impl Machine {
         device.properties().as_ref().map_or(Machine::H200, Machine::from)
     }
 
-    /// Returns the bits of all figures, which tell machines apart.
+    /// Returns the bits of all figures, as a hashable key.
     #[inline]
     pub(crate) fn bits(&self) -> [u64; 7] {
         let Machine {
@@ -137,7 +138,8 @@ impl Machine {
         [sms.into(), clock, l2, memory, power, shared_bytes, mma_sync]
     }
 
-    /// Returns whether this is an H200, whose times calibrate the model: the figures that drivers report differ a little.
+    /// Returns whether this is an H200, for which the model is calibrated. The figures that drivers
+    /// report differ a little, so they need not be equal.
     #[inline]
     pub(crate) fn is_h200(&self) -> bool {
         let of_memory = self.memory_bytes_per_s / Machine::H200.memory_bytes_per_s;
@@ -145,14 +147,15 @@ impl Machine {
     }
 }
 
-/// Bytes of a MiB.
+/// Bytes per MiB.
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// The share of the peak rate of memory that streams reach: 4.4 of 4.8 TB/s of an H200.
+/// How much of the peak memory bandwidth streams reach: 4.4 of 4.8 TB/s on an H200.
 const REACHED: f64 = 0.914;
 
-/// Takes the clocks from the H200 where they are 0, and the watts in proportion to the SMs: drivers do not say them. The rate of
-/// `mma.sync` follows from the compute capability; a GPU of 8.6 or 8.9 counts as a GeForce.
+/// Takes clocks from the H200 if they are 0, and scales the power limit with the SM count, because
+/// drivers do not report it. The `mma.sync` rate follows from the compute capability: 8.6 and 8.9
+/// count as GeForce.
 impl From<&Properties> for Machine {
     #[inline]
     fn from(properties: &Properties) -> Machine {
@@ -181,7 +184,8 @@ impl From<&Properties> for Machine {
 mod tests {
     use super::*;
 
-    /// The properties that the drivers of an H200 and an H100 (SXM) report, and the rates of memory that were measured.
+    /// What the drivers of an H200 and an H100 (SXM) report, and the memory bandwidth that was
+    /// measured.
     #[test]
     fn machines_follow_the_properties() {
         let h200 = Properties {
@@ -210,14 +214,14 @@ mod tests {
         assert_ne!(h100.bits(), machine.bits());
     }
 
-    /// What drivers report of the GPUs that have a constant. The power is no part of it.
+    /// What drivers report for the GPUs that have a constant. They do not report the power limit.
     #[test]
     fn constants_are_those_of_the_devices() {
         let hopper = ((9, 0), 65536, 228 << 10);
         let ada = ((8, 9), 65536, 100 << 10);
         let ampere = ((8, 0), 65536, 164 << 10);
         for (name, machine, (capability, registers, shared), figures) in [
-            // SMs, MiB of L2, bits of the memory bus, kHz of the clock and of the memory.
+            // SMs, MiB of L2, memory bus bits, clock and memory clock in kHz.
             ("H100", Machine::H100, hopper, [132, 50, 5120, 1_980_000, 2_619_000]),
             ("A100", Machine::A100, ampere, [108, 40, 5120, 1_410_000, 1_593_000]),
             ("RTX 4090", Machine::RTX_4090, ada, [128, 72, 384, 2_520_000, 10_501_000]),
@@ -239,13 +243,13 @@ mod tests {
             assert!((ratio - 1.0).abs() < 0.01, "{name}: {ratio}");
             let Machine { memory_bytes_per_s, power_w, mma_sync_per_cycle, .. } = machine;
             let found = Machine { memory_bytes_per_s, power_w, ..found };
-            // An L40S and a GeForce have the same capability.
+            // An L40S and a GeForce have the same compute capability.
             let found =
                 if name == "L40S" { Machine { mma_sync_per_cycle, ..found } } else { found };
             assert_eq!(found, machine, "{name}");
             assert!(!machine.is_h200() && Machine::H200.is_h200());
         }
-        // The rates of the data sheets, in TFLOP/s: two operations for each multiply-accumulate.
+        // The datasheets' rates, in TFLOP/s: two operations per multiply-add.
         for (machine, teraflops) in
             [(Machine::A100, 312.0), (Machine::RTX_4090, 165.2), (Machine::L40S, 366.0)]
         {

@@ -1,4 +1,5 @@
-//! Chooses a configuration for a problem: candidates, ordered by a cost model of the machine.
+//! Chooses a configuration when nothing has been measured: lists candidates for a problem and ranks
+//! them with a cost model of the GPU. Come here if `best` chooses badly, or to add a candidate.
 
 pub(crate) mod candidates;
 pub(crate) mod explain;

@@ -1,4 +1,5 @@
-//! [`GemmModel`] predicts the time of a matrix product.
+//! [`GemmModel`]: predicts how long a GEMM takes for a configuration. `best` ranks candidates with
+//! it.
 
 use crate::ir::types::Scalar;
 use crate::sorting::sort_by;
@@ -13,7 +14,7 @@ use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::{Activation, GROUP, GemmConfig, L2_LINE_BYTES, WGMMA_ROWS};
 use crate::kernels::gemm::split::parts::Splits;
 
-/// The work of the busiest SM: its tiles, its cycles, and those of the parts, which overlap.
+/// The busiest SM's work: its tiles, its total cycles, and the cycles of the parts, which overlap.
 struct Busy {
     waves: u32,
     cycles: f64,
@@ -23,39 +24,41 @@ struct Busy {
     fix_up: f64,
 }
 
-/// The share of the busiest SM.
+/// What the busiest SM gets.
 struct Share {
     /// Tiles or parts of tiles, one after the other.
     waves: f64,
     /// Steps along K.
     steps: f64,
-    /// Tiles that end, and whose end is seen.
+    /// Tiles whose end is visible.
     tiles: f64,
-    /// Parts of tiles that are written to the workspace or read from it.
+    /// Parts of tiles written to the workspace or read from it.
     parts: f64,
     /// Waits for the other parts of a tile.
     exchanges: f64,
 }
 
 impl Share {
-    /// Of tiles with some steps each, each in `parts` equal parts: `at_once` SMs, or clusters, have `resident` blocks each.
+    /// Without splits, or with split-K into `parts` equal parts: `at_once` SMs, or clusters, run
+    /// `resident` blocks each.
     #[inline]
     fn even([tiles, steps]: [f64; 2], parts: u32, [at_once, resident]: [f64; 2]) -> Share {
         let parts = f64::from(parts);
         let tiles = tiles * parts;
         let waves = (tiles / at_once).ceil().max(1.0);
-        // Blocks of one SM share it, so the work of all of them counts.
+        // The blocks of an SM share it, so the work of all of them counts.
         let rounds = (tiles / (at_once * resident)).ceil().max(1.0) * resident.min(waves);
         let steps = rounds * (steps / parts).ceil();
         let (parts, exchanges) = match parts > 1.0 {
-            // Each block writes its part, and the last one reads all of them. Those of an SM wait together.
+            // Each block writes its part, and the last one reads all of them. Blocks of one SM wait
+            // together.
             true => (rounds + parts, (rounds / resident).ceil()),
             false => (0.0, 0.0),
         };
         Share { waves, steps, tiles: rounds, parts, exchanges }
     }
 
-    /// By stream-K, the arguments of [`even`](Share::even).
+    /// With stream-K. The arguments are the same as for [`even`](Share::even).
     #[inline]
     fn stream([tiles, steps]: [f64; 2], [at_once, resident]: [f64; 2]) -> Share {
         let [tiles, each, max] = [tiles, steps, at_once * resident].map(|x| x as u64);
@@ -73,7 +76,8 @@ impl Share {
             };
         }
         let run = (shared * each).div_ceil(blocks);
-        // A block writes the end of the tile with which its run starts, and reads the other parts of that with which it ends.
+        // A block writes the end of the tile in which its run starts, and reads the other parts of
+        // the tile in which it ends.
         let others = each.div_ceil(run);
         // The blocks of an SM share it.
         let of_sm = resident.min((blocks as f64 / at_once).ceil());
@@ -87,14 +91,16 @@ impl Share {
     }
 }
 
-/// A model of a device: seconds of a configuration for a problem.
+/// A cost model of a GPU: predicts the seconds that a configuration takes for a problem.
 ///
-/// The busiest SM has `waves` tiles, each of `steps` along K, and
-/// `cycles = prologue + first stage + waves (steps max(products, bytes / fill, latency / stages) + end of a tile)`. A block of a
-/// cluster also receives the bytes that its other blocks have asked for. By stream-K it has the steps of its run and of its whole tiles, and writes and reads parts of tiles. The memory is
-/// read as often as the order of the tiles makes it. The energy is that of the operations and of the bytes of L2 cache
-/// and memory. The L2 cache gives all SMs together fewer bytes than each of them takes alone. The longest of the four counts
-/// most.
+/// The busiest SM computes `waves` tiles of `steps` steps each, which takes
+/// `cycles = start + first stage + waves (steps max(MMA, bytes / fill, latency / stages) + end)`.
+/// Memory traffic depends on the raster order, energy on the operations and on the bytes from L2
+/// cache and memory. If all SMs ask at once, the L2 cache gives each fewer bytes than it could take
+/// alone. Of these four times, the longest counts most.
+///
+/// A block in a cluster also receives the bytes that the other blocks requested. With stream-K, a
+/// block computes the steps of its run and of its whole tiles, and writes and reads parts of tiles.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -108,23 +114,23 @@ impl Share {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GemmModel {
-    /// The device.
+    /// The GPU.
     pub machine: Machine,
-    /// The fitted parameters.
+    /// The fitted constants.
     pub parameters: Parameters,
 }
 
 impl GemmModel {
-    /// Of an NVIDIA H200.
+    /// The model of an NVIDIA H200.
     pub const H200: GemmModel = GemmModel { machine: Machine::H200, parameters: Parameters::H200 };
 
-    /// Returns the model of a device with the parameters of the H200.
+    /// Returns the model of a GPU, with the constants fitted to the H200.
     pub fn of(machine: Machine) -> GemmModel {
         GemmModel { machine, parameters: Parameters::H200 }
     }
 
-    /// Predicts the time of a launch. Groups of rows count as one product of about as many tiles, with the bytes of as many
-    /// products of the mean number of rows.
+    /// Predicts the time of a launch. A grouped GEMM counts as one GEMM with about as many tiles,
+    /// and with the bytes of groups of average size.
     #[inline]
     pub fn predict(
         &self,
@@ -142,7 +148,7 @@ impl GemmModel {
         self.predict_reading(&config, &all, regime, traffic)
     }
 
-    /// Predicts the time of a launch with these bytes.
+    /// Predicts the time of a launch that moves these bytes.
     #[inline]
     fn predict_reading(
         &self,
@@ -157,7 +163,7 @@ impl GemmModel {
         let launch = self.launch(config, problem);
         let busy_s = launch + of_cycles(busy.cycles);
         let Traffic { l2, received, memory, written } = traffic;
-        // Parts are summed when the operands have been read.
+        // Parts are summed after the operands have been read.
         let fix_up_s = of_cycles(busy.fix_up);
         let met = of_cycles(if config.cluster_blocks() > 1 { p.cluster_wait_cycles } else { 0.0 });
         let memory_s = launch + met + memory / self.memory_rate(config, problem) + fix_up_s;
@@ -170,7 +176,7 @@ impl GemmModel {
             Regime::Steady => self.machine.power_w * p.steady_w,
         };
         let energy_s = energy_j / (watts - p.idle_w).max(1.0);
-        // All SMs together are given fewer bytes by the L2 cache than each of them can take.
+        // All SMs together get fewer bytes from the L2 cache than each could take.
         let all = self.machine.clock_hz * f64::from(self.machine.sms) * p.chip_bytes;
         let cache_s = launch + met + (l2 + p.written_share * written) / all + fix_up_s;
         let times = [busy_s, memory_s, cache_s, energy_s];
@@ -203,15 +209,15 @@ impl GemmModel {
         }
     }
 
-    /// Returns whether there are measured times of such a configuration on this machine, which the predicted ones are close to.
+    /// Returns whether the model is calibrated for such a configuration on this machine.
     #[inline]
     fn is_calibrated(&self, config: &GemmConfig) -> bool {
         let is_16_bit = matches!(config.a, Scalar::Bf16 | Scalar::F16);
         self.machine.is_h200() && config.is_warp_specialised() && is_16_bit
     }
 
-    /// Returns the seconds of a launch beside the work of its blocks. The blocks of several launches that overlap share the device,
-    /// where they are few.
+    /// Returns the seconds of a launch, without its blocks' work. If there are few blocks, several
+    /// overlapping launches share the GPU.
     #[inline]
     fn launch(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let p = &self.parameters;
@@ -224,7 +230,7 @@ impl GemmModel {
         (p.launch_s - p.programmatic_s - more).max(0.0)
     }
 
-    /// Returns the seconds of the copies of unaligned operands: A and B by one launch before the product.
+    /// Returns the seconds of repacking misaligned operands, in one launch before the GEMM.
     #[inline]
     fn copies(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let p = &self.parameters;
@@ -240,12 +246,13 @@ impl GemmModel {
         let bytes = batch * bytes;
         let rate = self.machine.memory_bytes_per_s;
         let kept = self.machine.l2_bytes * p.kept_share;
-        // The product reads the workspace from the L2 cache, if it fits.
+        // The GEMM reads the workspace from the L2 cache if it fits.
         let workspace = if bytes <= kept { p.cached_share } else { 1.0 };
         p.launch_of_copies_s + (1.0 + workspace) * bytes / rate
     }
 
-    /// Returns the configurations, the fastest first. Configurations of equal predicted time stay in their order.
+    /// Returns the configurations with their predictions, fastest first. Equal predictions keep
+    /// their order.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -268,7 +275,7 @@ impl GemmModel {
         ranked
     }
 
-    /// Returns the work of the busiest SM.
+    /// Returns the busiest SM's work.
     #[inline]
     fn busy(&self, config: &GemmConfig, problem: &GemmProblem) -> Busy {
         let p = &self.parameters;
@@ -293,18 +300,20 @@ impl GemmModel {
         };
         let products = self.step_cycles(config, problem);
         let products = if config.schedule == Schedule::Simt {
-            // A thread has a product in each cycle. Few threads leave some of the 128 without work.
+            // An SM has 128 FMA lanes. With fewer threads, some are idle.
             let threads = share.waves.min(resident.into()) * f64::from(config.threads());
             products * (128.0 / threads).max(1.0)
         } else {
             products
         };
-        // Blocks of programmatic launches start wherever one before ends: an SM with room for more of them gets more than others.
+        // Blocks of programmatic launches start wherever a previous one ends, so an SM with room
+        // for more of them gets more than others.
         let room = f64::from(resident).min(clusters) / share.waves.max(1.0);
         let crowd = if config.programmatic { room.max(1.0).powf(p.crowded) } else { 1.0 };
         let products = crowd * products;
         let bytes = self.stage_l2_bytes(config, problem);
-        // The blocks that share an SM have stages of their own. Threads that copy fill all but the one they read.
+        // Each block that shares an SM has its own stages. With copies by threads, all but the
+        // stage being read are being filled.
         let own_stages = config.stages.saturating_sub(u32::from(!config.is_warp_specialised()));
         let blocks = share.waves.min(resident.into()).max(1.0);
         let stages = blocks * f64::from(own_stages.max(1));
@@ -316,18 +325,19 @@ impl GemmModel {
             }
             + f64::from(cluster - 1) * p.cluster_cycles;
         let lines = f64::from(config.tile[2] * config.a.size_bytes()) / f64::from(L2_LINE_BYTES);
-        // A block of a cluster also receives the bytes that the others have asked for.
+        // A block in a cluster also receives the bytes that the others requested.
         let received: f64 = self.stage_operands(config, problem).iter().sum();
         let fill = bytes / p.fill_bytes + (received - bytes) / p.receive_bytes;
-        // A stage of a cluster is asked for when it is empty in all blocks.
+        // A cluster requests a stage once it is empty in all blocks.
         let others = f64::from(cluster).log2() * p.cluster_latency_cycles;
-        // The tensor cores hold two stages: the one they read, and the one before it. A cluster holds those of its slowest block.
+        // The tensor cores occupy two stages: the one they read and the one before it. In a
+        // cluster, the slowest block decides.
         let request = p.request_cycles + p.cluster_share * others;
         let held = 2.0 + f64::from(cluster).log2() * p.cluster_stages;
         let refill = (request + p.fill_share * fill) / (stages - held).max(1.0);
         let wait = if config.is_warp_specialised() { p.latency_cycles } else { p.copied_cycles };
         let latency = ((wait + others) / stages).max(refill);
-        // With two stages none is filled meanwhile.
+        // With two stages, none is filled meanwhile.
         let has_more = blocks * f64::from(config.stages) > 2.0;
         let serial = if has_more { 0.0 } else { products + own + refill };
         let step = (products + own).max(fill).max(latency).max(serial);
@@ -337,7 +347,7 @@ impl GemmModel {
             let vectors = f64::from(config.stage_bytes()) / f64::from(16 * GROUP);
             let each = (share.steps / share.tiles.max(1.0)).max(1.0);
             let first = step.max(vectors * vectors * p.first_cycles);
-            // Each of the groups that fetch waits for a step of its own.
+            // Each producer group waits for its own step.
             let round = p.round_cycles / f64::from(config.producers());
             let next = step.max(vectors * p.vector_cycles * lines_of(config)).max(round);
             (first + (each - 1.0) * next) / each
@@ -349,26 +359,26 @@ impl GemmModel {
         let seen = match (config.schedule, config.store) {
             (Schedule::Pingpong, _) => p.pingpong_share,
             (_, StoreForm::Overlapped) => p.overlapped_share,
-            // Nothing overlaps with what the threads store.
+            // Nothing overlaps with stores by threads.
             (Schedule::Cooperative, StoreForm::Direct) => p.direct_share,
             (_, StoreForm::Chunks) if narrow(config) => 1.0,
             (_, StoreForm::Chunks | StoreForm::Direct) => p.chunks_share,
             (_, StoreForm::Rows) => 1.0,
         };
-        // One tile alone: a second warp group with tiles of its own has none, and hides nothing.
+        // With only one tile, a second warp group has no tile of its own and hides nothing.
         let alone = config.is_pingpong() && share.waves < 2.0;
         let drain = if alone { p.drain_cycles } else { 0.0 };
-        // Parts of a tile that a block writes or reads.
+        // Bytes, then cycles, of a part that a block writes or reads.
         let part = 4.0 * f64::from(m) * f64::from(n);
         let part = part / p.partial_bytes + (part - p.large_part).max(0.0) / p.large_part_bytes;
         let fix_up = share.parts * part + share.exchanges * p.exchange_cycles;
         let function = self.function_cycles(config);
-        // Another warp group multiplies meanwhile.
+        // The other warp group multiplies meanwhile.
         let shown = end * seen + if config.is_pingpong() { 0.0 } else { function };
         let end = end + function;
         let store = (share.tiles - 1.0).max(0.0) * shown + end;
         let tiles = share.steps * (step + drain);
-        // Short tiles: each of the two warp groups waits for the ends of its own.
+        // If tiles are short, each of the two warp groups waits for the ends of its own tiles.
         let of_groups = if config.is_pingpong() && share.tiles > 0.0 {
             let of_group = (share.tiles / 2.0).ceil();
             of_group * (tiles / share.tiles + end) - share.tiles * shown
@@ -380,7 +390,7 @@ impl GemmModel {
         let together = together + if is_low { p.clear_cycles } else { 0.0 };
         Busy {
             waves: share.waves as u32,
-            // The first products wait for a whole stage.
+            // The first MMA waits for a whole stage.
             cycles: p.prologue_cycles + together + fill + tiles.max(of_groups) + store + fix_up,
             mma: share.steps * products,
             l2: share.steps * fill,
@@ -389,16 +399,18 @@ impl GemmModel {
         }
     }
 
-    /// Returns the cycles from the last product of a tile to the end of its stores.
+    /// Returns the cycles from a tile's last MMA to the end of its stores.
     #[inline]
     fn end_cycles(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let p = &self.parameters;
         let [m, n] = config.tile_of_d();
         let written = f64::from(m) * f64::from(n) * f64::from(config.d.size_bytes());
-        // No other block hides the start and the end of one whose threads have all registers.
+        // A block whose threads take all registers is alone on its SM, so nothing hides its start
+        // and end.
         let has_all = config.schedule == Schedule::Simt && config.accumulators() > 64;
         let switch = if has_all { p.alone_cycles } else { p.switch_cycles };
-        // Words and elements that threads store one by one from registers, where rows are no multiples of 16 bytes.
+        // Words and elements that threads store one by one from registers, if rows are not
+        // multiples of 16 bytes.
         let columns = problem.n / config.accumulators_per_element();
         let row = columns.saturating_mul(config.d.size_bytes());
         if config.schedule == Schedule::Multistage && !row.is_multiple_of(16) {
@@ -423,7 +435,7 @@ impl GemmModel {
             _ => 0.0,
         };
         let conflicts = p.bank_conflict_share * bank_conflicts(config);
-        // Lines of the L2 cache that parts of a row share with others.
+        // L2 lines that parts of a row share with their neighbours.
         let width =
             if config.swap { n.min(WGMMA_ROWS) } else { config.store_columns().min(columns) };
         let width = width.saturating_mul(config.d.size_bytes());
@@ -432,8 +444,8 @@ impl GemmModel {
         switch + by_rows + written / p.store_bytes * (1.0 + conflicts + torn)
     }
 
-    /// Returns the cycles of an SM for the function of the accumulators of a tile. That of pairs of columns is not known, and
-    /// counts as SwiGLU.
+    /// Returns the cycles of the epilogue's function for one tile. We do not know what `pairs`
+    /// compute, so they count as SwiGLU.
     #[inline]
     fn function_cycles(&self, config: &GemmConfig) -> f64 {
         let [m, n] = config.mma_tile().map(f64::from);
@@ -441,19 +453,19 @@ impl GemmModel {
         if is_slow { m * n * self.parameters.function_cycles } else { 0.0 }
     }
 
-    /// Returns the MMA cycles of a step.
+    /// Returns the MMA cycles per step.
     #[inline]
     fn step_cycles(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let p = &self.parameters;
         let [m, n, k] = products_of(config);
         match config.schedule {
-            // 128 multiply-accumulates in a cycle.
+            // 128 multiply-adds per cycle.
             Schedule::Simt => m * n * k / 128.0 / share_of_products(config),
             Schedule::Multistage => {
                 let products = m * n * k / multiplications(config.a);
-                // Narrow copies take more instructions than the products. Elements of 16 bits that no `cp.async` takes
-                // go through registers.
-                // Copies beyond the matrices are skipped: a tile has `problem.m / rows` rows on average.
+                // Narrow copies take more instructions than the MMA. 16-bit elements too misaligned
+                // for `cp.async` go through registers. Copies beyond the matrices are skipped: on
+                // average, a tile has `problem.m / rows` rows.
                 let [rows, columns, steps] = config.tiles(problem).map(f64::from);
                 let lines = f64::from(problem.m) / rows + f64::from(problem.n) / columns;
                 let copies =
@@ -468,7 +480,8 @@ impl GemmModel {
                 }
             }
             Schedule::Cooperative | Schedule::Pingpong => {
-                // An instruction of 64 x n takes n / 2 cycles, or as long as reading its operands from shared memory.
+                // A 64 x n instruction takes n / 2 cycles, or as long as it takes to read its
+                // operands from shared memory.
                 let instructions = m / 64.0 * k * f64::from(config.a.size_bytes()) / 32.0;
                 let width = (n / 2.0).max(16.0 + n / 4.0);
                 instructions * width
@@ -476,7 +489,7 @@ impl GemmModel {
         }
     }
 
-    /// Returns the floating point operations of all tiles, also of the parts beyond the matrices.
+    /// Returns the floating-point operations of all tiles, including the parts beyond the matrices.
     #[inline]
     fn flops(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let [rows, columns, steps] = config.tiles(problem).map(f64::from);
@@ -485,14 +498,14 @@ impl GemmModel {
     }
 }
 
-/// Returns whether tensor copies store parts of rows that are no lines of 128 bytes, or parts of transposed rows.
+/// Returns whether TMA stores D in parts narrower than 128 bytes, or in parts of transposed rows.
 #[inline]
 fn narrow(config: &GemmConfig) -> bool {
     config.swap || config.store_columns() < config.line_columns()
 }
 
-/// Returns the extra shared-memory wavefronts of a store: `ways - 1` for a `ways`-way bank conflict. Unswizzled rows have none if
-/// their number of 16-byte units is odd.
+/// Returns the extra shared-memory wavefronts per store: `ways - 1` for a `ways`-way bank conflict.
+/// Unswizzled rows have none if they have an odd count of 16-byte units.
 #[inline]
 fn bank_conflicts(config: &GemmConfig) -> f64 {
     let columns = config.store_columns();
@@ -505,15 +518,15 @@ fn bank_conflicts(config: &GemmConfig) -> f64 {
     f64::from(ways - 1)
 }
 
-/// Returns M, N and K of the MMA of a stage.
+/// Returns M, N and K of a stage's MMA.
 #[inline]
 fn products_of(config: &GemmConfig) -> [f64; 3] {
     let [_, n] = config.mma_tile();
     [config.rows_of_products(), n, config.tile[2]].map(f64::from)
 }
 
-/// Returns the share of the instructions of the kernel without tensor cores that are products. The others are loads of
-/// operands in vectors of 4, copies with their addresses, and the cost of each step along K.
+/// Returns how much of the instructions without tensor cores are FMAs, as a share. The others are
+/// vector loads of operands, copies with their address computations, and the overhead per step.
 #[inline]
 fn share_of_products(config: &GemmConfig) -> f64 {
     let [m, n, k] = config.tile.map(f64::from);
@@ -523,13 +536,13 @@ fn share_of_products(config: &GemmConfig) -> f64 {
     products / (products + (rows + columns) / 4.0 + copies + 60.0 / k)
 }
 
-/// Returns the multiply-accumulates of a type that the tensor cores of an SM do in a cycle.
+/// Returns the multiply-adds per cycle and SM that tensor cores reach for a type.
 fn multiplications(scalar: Scalar) -> f64 {
-    // Those of `f64` are not those of narrower types.
+    // `f64` does not scale like the narrower types.
     if scalar == Scalar::F64 { 128.0 } else { 4096.0 / f64::from(scalar.size_bytes()) }
 }
 
-/// Returns the energy of an operation, relative to one of `bf16` with wide instructions.
+/// Returns the energy per operation, relative to bf16 with wide instructions.
 #[inline]
 fn energy_of(config: &GemmConfig) -> f64 {
     let narrow = 1.0 + 6.0 / f64::from(config.mma_tile()[1].max(8));
@@ -567,7 +580,7 @@ mod tests {
         all
     }
 
-    /// Whatever is asked, the answer is a time, and not less than the ceilings of the device allow.
+    /// Every prediction is a positive time, and never faster than the GPU's peak rates allow.
     #[test]
     fn no_prediction_is_faster_than_the_device() {
         let model = GemmModel::H200;
@@ -586,7 +599,8 @@ mod tests {
         }
     }
 
-    /// Batches take in proportion, steady work is not faster than a burst, and slower memory is not faster.
+    /// Batches take proportionally longer, steady work is not faster than a burst, and slower
+    /// memory is not faster.
     #[test]
     fn predictions_follow_the_work() {
         let model = GemmModel::H200;
@@ -600,7 +614,7 @@ mod tests {
             assert!(seconds(GemmModel::of(slow), problem, Regime::Burst) >= burst);
             let many = GemmProblem { batch: 16, ..problem };
             let of_many = seconds(model, many, Regime::Burst);
-            // Many problems may occupy all SMs where one does not.
+            // Many problems can fill all SMs when one cannot.
             let most = 16.5 * model.parameters.unaligned;
             assert!(of_many >= burst && of_many <= most * burst, "{config} {problem:?}");
         }

@@ -1,21 +1,24 @@
-//! [`Parameters`]: the constants of the model of matrix products.
+//! [`Parameters`]: the constants of the GEMM cost model, fitted to measurements of a GPU.
 
-/// Names the parameters, so that a fit can go through them.
+/// Declares the parameters as an array too, so that the fit can vary one after the other.
 macro_rules! parameters {
     ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
-        /// The unknowns of a device and its kernels, fitted to measurements (`tune::fit`).
+        /// The constants of the GEMM cost model. They describe a GPU and our kernels on it, and are
+        /// fitted to measured times (`tune::fit`).
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct Parameters {
             $($(#[$doc])* pub $name: f64,)*
         }
 
         impl Parameters {
-            /// Fitted to `bf16` products on an NVIDIA H200, `benches/data/h200-gemm.json`. It has no sample for `alone_cycles` and
-            /// `stream_simt_share`, and few of stream-K and `mma.sync`: these stay near fits to other times of an H200 and an H100.
-            /// `steady_w` is from 4096 and 8192 cubed in steady work, `benches/data/h200-gemm-report.json`.
+            /// Fitted to bf16 GEMMs on an NVIDIA H200, `benches/data/h200-gemm.json`. The data has
+            /// no sample for `alone_cycles` and `stream_simt_share`, and few for stream-K and
+            /// `mma.sync`, so these values stay close to earlier fits for an H200 and an H100.
+            /// `steady_w` comes from 4096³ and 8192³ in steady work,
+            /// `benches/data/h200-gemm-report.json`.
             pub const H200: Parameters = Parameters { $($name: $value,)* };
 
-            /// The number of parameters.
+            /// How many parameters there are.
             #[cfg(feature = "tune")]
             pub(crate) const COUNT: usize = [$(stringify!($name)),*].len();
 
@@ -34,152 +37,160 @@ macro_rules! parameters {
 }
 
 parameters! {
-    /// Seconds of a launch in a graph that do not depend on the kernel.
+    /// Seconds per launch in a graph, for any kernel.
     launch_s = 1.35e-6,
     /// Seconds that a programmatic launch hides.
     programmatic_s = 6.8e-7,
-    /// Cycles from the start of a block to its first product, and from its last store to its end.
+    /// Cycles from the start of a block to its first MMA, plus those from its last store to its
+    /// end.
     prologue_cycles = 906.0,
-    /// Cycles of a step along K beside its products, for the two warp groups of a block together.
+    /// Cycles per step along K in addition to its MMA, for the two consumer groups of a block
+    /// together.
     step_cycles = 4.74,
-    /// Cycles of a step of a single warp group that nothing hides.
+    /// Cycles per step that nothing hides if a block has a single consumer group.
     drain_cycles = 12.7,
-    /// Bytes that an SM reads from the L2 cache in a cycle.
+    /// Bytes per cycle that an SM reads from the L2 cache.
     fill_bytes = 75.4,
-    /// Bytes of a cycle that an SM receives of tiles which another block of its cluster has asked for.
+    /// Bytes per cycle that an SM receives from tiles that other blocks of its cluster requested.
     receive_bytes = 321.0,
-    /// Cycles from asking for a tile to having it.
+    /// Cycles from requesting a tile to having it.
     latency_cycles = 2530.0,
-    /// Cycles of the end of a tile, beside its bytes.
+    /// Cycles at the end of a tile, not counting its bytes.
     switch_cycles = 146.0,
-    /// Bytes of D that an SM writes in a cycle.
+    /// Bytes of D per cycle that an SM writes.
     store_bytes = 12.5,
-    /// Cycles of an SM for each accumulator of a function with an exponential: SwiGLU, GELU.
+    /// Cycles per accumulator if the epilogue has an exponential (SwiGLU, GELU).
     function_cycles = 0.0925,
-    /// The share of the store time that each extra way of a bank conflict adds.
+    /// How much longer the store takes, as a share, for each extra way of a bank conflict.
     bank_conflict_share = 0.0668,
-    /// The share of the store time for the lines of the L2 cache that parts of rows share with others, times the bytes of a part.
+    /// How much longer the store takes because parts of rows share L2 lines with their neighbours:
+    /// this value divided by a part's bytes.
     torn_lines = 18.8,
-    /// The share of the end of a tile that is seen where the other warp group multiplies meanwhile.
+    /// How much of a tile's end is visible while the other warp group multiplies, as a share
+    /// (ping-pong).
     pingpong_share = 0.569,
-    /// The share of it that is seen where D is written under the next tile.
+    /// How much of it is visible if D is stored during the next tile, as a share.
     overlapped_share = 0.658,
-    /// The same for narrow stores, relative to stores as wide as the tile.
+    /// How much of it is visible with stores narrower than the tile, as a share of full-width
+    /// stores.
     chunks_share = 0.925,
-    /// Extra cycles of a step for each other block of its cluster.
+    /// Extra cycles per step for each other block of the cluster.
     cluster_cycles = 36.3,
-    /// The share of the rate of `wgmma` that `mma.sync` reaches.
+    /// The rate of `mma.sync`, as a share of that of `wgmma`.
     mma_sync_share = 0.265,
-    /// The share of the L2 cache that keeps tiles for other blocks.
+    /// How much of the L2 cache keeps tiles for other blocks, as a share.
     kept_share = 0.511,
-    /// Joules of a floating point operation of 16-bit inputs.
+    /// Joules per floating-point operation with 16-bit inputs.
     flop_j = 7.24e-13,
-    /// Joules of a byte from the L2 cache.
+    /// Joules per byte from the L2 cache.
     l2_j = 1.12e-11,
-    /// Joules of a byte from memory.
+    /// Joules per byte from memory.
     memory_j = 2.95e-11,
-    /// Watts without work.
+    /// Watts when idle.
     idle_w = 148.0,
-    /// Watts of a millisecond's burst, relative to the limit.
+    /// Power in a burst of a millisecond, relative to the power limit.
     burst_w = 1.93,
-    /// The same of steady work. It is above 1 because the energies are fitted to bursts, which tell them up to a factor.
+    /// The same in steady work. It is above 1 because the energies are fitted to bursts, which
+    /// determine them only up to a factor.
     steady_w = 1.25,
-    /// Seconds of the launch that copies unaligned operands before the product, which overlaps with the one before.
+    /// Seconds of the launch that repacks misaligned operands. It overlaps with the previous
+    /// launch.
     launch_of_copies_s = 1.48e-6,
-    /// The cost of a byte of a copy that stays in the L2 cache, as a share of that of a byte of memory.
+    /// Cost of a repacked byte that stays in the L2 cache, relative to a byte of memory.
     cached_share = 0.612,
-    /// Cycles of an SM for each copy that a thread makes by `cp.async`.
+    /// Cycles per `cp.async` that a thread issues.
     copy_cycles = 0.676,
     /// The same for copies through registers.
     load_cycles = 0.338,
-    /// Cycles from loads to registers to their end: elements of one tile are in flight at a time.
+    /// Cycles of a round trip for loads to registers. Elements of one tile are in flight at a time.
     round_trip_cycles = 573.0,
-    /// Cycles of the first step of a tile for the square of the vectors of 16 bytes that a thread fetches: all of them have
-    /// to be in the L1 cache.
+    /// Cycles of a tile's first step, per square of the 16-byte vectors that a thread fetches: all
+    /// of them must fit into the L1 cache.
     first_cycles = 9.52,
-    /// Cycles of each such vector in the next steps.
+    /// Cycles per such vector in the following steps.
     vector_cycles = 98.0,
-    /// Cycles of all such vectors of a next step of a warp group, at least.
+    /// Cycles per such step of a warp group, at least.
     round_cycles = 2260.0,
-    /// The power to which the products of a step take longer with the blocks for which an SM has room, in programmatic launches.
+    /// How much longer MMA takes in programmatic launches if an SM has room for several blocks: the
+    /// exponent of that block count.
     crowded = 0.51,
-    /// Cycles of an element of 16 bits that is stored by itself from registers.
+    /// Cycles per 16-bit element that is stored on its own from registers.
     odd_cycles = 0.526,
-    /// The same of an element of rows of whole words of 4 bytes, but not of 16.
+    /// The same for elements of rows that are whole 4-byte words but not multiples of 16 bytes.
     word_cycles = 0.601,
-    /// Cycles of a tile that the threads of a warp group store from shared memory.
+    /// Cycles per tile that a warp group's threads store from shared memory.
     direct_cycles = 423.0,
-    /// Cycles of each row of such a tile.
+    /// Cycles per row of such a tile.
     row_cycles = 27.5,
-    /// The cost of the end of such a tile, which nothing overlaps, over that of others.
+    /// The end of such a tile, which nothing overlaps, relative to other tiles.
     direct_share = 1.07,
-    /// Cycles of such a tile where operands are exchanged: of one warp group with a multiple of 16 rows.
+    /// Cycles per such tile with swapped operands, for one warp group and a multiple of 16 rows.
     exchanged_cycles = 1660.0,
-    /// The same for other tiles of exchanged operands.
+    /// The same for other tiles with swapped operands.
     exchanged_more_cycles = 2100.0,
-    /// Cycles of each row of such a tile beyond 64.
+    /// Cycles per row of such a tile beyond row 64.
     exchanged_row_cycles = 21.9,
-    /// Cycles of each part of a tile that is narrower than a line of 128 bytes, beside its bytes.
+    /// Cycles per part narrower than a 128-byte line, not counting its bytes.
     part_cycles = 44.4,
-    /// Cycles from the request for a stage to its first bytes.
+    /// Cycles from requesting a stage to its first bytes.
     request_cycles = 341.0,
-    /// The share of the time of its bytes that follows.
+    /// How much of the time to transfer the bytes comes on top, as a share.
     fill_share = 0.93,
-    /// Cycles in which the blocks of a cluster wait for each other at the start and at the end.
+    /// Cycles that the blocks of a cluster wait for each other at start and end.
     cluster_wait_cycles = 713.0,
-    /// Cycles from the request for a stage of a cluster of two to its first bytes, beyond those of one block.
+    /// Extra cycles from requesting a stage to its first bytes in a cluster of two.
     cluster_latency_cycles = 260.0,
-    /// The share of them that counts where the stages are few.
+    /// How much of them counts if stages are few, as a share.
     cluster_share = 0.538,
-    /// Stages that a cluster of two holds beyond those of one block, because its blocks are not equally far.
+    /// Extra stages that a cluster of two occupies, because its blocks do not advance in lockstep.
     cluster_stages = 0.322,
-    /// Cycles of the start and the end of a thread block that has an SM for itself, without tensor cores.
+    /// Cycles to start and end a block without tensor cores that has an SM to itself.
     alone_cycles = 30_000.0,
-    /// Cycles in which a warp group makes the rows zero that a tile has fewer than an instruction.
+    /// Cycles for a warp group to clear the rows that a low tile lacks for a `wgmma`.
     clear_cycles = 826.0,
-    /// Seconds that a programmatic launch hides beyond the usual ones where its blocks are at most a quarter of the SMs:
-    /// several launches run at once.
+    /// Extra seconds that a programmatic launch hides if its blocks fill at most a quarter of the
+    /// SMs, so that several launches run at once.
     overlap_quarter_s = 3.82e-8,
-    /// The same where they are at most half of them.
+    /// The same if they fill at most half.
     overlap_half_s = 9.03e-8,
-    /// The time of a programmatic launch over that of another one, where its blocks start wherever an SM happens to be free
-    /// and share a large operand.
+    /// How much longer a programmatic launch takes if its blocks share a large operand but start
+    /// wherever an SM becomes free.
     hindered = 1.1,
-    /// Bytes that the L2 cache gives each SM in a cycle where all ask for them.
+    /// Bytes per cycle and SM that the L2 cache delivers when all SMs ask.
     chip_bytes = 116.0,
-    /// The cost of a byte of D among them.
+    /// Cost of a byte of D among them.
     written_share = 1.34,
-    /// The share of the energy of a byte of a tile that each SM which receives it takes; the rest is that of the L2 cache,
-    /// once for a cluster.
+    /// How much of a tile byte's energy each receiving SM takes, as a share. The rest is the L2
+    /// cache's, once per cluster.
     received_share = 0.881,
-    /// The exponent `p` of the combined time `(sum t_i^p)^(1/p)` of the limits `t_i`.
+    /// The exponent `p` that combines the limits `t_i` into one time, `(sum t_i^p)^(1/p)`.
     power = 2.82,
-    /// Cycles from a copy by threads to its bytes.
+    /// Cycles from a copy by threads to having its bytes.
     copied_cycles = 1100.0,
-    /// Bytes of partial accumulators that an SM writes or reads in a cycle.
+    /// Bytes of partial accumulators per cycle that an SM writes or reads.
     partial_bytes = 67.5,
-    /// Bytes of a part beyond which it goes slowly.
+    /// Bytes of a part beyond which writing and reading it becomes slow.
     large_part = 57_300.0,
-    /// The bytes of the rest in a cycle.
+    /// Bytes per cycle beyond that.
     large_part_bytes = 7.68,
-    /// Cycles from the last part that is written until the first part is read.
+    /// Cycles from writing the last part to reading the first one.
     exchange_cycles = 1360.0,
-    /// The time of stream-K over what its steps would take, with tensor cores: neighbours are at different steps along K, and
-    /// share no tiles of A and B in the L2 cache.
+    /// How much longer stream-K takes than its steps alone, with tensor cores: neighbouring blocks
+    /// are at different steps along K, so they share no tiles in the L2 cache.
     stream_share = 1.46,
-    /// The same without tensor cores: the products hide more of it.
+    /// The same without tensor cores, where multiplying hides more of it.
     stream_simt_share = 1.1,
-    /// The cost of a byte in rows that are not aligned to lines of the L2 cache, which are in two lines each, where all SMs
-    /// work; it is less in proportion where some do not.
+    /// Cost of a byte in rows that are not aligned to L2 lines and so straddle two, if all SMs
+    /// work; proportionally less if not.
     unaligned = 1.99,
-    /// The power of a share of the SMs to which their rate of memory grows.
+    /// Exponent by which memory bandwidth grows with the share of SMs that work.
     memory_root = 0.842,
-    /// The power of the rows of a tile over those inside of the matrix to which the cost of the latter grows.
+    /// Exponent by which a tile's cost grows with its rows relative to those inside the matrix.
     beyond = 0.291,
-    /// The cost of a sector that two parts of a row of D share, where all rows begin with a sector.
+    /// Cost of a sector that two parts of a row of D share, if all rows start at a sector.
     torn_bytes = 149.0,
-    /// The same where they do not.
+    /// The same if they do not.
     shifted_bytes = 44.9,
-    /// The cost of a written byte of memory, relative to a byte that is read.
+    /// Cost of a byte written to memory, relative to one read.
     write_share = 1.57,
 }

@@ -1,43 +1,47 @@
-//! [`Prediction`]: the predicted time of a matrix product, with its parts.
+//! [`Prediction`]: the cost model's answer for one configuration and problem, with its parts.
 
-/// The predicted time of a product, with its parts.
+/// The predicted time of a launch, with its parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// Seconds of a launch: about the longest of the next four times, which overlap, and `copies_s`.
+    /// Seconds per launch. This is about the longest of the next four times, which overlap, plus
+    /// `copies_s`.
     pub seconds: f64,
-    /// Set if measured times of such kernels on this machine calibrate `seconds`: warp-specialised kernels with 16-bit inputs on an
-    /// H200. The times of usual products are then within 2 % of the measured ones in steady work, 10 % in bursts and 16 % in latency;
-    /// of all measured configurations, slow ones too, nine of ten are within 30 %. Otherwise use the order of configurations only:
-    /// large products by `mma.sync` on an H200, for example, take half of the predicted time.
+    /// Whether `seconds` is calibrated against measurements of such kernels on this machine. It is
+    /// for warp-specialised kernels with 16-bit inputs on an H200. There, predictions for common
+    /// sizes are within 2 % of the measurement in steady work, 10 % in bursts and 16 % in latency;
+    /// over all measured configurations, slow ones included, nine of ten are within 30 %. If it is
+    /// not set, trust only the order of configurations: for example, large GEMMs with `mma.sync` on
+    /// an H200 take half of the predicted time.
     pub is_calibrated: bool,
-    /// Seconds of the busiest SM at full clock, with the launch.
+    /// Seconds the busiest SM needs at full clock, including the launch.
     pub busy_s: f64,
-    /// Seconds that the memory needs for what it reads and writes.
+    /// Seconds that memory needs for all reads and writes.
     pub memory_s: f64,
-    /// Seconds that the L2 cache needs for what all SMs ask it for.
+    /// Seconds that the L2 cache needs to serve all SMs.
     pub cache_s: f64,
-    /// Seconds in which the device draws the energy of the product at its power limit.
+    /// Seconds the GPU takes to consume the launch's energy at its power limit.
     pub energy_s: f64,
-    /// Tiles of the busiest SM, one after the other.
+    /// Tiles that the busiest SM computes one after the other.
     pub waves: u32,
-    /// Bytes that come from memory or go to it.
+    /// Bytes read from and written to memory.
     pub memory_bytes: f64,
-    /// Bytes that tiles fetch from the L2 cache.
+    /// Bytes fetched from the L2 cache for tiles.
     pub l2_bytes: f64,
-    /// Seconds of the multiply-accumulates of the busiest SM: a part of `busy_s`, as the next ones.
+    /// Seconds of MMA on the busiest SM. This time and the next three are parts of `busy_s`.
     pub mma_s: f64,
-    /// Seconds for which it fetches tiles from the L2 cache, at the same time.
+    /// Seconds the busiest SM spends fetching tiles from the L2 cache, at the same time as `mma_s`.
     pub l2_s: f64,
-    /// Seconds in which it writes D and nothing is multiplied.
+    /// Seconds of writing D during which nothing is multiplied.
     pub store_s: f64,
-    /// Seconds of the sums of split tiles.
+    /// Seconds of summing partial accumulators (split-K, stream-K).
     pub fix_up_s: f64,
-    /// Seconds of the copies of unaligned operands, before the product.
+    /// Seconds of repacking misaligned operands before the GEMM.
     pub copies_s: f64,
 }
 
 impl Prediction {
-    /// Returns the name of the longest of the times that overlap: the busiest SM's, the memory's, the L2 cache's, the energy's.
+    /// Returns the name of the longest of the times that overlap, which limits the launch:
+    /// `busiest SM`, `memory`, `L2 cache` or `energy`.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -57,7 +61,7 @@ impl Prediction {
             (cache_s, "L2 cache"),
             (energy_s, "energy"),
         ];
-        // The first of equal ones.
+        // `max_by` returns the last of equal values, hence `rev`.
         let longest = times.into_iter().rev().max_by(|a, b| a.0.total_cmp(&b.0));
         longest.map_or("busiest SM", |(_, name)| name)
     }

@@ -1,4 +1,4 @@
-//! [`Regime`] says how a GPU is loaded before and while a kernel is timed.
+//! [`Regime`]: how a GPU is loaded before and while a kernel is timed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,23 +7,26 @@ use std::time::Duration;
 #[cfg(feature = "tune")]
 use serde::{Deserialize, Serialize};
 
-/// The ways to time launches. A large GPU under load lowers its clock to stay within its power, so one kernel has
-/// several speeds; which of two kernels is faster may depend on it. In all regimes the launches are replays of a graph
-/// over sets of operands that together exceed twice the L2 cache, one set after the other. So the host is not measured, and
-/// each launch reads its operands from memory.
+/// How launches are timed. A large GPU under load lowers its clock to stay within its power limit,
+/// so one kernel has several speeds, and which of two kernels is faster can depend on the load.
 ///
-/// A loop that launches a small product on the same operands finds them in the L2 cache. Both libraries are faster then, and
-/// the ratio is closer to 1: 512 cubed in `bf16` on an H200 has 1.23 of the speed of cuBLAS in such a loop of PyTorch, and 1.36
-/// in the latency regime (2026-11-25).
+/// In all regimes, the timed launches are replays of a graph. They cycle through several sets of
+/// operands, which together exceed twice the L2 cache. So the host is not measured, and every
+/// launch reads its operands from memory.
+///
+/// If you launch a small GEMM in a loop over the same operands instead, it finds them in the L2
+/// cache. Everything is faster then, and the difference to cuBLAS smaller: for bf16 512³ on an H200
+/// it is 1.23x in a PyTorch loop and 1.36x in the latency regime (2026-11-25).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "tune", derive(Serialize, Deserialize), serde(rename_all = "lowercase"))]
 pub enum Regime {
-    /// Small problems: 2 ms of launches at the full clock, where tile counts, prologue and epilogue decide.
+    /// For small problems: 2 ms of launches at full clock. Tile counts, prologue and epilogue
+    /// decide.
     Latency,
-    /// 1 ms of launches after 40 ms of rest: a nearly full clock.
+    /// 1 ms of launches after 40 ms of rest, at nearly full clock.
     Burst,
-    /// 0.25 s of launches after as much work: the clock that the power allows. It shows energy, mostly of memory
-    /// traffic.
+    /// 0.25 s of launches after as long a warm-up, at the clock that the power limit allows. Shows
+    /// the cost of energy, most of which goes to memory traffic.
     Steady,
 }
 
@@ -31,7 +34,7 @@ impl Regime {
     /// All regimes.
     pub const ALL: [Regime; 3] = [Regime::Latency, Regime::Burst, Regime::Steady];
 
-    /// `latency`, `burst` or `steady`.
+    /// Returns `latency`, `burst` or `steady`.
     pub const fn name(self) -> &'static str {
         match self {
             Regime::Latency => "latency",
@@ -40,7 +43,7 @@ impl Regime {
         }
     }
 
-    /// Returns the time for which the device rests before a window.
+    /// Returns how long the device rests before a measurement window.
     pub const fn rest(self) -> Duration {
         match self {
             Regime::Latency | Regime::Steady => Duration::ZERO,
@@ -48,7 +51,7 @@ impl Regime {
         }
     }
 
-    /// Returns the time of all launches of a window.
+    /// Returns how long the launches of one window take together.
     pub const fn window(self) -> Duration {
         match self {
             Regime::Latency => Duration::from_millis(2),
@@ -57,8 +60,8 @@ impl Regime {
         }
     }
 
-    /// Returns the regime whose windows are short, to find out which kernels are worth the long ones: a kernel that is
-    /// slow in a burst is slow in steady work.
+    /// Returns the regime with short windows in which to sort out slow kernels: a kernel that is
+    /// slow in a burst is also slow in steady work.
     pub const fn quick(self) -> Regime {
         match self {
             Regime::Latency => Regime::Latency,
@@ -66,8 +69,8 @@ impl Regime {
         }
     }
 
-    /// Returns the regimes that say something about a product of these sizes: latency where the GPU is not filled (M up
-    /// to 256, or nothing above 1024), else burst, and steady from 4096 cubed on.
+    /// Returns the regimes that matter for a GEMM of these sizes: latency if it cannot fill the GPU
+    /// (M or N up to 256, or nothing above 1024), else burst, and also steady from 4096³ on.
     ///
     /// ```
     /// use tilewright::kernels::gemm::Regime;
@@ -95,7 +98,7 @@ impl fmt::Display for Regime {
     }
 }
 
-/// A text that names no regime.
+/// The text is not the name of a [`Regime`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseRegimeError {
     text: String,

@@ -1,4 +1,5 @@
-//! The bytes that the tiles of a matrix product fetch from the L2 cache and from memory.
+//! Counts the bytes that a GEMM's tiles fetch from the L2 cache and from memory, for the cost
+//! model.
 
 use crate::ir::types::Scalar;
 use crate::tensor::Raster;
@@ -8,20 +9,22 @@ use crate::kernels::gemm::config::forms::{LoadForm, StoreForm};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::{GemmConfig, L2_LINE_BYTES};
 
-/// The bytes of a product.
+/// The bytes that one launch moves.
 pub(crate) struct Traffic {
-    /// Bytes that the L2 cache reads for tiles.
+    /// Bytes read from the L2 cache for tiles.
     pub(crate) l2: f64,
-    /// Bytes that all SMs receive: more, where the blocks of clusters share tiles.
+    /// Bytes that all SMs receive. With clusters this is more, because multicast delivers a byte
+    /// several times.
     pub(crate) received: f64,
-    /// Bytes of memory, read and written.
+    /// Bytes read from and written to memory.
     pub(crate) memory: f64,
     /// Bytes of D.
     pub(crate) written: f64,
 }
 
 impl GemmModel {
-    /// Returns the waves of the thread blocks, in fractions, with one block on each SM.
+    /// Returns the waves with one block per SM, as a fraction: 1.5 is one full and one half-full
+    /// wave.
     #[inline]
     pub(crate) fn waves(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let [rows, columns, _] = config.tiles(problem).map(f64::from);
@@ -29,8 +32,9 @@ impl GemmModel {
         rows * columns * parts / f64::from(self.machine.sms)
     }
 
-    /// Returns the bytes per second that come from memory: few SMs ask for too few at a time. Where a share `x` of the
-    /// SMs works, in the last wave of several too, a wave takes the time of `x` to a power below 1.
+    /// Returns the effective memory bandwidth. A few SMs cannot saturate memory. If only a share
+    /// `x` of the SMs works, in the last wave too, that wave takes the time of `x` to a power below
+    /// 1.
     #[inline]
     pub(crate) fn memory_rate(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let waves = self.waves(config, problem);
@@ -38,8 +42,8 @@ impl GemmModel {
             / (waves.floor() + waves.fract().powf(self.parameters.memory_root))
     }
 
-    /// Returns the bytes of a step that a block fetches from the L2 cache: the blocks of a cluster along M share B, those along N
-    /// share A.
+    /// Returns the bytes that a block fetches from the L2 cache per step. Cluster blocks along M
+    /// share B, those along N share A.
     #[inline]
     pub(crate) fn stage_l2_bytes(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let [a, b] = self.stage_operands(config, problem);
@@ -47,7 +51,8 @@ impl GemmModel {
         a / along_n + b / along_m
     }
 
-    /// Returns the bytes of A and of B that a step takes. Rows of a tile that are not aligned to a line of the L2 cache are in two.
+    /// Returns the bytes of A and of B per step. A tile row that is not aligned to L2 lines costs
+    /// two.
     #[inline]
     pub(crate) fn stage_operands(&self, config: &GemmConfig, problem: &GemmProblem) -> [f64; 2] {
         let [m, n, k] = config.tile.map(f64::from);
@@ -59,14 +64,14 @@ impl GemmModel {
             let size = u64::from(scalar.size_bytes());
             let aligned = pitch.is_none_or(|pitch| {
                 let bytes = pitch * size;
-                // Copies are aligned.
+                // The repacked copies are aligned.
                 bytes.is_multiple_of(L2_LINE_BYTES.into())
                     || (config.load == LoadForm::Repack && !bytes.is_multiple_of(16))
             });
             let lines = if aligned || !config.is_warp_specialised() { 1.0 } else { unaligned };
             k * size as f64 * lines
         };
-        // Rows of a tile beyond the matrix are not free.
+        // Tile rows beyond the matrix are not free.
         let beyond = |tile: f64, tiles: u64, extent: u32| {
             (tile * tiles as f64 / f64::from(extent.max(1))).powf(self.parameters.beyond)
         };
@@ -78,7 +83,7 @@ impl GemmModel {
         [a, b]
     }
 
-    /// Returns the bytes of a product.
+    /// Returns the bytes that a launch moves.
     #[inline]
     pub(crate) fn traffic(&self, config: &GemmConfig, problem: &GemmProblem) -> Traffic {
         let p = &self.parameters;
@@ -96,7 +101,8 @@ impl GemmModel {
         let read = if a + b <= kept {
             a + b
         } else {
-            // The tiles of a wave form a block of `high` x `wide` tiles; `high` follows from the rasterization.
+            // A wave's tiles form a block of `high` x `wide` tiles; the raster order determines
+            // `high`.
             let tiles = f64::from(self.machine.sms).min(rows * columns);
             let high = match config.raster {
                 Raster::Swizzle { width } => f64::from(width * config.cluster[0]),
@@ -108,7 +114,8 @@ impl GemmModel {
             let high = high.clamp(1.0, rows);
             let wide = (tiles / high).clamp(1.0, columns);
             let (passes_b, passes_a) = ((rows / high).ceil(), (columns / wide).ceil());
-            // The panel of A that a wave reads stays in the cache if it fits beside the streamed data.
+            // The panel of A that a wave reads stays in the cache if it fits beside the streamed
+            // data.
             let panel = high / rows * a;
             let passes_a = if panel <= kept {
                 1.0 + (passes_a - 1.0) * (panel / kept).powi(3)
@@ -118,7 +125,7 @@ impl GemmModel {
             let passes_b = if b <= kept { 1.0 } else { passes_b };
             a * passes_a + b * passes_b
         };
-        // Parts of rows of D that share a sector of the memory write it twice, and read it.
+        // If parts of D's rows share a memory sector, it is written twice, and read once.
         let sector = |elements: u64| {
             (elements * u64::from(config.d.size_bytes())).is_multiple_of(SECTOR_BYTES)
         };
@@ -147,11 +154,12 @@ impl GemmModel {
     }
 }
 
-/// Returns the bytes that threads fetch for each byte of a row of the tile: a row begins and ends within sectors.
+/// Returns how many bytes threads fetch per byte of a tile row, because rows start and end inside
+/// sectors.
 pub(crate) fn lines_of(config: &GemmConfig) -> f64 {
     let row = config.tile[2] * config.a.size_bytes();
     1.0 + SECTOR_BYTES as f64 / f64::from(row)
 }
 
-/// Bytes of a sector, the unit that memory reads and writes.
+/// Bytes per sector, the unit of memory reads and writes.
 const SECTOR_BYTES: u64 = 32;

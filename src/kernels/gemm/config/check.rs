@@ -1,4 +1,5 @@
-//! Checks that there is a kernel for a configuration.
+//! The rules that a configuration must satisfy. [`GemmConfig::check`] applies them in the order of
+//! the words in the configuration's name; each rule returns the sentence that the error shows.
 
 use crate::arch::Major;
 use crate::ir::Target;
@@ -10,11 +11,12 @@ use crate::kernels::gemm::config::{GROUP, GemmConfig, SM_REGISTERS};
 use crate::kernels::gemm::split::parts::Splits;
 use crate::tensor::StagedStore;
 
-/// The maximum number of registers of a thread that hold elements of D: the others of 255 are addresses, descriptors, counters.
+/// The most registers per thread for elements of D. The rest of the 255 hold addresses, descriptors
+/// and counters.
 const MAX_ACCUMULATORS: u32 = 208;
 
 impl GemmConfig {
-    /// The error of a field whose value breaks a rule.
+    /// Turns a broken rule into the error that names the field and its value.
     pub(crate) fn rule(
         &self,
         field: &'static str,
@@ -54,7 +56,7 @@ impl GemmConfig {
         self.check_floats(a)
     }
 
-    /// Floats of 8 bits are multiplied and converted by newer targets.
+    /// 8-bit floats need a target that can multiply and convert them.
     fn check_floats(&self, scalar: Scalar) -> Result<(), GemmError> {
         let target = self.target;
         if scalar.is_f8() && !target.offers(Target::SM_89) {
@@ -77,7 +79,8 @@ impl GemmConfig {
         self.check_floats(scalar)
     }
 
-    /// Copies to a workspace transpose what the instructions do not.
+    /// Checks the contiguous modes. Operands that the MMA cannot read must be transposed by
+    /// repacking.
     #[inline]
     pub(crate) fn check_majors(&self) -> Result<(), GemmError> {
         let transposed = self.takes_mn_major() || self.transposes_copies();
@@ -122,13 +125,13 @@ impl GemmConfig {
                 let rule = "32, 64, 128 or 256";
                 tile('M', m, whole(m), rule)?;
                 tile('N', n, whole(n), rule)?;
-                // Elements along M or N are whole lines of 64 bytes, too.
-                // Two instructions of `f64` take a line.
+                // Lines along M or N are at least 64 bytes too. For `f64`, two instructions take a
+                // whole line.
                 let half = k == line / 2 && self.a.bits() < 64;
                 tile('K', k, k == line || half, "128 bytes, or 64 of elements below 64 bits")
             }
             Schedule::Cooperative | Schedule::Pingpong => {
-                // Along the rows of the instruction, and along its columns.
+                // Along the MMA's rows and along its columns.
                 let rows = |mode, extent: u32| {
                     if self.is_pingpong() {
                         let rule = "64 or 128 where warp groups have tiles of their own";
@@ -248,7 +251,7 @@ impl GemmConfig {
         } else if self.store == StoreForm::Overlapped {
             Some("a split tile is not written under the next one")
         } else if self.store == StoreForm::Direct && self.consumers() > 1 {
-            // Here and with more accumulators of a thread, the assembler spills.
+            // Here, and with more accumulators per thread, `ptxas` spills.
             Some("threads that store D split K with one warp group alone")
         } else if !self.is_warp_specialised() && self.accumulators() > 64 {
             Some("threads with more than 64 accumulators do not split K")
@@ -289,7 +292,7 @@ impl GemmConfig {
             LoadForm::Tensor => None,
             _ if !self.is_warp_specialised() => Some("only tensor copies need aligned operands"),
             LoadForm::Repack => None,
-            // The registers of a producer that has given some away hold too few vectors.
+            // A producer that has given registers away has too few for the vectors it fetches.
             LoadForm::Threads if self.consumers() > 1 => {
                 Some("threads fetch for one warp group alone")
             }
@@ -336,7 +339,7 @@ impl GemmConfig {
         (self.programmatic && !offers).then_some("programmatic launches need sm_90")
     }
 
-    /// Checks the threads and the shared memory of a block.
+    /// Checks the block's thread count and shared memory.
     #[inline]
     pub(crate) fn check_block(&self) -> Result<(), GemmError> {
         let threads = self.threads();
@@ -350,8 +353,8 @@ impl GemmConfig {
         Ok(())
     }
 
-    /// Registers of a thread of the kernel without tensor cores with elements of A and B: of two steps along K, and of
-    /// the next tiles where those are converted on the way.
+    /// Returns the registers per thread that hold elements of A and B in the kernel without tensor
+    /// cores: those of two steps along K, and of the next tiles if they are converted on the way.
     #[inline]
     fn waiting(&self) -> u32 {
         if self.schedule != Schedule::Simt {
@@ -368,31 +371,32 @@ impl GemmConfig {
         let error = |rule| Err(GemmError::Registers { registers, rule });
         let accumulators = self.accumulators() * if self.promote { 2 } else { 1 };
         let kept = if self.store == StoreForm::Overlapped { self.kept_words() } else { 0 };
-        // Elements of C and of a bias are loaded some at a time; so are elements of A and B that no copy takes.
+        // Elements of C and of a bias are loaded a few at a time. So are elements of A and B that
+        // `cp.async` cannot copy.
         let loads = self.epilogue.beta || self.epilogue.bias.is_some();
         let loads = if self.is_warp_specialised() && loads { 48 } else { 0 };
         let single = match self.schedule {
             Schedule::Multistage if self.alignment < 4 => 128 / self.a.size_bytes(),
             _ => 0,
         };
-        // Addresses of the workspace, and of rows of D that threads store.
+        // Addresses in the workspace, and of the rows of D that threads store.
         let parts = match self.splits {
             Splits::Stream => 16,
             splits if splits.is_split() => 8,
             _ => 0,
         };
         let rows = match (self.is_warp_specialised(), self.store, self.splits.is_split()) {
-            // Tiles that threads fetch are small: the addresses of rows of D take few registers.
+            // Tiles fetched by threads are small, so that addresses of D's rows take few registers.
             _ if self.producers() == 3 => 8,
             (true, StoreForm::Direct, true) => 32,
             (true, StoreForm::Direct, false) => 24,
             _ => 0,
         };
-        // Coordinates of elements, and what an epilogue makes of two accumulators.
+        // Element coordinates, and what the epilogue makes of two accumulators.
         let pairs = if self.pairs && self.is_warp_specialised() { 32 } else { 0 };
         let parts = parts + rows + pairs;
         let needed = accumulators + kept + loads + parts + single + self.waiting();
-        // What a launch gives each thread, and what is left of it for accumulators beside the operands and addresses.
+        // What the launch gives each thread. Operands and addresses need part of it.
         let entry = (SM_REGISTERS / self.threads().max(1)).min(255) / 8 * 8;
         let available =
             |registers: u32, others: u32| registers.saturating_sub(others).min(MAX_ACCUMULATORS);
@@ -400,7 +404,7 @@ impl GemmConfig {
             (Some(_), false) => return error("only warp groups with roles move them"),
             (None, true) => available(entry, 32),
             (None, false) if self.schedule == Schedule::Simt => available(entry, 32),
-            // Operands of `f64` are twice as many registers.
+            // `f64` operands take twice the registers.
             (None, false) if self.a == Scalar::F64 => available(entry, 128),
             (None, false) => available(entry, 96),
             (Some([fetch, multiply]), true) => {
@@ -408,7 +412,8 @@ impl GemmConfig {
                 if !legal(fetch) || !legal(multiply) {
                     return error("a count is a multiple of 8 from 24 to 256");
                 }
-                // Threads that fetch have vectors in registers; a thread that starts tensor copies has none.
+                // Threads that fetch hold vectors in registers. A thread that only starts TMA
+                // copies holds none.
                 let (less, more, rule) = if self.load == LoadForm::Threads {
                     (multiply, fetch, "threads that multiply give registers to those that fetch")
                 } else {
@@ -420,7 +425,8 @@ impl GemmConfig {
                 if GROUP * (self.producers() * fetch + self.consumers() * multiply) > SM_REGISTERS {
                     return error("an SM has 65536 registers");
                 }
-                // The compiler gives an instruction no more than a launch gives, whatever is moved later.
+                // `ptxas` allocates for the launch's register count, whatever `setmaxnreg` moves
+                // later.
                 let three = if self.consumers() == 3 { available(entry, 32) } else { u32::MAX };
                 available(multiply, 32).min(three)
             }

@@ -1,4 +1,5 @@
-//! [`GemmError`]: why there is no such matrix product.
+//! [`GemmError`]: errors for unsupported GEMM configurations and for problems that a kernel cannot
+//! run.
 
 use crate::errors::errors;
 
@@ -13,7 +14,7 @@ use crate::kernels::gemm::config::forms::Schedule;
 use crate::kernels::rows::RowError;
 
 errors! {
-    /// A configuration without a kernel, or a problem that a kernel does not take.
+    /// Why a GEMM kernel cannot be built, or why it cannot run a problem.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -32,7 +33,7 @@ errors! {
     #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum GemmError {
-        /// The target lacks the instructions of the schedule.
+        /// The target lacks the schedule's instructions.
         Target {
             /// The schedule.
             schedule: Schedule,
@@ -47,7 +48,7 @@ errors! {
             }
             Ok(())
         },
-        /// The schedule does not multiply elements of these types, or not into such accumulators.
+        /// The schedule cannot multiply elements of these types, or not with this accumulator type.
         Inputs {
             /// The schedule.
             schedule: Schedule,
@@ -55,14 +56,14 @@ errors! {
             a: Scalar,
             /// The type of B.
             b: Scalar,
-            /// The type of accumulators.
+            /// The accumulator type.
             acc: Scalar,
         } = |f| write!(
             f,
             "the schedule `{}` has no products of {a} and {b} with accumulators in {acc}",
             schedule.name()
         ),
-        /// A type that C or D cannot have.
+        /// C or D cannot have this type.
         Output {
             /// `C` or `D`.
             operand: char,
@@ -74,7 +75,7 @@ errors! {
         },
         /// elements of {scalar} need sm_89, and the target is {target}
         SmallFloats { scalar: Scalar, target: Target },
-        /// Elements of this type are only multiplied K-major.
+        /// The MMA reads elements of this type only if they are contiguous along K.
         MajorMode {
             /// `A` or `B`.
             operand: char,
@@ -102,9 +103,9 @@ errors! {
         Tile { mode: char, extent: u32, rule: &'static str },
         /// `{field}` cannot be `{value}`: {rule}
         Field { field: &'static str, value: String, rule: &'static str },
-        /// Registers that cannot be moved so.
+        /// These register counts are not possible.
         Registers {
-            /// Those of a producer thread and of a consumer thread.
+            /// The registers of a producer thread and of a consumer thread.
             registers: Option<[u32; 2]>,
             /// The reason.
             rule: &'static str,
@@ -122,13 +123,13 @@ errors! {
         Threads { threads: u32 },
         /// {needed} bytes of shared memory are needed, and a block has {available}: take fewer stages or a smaller tile
         SharedMemory { needed: u64, available: u64 },
-        /// A text that names no configuration.
+        /// The text is not the name of a configuration.
         Name {
             /// The text.
             text: String,
-            /// The part of it that was expected to be something else.
+            /// The part that was not recognised.
             part: String,
-            /// The expected part.
+            /// What was expected in its place.
             expected: &'static str,
         } = |f| {
             let text = text.escape_default();
@@ -139,7 +140,7 @@ errors! {
                 write!(f, "`{text}` names no configuration: `{part}` should be {expected}")
             }
         },
-        /// A size of 0 or too large a one.
+        /// A size is 0 or too large.
         Size {
             /// `m`, `n`, `k` or `batch`.
             name: &'static str,
@@ -180,9 +181,9 @@ errors! {
         PairsWithoutEpilogue,
         /// the size `n` is {n}, but pairs of columns need an even number
         OddColumns { n: u32 },
-        /// The list of groups is missing, or is of no use.
+        /// The list of groups is missing, or the kernel does not take one.
         GroupRows {
-            /// The kernel needs it.
+            /// Whether the kernel needs it.
             needed: bool,
         } = |f| match needed {
             true => f.write_str("the kernel multiplies groups of rows, and no `GroupRows` are given"),
@@ -191,9 +192,9 @@ errors! {
         /// the workspace has {found:?} partial accumulators and counters, and the launch needs {needed:?}: make it by
         /// `GemmFunction::workspace` for the problem
         Workspace { found: [u64; 2], needed: [u64; 2] },
-        /// The table of products is missing, or is of no use.
+        /// The table of a ragged batch is missing, or the kernel does not take one.
         Products {
-            /// The kernel needs it.
+            /// Whether the kernel needs it.
             needed: bool,
         } = |f| match needed {
             true => f.write_str("the kernel multiplies matrices of different sizes, and no table of `products` is given"),
@@ -203,11 +204,11 @@ errors! {
         GroupStrides,
         /// {m} rows are not {groups} groups with room for the same number of rows each
         GroupCapacity { m: u32, groups: u32 },
-        /// The epilogue needs a matrix or a vector that was not given, or has no use for the given one.
+        /// An epilogue operand is missing, or the kernel does not take it.
         EpilogueOperand {
             /// The operand.
             operand: &'static str,
-            /// The epilogue needs it.
+            /// Whether the kernel needs it.
             needed: bool,
         } = |f| match needed {
             true => {

@@ -1,18 +1,26 @@
-//! [`Schedule`], [`LoadForm`] and [`StoreForm`]: who works on a tile, and how it is fetched and written.
+//! [`Schedule`], [`LoadForm`] and [`StoreForm`]: which warps do what, how tiles of A and B are
+//! fetched, and how tiles of D are written.
 
-/// The division of work among the threads of a block.
+/// Which instructions multiply, and how the warps of a block share the work.
+///
+/// On `sm_90a`, take `Cooperative` or `Pingpong`: they are much faster than the others. Elsewhere,
+/// take `Multistage`. Take `Simt` if `f32` elements have to be multiplied in full precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Schedule {
-    /// Plain FMAs of `f32`, each thread 4 x 4 to 16 x 8 accumulators, tiles fetched some steps ahead by `cp.async`. Every
-    /// target.
+    /// Plain FMAs in `f32`: each thread has 4 x 4 to 16 x 8 accumulators, and `cp.async` prefetches
+    /// tiles some steps ahead. Runs on every target.
     Simt,
-    /// `mma.sync`, tiles fetched some steps ahead by `cp.async`. Every target.
+    /// `mma.sync`: all warps multiply, and `cp.async` prefetches tiles some steps ahead. Runs on
+    /// every target.
     Multistage,
-    /// `wgmma`: a producer warp group fetches tiles by tensor copies, and one to three consumer warp groups multiply, all on the
-    /// same tile. `sm_90a`.
+    /// `wgmma`, cooperative: one producer warp group fetches tiles by TMA, and one to three
+    /// consumer warp groups multiply the same tile together. The usual choice on `sm_90a`. Unlike
+    /// `Pingpong`, it has tiles of up to 256 rows, operand swapping, split-K and stream-K, and the
+    /// overlapped store.
     Cooperative,
-    /// As `Cooperative`, with two consumer warp groups, each on tiles of its own: one writes its tile while the other multiplies.
-    /// `sm_90a`.
+    /// `wgmma`, ping-pong: like `Cooperative`, but each of two consumer warp groups works on its
+    /// own tile, and one writes D while the other multiplies. Better if K is short, so that the
+    /// epilogue counts. Tiles are at most 128 rows high. `sm_90a`.
     Pingpong,
 }
 
@@ -21,7 +29,7 @@ impl Schedule {
     pub const ALL: [Schedule; 4] =
         [Schedule::Simt, Schedule::Multistage, Schedule::Cooperative, Schedule::Pingpong];
 
-    /// The name in a name of a configuration.
+    /// Returns the word for this schedule in configuration names.
     #[inline]
     pub const fn name(self) -> &'static str {
         match self {
@@ -32,42 +40,51 @@ impl Schedule {
         }
     }
 
-    /// Returns whether tiles are fetched by tensor copies, which need pitches of 16 bytes.
+    /// Returns whether TMA fetches the tiles. TMA needs pitches that are multiples of 16 bytes.
     #[inline]
     pub const fn uses_tma(self) -> bool {
         matches!(self, Schedule::Cooperative | Schedule::Pingpong)
     }
 }
 
-/// The way in which a warp-specialised kernel fetches tiles of A and B.
+/// How a warp-specialised kernel gets tiles of A and B into shared memory.
+///
+/// `Tensor` is the fastest. If your operands are misaligned for it, `Repack` costs a copy per
+/// launch, and `Threads` fetches more slowly but saves that copy, which pays for small problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LoadForm {
-    /// By tensor copies, which need addresses, pitches and batch strides of 16 bytes. Kernels of the other schedules copy by
-    /// threads, and have this form too.
+    /// By TMA, straight from the operands. Their addresses, pitches and batch strides must be
+    /// multiples of 16 bytes. The other schedules copy by threads anyway, and keep this value.
     Tensor,
-    /// By tensor copies from a workspace of the function, to which operands that need it are copied before the product: because
-    /// they are not aligned, or to transpose them, because tensor cores take such elements contiguous along K alone.
+    /// By TMA from a workspace, into which the launch first copies the operands that need it:
+    /// because they are misaligned, or because they have to be transposed for tensor cores that
+    /// read these elements contiguous along K only.
     Repack,
     /// By all threads of the producer warp groups, from any address and pitch.
     Threads,
 }
 
-/// The way in which a tile of D is written from registers to global memory.
+/// How a tile of D gets from registers to global memory.
+///
+/// With TMA stores, rows of D must be multiples of 16 bytes. `Direct` accepts everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreForm {
-    /// By the threads, to any address and pitch. Warp-specialised kernels go through shared memory and write aligned vectors of 16
-    /// bytes; the others write from registers.
+    /// By the threads, to any address and pitch. Warp-specialised kernels stage the tile in shared
+    /// memory and write aligned 16-byte vectors; the other schedules store from registers.
     Direct,
-    /// Through shared memory by tensor copies of 64 rows, as wide as the tile.
+    /// Staged in shared memory and stored by TMA, 64 rows at a time, as wide as the tile.
     Rows,
-    /// Through shared memory by several tensor copies of 64 rows: of 128 bytes where these divide the tile, else narrower.
+    /// Staged in shared memory and stored by several TMA copies per 64 rows: 128 bytes wide if that
+    /// divides the tile, else narrower. The first copies are in flight while later columns are
+    /// still converted, and the staging buffers are smaller than with `Rows`.
     Chunks,
-    /// As `Chunks`, overlapped with the main loop of the next tile.
+    /// Like `Chunks`, but the tile stays in registers and is stored during the main loop of the
+    /// next tile.
     Overlapped,
 }
 
 impl LoadForm {
-    /// The name in a name of a configuration.
+    /// Returns the word for this form in configuration names, or `None` for the default.
     #[inline]
     pub(crate) const fn name(self) -> Option<&'static str> {
         match self {
@@ -83,7 +100,7 @@ impl StoreForm {
     pub const ALL: [StoreForm; 4] =
         [StoreForm::Direct, StoreForm::Rows, StoreForm::Chunks, StoreForm::Overlapped];
 
-    /// The name in a name of a configuration.
+    /// Returns the word for this form in configuration names.
     #[inline]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,5 @@
-//! [`GemmConfig`]: everything that is chosen when a matrix product is built.
+//! [`GemmConfig`]: all decisions made when a GEMM kernel is built, and the sizes that follow from
+//! them (threads, grid, tiles). Come here to see what you can configure.
 
 pub(crate) mod check;
 pub(crate) mod error;
@@ -19,16 +20,16 @@ use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::types::InputTypes;
 use crate::kernels::gemm::split::parts::Splits;
 
-/// A vector that is added to all columns or to all rows of the product.
+/// Which vector the epilogue adds. It has the element type of C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bias {
-    /// One number for each row: of length M.
+    /// One value per row of D: M elements.
     Row,
-    /// One number for each column: of length N.
+    /// One value per column of D: N elements.
     Column,
 }
 
-/// A function of each element of the product.
+/// The function that the epilogue applies to each element, after the bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// `max(x, 0)`
@@ -37,28 +38,32 @@ pub enum Activation {
     Gelu,
 }
 
-/// The operations on the product before it is written: `D = activation(alpha A B + beta C + bias)`. An operation that is off leaves
-/// no instruction.
+/// What happens to the accumulators before they are written:
+/// `D = activation(alpha A B + beta C + bias)`. Whatever is off generates no code. For anything
+/// else, build the kernel with [`Gemm::with_epilogue`](crate::kernels::gemm::Gemm::with_epilogue).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Epilogue {
-    /// There is a factor `alpha`; without it, 1.
+    /// Multiplies A B by a factor `alpha`, which you pass at launch.
     pub alpha: bool,
-    /// There is a term `beta C`.
+    /// Adds `beta C`. You pass `beta` and C at launch.
     pub beta: bool,
-    /// The vector of the type of C that is added.
+    /// Adds a vector to all columns or to all rows.
     pub bias: Option<Bias>,
-    /// The function that is applied.
+    /// Applies a function last.
     pub activation: Option<Activation>,
 }
 
-/// Everything that is chosen when a matrix product is built.
+/// All decisions made when a GEMM kernel is built.
 ///
-/// The kernel computes `D[m, n] = sum over k of A[m, k] B[k, n]` in the types `a`, `b`, `acc`, applies the
-/// [`Epilogue`], and rounds to the type `d`. D and C are row-major; A and B are contiguous along K or along the other
-/// mode. A configuration is for problems of any size.
+/// The kernel computes `D[m, n] = sum over k of A[m, k] B[k, n]` with elements of the types `a` and
+/// `b`, accumulates in `acc`, applies the [`Epilogue`], and rounds to the type `d`. C and D are
+/// row-major. A and B are contiguous along K or along their other mode. A configuration fixes no
+/// problem size: one kernel runs problems of any size.
 ///
-/// [`check`](GemmConfig::check) says whether there is such a kernel. A configuration prints as a short name, which is
-/// also that of the kernel, and can be parsed:
+/// Start from [`sm90`](GemmConfig::sm90), [`sm80`](GemmConfig::sm80) or [`simt`](GemmConfig::simt)
+/// and change fields, or let [`best`](GemmConfig::best) choose. [`check`](GemmConfig::check) tells
+/// you whether a kernel exists for your combination. A configuration prints as a short name, which
+/// is also the kernel's name and can be parsed back:
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -87,81 +92,108 @@ pub struct Epilogue {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmConfig {
-    /// The target of the kernel.
+    /// The target to build for. The schedules with `wgmma` need `sm_90a`.
     pub target: Target,
-    /// The type in which elements of A are multiplied. `Tf32` is in memory as `f32`.
+    /// The element type of A. `Tf32` means `f32` in memory, multiplied as TF32.
     pub a: Scalar,
-    /// The type in which elements of B are multiplied.
+    /// The element type of B: that of A, except that the two 8-bit floats mix, and so do `i8` and
+    /// `u8`.
     pub b: Scalar,
-    /// The type of C and of the bias, where the epilogue has them.
+    /// The element type of C and of the bias, if the epilogue has them. By default that of D.
     pub c: Scalar,
-    /// The type of D.
+    /// The element type of D.
     pub d: Scalar,
-    /// The type of accumulators.
+    /// The accumulator type. It follows from `a` and `b`: `i32` for 8-bit integers, `f64` for
+    /// `f64`, else `f32`. Other values are refused.
     pub acc: Scalar,
-    /// The contiguous mode of A: K (row-major) or M.
+    /// The contiguous mode of A: K (row-major) or M (column-major).
     pub major_a: Major,
     /// The contiguous mode of B: K (column-major) or N (row-major).
     pub major_b: Major,
-    /// M, N and K of a tile: a block's tile of D, and the depth of a stage.
+    /// The tile sizes along M, N and K: a thread block computes M x N elements of D at a time, and
+    /// one pipeline stage is K deep. Larger tiles read A and B less often, but need more registers
+    /// and shared memory, and fill the SMs badly if D is small.
     pub tile: [u32; 3],
-    /// Tiles of A and B that are in shared memory at a time.
+    /// The pipeline stages in shared memory, from 2 to 32. More stages hide more memory latency,
+    /// until shared memory is full. [`with_max_stages`](GemmConfig::with_max_stages) takes as many
+    /// as fit.
     pub stages: u32,
-    /// The schedule.
+    /// Which instructions multiply, and how the warps share the work.
     pub schedule: Schedule,
-    /// The operands of the tensor cores are exchanged: the kernel computes tiles of `D^T = B^T A^T`, and stores them
-    /// transposed. The rows of an instruction then run along N, so M of the tile is any multiple of 8.
+    /// Swaps the MMA operands: the kernel computes tiles of `D^T = B^T A^T` and stores them
+    /// transposed. The MMA's 64 rows then run along N, so the tile's M may be any multiple of 8.
+    /// Set it if D has few rows, for example when decoding; it wastes no MMA rows there.
+    /// `Cooperative` schedule and 16-bit D only.
     pub swap: bool,
-    /// Adds the accumulators of the tensor cores to others after each step along K, and starts them anew: the two-level accumulation
-    /// of products of 8-bit floats, because tensor cores accumulate these with few bits. Without it, the tensor cores accumulate
-    /// all steps, which is faster, as `FAST_ACCUM` of cuBLASLt does.
+    /// Adds the tensor cores' accumulators to a second set of `f32` registers after each step along
+    /// K. Results are more accurate, because tensor cores accumulate 8-bit float products with few
+    /// bits. It is slower and needs twice the registers. Off, the tensor cores accumulate all
+    /// steps, as cuBLASLt does with `FAST_ACCUM`. For 8-bit floats and `wgmma` only.
     pub promote: bool,
-    /// The rows of A and D are in groups, each with a matrix B of its own: see
-    /// [`GemmProblem::grouped`].
+    /// Grouped GEMM: the rows of A and D are divided into groups, and each group has its own matrix
+    /// B, for example one per expert of a mixture of experts. See [`GemmProblem::grouped`].
     pub grouped: bool,
-    /// The matrices of a batch have different sizes and any addresses: see [`RaggedProblem`](crate::kernels::gemm::RaggedProblem).
+    /// Ragged batch: each GEMM of the batch has its own sizes and addresses. See
+    /// [`RaggedProblem`](crate::kernels::gemm::RaggedProblem).
     pub ragged: bool,
-    /// Blocks of a cluster along M and along N. Those along M share the tiles of B, those along N the tiles of A.
+    /// The thread blocks in a cluster, along M and along N. Blocks along M share the tiles of B and
+    /// blocks along N the tiles of A, fetched once by multicast. Set it to reduce L2 traffic; a
+    /// grid that the cluster does not divide runs some blocks for nothing. Warp-specialised
+    /// schedules only.
     pub cluster: [u32; 2],
-    /// The division of the steps along K of a tile among thread blocks.
+    /// How thread blocks divide a tile's steps along K: split-K or stream-K. Set it if D has too
+    /// few tiles to fill the SMs and K is long. It costs a workspace, and a pass that sums the
+    /// partial accumulators.
     pub splits: Splits,
-    /// The order of the tiles of D.
+    /// The raster order: in which order the tiles of D are computed. It does not change the result.
+    /// A good order lets the blocks that run at the same time share rows of A and columns of B in
+    /// the L2 cache.
     pub raster: Raster,
-    /// The way in which a tile of D is written.
+    /// How a tile of D gets from registers to global memory. It changes the speed, the shared
+    /// memory left for stages, and which alignments of D are accepted.
     pub store: StoreForm,
-    /// The epilogue.
+    /// The operations applied before D is written.
     pub epilogue: Epilogue,
-    /// Columns `2 j` and `2 j + 1` of A B become column `j` of D, which has `N / 2` columns: the kernel is built by
+    /// Combines pairs of columns: columns `2 j` and `2 j + 1` of A B become column `j` of D, which
+    /// has `N / 2` columns, for example for SwiGLU. Build such a kernel with
     /// [`Gemm::with_pairs`](crate::kernels::gemm::Gemm::with_pairs).
     pub pairs: bool,
-    /// Registers of a producer thread and of a consumer thread, where warp groups move them between each
-    /// other (`setmaxnreg`).
+    /// The registers per producer thread and per consumer thread, which the warp groups set with
+    /// `setmaxnreg`; `None` leaves all threads with what the launch gave them. Consumers with large
+    /// tiles need it. [`usual_registers`](GemmConfig::usual_registers) is the default.
     pub registers: Option<[u32; 2]>,
-    /// A divisor of addresses, pitches and batch strides of A and B, in bytes; for the multistage
-    /// kernel also their extents along the contiguous mode.
+    /// The alignment in bytes that the kernel relies on: it must divide the addresses, pitches and
+    /// batch strides of A and B. The `wgmma` schedules need 16, and `Simt` the element size. With
+    /// `Multistage` you can choose a power of two from the element size to 16; it must also divide
+    /// the extents along the contiguous modes. A smaller value accepts more operands and copies
+    /// them in smaller, slower pieces.
     pub alignment: u32,
-    /// The way in which tiles of A and B are fetched.
+    /// How tiles of A and B get to shared memory. Change it if TMA cannot read your operands,
+    /// because they are misaligned.
     pub load: LoadForm,
-    /// The kernel may be launched before the one before it has ended: it waits for it by itself
-    /// (programmatic dependent launch).
+    /// Programmatic dependent launch: the kernel may start before the previous launch on its stream
+    /// has ended, and waits for it itself before it reads or writes global memory. It hides launch
+    /// latency and does not change the result. Needs `sm_90`.
     pub programmatic: bool,
 }
 
-/// Threads of a warp group.
+/// Threads per warp group.
 pub(crate) const GROUP: u32 = 128;
-/// Registers of an SM.
+/// 32-bit registers per SM.
 pub(crate) const SM_REGISTERS: u32 = 65536;
-/// Rows of D of one `wgmma` instruction.
+/// Rows of D per `wgmma` instruction.
 pub(crate) const WGMMA_ROWS: u32 = 64;
-/// Bytes of a line of the L2 cache.
+/// Bytes per L2 cache line.
 pub(crate) const L2_LINE_BYTES: u32 = 128;
-/// Alignment in bytes of tiles in the 128-byte swizzle, whose pattern repeats every 8 lines of 128 bytes.
+/// Alignment in bytes of a tile in the 128-byte swizzle, whose pattern repeats every 8 lines of 128
+/// bytes.
 pub(crate) const SWIZZLE_ALIGN: u32 = 1024;
 
 impl GemmConfig {
-    /// The warp-specialised kernel for `sm_90a` with tiles of M x N of a type, or of two: `[Scalar::F8E4M3, Scalar::F8E5M2]`. Both
-    /// operands are K-major, D has the type [`InputTypes::output`]; there are as many stages as there is shared memory for, up to 8, a
-    /// swizzle width of 8 row tiles, no epilogue.
+    /// The warp-specialised kernel for `sm_90a`, with M x N tiles. `inputs` is one type, or two,
+    /// such as `[Scalar::F8E4M3, Scalar::F8E5M2]`. Both operands are contiguous along K, D has the
+    /// type [`InputTypes::output`], the raster is a swizzle 8 row tiles wide, and there is no
+    /// epilogue. Takes as many stages as fit into shared memory, up to 8.
     #[inline]
     pub fn sm90(inputs: impl Into<InputTypes>, [m, n]: [u32; 2]) -> GemmConfig {
         let inputs = inputs.into();
@@ -177,8 +209,8 @@ impl GemmConfig {
         GemmConfig { store, registers, ..config }.with_max_stages(8)
     }
 
-    /// The multistage kernel for `sm_80` and newer targets with tiles of M x N of this type, 3 stages; else as
-    /// [`sm90`](GemmConfig::sm90).
+    /// The multistage kernel for `sm_80` and newer targets, with M x N tiles and 3 stages.
+    /// Everything else is as for [`sm90`](GemmConfig::sm90).
     #[inline]
     pub fn sm80(target: Target, inputs: impl Into<InputTypes>, [m, n]: [u32; 2]) -> GemmConfig {
         let inputs = inputs.into();
@@ -191,7 +223,7 @@ impl GemmConfig {
         }
     }
 
-    /// The kernel without tensor cores, for any target, with tiles of 128 x 128 x 16.
+    /// The kernel without tensor cores, for any target, with 128 x 128 x 16 tiles.
     #[inline]
     pub fn simt(target: Target, inputs: impl Into<InputTypes>) -> GemmConfig {
         let inputs = inputs.into();
@@ -247,22 +279,23 @@ impl GemmConfig {
         InputTypes { a: self.a, b: self.b }
     }
 
-    /// Returns whether the instructions take A and B that are contiguous along M or N: `wgmma` transposes elements of 16 bits only,
-    /// and `ldmatrix` none of 8 bits.
+    /// Returns whether the MMA can read A and B that are contiguous along M or N. `wgmma`
+    /// transposes 16-bit elements only, and `ldmatrix` everything but 8-bit elements.
     #[inline]
     pub(crate) const fn takes_mn_major(&self) -> bool {
         let bits = self.a.bits();
         bits == 16 || bits >= 32 && !self.is_warp_specialised()
     }
 
-    /// Returns whether copies to the workspace are contiguous along K, whatever A and B are.
+    /// Returns whether the repacked copies of A and B are transposed to be contiguous along K.
     #[inline]
     pub(crate) const fn transposes_copies(&self) -> bool {
         let copies = matches!(self.load, LoadForm::Repack) && self.is_warp_specialised();
         copies && !self.takes_mn_major()
     }
 
-    /// The configuration of the product itself, of A and B as they are in the workspace.
+    /// Returns the configuration that the GEMM kernel itself is built for: with repacking, A and B
+    /// are as they lie in the workspace, not as you pass them.
     #[inline]
     pub(crate) fn of_product(&self) -> GemmConfig {
         if !self.transposes_copies() {
@@ -271,16 +304,17 @@ impl GemmConfig {
         GemmConfig { major_a: Major::K, major_b: Major::K, ..*self }
     }
 
-    /// Returns whether the kernel is for `sm_90a`: tensor copies, and warp groups with roles.
+    /// Returns whether this is a warp-specialised kernel for `sm_90a`: TMA copies, and warp groups
+    /// with roles.
     pub const fn is_warp_specialised(&self) -> bool {
         self.schedule.uses_tma()
     }
 
-    /// Warp groups that multiply; 1 where there are no roles.
+    /// Returns the consumer warp groups, or 1 if the schedule has no roles.
     pub const fn consumers(&self) -> u32 {
         match self.schedule {
             Schedule::Simt | Schedule::Multistage => 1,
-            // 64 rows each, or 128 where four groups would be too many.
+            // 64 rows each, or 128 if that would take four groups.
             Schedule::Cooperative => match self.mma_tile()[0] {
                 0..=64 => 1,
                 192 => 3,
@@ -290,32 +324,34 @@ impl GemmConfig {
         }
     }
 
-    /// M and N of the products that the tensor cores make of a tile.
+    /// Returns M and N of the tile as the MMA sees it, with operands swapped if `swap` is set.
     #[inline]
     pub const fn mma_tile(&self) -> [u32; 2] {
         let [m, n, _] = self.tile;
         if self.swap { [n, m] } else { [m, n] }
     }
 
-    /// Returns the accumulators that make one element of D: columns of A B for each column of D.
+    /// Returns how many accumulators make one element of D: 2 with `pairs`, else 1.
     #[inline]
     pub(crate) const fn accumulators_per_element(&self) -> u32 {
         if self.pairs { 2 } else { 1 }
     }
 
-    /// M and N of a tile of D.
+    /// Returns M and N of the tile in D. With `pairs`, it is half as wide.
     pub const fn tile_of_d(&self) -> [u32; 2] {
         [self.tile[0], self.tile[1] / self.accumulators_per_element()]
     }
 
-    /// Threads that write tiles of A and B to shared memory, or none where tensor copies do.
+    /// Returns the threads that write tiles of A and B to shared memory, or 0 if TMA does.
     pub(crate) const fn writers(&self) -> u32 {
         if self.fetches_by_threads() { GROUP * self.producers() } else { 0 }
     }
 
-    /// Returns the number of warp groups that fetch, at most the stages. Before tensor cores read what a thread has written, it waits for
-    /// all of its loads, also those of its next tile: three groups, each with steps of its own, keep three tiles in flight. Two where the
-    /// epilogue loads C or a bias, which needs registers.
+    /// Returns the producer warp groups. With TMA, one is enough. If threads fetch, a thread has to
+    /// wait for all its loads, including those for its next tile, before it can hand a tile to the
+    /// tensor cores. So three groups take turns and keep three tiles in flight. If the epilogue
+    /// loads C or a bias, there are registers for two only. There are never more producers than
+    /// stages.
     pub(crate) const fn producers(&self) -> u32 {
         let two = self.stages < 3 || self.epilogue.beta || self.epilogue.bias.is_some();
         match (self.fetches_by_threads(), two) {
@@ -329,41 +365,43 @@ impl GemmConfig {
         matches!(self.load, LoadForm::Threads)
     }
 
-    /// Returns whether thread blocks draw tiles from a counter. Tiles of groups differ in cost: the last tile of a group has few rows.
-    /// Ping-pong keeps a fixed order.
+    /// Returns whether thread blocks draw tiles from a global counter. Grouped GEMM does, because
+    /// tiles differ in cost: a group's last tile has few rows. Ping-pong needs a fixed order.
     pub(crate) const fn draws_tiles(&self) -> bool {
         self.grouped && !self.is_pingpong()
     }
 
-    /// Returns whether a launch has a workspace, for partial accumulators or for the counter of tiles.
+    /// Returns whether a launch needs a workspace: for partial accumulators, or for the tile
+    /// counter.
     pub(crate) const fn has_workspace(&self) -> bool {
         self.splits.is_split() || self.grouped
     }
 
-    /// Returns whether each consumer has tiles of its own.
+    /// Returns whether each consumer warp group works on its own tiles.
     pub(crate) const fn is_pingpong(&self) -> bool {
         matches!(self.schedule, Schedule::Pingpong)
     }
 
-    /// Warp groups that multiply the same tile.
+    /// Returns the warp groups that multiply the same tile.
     #[inline]
     pub(crate) const fn consumers_of_tile(&self) -> u32 {
         if self.is_pingpong() { 1 } else { self.consumers() }
     }
 
-    /// Threads with all accumulators of a part of a tile, or a share of them: a warp group, or a block without roles.
+    /// Returns the size of a group of threads that sums and stores together: a warp group, or the
+    /// whole block if the schedule has no roles.
     #[inline]
     pub(crate) const fn threads_of_group(&self) -> u32 {
         if self.is_warp_specialised() { GROUP } else { self.threads() }
     }
 
-    /// Registers that a launch gives to each thread of a block that has an SM for itself.
+    /// Returns the registers each thread starts with, if the block has the SM to itself.
     #[inline]
     pub(crate) fn entry_registers(&self) -> u32 {
         SM_REGISTERS / self.threads()
     }
 
-    /// Rows of a tile that one warp group multiplies.
+    /// Returns the tile rows that one warp group multiplies.
     #[inline]
     pub const fn rows_of_consumer(&self) -> u32 {
         match self.schedule {
@@ -372,15 +410,15 @@ impl GemmConfig {
         }
     }
 
-    /// Rows of a tile in shared memory and in the products. `wgmma` has 64: where the tile has fewer, the others are zero,
-    /// and neither fetched nor written.
+    /// Returns the tile rows in shared memory and in the MMA. If a tile has fewer rows than the 64
+    /// of `wgmma`, the rest is zero, and is neither fetched nor written.
     #[inline]
     pub const fn rows_of_products(&self) -> u32 {
         let [m, _] = self.mma_tile();
         if self.is_warp_specialised() && m < 64 { 64 } else { m }
     }
 
-    /// Rows and columns of a tile that one warp of the multistage kernel multiplies.
+    /// Returns the rows and columns that one warp of the multistage kernel multiplies.
     #[inline]
     pub const fn warp_tile(&self) -> [u32; 2] {
         match (self.tile[0], self.tile[1]) {
@@ -388,14 +426,14 @@ impl GemmConfig {
             (32, 32) => [16, 16],
             (32, 64) | (64, 32) => [16, 32],
             (0..=64, 0..=128) | (128, 0..=64) => [32, 32],
-            // With twice as many threads each copies fewer lines.
+            // With twice as many threads, each copies fewer lines.
             (0..=64, _) => [32, 64],
             (_, 0..=64) => [64, 32],
             _ => [64, 64],
         }
     }
 
-    /// Rows and columns of a tile that one thread of the kernel without tensor cores multiplies.
+    /// Returns the rows and columns that one thread of the kernel without tensor cores multiplies.
     pub const fn thread_tile(&self) -> [u32; 2] {
         match self.tile[0] {
             0..16 => [4, 4],
@@ -405,7 +443,7 @@ impl GemmConfig {
         }
     }
 
-    /// Threads of a block.
+    /// Returns the threads per block.
     #[inline]
     pub const fn threads(&self) -> u32 {
         let [m, n, _] = self.tile;
@@ -424,7 +462,7 @@ impl GemmConfig {
         }
     }
 
-    /// The registers of a thread that hold accumulators.
+    /// Returns the accumulator registers per thread.
     #[inline]
     pub const fn accumulators(&self) -> u32 {
         let [m, n, _] = self.tile;
@@ -446,9 +484,10 @@ impl GemmConfig {
         }
     }
 
-    /// The default registers of producer and consumer threads: 40 and 232 where two groups
-    /// multiply, 56 and 224 by stream-K, 32 and 160 with three; with one there are enough without. 136 and 104 beside three
-    /// groups whose threads fetch tiles.
+    /// Returns the default registers of a producer and a consumer thread. For TMA kernels that is
+    /// 40 and 232 with two consumer groups (24 and 240 if the accumulators need it, 56 and 224 with
+    /// stream-K) and 32 and 160 with three. With one consumer group nothing has to move. If three
+    /// producer groups fetch by threads, they get 136 and the consumers 104.
     #[inline]
     pub const fn usual_registers(&self) -> Option<[u32; 2]> {
         if self.producers() == 3 {
@@ -458,20 +497,22 @@ impl GemmConfig {
         } else if self.consumers() == 3 {
             Some([32, 160])
         } else if matches!(self.splits, Splits::Stream) {
-            // The producer follows the run of its block, too.
+            // Stream-K gives the producer more to track: its block's run of steps.
             Some([56, 224])
         } else if self.accumulators() > 200 || (self.accumulators() > 192 && self.is_pingpong()) {
-            // OrderedBarrier need a few registers more.
+            // `OrderedBarrier` needs a few more registers.
             Some([24, 240])
         } else {
             Some([40, 232])
         }
     }
 
-    /// The default order of tiles: a swizzle of up to 2048 rows and 16 tiles, so that the tiles in flight cover about as
-    /// many rows as columns of D, which reads least. Takes the largest such width that divides the number of row tiles,
-    /// so that the last group is full. Takes the largest width of all where that divisor is less than half of it, and for groups of
-    /// rows, whose numbers of row tiles differ: the row tiles of a group then read the same columns of B at a time.
+    /// Returns the default raster order: a swizzle up to 2048 rows and 16 tiles wide. The tiles in
+    /// flight then cover about as many rows as columns of D, which reads the fewest bytes of A and
+    /// B. It prefers the largest width that divides the row tile count, so that the last group is
+    /// full. If that is less than half of the maximum, it takes the maximum. Grouped GEMM always
+    /// takes it, because each group has a different row tile count: a group's row tiles then read
+    /// the same columns of B together.
     #[inline]
     pub fn usual_raster(&self, problem: &GemmProblem) -> Raster {
         let [row_tiles, _, _] = self.tiles(problem);
@@ -484,8 +525,8 @@ impl GemmConfig {
         Raster::Swizzle { width: if 2 * rows >= max { rows } else { max } }
     }
 
-    /// Row tiles, column tiles and steps along K of each matrix of a problem. Groups of rows are one matrix, with as many row
-    /// tiles as there may be.
+    /// Returns the row tiles and column tiles of each matrix in a problem, and the steps along K.
+    /// Grouped GEMM counts as one matrix, with the most row tiles that its groups can need.
     #[inline]
     pub fn tiles(&self, problem: &GemmProblem) -> [u32; 3] {
         let [m, n, k] = self.tile.map(|size| size.max(1));
@@ -496,18 +537,20 @@ impl GemmConfig {
         [rows.unwrap_or(u32::MAX), problem.n.div_ceil(n), problem.k.div_ceil(k)]
     }
 
-    /// The blocks of a cluster.
+    /// Returns the blocks per cluster.
     pub(crate) const fn cluster_blocks(&self) -> u32 {
         self.cluster[0].saturating_mul(self.cluster[1])
     }
 
-    /// The matrices with tiles of their own.
+    /// Returns how many matrices D is tiled as: the batch, or 1 for grouped GEMM.
     pub(crate) fn matrices(&self, problem: &GemmProblem) -> u32 {
         if self.grouped { 1 } else { problem.batch }
     }
 
-    /// The grid for a problem on a device with `sms` SMs. Blocks of warp-specialised kernels stay, and
-    /// take tile after tile; of the others, each has one tile, or a run of steps where they share them by stream-K.
+    /// Returns the grid for a problem on a device with `sms` SMs. Warp-specialised kernels are
+    /// persistent: at most one block per SM, each of which takes tile after tile. In the other
+    /// kernels, each block computes one tile or one part of a split tile; with stream-K, as many
+    /// blocks as fit on the SMs share the tiles.
     #[inline]
     pub fn grid(&self, problem: &GemmProblem, sms: u32) -> Grid {
         let [rows, columns, steps] = self.tiles(problem).map(u64::from);
@@ -519,7 +562,7 @@ impl GemmConfig {
             .saturating_mul(self.matrices(problem).into());
         let max = match self.splits {
             _ if self.is_warp_specialised() => u64::from(sms) / cluster,
-            // Each block may stay, because the shared memory of a block is at most that of an SM.
+            // All these blocks can run at once, because a block's shared memory is at most an SM's.
             Splits::Stream => {
                 u64::from(sms) * u64::from(self.resident(self.target.max_shared_bytes()))
             }

@@ -1,4 +1,5 @@
-//! The table of the words in a configuration's name: each is printed, parsed and checked in its row.
+//! The table of the words in a configuration's name. One row per word says how it is printed,
+//! parsed and checked; come here to add a field to the name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,25 +14,26 @@ use crate::kernels::gemm::config::types::InputTypes;
 use crate::kernels::gemm::config::{Activation, Bias, GemmConfig};
 use crate::kernels::gemm::split::parts::Splits;
 
-/// The word of [`StoreForm::Overlapped`] in names of older sweeps, which stay readable.
+/// The older spelling of [`StoreForm::Overlapped`], still accepted so that old sweeps can be read.
 const DEFERRED: &str = "deferred";
 
-/// A word of a name.
+/// One word of a name.
 struct Word {
-    /// The text that a parser expects; `None` for a word that is left out where it says nothing.
+    /// What a parse error says was expected; `None` if the word is optional.
     expected: Option<&'static str>,
-    /// Prints the word; `None` where it is left out.
+    /// Prints the word, or returns `None` to leave it out.
     print: fn(&GemmConfig) -> Option<String>,
-    /// Reads the word into a configuration. `None` refuses the text.
+    /// Parses the word into a configuration, or returns `None` if the text is not this word.
     parse: fn(&mut GemmConfig, &str) -> Option<()>,
-    /// Checks the fields of the word.
+    /// Checks the fields that the word stands for.
     check: fn(&GemmConfig) -> Result<(), GemmError>,
 }
 
-/// Makes the table. A row is `"expected" or optional: print, parse, check`; `of` is the configuration and `text` the word.
+/// Makes the table. A row is `"expected" or optional: print, parse, check`, where `of` is the
+/// configuration and `text` the word to parse.
 macro_rules! words {
     ($($(#[doc = $doc:literal])* word $expected:expr => |$of:ident| $print:expr, |$set:ident, $text:ident| $parse:expr, $check:expr;)*) => {
-        /// All words, in their order.
+        /// All words, in the order of the name.
         const WORDS: &[Word] = &[$(Word {
             expected: $expected,
             print: |$of| $print,
@@ -39,9 +41,8 @@ macro_rules! words {
             check: $check,
         }),*];
 
-        /// A name such as `sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl`, of letters, digits and `_` alone. Its words,
-        /// in their order:
-        ///
+        /// Prints a name such as `sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl`, made of
+        /// letters, digits and `_` only. Its words, in this order:
         $($(#[doc = $doc])*)*
         impl fmt::Display for GemmConfig {
             #[inline]
@@ -60,7 +61,7 @@ words! {
         |of| Some(format!("sm{}{}", of.target.sm(), if of.target.arch_specific() { "a" } else { "" })),
         |of, text| set(&mut of.target, format!("sm_{}", text.strip_prefix("sm")?).parse().ok()),
         GemmConfig::check_target;
-    /// * the type of A and B, or both where they differ (`f8e4m3xf8e5m2`);
+    /// * the type of A and B, or both types if they differ (`f8e4m3xf8e5m2`);
     word Some("the type of A and B, such as `bf16`") =>
         |of| Some(of.inputs().to_string()),
         |of, text| {
@@ -70,7 +71,7 @@ words! {
             Some(())
         },
         GemmConfig::check_inputs;
-    /// * `d` and the type of D, where it is not that of A;
+    /// * `d` and the type of D, if it is not that of A;
     word None =>
         |of| (of.d != of.a).then(|| format!("d{}", of.d)),
         |of, text| {
@@ -79,12 +80,12 @@ words! {
             Some(())
         },
         |of| of.check_output('D', of.d);
-    /// * `c` and the type of C, where it is not that of D;
+    /// * `c` and the type of C, if it is not that of D;
     word None =>
         |of| (of.c != of.d).then(|| format!("c{}", of.c)),
         |of, text| set(&mut of.c, scalar(text.strip_prefix('c')?)),
         |of| of.check_output('C', of.c);
-    /// * `t` or `n` for A and for B, as BLAS has them (`tn`: both contiguous along K);
+    /// * `t` or `n` for A and for B, as in BLAS (`tn`: both contiguous along K);
     word Some("`tn`, `tt`, `nn` or `nt`") =>
         |of| {
             let a = if of.major_a == Major::K { 't' } else { 'n' };
@@ -107,7 +108,7 @@ words! {
         |of| Some(of.tile.map(|size| size.to_string()).join("x")),
         |of, text| set(&mut of.tile, numbers(text)),
         GemmConfig::check_tile;
-    /// * `s` and the stages;
+    /// * `s` and the stage count;
     word Some("stages such as `s4`") =>
         |of| Some(format!("s{}", of.stages)),
         |of, text| set(&mut of.stages, number(text.strip_prefix('s')?)),
@@ -117,27 +118,28 @@ words! {
         |of| Some(of.schedule.name().to_owned()),
         |of, text| set(&mut of.schedule, Schedule::ALL.into_iter().find(|one| one.name() == text)),
         |_| Ok(());
-    /// * `swap`, where the operands of the tensor cores are exchanged;
+    /// * `swap`, if the MMA operands are swapped;
     word None =>
         |of| of.swap.then(|| "swap".to_owned()),
         |of, text| flag(&mut of.swap, text, "swap"),
         |of| of.rule("swap", of.swap, of.swap_rule());
-    /// * `promote`, where accumulators leave the tensor cores after each step;
+    /// * `promote`, if accumulators are promoted after each step;
     word None =>
         |of| of.promote.then(|| "promote".to_owned()),
         |of, text| flag(&mut of.promote, text, "promote"),
         |of| of.rule("promote", of.promote, of.promote_rule());
-    /// * `grouped`, where rows are in groups;
+    /// * `grouped`, for grouped GEMM;
     word None =>
         |of| of.grouped.then(|| "grouped".to_owned()),
         |of, text| flag(&mut of.grouped, text, "grouped"),
         |of| of.rule("grouped", of.grouped, of.grouped_rule());
-    /// * `ragged`, where the matrices of a batch have different sizes;
+    /// * `ragged`, for a batch of different sizes;
     word None =>
         |of| of.ragged.then(|| "ragged".to_owned()),
         |of, text| flag(&mut of.ragged, text, "ragged"),
         |of| of.rule("ragged", of.ragged, of.ragged_rule());
-    /// * `cl` and the blocks of a cluster along M, where it has more than one; `cl1x2` where it has some along N;
+    /// * `cl` and the cluster's blocks along M (`cl2`), or along both modes (`cl1x2`), if there is
+    ///   more than one;
     word None =>
         |of| match of.cluster {
             [1, 1] => None,
@@ -150,7 +152,7 @@ words! {
             set(&mut of.cluster, along_m.or(numbers(text).filter(|[_, n]| *n != 1)))
         },
         |of| of.rule("cluster", format_args!("{:?}", of.cluster), of.cluster_rule());
-    /// * `k` and the parts of a tile along K, where there is more than one, or `streamk`;
+    /// * `k` and the split-K parts (`k4`), or `streamk`, if K is split;
     word None =>
         |of| match of.splits {
             Splits::Even(1) => None,
@@ -162,7 +164,7 @@ words! {
             _ => set(&mut of.splits, number(text.strip_prefix('k')?).map(Splits::Even)),
         },
         |of| of.rule("splits", format!("{:?}", of.splits), of.splits_rule());
-    /// * the rasterization;
+    /// * the raster order;
     word Some("an order of tiles such as `strip8`") =>
         |of| Some(of.raster.to_string()),
         |of, text| set(&mut of.raster, text.parse().ok()),
@@ -170,18 +172,18 @@ words! {
             let rule = "a swizzle width is from 1 to 65535";
             of.rule("raster", of.raster, (!of.raster.is_valid()).then_some(rule))
         };
-    /// * the way in which D is written: `direct`, `rows`, `chunks` or `overlapped`;
+    /// * how D is written: `direct`, `rows`, `chunks` or `overlapped`;
     word Some("`direct`, `rows`, `chunks` or `overlapped`") =>
         |of| Some(of.store.name().to_owned()),
         |of, text| {
             let text = if text == DEFERRED { StoreForm::Overlapped.name() } else { text };
             set(&mut of.store, StoreForm::ALL.into_iter().find(|one| one.name() == text))?;
-            // What a name has that says nothing of registers.
+            // A name that does not mention registers has the default ones.
             of.registers = of.usual_registers();
             Some(())
         },
         |of| of.rule("store", of.store.name(), of.store_rule());
-    /// * the operations of the epilogue: `alpha`,
+    /// * the epilogue: `alpha`,
     word None =>
         |of| of.epilogue.alpha.then(|| "alpha".to_owned()),
         |of, text| flag(&mut of.epilogue.alpha, text, "alpha"),
@@ -215,17 +217,17 @@ words! {
             Some(())
         },
         |_| Ok(());
-    /// * `pairs`, where pairs of columns become one;
+    /// * `pairs`, if pairs of columns become one;
     word None =>
         |of| of.pairs.then(|| "pairs".to_owned()),
         |of, text| flag(&mut of.pairs, text, "pairs"),
         |of| of.rule("pairs", of.pairs, of.pairs_rule());
-    /// * `a` and the alignment, where it is not 16;
+    /// * `a` and the alignment, if it is not 16;
     word None =>
         |of| (of.alignment != 16).then(|| format!("a{}", of.alignment)),
         |of, text| set(&mut of.alignment, number(text.strip_prefix('a')?)),
         |of| of.rule("alignment", of.alignment, of.alignment_rule());
-    /// * `repack` where unaligned A and B are copied before, `threads` where threads fetch them;
+    /// * `repack` if misaligned A and B are copied first, `threads` if threads fetch them;
     word None =>
         |of| of.load.name().map(str::to_owned),
         |of, text| {
@@ -235,7 +237,8 @@ words! {
             Some(())
         },
         |of| of.rule("load", format!("{:?}", of.load), of.load_rule());
-    /// * `r` and the registers of producer and consumer threads, where they are not the usual ones (`r24x240`, `r0` for none);
+    /// * `r` and the registers per producer and consumer thread, if they are not the default
+    ///   (`r24x240`, or `r0` for none);
     word None =>
         |of| match of.registers {
             registers if registers == of.usual_registers() => None,
@@ -247,7 +250,7 @@ words! {
             counts => set(&mut of.registers, numbers::<2>(counts).map(Some)),
         },
         GemmConfig::check_registers;
-    /// * `pdl` for a programmatic launch.
+    /// * `pdl` for programmatic dependent launch.
     word None =>
         |of| of.programmatic.then(|| "pdl".to_owned()),
         |of, text| flag(&mut of.programmatic, text, "pdl"),
@@ -258,10 +261,10 @@ words! {
 }
 
 impl GemmConfig {
-    /// Checks that there is a kernel for this configuration.
+    /// Checks that a kernel exists for this configuration.
     ///
     /// # Errors
-    /// The first cause that there is none, in the order of the words of its name.
+    /// The first rule that is broken, in the order of the words in its name.
     #[inline]
     pub fn check(&self) -> Result<(), GemmError> {
         WORDS.iter().try_for_each(|word| (word.check)(self))
@@ -271,7 +274,8 @@ impl GemmConfig {
 impl FromStr for GemmConfig {
     type Err = GemmError;
 
-    /// The configuration with this name. [`check`](GemmConfig::check) says whether there is a kernel for it.
+    /// Parses a configuration's name. [`check`](GemmConfig::check) says whether a kernel exists for
+    /// it.
     #[inline]
     fn from_str(text: &str) -> Result<GemmConfig, GemmError> {
         let error = |part: &str, expected| {
@@ -281,7 +285,7 @@ impl FromStr for GemmConfig {
         let mut parts = text.split('_').peekable();
         for word in WORDS {
             let part = parts.peek().copied().unwrap_or("");
-            // A part that is refused leaves nothing behind.
+            // A refused word must leave no trace.
             let mut next = config;
             match ((word.parse)(&mut next, part), word.expected) {
                 (Some(()), _) => {
@@ -295,7 +299,7 @@ impl FromStr for GemmConfig {
         if let Some(part) = parts.next() {
             return error(part, "the end, or words in their order");
         }
-        // Numbers with leading zeros, and words that are left out where they say nothing.
+        // Refuses numbers with leading zeros, and words that spell out a default.
         if config.to_string() == text.replacen(DEFERRED, StoreForm::Overlapped.name(), 1) {
             Ok(config)
         } else {
@@ -304,18 +308,18 @@ impl FromStr for GemmConfig {
     }
 }
 
-/// Sets a field to a value that was read.
+/// Sets a field if a value was parsed.
 fn set<T>(field: &mut T, value: Option<T>) -> Option<()> {
     *field = value?;
     Some(())
 }
 
-/// Sets a field that is on where its word is there.
+/// Turns a flag on if the text is its word.
 fn flag(field: &mut bool, text: &str, word: &str) -> Option<()> {
     set(field, (text == word).then_some(true))
 }
 
-/// A number as it is printed.
+/// Parses an integer, but only as we would print it.
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number: &u32| number.to_string() == text)
 }

@@ -1,4 +1,5 @@
-//! [`GemmProblem`]: the sizes of a matrix product, and where its matrices lie.
+//! [`GemmProblem`]: a GEMM's sizes and strides, and the checks of a problem against a
+//! configuration.
 
 use crate::arch::Major;
 use crate::ir::types::Scalar;
@@ -9,19 +10,22 @@ use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
 use crate::kernels::gemm::split::parts::Splits;
 
-/// Bytes that a tensor copy stores at a time: it writes the elements of a row's last unit that are outside of the tensor, too.
+/// A TMA store writes units of this many bytes: in a row's last unit, it also writes elements
+/// beyond the tensor.
 pub(crate) const STORE_BYTES: u64 = 16;
 
 /// The strides of a matrix, in elements. `None` means compact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MatrixStrides {
-    /// From a row to the next one, or from a column to the next one where columns are contiguous.
+    /// The leading dimension: from one row to the next, or from one column to the next if columns
+    /// are contiguous.
     pub leading: Option<u64>,
-    /// From a matrix of a batch to the next one. 0 is one matrix for all.
+    /// The batch stride: from one matrix to the next. 0 means that the whole batch shares one
+    /// matrix.
     pub batch: Option<u64>,
 }
 
-/// The sizes of a matrix product, and where its matrices lie.
+/// The sizes and strides of a GEMM.
 ///
 /// `D[l, m, n] = sum over k of A[l, m, k] B[l, k, n]` for every matrix `l` of a batch.
 ///
@@ -32,7 +36,7 @@ pub struct MatrixStrides {
 /// let shared_b = MatrixStrides { batch: Some(0), ..Default::default() };
 /// let problem = GemmProblem { batch: 4, b: shared_b, ..GemmProblem::new(300, 200, 100) };
 /// assert_eq!(problem.flops(), 2 * 4 * 300 * 200 * 100);
-/// // A is contiguous along K: rows of 100 elements are 200 bytes, which tensor copies do not take.
+/// // A is contiguous along K: rows of 100 elements are 200 bytes, which TMA does not accept.
 /// let config = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
 /// assert_eq!(problem.strides(&config)?.a, [100, 300 * 100]);
 /// assert_eq!(
@@ -45,12 +49,13 @@ pub struct MatrixStrides {
 pub struct GemmProblem {
     /// Rows of A and D.
     pub m: u32,
-    /// Columns of B and D. Where [pairs](GemmConfig::pairs) of columns become one, D has `n / 2`.
+    /// Columns of B and D. With [`pairs`](GemmConfig::pairs), D has `n / 2` columns.
     pub n: u32,
     /// Columns of A and rows of B.
     pub k: u32,
-    /// Matrices of the batch, or [groups](GemmProblem::grouped) of rows. Of a [ragged](GemmConfig::ragged) batch, the sizes are the
-    /// largest ones, and the strides those of no matrix.
+    /// The batch size, or the number of groups of a [grouped](GemmProblem::grouped) GEMM. For a
+    /// [ragged](GemmConfig::ragged) batch, the sizes above are the largest ones and the strides are
+    /// ignored.
     pub batch: u32,
     /// The strides of A.
     pub a: MatrixStrides,
@@ -62,7 +67,7 @@ pub struct GemmProblem {
     pub d: MatrixStrides,
 }
 
-/// All distances of a problem in elements: of each matrix the pitch, and from a matrix of the batch to the next one.
+/// All strides of a problem, in elements: `[leading dimension, batch stride]` of each matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmStrides {
     /// Of A.
@@ -76,30 +81,31 @@ pub struct GemmStrides {
 }
 
 impl GemmProblem {
-    /// The largest size along any mode: coordinates of the last tile are numbers of `i32`.
+    /// The largest size along any mode. Coordinates inside the last tile must still fit an `i32`.
     pub const MAX_SIZE: u32 = i32::MAX as u32 - 1023;
 
-    /// One product of contiguous matrices.
+    /// One GEMM with compact matrices.
     pub const fn new(m: u32, n: u32, k: u32) -> GemmProblem {
         const CLOSE: MatrixStrides = MatrixStrides { leading: None, batch: None };
         GemmProblem { m, n, k, batch: 1, a: CLOSE, b: CLOSE, c: CLOSE, d: CLOSE }
     }
 
-    /// Multiplications and additions.
+    /// Returns the floating-point operations: two per multiply-add.
     #[inline]
     pub fn flops(&self) -> u64 {
-        // Groups of rows share D, and each row is multiplied once.
+        // Groups share the rows of D, and each row is multiplied once.
         let matrices = if self.d.batch == Some(0) { 1 } else { self.batch };
         [self.n, self.k, matrices]
             .into_iter()
             .fold(2 * u64::from(self.m), |product, size| product.saturating_mul(size.into()))
     }
 
-    /// All distances, for a kernel of this configuration.
+    /// Returns all strides, for a kernel with this configuration.
     ///
     /// # Errors
-    /// [`GemmError::Size`], [`GemmError::OddColumns`], [`GemmError::Pitch`], [`GemmError::TooLarge`]: a size of 0 or too
-    /// large, columns that are no pairs, rows that overlap, a matrix of 2^40 elements or more.
+    /// [`GemmError::Size`] if a size is 0 or too large, [`GemmError::OddColumns`] if `pairs` needs
+    /// an even N, [`GemmError::Pitch`] if rows overlap, [`GemmError::TooLarge`] if a matrix has
+    /// 2^40 elements or more.
     #[inline]
     pub fn strides(&self, config: &GemmConfig) -> Result<GemmStrides, GemmError> {
         let sizes = [("m", self.m), ("n", self.n), ("k", self.k), ("batch", self.batch)];
@@ -138,11 +144,14 @@ impl GemmProblem {
 }
 
 impl GemmConfig {
-    /// Checks that the kernel takes the problem: sizes, and pitches as the configuration has them.
+    /// Checks that the kernel can run the problem: its sizes, and its strides against the alignment
+    /// the configuration relies on. Returns the strides.
     ///
     /// # Errors
-    /// Those of [`GemmProblem::strides`]; [`GemmError::Alignment`], [`GemmError::GroupStrides`]; [`GemmError::Depth`],
-    /// [`GemmError::Splits`], [`GemmError::Tiles`], [`GemmError::Steps`].
+    /// Those of [`GemmProblem::strides`]. [`GemmError::Alignment`] and [`GemmError::GroupStrides`]
+    /// if a stride does not fit the configuration, [`GemmError::Short`] and [`GemmError::Far`] for
+    /// operands that threads cannot fetch. [`GemmError::Depth`], [`GemmError::Splits`],
+    /// [`GemmError::Tiles`] and [`GemmError::Steps`] if K is too short or there are too many tiles.
     #[inline]
     pub fn check_problem(&self, problem: &GemmProblem) -> Result<GemmStrides, GemmError> {
         let strides = problem.strides(self)?;
@@ -158,7 +167,7 @@ impl GemmConfig {
             let distances = [("the pitch of", pitch), ("the distance of matrices of", next)];
             let distances = if problem.batch > 1 { &distances[..] } else { &distances[..1] };
             for (what, distance) in distances {
-                // Distances are below 2^40.
+                // Cannot overflow: strides are below 2^40.
                 let bytes = distance * u64::from(scalar.size_bytes());
                 if !bytes.is_multiple_of(self.alignment.into()) {
                     let alignment = self.alignment;
@@ -175,7 +184,8 @@ impl GemmConfig {
             }
         }
         if self.schedule == Schedule::Multistage {
-            // Copies are all or nothing at the end of a line too.
+            // At the end of a line, a copy is made completely or not at all, so the extents must be
+            // aligned too.
             let along = |major, extent| if major == Major::K { problem.k } else { extent };
             let lines =
                 [('A', along(self.major_a, problem.m)), ('B', along(self.major_b, problem.n))];

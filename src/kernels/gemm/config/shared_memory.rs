@@ -1,13 +1,14 @@
-//! The shared memory of a thread block: stages of tiles, and the parts of D that are stored.
+//! How a thread block divides its shared memory between pipeline stages and the staging buffers for
+//! D, and how many stages fit.
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::forms::{Schedule, StoreForm};
 
-/// The fewest columns of a part of a tile that is not transposed.
+/// The narrowest part of a tile stored by one TMA copy, in columns, if D is not transposed.
 const MIN_COLUMNS: u32 = 24;
 
 impl GemmConfig {
-    /// Returns the configuration with as many stages as shared memory has room for, from 2 to `max`.
+    /// Returns the configuration with as many stages as fit into shared memory, from 2 to `max`.
     #[inline]
     pub fn with_max_stages(self, max: u32) -> GemmConfig {
         let fits = |stages: &u32| {
@@ -17,9 +18,9 @@ impl GemmConfig {
         GemmConfig { stages, ..self }
     }
 
-    /// Returns the forms of the store to compare, the usual one first. Lines of 128 bytes are best: the first ones are in
-    /// flight while the others are converted. Narrower parts are slower than whole rows, but may
-    /// leave room for a fourth stage.
+    /// Returns the store forms worth comparing, the usual one first. Parts of 128 bytes per row are
+    /// best, because the first parts are in flight while later ones are still converted. Narrower
+    /// parts are slower than whole rows, but may make room for a fourth stage.
     #[inline]
     pub(crate) fn stores(&self, by_threads: bool) -> impl Iterator<Item = StoreForm> + use<> {
         let of = |store| GemmConfig { store, ..*self }.with_max_stages(4).stages;
@@ -36,15 +37,16 @@ impl GemmConfig {
         [usual].into_iter().chain(other)
     }
 
-    /// Columns of D in 128 bytes.
+    /// Returns the columns of D that make 128 bytes.
     #[inline]
     pub(crate) const fn line_columns(&self) -> u32 {
         128 / self.d.size_bytes()
     }
 
-    /// Columns of a part of a tile: a line of 128 bytes if it divides the tile, else as many as there are in several equal
-    /// parts whose rows meet no bank twice, because their number of 16-byte units is odd. Of a transposed
-    /// tile, as many rows as leave room for the stages.
+    /// Returns the columns of a part, if the tile can be stored in several. That is a 128-byte line
+    /// if it divides the tile. Otherwise the tile is cut into equal parts with an odd number of
+    /// 16-byte units per row, which avoids bank conflicts. A transposed tile is cut so that the
+    /// stages still fit.
     #[inline]
     pub(crate) const fn chunk_columns(&self) -> Option<u32> {
         let n = self.mma_tile()[1] / self.accumulators_per_element();
@@ -67,8 +69,8 @@ impl GemmConfig {
         least
     }
 
-    /// Columns of D that one tensor copy stores; those of the tile where it is written directly. Where operands are
-    /// exchanged, they are rows.
+    /// Returns the columns of D that one TMA copy stores, or the tile's columns with `Direct` and
+    /// `Rows`. With swapped operands, these are rows of D.
     #[inline]
     pub const fn store_columns(&self) -> u32 {
         match self.store {
@@ -83,19 +85,20 @@ impl GemmConfig {
         }
     }
 
-    /// Words of two elements of a thread, which an overlapped store keeps.
+    /// Returns the registers per thread that an overlapped store keeps, with two 16-bit elements in
+    /// each.
     #[inline]
     pub(crate) const fn kept_words(&self) -> u32 {
         self.accumulators() / (2 * self.accumulators_per_element())
     }
 
-    /// Stores of 64 rows of a tile.
+    /// Returns how many stores 64 rows of a tile take.
     #[inline]
     pub(crate) const fn store_parts(&self) -> u32 {
         self.parts_of(self.store_columns())
     }
 
-    /// The same with stores of `columns` columns.
+    /// The same for stores of `columns` columns.
     #[inline]
     const fn parts_of(&self, columns: u32) -> u32 {
         match columns * self.accumulators_per_element() {
@@ -104,8 +107,9 @@ impl GemmConfig {
         }
     }
 
-    /// Bytes of shared memory for each of 64 rows of a store. Threads that write them read an odd number of 16-byte
-    /// units, except in the swizzle of 128 bytes.
+    /// Returns the staging bytes per row. If threads read the rows back (`Direct`), rows are padded
+    /// to an odd number of 16-byte units to avoid bank conflicts, except if the 128-byte swizzle
+    /// does that.
     #[inline]
     const fn store_line_bytes(&self, columns: u32) -> u32 {
         let bytes = columns.saturating_mul(self.d.size_bytes());
@@ -117,7 +121,7 @@ impl GemmConfig {
         }
     }
 
-    /// Returns the buffers of 64 rows of a store that each warp group has in shared memory.
+    /// Returns how many staging buffers each warp group has. One holds what a single store takes.
     #[inline]
     pub const fn store_slots(&self) -> u32 {
         self.slots_of(self.store_columns())
@@ -137,13 +141,13 @@ impl GemmConfig {
         }
     }
 
-    /// Bytes of a tile of A and one of B: what is fetched for a stage.
+    /// Returns the bytes fetched per stage: one tile of A and one of B.
     #[inline]
     pub const fn stage_bytes(&self) -> u32 {
         self.bytes_of_tiles(self.tile)
     }
 
-    /// Bytes of tiles of A and B for a tile of these extents.
+    /// Returns the bytes of one stage's tiles of A and B for these tile sizes.
     #[inline]
     const fn bytes_of_tiles(&self, [m, n, k]: [u32; 3]) -> u32 {
         m.saturating_mul(self.a.size_bytes())
@@ -151,20 +155,20 @@ impl GemmConfig {
             .saturating_mul(k)
     }
 
-    /// Bytes of shared memory of a block.
+    /// Returns the shared memory per block, in bytes.
     #[inline]
     pub const fn shared_bytes(&self) -> u64 {
         self.shared_bytes_of(self.store_columns())
     }
 
-    /// The same for stores of these columns.
+    /// The same for stores of `columns` columns.
     #[inline]
     const fn shared_bytes_of(&self, columns: u32) -> u64 {
         let [m, n, k] = self.tile;
         let rows = if self.swap { m } else { self.rows_of_products() };
         let stages = self.stages as u64 * self.bytes_of_tiles([rows, n, k]) as u64;
         match self.schedule {
-            // Tiles are kept as f32, those of A with a pad of 4 columns for every row.
+            // Tiles are kept as `f32`, each column of A and row of B padded by 4 elements.
             Schedule::Simt => {
                 let line = m as u64 + 4 + n as u64 + 4;
                 (self.stages as u64).saturating_mul(4 * line).saturating_mul(k as u64)
@@ -173,9 +177,10 @@ impl GemmConfig {
             Schedule::Cooperative | Schedule::Pingpong => {
                 let slots = (self.consumers() * self.slots_of(columns)) as u64;
                 let slot = 64 * self.store_line_bytes(columns) as u64;
-                // Barriers: full and empty of each stage, and the ordered barrier of two groups.
+                // Barriers: a full and an empty one per stage, and the ordered barrier of two
+                // groups.
                 let ordered = if self.is_pingpong() { 2 } else { 0 };
-                // The barriers of two numbers of tiles, and the numbers.
+                // For two tile indices in flight: their barriers, and the indices themselves.
                 let drawn = if self.draws_tiles() { 5 } else { 0 };
                 stages.saturating_add(slots * slot + 8 * (2 * self.stages as u64 + ordered + drawn))
             }

@@ -1,4 +1,5 @@
-//! The types of elements in memory and in instructions.
+//! Element types: [`InputTypes`] of A and B, the accumulator and output types that follow from
+//! them, and how values convert between registers and memory.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +9,9 @@ use crate::ir::types::{Rounding, Scalar};
 use crate::ir::{Element, ParseNameError, Val};
 use crate::tensor::ValType;
 
-/// The types in which the elements of A and B are multiplied: one scalar type, or two where they differ.
+/// The element types of A and B as they are multiplied: one type, or two if they differ.
 ///
-/// It prints, and is parsed, as the names of configurations have it:
+/// It prints and parses the way configuration names spell it:
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -26,15 +27,15 @@ use crate::tensor::ValType;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InputTypes {
-    /// The type of A. `Tf32` is in memory as `f32`.
+    /// The type of A. `Tf32` means `f32` in memory.
     pub a: Scalar,
     /// The type of B.
     pub b: Scalar,
 }
 
 impl InputTypes {
-    /// Returns the type of D that goes with these types where a program names none: `f32` for `tf32`, `bf16` for floats and
-    /// `i32` for integers of 8 bits, and else the type of A.
+    /// Returns the default type of D: `f32` for `tf32`, `bf16` for 8-bit floats, `i32` for 8-bit
+    /// integers, else the type of A.
     #[inline]
     pub const fn output(self) -> Scalar {
         match self.a {
@@ -45,7 +46,7 @@ impl InputTypes {
         }
     }
 
-    /// Returns the type of the accumulators.
+    /// Returns the accumulator type: `i32` for 8-bit integers, `f64` for `f64`, else `f32`.
     #[inline]
     pub(crate) const fn accumulator(self) -> Scalar {
         match self.a {
@@ -55,7 +56,7 @@ impl InputTypes {
         }
     }
 
-    /// Returns the types of the elements in memory: `f32` for `tf32`.
+    /// Returns the types in memory: `f32` for `tf32`, everything else unchanged.
     #[inline]
     pub const fn in_memory(self) -> InputTypes {
         InputTypes { a: in_memory(self.a), b: in_memory(self.b) }
@@ -84,7 +85,7 @@ impl fmt::Display for InputTypes {
     }
 }
 
-// Keys of problems in a tuning store have this form.
+// Keys in the tuning store have this form.
 impl fmt::Debug for InputTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let InputTypes { a, b } = self;
@@ -98,16 +99,17 @@ impl FromStr for InputTypes {
     #[inline]
     fn from_str(text: &str) -> Result<InputTypes, ParseNameError> {
         match text.split_once('x') {
-            // Equal types have one name.
+            // Two equal types have one spelling only, the short one.
             Some((a, b)) if a != b => Ok(InputTypes { a: a.parse()?, b: b.parse()? }),
             _ => text.parse::<Scalar>().map(InputTypes::from),
         }
     }
 }
 
-/// The types of the elements of A, B and D in memory, as one type: the tuple of them.
+/// The in-memory element types of A, B and D, bundled as one type parameter: implemented for
+/// `(A, B, D)`.
 pub(crate) trait Types: 'static {
-    /// The type of the registers of accumulators, in which epilogues compute.
+    /// The register type of accumulators, in which epilogues compute.
     type Sum: Float + Accumulator + From<f32>;
     type A: Element;
     type B: Element;
@@ -121,7 +123,7 @@ impl<A: Element, B: Element, D: Converted> Types for (A, B, D) {
     type D = D;
 }
 
-/// The instruction's name of a type.
+/// Returns the MMA operand type for a scalar type, if there is one.
 #[inline]
 pub(crate) fn val_type(scalar: Scalar) -> Option<ValType> {
     Some(match scalar {
@@ -139,7 +141,7 @@ pub(crate) fn val_type(scalar: Scalar) -> Option<ValType> {
     })
 }
 
-/// The type of elements in memory.
+/// Returns the type a scalar has in memory.
 #[inline]
 pub(crate) const fn in_memory(scalar: Scalar) -> Scalar {
     match scalar {
@@ -148,17 +150,17 @@ pub(crate) const fn in_memory(scalar: Scalar) -> Scalar {
     }
 }
 
-/// Converts accumulators to the numbers in which an epilogue computes, and these to elements of D. Accumulators and elements of type
-/// `i32` are in `f32` registers with the same bits.
+/// Converts accumulators to the values that an epilogue computes with, and those to elements of D.
+/// `i32` values travel bit-cast in `f32` registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Numbers {
-    /// The types of accumulators and of D.
+    /// The accumulator type, and the type of D.
     pub(crate) acc: Scalar,
     pub(crate) d: Scalar,
 }
 
 impl Numbers {
-    /// Returns accumulators as numbers.
+    /// Converts accumulators to epilogue values.
     pub(crate) fn of_accumulators<'b, S: Float>(
         self,
         accumulators: [Val<'b, S>; 2],
@@ -169,7 +171,7 @@ impl Numbers {
         })
     }
 
-    /// Returns a number as an element of D.
+    /// Converts an epilogue value to an element of D.
     pub(crate) fn stored<S: Float>(self, value: Val<'_, S>) -> Val<'_, S> {
         match self.d {
             Scalar::I32 => value.cvt_rint::<i32>(Rounding::NearestEven).bitcast(),

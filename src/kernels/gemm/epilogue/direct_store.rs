@@ -1,4 +1,5 @@
-//! [`DirectStore`]: stores accumulators from registers to D, as vectors where D is aligned.
+//! [`DirectStore`]: stores accumulators from registers straight to D, as vectors if D's alignment
+//! allows. The kernels without warp roles use it.
 
 use crate::ir::builder::{Converted, DeviceCoord, Float};
 use crate::ir::types::Scalar;
@@ -8,25 +9,25 @@ use crate::tensor::{Tile, packed};
 use crate::kernels::gemm::epilogue::EpilogueRef;
 use crate::kernels::gemm::epilogue::fragment::FirstElement;
 
-/// A row of a thread, relative to its first one, with its registers and their columns.
+/// A row of a thread, relative to its first one: its registers and their columns.
 type Row = (i32, Vec<(u32, i32)>);
 
-/// Stores the elements of a tile of D from registers.
+/// Stores a thread's elements of a tile from registers.
 pub(crate) struct DirectStore<'b, D> {
     d: Val<'b, GlobalMut<D>>,
     pitch: Val<'b, i64>,
     /// The first row and column of the tile.
     origin: [Val<'b, i32>; 2],
-    /// The matrix of the batch.
+    /// The matrix in the batch.
     batch: Val<'b, i32>,
     /// The rows and columns of D.
     limits: [Val<'b, i32>; 2],
-    /// The maximum number of adjacent columns of a vector.
+    /// The most adjacent columns in a vector.
     max: u32,
-    /// Accumulators of an element of D: 1, or 2 neighbours along N.
+    /// Accumulators per element of D: 1, or 2 neighbours along N.
     per_element: u32,
-    /// The bitwise OR of D's address, row pitch and columns, in elements: its lowest set bit is the largest power of two that
-    /// divides all three.
+    /// The bitwise OR of D's address, row pitch and columns, in elements. Its lowest set bit is the
+    /// largest power of two that divides all three.
     multiple: Val<'b, i32>,
 }
 
@@ -52,26 +53,27 @@ impl<'b, D: Converted> DirectStore<'b, D> {
         }
     }
 
-    /// The same where pairs of accumulators along N become one element.
+    /// Makes one element from each pair of accumulators along N, if `pairs` is set.
     pub(crate) fn pairs(self, pairs: bool) -> Self {
         DirectStore { per_element: if pairs { 2 } else { 1 }, ..self }
     }
 
-    /// The same with vectors of up to 16 bytes, which need adjacent registers.
+    /// Allows vectors of up to 16 bytes, for threads whose registers hold adjacent columns.
     pub(crate) fn wide(self) -> Self {
         DirectStore { max: 16 / D::SCALAR.size_bytes(), ..self }
     }
 
-    /// The (row, column, matrix) in D of the first accumulator of a thread, at a coordinate of the tile.
+    /// Returns the (row, column, matrix) in D of a thread's first accumulator, from its coordinate
+    /// in the tile.
     pub(crate) fn first(&self, k: &Body<'b, '_>, first: &DeviceCoord<'b>) -> FirstElement<'b> {
         let [row, column] = entries(k, first);
         let column = if self.per_element > 1 { column / self.per_element } else { column };
         ([self.origin[0] + row, self.origin[1] + column, self.batch], [None; 2])
     }
 
-    /// Stores the accumulators of a thread. `first` is the coordinate of the first one in the tile, `offsets` are the
-    /// offsets of all from it. Stores `v` adjacent columns as one vector where D's base and row pitch are multiples of `v`
-    /// elements; the first column must be a multiple of `v`.
+    /// Stores a thread's accumulators. `first` is the first one's coordinate in the tile, and
+    /// `offsets` are relative to it. Stores `v` adjacent columns as one vector if `v` elements
+    /// divide D's address and row pitch; the first column must be a multiple of `v`.
     pub(crate) fn all<'a: 'b, S: Float>(
         &self,
         k: &mut Body<'b, '_>,
@@ -88,7 +90,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
                 None => rows.push((*down, vec![(register, *right)])),
             }
         }
-        // A thread has both columns of a pair in the fragments of all instructions.
+        // With `pairs`, a thread holds both columns of a pair, with every MMA.
         let run = (run(&rows, self.max * self.per_element) / self.per_element).max(1);
         let runs = [run, 2, 1].into_iter().filter(|some| *some <= run);
         let mut runs: Vec<u32> = runs.collect();
@@ -96,7 +98,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
         self.widest(k, accumulators, [row, column], &rows, &runs, epilogue);
     }
 
-    /// Writes rows as vectors of the first length in `runs` to which D is aligned: the branch is taken on the device.
+    /// Stores rows with the widest vectors of `runs` that D's alignment allows. The device decides.
     fn widest<'a: 'b, S: Float>(
         &self,
         k: &mut Body<'b, '_>,
@@ -117,7 +119,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
         }
     }
 
-    /// Writes rows with `run` elements at a time.
+    /// Stores rows with `run` elements at a time.
     fn rows<'a: 'b, S: Float>(
         &self,
         k: &mut Body<'b, '_>,
@@ -135,8 +137,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
         }
     }
 
-    /// Writes the elements of registers with their columns in the tile, `run` elements at a time. `column` is that of the first
-    /// element.
+    /// Stores some registers of one row, `run` elements at a time. `column` is the first element's.
     fn row<'a: 'b, S: Float>(
         &self,
         k: &mut Body<'b, '_>,
@@ -168,7 +169,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     }
 }
 
-/// The number of adjacent columns in every row of the thread, at most `most`: a power of two.
+/// Returns how many adjacent columns every row of the thread has, at most `max`: a power of two.
 #[inline]
 fn run(rows: &[Row], max: u32) -> u32 {
     let together = |columns: &[(u32, i32)]| {
@@ -187,7 +188,7 @@ fn run(rows: &[Row], max: u32) -> u32 {
     halves.into_iter().find(holds).unwrap_or(1)
 }
 
-/// The two entries of a coordinate.
+/// Returns the two entries of a coordinate.
 #[inline]
 fn entries<'b>(k: &Body<'b, '_>, coord: &DeviceCoord<'b>) -> [Val<'b, i32>; 2] {
     let entry = |i: usize| match coord {
@@ -201,7 +202,7 @@ fn entries<'b>(k: &Body<'b, '_>, coord: &DeviceCoord<'b>) -> [Val<'b, i32>; 2] {
     [entry(0), entry(1)]
 }
 
-/// Stores neighbours, at a multiple of their number: 1, 2, 4, 8 or 16.
+/// Stores 1, 2, 4, 8 or 16 neighbours, at a multiple of that count.
 fn store<'b, D: Converted, S: Float>(
     k: &Body<'b, '_>,
     to: Val<'b, GlobalMut<D>>,

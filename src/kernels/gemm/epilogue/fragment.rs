@@ -1,4 +1,5 @@
-//! [`Fragment`]: the accumulators of a thread, and the elements of D that they become.
+//! [`Fragment`]: which elements of D a thread's accumulators become, and where its warp and lane
+//! are in the tile. Reductions need this to know what belongs to the same row or column.
 
 use crate::ir::{Body, Val};
 use crate::layout::{Layout, LayoutError};
@@ -7,39 +8,40 @@ use crate::tensor::{Operand, Tile, TiledMma};
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::forms::Schedule;
 
-/// An element of D: its registers, twice the same where an element has one, and its offset from the first element of the thread.
+/// An element of D: the two registers that make it (twice the same without `pairs`), and its offset
+/// from the thread's first element.
 #[derive(Clone, Copy)]
 pub(crate) struct FragmentElement {
     pub(crate) registers: [u32; 2],
     pub(crate) offset: [i32; 2],
 }
 
-/// The (row, column, matrix) in D of the first element of a thread, and the ends of the rows and columns of the tile where they
-/// are not those of D.
+/// The (row, column, matrix) in D of a thread's first element, and the ends of the tile's rows and
+/// columns if they are not those of D.
 pub(crate) type FirstElement<'b> = ([Val<'b, i32>; 3], [Option<Val<'b, i32>>; 2]);
 
-/// The elements of D of a thread in a tile. Entries of arrays are for M and for N.
+/// A thread's elements of D in a tile. Arrays of two are for M and N.
 pub(crate) struct Fragment<'b> {
     pub(crate) elements: Vec<FragmentElement>,
     /// The (row, column, matrix) of the first element.
     pub(crate) first: [Val<'b, i32>; 3],
-    /// The ends of the rows and columns of the tile, where they are not those of D.
+    /// The ends of the tile's rows and columns, if they are not those of D.
     pub(crate) ends: [Option<Val<'b, i32>>; 2],
-    /// The bits of the lane number that move along M, and along N.
+    /// The lane-id bits that move along M, and those that move along N.
     pub(crate) lanes: [&'static [u32]; 2],
-    /// The number of the warp among those of all tiles.
+    /// The warp's index among the warps of all tiles.
     pub(crate) parts: [Val<'b, i32>; 2],
-    /// The first row and column of the tile: tiles of a cluster may lie behind D.
+    /// The first row and column of the tile. In a cluster, a tile may be beyond D.
     pub(crate) origin: [Val<'b, i32>; 2],
     /// The rows and columns of D.
     pub(crate) extents: [Val<'b, i32>; 2],
-    /// The number of the matrix that has results of its own, and the number of such matrices.
+    /// The index of the matrix to which results belong, and how many such matrices there are.
     pub(crate) matrix: [Val<'b, i32>; 2],
 }
 
 impl<'b> Fragment<'b> {
-    /// The elements of a thread with accumulators at these offsets of A B, in the order of their registers. The last argument has the
-    /// rows and columns of D, and the number of matrices.
+    /// Returns the elements of a thread whose accumulators are at these offsets in A B, in register
+    /// order. The last argument is the rows and columns of D, and the matrices.
     #[inline]
     pub(crate) fn new(
         k: &Body<'b, '_>,
@@ -50,7 +52,7 @@ impl<'b> Fragment<'b> {
     ) -> Self {
         let ([m, n], [high, wide]) = (config.tile_of_d(), config.warps_of_tile());
         let warp = config.warp(k).map(|warp| warp.cvt::<i32>());
-        // Groups of rows are one matrix.
+        // A grouped GEMM counts as one matrix.
         let matrix = match config.grouped {
             true => [k.constant(0), k.constant(1)],
             false => [tile.batch, matrices],
@@ -69,7 +71,7 @@ impl<'b> Fragment<'b> {
 }
 
 impl GemmConfig {
-    /// The warps of a tile along M and along N.
+    /// Returns the warps per tile along M and along N.
     #[inline]
     pub(crate) const fn warps_of_tile(&self) -> [u32; 2] {
         let [m, n, _] = self.tile;
@@ -90,7 +92,7 @@ impl GemmConfig {
         }
     }
 
-    /// The threads of a warp along M and along N, of the kernel without tensor cores.
+    /// Returns the lanes of a warp along M and along N, in the kernel without tensor cores.
     #[inline]
     pub(crate) const fn lanes_of_warp(&self) -> [u32; 2] {
         match self.tile {
@@ -100,7 +102,7 @@ impl GemmConfig {
         }
     }
 
-    /// The number of a thread's warp among those of its tile, along M and along N.
+    /// Returns the index of a thread's warp in its tile, along M and along N.
     #[inline]
     pub(crate) fn warp<'b>(&self, k: &Body<'b, '_>) -> [Val<'b, u32>; 2] {
         let ([high, wide], warp) = (self.warps_of_tile(), k.thread_idx().x.cvt::<u32>() / 32);
@@ -115,7 +117,7 @@ impl GemmConfig {
         }
     }
 
-    /// The bits of the lane number that move along M, and along N.
+    /// Returns the lane-id bits that move along M, and those that move along N.
     #[inline]
     fn lane_bits(&self) -> [&'static [u32]; 2] {
         match self.schedule {
@@ -130,7 +132,8 @@ impl GemmConfig {
     }
 }
 
-/// The elements of accumulators with these offsets: pairs of neighbours along N are one where `per_element` is 2.
+/// Returns the elements for accumulators at these offsets. If `per_element` is 2, neighbours along
+/// N become one.
 #[inline]
 fn elements(offsets: &[[i32; 2]], per_element: u32) -> Vec<FragmentElement> {
     let mut elements: Vec<FragmentElement> = Vec::with_capacity(offsets.len());
@@ -144,7 +147,8 @@ fn elements(offsets: &[[i32; 2]], per_element: u32) -> Vec<FragmentElement> {
     elements
 }
 
-/// The offsets of a thread's accumulators, in the order of their registers, from the first one: rows, and columns in `order`.
+/// Returns the offsets of a thread's accumulators from its first one, in register order. Columns
+/// follow `order`.
 #[inline]
 pub(crate) fn offsets(
     mma: &TiledMma,

@@ -1,4 +1,6 @@
-//! The epilogue: operations on the product before it is written.
+//! The epilogue: what happens to accumulators between the MMA and the store. This file defines the
+//! interface to the kernels and two epilogues: the configured one (`alpha`, `beta`, bias,
+//! activation) and a caller's closure.
 
 pub(crate) mod direct_store;
 pub(crate) mod fragment;
@@ -18,22 +20,23 @@ use crate::kernels::gemm::config::{Activation, Bias, Epilogue, GemmConfig};
 use crate::kernels::gemm::epilogue::fragment::{FirstElement, Fragment};
 use crate::kernels::gemm::epilogue::terms::{Results, Terms};
 
-/// The parameter of an epilogue that a program wrote, which a launch passes.
+/// A parameter type for your own epilogue: anything that you can declare in a kernel and pass at
+/// launch.
 pub trait EpilogueParameter: Parameter + Argument {}
 
 impl<E: Parameter + Argument> EpilogueParameter for E {}
 
-/// The arguments of an epilogue for any number of launches.
+/// The epilogue's arguments for repeated launches.
 pub(crate) trait EpilogueArgs {
-    /// Appends the arguments of the next launch.
+    /// Appends the arguments for the next launch.
     fn push<'x>(&'x mut self, list: &mut ArgList<'x>);
 }
 
-/// The types of A and of C, as one type: the pair of them.
+/// The types of A and C as one type parameter: implemented for `(A, C)`.
 pub trait EpilogueTypes: 'static {
-    /// The type in which the epilogue computes.
+    /// The type that the epilogue computes in.
     type Sum: Float;
-    /// The type of C.
+    /// The element type of C.
     type C: Number;
 }
 
@@ -43,7 +46,7 @@ impl<A: Element, C: Number> EpilogueTypes for (A, C) {
 }
 
 crate::params! {
-    /// The operands of the epilogue of a configuration.
+    /// The operands of a configured epilogue.
     pub struct EpilogueParams<T: EpilogueTypes> => EpilogueParamsAt<'b, T> {
         pub(crate) alpha: T::Sum,
         pub(crate) beta: T::Sum,
@@ -54,24 +57,25 @@ crate::params! {
     }
 }
 
-/// An epilogue before its kernel is built.
+/// An epilogue as it is known before the kernel is built.
 pub(crate) trait EpilogueForm<S: Float> {
-    /// Its parameters.
+    /// The parameters it takes.
     type Params: Parameter;
-    /// The end of the names of its kernels.
+    /// Appended to the kernel's name.
     const SUFFIX: &'static str;
 
-    /// The registers that a thread keeps for all its tiles.
+    /// Returns how many registers a thread keeps across all its tiles.
     fn kept(&self) -> u32 {
         0
     }
 
-    /// The results that it writes beside D.
+    /// Returns which results it writes besides D.
     fn results(&self) -> Results {
         Results::None
     }
 
-    /// The epilogue in a kernel body, with its registers, the values of its parameters, and the rows and columns of D.
+    /// Makes the epilogue in a kernel's body, from its registers, its parameters' values, and the
+    /// rows and columns of D.
     fn map<'a>(
         &self,
         kept: Option<Registers<'a, u32>>,
@@ -80,7 +84,7 @@ pub(crate) trait EpilogueForm<S: Float> {
     ) -> impl EpilogueMap<'a, S>;
 }
 
-/// Declares the registers of an epilogue, with zeros.
+/// Declares the registers that an epilogue keeps, and clears them.
 pub(crate) fn kept<'a, S: Float>(
     k: &Body<'a, '_>,
     form: &impl EpilogueForm<S>,
@@ -92,15 +96,17 @@ pub(crate) fn kept<'a, S: Float>(
     })
 }
 
-/// An epilogue in a kernel body `'a`, whatever its parameters are: the tiles of a kernel are built once for all of them.
+/// An epilogue in a kernel's body `'a`. It is a trait object, so that the kernels' code is compiled
+/// once for all epilogues.
 pub(crate) trait EpilogueMap<'a, S: Float> {
-    /// As [`AccumulatorMap::is_identity`].
+    /// See [`AccumulatorMap::is_identity`].
     fn is_identity(&self) -> bool;
 
-    /// As [`AccumulatorMap::has_effects`].
+    /// See [`AccumulatorMap::has_effects`].
     fn has_effects(&self) -> bool;
 
-    /// As [`AccumulatorMap::apply_pair`], in any region of the body. Without pairs both accumulators are the same.
+    /// See [`AccumulatorMap::apply_pair`]. Can be called in any region of the body. Without
+    /// `pairs`, both accumulators are the same.
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
@@ -110,12 +116,13 @@ pub(crate) trait EpilogueMap<'a, S: Float> {
     where
         'a: 'b;
 
-    /// The reduction of an epilogue that has one.
+    /// Returns the epilogue's reduction, if it has one.
     fn terms(&self) -> Option<&dyn Terms<'a, S>> {
         None
     }
 
-    /// Ends the epilogue, once in each thread that has applied it. Whole warps do it together.
+    /// Ends the epilogue. Call it once in every thread that has applied it, with whole warps
+    /// together.
     fn finish<'b>(&self, _: &mut Body<'b, '_>)
     where
         'a: 'b,
@@ -123,19 +130,20 @@ pub(crate) trait EpilogueMap<'a, S: Float> {
     }
 }
 
-/// The epilogue of a kernel body `'a`, of accumulators of type `S`.
+/// An epilogue with everything it needs to be applied to accumulators of type `S`.
 ///
-/// An `i32`, an accumulator or an element of D, is in an `f32` with the same bits: kernels move the words of both alike. The
-/// operations are on numbers: an accumulator is converted for them, and the result to D. Without operations, integers are never rounded.
+/// `i32` accumulators and elements of D travel bit-cast in `f32` registers, so that one store path
+/// handles every 32-bit type. To compute, accumulators are converted to values, and the result to
+/// D. An epilogue without operations leaves the bits alone, so integers are never rounded.
 pub(crate) struct EpilogueRef<'p, 'a, S> {
     map: &'p dyn EpilogueMap<'a, S>,
     numbers: Numbers,
     config: &'p GemmConfig,
-    /// The offsets of the accumulators of a thread in a tile.
+    /// The offsets of a thread's accumulators in a tile.
     offsets: &'p [[i32; 2]],
-    /// The rows and columns of D, and the number of matrices.
+    /// The rows and columns of D, and the matrices.
     extents: [Val<'a, i32>; 3],
-    /// The accumulators are elements of D already.
+    /// Set if the accumulators already hold elements of D.
     is_applied: bool,
 }
 
@@ -158,7 +166,7 @@ impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
         EpilogueRef { map, numbers, config, offsets, extents, is_applied: false }
     }
 
-    /// As [`EpilogueMap::finish`].
+    /// See [`EpilogueMap::finish`].
     pub(crate) fn finish<'b>(&self, k: &mut Body<'b, '_>)
     where
         'a: 'b,
@@ -166,8 +174,9 @@ impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
         self.map.finish(k);
     }
 
-    /// Applies an epilogue with a reduction to the accumulators of a thread of a tile, in place, and reduces its terms. Returns
-    /// the epilogue that is left for the store. `first` makes the place of the first accumulator. All threads of a warp do it together.
+    /// If the epilogue has a reduction, applies it to a thread's accumulators in place and reduces
+    /// its terms. Returns the epilogue that is left for the store. `first` returns the position of
+    /// the first accumulator. All threads of a warp must call it together.
     pub(crate) fn reduce<'b, R: Float>(
         self,
         k: &mut Body<'b, '_>,
@@ -192,7 +201,7 @@ impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
         self.is_applied || is_identity
     }
 
-    /// Returns the element of D for an accumulator, twice the same, or for a pair of them.
+    /// Returns the element of D for an accumulator, passed twice, or for a pair.
     pub(crate) fn of_accumulators<'b>(
         &self,
         k: &mut Body<'b, '_>,
@@ -210,7 +219,7 @@ impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
     }
 }
 
-/// Kernels whose stores are of `f32` have such accumulators: the conversions are none.
+/// Kernels that store through this trait have `f32` accumulators, so the conversions are no-ops.
 impl<'b, 'a: 'b, S: Float> AccumulatorMap<'b> for EpilogueRef<'_, 'a, S> {
     fn is_identity(&self) -> bool {
         self.keeps_accumulators()
@@ -239,7 +248,7 @@ impl<'b, 'a: 'b, S: Float> AccumulatorMap<'b> for EpilogueRef<'_, 'a, S> {
     }
 }
 
-/// The epilogue of a configuration, for C and D of these types.
+/// The configured epilogue, for these types of A and C.
 pub(crate) struct ConfiguredEpilogue<T>(Epilogue, PhantomData<T>);
 
 impl<T> ConfiguredEpilogue<T> {
@@ -262,7 +271,7 @@ impl<T: EpilogueTypes> EpilogueForm<T::Sum> for ConfiguredEpilogue<T> {
     }
 }
 
-/// `activation(alpha x + beta C + bias)`.
+/// Computes `activation(alpha x + beta C + bias)`.
 struct EpilogueOps<'a, T: EpilogueTypes> {
     ops: Epilogue,
     args: EpilogueParamsAt<'a, T>,
@@ -312,7 +321,7 @@ impl<'a, T: EpilogueTypes> EpilogueMap<'a, T::Sum> for EpilogueOps<'a, T> {
             None => value,
             Some(Activation::Relu) => value.max(T::Sum::default()),
             Some(Activation::Gelu) => {
-                // The hardware's `tanh` is of `f32`.
+                // The hardware's `tanh` takes `f32`.
                 let value = value.cvt::<f32>();
                 // sqrt(2 / pi), and its product with 0.044715.
                 let inner = value * (value * value).fma(0.035_677_407_f32, 0.797_884_6);
@@ -322,7 +331,8 @@ impl<'a, T: EpilogueTypes> EpilogueMap<'a, T::Sum> for EpilogueOps<'a, T> {
     }
 }
 
-/// The parameter `E` of an epilogue that a program wrote: see [`Gemm::with_epilogue`](crate::kernels::gemm::Gemm::with_epilogue).
+/// The parameter type of a kernel with your own epilogue: see
+/// [`Gemm::with_epilogue`](crate::kernels::gemm::Gemm::with_epilogue).
 #[derive(Debug)]
 pub struct FusedEpilogue<E>(PhantomData<fn() -> E>);
 
@@ -345,7 +355,7 @@ impl EpilogueArgs for ArgList<'_> {
     }
 }
 
-/// An epilogue that a program wrote, with the parameter `E`: of an accumulator, twice the same, or of a pair.
+/// Your own epilogue with the parameter `E`. The closure gets an accumulator twice, or a pair.
 pub(crate) struct FusedForm<E, F> {
     apply: F,
     param: PhantomData<fn() -> E>,
@@ -395,7 +405,7 @@ where
         true
     }
 
-    /// Tiles reach beyond D: the closure runs for elements of D only.
+    /// Tiles reach beyond D, but the closure runs only for elements of D.
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,

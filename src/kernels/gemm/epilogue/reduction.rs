@@ -1,4 +1,5 @@
-//! Epilogues that also reduce what they return, along rows, along columns, or to the largest absolute value of D.
+//! Epilogues that also reduce: along rows or columns ([`Gemm::with_reduction`]), or to the largest
+//! absolute value of D ([`Gemm::with_amax`]).
 
 use std::marker::PhantomData;
 
@@ -16,18 +17,18 @@ use crate::kernels::gemm::kernel::Gemm;
 /// A kernel that also writes results of type `P`.
 type Reducing<A, B, C, D, E, P> = Gemm<A, B, C, D, FusedEpilogue<(E, GlobalMut<P>)>>;
 
-/// The kernel of [`Gemm::with_reduction`].
+/// The kernel that [`Gemm::with_reduction`] builds.
 pub type ReducedGemm<A, B, C, D, E> = Reducing<A, B, C, D, E, <A as Element>::Sum>;
 
-/// The kernel of [`Gemm::with_amax`].
+/// The kernel that [`Gemm::with_amax`] builds.
 pub type AmaxGemm<A, B, C, D, E> = Reducing<A, B, C, D, E, f32>;
 
 impl GemmConfig {
-    /// Returns the shape `[parts, matrices, extent]` of the partial results of a kernel of this configuration that
-    /// [reduces](Gemm::with_reduction) rows or columns.
+    /// Returns the shape `[parts, matrices, extent]` of the partial results that a
+    /// [reducing](Gemm::with_reduction) kernel with this configuration writes.
     ///
-    /// `parts` is the number of warps of all tiles along the reduced mode, `matrices` is the batch (1 for
-    /// [groups](GemmConfig::grouped) of rows), and `extent` is M, or the columns of D.
+    /// `parts` is how many warps all tiles have along the reduced mode, `matrices` is the batch (1
+    /// for [grouped](GemmConfig::grouped) GEMM), and `extent` is M, or the columns of D.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -35,7 +36,7 @@ impl GemmConfig {
     ///
     /// let config = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
     /// let problem = GemmProblem { batch: 3, ..GemmProblem::new(100, 200, 64) };
-    /// // Four tiles along N, each of one warp group; two along M, each of four warps.
+    /// // Four tiles along N, each with one warp group; two along M, each with four warps.
     /// assert_eq!(config.reduction_shape(&problem, Reduction::RowMax), [4, 3, 100]);
     /// assert_eq!(config.reduction_shape(&problem, Reduction::ColumnSum), [8, 3, 200]);
     /// ```
@@ -51,17 +52,21 @@ impl GemmConfig {
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
-    /// As [`with_epilogue`](Gemm::with_epilogue) and [`with_pairs`](Gemm::with_pairs), of one column or of pairs as the
-    /// configuration says. The closure returns the element of D and a term, and the kernel also reduces the terms of each row
-    /// or of each column: for the statistics of a softmax or a norm, the gradient of a bias, scales of rows.
+    /// Builds the kernel with your own epilogue that also reduces, along rows or columns. Use it
+    /// for the statistics of a softmax or a norm, for the gradient of a bias, or for row scales.
+    /// The closure is that of [`with_epilogue`](Gemm::with_epilogue) or
+    /// [`with_pairs`](Gemm::with_pairs), depending on the configuration's `pairs`, but returns a
+    /// pair: the element of D, and the term to reduce.
     ///
-    /// Each warp writes what it has of a row or column, so no result depends on the order of threads: a launch repeats it bit for
-    /// bit, and the buffer needs no initial value. A launch takes the pair of the closure's argument and a buffer of the partial
-    /// results, of the shape [`GemmConfig::reduction_shape`]. Their sum or maximum over the first mode is the result. The terms, and
-    /// their sums, are numbers of the type of the accumulators: `f64` for `f64`, else `f32`.
+    /// Each warp writes its own partial result per row or column. So the results do not depend on
+    /// the order of threads and are reproducible bit for bit, and the buffer needs no initial
+    /// value. At launch, pass the closure's argument and the buffer of partial results as a pair.
+    /// The buffer has the shape [`GemmConfig::reduction_shape`]; reduce it over the first mode to
+    /// get the result. Terms and results have the type that the epilogue computes in: `f64` for
+    /// `f64` operands, else `f32`.
     ///
-    /// Where the rows are in [groups](GemmConfig::grouped), results are those of the rows of the whole matrix, `[parts, M]`; those of
-    /// rows without a group are not written.
+    /// For [grouped](GemmConfig::grouped) GEMM, the results belong to the rows of the whole matrix,
+    /// `[parts, M]`. Rows without a group are not written.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -70,7 +75,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Reduction};
     /// use tilewright::runtime::Device;
     ///
-    /// // The sums of squares of the rows of D, for a norm behind the product.
+    /// // The sum of squares of each row of D, for a norm after the GEMM.
     /// let config = GemmConfig::sm90(Scalar::F16, [64, 64]);
     /// let squares = Reduction::RowSum;
     /// let gemm = Gemm::<f16>::with_reduction::<f32>(config, squares, |_, [sum, _], _, factor| {
@@ -95,9 +100,10 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`with_epilogue`](Gemm::with_epilogue); [`GemmError::Field`] where matrices have different sizes
-    /// ([`ragged`](GemmConfig::ragged)), and for columns of [`grouped`](GemmConfig::grouped) rows. A launch returns
-    /// [`GemmError::BufferLength`] if the buffer of the partial results is too short.
+    /// Those of [`with_epilogue`](Gemm::with_epilogue). [`GemmError::Field`] for
+    /// [`ragged`](GemmConfig::ragged) configurations, and for column reductions of
+    /// [`grouped`](GemmConfig::grouped) ones. A launch returns [`GemmError::BufferLength`] if the
+    /// buffer of partial results is too short.
     pub fn with_reduction<E: EpilogueParameter>(
         config: GemmConfig,
         reduction: Reduction,
@@ -119,13 +125,17 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         Self::reduced(config, Some(reduction), epilogue)
     }
 
-    /// As [`with_epilogue`](Gemm::with_epilogue) and [`with_pairs`](Gemm::with_pairs), of one column or of pairs as the
-    /// configuration says. The kernel also computes `max |x|` of the numbers `x` that the closure returns, before they are
-    /// rounded to the type of D: what scales a later product of 8-bit floats. Without pairs, both accumulators are the same.
+    /// Builds the kernel with your own epilogue that also computes the largest absolute value the
+    /// closure returns, before rounding to the type of D. FP8 training uses it to scale a later
+    /// GEMM. The closure is that of [`with_epilogue`](Gemm::with_epilogue) or
+    /// [`with_pairs`](Gemm::with_pairs), depending on the configuration's `pairs`; without pairs,
+    /// both accumulators are the same.
     ///
-    /// A launch takes the pair of the closure's argument and a buffer. Its first element becomes the largest of those numbers and
-    /// of what it was, which is no negative number; a NaN among them makes it a NaN. The order of threads does not matter. Each
-    /// thread keeps one number for all its tiles, and a warp does one atomic operation.
+    /// At launch, pass the closure's argument and a buffer as a pair. The kernel raises the
+    /// buffer's first element to the largest absolute value; set it to 0 before, or to another
+    /// value that is not negative. If any value is NaN, the element becomes NaN. The order of
+    /// threads does not matter. It is cheap: each thread keeps one register for all its tiles, and
+    /// each warp does one atomic operation.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -151,7 +161,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`with_epilogue`](Gemm::with_epilogue). A launch returns [`GemmError::BufferLength`] if the buffer is empty.
+    /// Those of [`with_epilogue`](Gemm::with_epilogue). A launch returns
+    /// [`GemmError::BufferLength`] if the buffer is empty.
     pub fn with_amax<E: EpilogueParameter>(
         config: GemmConfig,
         epilogue: impl for<'b> Fn(
@@ -183,7 +194,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
 }
 
 impl Results {
-    /// Checks that the last buffer of the arguments has all results of a problem.
+    /// Checks that the last buffer of the arguments is large enough for a problem's results.
     #[inline]
     pub(crate) fn check(
         self,
@@ -228,7 +239,8 @@ impl<S: Float, E: EpilogueParameter, F> ReducedClosure<S, E> for F where
 {
 }
 
-/// An epilogue with a reduction; without one, the largest of all terms, which are not negative.
+/// An epilogue with a reduction. Without one, it keeps the largest term; terms are then not
+/// negative.
 struct ReducedForm<E, P, F> {
     apply: F,
     reduction: Option<Reduction>,
@@ -269,7 +281,7 @@ struct ReducedOps<'p, 'a, E, P, F> {
     args: ParamSource<(E, GlobalMut<P>)>,
     /// The rows and columns of D.
     extents: [Val<'a, i32>; 2],
-    /// The largest term of the thread: its bits, whose order is that of the numbers.
+    /// The thread's largest term, as bits: non-negative floats order like their bits.
     largest: Option<Registers<'a, u32>>,
 }
 

@@ -1,4 +1,5 @@
-//! [`Terms`]: what an epilogue reduces along rows or columns, and the partial results of the warps.
+//! Epilogue reductions: [`Reduction`] says what is reduced along rows or columns, [`Terms`] is the
+//! part of an epilogue that reduces, and here is how a warp reduces the terms of its lanes.
 
 use crate::ir::builder::Float;
 use crate::ir::{Body, Registers, Val, WARP};
@@ -6,30 +7,33 @@ use crate::ir::{Body, Registers, Val, WARP};
 use crate::kernels::gemm::config::types::Numbers;
 use crate::kernels::gemm::epilogue::fragment::Fragment;
 
-/// A reduction of terms `t[m, n]`, one for each element of D: see [`Gemm::with_reduction`](crate::kernels::gemm::Gemm::with_reduction).
+/// How to reduce terms `t[m, n]`, one per element of D: see
+/// [`Gemm::with_reduction`](crate::kernels::gemm::Gemm::with_reduction).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduction {
     /// `r[m] = sum over n of t[m, n]`
     RowSum,
-    /// `r[m] = max over n of t[m, n]`. NaN is ignored: the result is negative infinity if all terms are NaN.
+    /// `r[m] = max over n of t[m, n]`. Ignores NaN; the result is negative infinity if all terms
+    /// are NaN.
     RowMax,
     /// `r[n] = sum over m of t[m, n]`
     ColumnSum,
-    /// `r[n] = max over m of t[m, n]`. NaN is ignored: the result is negative infinity if all terms are NaN.
+    /// `r[n] = max over m of t[m, n]`. Ignores NaN; the result is negative infinity if all terms
+    /// are NaN.
     ColumnMax,
 }
 
 impl Reduction {
-    /// All of them.
+    /// All reductions.
     pub const ALL: [Reduction; 4] =
         [Reduction::RowSum, Reduction::RowMax, Reduction::ColumnSum, Reduction::ColumnMax];
 
-    /// Returns whether there is a result for each column, not for each row.
+    /// Returns whether there is a result per column, rather than per row.
     pub(crate) const fn is_of_columns(self) -> bool {
         matches!(self, Reduction::ColumnSum | Reduction::ColumnMax)
     }
 
-    /// The result of no terms.
+    /// Returns the neutral element.
     pub(crate) fn start<'b, S: Float>(self, k: &Body<'b, '_>) -> Val<'b, S> {
         match self {
             Reduction::RowSum | Reduction::ColumnSum => k.constant(S::default()),
@@ -44,7 +48,8 @@ impl Reduction {
         }
     }
 
-    /// Returns the result of a warp from the reduction of its terms. The maximum of terms that are all NaN is NaN.
+    /// Returns a warp's result from its reduced terms. The hardware maximum of NaNs is NaN, so the
+    /// neutral element is combined once more.
     fn result<'b, S: Float>(self, k: &Body<'b, '_>, x: Val<'b, S>) -> Val<'b, S> {
         match self {
             Reduction::RowSum | Reduction::ColumnSum => x,
@@ -53,7 +58,7 @@ impl Reduction {
     }
 }
 
-/// The results that an epilogue writes to the last buffer of its arguments.
+/// What an epilogue writes to the last buffer of its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Results {
     None,
@@ -61,12 +66,12 @@ pub(crate) enum Results {
     Reduced(Reduction),
 }
 
-/// The part of an epilogue that reduces terms, in a kernel body `'a`.
+/// The part of an epilogue that reduces terms, in a kernel's body `'a`.
 pub(crate) trait Terms<'a, S: Float> {
-    /// The reduction along rows or columns; without one, each thread has one result.
+    /// Returns the reduction along rows or columns, or `None` if each thread keeps one result.
     fn reduction(&self) -> Option<Reduction>;
 
-    /// The element of D and its term; that of no element of D changes nothing.
+    /// Returns an element of D and its term. Beyond D, the term is neutral.
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
@@ -76,7 +81,7 @@ pub(crate) trait Terms<'a, S: Float> {
     where
         'a: 'b;
 
-    /// Reduces a term with those of the thread.
+    /// Reduces a term into the thread's result.
     fn update<'b>(&self, k: &Body<'b, '_>, term: Val<'b, S>)
     where
         'a: 'b;
@@ -87,11 +92,12 @@ pub(crate) trait Terms<'a, S: Float> {
         'a: 'b;
 }
 
-/// A result of some lanes: its value, and its row or column from that of the thread on.
+/// A result of some lanes: its value, and its row or column relative to the thread's first.
 type Partial<'b, S> = (Val<'b, S>, Val<'b, i32>);
 
 impl<'b> Fragment<'b> {
-    /// Applies an epilogue to the accumulators of a thread, in place, and reduces its terms. All threads of a warp do it together.
+    /// Applies an epilogue to a thread's accumulators in place, and reduces its terms. All threads
+    /// of a warp must call it together.
     pub(crate) fn reduce<'a: 'b, S: Float, R: Float>(
         &self,
         k: &mut Body<'b, '_>,
@@ -124,14 +130,14 @@ impl<'b> Fragment<'b> {
         };
         let (kept, other) = if reduction.is_of_columns() { (1, 0) } else { (0, 1) };
         let lanes = fragment.lanes[other];
-        // The elements of each result, in order.
+        // Groups the elements by the result they belong to, in order.
         let mut order: Vec<usize> = (0..fragment.elements.len()).collect();
         order.sort_by_key(|at| {
             fragment.elements.get(*at).map(|e| [e.offset[kept], e.offset[other]])
         });
         let offset = |at: &usize| fragment.elements.get(*at).map_or(0, |e| e.offset[kept]);
         let results: Vec<&[usize]> = order.chunk_by(|x, y| offset(x) == offset(y)).collect();
-        // The partial results before those of the warp.
+        // Where this warp's partial results start in the buffer.
         let extent = fragment.extents[kept];
         let [matrix, matrices] = fragment.matrix.map(|number| number.cvt::<i64>());
         let line = fragment.parts[other].cvt::<i64>() * matrices + matrix;
@@ -161,9 +167,10 @@ impl<'b> Fragment<'b> {
     }
 }
 
-/// Reduces a power of two of partial results over the lanes whose numbers differ in some bits. Half of the results go to the lanes
-/// with a bit, so a step takes half as many shuffles as the one before. Returns the result of the lane, and whether it writes it
-/// if not all lanes do.
+/// Reduces a power of two of partial results over the lanes that differ in the given lane-id bits.
+/// At each bit, a lane keeps half of the results and sends the other half to its partner, so each
+/// step takes half as many shuffles as the one before. Returns this lane's result, and whether it
+/// must write it if not all lanes do.
 fn of_lanes<'b, S: Float>(
     k: &Body<'b, '_>,
     reduction: Reduction,

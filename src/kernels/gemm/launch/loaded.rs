@@ -1,4 +1,5 @@
-//! [`Loaded`]: a kernel on a device; [`Sm90Args`]: a launch of the warp-specialised kernel.
+//! [`Loaded`]: a kernel on a device, with what its launches need. [`Sm90Args`]: one launch of the
+//! warp-specialised kernel.
 
 use crate::ir::Kernel;
 use crate::runtime::{
@@ -20,16 +21,16 @@ use crate::kernels::gemm::sm90::plan::{Plan, SizeParams};
 use crate::kernels::gemm::sm90::ragged::{Made, Maps};
 use crate::kernels::gemm::split::{GemmWorkspace, SplitWorkspace, Workspace};
 
-/// A kernel that a device has loaded, with what its launches need.
+/// A kernel loaded on a device, with what its launches need.
 pub(crate) struct Loaded<T: Types> {
     pub(crate) function: Function<Declared>,
-    /// The plan of a warp-specialised kernel.
+    /// Set for warp-specialised kernels.
     pub(crate) plan: Option<Box<Plan>>,
-    /// The copies of operands that tensor copies or tensor cores do not take.
+    /// Copies operands that TMA or the tensor cores cannot read. Set for [`LoadForm::Repack`].
     pub(crate) repack: Option<Box<Repack<T>>>,
-    /// The tensor maps of products of different sizes.
+    /// Makes the tensor maps on the device. Set for ragged kernels.
     maps: Option<Box<Maps<T>>>,
-    /// The workspace of a kernel whose thread blocks share tiles or draw them.
+    /// Set if K is split or tiles are drawn from a counter.
     pub(crate) workspace: Option<SplitWorkspace>,
 }
 
@@ -54,8 +55,9 @@ impl<T: Types> Loaded<T> {
         })
     }
 
-    /// The blocks of clusters that the device runs at once: fewer than it has SMs where those of a cluster must be
-    /// neighbours. `None` without clusters, and on the simulator.
+    /// Returns how many blocks run at once, for a kernel with clusters. This can be less than the
+    /// SM count, because a cluster's blocks must be neighbours. `None` without clusters, and on the
+    /// simulator.
     pub(crate) fn blocks_at_once(&self, config: &GemmConfig) -> Result<Option<u32>, RuntimeError> {
         let blocks = config.cluster_blocks();
         if blocks == 1 {
@@ -66,13 +68,13 @@ impl<T: Types> Loaded<T> {
     }
 }
 
-/// A product that is ready to run.
+/// A launch of the warp-specialised kernel, ready to run.
 pub(crate) struct Sm90Args<'h, T: Types> {
     loaded: &'h Loaded<T>,
     config: &'h GemmConfig,
     input: InputArgs<'h, T>,
     output: OutputArgs<'h, T::D>,
-    /// The table of products of different sizes.
+    /// The table of a ragged batch.
     table: Option<&'h Buffer<i64>>,
     workspace: Workspace<'h>,
     tiles: [i32; 3],
@@ -81,11 +83,11 @@ pub(crate) struct Sm90Args<'h, T: Types> {
     extents: [i32; 2],
 }
 
-/// A, B and D of a product.
+/// The buffers of A, B and D.
 pub(crate) type Operands<'h, T> =
     (&'h Buffer<<T as Types>::A>, &'h Buffer<<T as Types>::B>, &'h mut Buffer<<T as Types>::D>);
 
-/// The rows of groups, or the table of products of different sizes.
+/// Group bounds of a grouped GEMM, or the table of a ragged batch.
 pub(crate) type Uneven<'h> = (Option<LaunchGroups<'h>>, Option<&'h Buffer<i64>>);
 
 impl<'h, T: Types> Sm90Args<'h, T> {
@@ -133,7 +135,7 @@ impl<'h, T: Types> Sm90Args<'h, T> {
         let made = made.map(|(maps, table)| Made { maps, table, count: batch });
         let groups = [row_tiles as u64, column_tiles as u64, batch as u64];
         let mut reserved = workspace.reserve(config, groups, grid)?;
-        // In the order of their declarations in `Plan::build`; the launch checks the types.
+        // Same order as the declarations in `Plan::build`. The launch checks the types.
         let mut list = ArgList::default();
         input.push(made, &mut list);
         SizeParams::erase(sizes, &mut list);

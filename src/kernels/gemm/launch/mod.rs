@@ -1,4 +1,5 @@
-//! [`GemmFunction`]: a matrix product on a device.
+//! [`GemmFunction`]: a GEMM kernel loaded on a device. Checks and binds buffers, runs the repacking
+//! or tensor-map launches that come first, and launches or times the kernel.
 
 pub(crate) mod loaded;
 pub(crate) mod mode;
@@ -30,70 +31,75 @@ use crate::kernels::gemm::sm90::groups::GroupRows;
 use crate::kernels::gemm::sm90::plan::Plan;
 use crate::kernels::gemm::split::GemmWorkspace;
 
-/// The arguments of a launch: A, B and D, and the operands of the epilogue.
+/// What a launch takes: A, B and D, and the operands of the epilogue. Start from
+/// [`new`](GemmArgs::new) and add what your configuration needs.
 pub struct GemmArgs<'h, A: Element, B = A, C = A, D = C> {
-    /// A, `M x K`: row-major where [`GemmConfig::major_a`] is `Major::K`, the default.
+    /// A, `M x K`: row-major if [`GemmConfig::major_a`] is `Major::K`, the default, else
+    /// column-major.
     pub a: &'h Buffer<A>,
-    /// B, `K x N`: column-major where [`GemmConfig::major_b`] is `Major::K`, the default, and row-major where it is
-    /// `Major::Mn`.
+    /// B, `K x N`: column-major if [`GemmConfig::major_b`] is `Major::K`, the default, else
+    /// row-major.
     pub b: &'h Buffer<B>,
-    /// C, `M x N`, row-major, where the epilogue has `beta`.
+    /// C, `M x N`, row-major. Required if the epilogue has `beta`, refused otherwise.
     pub c: Option<&'h Buffer<C>>,
     /// D, `M x N`, row-major.
     pub d: &'h mut Buffer<D>,
-    /// The bias, where the epilogue has one: M or N numbers, for all matrices of a batch.
+    /// The bias: M or N elements, shared by the whole batch. Required if the epilogue has one.
     pub bias: Option<&'h Buffer<C>>,
-    /// The factor of the product, where the epilogue has `alpha`.
+    /// The factor for A B. Must stay 1 unless the epilogue has `alpha`.
     pub alpha: A::Sum,
-    /// The factor of C, where the epilogue has `beta`.
+    /// The factor for C. Must stay 0 unless the epilogue has `beta`.
     pub beta: A::Sum,
-    /// The rows of the groups, where the configuration is [grouped](GemmConfig::grouped).
+    /// The rows of each group, for [grouped](GemmConfig::grouped) configurations.
     pub groups: Option<GroupRows<'h>>,
-    /// The [words](crate::kernels::gemm::RaggedProblem::words) of the products, where the configuration is [ragged](GemmConfig::ragged).
+    /// The table of problems for [ragged](GemmConfig::ragged) configurations, made of
+    /// [`RaggedProblem::words`](crate::kernels::gemm::RaggedProblem::words).
     pub products: Option<&'h Buffer<i64>>,
-    /// A workspace in place of that of the function.
+    /// Your own workspace instead of the function's, so that several launches can run at the same
+    /// time.
     pub workspace: Option<&'h mut GemmWorkspace>,
 }
 
 impl<'h, A: Element, B, C, D> GemmArgs<'h, A, B, C, D> {
-    /// A product without epilogue.
+    /// Arguments without an epilogue.
     pub fn new(a: &'h Buffer<A>, b: &'h Buffer<B>, d: &'h mut Buffer<D>) -> Self {
         let (alpha, beta, c, bias) = (A::Sum::from(1.0), A::Sum::default(), None, None);
         GemmArgs { a, b, c, d, bias, alpha, beta, groups: None, products: None, workspace: None }
     }
 
-    /// The same with a factor of the product.
+    /// Sets the factor for A B.
     pub fn alpha(self, alpha: A::Sum) -> Self {
         GemmArgs { alpha, ..self }
     }
 
-    /// The same with the term `beta C`.
+    /// Adds the term `beta C`.
     pub fn beta(self, beta: A::Sum, c: &'h Buffer<C>) -> Self {
         GemmArgs { beta, c: Some(c), ..self }
     }
 
-    /// The same with the rows of groups.
+    /// Sets the rows of each group.
     pub fn groups(self, groups: GroupRows<'h>) -> Self {
         GemmArgs { groups: Some(groups), ..self }
     }
 
-    /// The same with products of different sizes.
+    /// Sets the table of problems of a ragged batch.
     pub fn products(self, table: &'h Buffer<i64>) -> Self {
         GemmArgs { products: Some(table), ..self }
     }
 
-    /// The same with a workspace, in place of that of the function.
+    /// Uses this workspace instead of the function's.
     pub fn workspace(self, workspace: &'h mut GemmWorkspace) -> Self {
         GemmArgs { workspace: Some(workspace), ..self }
     }
 
-    /// The same with a bias.
+    /// Sets the bias.
     pub fn bias(self, bias: &'h Buffer<C>) -> Self {
         GemmArgs { bias: Some(bias), ..self }
     }
 }
 
-/// A [`Gemm`] that a device has loaded.
+/// A [`Gemm`] loaded on a device. For buffers that stay the same,
+/// [`prepare`](GemmFunction::prepare) once and launch the result many times.
 pub struct GemmFunction<
     A: Element,
     B: Element = A,
@@ -106,13 +112,13 @@ pub struct GemmFunction<
     loaded: Loaded<(A, B, D)>,
     results: Results,
     sms: u32,
-    /// In the place of a C or a bias that is not there.
+    /// Passed in place of a C or a bias that is not used.
     no_c: Buffer<C>,
     epilogue: PhantomData<fn() -> E>,
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C, D, E> {
-    /// Loads the kernel.
+    /// Loads the kernel on a device.
     ///
     /// # Errors
     /// Those of [`Device::load`].
@@ -120,7 +126,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
         self.load_with(LoadOptions::default(), device)
     }
 
-    /// As [`Gemm::load`], with options.
+    /// Same as [`Gemm::load`], with load options: for example access checks.
     ///
     /// # Errors
     /// Those of [`Device::load_with`].
@@ -131,7 +137,8 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
     ) -> Result<GemmFunction<A, B, C, D, E>, GemmError> {
         let kernel = (&self.kernel, self.plan.as_deref());
         let loaded = Loaded::new(options, self.config(), kernel, device)?;
-        // The simulator runs blocks one after the other; some of them let a kernel show what it does with several.
+        // The simulator runs blocks one after the other. With several, a persistent kernel still
+        // has to share tiles between them.
         let sms = device.properties().map_or(4, |properties| properties.sm_count);
         let at_once = loaded.blocks_at_once(self.config())?;
         let (sms, no_c) = (at_once.map_or(sms, |blocks| blocks.min(sms)), device.zeros(1)?);
@@ -140,8 +147,8 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
     }
 }
 
-/// A launch of a matrix product that is made ready: what it needs is computed and checked, so that it can be repeated
-/// at no cost.
+/// A prepared launch: everything is checked and computed, so that you can repeat it without host
+/// work. Made by [`GemmFunction::prepare`].
 pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Converted = C> {
     grid: Grid,
     programmatic: bool,
@@ -149,7 +156,7 @@ pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Converte
     epilogue: EpilogueValues<'h, (A, C)>,
 }
 
-/// The arguments of a kernel, with its function.
+/// The kernel's arguments, by the kind of kernel.
 enum AnyArgs<'h, T: Types> {
     Sm90(Box<Sm90Args<'h, T>>),
     Repacked(Box<RepackedArgs<'h, T>>),
@@ -171,7 +178,7 @@ impl<T: Types> AnyArgs<'_, T> {
     }
 }
 
-/// The arguments of a product whose operands are copied.
+/// The arguments of a GEMM whose operands are repacked first.
 struct RepackedArgs<'h, T: Types> {
     loaded: &'h Loaded<T>,
     plan: &'h Plan,
@@ -201,7 +208,7 @@ impl<T: Types> RepackedArgs<'_, T> {
     }
 }
 
-/// The arguments of the epilogue.
+/// The arguments of the configuration's epilogue.
 struct EpilogueValues<'h, T: EpilogueTypes> {
     alpha: T::Sum,
     beta: T::Sum,
@@ -218,22 +225,22 @@ impl<T: EpilogueTypes> EpilogueArgs for EpilogueValues<'_, T> {
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction<A, B, C, D, E> {
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &GemmConfig {
         &self.config
     }
 
-    /// The same for launches of at most `sms` thread blocks of a warp-specialised kernel, which has one on each SM: the other
-    /// SMs of the device are free for work of other streams. It needs a configuration that is
-    /// [planned](GemmConfig::best) for as many SMs.
+    /// Limits a persistent (warp-specialised) kernel to `sms` SMs and leaves the rest to other
+    /// streams. Choose the configuration with [`best`](GemmConfig::best) for a
+    /// [`Machine`](crate::kernels::gemm::Machine) with that many SMs.
     pub fn with_sms(self, sms: u32) -> Self {
         GemmFunction { sms: sms.clamp(1, self.sms), ..self }
     }
 
-    /// Returns a workspace for launches of a problem, for [`GemmArgs::workspace`].
+    /// Allocates a workspace for launches of a problem, to pass as [`GemmArgs::workspace`].
     ///
     /// # Errors
-    /// [`GemmConfig::check_problem`]; no memory.
+    /// Those of [`GemmConfig::check_problem`], and out of memory.
     pub fn workspace(&self, problem: &GemmProblem) -> Result<GemmWorkspace, GemmError> {
         let config = &self.config;
         config.check_problem(problem)?;
@@ -242,12 +249,13 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction
         GemmWorkspace::new(&self.device, config, tiles, grid)
     }
 
-    /// The compiler's log of the kernel: see [`Function::compiler_log`](crate::runtime::Function::compiler_log).
+    /// Returns the compiler's log: see
+    /// [`Function::compiler_log`](crate::runtime::Function::compiler_log).
     pub fn compiler_log(&self) -> &str {
         self.loaded.function.compiler_log()
     }
 
-    /// The arguments of a launch beside those of the epilogue.
+    /// Binds everything but the epilogue.
     fn bind<'h>(
         &'h self,
         problem: &GemmProblem,
@@ -290,7 +298,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction
         Ok(AnyArgs::Repacked(Box::new(args)))
     }
 
-    /// Checks the operands of the epilogue of the configuration.
+    /// Checks that the epilogue's operands are given exactly if the configuration needs them.
     fn check_epilogue(
         &self,
         problem: &GemmProblem,
@@ -331,10 +339,11 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
-    /// Starts the product, on the stream for all work that names none.
+    /// Launches the GEMM on the default stream.
     ///
     /// # Errors
-    /// Those of [`prepare`](GemmFunction::prepare), and of [`Function::launch`](crate::runtime::Function::launch).
+    /// Those of [`prepare`](GemmFunction::prepare) and
+    /// [`Function::launch`](crate::runtime::Function::launch).
     pub fn launch(
         &self,
         problem: &GemmProblem,
@@ -343,7 +352,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
         self.launch_with(LaunchOptions::default(), problem, args)
     }
 
-    /// As [`launch`](GemmFunction::launch), with options. The launch is programmatic if the configuration is.
+    /// Same as [`launch`](GemmFunction::launch), with options. Whether the launch is programmatic
+    /// follows from the configuration.
     ///
     /// # Errors
     /// Those of [`launch`](GemmFunction::launch).
@@ -357,11 +367,11 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
         self.prepare(problem, args)?.launch_with(options)
     }
 
-    /// Makes a launch ready for buffers that stay.
+    /// Checks the arguments and prepares a launch that you can repeat, time or record in a graph.
     ///
     /// # Errors
-    /// [`GemmConfig::check_problem`]; buffers that are too short or misaligned, an operand of the epilogue that is missing or of no
-    /// use, tensors that tensor copies do not take.
+    /// Those of [`GemmConfig::check_problem`]; buffers that are too short or misaligned; an
+    /// epilogue operand that is missing or not used; tensors that TMA cannot describe.
     pub fn prepare<'h>(
         &'h self,
         problem: &GemmProblem,
@@ -391,7 +401,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
             alpha: args.alpha,
             beta: args.beta,
             c: args.c.unwrap_or(&self.no_c),
-            // Below 2^40.
+            // Strides are below 2^40.
             c_strides: strides.c.map(|stride| stride as i64),
             bias: args.bias.unwrap_or(&self.no_c),
         }
@@ -401,11 +411,12 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
 impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
     GemmFunction<A, B, C, D, FusedEpilogue<E>>
 {
-    /// Starts the product, with the argument of the epilogue, on the stream for all work that names none.
+    /// Launches the GEMM on the default stream, with the argument of your epilogue.
     ///
     /// # Errors
-    /// [`GemmConfig::check_problem`]; buffers that are too short, that of the results of a reduction included, or misaligned; an operand
-    /// of the epilogue of a configuration, tensors that tensor copies do not take; those of [`Function::launch`](crate::runtime::Function::launch).
+    /// Those of [`GemmConfig::check_problem`]; buffers that are too short, including the one for a
+    /// reduction's results, or misaligned; operands for a configured epilogue; tensors that TMA
+    /// cannot describe; those of [`Function::launch`](crate::runtime::Function::launch).
     pub fn launch<'h, 'b: 'h>(
         &self,
         problem: &GemmProblem,
@@ -415,7 +426,8 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
         self.launch_with(LaunchOptions::default(), problem, args, epilogue)
     }
 
-    /// As [`launch`](GemmFunction::launch), with options. The launch is programmatic if the configuration is.
+    /// Same as [`launch`](GemmFunction::launch), with options. Whether the launch is programmatic
+    /// follows from the configuration.
     ///
     /// # Errors
     /// Those of [`launch`](GemmFunction::launch).
@@ -430,10 +442,11 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
         self.run(&mut How::Launch(options), problem, args, epilogue)
     }
 
-    /// Runs the product, waits for its end, and says how long it took.
+    /// Runs the GEMM, waits for it, and returns how long it took.
     ///
     /// # Errors
-    /// Those of [`launch`](GemmFunction::launch), and of [`Function::time`](crate::runtime::Function::time).
+    /// Those of [`launch`](GemmFunction::launch) and
+    /// [`Function::time`](crate::runtime::Function::time).
     pub fn time<'h, 'b: 'h>(
         &self,
         problem: &GemmProblem,
@@ -466,7 +479,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
     }
 }
 
-/// Checks that a buffer has all elements of a batch of matrices of `lines` lines of `contiguous` elements.
+/// Checks that a buffer holds a batch of matrices with `lines` lines of `contiguous` elements.
 fn long_enough(
     operand: &'static str,
     found: usize,
@@ -474,19 +487,19 @@ fn long_enough(
     (lines, contiguous): (u64, u64),
     [pitch, next]: [u64; 2],
 ) -> Result<(), GemmError> {
-    // All of these are below 2^40.
+    // Cannot overflow: all of these are below 2^40.
     let needed = u64::from(problem.batch - 1) * next + (lines - 1) * pitch + contiguous;
     let found = found as u64;
     if found < needed { Err(GemmError::BufferLength { operand, found, needed }) } else { Ok(()) }
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D> {
-    /// The grid.
+    /// Returns the grid.
     pub fn grid(&self) -> Grid {
         self.grid
     }
 
-    /// Starts the product as its configuration says.
+    /// Launches the GEMM on the default stream.
     ///
     /// # Errors
     /// Those of [`Function::launch`](crate::runtime::Function::launch).
@@ -494,7 +507,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
         self.launch_with(LaunchOptions::default().programmatic(self.programmatic))
     }
 
-    /// Starts the product with options: a stream, and whether it is a programmatic launch.
+    /// Launches the GEMM with options: the stream, and whether the launch is programmatic.
     ///
     /// # Errors
     /// Those of [`Function::launch_with`](crate::runtime::Function::launch_with).
@@ -502,7 +515,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
         self.run(&mut How::Launch(options))
     }
 
-    /// Runs the product, waits for its end, and says how long it took.
+    /// Runs the GEMM, waits for it, and returns how long it took.
     ///
     /// # Errors
     /// Those of [`Function::time`](crate::runtime::Function::time).
@@ -514,7 +527,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
         self.args.run(how, self.grid, &mut self.epilogue)
     }
 
-    /// Adds the product to a graph.
+    /// Records the launch in a graph.
     ///
     /// # Errors
     /// Those of [`GraphBuilder::launch`].

@@ -1,4 +1,5 @@
-//! [`How`]: a launch of kernels, or a measurement of them.
+//! [`How`]: whether to launch the kernels or to time them. A GEMM can be several kernels
+//! (repacking, tensor maps, the GEMM itself), and all of them go through here.
 
 use std::time::Duration;
 
@@ -6,16 +7,16 @@ use crate::runtime::{Arguments, Function, Grid, LaunchOptions, Timing};
 
 use crate::kernels::gemm::config::error::GemmError;
 
-/// A launch, or a measurement.
+/// Whether to launch kernels or to time them.
 pub(crate) enum How<'o> {
-    /// Starts kernels with these options.
+    /// Launch, with these options.
     Launch(LaunchOptions<'o>),
-    /// Adds up their times.
+    /// Run and time each kernel, and add up the times.
     Time(Timing),
 }
 
 impl How<'_> {
-    /// Runs kernels, and returns the sum of their times.
+    /// Runs kernels and returns the sum of their times.
     pub(crate) fn timed(
         run: impl FnOnce(&mut How<'_>) -> Result<(), GemmError>,
     ) -> Result<Timing, GemmError> {
@@ -28,7 +29,7 @@ impl How<'_> {
         })
     }
 
-    /// As [`run`](How::run), of a kernel that does not overlap with the launch before it.
+    /// Same as [`run`](How::run), for a kernel that must not overlap with the previous launch.
     pub(crate) fn run_in_turn<P: Arguments>(
         &mut self,
         function: &Function<P>,

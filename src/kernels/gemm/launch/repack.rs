@@ -1,4 +1,6 @@
-//! Copies of matrices that tensor copies or tensor cores do not take as they are, to a workspace.
+//! Repacking: before the GEMM, copies the operands that TMA or the tensor cores cannot read to an
+//! aligned workspace. One launch copies both A and B; operands that must be transposed take a
+//! launch each.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,31 +19,33 @@ use crate::kernels::transpose::{
     Transpose, TransposeBatch, TransposeConfig, TransposeFunction, TransposeProblem,
 };
 
-/// Bytes of an aligned vector of the destination: a thread writes one.
+/// Bytes per aligned vector of the destination. A thread writes one.
 const VECTOR: u32 = 16;
 const THREADS: u32 = 256;
 
 crate::params! {
-    /// A batch of matrices of `lines` x `columns` elements, each with its pitch and its batch stride.
+    /// A batch of `lines` x `columns` matrices, with `[pitch, batch stride]` for source and
+    /// destination.
     pub(crate) struct CopyParams<T: Element> => CopyArgs<'b, T> {
         from: Global<T>,
         from_strides: [i64; 2],
-        /// Elements of the source from its first to its last.
+        /// Elements from the source's first to its last.
         readable: i64,
         to: GlobalMut<T>,
         to_strides: [i64; 2],
         lines: u32,
         columns: i32,
-        /// Aligned vectors of a line of the destination, and of all lines of all matrices.
+        /// 16-byte vectors per destination line, and in all lines of all matrices.
         vectors: u32,
         parts: u32,
     }
 }
 
-/// Writes the aligned 16 bytes number `part` of the destination, whose lines start and end with such vectors.
+/// Writes the 16-byte vector `part` of the destination. Destination lines start and end with whole
+/// vectors.
 ///
-/// Their source starts anywhere: two aligned vectors are loaded, and shifted together. At the ends of lines and of the
-/// source, elements are copied one by one.
+/// The source can start anywhere: the thread loads two aligned vectors and shifts them together. At
+/// the ends of lines and of the source it copies element by element.
 fn copy<'a, T: Element>(
     k: &mut Body<'a, '_>,
     programmatic: bool,
@@ -58,7 +62,7 @@ fn copy<'a, T: Element>(
             [of.from_strides, of.to_strides].map(|[pitch, next]| matrix * next + line * pitch);
         let first = vector * elements;
         let from = from + first.cvt::<i64>();
-        // The bytes from the aligned address before the source to it.
+        // The bytes from the aligned address before the source to the source.
         let lead = (of.from.ptr_to_int() + from * i64::from(size)).cvt::<i32>();
         let shift = lead & (VECTOR as i32 - 1);
         let window = from - (shift / size as i32).cvt::<i64>();
@@ -84,7 +88,7 @@ fn copy<'a, T: Element>(
     });
 }
 
-/// The parameters of the kernel that copies A and B to the workspace.
+/// The parameters of the copy kernel.
 type Pack<T> = (CopyParams<<T as Types>::A>, CopyParams<<T as Types>::B>);
 
 /// Builds the kernel that copies A and B to the workspace.
@@ -95,22 +99,23 @@ fn build_pack<T: Types>(config: &GemmConfig) -> Result<Kernel<Pack<T>>, GemmErro
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
         let part = (k.block_idx().x * THREADS as i32 + k.thread_idx().x).cvt::<u32>();
         copy(k, config.programmatic, &a, part);
-        // Below the parts of A the difference wraps, and is none of B.
+        // For threads that copy A, the subtraction wraps to a huge index, which `copy` ignores.
         copy(k, config.programmatic, &b, part - a.parts);
     });
     Ok(kernel?)
 }
 
-/// The operands that are copied: their strides in the workspace.
+/// Which operands are repacked, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packing {
-    /// The problem with the strides of the workspace.
+    /// The problem with the workspace's strides.
     pub(crate) problem: GemmProblem,
     a: Option<Packed>,
     b: Option<Packed>,
 }
 
-/// An operand that is copied: its lines and columns, its strides, and those in the workspace, where lines may be columns.
+/// A repacked operand: its lines, columns and batch, its strides, and its strides in the workspace,
+/// transposed if necessary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Packed {
     sizes: [u32; 3],
@@ -120,7 +125,7 @@ struct Packed {
 }
 
 impl Packed {
-    /// The plan for an operand, or `None` where tensor copies take it as it is.
+    /// Plans the repacking of an operand, or returns `None` if TMA can read it as it is.
     #[inline]
     fn new(
         sizes: [u32; 3],
@@ -134,7 +139,7 @@ impl Packed {
         if !transposed && is_aligned && distances.iter().all(takes) {
             return None;
         }
-        // Rows that start at a line of the L2 cache.
+        // Workspace rows start at an L2 cache line.
         let (own, depth) = if transposed { (columns, lines) } else { (lines, columns) };
         let pitch = u64::from(depth).next_multiple_of(u64::from(128 / bytes));
         let next = if strides[1] == 0 { 0 } else { pitch * u64::from(own) };
@@ -146,7 +151,7 @@ impl Packed {
         MatrixStrides { leading: Some(self.packed[0]), batch: Some(self.packed[1]) }
     }
 
-    /// The arguments of a copy to the workspace, and its number of vectors.
+    /// Returns the copy's arguments and how many vectors it writes.
     fn copy<'h, 'b: 'h, T: Element>(
         &self,
         from: &'h Buffer<T>,
@@ -154,13 +159,13 @@ impl Packed {
     ) -> Result<(u32, CopyParams<T, AtLaunch<'h, 'b>>), GemmError> {
         let [lines, columns, batch] = self.sizes;
         let elements = VECTOR / T::SCALAR.size_bytes();
-        // Lines of the workspace start at a vector, and end with one.
+        // Workspace lines start and end with whole vectors.
         let vectors = columns.div_ceil(elements);
         let parts = u64::from(vectors) * u64::from(lines) * u64::from(batch);
         if parts > i32::MAX as u64 {
             return Err(GemmError::Tiles { tiles: parts });
         }
-        // Below 2^40, and below 2^31.
+        // Strides are below 2^40, and sizes below 2^31.
         let (from_strides, to_strides) =
             (self.strides.map(|x| x as i64), self.packed.map(|x| x as i64));
         let [pitch, next] = from_strides;
@@ -181,7 +186,7 @@ impl Packed {
         Ok((parts, params))
     }
 
-    /// The transpose to the workspace.
+    /// Returns the transpose into the workspace.
     fn transpose(&self) -> TransposeProblem {
         let ([rows, columns, count], [input, output]) = (self.sizes, [self.strides, self.packed]);
         let first = TransposeBatch { count, input_stride: input[1], output_stride: output[1] };
@@ -193,11 +198,11 @@ impl Packed {
         }
     }
 
-    /// No operand.
+    /// Stands for an operand that is not copied: no elements.
     const NONE: Packed =
         Packed { sizes: [1, 0, 1], strides: [0; 2], packed: [0; 2], transposed: false };
 
-    /// Elements of the workspace.
+    /// Returns how many elements the operand takes in the workspace.
     #[inline]
     fn elements(&self) -> Result<usize, GemmError> {
         let [lines, columns, batch] = self.sizes.map(u64::from);
@@ -209,7 +214,8 @@ impl Packed {
 }
 
 impl Packing {
-    /// The operands of a problem that are copied, of matrices whose buffers start at multiples of 16 bytes or do not.
+    /// Plans the repacking for a problem. `aligned` says whether the buffers of A and B start at
+    /// multiples of 16 bytes.
     #[inline]
     pub(crate) fn new(
         config: &GemmConfig,
@@ -232,7 +238,7 @@ impl Packing {
 }
 
 impl GemmConfig {
-    /// Returns whether copies of A and of B are transposed.
+    /// Returns whether A and B are transposed on the way.
     #[inline]
     fn transposed(&self) -> [bool; 2] {
         let across = |major| major == Major::Mn && self.transposes_copies();
@@ -240,11 +246,11 @@ impl GemmConfig {
     }
 }
 
-/// Transposes of an operand: of aligned rows, and of any rows.
+/// The transpose kernels of one operand: for aligned rows, and for any rows.
 struct Transposes<T>([TransposeFunction<T>; 2]);
 
 impl<T: Element> Transposes<T> {
-    /// Loads the kernels, or none where the operand is not transposed.
+    /// Loads the kernels, or returns `None` if the operand is not transposed.
     fn load(
         config: &GemmConfig,
         transposed: bool,
@@ -279,9 +285,10 @@ impl<T: Element> Transposes<T> {
     }
 }
 
-/// The copies of a function on a device, with its workspace: one for each operand, as large as any launch needed.
+/// The copy kernels on a device, with a workspace per operand that grows to the largest launch.
 ///
-/// Launches on several streams share it. The runtime orders them, as it orders all launches that use one buffer.
+/// Launches on several streams share the workspace. The runtime serialises them, as all launches
+/// that use the same buffer.
 pub(crate) struct Repack<T: Types> {
     device: Device,
     pack: Function<Pack<T>>,
@@ -312,8 +319,7 @@ impl<T: Types> Repack<T> {
         })
     }
 
-    /// Copies A and B to the workspace, where they need it, and runs `product` on what is there: by one launch, or a transpose of
-    /// each.
+    /// Copies A and B to the workspace if they need it, then runs `product` on the result.
     pub(crate) fn run(
         &self,
         how: &mut How<'_>,
@@ -344,7 +350,7 @@ impl<T: Types> Repack<T> {
         product(how, (a, b, d))
     }
 
-    /// Makes a buffer of the workspace large enough.
+    /// Grows a workspace buffer if it is too small.
     fn reserve<E: Element>(
         &self,
         buffer: &mut Buffer<E>,
@@ -358,7 +364,7 @@ impl<T: Types> Repack<T> {
     }
 }
 
-/// The grid of a copy of vectors.
+/// Returns the grid that copies this many vectors.
 fn grid(parts: u32) -> Grid {
     Grid::new([parts.div_ceil(THREADS), 1, 1], [THREADS, 1, 1])
 }

@@ -1,8 +1,13 @@
-//! The kernel without tensor cores, for every target: accumulators of `f32` by `fma`, in the order of K.
+//! The kernel without tensor cores, for every target: `f32` FMAs, in the order of K.
 //!
-//! Tiles of A and B are in a ring in shared memory, copied some tiles ahead ([`PaddedTile`]). A thread has runs of 4 rows
-//! and of 4 columns, far from each other in the tile, and reads them in vectors, one step along K ahead of the products,
-//! also from one tile to the next: so there are products to do on both sides of a barrier.
+//! All threads of a block first prefetch the first tiles of A and B into a ring buffer in shared
+//! memory ([`PaddedTile`]). Then, for each tile along K, each thread loads its rows of A and
+//! columns of B from shared memory, multiplies them, and in between starts copies of a later tile.
+//! Finally it applies the epilogue and stores its elements.
+//!
+//! A thread has runs of 4 rows and 4 columns, spread over the tile, and reads them as vectors. It
+//! reads one step along K ahead of the FMAs, also from one tile to the next, so that there are FMAs
+//! to do on both sides of a barrier.
 
 pub(crate) mod padded_tile;
 
@@ -23,10 +28,11 @@ use crate::kernels::gemm::sm80::arguments::{
 };
 use crate::kernels::gemm::split::parts::Parts;
 
-/// Rows and columns of a thread that follow each other.
+/// Adjacent rows, and adjacent columns, per thread.
 const RUN: u32 = 4;
-/// Steps along K between copies. All at once they would hold up the loads of operands, which take the same way; one after
-/// the other, each would cost what the compiler puts between loads of shared memory and copies.
+/// Steps along K between copies. If a thread issued all its copies at once, they would hold up the
+/// loads of operands, which use the same path. If it issued one per step, each would cost the
+/// instructions that `ptxas` puts between shared-memory loads and copies.
 const EVERY: u32 = 4;
 
 /// Builds the kernel.
@@ -37,9 +43,10 @@ pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
     let GemmConfig { tile: [m, n, _], .. } = *config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
-    // A thread with 64 accumulators does with 168 registers, and with 128 in a square tile of 256 threads; there are
-    // two blocks then. With 32 it does with 128. With more accumulators, with elements that wait in registers, or where a single warp makes all copies, it
-    // has all that there are.
+    // A thread with 64 accumulators needs 168 registers, or 128 in a square tile with 256 threads,
+    // so that two blocks share an SM. With 32 accumulators, 128 are enough. With more accumulators,
+    // with converted elements waiting in registers, or with a single warp that makes all copies, a
+    // thread gets all there are.
     let blocks = match (config.a, [m, n]) {
         (Scalar::F32, [128, 128]) if !config.splits.is_split() => 2,
         (Scalar::F32, _) if high * wide == 64 && threads > 32 => {
@@ -55,12 +62,12 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
     let GemmConfig { tile: [m, n, depth], stages, .. } = config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
-    // 8 lines of 4 elements are in all banks. With few rows the copies take longer than the products, and longer requests
-    // outweigh a second access to the banks.
+    // 8 lines of 4 elements cover all banks. With few rows, copies take longer than FMAs, and then
+    // longer requests are worth a second access to the banks.
     let along = if m < 16 { 16 } else { 8 };
     let tile_a = PaddedTile { extent: m, depth, threads, major: config.major_a, along };
     let tile_b = PaddedTile { extent: n, depth, threads, major: config.major_b, along };
-    // A stage is a tile of A, then one of B.
+    // A stage is a tile of A, then a tile of B.
     let elements = tile_a.elements() + tile_b.elements();
     let pipe = CpAsyncPipeline::new(stages, elements)?;
     // The offsets of a thread's accumulators.
@@ -82,7 +89,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         parts.for_each_of_block(k, |k, part| {
             let (tile, steps) = (part.tile, part.steps());
             let (row, column) = (tile.row * m, tile.column * n);
-            // Of a part that is not the first one, nothing is missing.
+            // How many steps the first tile lacks. Only a tile's first part lacks any.
             let missing = (all_steps - part.first) * depth - depths;
             let copy_a =
                 tile_a.slice(k, matrix(args.a, args.a_strides, tile), [row, rows], missing, sa);
@@ -98,7 +105,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
             let [down, across] = first_element(k, &config).map(|i| (i * RUN).cvt::<i32>());
             let (read_a, read_b) = (sa.offset(down), sb.offset(across));
             let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
-            // The operands of a step of a stage, alternating between even and odd steps.
+            // The operands of a step. Even and odd steps use different registers.
             let load = |k: &Body<'_, '_>, stage: Val<'_, i32>, step: u32| {
                 let (x, y) = &operands[step as usize % 2];
                 load_line(k, read_a.offset(stage), tile_a, step, x);
@@ -121,7 +128,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                     if step + 1 < depth {
                         load(k, read, step + 1);
                     } else {
-                        // The last operands of this stage are in registers, so it may be overwritten.
+                        // This stage's last operands are in registers, so it may be overwritten.
                         copy_a.finish(k, write);
                         copy_b.finish(k, write);
                         pipe.wait(k);
@@ -157,11 +164,12 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
     }))
 }
 
-/// The row and the column of the thread among the threads of the tile.
+/// Returns a thread's row and column among the threads of the tile.
 ///
-/// A warp is 4 x 8 threads, 8 x 4 in tiles with fewer than 8 beside each other, and 1 x 32 in tiles of 4 rows. Of lanes whose numbers differ in bit 0 alone, and of
-/// lanes that differ in bit 1 alone, ones are below each other and the others beside each other: then shared memory
-/// gives a vector to half a warp at a time, though it has but 64 or 128 bytes for all of it.
+/// A warp is 4 x 8 threads, 8 x 4 in tiles that are less than 8 threads wide, and 1 x 32 in tiles
+/// with 4 rows. Lanes that differ only in bit 0 are in the same column, and lanes that differ only
+/// in bit 1 in the same row, or the other way round. Shared memory then serves half a warp's
+/// vectors at a time, although a whole warp reads only 64 or 128 different bytes.
 #[inline]
 fn first_element<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> [Val<'b, u32>; 2] {
     let lane = k.thread_idx().x.cvt::<u32>() % 32;
@@ -176,7 +184,7 @@ fn first_element<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> [Val<'b, u32>; 2]
     [down + above * high, across + left * wide]
 }
 
-/// Loads a thread's elements of line `step` of the stage whose first element for it is at `from`.
+/// Loads a thread's elements of line `step` in a stage. `from` is the thread's first element there.
 #[inline]
 fn load_line(
     k: &Body<'_, '_>,
@@ -195,7 +203,8 @@ fn load_line(
     }
 }
 
-/// `accumulators += x yᵀ`, row by row and back, so that products after each other share an operand.
+/// Computes `accumulators += x yᵀ`. Goes through the rows back and forth, so that consecutive FMAs
+/// share an operand.
 fn multiply<S: Float>(
     k: &Body<'_, '_>,
     accumulators: &Registers<'_, S>,

@@ -1,21 +1,25 @@
-//! [`PaddedTile`]: tiles in shared memory with one line for each step along K, copied by all threads of a block.
+//! [`PaddedTile`]: a tile in shared memory with one line per step along K, copied by all threads of
+//! a block.
 
 use crate::arch::Major;
 use crate::ir::op::CpAsyncCache;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, Registers, Shared, Val, Var};
 
-/// Elements between the ends of two lines in shared memory: vectors stay aligned, and 8 steps of 4 rows, which a warp
-/// writes at a time where the matrix is contiguous along K, are in 32 banks.
+/// Padding between two lines in shared memory, in elements. It keeps vectors aligned, and spreads
+/// the 8 steps of 4 rows that a warp writes at a time over 32 banks, if the matrix is contiguous
+/// along K.
 const PAD: u32 = 4;
 
-/// A tile of rows of A or columns of B, in shared memory as `f32` with a line for each step along K.
+/// A tile of rows of A, or of columns of B, in shared memory as `f32`, with one line per step along
+/// K.
 ///
-/// `cp.async` copies elements of 32 bits one by one, from any address, and so transposes a matrix that is contiguous along K.
-/// Elements of 16 bits are loaded to registers, and converted to `f32` when they are stored.
+/// 32-bit elements are copied one by one with `cp.async`, from any address, which transposes a
+/// matrix that is contiguous along K. 16-bit elements are loaded into registers, and converted to
+/// `f32` when they are stored.
 ///
-/// The first tile along K is the partial one: it starts at `K - round_up(K, depth)`, and its leading steps are zero-filled. All
-/// later tiles are full.
+/// The first tile along K is the partial one: it starts at `K - round_up(K, depth)`, and its
+/// leading steps are zero-filled. All later tiles are full.
 #[derive(Clone, Copy)]
 pub(crate) struct PaddedTile {
     /// Rows or columns.
@@ -23,24 +27,25 @@ pub(crate) struct PaddedTile {
     pub(crate) depth: u32,
     pub(crate) threads: u32,
     pub(crate) major: Major,
-    /// The number of threads that copy adjacent elements along K, where K is contiguous: the elements of a memory request.
+    /// If K is contiguous: how many threads copy adjacent elements along K. It sets the size of a
+    /// memory request.
     pub(crate) along: u32,
 }
 
 impl PaddedTile {
-    /// Elements from a line to the next one in shared memory.
+    /// Returns the elements from one line to the next in shared memory.
     pub(crate) fn pitch(self) -> u32 {
         self.extent + PAD
     }
 
-    /// Elements in shared memory.
+    /// Returns the elements in shared memory.
     pub(crate) fn elements(self) -> u32 {
         self.depth * self.pitch()
     }
 
-    /// The number of threads that copy adjacent elements of a line of the matrix. Where K is contiguous this is `along`. Else it is a
-    /// warp, or more: enough for all threads to have a line, and for a thread to have at most 4 elements of one, because each has a
-    /// predicate in a register.
+    /// Returns how many threads copy adjacent elements of a line of the matrix. If K is contiguous,
+    /// this is `along`. Otherwise it is a warp or more: enough for every thread to have a line, and
+    /// for a thread to have at most 4 elements of one, because each needs a predicate.
     #[inline]
     fn beside(self) -> u32 {
         match self.major {
@@ -49,7 +54,8 @@ impl PaddedTile {
         }
     }
 
-    /// The elements that a thread copies, from its first one: lines of the matrix, and elements along them.
+    /// Returns the offsets of the elements that a thread copies, as (line, element along it), from
+    /// its first one.
     #[inline]
     fn offsets(self) -> Vec<[i32; 2]> {
         let [lines, along] = self.exchange([self.extent, self.depth]);
@@ -60,18 +66,19 @@ impl PaddedTile {
             .collect()
     }
 
-    /// The number of elements of a tile that a thread copies.
+    /// Returns how many elements of a tile a thread copies.
     pub(crate) const fn copies(self) -> u32 {
         self.extent * self.depth / self.threads
     }
 
-    /// Exchanges a line and an element of the matrix with a row (or column) and a step along K.
+    /// Swaps (line, element) of the matrix for (row or column, step along K).
     fn exchange<T>(self, [line, along]: [T; 2]) -> [T; 2] {
         if self.major == Major::K { [line, along] } else { [along, line] }
     }
 
-    /// The copies of a thread from the tiles of a matrix with `limit` rows or columns; the first ones of the tiles are `first`
-    /// and, along K, `-missing`. `to` is the first element of the tile in the first stage of a ring.
+    /// Returns a thread's copies from the tiles of a matrix with `limit` rows or columns. The tiles
+    /// start at row or column `first`, and at `-missing` along K. `to` is the tile's first element
+    /// in the first stage of the ring buffer.
     pub(crate) fn slice<'b, T: Element>(
         self,
         k: &Body<'b, '_>,
@@ -105,34 +112,35 @@ impl PaddedTile {
     }
 }
 
-/// The copies of a thread from consecutive tiles along K.
+/// A thread's copies from consecutive tiles along K.
 pub(crate) struct PaddedTileCopy<'b, T> {
     tile: PaddedTile,
     offsets: Vec<[i32; 2]>,
-    /// Its first element of the next tile.
+    /// The thread's first element in the next tile.
     from: Var<'b, Global<T>>,
-    /// Bytes from a line that it copies to the next one, and from a tile to the next one.
+    /// Bytes from one of its lines to the next, and from one tile to the next.
     line: Val<'b, i64>,
     next: Val<'b, i64>,
-    /// Rows or columns of the matrix from its first one on.
+    /// Rows or columns left in the matrix, from the thread's first on.
     left: Val<'b, i32>,
-    /// Steps of the first tile from its first one on that are before the matrix.
+    /// How many of the thread's steps in the first tile are before the matrix.
     before: Val<'b, i32>,
-    /// The destination of its first element in the first stage.
+    /// Where the thread's first element goes in the first stage.
     to: Val<'b, Shared<f32>>,
     /// Registers for elements that `cp.async` cannot copy.
     waiting: Option<Registers<'b, f32>>,
 }
 
 impl<'b, T: Element> PaddedTileCopy<'b, T> {
-    /// The address of its first element of the next tile.
+    /// Returns the address of the thread's first element in the next tile.
     pub(crate) fn address(&self, k: &Body<'b, '_>) -> Val<'b, i64> {
         self.from.get(k).ptr_to_int()
     }
 
-    /// Begins with the copies of the next tile to the stage at `stage`; [`Started::copy`] makes them, to the last one.
+    /// Begins to copy the next tile to the stage at `stage`. Call [`Started::copy`] until it
+    /// returns false.
     ///
-    /// What is outside of the matrix becomes zero, and so does the whole of a tile that does not exist.
+    /// Elements outside the matrix become zero. If `exists` is false, the whole tile does.
     pub(crate) fn start<'s>(
         &'s self,
         k: &Body<'b, '_>,
@@ -149,7 +157,7 @@ impl<'b, T: Element> PaddedTileCopy<'b, T> {
         }
     }
 
-    /// Copies the next tile, which may be the first one.
+    /// Copies a whole tile at once, which may be the first one.
     pub(crate) fn tile(
         &self,
         k: &mut Body<'b, '_>,
@@ -162,7 +170,7 @@ impl<'b, T: Element> PaddedTileCopy<'b, T> {
         self.finish(k, stage);
     }
 
-    /// Writes the elements that wait to the stage that they are for.
+    /// Stores the elements waiting in registers to their stage.
     pub(crate) fn finish(&self, k: &Body<'_, '_>, stage: Val<'_, i32>) {
         let Some(waiting) = &self.waiting else { return };
         let to = self.to.offset(stage);
@@ -173,12 +181,13 @@ impl<'b, T: Element> PaddedTileCopy<'b, T> {
     }
 }
 
-/// A partly copied tile. The last copy advances to the next tile.
+/// A partly copied tile. Its last copy advances to the next tile.
 pub(crate) struct Started<'b, 's, T> {
     copy: &'s PaddedTileCopy<'b, T>,
-    /// The number of elements that were copied.
+    /// How many elements have been copied.
     done: u32,
-    /// The first element of the line that is copied, and rows or columns from the first one on.
+    /// The first element of the line being copied, and the rows or columns left from the first one
+    /// on.
     at: Val<'b, Global<T>>,
     left: Val<'b, i32>,
     to: Val<'b, Shared<f32>>,
@@ -186,12 +195,12 @@ pub(crate) struct Started<'b, 's, T> {
 }
 
 impl<'b, T: Element> Started<'b, '_, T> {
-    /// The number of elements that are left.
+    /// Returns how many elements are left.
     pub(crate) fn remaining(&self) -> u32 {
         self.copy.tile.copies() - self.done
     }
 
-    /// Copies the next element, if there is one.
+    /// Copies the next element. Returns false if there is none.
     pub(crate) fn copy(&mut self, k: &mut Body<'b, '_>) -> bool {
         let Some(&[line, element]) = self.copy.offsets.get(self.done as usize) else {
             return false;

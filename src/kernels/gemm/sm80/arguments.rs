@@ -1,4 +1,5 @@
-//! Common parts of the kernels in which all threads copy tiles.
+//! What the kernels without warp roles (`sm80` and `simt`) share: parameters, arguments, and how
+//! they are built and launched.
 
 use crate::ir::builder::{ParamList, Parameter};
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
@@ -17,7 +18,8 @@ use crate::kernels::gemm::split::parts::Splits;
 use crate::kernels::gemm::split::{GemmWorkspace, SplitArgs, SplitParams, Threads, Workspace};
 
 crate::params! {
-    /// The parameters of a kernel beside those of its epilogue: matrices, each with its row pitch and its batch stride, and sizes.
+    /// All parameters but the epilogue's: matrices with their row pitch and batch stride, and
+    /// sizes.
     pub(crate) struct Params<T: Types> => ParamsAt<'b, T> {
         pub(crate) a: Global<T::A>,
         pub(crate) a_strides: [i64; 2],
@@ -32,12 +34,12 @@ crate::params! {
     }
 }
 
-/// Makes the epilogue in the body `'b` of a kernel, for the rows and columns of D. The bodies of kernels are compiled once for
-/// all epilogues.
+/// Makes the epilogue in a kernel's body `'b`, from the rows and columns of D. It is a trait
+/// object, so that the bodies are compiled once for all epilogues.
 pub(crate) type MakeEpilogue<'f, 'b, S> =
     &'f dyn Fn([Val<'b, i32>; 2]) -> Box<dyn EpilogueMap<'b, S> + 'f>;
 
-/// The body of a kernel for elements of these types.
+/// A kernel's body, for elements of these types.
 pub(crate) type ThreadsBody<T> = dyn for<'b> Fn(
     &mut Body<'b, 'b>,
     ParamsAt<'b, T>,
@@ -45,7 +47,7 @@ pub(crate) type ThreadsBody<T> = dyn for<'b> Fn(
     Option<&SplitArgs<'b>>,
 );
 
-/// Builds the kernel of a configuration with this body, for `blocks` resident thread blocks of an SM.
+/// Builds the kernel with this body. `blocks` is how many thread blocks should share an SM.
 pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
     config: &GemmConfig,
     form: &F,
@@ -74,11 +76,12 @@ pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
 }
 
 impl GemmConfig {
-    /// Returns the number of resident blocks of an SM with this shared memory, for a kernel without roles.
+    /// Returns how many blocks of a kernel without roles run on an SM with this much shared memory.
     #[inline]
     pub(crate) fn resident(&self, shared_bytes: u64) -> u32 {
         let by_shared = shared_bytes / self.shared_bytes().saturating_add(1024);
-        // A thread needs about 64 registers beside its accumulators, and as many to follow its run beside two steps of operands.
+        // A thread needs about 64 registers besides its accumulators, and 128 if it tracks a
+        // stream-K run while it holds two steps of operands.
         let follows = self.schedule == Schedule::Simt && self.splits == Splits::Stream;
         let others = if follows { 128 } else { 64 };
         let registers = self.accumulators().saturating_add(others).min(255);
@@ -88,7 +91,7 @@ impl GemmConfig {
     }
 }
 
-/// The threads of a block, which have the accumulators of a tile.
+/// Returns the threads of a block, which together hold a tile's accumulators.
 #[inline]
 pub(crate) fn threads_of_block<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> Threads<'b> {
     let count = config.threads();
@@ -96,7 +99,7 @@ pub(crate) fn threads_of_block<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> Thr
     Threads { group: k.constant(0), groups: 1, count, barrier }
 }
 
-/// A product that is ready to run.
+/// A launch, ready to run.
 pub(crate) struct ThreadsArgs<'h, T: Types> {
     loaded: &'h Loaded<T>,
     workspace: Workspace<'h>,
@@ -110,7 +113,7 @@ pub(crate) struct ThreadsArgs<'h, T: Types> {
 }
 
 impl<'h, T: Types> ThreadsArgs<'h, T> {
-    /// Checks that the operands start where the kernel copies them from.
+    /// Binds the buffers, and checks that A and B are aligned as the kernel needs.
     pub(crate) fn new(
         loaded: &'h Loaded<T>,
         config: &'h GemmConfig,
@@ -133,7 +136,7 @@ impl<'h, T: Types> ThreadsArgs<'h, T> {
             a,
             b,
             d,
-            // Distances are below 2^40, and sizes below 2^31.
+            // Strides are below 2^40, and sizes below 2^31.
             strides: [strides.a, strides.b, strides.d].map(|both| both.map(|s| s as i64)),
             sizes: [m, n, k, batch].map(|size| size as i32),
             tiles: [rows, columns, batch.into()],
@@ -161,19 +164,20 @@ impl<'h, T: Types> ThreadsArgs<'h, T> {
     }
 }
 
-/// The number of tiles of a size.
+/// Returns how many tiles cover a size.
 #[inline]
 pub(crate) fn count(size: Val<'_, i32>, tile: u32) -> Val<'_, i32> {
     (size + (tile - 1)) / tile
 }
 
-/// The columns of D for some of A B, from the first one on: pairs of them are one.
+/// Returns the columns of D for columns of A B, counted from the first. With `pairs`, two become
+/// one.
 #[inline]
 pub(crate) fn of_d<'b>(config: &GemmConfig, columns: Val<'b, i32>) -> Val<'b, i32> {
     if config.pairs { columns / config.accumulators_per_element() } else { columns }
 }
 
-/// The matrix of a tile, and its pitch.
+/// Returns a tile's matrix, and its pitch.
 pub(crate) fn matrix<'b, T: Element>(
     from: Val<'b, Global<T>>,
     [pitch, next]: [Val<'b, i64>; 2],

@@ -1,9 +1,12 @@
 //! The multistage kernel with `mma.sync`, for `sm_80` and newer targets.
 //!
-//! All threads of a block copy tiles of A and B to a ring in shared memory, some tiles ahead of the products; each warp
-//! loads its parts by `ldmatrix`, one step along K ahead, and multiplies them. Nothing waits for either: the copies of
-//! a tile are spread over the steps of another, and the first step of a tile is loaded under the last products of the
-//! one before.
+//! All threads of a block prefetch tiles of A and B into a ring buffer in shared memory with
+//! `cp.async`. For each tile along K, a warp loads its fragments with `ldmatrix` one step ahead,
+//! multiplies them, and starts copies of a later tile between the MMAs. After the last tile it
+//! applies the epilogue and stores from registers. There are no warp roles.
+//!
+//! The copies of a tile are spread over the steps of another tile, and a tile's first fragments are
+//! loaded during the last MMAs of the previous one, so that neither stalls the tensor cores.
 
 pub(crate) mod arguments;
 
@@ -26,10 +29,10 @@ use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueRef};
 use crate::kernels::gemm::sm80::arguments::{ThreadsBody, count, matrix, of_d, threads_of_block};
 use crate::kernels::gemm::split::parts::Parts;
 
-/// Everything that is known before the kernel runs.
+/// Everything about the kernel that is known on the host.
 struct Plan {
     mma: TiledMma,
-    /// Elements along K of an instruction.
+    /// Elements along K per MMA instruction.
     depth: u32,
     tiles: [AsyncTile; 2],
     loads: [MatrixLoad; 2],
@@ -44,7 +47,7 @@ impl Plan {
         let [Some(ty_a), Some(ty_b), Some(ty_acc)] = types else {
             return Err(GemmError::Inputs { schedule, a, b, acc });
         };
-        // Of `f64`, newer targets multiply more rows at a time.
+        // For `f64`, newer targets multiply more rows at a time.
         let [rows, depth] = match (a, target.offers(Target::SM_90)) {
             (Scalar::F64, true) => [16, 8],
             (Scalar::F64, false) => [8, 4],
@@ -53,14 +56,14 @@ impl Plan {
         let atom = MmaAtom::new(MmaSync::new([rows, 8, depth], ty_a, ty_b, ty_acc))?;
         let [rows, columns] = config.warp_tile();
         let warps = [m / rows, n / columns];
-        // The columns of a warp are next to each other.
+        // A warp's columns are next to each other.
         let beside = layout!((8, warps[1], columns / 8):(1, i64::from(columns), 8));
         let mma = TiledMma::new(atom, &layout!((warps[0], warps[1], 1)), tiler!(_, beside, _))?;
         let tile = |scalar, major, extent| {
             AsyncTile::new(in_memory(scalar), major, extent, config.threads(), config.alignment)?
                 .with_depth(of_tile)
         };
-        // So that a thread has columns of D next to each other.
+        // Interleaved, so that a thread has adjacent columns of D.
         let tiles = [tile(a, config.major_a, m)?, tile(b, config.major_b, n)?.interleaved()];
         let loads = [
             MatrixLoad::new(&mma, Operand::A, config.major_a, m)?,
@@ -112,7 +115,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 Some(integers) => integers.fill(k, 0),
                 None => accumulators.fill(k, T::Sum::default()),
             }
-            // The operands of two steps: while one is multiplied, the next is loaded.
+            // Operands for two steps: one is multiplied while the next is loaded.
             let words = [0, 1].map(|_| match config.a {
                 Scalar::F64 => Fragments::Doubles(
                     thr.fragment_a(k, shape!(m, plan.depth)),
@@ -137,7 +140,8 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
             let start = pipe.start(k);
             k.for_(range(part.first, part.end), start, |k, tile, state| {
                 let ahead = (tile + pipe.ahead()) * depth;
-                // Elements that no `cp.async` takes are loaded at once, and stored after the products.
+                // Elements too misaligned for `cp.async` are loaded before the MMAs, and stored
+                // after them.
                 let mut begin =
                     || (copy_a.begin(k, state.write, ahead), copy_b.begin(k, state.write, ahead));
                 let loaded = single.then(&mut begin);
@@ -148,7 +152,8 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                             copy_a.start_part(k, state.write, ahead, step, steps - 1);
                             copy_b.start_part(k, state.write, ahead, step, steps - 1);
                         };
-                        // Most copies of a short product are beyond its last step.
+                        // If the matrices are small, most copies would be beyond the last tile, so
+                        // it is worth a branch.
                         match (single, is_small) {
                             (true, _) => {}
                             (false, true) => k.if_((tile + pipe.ahead()).lt(part.end), copy),
@@ -159,12 +164,12 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                             a.store(k);
                             b.store(k);
                         }
-                        // The next tile. All threads have loaded what they need of this one: its stage is the next to be
-                        // written.
+                        // The next tile. All threads have loaded what they need from this one, so
+                        // its stage can be overwritten next.
                         pipe.commit(k);
                         pipe.wait(k);
-                        // Which stage is next is worked out here: before, `ptxas` would let the last products pass the
-                        // barrier, and these loads would have none to hide under.
+                        // Compute the next stage here. Any earlier, and `ptxas` would move the last
+                        // MMAs past the barrier, and these loads would have none to hide under.
                         let next = |k: &Body<'_, '_>| {
                             load(k, &operands, pipe.after(state.read), 0, &words);
                         };
@@ -183,7 +188,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
             });
             integers.inspect(|integers| copy_bits(k, integers, &accumulators));
             parts.leave(k, pipe);
-            // The first element of the thread in the tile.
+            // The thread's first element in the tile.
             let coords = Tensor::identity(k, shape!(m, n));
             let coords = coords.composition(k, &tiler!(_, plan.tiles[1].rows()));
             let first = thr.partition_c(k, &coords).coord(k, (0, 0, 0));
@@ -201,7 +206,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
     }))
 }
 
-/// A and B of a step in registers: words that elements share, or elements of 64 bits.
+/// A step's operands in registers: words that elements share, or 64-bit elements.
 enum Fragments<'b> {
     Words(RegisterTensor<'b, u32>, RegisterTensor<'b, u32>),
     Doubles(RegisterTensor<'b, f64>, RegisterTensor<'b, f64>),
@@ -221,7 +226,7 @@ impl Fragments<'_> {
     }
 }
 
-/// Loads the operands of a step, in registers that alternate between even and odd steps.
+/// Loads a step's operands. Even and odd steps use different registers.
 fn load<'b, A: Element, B: Element>(
     k: &Body<'b, '_>,
     (a, b): &(MatrixRing<'_, 'b, A>, MatrixRing<'_, 'b, B>),

@@ -1,4 +1,4 @@
-//! [`GroupRows`]: products of groups of rows, each with a matrix B of its own.
+//! [`GroupRows`]: grouped GEMM, in which each group of rows is multiplied by its own matrix B.
 
 use crate::runtime::Buffer;
 
@@ -6,14 +6,17 @@ use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::problem::{GemmProblem, MatrixStrides};
 use crate::kernels::gemm::config::{GemmConfig, WGMMA_ROWS};
 
-/// The rows of the groups of a [grouped](GemmProblem::grouped) product, on the device: the host does not know them.
+/// Which rows belong to which group of a [grouped](GemmProblem::grouped) GEMM. They stay on the
+/// device: the host does not read them.
 ///
-/// The device does not check them: bounds that descend, or are beyond the rows of A, give a wrong D.
+/// Nothing checks them. Bounds that are not ascending, or exceed the rows of A, give a wrong D.
 #[derive(Clone, Copy, Debug)]
 pub enum GroupRows<'h> {
-    /// The groups follow each other: the first row of each, ascending, and the end of the last one.
+    /// The groups follow each other: the first row of each, ascending, then the end of the last
+    /// one.
     Starts(&'h Buffer<i32>),
-    /// The rows of each group. Group `g` has the first ones of the `m / batch` rows from `g * m / batch` on; the others are
+    /// How many rows each group has, each in its own equal share of the rows. Group `g` has the
+    /// first `counts[g]` of the `m / batch` rows from row `g * m / batch` on. The others are
     /// neither multiplied nor written.
     Counts(&'h Buffer<i32>),
 }
@@ -27,7 +30,7 @@ pub(crate) struct LaunchGroups<'h> {
 }
 
 impl GemmConfig {
-    /// Checks the groups of a launch: `None` for a kernel without groups.
+    /// Checks the groups given to a launch. Returns `None` for a kernel without groups.
     #[inline]
     pub(crate) fn groups<'h>(
         &self,
@@ -57,8 +60,10 @@ impl GemmConfig {
             .transpose()
     }
 
-    /// One product with about as much work as the groups: on average each has half a tile more than its rows fill, and at least
-    /// one. Each warp group whose 64 rows of a tile are behind the end of the group leaves the tensor cores to the others.
+    /// Returns a single GEMM with about as much work as the groups, for the cost model. On average,
+    /// a group wastes half a tile beyond its rows, and it has at least one tile. A warp group whose
+    /// 64 rows are all beyond the group's end leaves the tensor cores to the others, so its share
+    /// of a tile does not count.
     #[inline]
     pub(crate) fn ungrouped(&self, problem: &GemmProblem) -> GemmProblem {
         let GemmProblem { m, batch, .. } = *problem;
@@ -68,7 +73,7 @@ impl GemmConfig {
         problem.of_rows(filled.max(least).min(GemmProblem::MAX_SIZE))
     }
 
-    /// Checks that the groups of a problem are rows of one A, C and D.
+    /// Checks that the groups share one A, C and D.
     #[inline]
     pub(crate) fn check_groups(&self, problem: &GemmProblem) -> Result<(), GemmError> {
         let GemmProblem { a, c, d, .. } = problem;
@@ -78,11 +83,13 @@ impl GemmConfig {
 }
 
 impl GemmProblem {
-    /// Products of groups of rows: A is `[m, k]`, D is `[m, n]`, B is `[groups, n, k]`, and a row of group `g` is multiplied
-    /// with matrix `g` of B. `D[i, n] = sum over k of A[i, k] B[g, k, n]` for the rows `i` of group `g`.
+    /// A grouped GEMM, for example the experts of a mixture of experts: A is `[m, k]`, D is
+    /// `[m, n]`, B is `[groups, n, k]`, and the rows of group `g` are multiplied by matrix `g` of
+    /// B. `D[i, n] = sum over k of A[i, k] B[g, k, n]` for the rows `i` of group `g`.
     ///
-    /// It is a batch whose matrices share A, C and D. The kernel has a [grouped](GemmConfig::grouped) configuration, and a
-    /// launch takes the rows of the groups, [`GroupRows`], from the device: any number of each group, also none.
+    /// As a problem, it is a batch whose matrices share A, C and D. It needs a
+    /// [grouped](GemmConfig::grouped) configuration. A launch takes the groups' rows from the
+    /// device as [`GroupRows`]; a group may have any number of rows, or none.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -91,14 +98,14 @@ impl GemmProblem {
     /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, GroupRows, Machine};
     /// use tilewright::runtime::Device;
     ///
-    /// // 90 tokens of 3 experts: 70, none and 20.
+    /// // 90 tokens for 3 experts: 70, none and 20.
     /// let (tokens, n, k, experts) = (90, 64, 32, 3);
     /// let problem = GemmProblem::grouped([tokens as u32, n as u32, k as u32], experts as u32);
     /// let wanted = GemmConfig { grouped: true, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
     /// let device = Device::sim()?;
     /// let gemm = Gemm::<bf16>::new(wanted.best(&problem, &Machine::of(&device))?)?;
     /// let a = device.upload(&vec![bf16::from_f32(0.5); tokens * k])?;
-    /// // The matrix of expert `g` has the elements `g + 1`.
+    /// // All elements of expert `g`'s matrix are `g + 1`.
     /// let b = (0..experts * n * k).map(|i| bf16::from_f32((i / (n * k) + 1) as f32));
     /// let (b, mut d) = (device.upload(&b.collect::<Vec<_>>())?, device.zeros::<bf16>(tokens * n)?);
     /// let starts = device.upload(&[0, 70, 70, 90])?;
@@ -116,7 +123,7 @@ impl GemmProblem {
         GemmProblem { batch: groups, a: SHARED, c: SHARED, d: SHARED, ..one }
     }
 
-    /// The rows of a group, on average and at least 1, as one product.
+    /// Returns a GEMM with the rows of an average group, at least 1.
     #[inline]
     pub(crate) fn mean_group(&self) -> GemmProblem {
         self.of_rows(self.m.div_ceil(self.batch.max(1)))

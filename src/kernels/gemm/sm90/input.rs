@@ -1,4 +1,6 @@
-//! A and B of the warp-specialised kernel, by tensor maps or as lines that threads fetch: parameters, values, arguments.
+//! The forms in which the warp-specialised kernel takes A and B: tensor maps for TMA, or lines that
+//! threads fetch. For each: the kernel's parameters, their values in the body, and a launch's
+//! arguments.
 
 use crate::arch::Major;
 use crate::ir::builder::{ParamList, ParamValues, Parameter};
@@ -15,7 +17,7 @@ use crate::kernels::gemm::sm90::plan::Plan;
 use crate::kernels::gemm::sm90::ragged::{Made, maps_of};
 
 crate::params! {
-    /// A and B, where tensor copies fetch them.
+    /// A and B for TMA.
     struct MapParams<T: Types> => MapsAt<'b, T> {
         a: TensorMap<T::A, 3>,
         b: TensorMap<T::B, 3>,
@@ -23,7 +25,7 @@ crate::params! {
 }
 
 crate::params! {
-    /// A and B, where threads fetch them.
+    /// A and B for threads that fetch.
     struct LineParams<T: Types> => BothLinesAt<'b, T> {
         a: LinesOf<T::A> => LinesAt<'b, T::A>,
         b: LinesOf<T::B> => LinesAt<'b, T::B>,
@@ -31,8 +33,8 @@ crate::params! {
 }
 
 crate::params! {
-    /// An operand that threads fetch: its pitch and its batch stride, the elements from its first one to its last one,
-    /// its lines and their elements.
+    /// An operand that threads fetch: its pitch and batch stride, the elements from its first to
+    /// its last, its lines and their length.
     struct LinesOf<T: Element> => LinesAt<'b, T> {
         from: Global<T>,
         strides: [i64; 2],
@@ -41,14 +43,14 @@ crate::params! {
     }
 }
 
-/// A and B in a kernel body.
+/// A and B in the kernel's body.
 pub(crate) enum Input<'p, 'a, A: Element, B: Element> {
     Maps(TmaTensors<'p, 'a, A, 3>, TmaTensors<'p, 'a, B, 3>),
     Lines(Box<(ThrLines<'a, A>, ThrLines<'a, B>)>),
 }
 
 impl Plan {
-    /// Declares A and B. Products of different sizes have maps in memory too.
+    /// Declares A and B. A ragged kernel also takes maps in memory.
     pub(crate) fn declare_input<T: Types>(&self, list: &mut ParamList) {
         let GemmConfig { load, ragged, .. } = self.config;
         if load == LoadForm::Threads {
@@ -58,7 +60,7 @@ impl Plan {
         ragged.then(|| list.field("maps", Global::<u64>::declare));
     }
 
-    /// Makes A and B in the body of the kernel.
+    /// Makes A and B in the kernel's body.
     pub(crate) fn input<'a, T: Types>(
         &self,
         k: &Body<'a, '_>,
@@ -107,7 +109,7 @@ pub(crate) struct MapArg<'h, E: Element> {
     pub(crate) map: TensorMapArg<'h, E>,
 }
 
-/// An operand as it lies.
+/// An operand that threads fetch.
 pub(crate) struct LineArg<'h, E: Element> {
     from: &'h Buffer<E>,
     strides: [i64; 2],
@@ -136,7 +138,7 @@ impl<'h, T: Types> InputArgs<'h, T> {
         Ok(InputArgs::Maps(Box::new(MapArgs { a, b })))
     }
 
-    /// Appends A and B, and the maps of products of different sizes.
+    /// Appends A and B to the arguments, and for a ragged kernel the maps made on the device.
     pub(crate) fn push<'x>(&'x self, made: Option<Made<'x>>, list: &mut ArgList<'x>) {
         match self {
             InputArgs::Maps(of) => {

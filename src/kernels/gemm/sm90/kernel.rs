@@ -1,4 +1,5 @@
-//! The device code: shared memory, the pipeline, and the roles of the warp groups.
+//! The device code's frame, in this order: all threads allocate shared memory and initialise the
+//! barriers, then each warp group enters its role's loop, and clusters synchronise at the end.
 
 use crate::ir::Body;
 use crate::ir::op::BarrierForm;
@@ -18,7 +19,7 @@ use crate::kernels::gemm::split::parts::Parts;
 use crate::kernels::gemm::split::{SplitArgs, Threads};
 
 impl Plan {
-    /// Writes the kernel's body: set-up by all threads, then one body per warp-group role.
+    /// Emits the kernel's body: setup by all threads, then one body per warp-group role.
     pub(crate) fn body<'a, T: Types>(
         &self,
         k: &mut Body<'a, '_>,
@@ -52,7 +53,8 @@ impl Plan {
         let groups = [config.producers(), config.consumers()];
         let roles = WarpRole::producers_and_consumers(groups, config.registers);
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
-            // A producer finds its first tile before it waits for the previous launch, unless the tile bounds are in memory.
+            // A producer can compute its first tile before it waits for the previous launch, unless
+            // the tile bounds come from memory.
             if config.programmatic && (role > 0 || config.grouped || config.ragged) {
                 k.griddepcontrol_wait();
             }

@@ -1,4 +1,5 @@
-//! D of the warp-specialised kernel, by [`OutputForm`]: parameters, values, arguments.
+//! The forms in which the warp-specialised kernel takes D ([`OutputForm`]). For each: the kernel's
+//! parameters, their values in the body, and a launch's arguments.
 
 use std::marker::PhantomData;
 
@@ -16,7 +17,7 @@ use crate::kernels::gemm::sm90::plan::{Plan, Sizes};
 use crate::kernels::gemm::sm90::ragged::{Made, RaggedProblem, maps_of};
 
 crate::params! {
-    /// D, where threads store it: its row pitch and its batch stride.
+    /// D for threads that store: its row pitch and batch stride.
     struct RowParams<T: Element> => RowsAt<'b, T> {
         d: GlobalMut<T>,
         strides: [i64; 2],
@@ -24,7 +25,7 @@ crate::params! {
 }
 
 crate::params! {
-    /// D of groups of rows: its row pitch and 0.
+    /// D of a grouped GEMM: its row pitch, and 0.
     struct GroupParams<T: Element> => GroupsAt<'b, T> {
         d: MappedRows<T> => MappedRowsAt<'b, T>,
         strides: [i64; 2],
@@ -35,7 +36,7 @@ crate::params! {
 }
 
 crate::params! {
-    /// D of products of different sizes: a map for its form, and the maps and sizes of all products.
+    /// D of a ragged GEMM: a template map, and the maps and sizes of all problems.
     struct ProductParams<T: Element> => ProductsAt<'b, T> {
         d: TensorMapMut<T, 3>,
         maps: Global<u64>,
@@ -44,10 +45,11 @@ crate::params! {
     }
 }
 
-/// A matrix that tensor copies and threads write: its map and its first element. A launch passes the map.
+/// A matrix that both TMA and threads store to: its map and its first element. At launch, you pass
+/// only the map.
 pub(crate) struct MappedRows<T>(PhantomData<fn() -> T>);
 
-/// [`MappedRows`] in a kernel body.
+/// [`MappedRows`] in a kernel's body.
 pub(crate) type MappedRowsAt<'b, T> = (Val<'b, TensorMapMut<T, 3>>, Val<'b, GlobalMut<T>>);
 
 impl<T: Element> Parameter for MappedRows<T> {
@@ -70,16 +72,16 @@ impl<T: Element> Argument for MappedRows<T> {
     }
 }
 
-/// The parameter D of a kernel.
+/// The form of the parameter D.
 #[derive(Clone, Copy)]
 enum OutputForm {
-    /// A tensor map.
+    /// One tensor map.
     Map,
     /// Rows that threads store.
     Rows,
-    /// A tensor map and rows, of groups of rows.
+    /// A tensor map and rows, for grouped GEMM: TMA cannot store the tile in which a group ends.
     Groups,
-    /// Tensor maps in memory, of products of different sizes.
+    /// Tensor maps in memory, for ragged GEMM.
     Products,
 }
 
@@ -105,7 +107,7 @@ impl Plan {
         }
     }
 
-    /// Makes D in the body of the kernel.
+    /// Makes D in the kernel's body.
     pub(crate) fn output<'a, D: Element>(
         &self,
         k: &Body<'a, '_>,
@@ -139,7 +141,8 @@ impl Plan {
     }
 }
 
-/// D of a launch: rows with their pitch and batch stride, or a map. Groups have both; their pitch is beside them.
+/// D of a launch: a map, or rows with pitch and batch stride. Grouped GEMM has both, with the pitch
+/// beside the map.
 pub(crate) enum OutputArgs<'h, D: Element> {
     Map(TensorMapArgMut<'h, D>),
     Rows(&'h mut Buffer<D>, [i64; 2]),
@@ -164,7 +167,7 @@ impl<'h, D: Element> OutputArgs<'h, D> {
         })
     }
 
-    /// Appends D, and the maps of products of different sizes.
+    /// Appends D to the arguments, and for a ragged kernel the maps made on the device.
     pub(crate) fn push<'x>(&'x mut self, made: Option<Made<'x>>, list: &mut ArgList<'x>) {
         match self {
             OutputArgs::Map(d) => match made {

@@ -1,4 +1,5 @@
-//! [`Plan`]: what the warp-specialised kernel's host side computes before the kernel is built.
+//! [`Plan`]: what the host computes before it builds the warp-specialised kernel: shared-memory
+//! layouts, TMA copies, the tiled MMA, the store, and the tensor maps of each launch.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::builder::{ParamList, Parameter};
@@ -20,14 +21,14 @@ use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueRef, kept};
 use crate::kernels::gemm::split::SplitParams;
 
 crate::params! {
-    /// The sizes of the product.
+    /// The sizes of a launch.
     pub(crate) struct SizeParams => Sizes<'b> {
-        /// Row tiles and column tiles of D, steps along K, matrices of the batch.
+        /// Row and column tiles of D, steps along K, matrices in the batch.
         pub(crate) row_tiles: i32,
         pub(crate) column_tiles: i32,
         pub(crate) steps: i32,
         pub(crate) batch: i32,
-        /// 1, or 0 where all matrices of the batch share one A, or one B.
+        /// 1, or 0 if the whole batch shares one A, or one B.
         pub(crate) batched_a: i32,
         pub(crate) batched_b: i32,
         /// The rows and columns of D.
@@ -35,7 +36,8 @@ crate::params! {
     }
 }
 
-/// An operand: the layout of its ring of tiles in shared memory, and the copy that fetches a tile.
+/// An operand: the layout of its ring buffer in shared memory, and the TMA copy that fetches a
+/// tile.
 #[derive(Clone, Debug)]
 pub(crate) struct Operand {
     pub(crate) ring: ComposedLayout,
@@ -43,7 +45,8 @@ pub(crate) struct Operand {
 }
 
 impl Operand {
-    /// Tiles of `rows` rows, the first `fetched` of them from global memory, as many columns as a stage is deep.
+    /// Plans tiles of `rows` rows, as deep as a stage. Only the first `fetched` rows come from
+    /// global memory.
     #[inline]
     fn new(
         config: &GemmConfig,
@@ -52,7 +55,7 @@ impl Operand {
     ) -> Result<Operand, GemmError> {
         let GemmConfig { tile: [_, _, depth], stages, .. } = *config;
         let atom = SmemAtom::new(major, SmemSwizzle::Sw128).position_independent(scalar.bits())?;
-        // The boxes of a tensor copy are consecutive along the mode that is not contiguous.
+        // A TMA copy's boxes follow each other along the mode that is not contiguous.
         let order = if major == Major::K { shape!(0, 1, 2) } else { shape!(1, 0, 2) };
         let tiled = |shape: IntTuple| atom.tile_to_shape(&shape, Some(&order));
         let fetched = tiled(shape!(rows, depth, 1))?.composition(&tiler!(fetched, depth, 1))?;
@@ -60,7 +63,8 @@ impl Operand {
         Ok(Operand { ring: tiled(shape!(rows, depth, stages))?, copy })
     }
 
-    /// The map of matrices of `lines` x `depth` elements. One matrix that all of a batch share is no batch.
+    /// Returns the tensor map for a batch of `lines` x `depth` matrices. If the batch shares one
+    /// matrix, the map has a single one.
     #[inline]
     fn map(
         &self,
@@ -70,14 +74,15 @@ impl Operand {
     ) -> Result<TensorMapDesc, GemmError> {
         let tensor = matrices(major, [lines, depth, batch], [pitch, next])?;
         let map = self.copy.desc(&tensor)?;
-        // A row of a box that is not aligned to a line of the L2 cache is in two lines; promotion would fetch both twice.
+        // If a box row is not aligned to an L2 line, it straddles two, and promotion would fetch
+        // both twice.
         let aligned =
             (pitch * u64::from(map.elem().size_bytes())).is_multiple_of(L2_LINE_BYTES.into());
         Ok(map.with_l2_promotion(if aligned { L2Promotion::B256 } else { L2Promotion::None }))
     }
 }
 
-/// The layout (line, column, matrix) of the matrices of a batch.
+/// Returns the layout (line, column, matrix) of a batch of matrices.
 #[inline]
 fn matrices(
     major: Major,
@@ -89,17 +94,17 @@ fn matrices(
     Ok(Layout::new([lines, columns, batch].map(i64::from), strides)?)
 }
 
-/// Everything that is known before the kernel runs.
+/// Everything about the kernel that is known on the host.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The configuration with A and B as tensor copies fetch them.
+    /// The configuration, with A and B as TMA fetches them: after repacking.
     pub(crate) config: GemmConfig,
-    /// The name of the kernel.
+    /// The kernel's name.
     pub(crate) name: String,
     pub(crate) mma: TiledMma,
-    /// The offsets in a tile of the accumulators of a thread.
+    /// Where each of a thread's accumulators is in the tile, relative to the first.
     pub(crate) offsets: Vec<[i32; 2]>,
-    /// The blocks of 64 rows of a warp group, the rows from one to the next, and their columns.
+    /// A warp group's blocks of 64 rows, the rows from one block to the next, and their columns.
     pub(crate) shape: [u32; 3],
     pub(crate) a: Operand,
     pub(crate) b: Operand,
@@ -147,7 +152,8 @@ impl Plan {
         })
     }
 
-    /// The maps of A and B of a problem. Those of products of different sizes are of one element: a kernel makes maps from them.
+    /// Returns the tensor maps of A and B for a problem. For a ragged batch they are templates with
+    /// a single element, from which a kernel makes the real ones.
     #[inline]
     pub(crate) fn maps(
         &self,
@@ -161,13 +167,13 @@ impl Plan {
                 return operand.map(major, [lines, k, batch], strides);
             }
             let columns = if major == Major::K { k } else { lines };
-            // Promotion as for rows that follow each other.
+            // The templates get L2 promotion as if rows followed each other.
             operand.map(major, [1; 3], [u64::from(columns).next_multiple_of(16), 0])
         };
         Ok([map(&self.a, major_a, m, strides.a)?, map(&self.b, major_b, n, strides.b)?])
     }
 
-    /// The map of D, for a kernel that stores it by tensor copies, as [`maps`](Plan::maps).
+    /// Returns the tensor map of D, for kernels that store it by TMA. See [`maps`](Plan::maps).
     #[inline]
     pub(crate) fn map_of_d(
         &self,
@@ -182,7 +188,8 @@ impl Plan {
         Ok(self.store.desc(&matrices(Major::K, sizes, strides)?)?)
     }
 
-    /// Builds the kernel. Its parameters are A and B, the sizes and the epilogue, and D, which may have a workspace beside it.
+    /// Builds the kernel. Its parameters are A and B; the sizes and the epilogue's operands; D,
+    /// with a workspace if the kernel needs one.
     pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
         &self,
         form: &F,

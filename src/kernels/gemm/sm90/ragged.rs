@@ -1,4 +1,5 @@
-//! Products of different sizes in one launch: their table on the device, and the kernel that makes their tensor maps.
+//! Ragged GEMM: problems of different sizes in one launch. Their table lies on the device, and a
+//! first kernel turns it into tensor maps for the GEMM kernel.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,23 +18,29 @@ use crate::kernels::gemm::launch::mode::How;
 use crate::kernels::gemm::sm90::input::MapArgs;
 use crate::kernels::gemm::sm90::output::{MappedRows, MappedRowsAt};
 
-/// Elements of a tensor map, of 8 bytes.
+/// Elements per tensor map, 8 bytes each.
 const MAP: u32 = 16;
-/// Elements of the maps of A, B and D of a product.
+/// Elements of the three maps (A, B, D) of a problem.
 pub(crate) const MAPS: u32 = 3 * MAP;
-/// Threads of a block of the kernel that makes the maps: each makes those of a product.
+/// Threads per block of the kernel that makes the maps. Each thread makes those of one problem.
 const THREADS: u32 = 64;
 
-/// A product of a [ragged](GemmConfig::ragged) batch: its sizes, and where its matrices lie in the buffers of a launch.
+/// One problem of a [ragged](GemmConfig::ragged) batch: its sizes, and where its matrices lie in
+/// the launch's buffers.
 ///
-/// A launch takes the [`words`](RaggedProblem::words) of all products in a buffer, [`GemmArgs::products`], which a program or a
-/// kernel has written. The host knows the largest sizes, as a [`GemmProblem`], and the number of products, its `batch`. Each product
-/// is `D = A B` as that of one problem; with equal sizes, this is a batch of matrices at any addresses.
+/// A launch takes the [`words`](RaggedProblem::words) of all problems in a buffer,
+/// [`GemmArgs::products`], written by you or by a kernel. The host only knows the largest sizes, as
+/// a [`GemmProblem`], and how many problems there are, as its `batch`. Each problem computes
+/// `D = A B` as it would on its own. If all sizes are equal, this is a batch of matrices at
+/// arbitrary addresses.
 ///
-/// Where M, N or K is 0, nothing is written. Starts and pitches of A, B and D are multiples of 16 bytes, and with pairs of columns N
-/// is even. A row of D is written in units of 16 bytes: behind its last element, up to 14 bytes before its pitch may be written. The device checks none of this: other numbers, also sizes beyond those of the problem, give a wrong D or a fault.
+/// If M, N or K is 0, nothing is written. Starts and pitches of A, B and D must be multiples of 16
+/// bytes, and with `pairs` N must be even. D's rows are stored in units of 16 bytes: up to 14 bytes
+/// after a row's last element may be overwritten, if they are before the next row. The device
+/// checks none of this. Other values, and sizes beyond those of the problem, give a wrong D or a
+/// fault.
 ///
-/// One kernel makes tensor maps of the matrices, and another one multiplies.
+/// A launch runs two kernels: one makes tensor maps for the matrices, the other multiplies.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -72,17 +79,18 @@ const THREADS: u32 = 64;
 pub struct RaggedProblem {
     /// M, N and K.
     pub sizes: [u32; 3],
-    /// The first element of A, B and D.
+    /// The offsets of A, B and D in their buffers, in elements.
     pub starts: [u64; 3],
-    /// The elements from a row of A, B and D to the next one, or from a column where columns are contiguous.
+    /// The leading dimensions of A, B and D, in elements: from one row to the next, or from one
+    /// column to the next if columns are contiguous.
     pub pitches: [u64; 3],
 }
 
 impl RaggedProblem {
-    /// The elements of a product in the table of a launch.
+    /// Elements per problem in a launch's table.
     pub const WORDS: u32 = 9;
 
-    /// The elements of the table: the sizes, the starts and the pitches.
+    /// Returns the problem's entry in the table: sizes, starts, pitches.
     #[inline]
     pub fn words(&self) -> [i64; Self::WORDS as usize] {
         let RaggedProblem { sizes: [m, n, k], starts: [a, b, d], pitches } = *self;
@@ -105,7 +113,7 @@ crate::params! {
     }
 }
 
-/// The maps of A, B or D (0, 1, 2) of all products.
+/// Returns the maps of one operand for all problems: 0 is A, 1 is B, 2 is D.
 #[inline]
 pub(crate) fn maps_of<'a>(maps: Val<'a, Global<u64>>, operand: u32) -> MapArray<'a> {
     MapArray { first: maps.offset(operand * MAP), words: MAPS }
@@ -140,7 +148,7 @@ fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(MakeParams<T>,)>, Gemm
                     let [m, n, depth] = [m, n, depth].map(|size| size.cvt::<u64>());
                     let [pitch_a, pitch_b, pitch_d] =
                         [pitch_a, pitch_b, pitch_d].map(|pitch| pitch.cvt::<u64>());
-                    // There is one matrix: the stride to the next one may be any.
+                    // There is one matrix, so the batch stride can be anything.
                     let strides = [pitch_a * size(<T::A as Element>::SCALAR); 2];
                     let dims_a = dims(major_a, m, depth);
                     a.tensormap_replace(k, maps, from_a.offset(start_a), dims_a, &strides);
@@ -158,16 +166,17 @@ fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(MakeParams<T>,)>, Gemm
     Ok(kernel?)
 }
 
-/// The kernel that makes tensor maps on a device, and the workspace for them.
+/// The kernel that makes tensor maps on a device, and the workspace that holds them.
 ///
-/// Launches on several streams share it. The runtime orders them, as it orders all launches that use one buffer.
+/// Launches on several streams share the workspace. The runtime serialises them, as all launches
+/// that use the same buffer.
 pub(crate) struct Maps<T: Types> {
     device: Device,
     make: Function<(MakeParams<T>,)>,
     maps: Mutex<Buffer<u64>>,
 }
 
-/// The maps of all products, and their table.
+/// The maps of all problems, and their table.
 #[derive(Clone, Copy)]
 pub(crate) struct Made<'x> {
     pub(crate) maps: &'x Buffer<u64>,
@@ -188,7 +197,7 @@ impl<T: Types> Maps<T> {
         })
     }
 
-    /// Makes the maps of all products, from those for the forms of A, B and D.
+    /// Makes the maps of all problems from the templates for A, B and D.
     pub(crate) fn make(
         &self,
         how: &mut How<'_>,
@@ -245,7 +254,7 @@ impl GemmConfig {
         }
     }
 
-    /// Checks the table of a launch: `None` for a kernel of equal sizes.
+    /// Checks the table given to a launch. Returns `None` for a kernel that is not ragged.
     pub(crate) fn products<'h>(
         &self,
         problem: &GemmProblem,

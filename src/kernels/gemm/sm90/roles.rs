@@ -1,4 +1,6 @@
-//! [`Producer`] and [`Consumer`]: the warp groups of the kernel for `sm_90a`.
+//! [`Producer`] and [`Consumer`]: what the warp groups of the `sm_90a` kernel do in a loop. The
+//! producer waits for empty stages and fills them; a consumer waits for full stages, multiplies,
+//! releases them and stores its rows of D.
 
 use crate::ir::builder::Float;
 use crate::ir::{Body, Element, Val};
@@ -15,7 +17,8 @@ use crate::kernels::gemm::sm90::plan::{Plan, Sizes};
 use crate::kernels::gemm::split::parts::{Part, Parts};
 use crate::kernels::gemm::split::{SplitArgs, Threads};
 
-/// The producer, one thread or its whole warp group: fetches tiles.
+/// The producer: fetches tiles of A and B into the ring buffer. With TMA it is one thread,
+/// otherwise its whole warp group.
 pub(crate) struct Producer<'p, 'a, 'b, A: Element, B: Element> {
     pub(crate) plan: &'p Plan,
     pub(crate) sizes: &'p Sizes<'a>,
@@ -27,7 +30,8 @@ pub(crate) struct Producer<'p, 'a, 'b, A: Element, B: Element> {
 }
 
 impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
-    /// Fetches by tensor copies in one thread, or by all threads of a group, which fetches each step in its turn.
+    /// Fetches every step of every part. With TMA, one thread starts the copies. If threads fetch,
+    /// each producer group does it together, and the groups take the steps in turn.
     #[inline]
     pub(crate) fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
         let Producer { plan, sizes, input, pipe, turns, sa, sb } = *self;
@@ -70,10 +74,10 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
     }
 }
 
-/// The parts of tiles of a block, and the barrier that orders its warp groups.
+/// A block's parts of tiles, and the barrier that makes its two warp groups take turns.
 type Ordered<'b> = (Parts<'b>, OrderedBarrier<'b>);
 
-/// A consumer warp group: multiplies, and writes its rows of D.
+/// A consumer warp group: multiplies, applies the epilogue and stores its rows of D.
 pub(crate) struct Consumer<'p, 'a, 'b, D: Element, S: Float> {
     pub(crate) plan: &'p Plan,
     pub(crate) sizes: &'p Sizes<'a>,
@@ -86,7 +90,8 @@ pub(crate) struct Consumer<'p, 'a, 'b, D: Element, S: Float> {
 }
 
 impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
-    /// Cooperative: all groups share each tile.
+    /// Cooperative: all consumer groups multiply each tile together. A group whose rows are all
+    /// beyond the end of D skips the tile.
     #[inline]
     pub(crate) fn consume(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
         parts.for_each(k, self.pipe.consumer(k), |k, part, state| {
@@ -103,8 +108,8 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
         });
     }
 
-    /// Ping-pong: each group has tiles of its own, and multiplies while the other one writes. It skips the stages of the
-    /// other group's tile.
+    /// Ping-pong: each group works on its own tiles, and multiplies while the other one stores. It
+    /// skips the stages of the other group's tile.
     #[inline]
     pub(crate) fn consume_ordered(&self, k: &mut Body<'b, '_>, (parts, order): Ordered<'b>) {
         let (group, steps) = (self.threads.group, self.sizes.steps);
@@ -120,8 +125,9 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
         });
     }
 
-    /// Cooperative, with the epilogue overlapped: the packed rows of a tile stay in registers, and are stored in parts
-    /// during the first steps of the next tile. A warp group without rows in a tile of row groups skips it, and keeps them.
+    /// Cooperative with an overlapped store: a tile stays in registers, packed, and is stored in
+    /// parts during the first steps of the next tile. A group whose rows of a grouped tile are all
+    /// beyond the group's end skips that tile and keeps what it has.
     #[inline]
     pub(crate) fn consume_overlapped(&self, k: &mut Body<'b, '_>, tiles: TileScheduler<'b>) {
         let config = &self.plan.config;
@@ -155,8 +161,8 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
         mma.slice(0).fragment_c(k, shape!(config.rows_of_products(), config.mma_tile()[1]))
     }
 
-    /// The first row and column of the group in a tile, and the matrix. Blocks of 64 rows of the instructions alternate
-    /// among the groups; where operands are exchanged, they are columns.
+    /// Returns the group's first row and column in a tile, and the matrix. The groups take blocks
+    /// of 64 MMA rows in turn. With swapped operands, these are columns of D.
     #[inline]
     fn origin<'c>(&self, tile: Tile<'c>) -> [Val<'c, i32>; 3]
     where
@@ -171,7 +177,7 @@ impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
         [tile.row * m + own, tile.column * n, tile.batch]
     }
 
-    /// Writes the rows of the group.
+    /// Applies the epilogue and stores the group's rows of D.
     #[inline]
     fn write<'c>(&self, k: &mut Body<'c, '_>, acc: &RegisterTensor<'c, f32>, tile: Tile<'c>)
     where

@@ -1,4 +1,6 @@
-//! Sums the accumulators of the parts of tiles, in a fixed order, in a workspace.
+//! Split-K and stream-K: several thread blocks share a tile's steps along K. Each writes its
+//! partial accumulators to a workspace, and the last one to arrive sums them in a fixed order and
+//! stores the tile.
 
 pub(crate) mod parts;
 
@@ -15,41 +17,46 @@ use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::split::parts::{Part, Parts, Slots, Splits};
 
 crate::params! {
-    /// The workspace of a kernel that splits its accumulators, or whose blocks draw their tiles.
+    /// The workspace of a kernel that splits K, or whose blocks draw tiles from a counter.
     pub(crate) struct SplitParams => SplitArgs<'b> {
-        /// The accumulators of each warp group, or thread block, of each part of a tile.
+        /// The partial accumulators: a slot for each part of a tile, in it one for each warp group
+        /// or block.
         pub(crate) partials: GlobalMut<f32>,
-        /// The parts that are written, for each warp group of each tile, or the tiles that are drawn and the blocks that end: 0 before
-        /// and after a launch.
+        /// Split K: how many parts have been written, per warp group and tile. Drawn tiles: how
+        /// many tiles have been drawn and how many blocks have finished. All are 0 before and after
+        /// a launch.
         pub(crate) arrivals: GlobalMut<u32>,
-        /// The parts of each tile of equal splits. The assembler would unroll the sum of a constant number of parts, and spill.
+        /// The parts per tile (split-K). It is a parameter because `ptxas` would unroll a constant
+        /// loop over the parts, and spill.
         pub(crate) parts: i32,
     }
 }
 
-/// Words of a vector of accumulators.
+/// Words per vector of accumulators.
 const VECTOR: u32 = 4;
 
-/// Returns the words that a thread with `words` words of accumulators loads at a time: 32, or more if they are 96 together.
+/// Returns how many words a thread with `words` words of accumulators loads at a time: 32, or more
+/// if both together are at most 96.
 const fn words_at_once(words: u32) -> u32 {
     let more = 96u32.saturating_sub(words);
     if more > 32 { more } else { 32 }
 }
 
-/// Threads that have accumulators of a tile: a warp group, or a thread block.
+/// A group of threads that holds accumulators of a tile: a warp group, or a block without roles.
 #[derive(Clone, Copy)]
 pub(crate) struct Threads<'b> {
-    /// The group among those of the tile, and their number.
+    /// The group's index among the groups of the tile, and how many there are.
     pub(crate) group: Val<'b, i32>,
     pub(crate) groups: u32,
-    /// The threads of a group, and their barrier.
+    /// The threads per group, and their barrier.
     pub(crate) count: u32,
     pub(crate) barrier: NamedBarrier<'b>,
 }
 
 impl<'b> Parts<'b> {
-    /// Runs `write` with the accumulators of a whole tile. Threads that have a part of one write theirs to the workspace. The
-    /// last ones to do so sum those of all parts, in the order of K, and run `write`.
+    /// Runs `write` on the accumulators of a whole tile. If the threads have only a part of one,
+    /// they write it to the workspace; the last ones to arrive sum all parts in the order of K and
+    /// run `write`.
     pub(crate) fn sum<'a: 'b, S: Float>(
         &self,
         k: &mut Body<'b, '_>,
@@ -69,15 +76,16 @@ impl<'b> Parts<'b> {
                 threads.sum(k, args, self.slots(k, part, args.parts), of)
             }),
         };
-        // `is_last` is uniform in a warp. The vote shows this to `ptxas`, which otherwise duplicates the warp-wide code.
+        // `is_last` is uniform in a warp, but `ptxas` cannot see that and would duplicate the
+        // warp-wide code. The vote shows it.
         let is_last = k.vote_any(WARP, is_last);
         k.if_(is_last, write);
     }
 }
 
 impl<'b> Threads<'b> {
-    /// Writes accumulators to their slot in the workspace. Returns true in the last threads to do so: in their accumulators
-    /// are the sums of all parts then.
+    /// Writes the accumulators to their slot in the workspace. Returns true in the last threads to
+    /// do so, whose accumulators then hold the sums of all parts.
     fn sum<'a: 'b, S: Float>(
         self,
         k: &mut Body<'b, '_>,
@@ -95,8 +103,8 @@ impl<'b> Threads<'b> {
         let step = size * i64::from(slots.step * groups);
         let counter = args.arrivals.offset(slots.tile * groups + group);
         let waiting = (barrier, thread.eq(0));
-        // The first part of a tile of stream-K comes at the end of a run, the others at the start: mostly it is the last
-        // one, and stays in registers.
+        // With stream-K, a tile's first part comes at the end of a block's run and the others at
+        // the start. So it is usually the last to be ready, and can stay in registers.
         let is_written = match slots.first_is_late {
             false => k.constant(true),
             true => {
@@ -107,7 +115,8 @@ impl<'b> Threads<'b> {
             part.store(k, first.offset(number.cvt::<i64>() * step));
             is_last_to_arrive(k, counter, parts, waiting)
         });
-        // Loads of several small parts are in flight together. Beyond the last part it is loaded again.
+        // Several small parts are loaded at once. Beyond the last part, the last one is loaded
+        // again and ignored.
         let at_once = (words_at_once(part.words()) / part.words()).max(1);
         k.if_(is_last, |k| {
             k.if_(is_written, |k| part.load(k, &[first], None));
@@ -125,23 +134,24 @@ impl<'b> Threads<'b> {
     }
 }
 
-/// The accumulators of a thread, in registers and in a slot, where vector `i` of all threads is contiguous.
+/// A thread's accumulators, in registers and in a slot. In a slot, vector `i` of all threads is
+/// contiguous, so that accesses coalesce.
 #[derive(Clone, Copy)]
 struct Accumulators<'r, 'b, S> {
     of: &'r Registers<'b, S>,
     threads: u32,
-    /// Their type: `i32` is in the bits of `f32`.
+    /// The accumulator type. `i32` is bit-cast to `f32`.
     acc: Scalar,
 }
 
 impl<S: Float> Accumulators<'_, '_, S> {
-    /// The first accumulator of each vector, and the place of the vector in the slot.
+    /// Returns the first accumulator of each vector, and where the vector is in the slot.
     fn vectors(&self) -> impl Iterator<Item = (u32, i32)> + use<S> {
         let (step, each) = (VECTOR * self.threads, Self::of_vector());
         (0..self.of.len() / each).map(move |i| (each * i, (i * step).cast_signed()))
     }
 
-    /// Accumulators of a vector.
+    /// Returns the accumulators per vector.
     fn of_vector() -> u32 {
         VECTOR * 4 / S::SCALAR.size_bytes()
     }
@@ -160,12 +170,13 @@ impl<S: Float> Accumulators<'_, '_, S> {
         }
     }
 
-    /// Words of the accumulators.
+    /// Returns the accumulators' size in words.
     fn words(&self) -> u32 {
         self.of.len() * S::SCALAR.size_bytes() / 4
     }
 
-    /// Loads the accumulators of a slot, or adds those of several slots, in their order, each where its condition holds.
+    /// Loads the accumulators of one slot, or adds those of several slots in order. A slot is added
+    /// only if its condition is true.
     fn load<'k>(
         &self,
         k: &Body<'k, '_>,
@@ -176,7 +187,8 @@ impl<S: Float> Accumulators<'_, '_, S> {
             (self.vectors().collect(), words_at_once(self.words()));
         for (batch, vectors) in vectors.chunks((at_once / VECTOR) as usize).enumerate() {
             if batch > 0 {
-                // The assembler moves no load above it. All at once, they would take too many registers.
+                // Keeps `ptxas` from moving later loads above this point: all loads at once would
+                // take too many registers.
                 k.bar_warp(WARP);
             }
             let words = from.iter().map(|from| {
@@ -184,7 +196,7 @@ impl<S: Float> Accumulators<'_, '_, S> {
                 let load = |(_, at): &(u32, i32)| from.load_vector(k, *at);
                 vectors.iter().map(load).collect::<Vec<Val<'k, Vector<u32, 4>>>>()
             });
-            // All loads come before the first sum.
+            // All loads are issued before the first sum.
             for (slot, words) in words.collect::<Vec<_>>().into_iter().enumerate() {
                 let is_there = add.and_then(|add| add.get(slot).copied());
                 for ((first, _), four) in vectors.iter().zip(words) {
@@ -194,7 +206,8 @@ impl<S: Float> Accumulators<'_, '_, S> {
         }
     }
 
-    /// Adds a vector of accumulators where a condition holds, or sets those from `first` on.
+    /// Adds a vector of accumulators if the condition is true, or without one overwrites those from
+    /// `first` on.
     fn add<'k>(
         &self,
         k: &Body<'k, '_>,
@@ -224,14 +237,14 @@ impl<S: Float> Accumulators<'_, '_, S> {
     }
 }
 
-/// The workspace of a function whose thread blocks share tiles, as large as any launch needed. Launches on several
-/// streams share it; the runtime orders them.
+/// A function's own workspace, which grows to the largest launch. Launches on several streams share
+/// it, so the runtime serialises them.
 pub(crate) struct SplitWorkspace {
     device: Device,
     buffers: Mutex<SplitBuffers>,
 }
 
-/// The partial accumulators, and the arrivals at each tile.
+/// The partial accumulators, and the arrival counters.
 pub(crate) type SplitBuffers = (Buffer<f32>, Buffer<u32>);
 
 impl SplitWorkspace {
@@ -241,7 +254,8 @@ impl SplitWorkspace {
         Ok(SplitWorkspace { device: device.clone(), buffers })
     }
 
-    /// Returns a workspace that is large enough for row tiles, column tiles and matrices, and a grid.
+    /// Grows the workspace for these row tiles, column tiles and matrices and this grid, and locks
+    /// it.
     #[inline]
     fn reserve(
         &self,
@@ -262,7 +276,8 @@ impl SplitWorkspace {
     }
 }
 
-/// The numbers of partial accumulators and of arrivals for row tiles, column tiles and matrices, and a grid.
+/// Returns how many partial accumulators and counters a launch needs, from the row tiles, column
+/// tiles and matrices, and the grid.
 #[inline]
 fn lengths(
     config: &GemmConfig,
@@ -270,7 +285,7 @@ fn lengths(
     grid: Grid,
 ) -> Result<[usize; 2], GemmError> {
     if !config.splits.is_split() {
-        // The counter of tiles, and that of blocks that end.
+        // One counter of drawn tiles, one of finished blocks.
         return Ok([0, if config.draws_tiles() { 2 } else { 0 }]);
     }
     let ([m, n], consumers) = (config.cluster.map(u64::from), u64::from(config.consumers()));
@@ -293,13 +308,13 @@ fn lengths(
     Ok([elements as usize, groups as usize])
 }
 
-/// Memory for the partial accumulators of launches whose thread blocks share tiles, by split-K or stream-K, and for the counter from which the
-/// thread blocks of a launch of [groups](GemmConfig::grouped) draw their tiles. Made by
-/// [`GemmFunction::workspace`](crate::kernels::gemm::GemmFunction::workspace) for a problem, and given to launches by
+/// Your own workspace for launches that split K or are [grouped](GemmConfig::grouped): it holds
+/// partial accumulators, or the counter from which thread blocks draw tiles. Allocate it with
+/// [`GemmFunction::workspace`](crate::kernels::gemm::GemmFunction::workspace) and pass it as
 /// [`GemmArgs::workspace`](crate::kernels::gemm::GemmArgs::workspace).
 ///
-/// Launches without one share the workspace of their function, and so come after each other, also those on several streams.
-/// Launches with workspaces of their own run at the same time.
+/// Launches without one use their function's workspace and therefore run one after the other, even
+/// on different streams. With a workspace each, they can run at the same time.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -313,7 +328,7 @@ fn lengths(
 /// let gemm = Gemm::<bf16>::new(config)?.load(&device)?;
 /// let a = device.upload(&vec![bf16::from_f32(0.5); 64 * 256])?;
 /// let (mut first, mut second) = (gemm.workspace(&problem)?, gemm.workspace(&problem)?);
-/// // Two parts of a tile of 64 x 64, and a counter.
+/// // Two parts of a 64 x 64 tile, and a counter.
 /// assert_eq!(first.bytes(), 2 * 64 * 64 * 4 + 4);
 /// let (mut x, mut y) = (device.zeros::<bf16>(64 * 64)?, device.zeros::<bf16>(64 * 64)?);
 /// for (d, workspace) in [(&mut x, &mut first), (&mut y, &mut second)] {
@@ -331,7 +346,7 @@ fn lengths(
 pub struct GemmWorkspace(SplitBuffers);
 
 impl GemmWorkspace {
-    /// For row tiles, column tiles and matrices, and a grid.
+    /// Allocates a workspace for these row tiles, column tiles and matrices, and this grid.
     #[inline]
     pub(crate) fn new(
         device: &Device,
@@ -343,14 +358,14 @@ impl GemmWorkspace {
         Ok(GemmWorkspace((device.zeros(elements)?, device.zeros(groups)?)))
     }
 
-    /// Returns the bytes of the workspace, 0 for a configuration without splits and groups.
+    /// Returns the size in bytes: 0 if the configuration needs no workspace.
     pub fn bytes(&self) -> u64 {
         let (partials, arrivals) = &self.0;
         4 * (partials.len() as u64 + arrivals.len() as u64)
     }
 }
 
-/// The workspace of a launch.
+/// Which workspace a launch uses.
 pub(crate) enum Workspace<'h> {
     None,
     Own(&'h SplitWorkspace),
@@ -365,7 +380,7 @@ pub(crate) enum Reserved<'x> {
 }
 
 impl<'h> Workspace<'h> {
-    /// Returns the given one, or else that of a function, if its kernel takes one.
+    /// Returns the given workspace, or else the function's, if the kernel needs one.
     #[inline]
     pub(crate) fn new(
         own: Option<&'h SplitWorkspace>,
@@ -375,7 +390,8 @@ impl<'h> Workspace<'h> {
         own.map_or(Workspace::None, or_given)
     }
 
-    /// Returns a workspace that is large enough for row tiles, column tiles and matrices, and a grid.
+    /// Returns the workspace, checked or grown for these row tiles, column tiles and matrices and
+    /// this grid.
     #[inline]
     pub(crate) fn reserve(
         &mut self,
@@ -407,7 +423,7 @@ impl Reserved<'_> {
         }
     }
 
-    /// Appends the workspace to the arguments of a launch.
+    /// Appends the workspace to a launch's arguments.
     #[inline]
     pub(crate) fn push<'x>(&'x mut self, config: &GemmConfig, list: &mut ArgList<'x>) {
         if let Some((partials, arrivals)) = self.buffers() {
@@ -416,8 +432,8 @@ impl Reserved<'_> {
         }
     }
 
-    /// Ends a launch with the workspace, and returns its result. After an error of the simulator, the arrivals are 0 again: blocks
-    /// that it stopped have not arrived at all tiles, or have not drawn all of them.
+    /// Passes on the result of a launch. If the simulator reported an error, resets the counters,
+    /// because the blocks that it stopped have not arrived or drawn all their tiles.
     #[inline]
     pub(crate) fn end(mut self, launched: Result<(), GemmError>) -> Result<(), GemmError> {
         if launched.is_err()

@@ -1,4 +1,4 @@
-//! [`Splits`]: the parts of tiles along K that a thread block takes.
+//! [`Splits`]: whether and how thread blocks divide tiles along K, and which parts each block gets.
 
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::types::Scalar;
@@ -8,8 +8,13 @@ use crate::tensor::{CpAsyncPipeline, GroupSizes, RowGroups, Tile, TileScheduler}
 use crate::kernels::gemm::config::{GROUP, GemmConfig};
 use crate::kernels::gemm::split::SplitArgs;
 
-/// The division of the steps along K among thread blocks, for every schedule but [`Schedule::Pingpong`](crate::kernels::gemm::Schedule). Blocks
-/// that share a tile sum their parts in the order of K, so results do not change from run to run.
+/// How thread blocks divide the steps along K. Take the default, `Even(1)`, if D has enough tiles
+/// to fill the SMs. If it has few and K is long, `Even(n)` (split-K) gives each tile to `n` blocks.
+/// If the last wave of tiles would be mostly empty, `Stream` (stream-K) balances the blocks.
+///
+/// Every schedule but [`Schedule::Pingpong`](crate::kernels::gemm::Schedule) supports splits.
+/// Blocks that share a tile sum their parts in the order of K, so results are reproducible bit for
+/// bit.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -24,17 +29,19 @@ use crate::kernels::gemm::split::SplitArgs;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Splits {
-    /// Split-K: each tile has this many parts, with equal numbers of steps but for the last one. With 1, a thread block has
-    /// all steps of a tile.
+    /// Split-K: divides each tile into this many parts. All have the same steps, except that the
+    /// last may have fewer. 1 means no split.
     Even(u32),
-    /// Stream-K ([Osama et al. 2023](https://arxiv.org/abs/2301.03598)): with `t` tiles of `s` steps for `b` thread blocks,
-    /// `t % b` tiles and, where `t > b`, `b` more are shared. Each block has a run of `ceil(shared s / b)` of their steps,
-    /// which is the end of one tile and the start of another one. Then it takes whole tiles, as many as the others.
+    /// Stream-K ([Osama et al. 2023](https://arxiv.org/abs/2301.03598)). With `t` tiles of `s`
+    /// steps and `b` thread blocks, the blocks share what does not fill a wave, `t % b` tiles, and
+    /// if `t > b` a full wave more. (If `b` divides `t`, they share none.) Each block first
+    /// computes a run of `ceil(shared s / b)` steps, for example the end of one tile and the start
+    /// of the next. Then it computes whole tiles, as many as every other block.
     Stream,
 }
 
 impl Splits {
-    /// The steps of the smallest run for which there is a thread block, if a device has one.
+    /// The fewest steps that are worth a thread block of their own.
     const MIN_RUN: u64 = 4;
 
     /// Returns whether thread blocks share tiles.
@@ -42,7 +49,7 @@ impl Splits {
         !matches!(self, Splits::Even(0 | 1))
     }
 
-    /// The parts of each tile; 1 where their number differs from tile to tile.
+    /// Returns the parts per tile, or 1 if that differs from tile to tile.
     pub(crate) const fn even(self) -> u32 {
         match self {
             Splits::Even(0) | Splits::Stream => 1,
@@ -50,8 +57,8 @@ impl Splits {
         }
     }
 
-    /// The thread blocks, or clusters, that stay and take parts of `tiles` tiles with `steps` steps each, where a device
-    /// runs `max` at once.
+    /// Returns how many persistent thread blocks, or clusters, share `tiles` tiles with `steps`
+    /// steps each, on a device that runs `max` at once.
     #[inline]
     pub(crate) fn blocks(self, tiles: u64, steps: u64, max: u64) -> u64 {
         let max = max.max(1);
@@ -61,31 +68,31 @@ impl Splits {
         }
     }
 
-    /// The tiles that `blocks` thread blocks share by stream-K, of `tiles`.
+    /// Returns how many of `tiles` tiles are shared by `blocks` thread blocks with stream-K.
     pub(crate) const fn shared(tiles: u64, blocks: u64) -> u64 {
         let rest = tiles % blocks;
         if rest > 0 && tiles > blocks { rest + blocks } else { rest }
     }
 }
 
-/// Groups of rows, or products of different sizes.
+/// The groups of a grouped GEMM, or the sizes of a ragged one.
 type Groups<'b> = (Option<RowGroups<'b>>, Option<GroupSizes<'b>>);
 
-/// The parts of tiles that a thread block takes.
+/// The parts of tiles that a thread block computes, and in which order.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'b> {
-    /// The tiles. The parts of equal splits count as tiles of more matrices.
+    /// The tiles. With split-K, the parts are scheduled like further matrices of the batch.
     pub(crate) tiles: TileScheduler<'b>,
     pub(crate) splits: Splits,
     /// Row tiles, column tiles and matrices.
     extents: [Val<'b, i32>; 3],
-    /// Steps along K of a tile.
+    /// Steps along K per tile.
     steps: Val<'b, i32>,
-    /// Products of different sizes, and the columns of a step.
+    /// The sizes of a ragged GEMM, and the columns of A per step.
     sizes: Option<(GroupSizes<'b>, Val<'b, i32>)>,
-    /// Blocks of a cluster along M and N.
+    /// The cluster's blocks along M and N.
     cluster: [u32; 2],
-    /// The type of accumulators.
+    /// The accumulator type.
     pub(crate) acc: Scalar,
 }
 
@@ -96,39 +103,39 @@ pub(crate) struct Part<'b> {
     /// The first step along K, and the end.
     pub(crate) first: Val<'b, i32>,
     pub(crate) end: Val<'b, i32>,
-    /// The number of the part in its tile; by stream-K, that of the tile.
+    /// With split-K, the part's index in its tile. With stream-K, the tile's index.
     number: Val<'b, i32>,
 }
 
-/// The parts of a tile in the workspace, in the order of K.
+/// Where the parts of a tile are in the workspace, in the order of K.
 pub(crate) struct Slots<'b> {
-    /// The number of the tile.
+    /// The tile's index.
     pub(crate) tile: Val<'b, i32>,
-    /// The slot of the first part.
+    /// The first part's slot.
     pub(crate) first: Val<'b, i32>,
-    /// The slots from one part to the next.
+    /// The distance from one part's slot to the next.
     pub(crate) step: u32,
-    /// The number of this part, and the number of parts.
+    /// This part's index, and how many parts there are.
     pub(crate) number: Val<'b, i32>,
     pub(crate) count: Val<'b, i32>,
-    /// The first part is ready long after the others.
+    /// Whether the first part is usually ready long after the others.
     pub(crate) first_is_late: bool,
 }
 
-/// The runs of steps of stream-K.
+/// How stream-K divides the steps into runs.
 #[derive(Clone, Copy)]
 struct Runs<'b> {
     block: Val<'b, i32>,
     blocks: Val<'b, i32>,
-    /// All tiles, and the shared ones.
+    /// All tiles, and those that are shared.
     tiles: Val<'b, i32>,
     shared: Val<'b, i32>,
-    /// The steps of a run.
+    /// Steps per run.
     len: Val<'b, i32>,
 }
 
 impl<'b> Part<'b> {
-    /// The steps along K.
+    /// Returns the steps along K.
     #[inline]
     pub(crate) fn steps(self) -> Val<'b, i32> {
         self.end - self.first
@@ -136,8 +143,8 @@ impl<'b> Part<'b> {
 }
 
 impl<'b> Parts<'b> {
-    /// The parts of `[row tiles, column tiles, matrices]`, or of the tiles of groups of rows, each tile with `steps` steps; or of
-    /// products of different sizes.
+    /// Returns the parts of `extents` (row tiles, column tiles, matrices) with `steps` steps per
+    /// tile, or those of a grouped or ragged GEMM.
     #[inline]
     pub(crate) fn new(
         k: &Body<'b, '_>,
@@ -157,14 +164,14 @@ impl<'b> Parts<'b> {
         Parts { tiles, splits, extents, steps, sizes, cluster, acc }
     }
 
-    /// The same for a role: see [`TileScheduler::of_role`].
+    /// The same parts, for a warp-group role: see [`TileScheduler::of_role`].
     #[inline]
     pub(crate) fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
         Parts { tiles: self.tiles.of_role(k, is_producer), ..self }
     }
 
-    /// Runs `body` for each part of a thread block without roles: the one with its number, or, by stream-K, those of its run
-    /// and whole tiles.
+    /// Runs `body` for each part of a block without roles: the part with the block's index, or with
+    /// stream-K those of its run and its whole tiles.
     pub(crate) fn for_each_of_block(
         &self,
         k: &mut Body<'b, '_>,
@@ -180,7 +187,7 @@ impl<'b> Parts<'b> {
         body(&mut k.rescoped(), part);
     }
 
-    /// Frees the ring of a part for the next one, if a thread block without roles may have several.
+    /// Drains the ring buffer after a part, if the block may get another one.
     #[inline]
     pub(crate) fn leave(&self, k: &Body<'_, '_>, ring: CpAsyncPipeline) {
         if self.splits == Splits::Stream {
@@ -210,7 +217,8 @@ impl<'b> Parts<'b> {
         Part { tile: Tile { batch, ..tile }, first, end: (first + each).min(self.steps), number }
     }
 
-    /// Runs `body` for each part, with values that are carried from one to the next; returns the last ones.
+    /// Runs `body` for each part. Carries values from one part to the next, and returns the last
+    /// ones.
     pub(crate) fn for_each<'k: 'b, I: IntoValues<'b>>(
         &self,
         k: &mut Body<'k, '_>,
@@ -230,7 +238,7 @@ impl<'b> Parts<'b> {
         })
     }
 
-    /// The run of the thread block, then its whole tiles.
+    /// Stream-K: runs `body` for the block's run, then for its whole tiles.
     fn for_each_of_runs<'k: 'b, I: IntoValues<'b>>(
         &self,
         k: &mut Body<'k, '_>,
@@ -278,7 +286,7 @@ impl<'b> Parts<'b> {
         Runs { block, blocks, tiles, shared, len }
     }
 
-    /// Returns whether a part is less than its tile; `None` where all parts are.
+    /// Returns whether a part is less than its tile, or `None` if every part is.
     #[inline]
     pub(crate) fn is_partial<'c>(&self, part: Part<'c>) -> Option<Val<'c, bool>>
     where
@@ -287,10 +295,10 @@ impl<'b> Parts<'b> {
         (self.splits == Splits::Stream).then(|| part.steps().lt(self.steps))
     }
 
-    /// The slots of the parts of a tile; `even` are the parts of each tile of equal splits.
+    /// Returns the slots of a part's tile. `even` is the parts per tile with split-K.
     ///
-    /// By stream-K, the slot of a part is the sum of the numbers of its thread block and of its tile. From one part to the
-    /// next, one of both increases at least, so no two parts have one slot.
+    /// With stream-K, a part's slot is the block's index plus the tile's index. From one part to
+    /// the next at least one of both increases, so no two parts share a slot.
     #[inline]
     pub(crate) fn slots<'c>(
         &self,
@@ -302,7 +310,7 @@ impl<'b> Parts<'b> {
         'b: 'c,
     {
         let ([rows, columns, _], Tile { row, column, batch }) = (self.extents, part.tile);
-        // A cluster beyond the last tile along M or N has tiles there, too.
+        // A cluster at the last tile along M or N also has tiles beyond it.
         let ([m, n], cluster) = (self.cluster, self.cluster[0] * self.cluster[1]);
         let tile = (batch * (columns + (n - 1)) + column) * (rows + (m - 1)) + row;
         match self.splits {
