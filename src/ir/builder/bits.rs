@@ -349,8 +349,8 @@ impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
 }
 
 impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
-    /// Returns `addend + self[0] * rhs[h] + self[1] * rhs[h + 1]`, where `half` selects `h` as 0 or
-    /// 2. `self` is of `i16` or `u16`, `rhs` of `i8` or `u8`; wraps. PTX ISA 9.7.1.24 `dp2a`.
+    /// Returns `addend + self[0] * rhs[h] + self[1] * rhs[h + 1]`, with `h` 0 or 2 by `half`. `self` is
+    /// of `i16` or `u16`, `rhs` of `i8` or `u8`; wraps. PTX ISA 9.7.1.24 `dp2a`.
     #[track_caller]
     pub fn dp2a<B: DotElement + VectorElement<4>>(
         self,
