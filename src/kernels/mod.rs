@@ -1,7 +1,9 @@
-//! Ready kernels, written with the public API only.
+//! Ready kernels, written with nothing but the public API. Come here before you write a kernel
+//! yourself, or to see how a fast one is written.
 //!
-//! All have the same four steps: a configuration for the target and the problem, the kernel, its function on a device, and
-//! launches. The configuration decides the code; the problem has the sizes of a launch.
+//! Every kernel takes the same four steps: choose a configuration for the target and the problem,
+//! build the kernel, load it on a device, and launch it. The configuration decides the code; the
+//! problem holds the sizes of one launch.
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {
@@ -23,14 +25,14 @@
 //!
 //! | module | computes |
 //! |---|---|
-//! | [`gemm`] | `D = activation(alpha A B + beta C + bias)`, batches and groups too |
-//! | [`attention`], [`decode`] | `softmax(Q Kᵀ) V`: forward, and for the next tokens over a paged cache |
-//! | [`softmax`], [`norm`] | of rows: softmax, its logarithm, RMSNorm, LayerNorm |
-//! | [`reduce`] | sums, means, extrema and norms of rows or along an axis, the largest elements |
-//! | [`transpose`], [`permute`] | other orders of the modes of a matrix, of a tensor |
+//! | [`gemm`] | `D = activation(alpha A B + beta C + bias)`, also batched and grouped |
+//! | [`attention`], [`decode`] | `softmax(Q Kᵀ) V`: forward, and decode steps over a paged KV cache |
+//! | [`softmax`], [`norm`] | softmax, log-softmax, RMSNorm and LayerNorm of rows |
+//! | [`reduce`] | sum, mean, max, min, norm and argmax of rows or along an axis; top-k |
+//! | [`transpose`], [`permute`] | a matrix or a tensor with its modes in another order |
 //! | [`gather`] | gather and scatter of rows |
-//! | [`elementwise`] | a closure for each element |
-//! | [`parallel`] | linear layers over several devices |
+//! | [`elementwise`] | a closure applied to every element |
+//! | [`parallel`] | linear layers on several devices |
 
 mod arrival;
 pub mod attention;
