@@ -25,7 +25,7 @@ use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{Effort, ElementwiseTunable, Regime, Tuner, TuningStore};
 ///
-/// One scale per row.
+/// // A scale for each row.
 /// let (y, scale) = (layout!((3, 40):(40, 1)), layout!((3, 40):(1, 0)));
 /// let scaled = ElementwiseTunable::<f32, f32, 2, _>::new("scaled", &y, [&y, &scale].map(Into::into), |_, [x, scale]| x * scale);
 /// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };

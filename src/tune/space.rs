@@ -70,7 +70,7 @@ impl GemmSpace {
     /// let all = space.configs(&problem, &Machine::H200);
     /// assert!(all.len() > 200);
     /// assert!(all.iter().all(|config| config.check_problem(&problem).is_ok()));
-    /// Rows of 100 elements are not a multiple of 16 bytes, so TMA loads from a repacked copy.
+    /// // Rows of 100 elements are no multiple of 16 bytes: tensor copies take copies of them.
     /// let odd = space.configs(&GemmProblem::new(100, 100, 100), &Machine::H200);
     /// assert!(!odd.is_empty());
     /// assert!(odd.iter().all(|of| (of.load != LoadForm::Tensor) == of.is_warp_specialised()));
@@ -112,7 +112,7 @@ impl GemmSpace {
     /// use tilewright::runtime::{Buffer, Device, LaunchOptions, Stream};
     /// use tilewright::tune::{Effort, GemmSpace, Regime, Rejection, Tunable, Tuner, TuningStore};
     ///
-    /// SwiGLU for the tokens of two experts, 40 and 24, with 32 columns in D.
+    /// /// SwiGLU of the tokens of experts, 40 and 24, with 32 columns of D.
     /// struct Experts(GemmProblem);
     /// type Swiglu = Gemm<f16, f16, f16, f16, FusedEpilogue<()>>;
     /// impl Tunable for Experts {
@@ -143,7 +143,7 @@ impl GemmSpace {
     ///         Ok(swiglu.launch_with(options, &self.0, args, ())?)
     ///     }
     ///     fn verify(&self, (.., d): &mut Self::Data) -> Result<(), Rejection> {
-    /// Sums of 64 products of 1/64 are 1.
+    ///         // The sums of 64 products of 1/64 are 1.
     ///         let expected = 1.0 / (1.0 + (-1f32).exp());
     ///         let right = d.to_vec()?.iter().all(|x| (x.to_f32() - expected).abs() < 0.01);
     ///         if right { Ok(()) } else { Err(Rejection::Wrong("not SwiGLU".to_owned())) }

@@ -64,7 +64,7 @@ use crate::runtime::{Device, Function, LaunchOptions, LoadOptions, Stream};
 ///     }
 /// }
 ///
-/// The simulator's times mean nothing; on a GPU the fastest width wins.
+/// // The times of the simulator say nothing; on a GPU the fastest width wins.
 /// let store = TuningStore::none();
 /// let tuned = Tuner::new(&Device::sim()?).tune(&Copy, &store, Effort::default(), Regime::Latency)?;
 /// assert!([1, 2, 4].contains(&tuned.config) && tuned.rejected.is_empty());

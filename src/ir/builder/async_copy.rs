@@ -468,8 +468,7 @@ macro_rules! in_memory {
             /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, TensorMap};
             /// use tilewright::runtime::{Device, Grid};
             ///
-            /// Sums a 4x4 box at the start of the 3x3 matrix that begins at element 20; elements
-            /// outside are 0.
+            /// // Sums a box of 4 x 4 at the start of the matrix of 3 x 3 from element 20 on: elements outside are 0.
             /// type Params = (TensorMap<f32, 2>, Global<f32>, GlobalMut<u64>, GlobalMut<f32>);
             /// let kernel = Kernel::<Params>::build("k", Target::SM_90A, |k, (map, x, maps, y)| {
             ///     let (tile, full) = (k.shared_aligned::<f32>(16, 128), k.shared::<u64>(1).mbarrier(0));

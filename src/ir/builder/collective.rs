@@ -206,7 +206,7 @@ impl<'o> Body<'o, '_> {
     /// use tilewright::ir::builder::Group;
     /// use tilewright::runtime::{Device, Grid};
     ///
-    /// Prefix sums of 160 elements, by a block of 64 threads.
+    /// // Sums up to each of 160 elements, by a block of 64 threads.
     /// let kernel = Kernel::<(GlobalMut<i32>, i32)>::build("sums", Target::SM_80, |k, (x, n)| {
     ///     let thread = k.thread_idx().x;
     ///     k.for_(range(0, n).step(64), 0, |k, first, before| {

@@ -24,7 +24,7 @@ impl<'b> Body<'b, '_> {
     /// use tilewright::runtime::Device;
     /// use tilewright::testing::eval;
     ///
-    /// Bit-wise: a if the mask bit is 1, else b.
+    /// // Bit-wise: a where the mask has a one, else b.
     /// let choose = || {
     ///     InlinePtx::new("lop3.b32 %0, %1, %2, %3, 0xca;")
     ///         .pure()

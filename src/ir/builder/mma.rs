@@ -141,7 +141,7 @@ impl<'b> Body<'b, '_> {
     ///
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("square", Target::SM_90A, |k, (x,)| {
     ///     let tile = k.shared_aligned::<bf16>(64 * 64, 1024);
-    /// Rows of 128 bytes in the 128-byte swizzle, groups of 8 rows 1024 bytes apart.
+    ///     // Rows of 128 bytes in the swizzle of 128 bytes, groups of 8 rows 1024 bytes apart.
     ///     let rows = tile.matrix_descriptor(1 << 62 | 64 << 32 | 1 << 16);
     ///     let accumulators = k.registers::<f32>(32);
     ///     k.wgmma_fence();

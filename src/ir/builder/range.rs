@@ -174,8 +174,7 @@ impl<'x, T: Integer> Range<'x, T> {
     ///     });
     ///     out.store(k, 0, sum);
     /// })?;
-    /// Two loads in each of the two iterations before the loop, two inside, and two for short
-    /// ranges.
+    /// // Two loads for each of the two iterations before the loop, two inside, and two for short ranges.
     /// assert_eq!(kernel.ir().to_string().matches("= ld ").count(), 2 * 2 + 2 + 2);
     /// # Ok::<(), tilewright::ir::BuildErrors>(())
     /// ```

@@ -80,7 +80,7 @@ type Params<T, D, const N: usize> = ([Global<T>; N], GlobalMut<D>, i64);
 /// use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
 /// use tilewright::runtime::Device;
 ///
-/// SwiGLU of a gate and a linear part.
+/// // SwiGLU: the gate, and the linear part.
 /// let device = Device::sim()?;
 /// let config = ElementwiseConfig::new(device.target(), 2);
 /// let swiglu = Elementwise::<bf16, bf16, 2>::new(config, "swiglu", |_, [gate, linear]| {
@@ -146,7 +146,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
     /// use tilewright::layout::layout;
     /// use tilewright::runtime::Device;
     ///
-    /// Scales each row and adds a bias to each column: y[i][j] = x[i][j] * scale[i] + bias[j].
+    /// // A row is scaled by a number of its own, and each column has a bias: y[i][j] = x[i][j] * scale[i] + bias[j].
     /// let device = Device::sim()?;
     /// let (y, scale, bias) = (layout!((3, 40):(40, 1)), layout!((3, 40):(1, 0)), layout!((3, 40):(0, 1)));
     /// let affine = Elementwise::<f32, f32, 3>::with_layouts(

@@ -63,12 +63,12 @@ impl PermuteProblem {
     /// ```
     /// use tilewright::kernels::permute::PermuteProblem;
     ///
-    /// (batch, position, head, dimension) to (batch, head, position, dimension).
+    /// // (batch, position, head, dimension) to (batch, head, position, dimension).
     /// let problem = PermuteProblem::new(&[2, 100, 8, 64], &[0, 2, 1, 3])?;
     /// assert_eq!((problem.columns, problem.rows(), problem.used_modes()), (64, Some(1600), 3));
-    /// Nothing moves, so everything is one row.
+    /// // Nothing moves: all rows are one.
     /// assert_eq!(PermuteProblem::new(&[2, 3, 4], &[0, 1, 2])?.columns, 24);
-    /// (channel, height, width) to (height, width, channel) is the transpose of a 3x400 matrix.
+    /// // (channel, height, width) to (height, width, channel): the transpose of 3 x 400.
     /// let problem = PermuteProblem::new(&[3, 20, 20], &[1, 2, 0])?;
     /// assert_eq!((problem.columns, problem.rows(), problem.column_stride), (400, Some(3), 3));
     /// let error = PermuteProblem::new(&[2, 3], &[1, 1]).unwrap_err();

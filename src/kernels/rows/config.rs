@@ -16,10 +16,10 @@ use super::problem::RowProblem;
 /// use tilewright::ir::Target;
 /// use tilewright::kernels::rows::{RowConfig, RowProblem};
 ///
-/// 4096 16-bit elements are 512 vectors: 4 for each of 128 threads.
+/// // 4096 elements of 16 bits are 512 vectors: 4 of them for each of 128 threads.
 /// let config = RowConfig::new(Target::SM_90, Scalar::Bf16, &RowProblem::new(8192, 4096))?;
 /// assert_eq!((config.tile.team, config.tile.vectors), (128, 4));
-/// The longest rows take a cluster of 8 blocks.
+/// // A cluster of 8 blocks holds the longest rows.
 /// let config = RowConfig::new(Target::SM_90, Scalar::Bf16, &RowProblem::new(64, 262_144))?;
 /// assert_eq!((config.tile.team, config.tile.vectors, config.tile.cluster), (512, 8, 8));
 /// # Ok::<(), tilewright::kernels::rows::RowError>(())

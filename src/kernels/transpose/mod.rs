@@ -59,9 +59,9 @@ impl TransposeConfig {
     ///
     /// let of = |problem| TransposeConfig::new(Target::SM_90, Scalar::Bf16, &problem);
     /// assert_eq!(of(TransposeProblem::new(8192, 8192)).to_string(), "32x16_mstrip4");
-    /// 128 tiles of 64 KiB would be 0.3 waves of thread blocks.
+    /// // 128 tiles of 64 KiB would be 0.3 waves of thread blocks.
     /// assert_eq!(of(TransposeProblem::new(2048, 2048)).to_string(), "16x8_n");
-    /// 16 x 64 elements are 2 x 8 chunks of 16 bytes, so a tile covers 8 matrices.
+    /// // 16 x 64 elements are 2 x 8 chunks of 16 bytes: a tile has 8 matrices.
     /// let small = of(TransposeProblem::new(16, 64).batched(10_000));
     /// assert_eq!((small.tile, small.matrices), ([2, 8], 8));
     /// assert_eq!(small.to_string(), "2x8x8_n");

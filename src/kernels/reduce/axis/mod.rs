@@ -236,7 +236,7 @@ impl fmt::Display for AxisReduceConfig {
 /// use tilewright::runtime::Device;
 ///
 /// let device = Device::sim()?;
-/// Sums the columns of a matrix.
+/// // The sums of the columns of a matrix.
 /// let problem = AxisProblem { outer: 1, len: 1000, inner: 4 };
 /// let x: Vec<f32> = (0..4000).map(|i| (i % 4) as f32).collect();
 /// let config = AxisReduceConfig::new(RowReduceOp::Sum, device.target(), Scalar::F32, &problem);
