@@ -22,7 +22,9 @@ pub struct Range<'x, T: Copy> {
 /// One end of a range, or its step: a host or a device value that no build has seen yet.
 #[derive(Debug)]
 pub enum Bound<'x, T> {
+    /// A host value, which becomes a constant.
     Host(T),
+    /// A device value.
     Device(Val<'x, T>),
     /// A host count that does not fit the index type, which becomes an error of the build.
     TooLarge(u32),
