@@ -73,8 +73,8 @@ impl<K: Tunable> Tuner<K> {
         self.loaded.extend(loaded);
     }
 
-    /// Returns the compiler's complaints about the loaded configurations: register spills and
-    /// serialised `wgmma`.
+    /// Returns what the compiler complained about in the loaded configurations: register spills,
+    /// serialised `wgmma`, and warnings.
     pub fn complaints(&self) -> Vec<(K::Config, String)> {
         let said = |(config, loaded): (&K::Config, &Loaded<K>)| {
             let log = K::Kernel::compiler_log(loaded.as_ref().ok()?);

@@ -101,8 +101,8 @@ impl<'b> Body<'b, '_> {
 /// 9.7.9.25.4). A copy to shared memory completes on an mbarrier, a copy to global memory in a bulk
 /// group.
 impl<'b> Body<'b, '_> {
-    /// Starts a copy of `bytes` bytes from global to shared memory, which completes `bytes` of the
-    /// current phase of `barrier`. Announce them with
+    /// Starts a copy of `bytes` bytes from global to shared memory. When it is done, the bytes are
+    /// completed on `barrier`; announce them with
     /// [`arrive_expect_tx`](MbarrierRef::arrive_expect_tx). Addresses and `bytes` must be multiples
     /// of 16. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
     ///
@@ -151,8 +151,8 @@ impl<'b> Body<'b, '_> {
     }
 
     /// Starts a copy as [`cp_async_bulk_load`](Body::cp_async_bulk_load) does, into several blocks
-    /// of the cluster: every block whose bit is set in `ctas` gets the data at the same
-    /// shared-memory offset, and completes its own barrier. PTX ISA 9.7.9.25.4.1
+    /// of the cluster. Every block whose bit is set in `ctas` gets the data at the same offset in
+    /// its shared memory, and the bytes are completed on its own barrier. PTX ISA 9.7.9.25.4.1
     /// `.multicast::cluster`.
     ///
     /// ```
@@ -208,7 +208,7 @@ impl<'b> Body<'b, '_> {
     }
 
     /// Starts a copy of `bytes` bytes from this block's shared memory to that of a block in the
-    /// cluster. It completes `bytes` of the current phase of `barrier`, which must be in the same
+    /// cluster. When it is done, the bytes are completed on `barrier`, which must be in the same
     /// block as `to`. Addresses and `bytes` must be multiples of 16. Threads that stored the data
     /// must first call [`fence_proxy_async`](Body::fence_proxy_async). PTX ISA 9.7.9.25.4.1
     /// `cp.async.bulk`.
@@ -346,9 +346,9 @@ macro_rules! loads {
         impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
             /// Starts a copy of the box at `coords` to shared memory `to`. `coords` lists the
             /// contiguous dimension first; `to` must be a multiple of 128 bytes. Parts of the box
-            /// outside the tensor are filled. The copy completes a whole box's bytes of the current
-            /// phase of `barrier`, filled parts included, so announce that many. PTX ISA
-            /// 9.7.9.25.5.2 `cp.async.bulk.tensor`.
+            /// outside the tensor are filled. When the copy is done, the bytes of a whole box,
+            /// filled parts included, are completed on `barrier`. PTX ISA 9.7.9.25.5.2
+            /// `cp.async.bulk.tensor`.
             ///
             /// ```
             /// use tilewright::ir::{GlobalMut, Kernel, Target, TensorMap};
@@ -399,9 +399,9 @@ macro_rules! loads {
             }
 
             /// Starts a copy as [`cp_async_bulk_tensor_load`](Val::cp_async_bulk_tensor_load) does,
-            /// into several blocks of the cluster: every block whose bit is set in `ctas` gets the
-            /// box at the same shared-memory offset, and completes its own barrier. PTX ISA
-            /// 9.7.9.25.5.2 `.multicast::cluster`.
+            /// into several blocks of the cluster. Every block whose bit is set in `ctas` gets the
+            /// box at the same offset in its shared memory, and the bytes are completed on its own
+            /// barrier. PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
             #[track_caller]
             pub fn cp_async_bulk_tensor_multicast<'c>(
                 self,

@@ -293,7 +293,8 @@ impl<'b, 'o> Body<'b, 'o> {
     }
 }
 
-/// A mutable register, made by [`Body::var`]. [`Registers`] is an array of them.
+/// A mutable register, made by [`Body::var`]. Use it if a value changes inside a loop or a branch
+/// and you do not want to carry it through. [`Registers`] is an array of them.
 #[derive(Debug)]
 pub struct Var<'b, T> {
     regs: Registers<'b, T>,
@@ -356,8 +357,8 @@ impl<'r, T: Ty> Registers<'r, T> {
     }
 
     /// Names the registers in the PTX text, for example `%acc_12` for name `acc`. A name starts
-    /// with a letter and consists of letters, digits and `_`. The PTX writer replaces a name that
-    /// is invalid or already taken by a plain register number.
+    /// with a letter and consists of letters, digits and `_`. If a name is invalid or already in
+    /// use, the PTX writer numbers the registers instead.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};

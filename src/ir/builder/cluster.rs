@@ -94,8 +94,8 @@ impl<'b, T: Element> Val<'b, SharedCluster<T>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<T: Element> Val<'_, SharedCluster<T>> {
-    /// Starts to store `value` to the element, which completes the element's bytes of the current
-    /// phase of `barrier`, in the same block. PTX ISA 9.7.9.13 `st.async`; `sm_90`.
+    /// Starts to store `value` to the element. When this is done, the element's bytes are completed
+    /// on `barrier`, which must be in the same block. PTX ISA 9.7.9.13 `st.async`; `sm_90`.
     #[track_caller]
     pub fn st_async<'c>(
         self,
@@ -109,7 +109,7 @@ impl<T: Element> Val<'_, SharedCluster<T>> {
         cx.emit(AsyncCopy::StAsync { base, index, value, barrier, barrier_index: index });
     }
 
-    /// Starts to combine the element with `value` by `op`, and completes bytes of `barrier` as
+    /// Starts to combine the element with `value` by `op`, and completes the element's bytes as
     /// [`st_async`](Val::st_async) does. PTX ISA 9.7.13.8 `red.async`; `sm_90`.
     #[track_caller]
     pub fn red_async<'c>(

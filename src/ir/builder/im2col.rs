@@ -31,8 +31,8 @@ macro_rules! loads {
             /// lie `offsets` away from the base pixels; there is one offset per spatial dimension,
             /// W first. `to` must be a multiple of 128 bytes.
             ///
-            /// Pixels outside the tensor are filled. The copy completes a whole copy's bytes of the
-            /// current phase of `barrier`, filled pixels included. PTX ISA 9.7.9.25.5.2
+            /// Pixels outside the tensor are filled. When the copy is done, the bytes of all its
+            /// pixels, filled ones included, are completed on `barrier`. PTX ISA 9.7.9.25.5.2
             /// `cp.async.bulk.tensor.im2col`.
             ///
             /// ```

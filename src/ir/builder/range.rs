@@ -163,7 +163,7 @@ impl<'x, T: Integer> Range<'x, T> {
     /// What is fetched ahead may depend on the loop's index and on values from outside the loop,
     /// but not on carried values; it may be conditional. Loads in inner loops stay where they are.
     /// The build fails if a load cannot move up: because it depends on the work of its iteration,
-    /// because the body may be left early, or because memory may be written before it is read.
+    /// because the body may be left early, or because the loop may write what it later reads.
     ///
     /// ```
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
