@@ -87,10 +87,10 @@ macro_rules! loads {
             }
 
             /// Starts a copy as
-            /// [`cp_async_bulk_tensor_load_im2col`](Val::cp_async_bulk_tensor_load_im2col) does,
-            /// into several blocks of the cluster: every block whose bit is set in `ctas` gets the
-            /// pixels at the same shared-memory offset, and completes its own barrier. PTX ISA
-            /// 9.7.9.25.5.2 `.multicast::cluster`.
+            /// [`cp_async_bulk_tensor_load_im2col`](Val::cp_async_bulk_tensor_load_im2col) does, into
+            /// several blocks of the cluster. Every block whose bit is set in `ctas` gets the pixels
+            /// at the same offset in its shared memory, and the bytes are completed on its own
+            /// barrier. PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
             #[track_caller]
             pub fn cp_async_bulk_tensor_multicast_im2col<'c>(
                 self,
