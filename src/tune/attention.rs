@@ -15,11 +15,11 @@ use crate::kernels::attention::{
 };
 use crate::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
 
-/// Attention forward of `f16` or `bf16` tensors as a [`Tunable`]: the tile, the stages, and the order of softmax and products.
-/// Sequences of different lengths have no search.
+/// Attention forward of `f16` or `bf16` tensors, as a [`Tunable`]. It tunes the tile, the stages,
+/// and how softmax and MMAs are ordered. It does not support sequences of different lengths.
 ///
-/// A result is compared with the definition in rows from all parts of the output, at most 1024; a small problem has all of
-/// its rows compared.
+/// The check compares up to 1024 rows from all parts of the output with the definition, so every
+/// row of a small problem.
 ///
 /// ```
 /// use tilewright::ir::{Target, bf16};
@@ -43,21 +43,21 @@ pub struct AttentionTunable<T> {
 }
 
 impl<T> AttentionTunable<T> {
-    /// The attention of this problem.
+    /// Returns the tunable for this problem.
     pub const fn new(problem: AttentionProblem) -> Self {
         AttentionTunable { problem, elem: PhantomData }
     }
 }
 
-/// The tensors of an attention.
+/// The tensors of an attention problem.
 pub struct AttentionOperands<T> {
     /// Q, K and V.
     pub inputs: [Buffer<T>; 3],
     /// The output.
     pub o: Buffer<T>,
-    /// The logarithm of the sum of powers of each query.
+    /// The log-sum-exp of each query.
     pub lse: Buffer<f32>,
-    /// The one page of each sequence, as the reference numbers keys.
+    /// A page table with one page per sequence, because the reference expects a paged cache.
     pages: Buffer<i32>,
 }
 
@@ -76,10 +76,10 @@ impl From<AttentionError> for Rejection {
     }
 }
 
-/// The seeds of Q, K and V of the first set.
+/// The seeds of Q, K and V in the first set.
 const SEEDS: [u32; 3] = [0x1357_9bdf, 0x2468_ace0, 0x5a69_7887];
 
-/// Returns Q, K and V of normal random numbers.
+/// Returns normally distributed Q, K and V.
 pub(super) fn inputs<T: VectorElement<2> + Converted>(
     device: &Device,
     set: u32,

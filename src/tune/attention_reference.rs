@@ -1,4 +1,4 @@
-//! Compares rows of attention with the definition, on the device.
+//! Checks rows of an attention output against the definition, on the device.
 
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
@@ -10,24 +10,26 @@ use crate::runtime::{Buffer, Function, Grid};
 use super::search::Rejection;
 
 crate::params! {
-    /// An attention with its result. K and V lie in pages; where all keys of a sequence are adjacent, they are one page.
+    /// The attention problem and its result. K and V are in pages; contiguous keys count as one
+    /// page per sequence.
     struct Params<T: Converted> => ParamsAt<'b, T> {
         q: Global<T>,
         k: Global<T>,
         v: Global<T>,
         o: Global<T>,
         lse: Global<f32>,
-        /// The strides of Q and O (query, head, sequence), and of K and V (key of the page, head, page).
+        /// Strides of Q and O (query, head, sequence), and of K and V (key in the page, head,
+        /// page).
         q_strides: [i64; 3],
         k_strides: [i64; 3],
         v_strides: [i64; 3],
         o_strides: [i64; 3],
-        /// The pages of each sequence, `row` for one, and the keys of a page and of a sequence.
+        /// The page table, its row length, and the keys per page and per sequence.
         table: Global<i32>,
         row: i64,
         page: i64,
         keys: i64,
-        /// The queries of a sequence, its heads, the heads that share a head of keys, and all rows.
+        /// Queries per sequence, heads, heads per key head, and the total row count.
         queries: i64,
         heads: i64,
         group: i64,
@@ -35,48 +37,49 @@ crate::params! {
         /// Query `i` sees the keys from `i + lower` to `i + upper`.
         lower: i64,
         upper: i64,
-        /// The factor of scores, and their bound where the kernel has one.
+        /// The factor for scores, and the softcap if there is one.
         scale: f32,
         cap: f32,
-        /// The relative errors of rounding to `T` and of the powers.
+        /// The relative errors of rounding to `T` and of the exponentials.
         unit: f32,
         powers: f32,
-        /// The rows that are compared, and the numbers of elements that are not written and that differ.
+        /// How many rows to compare, and two counters: elements not written, and elements that
+        /// differ.
         samples: i64,
         found: GlobalMut<u64>,
     }
 }
 
-/// The sizes of an attention, and where its tensors lie.
+/// An attention problem's sizes and strides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attended {
-    /// The dimensions of queries and of values, multiples of 32.
+    /// The dimensions of queries and values, multiples of 32.
     pub(super) dims: [u32; 2],
-    /// The strides of Q, K, V and O: from a position, a head and a sequence or a page to the next one.
+    /// Strides of Q, K, V and O: from one position, head, and sequence or page to the next.
     pub(super) strides: [[u64; 3]; 4],
-    /// The sequences, their heads, the heads that share a head of keys, and the queries of a head.
+    /// Sequences, heads per sequence, heads per key head, and queries per head.
     pub(super) batch: u32,
     pub(super) heads: u32,
     pub(super) group: u32,
     pub(super) queries: u32,
-    /// The keys of a sequence, those of a page, and the pages in a row of the table.
+    /// Keys per sequence, keys per page, and pages per row of the page table.
     pub(super) keys: u32,
     pub(super) page: u32,
     pub(super) row: u32,
-    /// The keys that a query sees before and after its own position; `None` is all.
+    /// How many keys a query sees before and after its own position; `None` means all.
     pub(super) window: [Option<u32>; 2],
     pub(super) scale: f32,
     pub(super) softcap: Option<f32>,
 }
 
-/// The rows that are compared: all of a small problem.
+/// How many rows are compared, or all if there are fewer.
 const SAMPLES: u64 = 1024;
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
 
 impl Attended {
-    /// Compares a result whose elements were no numbers before the launch: all of them are numbers now, and rows from all
-    /// parts, up to 1024, are those of the definition. The tensors are Q, K, V and O.
+    /// Checks a result whose elements were NaN before the launch: none may be NaN now, and up to
+    /// 1024 rows from all parts must match the definition. The tensors are Q, K, V and O.
     pub(super) fn verify<T: VectorElement<2> + Converted>(
         &self,
         [q, k, v, o]: [&Buffer<T>; 4],
@@ -89,13 +92,13 @@ impl Attended {
         let rows = u64::from(self.batch) * u64::from(self.heads) * u64::from(self.queries);
         let mut found = device.upload(&[0, 0])?;
         let samples = rows.min(SAMPLES);
-        // Powers and results are rounded to `T`.
+        // Exponentials and results are rounded to `T`.
         let unit = match T::SCALAR {
             Scalar::Bf16 => 1.0 / 256.0,
             _ => 1.0 / 2048.0,
         };
-        // `f32` sums of all keys lose 2^-24 for each of them, scores and fast functions about 1e-5, and `tanh.approx` 2^-11
-        // of a score, which is at most the softcap.
+        // An `f32` sum over all keys loses 2^-24 per key, scores and fast functions about 1e-5, and
+        // `tanh.approx` 2^-11 of a score, which is at most the softcap.
         let sums = self.keys as f32 / (1 << 24) as f32;
         let powers = 1e-4 + sums + self.softcap.map_or(0.0, |cap| cap / 2048.0);
         let own = i64::from(self.keys) - i64::from(self.queries);
@@ -141,7 +144,7 @@ impl Attended {
     }
 }
 
-/// The kernel: each warp has whole rows.
+/// Builds the kernel. Each warp checks whole rows.
 fn build<T: VectorElement<2> + Converted>(
     target: Target,
     dims: [u32; 2],
@@ -163,32 +166,32 @@ fn build<T: VectorElement<2> + Converted>(
     })
 }
 
-/// A row of the output. Each lane has every 32nd column.
+/// One row of the output. A lane has every 32nd column.
 struct Row<'p, 'a, 'b, T: Converted> {
     args: &'p ParamsAt<'a, T>,
     dims: [u32; 2],
     softcap: bool,
-    /// The number of the row, in the order (sequence, head, query).
+    /// The row's index, in the order (sequence, head, query).
     number: Val<'b, i64>,
     lane: Val<'b, i32>,
 }
 
 impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
-    /// Returns the sequence, the head and the query.
+    /// Returns sequence, head and query.
     fn place(&self) -> [Val<'b, i64>; 3] {
         let (heads, queries) = (self.args.heads, self.args.queries);
         let head = self.number / queries;
         [head / heads, head % heads, self.number % queries]
     }
 
-    /// Returns the lane's first column of the row in Q or O.
+    /// Returns the offset of the lane's first column of this row in Q or O.
     fn offset(&self, [of_query, of_head, of_sequence]: [Val<'a, i64>; 3]) -> Val<'b, i64> {
         let [sequence, head, query] = self.place();
         let row = query * of_query + head * of_head + sequence * of_sequence;
         row + self.lane.cvt::<i64>()
     }
 
-    /// Returns the lane's first column of a key in K and of its value in V.
+    /// Returns the offsets of the lane's first column for a key in K, and for its value in V.
     fn offsets_of_key(&self, k: &Body<'b, '_>, key: Val<'b, i64>) -> [Val<'b, i64>; 2] {
         let ParamsAt { table, row, page, group, k_strides, v_strides, .. } = self.args;
         let [sequence, head, _] = self.place();
@@ -199,7 +202,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
         })
     }
 
-    /// Returns the score of a key, the same in all lanes.
+    /// Returns a key's score, the same in all lanes.
     fn score(&self, k: &Body<'b, '_>, q: &[Val<'b, f32>], at: Val<'b, i64>) -> Val<'b, f32> {
         let mut sum: Val<'b, f32> = k.constant(0.0);
         for (i, q) in (0..).zip(q) {
@@ -212,7 +215,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
         if self.softcap { (score / cap).tanh() * cap } else { score }
     }
 
-    /// Counts the elements that are no numbers.
+    /// Counts the elements that are NaN, so were not written.
     fn check_written(&self, k: &mut Body<'b, '_>) {
         let ParamsAt { o, lse, o_strides, found, .. } = self.args;
         let at = self.offset(*o_strides);
@@ -224,7 +227,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
         k.if_(!element.eq(element) & self.lane.eq(0), |k| found.red().add(k, 0, 1));
     }
 
-    /// Counts the elements that differ from those of the definition.
+    /// Counts the elements that differ from the definition.
     fn compare(&self, k: &mut Body<'b, '_>) {
         let ParamsAt { q, v, o, lse, q_strides, o_strides, keys, lower, upper, .. } = self.args;
         let ParamsAt { unit, powers, found, .. } = self.args;
@@ -239,7 +242,7 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
             max.max(self.score(k, &q, at))
         });
         let sum = k.var(0.0f64);
-        // The sums of the lane's values, and of their magnitudes.
+        // Sums of the lane's values, and of their magnitudes.
         let columns: Vec<_> = steps(self.dims[1]).map(|_| (k.var(0.0f64), k.var(0.0f64))).collect();
         k.for_(range(low, high), (), |k, key, ()| {
             let [at, of_value] = self.offsets_of_key(k, key);
@@ -256,7 +259,8 @@ impl<'a: 'b, 'b, T: Converted> Row<'_, 'a, 'b, T> {
         for (i, (value, magnitude)) in (0..).zip(&columns) {
             let [expected, magnitude] =
                 [value, magnitude].map(|of| is_seen.select(of.get(k) / sum, 0.0).cvt::<f32>());
-            // An error of all powers is one of the numerator and of the denominator, and their rounding one of the former.
+            // An error in all exponentials affects numerator and denominator; their rounding
+            // affects the numerator only.
             let slack = (*unit + *powers * 2.0) * magnitude + *unit * expected.abs();
             let element = o.load(k, at + 32 * i).cvt::<f32>();
             let is_close = (element - expected).abs().le(slack);
@@ -338,7 +342,7 @@ mod tests {
         check_wrong(attention.verify(&mut found), [0, 2 * 2 * 13, 1]);
     }
 
-    /// A mask that hides one key too few.
+    /// The mask hides one key too few.
     #[test]
     fn a_kernel_with_a_wrong_mask_is_found() {
         let device = Device::sim_for(Target::SM_80).unwrap();
@@ -349,7 +353,7 @@ mod tests {
         assert!(matches!(right.verify(&mut found), Err(Rejection::Wrong(_))));
     }
 
-    /// Rows that are not compared have numbers, too.
+    /// Rows that are not compared must still be written.
     #[test]
     fn an_element_that_is_not_written_is_found_in_any_row() {
         let device = Device::sim_for(Target::SM_80).unwrap();
@@ -366,7 +370,7 @@ mod tests {
         let device = Device::sim().unwrap();
         let problem = DecodeProblem::new([3, 4, 2], 64, [40, 16, 10]);
         let problem = DecodeProblem { queries: 2, max_len: 150, ..problem };
-        // The second pool is smaller than the table, the third one is empty.
+        // The second pool is smaller than the table, the third is empty.
         for pages in [40, 7, 0] {
             let decode = DecodeTunable::<bf16>::new(DecodeProblem { pages, ..problem });
             let mut found = data(&device, &decode, &decode);

@@ -1,4 +1,4 @@
-//! [`bench()`] tunes and measures any [`Tunable`], as `tilewright bench NAME` does.
+//! [`bench()`]: tunes and times any [`Tunable`], as `tilewright bench NAME` does.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use super::tunable::Tunable;
 use super::tuner::Tuner;
 use super::workload::Workload;
 
-/// The options of [`bench()`], which a command line has as `--device`, `--regime`, `--rounds`, `--configs`, `--candidates`,
-/// `--store`, `--json` and `--svg`.
+/// The options of [`bench()`]. The command line spells them `--device`, `--regime`, `--rounds`,
+/// `--configs`, `--candidates`, `--store`, `--json` and `--svg`.
 ///
 /// ```
 /// use tilewright::tune::{BenchOptions, Regime};
@@ -32,32 +32,32 @@ use super::workload::Workload;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BenchOptions {
-    /// The device; at first a GPU if there is one.
+    /// The device. Default: a GPU if there is one.
     pub device: DeviceChoice,
-    /// The regime of the times; at first [`Regime::Burst`].
+    /// The timing regime. Default: [`Regime::Burst`].
     pub regime: Regime,
-    /// The rounds of the comparison; at first 12.
+    /// The rounds of the comparison. Default: 12.
     pub rounds: usize,
-    /// The configurations that are compared; at first [`BenchConfigs::Tuned`].
+    /// Which configurations to compare. Default: [`BenchConfigs::Tuned`].
     pub configs: BenchConfigs,
-    /// The number of candidates of a search, or as the regime allows.
+    /// How many candidates a search measures. Default: depends on the regime.
     pub candidates: Option<usize>,
-    /// The folder of results, or the user's cache folder.
+    /// The folder for tuning results. Default: the user's cache folder.
     pub store: Option<PathBuf>,
-    /// The file for the report.
+    /// A JSON file to write the report to.
     pub json: Option<PathBuf>,
-    /// The file for a chart.
+    /// An SVG file to write a chart to.
     pub svg: Option<PathBuf>,
 }
 
-/// The configurations that [`bench()`] compares.
+/// Which configurations [`bench()`] compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BenchConfigs {
-    /// `default`: the first of [`Tunable::rank`], which a program without a tuner has.
+    /// `default`: the first of [`Tunable::rank`], which a program gets without tuning.
     Default,
-    /// `all` of [`Tunable::space`].
+    /// `all`: every configuration of [`Tunable::space`].
     All,
-    /// `tuned`: the default, and the fastest of a search.
+    /// `tuned`: the default, and the fastest one that a search finds.
     Tuned,
 }
 
@@ -122,10 +122,10 @@ impl From<Rejection> for BenchError {
 }
 
 impl BenchOptions {
-    /// Reads options as a command line has them: `--rounds 8` or `--rounds=8`.
+    /// Parses command-line options: `--rounds 8` or `--rounds=8`.
     ///
     /// # Errors
-    /// [`BenchError::Option`], [`BenchError::Value`].
+    /// [`BenchError::Option`] for an unknown option, [`BenchError::Value`] for a bad value.
     pub fn parse(args: impl IntoIterator<Item = String>) -> Result<BenchOptions, BenchError> {
         fn value<T: FromStr>(
             option: &str,
@@ -169,23 +169,23 @@ impl BenchOptions {
     }
 }
 
-/// How far [`bench_on`] is.
+/// How far [`bench_on`] has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BenchProgress<'b> {
-    /// The problem that is measured.
+    /// The problem being measured.
     pub problem: &'b str,
     /// Its index among the problems.
     pub index: usize,
-    /// The count of problems.
+    /// How many problems there are.
     pub problems: usize,
-    /// The steps of the problem that have ended: candidates that were checked, and windows that were timed.
+    /// Finished steps of the problem: candidates checked and windows timed.
     pub step: usize,
     /// About how many steps the problem has.
     pub steps: usize,
 }
 
-/// Counts the steps of a problem.
+/// Counts a problem's steps and reports them.
 struct Steps<'b> {
     hear: &'b dyn Fn(&BenchProgress<'_>),
     problem: String,
@@ -208,8 +208,11 @@ impl Steps<'_> {
     }
 }
 
-/// Tunes and times a kernel on each of some problems, beside a copy or a read of as many bytes in the same rounds. A program that
-/// calls it with its arguments is a benchmark: `tilewright bench NAME` runs the program `tilewright-bench-NAME`.
+/// Tunes and times a kernel on each problem, and in the same rounds a copy or read of as many
+/// bytes, so that you see how close it is to memory bandwidth.
+///
+/// A program that calls this with its arguments is a benchmark: `tilewright bench NAME` runs the
+/// program `tilewright-bench-NAME`.
 ///
 /// ```
 /// # use tilewright::kernels::transpose::TransposeProblem;
@@ -228,14 +231,14 @@ impl Steps<'_> {
 /// # Ok::<(), tilewright::tune::BenchError>(())
 /// ```
 ///
-/// # Errors
-/// [`BenchError`]. On the simulator the times are those of the simulator.
+/// Returns a [`BenchError`]. On the simulator it runs, but times the simulator.
 pub fn bench<K: Tunable>(kernels: &[K], options: &BenchOptions) -> Result<BenchReport, BenchError> {
     bench_on(&Device::open(options.device)?, kernels, options, &|_| ())
 }
 
-/// As [`bench()`], on a device that is open already; [`BenchOptions::device`] has no effect. `hear` is called after each step, so
-/// that a program can show how far a long benchmark is.
+/// Benchmarks as [`bench()`] does, on a device that is already open; [`BenchOptions::device`] is
+/// ignored. Calls `hear` after each step, so that a program can show the progress of a long
+/// benchmark.
 ///
 /// ```
 /// # use std::cell::RefCell;
@@ -257,7 +260,7 @@ pub fn bench<K: Tunable>(kernels: &[K], options: &BenchOptions) -> Result<BenchR
 /// ```
 ///
 /// # Errors
-/// As for [`bench()`].
+/// Those of [`bench()`].
 pub fn bench_on<K: Tunable>(
     device: &Device,
     kernels: &[K],
@@ -289,7 +292,6 @@ fn write(
     written.map_err(file)
 }
 
-/// Measures one problem.
 fn measure<K: Tunable>(
     (tuner, of_memory): &mut (Tuner<K>, Tuner<MemoryTunable>),
     kernel: &K,

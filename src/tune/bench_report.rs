@@ -1,4 +1,4 @@
-//! [`BenchReport`]: the measured times of a kernel, as a table and as a chart.
+//! [`BenchReport`]: a benchmark's times, as a table and as a chart.
 
 use std::fmt;
 
@@ -10,42 +10,44 @@ use super::chart::{Chart, Look, Series, number};
 use super::record::Provenance;
 use super::stats::{Estimate, median};
 
-/// The measured times of a kernel. Prints as a table with 95 % intervals.
+/// A benchmark's times. Prints as a table with 95 % confidence intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchReport {
-    /// The machine and the date.
+    /// Where and when it was measured.
     pub provenance: Provenance,
-    /// The regime of the times.
+    /// The regime in which it was timed.
     pub regime: Regime,
     /// The problems.
     pub problems: Vec<BenchTimes>,
 }
 
-/// The times of one problem.
+/// The times for one problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchTimes {
-    /// The key of the problem.
+    /// The problem's key.
     pub problem: String,
-    /// The bytes that a launch reads and writes.
+    /// Bytes that a launch reads and writes.
     pub bytes: u64,
-    /// The arithmetic operations of a launch, or 0.
+    /// Arithmetic operations of a launch, or 0 if not counted.
     pub flops: f64,
-    /// The fastest copy of as many bytes, or read, with the seconds of a launch in each round.
+    /// The fastest copy or read of as many bytes: its name, and the seconds per launch in each
+    /// round.
     pub memory: Option<(String, Vec<f64>)>,
-    /// The configurations with the seconds of a launch in each round, that of a program without a tuner first.
+    /// The configurations' names and seconds per launch in each round. The first is the default.
     pub configs: Vec<(String, Vec<f64>)>,
-    /// The configurations that cannot win, with the reason.
+    /// The configurations that cannot win, and why.
     pub rejected: Vec<(String, String)>,
 }
 
 impl BenchTimes {
-    /// Returns the speed of configuration number `which` relative to the copy or the read in the same rounds.
+    /// Returns the speed of configuration `which` relative to the copy or read, round by round: 1
+    /// is memory bandwidth.
     pub fn share(&self, which: usize) -> Option<Estimate> {
         let (_, memory) = self.memory.as_ref()?;
         Estimate::of_ratios(memory, &self.configs.get(which)?.1, 1)
     }
 
-    /// Returns the GB/s of some times.
+    /// Returns the GB/s for some times.
     fn speed(&self, seconds: &[f64]) -> Option<f64> {
         median(seconds).map(|seconds| self.bytes as f64 / seconds / 1e9)
     }
@@ -73,7 +75,7 @@ impl BenchTimes {
     }
 }
 
-/// A line for the copy or the read, for each configuration, and for each that cannot win.
+/// One line for the copy or read, one per configuration, and one per rejected configuration.
 impl fmt::Display for BenchTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.problem)?;
@@ -94,7 +96,8 @@ impl fmt::Display for BenchReport {
 }
 
 impl BenchReport {
-    /// Returns a chart of the GB/s of the first and of the fastest configuration for each problem, under the copy or the read.
+    /// Returns a chart of GB/s for each problem: the default and the fastest other configuration,
+    /// below the copy or read.
     pub fn chart(&self) -> Chart {
         let split = |times: &BenchTimes| {
             let (name, sizes) = times.problem.rsplit_once(' ').unwrap_or(("", &times.problem));

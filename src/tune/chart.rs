@@ -1,11 +1,11 @@
-//! [`Chart`] draws bars over named categories as SVG.
+//! [`Chart`]: bar charts over named categories, as SVG.
 
 use std::fmt::Write;
 
 use crate::layout::{SANS, escaped};
 
-/// A chart of some quantity for several named categories, such as sizes of a problem: side by side
-/// a bar for each series.
+/// A bar chart of one quantity. Each named category, such as a problem size, has one bar per
+/// series.
 ///
 /// ```
 /// use tilewright::tune::{Chart, Series};
@@ -23,47 +23,47 @@ use crate::layout::{SANS, escaped};
 pub struct Chart {
     /// The title.
     pub title: String,
-    /// The source of the figures.
+    /// Where the figures come from.
     pub note: String,
-    /// The quantity of the vertical axis, with its unit.
+    /// The quantity on the vertical axis, with its unit.
     pub quantity: String,
-    /// The names of the categories, from left to right.
+    /// The categories' names, from left to right.
     pub categories: Vec<String>,
-    /// The series: each has one bar in each category.
+    /// The series; each has one bar per category.
     pub series: Vec<Series>,
 }
 
-/// Values of one kind, one in each category.
+/// One value per category, drawn in the same way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// The title.
+    /// The name in the legend.
     pub name: String,
-    /// One value for each category, where there is one.
+    /// One value per category; `None` leaves a gap.
     pub values: Vec<Option<f64>>,
-    /// The form in which it is drawn.
+    /// How it is drawn.
     pub look: Look,
 }
 
 impl Series {
-    /// Bars.
+    /// Returns a series of plain bars.
     pub fn new(name: impl Into<String>, values: Vec<Option<f64>>) -> Series {
         Series { name: name.into(), values, look: Look::Bar }
     }
 
-    /// Returns the same, drawn otherwise.
+    /// Sets how the series is drawn.
     pub fn look(self, look: Look) -> Series {
         Series { look, ..self }
     }
 }
 
-/// The forms in which a series is drawn.
+/// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
-    /// Bars with their values above.
+    /// Bars with their values printed above: the series that the chart is about.
     Main,
-    /// Bars.
+    /// Plain bars.
     Bar,
-    /// A line across the bars of each category: an upper bound of all.
+    /// A line across each category's bars, for an upper bound such as the roofline.
     Bound,
 }
 
@@ -85,18 +85,18 @@ const DARK: &str = concat!(
     "[fill=\"#555555\"] { fill: #AAAAAA } [stroke=\"#555555\"] { stroke: #AAAAAA } ",
     "[stroke=\"#DDDDDD\"] { stroke: #333A44 } }</style>"
 );
-/// Of Paul Tol's scheme "bright", told apart with every usual colour blindness; grey is for bounds.
+/// Paul Tol's "bright" scheme, which colour-blind readers can tell apart; grey is for bounds.
 pub(super) const COLOURS: [&str; 6] =
     ["#4477AA", "#EE6677", "#228833", "#AA3377", "#CCBB44", "#66CCEE"];
 const BOUND: &str = "#888888";
 
-/// Writing into a `String` does not fail.
+/// Writes a line. Writing into a `String` cannot fail.
 macro_rules! put {
     ($out:expr, $($format:tt)*) => { let _ = writeln!($out, $($format)*); };
 }
 pub(super) use put;
 
-/// Returns the begin of a chart: the ground, the title and the note.
+/// Returns the beginning of a chart: background, title and note.
 pub(super) fn head(title: &str, note: &str) -> String {
     let mut out = String::new();
     let (title, note) = (escaped(title), escaped(note));
@@ -114,7 +114,7 @@ pub(super) fn head(title: &str, note: &str) -> String {
     out
 }
 
-/// Draws the key of a series in the legend, and returns the place of the next one.
+/// Draws a series' key in the legend, and returns where the next one starts.
 pub(super) fn key(
     out: &mut String,
     x: f64,
@@ -124,12 +124,12 @@ pub(super) fn key(
 ) -> f64 {
     put!(out, "<rect x=\"{x:.1}\" y=\"{y}\" width=\"16\" height=\"{height}\" fill=\"{colour}\"/>");
     put!(out, "<text x=\"{:.1}\" y=\"74.5\">{}</text>", x + 22.0, escaped(name));
-    // Letters of this font are about 7 wide.
+    // Letters in this font are about 7 wide.
     x + 44.0 + 6.9 * name.chars().count() as f64
 }
 
 impl Chart {
-    /// Returns the chart as SVG 1.1, 880 x 470. On a page in dark mode it becomes dark.
+    /// Returns the chart as SVG 1.1, 880 x 470. It follows the dark mode of the page that shows it.
     pub fn svg(&self) -> String {
         let mut out = head(&self.title, &self.note);
         let step = self.step();
@@ -149,7 +149,7 @@ impl Chart {
         values.copied().filter(|value| value.is_finite()).fold(0.0, f64::max)
     }
 
-    /// Returns the distance of the lines of the grid: 1, 2 or 5 times a power of 10, such that there are 4 to 10.
+    /// Returns the spacing of the grid lines: 1, 2 or 5 times a power of 10, for 4 to 10 lines.
     fn step(&self) -> f64 {
         let rough = (self.largest() / 6.0).max(1e-9);
         let power = 10f64.powf(rough.log10().floor());
@@ -168,12 +168,12 @@ impl Chart {
         }
     }
 
-    /// Returns the width of a category.
+    /// Returns a category's width.
     fn width(&self) -> f64 {
         (WIDTH - LEFT - RIGHT) / self.categories.len().max(1) as f64
     }
 
-    /// Returns the middle of a category.
+    /// Returns a category's centre.
     fn x(&self, category: usize) -> f64 {
         LEFT + (category as f64 + 0.5) * self.width()
     }
@@ -199,7 +199,7 @@ impl Chart {
         }
         let y = HEIGHT - BOTTOM + 22.0;
         for (category, name) in self.categories.iter().enumerate() {
-            // A name of several words has a line for each.
+            // Each word of a name has a line of its own.
             for (line, word) in name.split(' ').enumerate() {
                 put!(
                     out,
@@ -227,7 +227,8 @@ impl Chart {
         }
     }
 
-    /// Returns the height of a free text of a category: above its bars, and above a bound that is close to them.
+    /// Returns the height for a category's label: above its bars, and above a bound that is close
+    /// to them.
     fn above(&self, category: usize, up: &impl Fn(f64) -> f64) -> f64 {
         let tops = |of_bounds: bool| {
             let of = move |series: &&Series| (series.look == Look::Bound) == of_bounds;
@@ -247,7 +248,7 @@ impl Chart {
         let is_bar = |series: &&Series| series.look != Look::Bound;
         let bars = self.series.iter().filter(is_bar).count().max(1) as f64;
         let before = self.series.iter().take(index).filter(is_bar).count() as f64;
-        // A group of bars has four fifths of its category, but no bar is wider than is needed.
+        // A category's bars take four fifths of its width, up to a maximum per bar.
         let bar = (self.width() * 0.8 / bars).min(40.0);
         let colour = self.colour(index);
         let values = series.values.iter().take(self.categories.len()).enumerate();
@@ -287,7 +288,8 @@ impl Chart {
     }
 }
 
-/// Returns a number with three significant digits at least, without zeros at its end. Only zero is "0".
+/// Formats a value with at least three significant digits and without trailing zeros. Only zero
+/// prints as "0".
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 || size >= 100.0 || !size.is_finite() {
@@ -296,7 +298,7 @@ pub(super) fn number(value: f64) -> String {
     if size < 1e-4 {
         return format!("{value:.2e}");
     }
-    // 1 for 10 to 100, 2 for 1 to 10, and so on.
+    // 1 decimal for 10 to 100, 2 for 1 to 10, and so on.
     let digits = (2.0 - size.log10().floor()) as usize;
     let text = format!("{value:.digits$}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -332,7 +334,7 @@ mod tests {
                     assert!((0.0..=WIDTH).contains(&number), "{attribute}{number}, {scale}");
                 }
             }
-            // The ground, two marks of the legend, a bar for each value that there is, and three bounds.
+            // The background, two legend marks, one bar per value, and three bounds.
             assert_eq!(svg.matches("<rect").count(), 1 + 2 + 2 + 3);
         }
     }
@@ -357,7 +359,7 @@ mod tests {
         assert_eq!([0.0, 0.004, 0.3, 4.2, 100.0].map(number), ["0", "0.004", "0.3", "4.2", "100"]);
     }
 
-    /// The simulator's GB/s are small, and their chart is labelled all the same.
+    /// The simulator's GB/s are tiny; their chart still needs labels.
     #[test]
     fn a_chart_of_small_values_has_labels() {
         let svg = chart(vec![Series::new("x", vec![Some(0.0042)]).look(Look::Main)]).svg();

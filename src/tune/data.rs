@@ -1,4 +1,4 @@
-//! Kernels that fill and compare matrices on the device.
+//! Kernels that fill matrices with random values and compare matrices, on the device.
 
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
@@ -9,16 +9,16 @@ use super::search::Rejection;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Numbers of the table from which matrices are drawn.
+/// The size of the table from which matrix elements are drawn.
 const TABLE: usize = 1 << 16;
 const THREADS: u32 = 256;
 
-/// Returns a grid of threads that each have several elements of `len`.
+/// Returns a grid for `len` elements; each thread handles several.
 pub(super) fn grid(len: usize) -> Grid {
     Grid::new([len.div_ceil(THREADS as usize).clamp(1, 1 << 14) as u32, 1, 1], [THREADS, 1, 1])
 }
 
-/// Numbers from N(0, 1), by the method of Box and Muller.
+/// Returns values from N(0, 1), by the Box-Muller method.
 pub(super) fn normal_table(seed: u64) -> Vec<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut draw = || {
@@ -28,8 +28,8 @@ pub(super) fn normal_table(seed: u64) -> Vec<f32> {
     (0..TABLE).map(|_| draw()).collect()
 }
 
-/// Returns the index in the table of element `i` of the matrix `seed`: the upper half of a 32-bit hash ("lowbias32" of
-/// C. Wellons), so that neighbours are uncorrelated.
+/// Returns the table index for element `i` of the matrix with seed `seed`: the upper half of a
+/// 32-bit hash ("lowbias32" by C. Wellons), so that neighbours are uncorrelated.
 pub(super) fn table_index(i: u64, seed: u32) -> usize {
     let mut x = (i as u32) ^ ((i >> 32) as u32).wrapping_mul(0x9e37_79b9) ^ seed;
     x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
@@ -37,13 +37,14 @@ pub(super) fn table_index(i: u64, seed: u32) -> usize {
     ((x ^ (x >> 16)) >> 16) as usize
 }
 
-/// The matrix, the table, the seed, the number of elements.
+/// Matrix, table, seed, element count.
 pub(super) type Fill<T> = (GlobalMut<T>, Global<f32>, u32, i64);
 
-/// Matrices of integers of 8 bits have the numbers of the table, which are below 5, times this, and without the fraction.
+/// 8-bit integer matrices hold the table's values, which are below 5, times this factor and
+/// truncated.
 pub(super) const INTEGERS: f32 = 24.0;
 
-/// Writes `x[i] = table[table_index(i, seed)]`, rounded to the type.
+/// Builds a kernel that writes `x[i] = table[table_index(i, seed)]`, rounded to the type.
 pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill<T>>, BuildErrors> {
     Kernel::<Fill<T>>::build("fill", target, |k, (x, table, seed, len)| {
         let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
@@ -62,7 +63,7 @@ pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill
     })
 }
 
-/// Returns a buffer of `len` numbers of the table, in an order that the seed gives.
+/// Returns a buffer of `len` values from the table, in an order that depends on the seed.
 pub(super) fn filled<X: Element + Converted>(
     device: &Device,
     (fill, table): (&Function<Fill<X>>, &Buffer<f32>),
@@ -74,7 +75,7 @@ pub(super) fn filled<X: Element + Converted>(
     Ok(x)
 }
 
-/// Returns a buffer of `len` numbers from N(0, 1), those of set `set`.
+/// Returns a buffer of `len` values from N(0, 1), different for each `set`.
 pub(super) fn normal<X: Element + Converted>(
     device: &Device,
     set: u32,
@@ -95,13 +96,13 @@ pub(super) fn ones<X: Element + Converted>(
     Ok(filled(device, (&fill, &table), 0, len)?)
 }
 
-/// Two results, what is found, the tolerances, the number of elements; columns and elements of a matrix, its pitch and the
-/// batch stride.
+/// Two results, the outcome, the tolerances, the element count; columns and elements per matrix,
+/// row pitch and batch stride.
 pub(super) type Compare<D> = (Global<D>, Global<D>, GlobalMut<u64>, [f32; 2], i64, [[i64; 2]; 2]);
 
-/// Adds to `found[0]` the number of elements with `!(|x - y| <= relative |y| + absolute)`, NaN included, and makes
-/// `found[1]` the smallest index of such an element. Elements are numbered row by row, matrix after matrix; padding
-/// between lines has no number.
+/// Builds a kernel that counts the elements with `!(|x - y| <= relative |y| + absolute)`, NaN
+/// included, in `found[0]`, and keeps the smallest index of one in `found[1]`. Elements are
+/// numbered row by row and matrix by matrix; padding between rows is skipped.
 pub(super) fn compare<D: Element + Converted>(
     target: Target,
 ) -> Result<Kernel<Compare<D>>, BuildErrors> {
@@ -175,7 +176,7 @@ mod tests {
         check(&[(700, f32::NAN), (500, 506.0), (900, f32::INFINITY)], [3, 500]);
     }
 
-    /// Two matrices of 3 x 4 with pitch 5, 20 apart: element 14 is the third one of the second matrix.
+    /// Two 3x4 matrices with pitch 5, 20 apart: element 14 is the third one of the second matrix.
     #[test]
     fn what_lies_between_lines_is_not_compared() {
         let device = Device::sim().unwrap();

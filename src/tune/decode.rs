@@ -1,4 +1,4 @@
-//! [`DecodeTunable`]: a decode step over a paged cache as a [`Tunable`].
+//! [`DecodeTunable`]: a decode step over a paged KV cache as a [`Tunable`].
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,17 +19,18 @@ use crate::kernels::decode::{
 };
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
-/// A configuration of a decode step: the kernel, and the splits of a sequence. Its name: `d128_w4_s3`, `d128_w4_s3_splits8`.
+/// A configuration of a decode step: the kernel, and into how many splits it cuts a sequence. Its
+/// name is, for example, `d128_w4_s3` or `d128_w4_s3_splits8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeChoice {
-    /// The kernel.
+    /// The kernel's configuration.
     pub kernel: DecodeConfig,
-    /// The splits of a sequence, or those of the kernel's own plan.
+    /// Splits per sequence, or `None` for the kernel's own plan.
     pub splits: Option<u32>,
 }
 
 impl DecodeChoice {
-    /// Returns the plan of a launch.
+    /// Returns the plan to launch with.
     pub fn plan<T: VectorElement<2>>(
         &self,
         function: &DecodeFunction<T>,
@@ -49,9 +50,10 @@ impl fmt::Display for DecodeChoice {
     }
 }
 
-/// The attention of the next tokens of sequences with `max_len` keys each as a [`Tunable`]: warps, stages and splits.
+/// Decode attention, one step for sequences of `max_len` keys each, as a [`Tunable`]. It tunes
+/// warps, stages and splits.
 ///
-/// The pages of a sequence lie anywhere in the pool. A result is compared as that of an
+/// The pages of a sequence are scattered over the pool. Results are checked as those of an
 /// [`AttentionTunable`](super::AttentionTunable).
 ///
 /// ```
@@ -76,28 +78,28 @@ pub struct DecodeTunable<T> {
 }
 
 impl<T> DecodeTunable<T> {
-    /// The decode step of this problem.
+    /// Returns the tunable for this decode step.
     pub const fn new(problem: DecodeProblem) -> Self {
         DecodeTunable { problem, elem: PhantomData }
     }
 
-    /// Returns the keys of each sequence: none where the pool has no pages.
+    /// Returns how many keys each sequence has: 0 if the pool has no pages.
     fn keys(&self) -> u32 {
         if self.problem.pages == 0 { 0 } else { self.problem.max_len }
     }
 }
 
-/// The tensors of a decode step.
+/// A decode step's tensors.
 pub struct DecodeOperands<T> {
-    /// Q, and the pools of K and of V.
+    /// Q, the pool of K, and the pool of V.
     pub inputs: [Buffer<T>; 3],
-    /// The pages of each sequence.
+    /// The page table: each sequence's pages.
     pub table: Buffer<i32>,
-    /// The keys of each sequence.
+    /// How many keys each sequence has.
     pub lens: Buffer<i32>,
     /// The output.
     pub o: Buffer<T>,
-    /// The logarithm of the sum of powers of each query.
+    /// The log-sum-exp of each query.
     pub lse: Buffer<f32>,
 }
 
@@ -125,7 +127,8 @@ impl<T: VectorElement<2> + Converted> Tunable for DecodeTunable<T> {
         format!("decode of {} {:?}", T::SCALAR, self.problem)
     }
 
-    /// The first kernel with its own plan and with other numbers of splits, then the other kernels with their own plans.
+    /// The first kernel with its own plan and with other split counts, then the other kernels with
+    /// their own plans.
     fn space(&self, device: &Device) -> Vec<DecodeChoice> {
         let kernels = DecodeConfig::candidates(device.target(), self.problem.head_dim);
         let Some((first, others)) = kernels.split_first() else { return Vec::new() };
@@ -158,7 +161,7 @@ impl<T: VectorElement<2> + Converted> Tunable for DecodeTunable<T> {
         self.problem.check()?;
         let DecodeProblem { batch, pages, max_pages, .. } = self.problem;
         let lens = self.problem.lens();
-        // Sequences share pages only where the pool has too few.
+        // Sequences share pages only if the pool has too few.
         let count = i64::from(batch) * i64::from(max_pages);
         let mut table: Vec<i32> =
             (0..count).map(|entry| (entry % i64::from(pages.max(1))) as i32).collect();

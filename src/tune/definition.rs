@@ -1,4 +1,5 @@
-//! [`Definition`]: compares all results of a kernel with their definition, on the device.
+//! [`Definition`]: checks a kernel's whole result against its mathematical definition, on the
+//! device.
 
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, Val, range};
@@ -7,37 +8,38 @@ use crate::runtime::{Buffer, Function};
 use super::data;
 use super::search::Rejection;
 
-/// The inputs, the output, a list of numbers, the count of wrong items, the sizes of the definition, and the items.
+/// Inputs, result, list of integers, counter of wrong items, sizes of the definition, item count.
 type Params<X, Y, const N: usize, const S: usize> =
     ([Global<X>; N], Global<Y>, Global<i32>, GlobalMut<u64>, [i64; S], i64);
 
-/// The operands of a definition.
+/// What a definition gets for one item.
 pub(super) struct At<'b, X, Y, const N: usize, const S: usize> {
     /// The inputs.
     pub(super) x: [Val<'b, Global<X>>; N],
-    /// The result.
+    /// The result to check.
     pub(super) y: Val<'b, Global<Y>>,
-    /// The list of numbers.
+    /// The list of integers, such as the row indices of a gather.
     pub(super) list: Val<'b, Global<i32>>,
     /// The sizes.
     pub(super) sizes: [Val<'b, i64>; S],
-    /// The number of the item.
+    /// The index of the item to check.
     pub(super) item: Val<'b, i64>,
 }
 
-/// The buffers and sizes of a result that has a definition. One thread computes an item of the result, such as a row.
+/// A result that has a definition, with its inputs and sizes. One thread checks one item, such as a
+/// row.
 pub(super) struct Definition<'h, X, Y, const N: usize, const S: usize> {
     pub(super) x: [&'h Buffer<X>; N],
     pub(super) y: &'h Buffer<Y>,
-    /// A list of numbers, where the definition needs one.
+    /// A list of integers, if the definition needs one.
     pub(super) list: Option<&'h Buffer<i32>>,
     pub(super) sizes: [i64; S],
-    /// The name of an item, and the number of items.
+    /// What an item is called (plural), and how many there are.
     pub(super) items: (&'static str, u64),
 }
 
 impl<X: Element, Y: Element, const N: usize, const S: usize> Definition<'_, X, Y, N, S> {
-    /// Checks that `is_right` holds for each item.
+    /// Checks that `is_right` returns true for every item.
     pub(super) fn check(
         self,
         is_right: impl for<'c> Fn(&mut Body<'c, '_>, At<'c, X, Y, N, S>) -> Val<'c, bool>,
@@ -65,7 +67,8 @@ impl<X: Element, Y: Element, const N: usize, const S: usize> Definition<'_, X, Y
     }
 }
 
-/// Returns true if `found` is `expected`, rounded to the type, but for `absolute` and the errors of fast functions. NaN is not.
+/// Returns whether `found` is `expected` up to rounding to the type, `absolute`, and the error of
+/// fast math functions. NaN is not.
 pub(super) fn is_close<'b>(
     elem: Scalar,
     found: Val<'b, f32>,

@@ -1,4 +1,4 @@
-//! [`ElementOffsets`] computes the offsets of the elements of the matrices of a problem.
+//! [`ElementOffsets`]: where the elements of a GEMM problem's matrices are in memory.
 
 use super::search::SearchError;
 use crate::arch::Major;
@@ -6,7 +6,7 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 use crate::kernels::gemm::{GemmConfig, GemmProblem, GemmStrides};
 
-/// The offsets of the elements of A, B, C and D of a problem.
+/// The offsets of the elements of A, B, C and D.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ElementOffsets {
     m: usize,
@@ -18,10 +18,11 @@ pub(super) struct ElementOffsets {
 }
 
 impl ElementOffsets {
-    /// Returns the offsets of a problem whose A and B are contiguous along these modes.
+    /// Returns the offsets for a problem with these major modes for A and B.
     ///
     /// # Errors
-    /// [`SearchError::Unsupported`]: sizes or strides that no kernel takes, a D with several elements at one offset.
+    /// [`SearchError::Unsupported`] for sizes or strides that no kernel takes, and if two elements
+    /// of D share an offset.
     pub(super) fn new(
         problem: &GemmProblem,
         majors: [Major; 2],
@@ -42,8 +43,8 @@ impl ElementOffsets {
         Ok(offsets)
     }
 
-    /// Returns whether matrices of D have offsets in common: neither does one lie after the other, nor do the lines of
-    /// each lie between the lines of the others.
+    /// Returns whether the batch's matrices of D overlap: they neither lie one after the other, nor
+    /// does each fit between the rows of the others.
     fn overlaps(&self) -> bool {
         let [pitch, next] = self.strides.d.map(|x| x as usize);
         let after = next >= (self.m - 1) * pitch + self.n;
@@ -51,7 +52,7 @@ impl ElementOffsets {
         self.batch > 1 && !after && !between
     }
 
-    /// Returns whether all matrices are without padding.
+    /// Returns whether all matrices are packed without padding.
     #[cfg(any(feature = "cublas", test))]
     pub(super) fn are_close(&self) -> bool {
         let ElementOffsets { m, n, k, strides: GemmStrides { a, b, c, d }, majors, .. } = *self;
@@ -66,7 +67,7 @@ impl ElementOffsets {
             && close(d, m, n)
     }
 
-    /// Returns the numbers of elements from the first to the last of A, B, C and D.
+    /// Returns the spans of A, B, C and D: elements from the first to the last.
     pub(super) fn lens(&self) -> [usize; 4] {
         let ElementOffsets { m, n, k, batch, .. } = *self;
         let last = batch - 1;
@@ -79,12 +80,12 @@ impl ElementOffsets {
         ends.map(|end| end + 1)
     }
 
-    /// Returns the number of elements of D.
+    /// Returns how many elements D has.
     pub(super) fn elements(&self) -> usize {
         self.batch * self.m * self.n
     }
 
-    /// Matrix, row and column of element `number` of D.
+    /// Returns matrix, row and column of D's element `number`.
     pub(super) fn element(&self, number: usize) -> [usize; 3] {
         let ElementOffsets { m, n, .. } = *self;
         [number / (m * n), number / n % m, number % n]
@@ -110,10 +111,10 @@ impl ElementOffsets {
         of_operand(self.strides.d, Major::K, matrix, row, column)
     }
 
-    /// Returns, for kernels that iterate over the elements of D, the extents and strides of D: columns and elements of
-    /// a matrix; row pitch and batch stride.
+    /// Returns D's columns and elements per matrix, row pitch and batch stride, for kernels that
+    /// iterate over D.
     pub(super) fn of_d(&self) -> [[i64; 2]; 2] {
-        // All of these are below 2^40, or the matrices would not fit in memory.
+        // All of these are below 2^40, because the matrices fit in memory.
         let sizes = [self.n, self.m * self.n].map(|x| x as i64);
         [sizes, self.strides.d.map(|x| x as i64)]
     }

@@ -1,4 +1,4 @@
-//! [`ElementwiseTunable`]: a function of elements as a [`Tunable`].
+//! [`ElementwiseTunable`]: an elementwise kernel as a [`Tunable`].
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,8 +16,9 @@ use crate::kernels::elementwise::{Elementwise, ElementwiseConfig, ElementwiseFun
 use crate::layout::{ComposedLayout, Layout};
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
-/// A function of the elements with one coordinate as a [`Tunable`]: the threads of a block and the vectors of a thread. The check
-/// computes the same function, element by element.
+/// A function of the elements at the same coordinate, as a [`Tunable`]. It tunes the threads per
+/// block and the vectors per thread. To check a result, it computes the same function element by
+/// element.
 ///
 /// ```
 /// use tilewright::layout::layout;
@@ -38,7 +39,7 @@ pub struct ElementwiseTunable<T, D, const N: usize, F> {
     types: PhantomData<fn(T) -> D>,
 }
 
-/// The parts of a kernel that no configuration changes.
+/// What all configurations of a kernel share.
 struct Parts<const N: usize, F> {
     name: &'static str,
     output: Layout,
@@ -59,14 +60,14 @@ impl<const N: usize, F> fmt::Display for Parts<N, F> {
     }
 }
 
-/// A configuration of an [`ElementwiseTunable`], with the function.
+/// A configuration of an [`ElementwiseTunable`], together with the function that it computes.
 pub struct ElementwiseChoice<const N: usize, F> {
     config: ElementwiseConfig,
     kernel: Arc<Parts<N, F>>,
 }
 
 impl<const N: usize, F> ElementwiseChoice<N, F> {
-    /// The configuration.
+    /// Returns the kernel configuration.
     pub fn config(&self) -> ElementwiseConfig {
         self.config
     }
@@ -102,7 +103,7 @@ impl<const N: usize, F> fmt::Debug for ElementwiseChoice<N, F> {
     }
 }
 
-/// The name of the function and of the configuration: `scaled_256x2`.
+/// Prints the function's name and the configuration: `scaled_256x2`.
 impl<const N: usize, F> fmt::Display for ElementwiseChoice<N, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.kernel.name, self.config)
@@ -113,7 +114,8 @@ impl<T, D, const N: usize, F> ElementwiseTunable<T, D, N, F>
 where
     F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32> + Send + Sync,
 {
-    /// The function `name` of inputs with these layouts, as [`Elementwise::with_layouts`] takes them.
+    /// Returns the tunable for function `f`, called `name`, with the same arguments as
+    /// [`Elementwise::with_layouts`].
     pub fn new(name: &'static str, output: &Layout, inputs: [ComposedLayout; N], f: F) -> Self {
         let kernel = Arc::new(Parts { name, output: output.clone(), inputs, f });
         ElementwiseTunable { kernel, types: PhantomData }
@@ -201,13 +203,13 @@ where
     }
 }
 
-/// Returns the number of coordinates, or 0 without static sizes.
+/// Returns how many coordinates the layout has, or 0 if its shape is not static.
 fn size(layout: &Layout) -> u64 {
     let size = layout.size().and_then(|size| size.to_static());
     size.map_or(0, i64::unsigned_abs)
 }
 
-/// Returns one more than the largest offset, or 0 without static sizes.
+/// Returns one more than the largest offset, or 0 if the layout is not static.
 fn cosize(layout: &ComposedLayout) -> u64 {
     let cosize = layout.cosize().and_then(|size| size.to_static());
     cosize.map_or(0, i64::unsigned_abs)

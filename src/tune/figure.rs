@@ -1,4 +1,4 @@
-//! Derives estimates and a chart from a [`Report`].
+//! Turns a [`Report`] into estimates and a chart.
 
 use super::chart::{Chart, Look, Series};
 use super::record::{Comparison, Entry, Maker, Report};
@@ -7,19 +7,19 @@ use crate::ir::types::Scalar;
 use crate::kernels::gemm::{InputTypes, Machine, Regime};
 
 impl Entry {
-    /// Returns the median of the seconds. `None` where nothing was timed.
+    /// Returns the median time in seconds, or `None` if nothing was timed.
     pub fn seconds(&self) -> Option<f64> {
         median(&self.seconds)
     }
 }
 
 impl Comparison {
-    /// Floating point operations of a launch.
+    /// Returns how many floating-point operations a launch does.
     pub fn flops(&self) -> f64 {
         2.0 * self.sizes.map(f64::from).into_iter().product::<f64>()
     }
 
-    /// Returns the fastest that one maker has.
+    /// Returns the fastest kernel of one maker.
     pub fn best_of(&self, maker: Maker) -> Option<&Entry> {
         let timed = self.entries.iter().filter(|entry| entry.of == maker);
         timed
@@ -28,12 +28,13 @@ impl Comparison {
             .map(|(entry, _)| entry)
     }
 
-    /// Returns the speed of `entry` relative to the best of `maker`: the median of the ratios of the rounds.
+    /// Returns how many times faster `entry` is than the best of `maker`: the median of the
+    /// per-round ratios.
     pub fn ratio(&self, maker: Maker, entry: &Entry) -> Option<Estimate> {
         Estimate::of_ratios(&self.best_of(maker)?.seconds, &entry.seconds, 0)
     }
 
-    /// `8192`, or `16x4096x14336`.
+    /// Returns the sizes as text: `8192` for a cube, or `16x4096x14336`.
     pub fn shape(&self) -> String {
         match self.sizes {
             [m, n, k] if m == n && n == k => m.to_string(),
@@ -43,11 +44,11 @@ impl Comparison {
 }
 
 impl Report {
-    /// TFLOP/s of ours, of cuBLAS and of the best of cuBLASLt for each problem and regime, under what operations and
-    /// memory of the device allow at its full clock.
+    /// Returns a chart of TFLOP/s for each problem and regime: this crate's best, cuBLAS and the
+    /// best of cuBLASLt, below the device's roofline at full clock.
     pub fn chart(&self, machine: &Machine) -> Chart {
         let category = |comparison: &Comparison| {
-            // A line for each size.
+            // One line per size.
             let shape = comparison.shape().replace('x', " x");
             format!("{shape} {}", comparison.regime)
         };
@@ -78,20 +79,21 @@ impl Report {
         }
     }
 
-    /// Returns the comparisons of one regime.
+    /// Returns the comparisons in one regime.
     pub fn of(&self, regime: Regime) -> impl Iterator<Item = &Comparison> {
         self.comparisons.iter().filter(move |comparison| comparison.regime == regime)
     }
 }
 
-/// Returns the roofline in TFLOP/s: the lower of the tensor cores' rate at full clock and the memory's, which reads
-/// each matrix once. `None` for texts that name no types.
+/// Returns the roofline in TFLOP/s: the lower of the tensor cores' peak at full clock and what
+/// memory bandwidth allows if each matrix is moved once. `None` if the type names do not parse.
 fn roofline(machine: &Machine, comparison: &Comparison) -> Option<f64> {
     let [inputs, output] = &comparison.types;
     let (inputs, output): (InputTypes, Scalar) = (inputs.parse().ok()?, output.parse().ok()?);
     let [a, b, d] = [inputs.a, inputs.b, output].map(|scalar| f64::from(scalar.size_bytes()));
     let [m, n, k] = comparison.sizes.map(f64::from);
-    // 8192 operations on 8 bits in a cycle, half of them on 16 bits, and 256 on `f64` and without tensor cores.
+    // Per SM and cycle: 8192 operations on 8-bit types, half as many on 16-bit types, and 256 on
+    // `f64` and without tensor cores.
     let of_cycle = match inputs.a {
         Scalar::F32 | Scalar::F64 => 256.0,
         _ => 8192.0 / a,
@@ -133,7 +135,7 @@ mod tests {
         }
     }
 
-    /// The ratio is that of rounds, not of medians.
+    /// The ratio is the median of the rounds' ratios, not a ratio of medians.
     #[test]
     fn ratios_are_those_of_rounds() {
         let report = report();

@@ -1,20 +1,24 @@
-//! Fits the parameters of the model to measurements, and rates its order.
+//! Fits the cost model's parameters to measurements, and rates the order in which the model ranks
+//! configurations.
 
 use super::record::ProblemTimes;
 use crate::kernels::gemm::GemmConfig;
 use crate::kernels::gemm::{GemmModel, Machine, Parameters};
 
-/// Fits the parameters to measured times: minimises the mean over the problems of
+/// Fits the model's parameters to measured times. It minimises the mean over all problems of
 ///
 /// `sum_i w_i ln(t_i / best) / sum_i w_i + 12 spread + 0.5 offset`, plus `0.001 distance`.
 ///
-/// The sums are over the configurations with times `t_i`, and `w_i = (p_i / least)^-50` for their predicted times `p_i`: what a program loses
-/// that takes the first of the model's order, or another with nearly its time. The spread and the offset are of the errors `ln(p / t)` of a problem; beyond 5 %
-/// an error counts in proportion, not by its square, and slow configurations count less. The distance, of the logarithms of
-/// the parameters from where they start, keeps those there that the measurements do not determine. The search goes along the
-/// logarithm of each parameter in turn.
+/// The first term is what a program loses if it takes the model's first choice, or another one that
+/// is predicted to be almost as fast. The sums run over the configurations, with measured times
+/// `t_i`, predicted times `p_i` and weights `w_i = (p_i / least)^-50`.
 ///
-/// Without measurements the parameters stay as they are.
+/// Spread and offset are those of the errors `ln(p / t)` within a problem. Beyond 5 % an error
+/// counts linearly instead of squared, and slow configurations count less. The distance between the
+/// logarithms of the parameters and of their start values holds parameters in place that the
+/// measurements do not determine. The search moves along one parameter's logarithm at a time.
+///
+/// Without measurements it returns `start`.
 pub fn fit(machine: Machine, start: Parameters, groups: &[ProblemTimes]) -> Parameters {
     let first = start.to_array().map(|value| value.max(1e-30).ln());
     let loss = |logs: &[f64; Parameters::COUNT]| {
@@ -28,13 +32,13 @@ pub fn fit(machine: Machine, start: Parameters, groups: &[ProblemTimes]) -> Para
     Parameters::from_array(search(first, EVALUATIONS, &loss).map(f64::exp))
 }
 
-/// The search starts no further round after this many evaluations of the error.
+/// After this many evaluations the search starts no further round.
 const EVALUATIONS: usize = 6000;
-/// The first step along a coordinate, and the last one.
+/// The first and the last step along a coordinate.
 const FIRST_STEP: f64 = 0.15;
 const LAST_STEP: f64 = 0.004;
 
-/// Returns the error of a model.
+/// Returns a model's loss: the formula in [`fit`], without the distance.
 fn loss(model: &GemmModel, groups: &[ProblemTimes]) -> f64 {
     let of_problem = |group: &ProblemTimes| {
         let best = group.best()?;
@@ -45,9 +49,9 @@ fn loss(model: &GemmModel, groups: &[ProblemTimes]) -> f64 {
         for ((_, seconds), predicted) in group.times.iter().zip(predicted) {
             let chance = (predicted / least).powi(-50);
             chances += chance;
-            // A configuration that takes twice the best time is as bad as any that takes more.
+            // Twice the best time is as bad as anything slower.
             chosen += chance * (seconds / best).min(2.0).ln();
-            // A configuration that takes 1.2 times the best one counts a third.
+            // 1.2 times the best time counts a third.
             let weight = (-5.5 * (seconds / best - 1.0)).exp().max(0.05);
             errors.push(((predicted / seconds).ln(), weight));
         }
@@ -62,8 +66,8 @@ fn loss(model: &GemmModel, groups: &[ProblemTimes]) -> f64 {
     sum / groups.len().max(1) as f64
 }
 
-/// Returns the smallest value that a search along each coordinate in turn finds: a step that finds a smaller value is longer next
-/// time, and any other half as long.
+/// Minimises `f` along one coordinate at a time, and returns the best point. A step that helps
+/// becomes longer for the next round; otherwise it is halved.
 fn search<const N: usize>(
     mut point: [f64; N],
     evaluations: usize,
@@ -81,7 +85,7 @@ fn search<const N: usize>(
                 value = value.min(found);
                 is_less
             });
-            // The direction that was good is tried first again.
+            // Next time, try the direction first that helped.
             steps[i] = tried.map_or(0.5 * steps[i], |step| 1.5 * step);
             point[i] = before + tried.unwrap_or(0.0);
         }
@@ -89,20 +93,21 @@ fn search<const N: usize>(
     point
 }
 
-/// The quality of the order of a model for one problem.
+/// How well a model ranks one problem's configurations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
     /// M, N and K.
     pub sizes: [u32; 3],
-    /// The name of the configuration that was fastest among the model's first ones.
+    /// The fastest configuration among the model's first choices.
     pub found: String,
-    /// Its time, relative to that of the fastest of all: 1 where the model has found it.
+    /// Its time relative to the fastest of all: 1 if the model found that one.
     pub regret: f64,
-    /// Set if the problem was held out from the fit.
+    /// True if the problem was held out from the fit.
     pub is_held_out: bool,
 }
 
-/// Returns whether a problem is held out from a fit: of nine, the fourth to the sixth. Random problems are of three classes in turn.
+/// Returns whether a problem is held out from the fit: the fourth to sixth of every nine. Random
+/// problems come from three classes in turn, so each class is held out equally often.
 ///
 /// ```
 /// use tilewright::tune::is_held_out;
@@ -112,7 +117,8 @@ pub fn is_held_out(index: usize) -> bool {
     index / 3 % 3 == 1
 }
 
-/// Returns, for each problem, the best of the model's `first` measured configurations.
+/// Returns the best of the model's `first` choices for each problem, among the configurations that
+/// were measured.
 pub fn rankings(model: &GemmModel, groups: &[ProblemTimes], first: usize) -> Vec<Ranking> {
     let ranking = |(index, group): (usize, &ProblemTimes)| {
         let (config, regret) = regret(&predictions(model, group), group, first)?;
@@ -135,7 +141,7 @@ fn predictions(model: &GemmModel, group: &ProblemTimes) -> Vec<f64> {
     group.times.iter().map(seconds).collect()
 }
 
-/// Returns the fastest of the first measured configurations by their predicted times, and its time relative to that of the
+/// Returns the fastest among the first choices (by predicted time), and its time relative to the
 /// fastest of all.
 fn regret<'g>(
     predicted: &[f64],
@@ -172,7 +178,7 @@ mod tests {
         sizes.map(group).into()
     }
 
-    /// Times that a model made are found again by a fit that starts elsewhere, in their order.
+    /// If a model made the times, a fit that starts elsewhere finds its order again.
     #[test]
     fn a_fit_finds_the_order_of_a_model() {
         let parameters = Parameters {

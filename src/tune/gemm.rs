@@ -1,4 +1,4 @@
-//! Tunes matrix products on a GPU, and compares them with cuBLAS.
+//! [`tune`] and [`GemmBench`]: tunes GEMM on a GPU, and compares it with cuBLAS.
 
 use std::marker::PhantomData;
 
@@ -46,8 +46,9 @@ impl From<crate::runtime::CublasError> for Rejection {
     }
 }
 
-/// Returns the best configuration for a product on this GPU, from the shared store, or by a search among the first of
-/// the model's order. It is timed as the largest regime of the sizes says, on matrices that lie where the problem says.
+/// Returns the best configuration for a GEMM on this GPU: from the shared store, or by a search
+/// among the model's first choices. It is timed in the largest regime that suits the sizes, on
+/// matrices with the problem's strides.
 ///
 /// ```no_run
 /// use tilewright::ir::types::Scalar;
@@ -63,8 +64,8 @@ impl From<crate::runtime::CublasError> for Rejection {
 /// ```
 ///
 /// # Errors
-/// [`SearchError`]; [`SearchError::Unsupported`] for the simulator, whose times say nothing, and for a problem that no
-/// kernel takes or whose matrices of D overlap.
+/// Returns a [`SearchError`]. [`SearchError::Unsupported`] means the simulator, whose times mean
+/// nothing, a problem that no kernel takes, or matrices of D that overlap.
 pub fn tune(
     device: &Device,
     space: &GemmSpace,
@@ -79,7 +80,7 @@ pub fn tune(
     })
 }
 
-/// A search, for any types of matrices.
+/// A search that works for any element types.
 struct Tune<'s> {
     device: &'s Device,
     space: &'s GemmSpace,
@@ -102,8 +103,9 @@ impl GemmWork for Tune<'_> {
 }
 
 impl Effort {
-    /// As much as a regime's windows allow. Which of several kernels is best in steady work may be another one than in
-    /// bursts, so more of them come to the last rounds; and windows of one kernel differ by 1 %, so these are more.
+    /// Returns as much effort as a regime's windows allow. In the steady regime another kernel may
+    /// win than in bursts, so more finalists take part; and windows of one kernel vary by 1 %, so
+    /// there are more final rounds.
     pub fn of(regime: Regime) -> Effort {
         match regime {
             Regime::Latency | Regime::Burst => Effort::default(),
@@ -114,7 +116,7 @@ impl Effort {
     }
 }
 
-/// A matrix product as a [`Tunable`]: made by [`GemmBench::product`].
+/// A GEMM as a [`Tunable`], made by [`GemmBench::product`].
 #[derive(Clone, Debug)]
 pub struct GemmTunable<T> {
     space: GemmSpace,
@@ -146,7 +148,7 @@ impl<T: GemmTypes> Tunable for GemmTunable<T> {
 
     fn rank(&self, configs: Vec<GemmConfig>, device: &Device, regime: Regime) -> Vec<GemmConfig> {
         let model = GemmModel::of(Machine::of(device));
-        // The configurations that a program gets without a search come first.
+        // What a program gets without a search comes first.
         let mut order = configs
             .first()
             .map_or_else(Vec::new, |config| config.defaults(&self.problem, &model.machine));
@@ -170,14 +172,14 @@ impl<T: GemmTypes> Tunable for GemmTunable<T> {
         self.problem.flops() as f64
     }
 
-    /// The reference is the result of cuBLAS, or, where there is none or it is wrong, of the kernel without tensor cores. For types
-    /// that this kernel does not take, it is the result of the configuration without a search.
+    /// The reference is cuBLAS's result. If there is none or it is wrong, it is the result of the
+    /// SIMT kernel, or, for types which that kernel does not support, of the default configuration.
     fn data(&self, device: &Device, set: u32) -> Result<GemmOperands<T>, Rejection> {
         let mut operands = self.matrices.operands(device, set)?;
         if set > 0 {
             return Ok(operands);
         }
-        // Types of 8 and of 64 bits have no kernel without tensor cores.
+        // Types of 8 and 64 bits have no SIMT kernel.
         let input = self.space.input.in_memory();
         let plain = match input.a.bits() {
             8 | 64 => self.space.wanted().best(&self.problem, &Machine::of(device))?,
@@ -234,7 +236,8 @@ impl<T: GemmTypes> Tunable for GemmTunable<T> {
 
 #[cfg(feature = "cublas")]
 impl<T: GemmTypes> GemmTunable<T> {
-    /// cuBLAS, for one product of contiguous matrices without an epilogue.
+    /// Returns cuBLAS if it can compute this problem: a single GEMM on packed matrices, without an
+    /// epilogue.
     fn cublas(&self) -> Option<&Cublas> {
         let offsets = ElementOffsets::new(&self.problem, [self.space.major_a, self.space.major_b]);
         let is_close = offsets.is_ok_and(|offsets| offsets.are_close());
@@ -250,21 +253,21 @@ impl<T: GemmTypes> GemmTunable<T> {
     }
 }
 
-/// Products of one pair of types on one GPU: their tuner, and the libraries that they are measured beside.
+/// Benchmarks GEMMs of one combination of types on one GPU, against cuBLAS and cuBLASLt.
 pub struct GemmBench<T: GemmTypes> {
     /// The kernels that were built and loaded.
     pub tuner: Tuner<GemmTunable<T>>,
     #[cfg(feature = "cublas")]
     cublas: Option<Cublas>,
-    /// The error of opening cuBLAS.
+    /// Why cuBLAS is not available.
     missing: Option<String>,
 }
 
 impl<T: GemmTypes> GemmBench<T> {
-    /// On a GPU.
+    /// Returns a benchmark for a GPU.
     ///
     /// # Errors
-    /// [`SearchError::Unsupported`] for the simulator, whose times say nothing.
+    /// [`SearchError::Unsupported`] for the simulator, whose times mean nothing.
     pub fn new(device: &Device) -> Result<GemmBench<T>, SearchError> {
         if device.is_sim() {
             let what = "times of the simulator".to_owned();
@@ -285,10 +288,10 @@ impl<T: GemmTypes> GemmBench<T> {
         })
     }
 
-    /// Returns the version of cuBLAS, or the reason for its absence.
+    /// Returns the version of cuBLAS.
     ///
     /// # Errors
-    /// A sentence about what is missing.
+    /// Returns a sentence that says what is missing.
     pub fn cublas_version(&self) -> Result<String, String> {
         #[cfg(feature = "cublas")]
         if let Some(cublas) = &self.cublas {
@@ -297,10 +300,11 @@ impl<T: GemmTypes> GemmBench<T> {
         Err(self.missing.clone().unwrap_or_default())
     }
 
-    /// Returns a product for the [`tuner`](GemmBench::tuner).
+    /// Returns a GEMM to tune with the [`tuner`](GemmBench::tuner).
     ///
     /// # Errors
-    /// Sizes or strides that no kernel takes, matrices of D that overlap.
+    /// Returns a rejection for sizes or strides that no kernel takes, and for matrices of D that
+    /// overlap.
     pub fn product(
         &self,
         space: &GemmSpace,
@@ -318,12 +322,13 @@ impl<T: GemmTypes> GemmBench<T> {
         })
     }
 
-    /// Times our configurations and NVIDIA's kernels for one product, interleaved: the kernel that cuBLAS chooses, and
-    /// the fastest two of the first 8 of cuBLASLt's heuristic; for one product of contiguous matrices without an
-    /// epilogue. A kernel that is wrong or fails is left out and named.
+    /// Times our configurations and NVIDIA's kernels interleaved: the kernel that cuBLAS chooses,
+    /// and the two fastest of the first 8 that cuBLASLt's heuristic suggests. NVIDIA's take part
+    /// only for a single GEMM on packed matrices without an epilogue. A kernel that is wrong or
+    /// fails is left out; the second result names it.
     ///
     /// # Errors
-    /// The reason for which nothing is compared.
+    /// Returns why nothing could be compared.
     pub fn compare(
         &mut self,
         product: &GemmTunable<T>,
@@ -375,13 +380,13 @@ impl<T: GemmTypes> std::fmt::Debug for GemmBench<T> {
     }
 }
 
-/// Returns whether cuBLAS multiplies these types; others may be in cuBLASLt.
+/// Returns whether cuBLAS supports these types; cuBLASLt may support others.
 #[cfg(feature = "cublas")]
 fn is_of_cublas(matmul: &Matmul) -> bool {
     matmul.check_problem(CublasLibrary::Cublas).is_ok()
 }
 
-/// Returns a launch of the kernel that cuBLAS chooses.
+/// Returns a closure that launches the kernel that cuBLAS chooses.
 #[cfg(feature = "cublas")]
 fn run_cublas<T: GemmTypes>(
     cublas: &Cublas,
@@ -390,7 +395,7 @@ fn run_cublas<T: GemmTypes>(
     move |stream, set| Ok(cublas.gemm(&matmul, stream, &set.a, &set.b, &mut set.d)?)
 }
 
-/// Windows of cuBLAS's kernel and of the fastest two of cuBLASLt's.
+/// Returns windows of cuBLAS's kernel and of the two fastest from cuBLASLt.
 #[cfg(feature = "cublas")]
 fn nvidia<T: GemmTypes>(
     cublas: &Cublas,
@@ -398,7 +403,7 @@ fn nvidia<T: GemmTypes>(
     work: &mut Workload<'_, GemmTunable<T>>,
     regime: Regime,
 ) -> Result<Vec<(Maker, String, Window)>, Rejection> {
-    /// Kernels that the heuristic is asked for.
+    /// How many kernels the heuristic is asked for.
     const ASKED: usize = 8;
     const KEPT: usize = 2;
     let mut entries = Vec::new();
@@ -407,7 +412,7 @@ fn nvidia<T: GemmTypes>(
         let window = work.window(regime, seconds, run_cublas(cublas, *matmul))?;
         entries.push((Maker::Cublas, "cuBLAS".to_owned(), window));
     }
-    // Only kernels that are fast in short windows get the long ones.
+    // Only kernels that are fast in short windows get long ones.
     let quick = regime.quick();
     let run = |plan: &CublasLtPlan| {
         let plan = plan.clone();
@@ -417,7 +422,7 @@ fn nvidia<T: GemmTypes>(
     };
     let mut plans = Vec::new();
     for (number, plan) in (1..).zip(cublas.plans(matmul, ASKED)?) {
-        // A kernel that does not run, or is wrong, is none to compare with.
+        // Skips kernels that do not run or are wrong.
         let timed = work.check(run(&plan)).and_then(|()| {
             let seconds = work.probe(run(&plan))?;
             let window = work.window(quick, seconds, run(&plan))?;
@@ -431,7 +436,7 @@ fn nvidia<T: GemmTypes>(
         }
     }
     if entries.is_empty() {
-        // The first of the heuristic is what a program without a search runs.
+        // The heuristic's first suggestion is what a program without a search runs.
         let Some((seconds, number, plan)) = plans.first() else { return Ok(entries) };
         let window = work.window(regime, *seconds, run(plan))?;
         entries.push((Maker::Cublas, format!("cuBLASLt #{number}"), window));
@@ -451,14 +456,15 @@ mod tests {
     use crate::arch::Major;
     use crate::ir::types::Scalar as S;
 
-    /// The default configuration of every type that `bench gemm` offers, by the tuner's way; and cuBLAS takes the matrices.
+    /// Tunes the default configuration of every type that `bench gemm` offers; cuBLAS accepts the
+    /// matrices.
     #[test]
     fn each_type_is_tuned_and_compared() {
         let same = [S::Bf16, S::F16, S::Tf32, S::F32, S::I8, S::F64].map(|same| [same; 2]);
         let bytes = [S::F8E4M3, S::F8E5M2].map(|a| [S::F8E4M3, S::F8E5M2].map(|b| [a, b]));
         let integers = [[S::I8, S::U8], [S::U8, S::I8], [S::U8, S::U8]];
         for inputs in [&same[..], bytes.as_flattened(), &integers].concat() {
-            // Types of 8 bits have no kernel for older targets.
+            // 8-bit types have no kernel for older targets.
             let target = if inputs[0].bits() == 8 { Target::SM_90A } else { Target::SM_80 };
             let space = GemmSpace::new(target, inputs);
             space.with_types(Search(space)).expect("these types are tuned");
@@ -502,7 +508,7 @@ mod tests {
         }
     }
 
-    /// Older stores stay readable: the key of a problem of one type is the same text as ever.
+    /// Older stores stay readable, because the key of a problem with one type has not changed.
     #[test]
     fn a_key_names_both_types() {
         let key = |inputs: [S; 2]| {

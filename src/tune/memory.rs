@@ -1,4 +1,4 @@
-//! [`MemoryTunable`]: copies and reads of memory, beside which kernels are measured that memory bounds.
+//! [`MemoryTunable`]: copy and read kernels, the bandwidth baseline for memory-bound kernels.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::ir::op::LoadAccess;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, Val, Vector};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, Stream};
 
-/// A copy that reads one half of some bytes and writes the other, or a read of all of them, as a [`Tunable`]. Its fastest
-/// configuration says what the memory of a device can do.
+/// A copy or a read of memory, as a [`Tunable`]. A copy reads one half of the bytes and writes the
+/// other; a read only reads. The fastest configuration shows the device's memory bandwidth.
 ///
 /// ```
 /// use tilewright::runtime::Device;
@@ -30,12 +30,12 @@ pub struct MemoryTunable {
 }
 
 impl MemoryTunable {
-    /// A copy or a read that moves this number of bytes, down to a multiple of a vector of 16 bytes, but at least one.
+    /// Moves this many bytes, rounded down to whole 16-byte vectors, but at least one.
     pub const fn new(bytes: u64, only_reads: bool) -> Self {
         MemoryTunable { bytes, only_reads }
     }
 
-    /// Returns the number of vectors that are read.
+    /// Returns how many vectors are read.
     fn vectors(&self) -> u64 {
         (self.bytes / if self.only_reads { 16 } else { 32 }).clamp(1, 1 << 30)
     }
@@ -44,15 +44,15 @@ impl MemoryTunable {
 /// The configuration of a [`MemoryTunable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemoryConfig {
-    /// The threads of a block.
+    /// Threads per block.
     pub threads: u32,
-    /// The vectors of 16 bytes that a thread has in flight.
+    /// 16-byte vectors that each thread has in flight.
     pub vectors: u32,
-    /// The kernel stores nothing.
+    /// True if the kernel stores nothing.
     pub only_reads: bool,
 }
 
-/// The name of the configuration: `copy_256x4` or `read_256x4`.
+/// Prints the configuration's name: `copy_256x4` or `read_256x4`.
 impl fmt::Display for MemoryConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = if self.only_reads { "read" } else { "copy" };
@@ -60,10 +60,11 @@ impl fmt::Display for MemoryConfig {
     }
 }
 
-/// Source, destination, vectors of 16 bytes.
+/// Source, destination, count of 16-byte vectors.
 type Params = (Global<f32>, GlobalMut<f32>, i32);
 
-/// A kernel that only reads stores nothing, unless all words of a thread have all bits, which numbers do not.
+/// Builds the kernel. A read kernel stores only if all of a thread's words have all bits set, which
+/// never happens, so that the compiler cannot drop the loads.
 fn build(config: MemoryConfig, target: Target) -> Result<Kernel<Params>, BuildErrors> {
     let MemoryConfig { threads, vectors, only_reads } = config;
     Kernel::<Params>::build(&config.to_string(), target, |k, (x, y, count)| {

@@ -1,6 +1,8 @@
-//! Measures kernels, and chooses among their configurations.
+//! Measures kernels and chooses among their configurations. Come here to tune a kernel, to
+//! benchmark it, or to compare two candidates properly.
 //!
-//! Two candidates are timed alternately, because the clock of a GPU drifts; a median with its interval says whether they differ:
+//! A GPU's clock drifts, so candidates are timed alternately, and a median with a confidence
+//! interval says whether they differ:
 //!
 //! ```
 //! use tilewright::tune::{Estimate, interleave};
@@ -13,13 +15,17 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! * [`Regime`] says what the GPU does while it is timed; [`interleave`] and [`Estimate`] make figures that can be
-//!   compared; a [`Report`] keeps each round of them.
-//! * A [`Tunable`] is a problem with the configurations of a kernel: of the library or of a program. A [`Tuner`] finds the
-//!   fastest one, and [`bench()`] measures it ([`bench_on`] says how far it is). A [`Search`] needs no kernels; a [`TuningStore`] keeps its results.
-//! * [`GemmSpace`] has the configurations of a matrix product, [`GemmModel`] says which of them come first. Its
-//!   parameters are fitted ([`fit`]) to measurements ([`Sweep`]). Each other kernel has a [`Tunable`] too, such as
-//!   [`SoftmaxTunable`], and so have copies ([`MemoryTunable`]).
+//! * To tune a kernel, use a [`Tunable`] (a problem together with a kernel's configurations) and a
+//!   [`Tuner`], which finds the fastest one. Every ready kernel has a `Tunable`, for example
+//!   [`SoftmaxTunable`], and you can write one for your own kernel.
+//! * To benchmark a kernel, call [`bench()`], or [`bench_on`] if you want progress reports.
+//!   [`MemoryTunable`] provides the memcpy baseline.
+//! * A [`Search`] tunes without kernels: it only needs a way to measure candidates. A
+//!   [`TuningStore`] keeps its results.
+//! * A [`Regime`] says what the GPU does while it is timed. [`interleave`] and [`Estimate`] make
+//!   figures comparable, and a [`Report`] keeps every round of them.
+//! * For GEMM, [`GemmSpace`] lists the configurations and [`GemmModel`] predicts which to try
+//!   first. Its parameters are fitted ([`fit`]) to measurements ([`Sweep`]).
 
 mod attention;
 mod attention_reference;

@@ -1,4 +1,4 @@
-//! [`PermuteTunable`] and [`GatherTunable`]: kernels that move rows as [`Tunable`]s.
+//! [`PermuteTunable`] and [`GatherTunable`]: kernels that move rows, as [`Tunable`]s.
 
 use std::marker::PhantomData;
 
@@ -15,8 +15,8 @@ use crate::kernels::permute::{Permute, PermuteConfig, PermuteFunction, PermutePr
 use crate::kernels::rows::{RowError, RowProblem};
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
-/// A permutation of modes as a [`Tunable`]: the threads that share a row and the vectors that each of them moves at once, or the tiles
-/// of a transpose.
+/// A permutation of a tensor's modes, as a [`Tunable`]. It tunes how many threads share a row and
+/// how many vectors each moves at once, or the tiles of a transpose.
 ///
 /// ```
 /// use tilewright::kernels::permute::PermuteProblem;
@@ -36,7 +36,7 @@ pub struct PermuteTunable<T> {
 }
 
 impl<T> PermuteTunable<T> {
-    /// The permutation of this problem.
+    /// Returns the tunable for this problem.
     pub const fn new(problem: PermuteProblem) -> Self {
         PermuteTunable { problem, elem: PhantomData }
     }
@@ -106,8 +106,8 @@ impl<T: Converted> Tunable for PermuteTunable<T> {
     }
 }
 
-/// A gather or scatter of rows as a [`Tunable`]: the threads that share a row and the vectors that each of them moves at once. The
-/// list has each row once, in no order.
+/// A gather or scatter of rows, as a [`Tunable`]. It tunes how many threads share a row and how
+/// many vectors each moves at once. The list contains every row once, in scattered order.
 ///
 /// ```
 /// use tilewright::kernels::gather::GatherSide;
@@ -129,7 +129,7 @@ pub struct GatherTunable<T> {
 }
 
 impl<T> GatherTunable<T> {
-    /// The gather or scatter of these rows.
+    /// Returns the tunable for a gather or scatter of these rows.
     pub const fn new(side: GatherSide, problem: RowProblem) -> Self {
         GatherTunable { side, problem, elem: PhantomData }
     }
@@ -138,7 +138,7 @@ impl<T> GatherTunable<T> {
 impl<T: Converted> Tunable for GatherTunable<T> {
     type Config = RowGatherConfig;
     type Kernel = RowGather<T>;
-    /// The input, the output and the list.
+    /// Input and output, then the list.
     type Data = ([Buffer<T>; 2], Buffer<i32>);
 
     fn key(&self) -> String {
@@ -158,7 +158,7 @@ impl<T: Converted> Tunable for GatherTunable<T> {
     }
 
     fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
-        // The factor is a prime above all numbers of rows.
+        // The factor is a prime larger than any row count, so the list is a permutation.
         let rows = u64::from(self.problem.rows);
         let list: Vec<i32> = (0..rows).map(|i| (i * 4_294_967_291 % rows) as i32).collect();
         Ok((matrices(device, &self.problem, set)?, device.upload(&list)?))

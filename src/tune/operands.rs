@@ -1,4 +1,4 @@
-//! [`GemmOperands`]: the matrices of a product on a device, with a result that is known to be right.
+//! [`GemmOperands`]: a GEMM's matrices on a device, with a reference result.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::ir::{BuildErrors, Element, bf16, f8e4m3, f8e5m2, f16};
 use crate::kernels::gemm::{Activation, Bias, Epilogue, GemmProblem, InputTypes};
 use crate::runtime::{Buffer, Device, Function, Stream};
 
-/// A, B and D of a product, and what its epilogue takes.
+/// A GEMM's A, B and D, and what its epilogue reads.
 pub struct GemmOperands<T: GemmTypes> {
     /// A.
     pub a: Buffer<T::A>,
@@ -20,32 +20,32 @@ pub struct GemmOperands<T: GemmTypes> {
     pub b: Buffer<T::B>,
     /// D.
     pub d: Buffer<T::D>,
-    /// C, where there is `beta`.
+    /// C, if the epilogue has `beta`.
     pub c: Option<Buffer<T::D>>,
-    /// The bias, where there is one.
+    /// The bias, if the epilogue has one.
     pub bias: Option<Buffer<T::D>>,
-    /// The right D.
+    /// The correct D.
     pub(super) reference: Option<Buffer<T::D>>,
 }
 
-/// The factor of the product, where an epilogue has one.
+/// The epilogue's alpha, if it has one.
 pub(super) const ALPHA: f32 = 0.75;
-/// The factor of C, where an epilogue has one.
+/// The epilogue's beta, if it has one.
 pub(super) const BETA: f32 = -0.5;
 
-/// The matrices of a problem: where their elements lie, and which numbers they are.
+/// A problem's matrices: where their elements are, and how to compute their values.
 #[derive(Clone, Debug)]
 pub(super) struct Matrices {
     problem: GemmProblem,
     offsets: ElementOffsets,
-    /// Relative and absolute.
+    /// Relative and absolute tolerance.
     tolerance: [f32; 2],
-    /// The numbers from which the host computes any element.
+    /// The values from which the host can compute any element.
     table: Vec<f32>,
     epilogue: Epilogue,
 }
 
-/// The seed of A of the first set, of B, of C, and of the bias.
+/// The seeds of A, B, C and the bias in the first set.
 const SEEDS: [u32; 4] = [0x1357_9bdf, 0x2468_ace0, 0x0f1e_2d3c, 0x5a69_7887];
 
 impl<T: GemmTypes> fmt::Debug for GemmOperands<T> {
@@ -61,11 +61,13 @@ impl From<BuildErrors> for Rejection {
 }
 
 impl Matrices {
-    /// Numbers from N(0, 1) for one problem, with what the epilogue takes; its factors are 0.75 and -0.5. A and B are
-    /// contiguous along the modes `majors`. `input` are the types in which elements are multiplied, `output` is that of D.
+    /// Returns matrices with values from N(0, 1), and what the epilogue reads; alpha is 0.75 and
+    /// beta -0.5. `majors` are the major modes of A and B. `input` are the types that are
+    /// multiplied, `output` is the type of D.
     ///
     /// # Errors
-    /// Sizes or strides that no kernel takes, matrices of D that overlap.
+    /// Returns a rejection for sizes or strides that no kernel takes, and for matrices of D that
+    /// overlap.
     pub(super) fn new(
         problem: GemmProblem,
         majors: [Major; 2],
@@ -79,7 +81,7 @@ impl Matrices {
         Ok(Matrices { problem, offsets, tolerance, table: data::normal_table(0), epilogue })
     }
 
-    /// Returns the bytes of A, B, D, and C if the epilogue reads it.
+    /// Returns how many bytes A, B and D take, and C if the epilogue reads it.
     pub(super) fn bytes<T: GemmTypes>(&self) -> u64 {
         let [a, b, c, d] = self.offsets.lens();
         let outputs = if self.epilogue.beta { c + d } else { d };
@@ -87,10 +89,10 @@ impl Matrices {
         (inputs + outputs * size_of::<T::D>()) as u64
     }
 
-    /// Makes the matrices of set number `set`, without a reference.
+    /// Makes the matrices of set `set`, without a reference.
     ///
     /// # Errors
-    /// Those of the device; no memory.
+    /// Returns the device's error, for example if memory runs out.
     pub(super) fn operands<T: GemmTypes>(
         &self,
         device: &Device,
@@ -117,11 +119,11 @@ impl Matrices {
         })
     }
 
-    /// Takes the product that `launch` computes as the right one, if it is: elements in all parts of it are compared
-    /// with dot products that the host computes in `f64`.
+    /// Makes the result of `launch` the reference, if it is correct: elements from all parts of D
+    /// must match dot products that the host computes in `f64`.
     ///
     /// # Errors
-    /// Those of `launch`; [`Rejection::Wrong`].
+    /// Returns the error of `launch`, or [`Rejection::Wrong`].
     pub(super) fn set_reference<T: GemmTypes>(
         &self,
         stream: &Stream,
@@ -134,14 +136,14 @@ impl Matrices {
         let found = set.d.to_vec()?;
         let len = self.offsets.elements();
         let [relative, absolute] = self.tolerance.map(f64::from);
-        // ElementOffsets in all parts of the matrix, and its corners.
+        // Elements from all parts of the matrix, corners included.
         let samples = 512.min(len);
         for sample in 0..samples {
             let at = if samples < 2 { 0 } else { sample * (len - 1) / (samples - 1) };
             let [matrix, row, column] = self.offsets.element(at);
             let found = number(found[self.offsets.d(matrix, row, column)]);
             let right = self.element::<T>([matrix, row, column]);
-            // What is no number is not close.
+            // Written so that NaN is not close.
             let is_close = (found - right).abs() <= relative * right.abs() + absolute;
             if !is_close {
                 return Err(Rejection::Wrong(self.difference(1, at as u64, found, right)));
@@ -154,13 +156,13 @@ impl Matrices {
         Ok(())
     }
 
-    /// Takes the product that `first` computes as the right one, or that of `second` where the one of `first` is wrong.
+    /// Makes the result of `first` the reference, or that of `second` if the first is wrong.
     ///
-    /// cuBLAS may be wrong by this measure: where it splits K, it rounds the partial sums to the type of D, which is an
+    /// cuBLAS can fail this check: when it splits K, it rounds partial sums to the type of D, an
     /// error of `2^-9 sqrt(k)` in `bf16`.
     ///
     /// # Errors
-    /// Those of `first` and `second`; [`Rejection::Wrong`] where both are wrong.
+    /// Returns the error of `first` or `second`, or [`Rejection::Wrong`] if both are wrong.
     #[cfg(any(feature = "cublas", test))]
     pub(super) fn set_reference_or<T: GemmTypes>(
         &self,
@@ -178,7 +180,7 @@ impl Matrices {
     /// Compares all of D with the reference.
     ///
     /// # Errors
-    /// [`Rejection::Wrong`]; [`Rejection::Failed`] where there is no reference.
+    /// [`Rejection::Wrong`], or [`Rejection::Failed`] if there is no reference.
     pub(super) fn verify<T: GemmTypes>(&self, set: &GemmOperands<T>) -> Result<(), Rejection> {
         let Some(reference) = &set.reference else {
             return Err(Rejection::Failed("there is no result to compare with".to_owned()));
@@ -203,7 +205,7 @@ impl Matrices {
         }
     }
 
-    /// Returns an element of the product of the first set, in `f64`.
+    /// Returns one element of the first set's D, in `f64`.
     fn element<T: GemmTypes>(&self, [matrix, row, column]: [usize; 3]) -> f64 {
         let Matrices { table, epilogue, .. } = self;
         let number = |index: usize, seed: u32| table[data::table_index(index as u64, seed)];
@@ -244,7 +246,7 @@ impl Matrices {
     }
 }
 
-/// Returns the value of an element.
+/// Returns an element's value.
 fn number<T: Element>(x: T) -> f64 {
     let value = x.to_const();
     let integer = value.as_int().map(|integer| integer as f64);
@@ -252,11 +254,11 @@ fn number<T: Element>(x: T) -> f64 {
 }
 
 pub(super) fn not_a_number<D: Element>() -> D {
-    // All bits of the exponent, and some of the fraction.
+    // All exponent bits and some fraction bits.
     D::from_bits(u64::MAX >> 1 >> (64 - 8 * size_of::<D>()))
 }
 
-/// Returns a number of the table as the matrix has it.
+/// Returns a table value as the matrix stores it.
 fn rounded(x: f32, scalar: Scalar) -> f64 {
     f64::from(match scalar {
         Scalar::Bf16 => bf16::from_f32(x).to_f32(),
@@ -269,13 +271,15 @@ fn rounded(x: f32, scalar: Scalar) -> f64 {
     })
 }
 
-/// Returns the relative and absolute tolerance of two dot products of length `k`. Relative: the rounding of the result.
-/// Absolute: dot products of numbers from N(0, 1) are about `sqrt(k)`. Tensor cores truncate the accumulator to `f32`
-/// after each 16 products, always towards zero, so that the errors of `k / 16` steps add up; sums of products of 8 bits have 13
-/// bits behind the point of the largest one, for each 32 of them. The hardware's `tanh` is accurate to 11 bits.
+/// Returns the relative and absolute tolerance between two dot products of length `k`.
+///
+/// Relative: the result's rounding. Absolute: a dot product of values from N(0, 1) is about
+/// `sqrt(k)`. Tensor cores truncate the accumulator to `f32` after every 16 products, always toward
+/// zero, so the errors of `k / 16` steps add up. For 8-bit types they keep 13 bits below the
+/// largest product in every 32. The hardware's `tanh` has 11 accurate bits.
 fn tolerance(input: InputTypes, output: Scalar, k: u32, epilogue: Epilogue) -> [f32; 2] {
     if matches!(input.a, Scalar::I8 | Scalar::U8) {
-        // Sums of integers are exact, and compared as numbers of 24 bits.
+        // Integer sums are exact, and compared as 24-bit values.
         return [1e-7, 0.5];
     }
     let (size, steps) = (f32::sqrt(k as f32), k as f32 / 16.0);
@@ -286,8 +290,8 @@ fn tolerance(input: InputTypes, output: Scalar, k: u32, epilogue: Epilogue) -> [
     };
     let of_step = if input.a.bits() == 8 { 2f32.powi(-14) } else { f32::EPSILON };
     let sums = (steps * of_step).max(2e-5) * size;
-    // Products of numbers of 10 bits, which may be rounded or cut off. All products that are cut off are too small, so a sum far
-    // from 0 has most of this error too: at most 2^-9 of it.
+    // TF32 operands have 10 fraction bits, and may be rounded or truncated. Truncated products are
+    // all too small, so a sum far from 0 has most of this error as well: at most 2^-9 of it.
     let inputs = if input.a == Scalar::Tf32 { [2f32.powi(-9), 4e-3 * size] } else { [0.0; 2] };
     let tanh = if epilogue.activation == Some(Activation::Gelu) { [1e-3, 2e-3] } else { [0.0; 2] };
     [relative + inputs[0] + tanh[0], sums + inputs[1] + tanh[1]]
@@ -300,7 +304,7 @@ mod tests {
 
     type Set = GemmOperands<(bf16, bf16, f32)>;
 
-    /// Operands of `tf32` that are cut off are up to 2^-10 too small, and so are their products twice.
+    /// Truncated `tf32` operands are up to 2^-10 too small, and their products up to twice that.
     #[test]
     fn products_of_tf32_may_be_cut_off() {
         for k in [32, 8192, 65_536] {
@@ -309,7 +313,7 @@ mod tests {
             // A sum at five standard deviations.
             let sum = 5.0 * (k as f32).sqrt();
             assert!(sum * (1.0 - (1.0 - 2f32.powi(-10)).powi(2)) < relative * sum + absolute);
-            // Another element of A or B is not accepted: its product has the variance 1.
+            // A different element of A or B must not pass: its product has variance 1.
             assert!(relative * sum + absolute < 2.5 * (k as f32).sqrt());
         }
     }
@@ -348,7 +352,7 @@ mod tests {
         }
     }
 
-    /// Returns the product by its definition; between lines there is something else.
+    /// Computes the product by its definition, with a filler value between rows.
     fn product(problem: GemmProblem, majors: [Major; 2]) -> impl Fn(&Set) -> Vec<f32> {
         let offsets = ElementOffsets::new(&problem, majors).unwrap();
         move |set: &Set| {
@@ -363,7 +367,8 @@ mod tests {
         }
     }
 
-    /// GemmOperands with padding between lines, B the same for all, D with the lines of its matrices interleaved.
+    /// Returns a problem with padding between rows, one B for the whole batch, and D's matrices
+    /// interleaved row by row.
     fn apart(problem: GemmProblem) -> GemmProblem {
         let at = |leading, batch| MatrixStrides { leading: Some(leading), batch };
         let (a, b) = (at(40, Some(2000)), at(48, Some(0)));
@@ -389,7 +394,7 @@ mod tests {
         let error =
             work.set_reference(|_, set| Ok(set.d.write(&vec![0.5; set.d.len()])?)).unwrap_err();
         assert!(matches!(error, Rejection::Wrong(_)), "{error}");
-        // What is not written is no number.
+        // Unwritten elements are NaN.
         assert!(matches!(work.set_reference(|_, _| Ok(())), Err(Rejection::Wrong(_))));
         work.set_reference(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
         work.check(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
@@ -408,8 +413,8 @@ mod tests {
         assert_eq!(work.check(|_, _| Err(failed())), Err(failed()));
     }
 
-    /// Odd sizes: the host computes the same elements as the device has, and a product whose parts along K are rounded
-    /// to `bf16` before they are summed, as cuBLAS may do it, makes no problem unmeasurable.
+    /// Odd sizes: host and device compute the same elements, and a product whose partial sums along
+    /// K are rounded to `bf16`, as cuBLAS may do, does not make a problem unmeasurable.
     #[test]
     fn a_wrong_first_product_is_not_the_reference() {
         type Set = GemmOperands<(bf16, bf16, bf16)>;
@@ -437,14 +442,14 @@ mod tests {
         matrices.set_reference_or(stream, set, product(256), product(717)).unwrap();
         work.check(product(717)).unwrap();
         assert!(matches!(work.check(product(256)), Err(Rejection::Wrong(_))));
-        // Other failures are not repeated.
+        // Other failures are not retried.
         let failed = || Rejection::Failed("no".into());
         let Work { stream, matrices, set } = &mut work;
         let error = matrices.set_reference_or(stream, set, |_, _| Err(failed()), product(717));
         assert_eq!(error, Err(failed()));
     }
 
-    /// Products with epilogues, by the kernel without tensor cores.
+    /// GEMMs with epilogues, computed by the SIMT kernel.
     #[test]
     fn epilogues_are_part_of_the_reference() {
         use crate::ir::Target;

@@ -1,4 +1,5 @@
-//! Defines the records of measurements, as they are written to files.
+//! Records of measurements, as they are written to files: [`Report`], [`Sweep`] and their
+//! [`Provenance`].
 
 use crate::errors::errors;
 use std::fmt;
@@ -9,25 +10,25 @@ use serde::{Deserialize, Serialize};
 use crate::kernels::gemm::{GemmConfig, GemmProblem, Machine, Regime};
 use crate::runtime::Device;
 
-/// The machine, the software and the date of a measurement.
+/// Where, when and with which software something was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// The day, as `2026-11-21` (UTC).
+    /// The day in UTC, for example `2026-11-21`.
     pub date: String,
-    /// The name of the device.
+    /// The device's name.
     pub device: String,
-    /// The release of its driver and the version of CUDA.
+    /// The driver release and CUDA version.
     pub driver: String,
-    /// The version of cuBLAS that was measured beside, if one was.
+    /// The version of cuBLAS, if it was measured too.
     pub cublas: Option<String>,
     /// The version of this crate.
     pub version: String,
-    /// The command.
+    /// The command line.
     pub command: String,
 }
 
 impl Provenance {
-    /// Now, on this device.
+    /// Returns the provenance of a measurement now, on this device.
     pub fn of(device: &Device, command: impl Into<String>) -> Provenance {
         Provenance {
             date: today(),
@@ -40,7 +41,7 @@ impl Provenance {
     }
 }
 
-/// `2026-11-21, NVIDIA H200, driver 580.159.04 (CUDA 13.0), cuBLAS 13.1.0`.
+/// Prints `2026-11-21, NVIDIA H200, driver 580.159.04 (CUDA 13.0), cuBLAS 13.1.0`.
 impl fmt::Display for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}, {}", self.date, self.device, self.driver)?;
@@ -48,7 +49,7 @@ impl fmt::Display for Provenance {
     }
 }
 
-/// Returns the driver of a device in words.
+/// Describes a device's driver.
 pub(super) fn driver(device: &Device) -> String {
     match (device.driver_release(), device.cuda_version()) {
         (Some(release), Some(cuda)) => format!("driver {release} (CUDA {cuda})"),
@@ -57,19 +58,19 @@ pub(super) fn driver(device: &Device) -> String {
     }
 }
 
-/// Returns the day in UTC.
+/// Returns today's date in UTC.
 fn today() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let [year, month, day] = civil(since.as_secs() / 86_400);
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Year, month and day of a day since 1970, in the Gregorian calendar.
+/// Returns year, month and day of a day counted from 1970, in the Gregorian calendar.
 fn civil(days: u64) -> [u64; 3] {
     let is_leap = |year: u64| {
         year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
     };
-    // Whole periods of 400 years have 146097 days.
+    // 400 years have 146097 days.
     let (mut year, mut left) = (1970 + days / 146_097 * 400, days % 146_097);
     loop {
         let of_year = if is_leap(year) { 366 } else { 365 };
@@ -90,37 +91,37 @@ fn civil(days: u64) -> [u64; 3] {
     [year, month, left + 1]
 }
 
-/// Times of many configurations for many problems: what the model is fitted to.
+/// The times of many configurations on many problems, to fit the model to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// The machine and the date.
+    /// Where and when it was measured.
     pub provenance: Provenance,
-    /// The device as the model sees it.
+    /// The device's properties that the model uses.
     pub machine: Machine,
-    /// The names of the configurations.
+    /// The configurations' names.
     pub configs: Vec<String>,
     /// The problems, each in one regime.
     pub shapes: Vec<SweepShape>,
 }
 
-/// The times of a problem.
+/// The times for one problem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepShape {
     /// M, N and K.
     pub sizes: [u32; 3],
-    /// The regime of the times.
+    /// The regime in which it was timed.
     pub regime: Regime,
-    /// The index of a configuration in [`Sweep::configs`], and its microseconds.
+    /// Index into [`Sweep::configs`], and microseconds per launch.
     pub us: Vec<(u32, f64)>,
 }
 
 impl Sweep {
-    /// No times yet, of a device.
+    /// Returns a sweep without times.
     pub fn new(provenance: Provenance, machine: Machine) -> Sweep {
         Sweep { provenance, machine, configs: Vec::new(), shapes: Vec::new() }
     }
 
-    /// Adds the seconds of configurations for a problem.
+    /// Adds configurations' times for one problem, in seconds.
     pub fn add<'c>(
         &mut self,
         sizes: [u32; 3],
@@ -134,17 +135,18 @@ impl Sweep {
                 self.configs.push(name);
                 self.configs.len() - 1
             });
-            // Nanoseconds are enough.
+            // Nanosecond resolution is enough.
             (index as u32, (seconds * 1e9).round() / 1e3)
         });
         let us = us.collect();
         self.shapes.push(SweepShape { sizes, regime, us });
     }
 
-    /// Returns the times with their configurations, as the model takes them.
+    /// Returns the times with parsed configurations, as the model takes them.
     ///
     /// # Errors
-    /// [`SweepError`]: a name that is none, a index without a configuration, a time that is none.
+    /// Returns a [`SweepError`] for a name that does not parse, an index out of range, or a time
+    /// that is not positive.
     pub fn groups(&self) -> Result<Vec<ProblemTimes>, SweepError> {
         let parse = |name: &String| {
             name.parse::<GemmConfig>()
@@ -168,26 +170,26 @@ impl Sweep {
     }
 }
 
-/// The seconds of configurations for one problem.
+/// Configurations' times for one problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProblemTimes {
     /// The problem.
     pub problem: GemmProblem,
-    /// The regime of the times.
+    /// The regime in which it was timed.
     pub regime: Regime,
-    /// Configurations and seconds.
+    /// Configurations and their seconds per launch.
     pub times: Vec<(GemmConfig, f64)>,
 }
 
 impl ProblemTimes {
-    /// Returns the smallest of the seconds.
+    /// Returns the shortest time, in seconds.
     pub fn best(&self) -> Option<f64> {
         self.times.iter().map(|(_, seconds)| *seconds).min_by(f64::total_cmp)
     }
 }
 
 errors! {
-    /// An error of reading a sweep.
+    /// Why a sweep cannot be read.
     #[derive(Clone, PartialEq)]
     pub enum SweepError {
         /// `{name}` is no configuration: {error}
@@ -200,48 +202,48 @@ errors! {
 }
 crate::errors::message_as_debug!(SweepError);
 
-/// The times of an interleaved measurement, round by round, without summary.
+/// An interleaved measurement of one problem, round by round and not summarised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// M, N and K.
     pub sizes: [u32; 3],
-    /// The type of A and B (`f8e4m3xf8e5m2` where they differ), then the type of D.
+    /// The types of A and B (`f8e4m3xf8e5m2` if they differ), then the type of D.
     pub types: [String; 2],
-    /// The regime of the times.
+    /// The regime in which it was timed.
     pub regime: Regime,
-    /// The kernels that took part.
+    /// The kernels that were compared.
     pub entries: Vec<Entry>,
 }
 
-/// One that took part.
+/// One kernel in a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Who it is of.
+    /// Whose kernel it is.
     pub of: Maker,
-    /// Its name.
+    /// The kernel's name.
     pub name: String,
-    /// The seconds of a launch, one for each round.
+    /// Seconds per launch, one value per round.
     pub seconds: Vec<f64>,
 }
 
-/// Who made a kernel.
+/// The library that a kernel comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Maker {
     /// This crate.
     Tilewright,
-    /// cuBLAS, with the kernel that it chooses.
+    /// cuBLAS, with the kernel that it chooses itself.
     Cublas,
-    /// cuBLASLt, with a kernel of its heuristic.
+    /// cuBLASLt, with one of the kernels that its heuristic suggests.
     CublasLt,
 }
 
-/// All of a benchmark.
+/// A benchmark's complete results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The machine and the date.
+    /// Where and when it was measured.
     pub provenance: Provenance,
-    /// The problems.
+    /// One comparison per problem and regime.
     pub comparisons: Vec<Comparison>,
 }
 

@@ -16,8 +16,8 @@ use crate::kernels::reduce::{
 use crate::kernels::rows::{RowError, RowProblem};
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
-/// A reduction of rows as a [`Tunable`]: the threads that share a row and the vectors that each of them loads at once. `Y` is `i32`
-/// for [`RowReduceOp::ArgMax`], else `f32`.
+/// A reduction of rows, as a [`Tunable`]. It tunes how many threads share a row and how many
+/// vectors each loads at once. `Y` is `i32` for [`RowReduceOp::ArgMax`], otherwise `f32`.
 ///
 /// ```
 /// use tilewright::kernels::reduce::RowReduceOp;
@@ -39,7 +39,7 @@ pub struct RowReduceTunable<T, Y = f32> {
 }
 
 impl<T, Y> RowReduceTunable<T, Y> {
-    /// The reduction of these rows.
+    /// Returns the tunable for reducing these rows.
     pub const fn new(op: RowReduceOp, problem: RowProblem) -> Self {
         RowReduceTunable { op, problem, types: PhantomData }
     }
@@ -101,8 +101,8 @@ impl<T: Converted, Y: Converted> Tunable for RowReduceTunable<T, Y> {
     }
 }
 
-/// A reduction along an axis as a [`Tunable`]: the tile of a block and the rows in flight. `Y` is `i32` for [`RowReduceOp::ArgMax`],
-/// else `f32`.
+/// A reduction along any axis, as a [`Tunable`]. It tunes the block's tile and the rows in flight.
+/// `Y` is `i32` for [`RowReduceOp::ArgMax`], otherwise `f32`.
 ///
 /// ```
 /// use tilewright::kernels::reduce::{AxisProblem, RowReduceOp};
@@ -124,7 +124,7 @@ pub struct AxisReduceTunable<T, Y = f32> {
 }
 
 impl<T, Y> AxisReduceTunable<T, Y> {
-    /// The reduction along this axis.
+    /// Returns the tunable for reducing along this axis.
     pub const fn new(op: RowReduceOp, problem: AxisProblem) -> Self {
         AxisReduceTunable { op, problem, types: PhantomData }
     }
@@ -188,13 +188,13 @@ impl<T: Converted, Y: Converted> Tunable for AxisReduceTunable<T, Y> {
     }
 }
 
-/// Returns a number that is no result of a reduction: NaN, or the largest `i32`.
+/// Returns a value that no reduction returns: NaN, or the largest `i32`.
 fn wrong<Y: Element>() -> Y {
     Y::from_bits(u64::MAX >> (65 - 8 * size_of::<Y>()))
 }
 
-/// Compares reductions with their definition, in `f64`. Line `i` has `len` elements, each `stride` after the one before, from
-/// `i / inner * outer + i % inner` on.
+/// Checks reductions against their definition, in `f64`. Line `i` starts at `i / inner * outer + i
+/// % inner` and has `len` elements, `stride` apart.
 fn verify<T: Converted, Y: Converted>(
     op: RowReduceOp,
     (x, y): (&Buffer<T>, &Buffer<Y>),
@@ -205,8 +205,8 @@ fn verify<T: Converted, Y: Converted>(
     Definition { x: [x], y, list: None, sizes, items: ("results", lines) }.check(|k, at| {
         let ([inner, outer, stride, len], zero) = (at.sizes, k.constant(0i64));
         let x = at.x[0].offset(at.item / inner * outer + at.item % inner);
-        // Sums of elements, of their squares and of their absolute values; the largest and the smallest element, and the first
-        // number of the largest.
+        // Sums of the elements, their squares and their magnitudes; the largest and the smallest
+        // element; the first index of the largest.
         let first = ([0.0f64; 3], [f32::NEG_INFINITY, f32::INFINITY], zero);
         let (sums, [max, min], best) =
             k.for_(range(0i64, len), first, |k, i, ([sum, squares, size], [max, min], best)| {
@@ -232,7 +232,7 @@ fn verify<T: Converted, Y: Converted>(
     })
 }
 
-/// The largest elements of rows as a [`Tunable`]: the warps that share a row.
+/// The k largest elements of each row, as a [`Tunable`]. It tunes how many warps share a row.
 ///
 /// ```
 /// use tilewright::kernels::rows::RowProblem;
@@ -253,7 +253,7 @@ pub struct TopKTunable<T> {
 }
 
 impl<T> TopKTunable<T> {
-    /// The `count` largest elements of each of these rows.
+    /// Returns the tunable for the `count` largest elements of each row.
     pub const fn new(count: u32, problem: RowProblem) -> Self {
         TopKTunable { count, problem, elem: PhantomData }
     }
@@ -310,11 +310,12 @@ impl<T: Converted> Tunable for TopKTunable<T> {
         Ok(function.launch_with(options, &self.problem, x, values, columns)?)
     }
 
-    /// The elements of a row are those in their columns, each after the one before, and no other element comes before the last one.
+    /// Checks that each value is the element in its column, that the values are in order, and that
+    /// no other element comes before the last one.
     fn verify(&self, (x, values, columns): &mut Self::Data) -> Result<(), Rejection> {
         let RowProblem { rows, columns: width, .. } = self.problem;
         let pitch = self.problem.pitches()[0] as i64;
-        // A shorter row has all its elements.
+        // A row with fewer elements returns all of them.
         let count = self.count.min(width);
         let sizes = [pitch, width.into(), self.count.into(), count.into()];
         let items = ("rows", rows.into());
@@ -347,7 +348,7 @@ mod tests {
     use crate::ir::bf16;
     use crate::tune::tunable::Loadable;
 
-    /// Results of all configurations pass, and one wrong result does not.
+    /// Every configuration's results pass, and a single wrong result does not.
     #[track_caller]
     fn check<K: Tunable>(tunable: &K, spoil: impl Fn(&mut K::Data), message: &str) {
         let device = Device::sim().unwrap();

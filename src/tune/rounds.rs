@@ -1,14 +1,15 @@
-//! Interleaves measurements, so that a drift of the device does not favour one.
+//! [`interleave`]: measures candidates alternately, so that a drifting GPU clock favours none of
+//! them.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Interleaves measurements: times each of `count` things once in each of `rounds` rounds, in a random order for each
-/// round, so that a slow drift of the device does not favour one. `time` gets the number of a thing and
-/// returns seconds.
+/// Times each of `count` candidates once per round, for `rounds` rounds in random order, so that a
+/// slow drift of the device favours none of them. `time` gets a candidate's index and returns
+/// seconds.
 ///
-/// Returns the times of each thing, one for each round. A thing whose measurement failed is not asked again, and has
-/// the error instead.
+/// Returns each candidate's times, one per round. A candidate whose measurement fails is not
+/// measured again; its entry is the error.
 ///
 /// ```
 /// use tilewright::tune::interleave;
@@ -26,7 +27,7 @@ pub fn interleave<E>(
         (0..count).map(|_| Ok(Vec::with_capacity(rounds))).collect();
     for _ in 0..rounds {
         let mut order: Vec<usize> = (0..count).collect();
-        // Fisher and Yates.
+        // Fisher-Yates shuffle.
         for last in (1..count).rev() {
             order.swap(last, rng.random_range(0..=last));
         }

@@ -1,4 +1,4 @@
-//! [`SoftmaxTunable`] and [`NormTunable`]: kernels that work on rows as [`Tunable`]s.
+//! [`SoftmaxTunable`] and [`NormTunable`]: kernels that work on rows, as [`Tunable`]s.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,8 @@ use crate::kernels::rows::{RowConfig, RowError, RowProblem};
 use crate::kernels::softmax::{Softmax, SoftmaxConfig, SoftmaxFunction};
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
-/// The softmax of rows as a [`Tunable`]: the threads that share a row and what each of them holds.
+/// Softmax over rows, as a [`Tunable`]. It tunes how many threads share a row and how much each of
+/// them holds.
 ///
 /// ```
 /// use tilewright::kernels::rows::RowProblem;
@@ -37,12 +38,12 @@ pub struct SoftmaxTunable<T> {
 }
 
 impl<T> SoftmaxTunable<T> {
-    /// The softmax of these rows.
+    /// Returns the tunable for softmax over these rows.
     pub const fn new(problem: RowProblem) -> Self {
         SoftmaxTunable { problem, log: false, elem: PhantomData }
     }
 
-    /// The same for the logarithm of the softmax.
+    /// Switches to the logarithm of the softmax.
     pub const fn log(self) -> Self {
         SoftmaxTunable { log: true, ..self }
     }
@@ -104,7 +105,8 @@ impl<T: VectorElement<2> + Converted> Tunable for SoftmaxTunable<T> {
     }
 }
 
-/// RMSNorm or LayerNorm of rows, with a weight, as a [`Tunable`]: the threads that share a row and what each of them holds.
+/// RMSNorm or LayerNorm over rows, with a weight, as a [`Tunable`]. It tunes how many threads share
+/// a row and how much each of them holds.
 ///
 /// ```
 /// use tilewright::kernels::norm::NormKind;
@@ -129,12 +131,12 @@ pub struct NormTunable<T> {
 }
 
 impl<T> NormTunable<T> {
-    /// The norm of these rows.
+    /// Returns the tunable for this norm over these rows.
     pub const fn new(kind: NormKind, problem: RowProblem) -> Self {
         NormTunable { kind, problem, residual: false, elem: PhantomData }
     }
 
-    /// The same with a residual, which is added to the input, and which the sum replaces.
+    /// Adds a residual: the kernel adds it to the input, and the sum replaces it.
     pub const fn residual(self) -> Self {
         NormTunable { residual: true, ..self }
     }
@@ -187,7 +189,7 @@ impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
     }
 
     fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection> {
-        // The definition has no weight, so each is 1.
+        // The definition has no weight, so all weights are 1.
         let weight = data::ones(device, self.problem.columns as usize)?;
         let matrices = matrices(device, &self.problem, set)?;
         let residual = self.residual.then(|| device.zeros(matrices[0].len())).transpose()?;
@@ -195,7 +197,7 @@ impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
     }
 
     fn clear(&self, data: &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
-        // The definition has no residual, so each is 0.
+        // The definition has no residual, so it is 0 everywhere.
         data.residual.iter_mut().try_for_each(|residual| residual.fill(T::default(), stream))?;
         Ok(data.matrices[1].fill(not_a_number(), stream)?)
     }
@@ -229,12 +231,12 @@ impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
 
 const EPSILON: f32 = 1e-5;
 
-/// Bytes that a kernel reads and writes.
+/// Returns how many bytes a kernel reads and writes.
 fn bytes<T: Element>(problem: &RowProblem) -> u64 {
     2 * u64::from(problem.rows) * u64::from(problem.columns) * size_of::<T>() as u64
 }
 
-/// An input of normal random numbers, and an output.
+/// Returns a normally distributed input, and an output.
 pub(super) fn matrices<T: Element + Converted>(
     device: &Device,
     problem: &RowProblem,
@@ -249,7 +251,7 @@ pub(super) fn matrices<T: Element + Converted>(
     Ok([data::normal(device, set, input)?, device.zeros(output)?])
 }
 
-/// The function that a kernel computes of a row.
+/// What a kernel computes for each row.
 #[derive(Clone, Copy, Debug)]
 enum RowFunction {
     Same,
@@ -258,7 +260,7 @@ enum RowFunction {
 }
 
 impl RowFunction {
-    /// Returns what an element `x` of a row adds to the two sums of the row, whose maximum is known.
+    /// Returns what element `x` adds to the row's two sums, once its maximum is known.
     fn summands<'b>(self, x: Val<'b, f32>, max: Val<'b, f32>) -> [Val<'b, f64>; 2] {
         let x64 = x.cvt::<f64>();
         match self {
@@ -267,7 +269,7 @@ impl RowFunction {
         }
     }
 
-    /// Returns the result for an element.
+    /// Returns the result for one element.
     fn result<'b>(
         self,
         k: &Body<'b, '_>,
@@ -294,7 +296,7 @@ impl RowFunction {
     }
 }
 
-/// Compares all of a result with the function of its row, each row in one thread.
+/// Checks the whole result against the row function; one thread checks one row.
 fn verify<T: Element + Converted>(
     problem: &RowProblem,
     function: RowFunction,
@@ -327,7 +329,7 @@ mod tests {
     use super::*;
     use crate::ir::{bf16, f16};
 
-    /// Results of the kernels pass, and one wrong element does not.
+    /// The kernels' results pass, and a single wrong element does not.
     #[track_caller]
     fn check<K: Tunable>(tunable: &K, y: impl Fn(&mut K::Data)) {
         let device = Device::sim().unwrap();

@@ -1,4 +1,4 @@
-//! [`Scatter`] draws points over two logarithmic axes as SVG.
+//! [`Scatter`]: scatter plots with two logarithmic axes, as SVG.
 
 use std::fmt::Write;
 
@@ -7,7 +7,8 @@ use super::chart::{
 };
 use crate::layout::escaped;
 
-/// Ratios of problems over their size, in both directions logarithmic, with a line at 1.
+/// A scatter plot of ratios over problem sizes. Both axes are logarithmic, and a line marks ratio
+/// 1.
 ///
 /// ```
 /// use tilewright::tune::{Points, Scatter};
@@ -23,33 +24,34 @@ use crate::layout::escaped;
 pub struct Scatter {
     /// The title.
     pub title: String,
-    /// The source of the figures.
+    /// Where the figures come from.
     pub note: String,
-    /// The quantities of the horizontal and of the vertical axis.
+    /// The quantities on the horizontal and the vertical axis.
     pub axes: [String; 2],
-    /// The points, with a colour for each series.
+    /// The series, each in its own colour.
     pub series: Vec<Points>,
 }
 
-/// The points of one kind.
+/// One series of points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points {
     /// The name in the legend.
     pub name: String,
-    /// The horizontal and the vertical value of each point. A point without a positive finite value is not drawn.
+    /// Each point's horizontal and vertical value. A point with a value that is not positive and
+    /// finite is not drawn.
     pub points: Vec<[f64; 2]>,
 }
 
-/// The values at which the vertical axis may have a line.
+/// Where the vertical axis may have grid lines.
 const RATIOS: [f64; 17] =
     [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0];
 
 impl Scatter {
-    /// Returns the chart as SVG 1.1 on a white ground, 880 x 470.
+    /// Returns the plot as SVG 1.1, 880 x 470 on a white background.
     pub fn svg(&self) -> String {
         let mut out = head(&self.title, &self.note);
         let [xs, ys] = [0, 1].map(|axis| self.range(axis));
-        // The vertical axis has 1 and its neighbours in any case.
+        // The vertical axis always includes 1 and its neighbours.
         let [low, high] = [ys[0].min(0.8), ys[1].max(1.2)];
         let place = |value: f64, [low, high]: [f64; 2]| (value / low).ln() / (high / low).ln();
         let right = |x: f64| LEFT + place(x, xs) * (WIDTH - LEFT - RIGHT);
@@ -106,7 +108,7 @@ impl Scatter {
         out
     }
 
-    /// Returns the least and the largest value of an axis, with some room.
+    /// Returns the smallest and the largest value on an axis, with a margin.
     fn range(&self, axis: usize) -> [f64; 2] {
         let points = self.series.iter().flat_map(|series| &series.points);
         let values = points.filter(|point| is_drawn(point)).map(|point| point[axis]);

@@ -1,4 +1,4 @@
-//! [`Search`] finds the best of several candidates by measurement.
+//! [`Search`]: finds the fastest of several candidates by measuring them.
 
 use crate::errors::errors;
 use std::fmt;
@@ -8,7 +8,7 @@ use super::stats::median;
 use super::store::{Best, Known, Outcome, TuningKey, TuningStore, hash};
 
 errors! {
-    /// The reasons for which a candidate cannot win.
+    /// Why a candidate cannot win.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Rejection {
         /// failed: {why}
@@ -21,7 +21,7 @@ errors! {
 }
 
 impl Rejection {
-    /// Returns an error that says how a result is wrong, unless it is right.
+    /// Returns [`Rejection::Wrong`] with the text `how` if the result is wrong.
     ///
     /// ```
     /// use tilewright::tune::Rejection;
@@ -36,84 +36,87 @@ impl Rejection {
     }
 }
 
-/// The measurements that a search needs. Calls for a candidate come in this order and stop after a rejection.
+/// How to measure candidates. A search calls these methods in this order, and stops at a
+/// candidate's first rejection.
 pub trait Measure<C> {
-    /// Returns a text that changes whenever the code of the candidate does, such as the hash of its PTX.
+    /// Returns a text that changes whenever the candidate's code does, such as a hash of its PTX.
     ///
     /// # Errors
-    /// The reason for which there is no such code.
+    /// Returns why there is no code.
     fn code(&mut self, candidate: &C) -> Result<String, Rejection>;
 
     /// Runs the candidate and compares its whole result with a correct one.
     ///
     /// # Errors
-    /// The difference.
+    /// Returns how they differ.
     fn check(&mut self, candidate: &C) -> Result<(), Rejection>;
 
-    /// Returns the seconds of a launch, from one window.
+    /// Returns the seconds per launch, from one window.
     ///
     /// # Errors
-    /// The reason for which it did not run.
+    /// Returns why it did not run.
     fn time(&mut self, candidate: &C) -> Result<f64, Rejection>;
 
-    /// As [`Measure::time`], from a window that may be shorter. It decides which candidates reach the last rounds.
+    /// Times as [`Measure::time`] does, from a window that may be shorter. It decides which
+    /// candidates reach the final.
     ///
     /// # Errors
-    /// The reason for which it did not run.
+    /// Returns why it did not run.
     fn time_quickly(&mut self, candidate: &C) -> Result<f64, Rejection> {
         self.time(candidate)
     }
 }
 
-/// The amount of measurement of a search.
+/// How much a search measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// The number of candidates that are measured, from the first.
+    /// How many candidates to measure, counted from the first.
     pub candidates: usize,
-    /// The windows of each. A candidate of 1.5 times the best time so far has no second window.
+    /// Windows per candidate. A candidate that needs more than 1.5 times the best time so far gets
+    /// only one.
     pub rounds: usize,
-    /// The number of the fastest candidates that are then measured interleaved.
+    /// How many of the fastest candidates to measure again, interleaved.
     pub finalists: usize,
-    /// The windows of each of these.
+    /// Windows per finalist.
     pub final_rounds: usize,
 }
 
-/// 24 candidates of 3 windows, the 4 fastest in 8 rounds.
+/// 24 candidates with 3 windows each, then the 4 fastest in 8 rounds.
 impl Default for Effort {
     fn default() -> Effort {
         Effort { candidates: 24, rounds: 3, finalists: 4, final_rounds: 8 }
     }
 }
 
-/// The end of a search.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned<C> {
-    /// The fastest candidate that is right.
+    /// The fastest candidate that gives the right result.
     pub config: C,
-    /// The median of its times, in seconds.
+    /// Its median time, in seconds.
     pub seconds: f64,
-    /// Set if the whole answer was in the store, and nothing was measured.
+    /// True if the store had the whole answer and nothing was measured.
     pub is_from_store: bool,
-    /// The number of candidates that were measured now.
+    /// How many candidates were measured in this search.
     pub measured: usize,
-    /// The number of results that were taken from the store.
+    /// How many results came from the store.
     pub reused: usize,
-    /// The median of the times of each candidate that is right, the fastest first; empty where the answer was in the
-    /// store. Those of the last rounds are not in it.
+    /// The median time of each candidate that is right, fastest first, without the final rounds.
+    /// Empty if the answer came from the store.
     pub times: Vec<(C, f64)>,
-    /// The candidates that cannot win.
+    /// The candidates that cannot win, and why.
     pub rejected: Vec<(C, Rejection)>,
-    /// The first error of keeping results.
+    /// The first error while storing results, if any.
     pub store_error: Option<String>,
 }
 
 errors! {
-    /// An error of a search without an answer.
+    /// Why a search has no answer.
     #[derive(Clone, PartialEq)]
     pub enum SearchError {
-        /// No candidate is right.
+        /// No candidate gives the right result.
         NoCandidate {
-            /// The names of the candidates that were asked, and why they cannot win.
+            /// The names of the candidates that were measured, and why they cannot win.
             rejected: Vec<(String, Rejection)>,
         } = |f| match rejected.first() {
             None => f.write_str("there are no candidates"),
@@ -130,12 +133,14 @@ errors! {
 }
 crate::errors::message_as_debug!(SearchError);
 
-/// A search among candidates. It keeps the results.
+/// Finds the fastest of several candidates, and stores what it measures.
 ///
-/// First each candidate is built, checked and timed, unless the store has a result of the same code; then the fastest
-/// are timed interleaved, and the smallest median wins. Candidates are named by their texts. An interrupted search
-/// resumes where it stopped. The store answers a finished search as long as the candidates and the code of the winner
-/// are the same.
+/// Each candidate is built, checked and timed, unless the store has a result for the same code.
+/// Then the fastest are timed again, interleaved, and the smallest median wins. Candidates are
+/// identified by their texts.
+///
+/// An interrupted search resumes where it stopped. A finished search is answered from the store as
+/// long as the candidates and the winner's code stay the same.
 ///
 /// ```
 /// use tilewright::tune::{Measure, Regime, Rejection, Search, TuningKey, TuningStore};
@@ -168,7 +173,7 @@ pub struct Search {
     effort: Effort,
 }
 
-/// A candidate that may win: its index among the candidates, its code, its times.
+/// A candidate that may win. `index` is its position among the candidates.
 struct Right {
     index: usize,
     code: String,
@@ -176,21 +181,21 @@ struct Right {
 }
 
 impl Search {
-    /// Returns a search whose results belong to the key.
+    /// Returns a search whose results are stored under `key`.
     pub fn new(store: TuningStore, key: TuningKey) -> Search {
         Search { store, key, effort: Effort::default() }
     }
 
-    /// Returns the same with another effort.
+    /// Sets how much to measure.
     pub fn effort(self, effort: Effort) -> Search {
         Search { effort, ..self }
     }
 
-    /// Returns the best of the candidates. Only the first ones are measured, so candidates that are expected to be fast
-    /// come first.
+    /// Returns the best of the candidates. Pass the most promising first, because only the first
+    /// [`Effort::candidates`] are measured.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns a [`SearchError`] if no candidate gives the right result, or if the device is lost.
     pub fn run<C: Clone + fmt::Display>(
         &self,
         candidates: &[C],
@@ -234,7 +239,7 @@ impl Search {
         })
     }
 
-    /// Returns the answer of the store, if it is still one.
+    /// Returns the stored answer, if it is still valid.
     fn stored<C: Clone>(
         &self,
         asked: &[C],
@@ -245,7 +250,7 @@ impl Search {
     ) -> Option<Tuned<C>> {
         let best = known.best.as_ref().filter(|best| best.space == space)?;
         let index = names.iter().position(|name| *name == best.config)?;
-        // A result that says otherwise is newer than the search.
+        // If the latest result says otherwise, it is newer than the search.
         match known.results.get(&best.config) {
             Some((code, Outcome::Right(_))) if *code == best.code => {}
             _ => return None,
@@ -265,7 +270,7 @@ impl Search {
         })
     }
 
-    /// Returns the code and the median of the times of a candidate, from the store or measured.
+    /// Returns a candidate's code and median time, stored or measured.
     fn ask<C>(
         &self,
         candidate: &C,
@@ -307,7 +312,8 @@ impl Search {
         Ok((code, seconds))
     }
 
-    /// Returns the best of the fastest by interleaved measurement. `right` is sorted.
+    /// Measures the fastest candidates interleaved and returns the winner. `right` is sorted by
+    /// time.
     fn last_rounds<C: Clone>(
         &self,
         asked: &[C],
@@ -320,7 +326,7 @@ impl Search {
         let Effort { finalists, final_rounds, .. } = self.effort;
         while !right.is_empty() {
             let rest = right.split_off(right.len().min(finalists.max(1)));
-            // The result of another process is no reason to trust this one: all are checked here.
+            // All finalists are checked here, because stored results may come from another process.
             let mut finalists: Vec<Right> = Vec::new();
             for one in right {
                 match device.check(&asked[one.index]) {
@@ -351,7 +357,7 @@ impl Search {
         Ok(None)
     }
 
-    /// Keeps why a finalist cannot win.
+    /// Stores why a finalist cannot win.
     fn reject<C: Clone>(
         &self,
         asked: &[C],
@@ -384,11 +390,11 @@ fn outcome_of(why: &Rejection) -> Outcome {
     }
 }
 
-/// The counts of a search.
+/// The progress of a search.
 struct State {
     measured: usize,
     reused: usize,
-    /// The smallest seconds so far.
+    /// The shortest time so far, in seconds.
     best: f64,
     store_error: Option<String>,
 }
@@ -404,7 +410,7 @@ impl State {
     }
 }
 
-/// Returns a time that can be one.
+/// Checks that a measured time is positive and finite.
 fn as_time(seconds: f64) -> Result<f64, Rejection> {
     if seconds.is_finite() && seconds > 0.0 {
         Ok(seconds)
@@ -413,7 +419,7 @@ fn as_time(seconds: f64) -> Result<f64, Rejection> {
     }
 }
 
-/// Returns the answer that an outcome is, if it is one.
+/// Returns a stored outcome as an answer, if it is usable.
 fn settled(outcome: &Outcome) -> Option<Result<f64, Rejection>> {
     match outcome {
         Outcome::Right(times) if times.iter().all(|time| time.is_finite() && *time > 0.0) => {

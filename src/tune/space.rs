@@ -1,4 +1,4 @@
-//! [`GemmSpace`] lists the configurations of a matrix product that are worth a measurement.
+//! [`GemmSpace`]: the GEMM configurations that are worth measuring.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,7 @@ use crate::ir::types::Scalar;
 use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, InputTypes, Machine, StoreForm};
 use crate::tensor::Raster;
 
-/// M, N and K of the products that are measured where nothing else is asked for: squares, and those of a language
-/// model with few rows.
+/// The M, N and K to measure by default: squares, and a language model's layers with few rows.
 ///
 /// ```
 /// use tilewright::tune::USUAL_SHAPES;
@@ -29,26 +28,27 @@ pub const USUAL_SHAPES: [[u32; 3]; 11] = [
     [256, 14336, 4096],
 ];
 
-/// The requirements on a product, and the configuration space that meets them.
+/// What a GEMM must be able to do (types, major modes, epilogue), and thereby the space of its
+/// configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmSpace {
-    /// The target of the kernels.
+    /// The kernels' target.
     pub target: Target,
     /// The types in which A and B are multiplied.
     pub input: InputTypes,
-    /// The type of D, and of C.
+    /// The element type of D and C.
     pub output: Scalar,
-    /// The contiguous mode of A.
+    /// A's major (contiguous) mode.
     pub major_a: Major,
-    /// The contiguous mode of B.
+    /// B's major (contiguous) mode.
     pub major_b: Major,
-    /// The epilogue of the product.
+    /// The fused epilogue.
     pub epilogue: Epilogue,
 }
 
 impl GemmSpace {
-    /// Products of A and B of one type, or of two (`[Scalar::F8E4M3, Scalar::F8E5M2]`), both contiguous along K, with D of the type
-    /// [`InputTypes::output`], without an epilogue.
+    /// Returns the space for A and B of one type or of two, such as `[Scalar::F8E4M3,
+    /// Scalar::F8E5M2]`, both K-major, with D of type [`InputTypes::output`] and no epilogue.
     pub fn new(target: Target, input: impl Into<InputTypes>) -> GemmSpace {
         let input = input.into();
         let output = input.output();
@@ -56,8 +56,9 @@ impl GemmSpace {
         GemmSpace { target, input, output, major_a, major_b, epilogue: Epilogue::default() }
     }
 
-    /// Returns all configurations that can be built and take the problem, on a machine: tiles, depths, schedules, ways to write D,
-    /// clusters, raster widths and programmatic launches, combined where the combination adds information.
+    /// Returns all configurations that can be built and can solve the problem: tiles, depths,
+    /// schedules, ways to store D, clusters, raster widths and programmatic launches, in those
+    /// combinations that are worth measuring.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -78,8 +79,8 @@ impl GemmSpace {
         Self::around(&self.wanted(), problem, machine)
     }
 
-    /// Returns a configuration with these requirements, for [`GemmConfig::best`], [`defaults`](GemmConfig::defaults) and
-    /// [`explain`](GemmConfig::explain).
+    /// Returns one configuration that meets the requirements, as input for [`GemmConfig::best`],
+    /// [`defaults`](GemmConfig::defaults) and [`explain`](GemmConfig::explain).
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -97,9 +98,11 @@ impl GemmSpace {
         GemmConfig { target, c: output, d: output, major_a, major_b, epilogue, ..base }
     }
 
-    /// The same with the target, the types, the contiguous modes and the epilogue of a configuration, its pairs of columns, and
-    /// its groups of rows or products of different sizes: a [`Tunable`](super::Tunable) of a program has such a space for kernels with an
-    /// [epilogue of the program](crate::kernels::gemm::Gemm::with_epilogue).
+    /// Returns all configurations that agree with `wanted` in target, types, major modes and
+    /// epilogue, and in whether they pair columns, group rows or batch problems of different sizes.
+    ///
+    /// Use it to write a [`Tunable`](super::Tunable) for kernels with [your own
+    /// epilogue](crate::kernels::gemm::Gemm::with_epilogue).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

@@ -1,9 +1,10 @@
-//! Computes medians and their confidence intervals.
+//! [`Estimate`]: medians with confidence intervals.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Returns the middle of the values: the mean of the two middle ones of an even number. `None` without values.
+/// Returns the median: the middle value, or the mean of the two middle values. `None` if there are
+/// no values.
 ///
 /// ```
 /// use tilewright::tune::median;
@@ -22,22 +23,23 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// A median with the interval in which it lies with 95 % confidence.
+/// A median and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The median of the values.
     pub median: f64,
-    /// The 2.5 % quantile of the medians of 2000 samples drawn from the values with repetition (the percentile
-    /// bootstrap of Efron, 1979).
+    /// The interval's lower end: the 2.5 % quantile of the medians of 2000 resamples with
+    /// replacement (Efron's percentile bootstrap, 1979).
     pub low: f64,
-    /// The 97.5 % quantile of them.
+    /// The interval's upper end: the 97.5 % quantile of these medians.
     pub high: f64,
 }
 
 const SAMPLES: usize = 2000;
 
 impl Estimate {
-    /// Of the values; the same seed draws the same samples. `None` without values.
+    /// Estimates the median of `values`; `None` if there are none. The same seed draws the same
+    /// resamples.
     ///
     /// ```
     /// use tilewright::tune::Estimate;
@@ -59,8 +61,8 @@ impl Estimate {
         Some(Estimate { median: of_all, low: quantile(0.025), high: quantile(0.975) })
     }
 
-    /// Of the ratios `theirs / ours` of each round: above 1, ours took less time. Rounds that one of both lacks are
-    /// left out.
+    /// Estimates the median of the ratios `theirs / ours`, round by round: how many times faster
+    /// ours is. Ignores rounds that only one of them has.
     ///
     /// ```
     /// use tilewright::tune::Estimate;
@@ -78,14 +80,14 @@ impl Estimate {
 mod tests {
     use super::*;
 
-    /// A law: of samples from a known distribution, about 95 % of the intervals have its median inside.
+    /// Of many samples from a known distribution, about 95 % of the intervals contain its median.
     #[test]
     fn intervals_cover_the_median_as_often_as_they_say() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let (trials, rounds) = (200, 16);
         let covered = (0..trials)
             .filter(|seed| {
-                // The sum of three uniform numbers is symmetric about 1.5.
+                // A sum of three uniform values is symmetric about 1.5.
                 let mut draw = || (0..3).map(|_| rng.random_range(0.0..1.0)).sum::<f64>();
                 let values: Vec<f64> = (0..rounds).map(|_| draw()).collect();
                 let Estimate { low, high, .. } = Estimate::of(&values, *seed).unwrap();

@@ -1,4 +1,4 @@
-//! [`TuningStore`] keeps the results of searches for the next search.
+//! [`TuningStore`]: keeps search results on disk for later searches.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -11,89 +11,91 @@ use crate::kernels::gemm::Regime;
 use crate::runtime::cache_folder::CacheFolder;
 use crate::runtime::trust::{make_private_folder, open_regular, private};
 
-/// Results of searches on the disk: a file for each [`TuningKey`].
+/// Search results on disk, one file per [`TuningKey`].
 ///
-/// A file has a line for each result: the first 16 digits of the SHA-256 hash of the rest of the line, a space, and
-/// JSON. A line with the key comes before the results of the key. Lines are only ever added, under a lock of the file (on
-/// Unix) and each with one write. So any number of processes may share a folder, and a killed process leaves at most
-/// one incomplete line. A line with a wrong hash is ignored, and so are results behind the line of another key. A file
-/// is never truncated: if it cannot be read, is no regular file of at most 64 MiB, or is a link, nothing is written. A
-/// folder that cannot be read or written counts as empty, which is no error.
+/// A file has one line per result: the first 16 digits of the SHA-256 hash of the rest of the line,
+/// a space, and JSON. A line with the key precedes the results that belong to it. Lines are only
+/// ever appended, each with a single write under a file lock (on Unix). So any number of processes
+/// can share a folder, and a killed process leaves at most one incomplete line.
+///
+/// A line with a wrong hash is ignored, and so are results after another key's line. A file is
+/// never truncated. If it cannot be read, is a link, or is not a regular file of at most 64 MiB,
+/// nothing is written. A folder that cannot be read or written counts as empty, which is not an
+/// error.
 #[derive(Clone, Debug)]
 pub struct TuningStore {
     folder: Option<PathBuf>,
 }
 
-/// The conditions of a result beside the code of the kernel. Each result names its code.
+/// What a result depends on besides the kernel's code. (Each result also names its code.)
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TuningKey {
-    /// The name of the device.
+    /// The device's name.
     pub device: String,
-    /// The release of its driver, as the system tells it, and the version of CUDA.
+    /// The driver release, as the operating system reports it, and the CUDA version.
     pub driver: String,
     /// The problem: sizes, types, strides.
     pub problem: String,
-    /// The regime of the times.
+    /// The regime in which it was timed.
     pub regime: Regime,
 }
 
-/// The outcome of a candidate.
+/// What became of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The candidate was right; these are its seconds in each window.
+    /// It gave the right result; these are the seconds per launch in each window.
     Right(Vec<f64>),
-    /// It was not built, not loaded, or did not run: why.
+    /// It could not be built, loaded or run, and why.
     Failed(String),
-    /// It ran and gave another result than it must: how.
+    /// It gave a wrong result, and how.
     Wrong(String),
 }
 
-/// A line of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
-    /// The first one.
+    /// Names the key of the lines that follow.
     Key(TuningKey),
-    /// The outcome of a candidate, and the hash of its code.
+    /// A candidate's outcome, with the hash of its code.
     Result { config: String, code: String, outcome: Outcome },
-    /// The end of a search: the best candidate, its code, its seconds, and the hash of the names of all candidates.
+    /// The end of a search: the winner, its code, its time, and the hash of all candidate names.
     Best { config: String, code: String, seconds: f64, space: String },
 }
 
-/// The best candidate of a search that ended.
+/// The winner of a finished search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Best {
-    /// Its name.
+    /// The candidate's name.
     pub config: String,
     /// The hash of its code.
     pub code: String,
-    /// The median of its times in the last rounds.
+    /// Its median time in the final rounds.
     pub seconds: f64,
-    /// The hash of the names of the candidates that were searched.
+    /// The hash of the names of all candidates searched.
     pub space: String,
 }
 
-/// The results of a store for a key.
+/// What the store knows for one key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) results: HashMap<String, (String, Outcome)>,
     pub(super) best: Option<Best>,
-    /// Lines that could not be read.
+    /// How many lines could not be read.
     pub(super) damaged: usize,
 }
 
-/// The maximum number of bytes of a file that are read.
+/// Reads at most this many bytes of a file.
 const MOST_BYTES: u64 = 64 << 20;
 
 impl TuningStore {
-    /// Returns the store in the user's cache folder, or below the folder that the environment variable
-    /// `TILEWRIGHT_CACHE` names (`off` is none).
+    /// Returns the store in the user's cache folder. The environment variable `TILEWRIGHT_CACHE`
+    /// names another folder, or disables it with `off`.
     pub fn shared() -> TuningStore {
         TuningStore { folder: CacheFolder::of_user("tuning").map(|folder| folder.path) }
     }
 
-    /// Returns a store in a folder, which is made when the first result is written.
+    /// Returns a store in `folder`, which is created with the first result.
     pub fn in_folder(folder: impl Into<PathBuf>) -> TuningStore {
         TuningStore { folder: Some(folder.into()) }
     }
@@ -103,12 +105,12 @@ impl TuningStore {
         TuningStore { folder: None }
     }
 
-    /// Returns the folder, if there is one.
+    /// Returns the store's folder, or `None` if it keeps nothing.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// Returns the file of a key.
+    /// Returns the file for a key, or `None` if the store keeps nothing.
     ///
     /// ```
     /// use tilewright::tune::{Regime, TuningKey, TuningStore};
@@ -127,7 +129,7 @@ impl TuningStore {
         Some(self.folder.as_ref()?.join(format!("{name}.jsonl")))
     }
 
-    /// Reads the results of the key.
+    /// Reads the results for a key.
     pub(super) fn read(&self, key: &TuningKey) -> Known {
         let mut known = Known::default();
         let Some(path) = self.file(key) else { return known };
@@ -141,7 +143,7 @@ impl TuningStore {
                     is_of_key = found == *key;
                     known.damaged += usize::from(!is_of_key);
                 }
-                // The latest one counts.
+                // The latest result counts.
                 Some(Line::Result { config, code, outcome }) if is_of_key => {
                     known.results.insert(config, (code, outcome));
                 }
@@ -154,7 +156,7 @@ impl TuningStore {
         known
     }
 
-    /// Adds what became of a candidate.
+    /// Appends a candidate's outcome.
     pub(super) fn add(
         &self,
         key: &TuningKey,
@@ -166,7 +168,7 @@ impl TuningStore {
         self.append(key, &Line::Result { config, code, outcome: outcome.clone() })
     }
 
-    /// Notes the end of a search.
+    /// Appends the end of a search.
     pub(super) fn finish(&self, key: &TuningKey, best: &Best) -> io::Result<()> {
         let Best { config, code, seconds, space } = best.clone();
         self.append(key, &Line::Best { config, code, seconds, space })
@@ -181,21 +183,21 @@ impl TuningStore {
         let file = open(&path, private(options.read(true).append(true).create(true)))?;
         lock(&file)?;
         let text = read(&file)?;
-        // A line that was cut off must not take this one with it.
+        // A truncated last line must not damage the new one.
         let mut new = String::from(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
         let last_key = text.lines().filter_map(Line::parse_key).next_back();
         if last_key.as_ref() != Some(key) {
             new += &format!("{}\n", Line::Key(key.clone()).text());
         }
         new += &format!("{}\n", line.text());
-        // The lock ends with the file.
+        // The lock is released when the file is closed.
         (&file).write_all(new.as_bytes())
     }
 }
 
 impl Line {
     fn json(&self) -> String {
-        // All that a line has can be written as JSON: texts, finite and other numbers.
+        // Everything in a line can be written as JSON: texts and floats.
         serde_json::to_string(self).unwrap_or_default()
     }
 
@@ -209,9 +211,9 @@ impl Line {
         (sum == hash(json)).then(|| serde_json::from_str(json).ok())?
     }
 
-    /// Returns the key that a line names, if it is the line of a key.
+    /// Returns the key, if the line has one.
     fn parse_key(text: &str) -> Option<TuningKey> {
-        // All other lines need not be read as JSON.
+        // Other lines need not be parsed as JSON.
         let (_, json) = text.split_once(' ')?;
         match json.starts_with("{\"key\"").then(|| Line::parse(text))?? {
             Line::Key(key) => Some(key),
@@ -220,7 +222,7 @@ impl Line {
     }
 }
 
-/// Returns the first 16 digits of the hash of a text.
+/// Returns the first 16 hex digits of a text's SHA-256 hash.
 pub(super) fn hash(text: &str) -> String {
     let hash = hmac_sha256::Hash::hash(text.as_bytes());
     hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
@@ -230,20 +232,21 @@ fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     Ok(open_regular(path, options, MOST_BYTES)?.0)
 }
 
-/// Waits until no other process adds to the file.
+/// Waits until no other process is appending to the file.
 #[cfg(unix)]
 fn lock(file: &File) -> io::Result<()> {
     loop {
         match file.lock() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Some network folders have no locks. Lines are still added whole there, at most with a key too many.
+            // Some network file systems have no locks. Lines are still appended whole there; at
+            // worst a key is repeated.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(()),
             locked => return locked,
         }
     }
 }
 
-/// Windows adds what one call writes in one piece, and its locks would keep readers out.
+/// On Windows one write appends in one piece, and a lock would keep readers out.
 #[cfg(not(unix))]
 fn lock(_file: &File) -> io::Result<()> {
     Ok(())
@@ -252,6 +255,6 @@ fn lock(_file: &File) -> io::Result<()> {
 fn read(file: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes)?;
-    // A damaged byte costs its line only.
+    // A damaged byte costs only its own line.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -12,7 +12,7 @@ use crate::kernels::rows::RowError;
 use crate::kernels::transpose::{Transpose, TransposeConfig, TransposeFunction, TransposeProblem};
 use crate::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
 
-/// The transpose of one matrix, or of a batch, as a [`Tunable`]: tiles and their order.
+/// A transpose of one matrix or a batch, as a [`Tunable`]. It tunes the tiles and their order.
 ///
 /// ```
 /// use tilewright::kernels::transpose::TransposeProblem;
@@ -33,7 +33,7 @@ pub struct TransposeTunable<T> {
 }
 
 impl<T> TransposeTunable<T> {
-    /// The transpose of this problem.
+    /// Returns the tunable for this problem.
     pub const fn new(problem: TransposeProblem) -> Self {
         TransposeTunable { problem, elem: PhantomData }
     }
@@ -111,11 +111,11 @@ impl<T: Element + Converted> Tunable for TransposeTunable<T> {
     }
 }
 
-/// The input and its transpose, each with its pitch; the number of differences; rows, columns and all elements; for each
-/// mode of the batch its count and its strides.
+/// The input and its transpose, each with its pitch; the difference counter; rows, columns and
+/// total elements; for each batch mode its count and its strides.
 type Compare<T> = ((Global<T>, i64), (Global<T>, i64), GlobalMut<u64>, [i64; 3], [[i64; 3]; 3]);
 
-/// Counts the elements that differ from those of the input. NaN differs.
+/// Builds a kernel that counts the elements that differ from the input. NaN counts as different.
 fn compare<T: Element + Converted>(target: Target) -> Result<Kernel<Compare<T>>, BuildErrors> {
     Kernel::<Compare<T>>::build("compare", target, |k, (x, y, found, sizes, batch)| {
         let ((x, x_pitch), (y, y_pitch), [rows, columns, elements]) = (x, y, sizes);

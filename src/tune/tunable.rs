@@ -1,4 +1,5 @@
-//! [`Tunable`]: the kernels of one problem, as the tuner builds, checks and times them.
+//! [`Tunable`]: what you implement so that a [`Tuner`](super::Tuner) can build, check and time a
+//! kernel's configurations.
 
 use std::fmt;
 use std::hash::Hash;
@@ -20,9 +21,10 @@ use crate::kernels::softmax::{Softmax, SoftmaxFunction};
 use crate::kernels::transpose::{Transpose, TransposeFunction};
 use crate::runtime::{Device, Function, LaunchOptions, LoadOptions, Stream};
 
-/// A problem that several configurations of a kernel solve. A [`Tuner`](super::Tuner) finds the fastest of them.
+/// A problem that several configurations of a kernel can solve. Implement it for your own kernel,
+/// and a [`Tuner`](super::Tuner) finds the fastest configuration.
 ///
-/// A copy of 256 numbers by one warp, in vectors of 1, 2 or 4 elements:
+/// For example, a copy of 256 elements by one warp, in vectors of 1, 2 or 4:
 ///
 /// ```
 /// use tilewright::prelude::*;
@@ -69,29 +71,31 @@ use crate::runtime::{Device, Function, LaunchOptions, LoadOptions, Stream};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Tunable {
-    /// A configuration. Its text is its name: no two configurations of a space have the same one.
+    /// A configuration. It is identified by its text, so no two in a space may print the same.
     type Config: Clone + Eq + Hash + fmt::Display + Send + Sync;
-    /// The kernel of a configuration.
+    /// What [`build`](Tunable::build) makes from a configuration.
     type Kernel: Loadable;
-    /// The buffers of a launch: inputs, outputs and the expected result.
+    /// The buffers of a launch: inputs, outputs, and the expected result if you keep it.
     type Data;
 
-    /// Returns a text that changes with the problem: sizes, types, strides. The results of a search belong to it.
+    /// Returns a text that identifies the problem: sizes, types, strides. Stored results are found
+    /// by it.
     fn key(&self) -> String;
 
-    /// Returns the configuration space.
+    /// Returns all configurations.
     fn space(&self, device: &Device) -> Vec<Self::Config>;
 
-    /// Checks that a configuration has a kernel that takes the problem, before the kernel is built. The others are no
-    /// candidates.
+    /// Checks, before the kernel is built, whether a configuration's kernel can solve this problem.
+    /// Configurations that fail are not candidates.
     ///
     /// # Errors
-    /// The reason for which it has none.
+    /// Returns why it cannot.
     fn check(&self, _config: &Self::Config) -> Result<(), Rejection> {
         Ok(())
     }
 
-    /// Returns the configurations in the order in which they are measured. A search measures only the first ones.
+    /// Sorts the configurations into the order in which to measure them, the most promising first,
+    /// because a search measures only the first ones.
     fn rank(
         &self,
         configs: Vec<Self::Config>,
@@ -101,47 +105,50 @@ pub trait Tunable {
         configs
     }
 
-    /// Builds the kernel, which depends on the configuration and the target alone.
+    /// Builds the kernel. It may depend only on the configuration and the target, because a tuner
+    /// reuses it for other problems.
     ///
     /// # Errors
-    /// The reason for which there is no kernel.
+    /// Returns why there is no kernel.
     fn build(config: &Self::Config, target: Target) -> Result<Self::Kernel, Rejection>;
 
-    /// Returns the bytes that a launch reads and writes. Launches alternate between sets of buffers that together exceed
-    /// twice the L2 cache.
+    /// Returns how many bytes a launch reads and writes. From it follows how many sets of buffers
+    /// launches rotate through: together more than twice the L2 cache, so that every launch reads
+    /// from memory.
     fn bytes(&self) -> u64;
 
-    /// Returns true if a launch writes few of its [bytes](Tunable::bytes). [`bench()`](super::bench()) then times a read of them
-    /// beside the kernel, and else a copy, which reads one half and writes the other.
+    /// Returns true if a launch writes few of its [bytes](Tunable::bytes).
+    /// [`bench()`](super::bench()) then compares it with a read of as many bytes, otherwise with a
+    /// copy that reads one half and writes the other.
     fn only_reads(&self) -> bool {
         false
     }
 
-    /// Returns the arithmetic operations of a launch, or 0 if they are no measure of it.
+    /// Returns how many arithmetic operations a launch does, or 0 if that is no useful measure.
     fn flops(&self) -> f64 {
         0.0
     }
 
-    /// Makes the buffers of set number `set`. Results are compared in set 0.
+    /// Makes the buffers of set `set`. Results are checked in set 0.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the device's error.
     fn data(&self, device: &Device, set: u32) -> Result<Self::Data, Rejection>;
 
-    /// Makes the outputs of set 0 wrong, so that a kernel that writes nothing is not right: without a method of its own it makes
-    /// the buffers anew.
+    /// Overwrites the outputs of set 0 with wrong values, so that a kernel that writes nothing
+    /// fails the check. The default makes all buffers anew.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the device's error.
     fn clear(&self, data: &mut Self::Data, stream: &Stream) -> Result<(), Rejection> {
         *data = self.data(&stream.device(), 0)?;
         Ok(stream.device().synchronize()?)
     }
 
-    /// Starts the kernel with these options, which name a stream.
+    /// Launches the kernel with `options`, which name the stream.
     ///
     /// # Errors
-    /// Those of the launch.
+    /// Returns the launch's error.
     fn launch(
         &self,
         config: &Self::Config,
@@ -150,31 +157,31 @@ pub trait Tunable {
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection>;
 
-    /// Compares all of the result of a launch, which has ended, with the expected one.
+    /// Compares a finished launch's whole result with the expected one.
     ///
     /// # Errors
-    /// [`Rejection::Wrong`]: the difference.
+    /// [`Rejection::Wrong`] says how they differ.
     fn verify(&self, data: &mut Self::Data) -> Result<(), Rejection>;
 }
 
-/// The kernels of a [`Tunable`] after loading.
+/// A [`Tunable`]'s kernel after loading.
 pub type FunctionOf<K> = <<K as Tunable>::Kernel as Loadable>::Function;
 
-/// A kernel that was built and that a device loads.
+/// A built kernel that a device can load.
 pub trait Loadable: Send + Sync {
     /// The kernel after loading.
     type Function: Send + Sync;
 
-    /// Returns the code: the PTX.
+    /// Returns the kernel's code, as PTX.
     fn code(&self) -> String;
 
-    /// Loads the kernel, without checks in its code.
+    /// Loads the kernel for timing: without access checks.
     ///
     /// # Errors
-    /// Those of [`Device::load`].
+    /// Returns the error of [`Device::load`].
     fn load(&self, device: &Device) -> Result<Self::Function, Rejection>;
 
-    /// Returns what the driver's compiler wrote.
+    /// Returns the log of the driver's compiler.
     fn compiler_log(function: &Self::Function) -> &str;
 }
 
@@ -194,12 +201,12 @@ impl<P> Loadable for Kernel<P> {
     }
 }
 
-/// Returns the options of kernels that are timed.
+/// Returns the load options for kernels that are timed.
 fn timed() -> LoadOptions<'static> {
     LoadOptions::default().checked(false)
 }
 
-/// Kernels of the library: the methods of their types.
+/// Implements [`Loadable`] for the library's kernel types.
 macro_rules! loadable {
     ($([$($param:ident: $($bound:path)|+),*] $Kernel:ty => $Function:ty;)*) => {$(
         impl<$($param: $($bound +)+),*> Loadable for $Kernel {

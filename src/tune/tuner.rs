@@ -15,13 +15,13 @@ use super::workload::{Window, Workload};
 use crate::kernels::gemm::Regime;
 use crate::runtime::{Device, LaunchOptions, Stream};
 
-/// A kernel that was built, with the hash of its code.
+/// A built kernel and the hash of its code.
 type Built<K> = Result<(Arc<<K as Tunable>::Kernel>, String), Rejection>;
 
-/// A kernel that was loaded.
 type Loaded<K> = Result<Arc<FunctionOf<K>>, Rejection>;
 
-/// The kernels of one [`Tunable`] type on one device: it builds and loads each once, for all problems.
+/// Tunes problems of one [`Tunable`] type on one device. It builds and loads each kernel once and
+/// reuses it for all problems.
 pub struct Tuner<K: Tunable> {
     device: Device,
     built: HashMap<K::Config, Built<K>>,
@@ -29,18 +29,19 @@ pub struct Tuner<K: Tunable> {
 }
 
 impl<K: Tunable> Tuner<K> {
-    /// Returns a tuner without kernels.
+    /// Returns a tuner that has no kernels yet.
     pub fn new(device: &Device) -> Tuner<K> {
         Tuner { device: device.clone(), built: HashMap::new(), loaded: HashMap::new() }
     }
 
-    /// Returns the device.
+    /// Returns the tuner's device.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Builds and loads the configurations on all processors; `done` is called for each. A failure is kept with its
-    /// reason, and rejects the configuration when it is measured.
+    /// Builds and loads configurations in parallel on all CPU cores, and calls `done` for each. A
+    /// failure is remembered, and rejects the configuration when it is measured. Call it before a
+    /// long search.
     pub fn prepare(&mut self, configs: &[K::Config], done: &(dyn Fn() + Sync)) {
         let missing = |is_known: &dyn Fn(&K::Config) -> bool| -> Vec<K::Config> {
             configs.iter().filter(|config| !is_known(config)).cloned().collect()
@@ -72,8 +73,8 @@ impl<K: Tunable> Tuner<K> {
         self.loaded.extend(loaded);
     }
 
-    /// Returns the compiler's notes on the loaded configurations: spills, and instructions of warp groups that wait for
-    /// each other.
+    /// Returns what the compiler complained about in the loaded configurations: register spills,
+    /// serialised `wgmma`, and warnings.
     pub fn complaints(&self) -> Vec<(K::Config, String)> {
         let said = |(config, loaded): (&K::Config, &Loaded<K>)| {
             let log = K::Kernel::compiler_log(loaded.as_ref().ok()?);
@@ -89,11 +90,11 @@ impl<K: Tunable> Tuner<K> {
         all
     }
 
-    /// Returns the fastest configuration of the space, from the store, or by a [`Search`] among the first ones of
-    /// [`Tunable::rank`].
+    /// Returns the fastest configuration: from the store, or by a [`Search`] among the first ones
+    /// of [`Tunable::rank`].
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns a [`SearchError`] if no candidate gives the right result.
     pub fn tune(
         &mut self,
         kernel: &K,
@@ -105,17 +106,18 @@ impl<K: Tunable> Tuner<K> {
         self.search(kernel, store, effort, regime, &order, &|| ())
     }
 
-    /// Returns the configurations of the space that pass [`Tunable::check`], in the order of [`Tunable::rank`].
+    /// Returns the configurations that pass [`Tunable::check`], in the order of [`Tunable::rank`].
     pub fn order(&self, kernel: &K, regime: Regime) -> Vec<K::Config> {
         let mut space = kernel.space(&self.device);
         space.retain(|config| kernel.check(config).is_ok());
         kernel.rank(space, &self.device, regime.quick())
     }
 
-    /// As [`tune`](Tuner::tune), among candidates in the given order. `done` is called for each that is measured.
+    /// Tunes as [`tune`](Tuner::tune) does, among the given candidates in the given order. Calls
+    /// `done` for each one measured.
     ///
     /// # Errors
-    /// [`SearchError`].
+    /// Returns a [`SearchError`] if no candidate gives the right result.
     pub fn search(
         &mut self,
         kernel: &K,
@@ -136,10 +138,10 @@ impl<K: Tunable> Tuner<K> {
         Search::new(store.clone(), key).effort(effort).run(order, &mut run)
     }
 
-    /// Returns the kernel of a configuration, which it builds and loads if it is new.
+    /// Returns a configuration's kernel, and builds and loads it if necessary.
     ///
     /// # Errors
-    /// The reason for which there is no kernel.
+    /// Returns why there is no kernel.
     pub fn function(&mut self, config: &K::Config) -> Result<Arc<FunctionOf<K>>, Rejection> {
         if let Some(known) = self.loaded.get(config) {
             return known.clone();
@@ -150,10 +152,10 @@ impl<K: Tunable> Tuner<K> {
         loaded
     }
 
-    /// Times configurations in interleaved rounds. `done` is called for each window.
+    /// Times configurations in interleaved rounds. Calls `done` after each timed window.
     ///
     /// # Errors
-    /// Those of [`Tunable::data`].
+    /// Returns the error of [`Tunable::data`].
     pub fn compare(
         &mut self,
         kernel: &K,
@@ -169,8 +171,8 @@ impl<K: Tunable> Tuner<K> {
         Ok((times, rejected))
     }
 
-    /// Checks configurations and records a window of each, with their names. The others have the reason. `done` is called
-    /// for each configuration.
+    /// Checks configurations and records a window for each. Returns them by name, and the reasons
+    /// for those that failed. Calls `done` for each configuration.
     pub(super) fn windows(
         &mut self,
         kernel: &K,
@@ -202,10 +204,11 @@ impl<K: Tunable> Tuner<K> {
     }
 }
 
-/// Names with a window, and names with the reason for which they have none.
+/// Windows by name, and rejections by name.
 type Recorded = (Vec<(String, Window)>, Vec<(String, Rejection)>);
 
-/// Names with the seconds of a launch in each round, and names with the reason for which they have none.
+/// The seconds per launch in each round, by configuration name; and the rejected configurations
+/// with their reasons.
 pub type Compared = (Vec<(String, Vec<f64>)>, Vec<(String, Rejection)>);
 
 impl<K: Tunable> Workload<'_, K> {
@@ -239,14 +242,14 @@ impl<K: Tunable> fmt::Debug for Tuner<K> {
     }
 }
 
-/// Builds a kernel, and hashes its code.
+/// Builds a kernel and hashes its code.
 fn build<K: Tunable>(config: &K::Config, device: &Device) -> Built<K> {
     let kernel = K::build(config, device.target())?;
     let code = hash(&kernel.code());
     Ok((Arc::new(kernel), code))
 }
 
-/// Returns a closure that launches a kernel on a set of buffers.
+/// Returns a closure that launches the kernel on a set of buffers.
 pub(super) fn launcher<'f, K: Tunable>(
     kernel: &'f K,
     config: &'f K::Config,
@@ -257,17 +260,19 @@ pub(super) fn launcher<'f, K: Tunable>(
     }
 }
 
-/// A kernel that is slower than the best by this factor gets no window: the time of a few launches is enough.
+/// A kernel that is slower than the best by this factor gets no window; the probe's estimate is
+/// enough.
 const HOPELESS: f64 = 2.0;
 
-/// A problem on a device, as a [`Search`] measures it. The buffers are made when they are first needed.
+/// A problem on a device, measured for a [`Search`]. Its buffers are made when they are first
+/// needed.
 struct Run<'r, K: Tunable> {
     tuner: &'r mut Tuner<K>,
     kernel: &'r K,
     regime: Regime,
     workload: Option<Workload<'r, K>>,
     windows: HashMap<(K::Config, Regime), Window>,
-    /// The smallest seconds so far.
+    /// The shortest time so far, in seconds.
     best: f64,
     done: &'r dyn Fn(),
 }

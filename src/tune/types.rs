@@ -1,16 +1,18 @@
-//! [`GemmTypes`] names the element types of a product, and [`GemmSpace::with_types`] finds them by their names.
+//! [`GemmTypes`], a GEMM's element types as one Rust type, and [`GemmSpace::with_types`], which
+//! finds it for types known only at run time.
 
 use super::space::GemmSpace;
 use crate::ir::builder::Converted;
 use crate::ir::{Element, Number, bf16, f8e4m3, f8e5m2, f16};
 
-/// The element types of A, B and D of a product in memory, as one type: the tuple of them. C and the bias have the type of D.
+/// The element types of A, B and D in memory as one type: their tuple. C and the bias have D's
+/// type.
 pub trait GemmTypes: 'static {
-    /// The type of A.
+    /// A's element type.
     type A: Element + Converted;
-    /// The type of B.
+    /// B's element type.
     type B: Element + Converted;
-    /// The type of D.
+    /// D's element type.
     type D: Number + Converted;
 }
 
@@ -22,19 +24,20 @@ impl<A: Element + Converted, B: Element + Converted, D: Number + Converted> Gemm
     type D = D;
 }
 
-/// Work on a product that is written once for all element types, for [`GemmSpace::with_types`].
+/// A generic function over GEMM element types, for [`GemmSpace::with_types`]. It is a trait because
+/// a closure cannot be generic.
 pub trait GemmWork {
-    /// The result.
+    /// What it returns.
     type Output;
 
-    /// Does the work for matrices of these types.
+    /// Runs with these element types.
     fn run<T: GemmTypes>(self) -> Self::Output;
 }
 
 impl GemmSpace {
-    /// Does work with the element types of this space, or returns `None` for types that are not tuned. There are `bf16` and `f16` to the
-    /// same type or to `f32`; `f32` and `tf32` to `f32`; `f64`; any two floats of 8 bits to `bf16` or `f16`; and any two
-    /// integers of 8 bits to `i32`.
+    /// Runs `work` with this space's element types, or returns `None` if they are not tuned.
+    /// Supported are `bf16` and `f16` to the same type or to `f32`; `f32` and `tf32` to `f32`;
+    /// `f64`; any two 8-bit floats to `bf16` or `f16`; and any two 8-bit integers to `i32`.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;

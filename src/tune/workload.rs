@@ -1,4 +1,4 @@
-//! [`Workload`] holds the buffers of a problem on a device, and times kernels on them.
+//! [`Workload`]: a problem's buffers on a device, and the timing of kernels on them.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,23 +9,23 @@ use super::tunable::Tunable;
 use crate::kernels::gemm::Regime;
 use crate::runtime::{Device, Graph, RuntimeError, Stream};
 
-/// The buffers of one problem on a device, several times, so that all together do not fit in the L2 cache, and graphs of
-/// launches on them.
+/// A problem's buffers on a device, in so many sets that they do not all fit in the L2 cache.
+/// Launches rotate through the sets and are recorded in CUDA graphs for timing.
 pub struct Workload<'k, K: Tunable> {
     kernel: &'k K,
     device: Device,
     stream: Stream,
     sets: Vec<K::Data>,
-    /// The end of the last window, if that was a long one.
+    /// When the last window ended, if it was a long one.
     worked_until: Cell<Option<Instant>>,
 }
 
-/// The maximum number of sets.
+/// At most this many sets.
 const MOST_SETS: u64 = 128;
-/// The maximum number of launches of a graph.
+/// At most this many launches per graph.
 const MOST_LAUNCHES: usize = 400;
 
-/// Launches of one kernel that are timed together.
+/// Launches of one kernel that are timed together, as a CUDA graph.
 #[derive(Debug)]
 pub struct Window {
     graph: Graph,
@@ -51,10 +51,10 @@ impl From<RuntimeError> for Rejection {
 }
 
 impl<'k, K: Tunable> Workload<'k, K> {
-    /// Makes the buffers of a problem.
+    /// Allocates and fills the buffers for a problem.
     ///
     /// # Errors
-    /// Those of [`Tunable::data`]; no memory.
+    /// Returns the error of [`Tunable::data`], for example if memory runs out.
     pub fn new(device: &Device, kernel: &'k K) -> Result<Workload<'k, K>, Rejection> {
         let l2 = device.properties().map_or(1 << 20, |properties| properties.l2_bytes);
         let sets = (2 * l2).div_ceil(kernel.bytes().max(1)).clamp(1, MOST_SETS) as u32;
@@ -65,15 +65,16 @@ impl<'k, K: Tunable> Workload<'k, K> {
         Ok(Workload { kernel, device: device.clone(), stream, sets, worked_until })
     }
 
-    /// Returns the number of sets of buffers.
+    /// Returns how many sets of buffers there are.
     pub fn sets(&self) -> usize {
         self.sets.len()
     }
 
-    /// Compares all of the result that `launch` computes with the expected one. The outputs are wrong before.
+    /// Checks the whole result of `launch` against the expected one. The outputs are overwritten
+    /// with wrong values first.
     ///
     /// # Errors
-    /// Those of `launch`; [`Rejection::Wrong`].
+    /// Returns the error of `launch`, or [`Rejection::Wrong`].
     pub fn check(
         &mut self,
         mut launch: impl FnMut(&Stream, &mut K::Data) -> Result<(), Rejection>,
@@ -85,10 +86,10 @@ impl<'k, K: Tunable> Workload<'k, K> {
         self.kernel.verify(set)
     }
 
-    /// About the seconds of a launch: the mean of six, on a GPU that works.
+    /// Returns roughly the seconds per launch: the mean of six launches on a warm GPU.
     ///
     /// # Errors
-    /// Those of `launch` and of the device.
+    /// Returns the error of `launch` or of the device.
     pub fn probe(
         &mut self,
         mut launch: impl FnMut(&Stream, &mut K::Data) -> Result<(), Rejection>,
@@ -108,11 +109,11 @@ impl<'k, K: Tunable> Workload<'k, K> {
         Ok(begin.elapsed_until(&end)?.as_secs_f64() / PROBES as f64)
     }
 
-    /// Records launches of one kernel for windows of a regime, with the sets in rotation. `seconds` is about what a
-    /// launch takes. Runs once.
+    /// Records launches of one kernel as a window for a regime, rotating through the sets, and runs
+    /// it once. `seconds` is roughly the time per launch; it determines how many launches fit.
     ///
     /// # Errors
-    /// Those of `launch` and of the device.
+    /// Returns the error of `launch` or of the device.
     pub fn window(
         &mut self,
         regime: Regime,
@@ -121,7 +122,7 @@ impl<'k, K: Tunable> Workload<'k, K> {
     ) -> Result<Window, Rejection> {
         let count = self.sets.len();
         let wanted = (regime.window().as_secs_f64() / seconds.max(1e-7)).ceil().max(1.0) as usize;
-        // A window uses each set, or as many of them as fit.
+        // A window uses each set at least once, or as many as fit.
         let wanted = if regime == Regime::Latency { wanted.max(count) } else { wanted };
         let repeats = wanted.div_ceil(MOST_LAUNCHES);
         let launches = wanted.div_ceil(repeats);
@@ -135,19 +136,20 @@ impl<'k, K: Tunable> Workload<'k, K> {
         Ok(Window { graph, launches, repeats })
     }
 
-    /// Returns the seconds of a launch, in one window.
+    /// Runs one window and returns the seconds per launch.
     ///
     /// # Errors
-    /// Those of the device.
+    /// Returns the device's error.
     pub fn time(&self, window: &Window, regime: Regime) -> Result<f64, Rejection> {
         self.stream.synchronize()?;
         if regime.rest() > Duration::ZERO {
             std::thread::sleep(regime.rest());
         }
         match regime {
-            // The clock is up, and the cache has what the launches before left.
+            // Warms up, so that the clock is high and the cache holds what earlier launches left.
             Regime::Latency => window.graph.launch_on(&self.stream)?,
-            // The clock is the one of a device that has worked for a while, also in the first window.
+            // Brings the clock to that of a device under sustained load, also before the first
+            // window.
             Regime::Steady if self.has_rested() => {
                 self.run(window)?;
             }
@@ -158,18 +160,19 @@ impl<'k, K: Tunable> Workload<'k, K> {
         Ok(elapsed.as_secs_f64() / (window.launches * window.repeats) as f64)
     }
 
-    /// Returns whether the device has been idle for a while, or had only short windows.
+    /// Returns whether the device has been idle for a while, or ran only short windows.
     fn has_rested(&self) -> bool {
         const REST: Duration = Duration::from_millis(20);
         self.worked_until.get().is_none_or(|end| end.elapsed() > REST)
     }
 
-    /// Returns the time of all launches of a window, which run without waiting for the host.
+    /// Returns the time of all launches in a window. The launches never wait for the host.
     fn run(&self, window: &Window) -> Result<Duration, Rejection> {
         let held = self.stream.hold()?;
         let begin = self.stream.record()?;
         window.graph.launch_on(&self.stream)?;
-        // The others are queued while this one runs: the queue of a stream does not take all of them.
+        // The other graphs are queued while this one runs, because a stream's queue cannot hold all
+        // of them.
         if !held.release() {
             return Err(Rejection::Failed("the device did not wait for its launches".to_owned()));
         }
@@ -254,7 +257,7 @@ mod tests {
         let before = done(&work);
         assert!(work.time(&window, Regime::Latency).unwrap() > 0.0);
         assert_eq!(done(&work) - before, window.launches * (window.repeats + 1));
-        // A device that has rested works for a window before.
+        // A rested device runs a warm-up window first.
         let before = done(&work);
         assert!(work.time(&window, Regime::Steady).unwrap() > 0.0);
         assert_eq!(done(&work) - before, 2 * window.launches * window.repeats);
@@ -264,7 +267,7 @@ mod tests {
         assert_eq!(done(&work) - before, window.launches * window.repeats);
     }
 
-    /// The outputs are wrong before a launch, so that a launch without effect is found.
+    /// The outputs are wrong before a launch, so a launch that does nothing is noticed.
     #[test]
     fn results_are_compared_from_wrong_outputs() {
         let device = Device::sim().unwrap();

@@ -1,4 +1,4 @@
-//! Loads and stores with an order or cache hints, vector accesses, and prefetches.
+//! Loads and stores with memory order or cache hints, vector accesses, and prefetches.
 
 use super::any_vector::{AnyVector, VectorOf};
 use super::body::Body;
@@ -7,7 +7,7 @@ use super::vector::{Vector, VectorElement};
 use crate::ir::op::{Cache, Convert, LoadAccess, Mem, PrefetchLevel, StoreAccess, ValueList};
 use crate::ir::vector::VectorType;
 
-/// Accesses with an order, a scope or hints for the caches.
+/// Accesses with a memory order, a scope or cache hints.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
@@ -25,8 +25,8 @@ use crate::ir::vector::VectorType;
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// `*(self + index)`, `index` in elements, accessed as `access` says. PTX ISA 9.7.9.8 `ld`, 9.7.9.9
-    /// `ld.global.nc`.
+    /// Loads the element at `self + index` with the order and cache hints in `access`; `index`
+    /// counts elements. PTX ISA 9.7.9.8 `ld`, 9.7.9.9 `ld.global.nc`.
     #[doc(alias("__ldg", "__ldcs", "__ldca", "__ldcg", "ld.acquire"))]
     #[track_caller]
     pub fn load_with<'c, I: MemIndex>(
@@ -40,7 +40,8 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit_val(Mem::Ld { base, index, access })
     }
 
-    /// `*(self + index) = value`, `index` in elements, accessed as `access` says. PTX ISA 9.7.9.12 `st`.
+    /// Stores `value` at `self + index` with the order and cache hints in `access`; `index` counts
+    /// elements. PTX ISA 9.7.9.12 `st`.
     #[doc(alias("__stcs", "__stcg", "__stwt", "st.release"))]
     #[track_caller]
     pub fn store_with<'c, I: MemIndex>(
@@ -59,11 +60,12 @@ impl<P: Pointer> Val<'_, P> {
     }
 }
 
-/// Several elements in one access.
+/// Vector accesses: several elements with one instruction.
 ///
-/// The first byte must be at a multiple of the size of the vector. Where the kernel shows that it is not, building
-/// fails. The simulator checks all other accesses; on a GPU a misaligned access ends the launch. Buffers are 16-byte
-/// aligned; [`Body::shared_aligned`] sets the alignment of shared memory.
+/// The address must be a multiple of the vector's size. The build fails if the kernel itself shows
+/// that it is not. The simulator checks every other access; on a GPU a misaligned access ends the
+/// launch with an error. Buffers are 16-byte aligned; [`Body::shared_aligned`] aligns shared
+/// memory.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector};
@@ -78,8 +80,9 @@ impl<P: Pointer> Val<'_, P> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// Loads the vector of `N` elements from `*(self + index)` on, `index` in elements. A vector of 256 bits is two
-    /// accesses; each must be 16-byte aligned. PTX ISA 9.7.9.8 `ld.v4`.
+    /// Loads the `N` elements starting at `self + index` as a vector; `index` counts elements. A
+    /// 256-bit vector takes two accesses, and only needs 16-byte alignment. PTX ISA 9.7.9.8
+    /// `ld.v4`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, bf16};
@@ -108,7 +111,8 @@ impl<P: Pointer> Val<'_, P> {
         self.load_vector_with(k, index, LoadAccess::default())
     }
 
-    /// As [`load_vector`](Val::load_vector), accessed as `access` says.
+    /// Loads a vector as [`load_vector`](Val::load_vector) does, with the order and cache hints in
+    /// `access`.
     #[track_caller]
     pub fn load_vector_with<'c, const N: usize>(
         self,
@@ -140,10 +144,11 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit_val(Convert::VecPack { values })
     }
 
-    /// Loads the vector of `N` elements from `*(self + index)` on if `condition` is true, as
-    /// [`load_vector`](Val::load_vector); else each element is `otherwise`, and nothing is accessed.
+    /// Loads a vector as [`load_vector`](Val::load_vector) does if `condition` is true. Otherwise
+    /// nothing is accessed, and every element is `otherwise`.
     ///
-    /// The condition guards the vector as a whole, for example `index.lt(len)` where `len` is a multiple of `N`.
+    /// The condition guards the whole vector, for example `index.lt(len)` if `len` is a multiple of
+    /// `N`.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -180,11 +185,12 @@ impl<P: Pointer> Val<'_, P> {
         k.if_with(condition, otherwise, |k| self.load_vector(k, index))
     }
 
-    /// Stores `values` to `*(self + index)` and the elements after it, `index` in elements, in vectors of 16 bytes, and what is
-    /// left in smaller ones.
+    /// Stores `values` at `self + index` and after, in 16-byte vectors, and the rest in smaller
+    /// ones; `index` counts elements.
     ///
-    /// The first byte must be at a multiple of the largest vector's size, as for [`store_vector`](Val::store_vector). For
-    /// example, 13 values of `bf16` are vectors of 8 and 4 elements and a single one, from a multiple of 16 bytes on.
+    /// The address must be a multiple of the largest vector's size, as for
+    /// [`store_vector`](Val::store_vector). For example, 13 values of `bf16` become vectors of 8
+    /// and 4 elements and a scalar, so the address must be a multiple of 16 bytes.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -216,7 +222,8 @@ impl<P: Pointer> Val<'_, P> {
         let to = self.offset(index.into_index(k.context()));
         let (elem, mut rest, mut at) = (P::Elem::SCALAR, values, 0);
         while !rest.is_empty() {
-            // The longest vector that fits: each starts at a multiple of its own length.
+            // The longest vector that fits. Lengths only shrink, so each vector starts at a
+            // multiple of its own length.
             let fitting = |len: &usize| AnyVector::has(elem, *len) && *len <= rest.len();
             let len = [16, 8, 4, 2].into_iter().find(fitting).unwrap_or(1);
             let (first, others) = rest.split_at(len);
@@ -228,8 +235,8 @@ impl<P: Pointer> Val<'_, P> {
         }
     }
 
-    /// Stores a vector from `*(self + index)` on, `index` in elements; a vector of 256 bits by two accesses.
-    /// PTX ISA 9.7.9.12 `st.v4`.
+    /// Stores a vector at `self + index`; `index` counts elements. A 256-bit vector takes two
+    /// accesses. PTX ISA 9.7.9.12 `st.v4`.
     #[doc(alias = "st.v4")]
     #[track_caller]
     pub fn store_vector<'c, I: MemIndex>(
@@ -243,7 +250,8 @@ impl<P: Pointer> Val<'_, P> {
         self.store_vector_with(k, index, vector, StoreAccess::default());
     }
 
-    /// As [`store_vector`](Val::store_vector), accessed as `access` says.
+    /// Stores a vector as [`store_vector`](Val::store_vector) does, with the order and cache hints
+    /// in `access`.
     #[track_caller]
     pub fn store_vector_with<'c, I: MemIndex>(
         self,
@@ -282,8 +290,9 @@ impl<P: Pointer> Val<'_, P> {
 }
 
 impl<'b, P: Pointer> Val<'b, P> {
-    /// The same pointer, which the kernel promises to be at a multiple of `bytes`, a power of two. The
-    /// simulator checks it.
+    /// Promises that the pointer is a multiple of `bytes`, a power of two, and returns it. Use the
+    /// returned pointer: only its vector accesses are known to be aligned. The simulator checks the
+    /// promise.
     #[doc(alias("__builtin_assume_aligned", "multiple_of", "tl.multiple_of"))]
     #[track_caller]
     pub fn assume_aligned(self, bytes: u32) -> Val<'b, P> {
@@ -293,7 +302,8 @@ impl<'b, P: Pointer> Val<'b, P> {
     }
 }
 
-/// Cache hints for global memory. They change the speed only, except for [`discard`](Val::discard).
+/// Cache hints for global memory. They change speed only, except [`discard`](Val::discard), which
+/// changes what memory holds.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -307,8 +317,8 @@ impl<'b, P: Pointer> Val<'b, P> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// Brings the line of `self + index` into a cache; the address may be outside what can be read.
-    /// PTX ISA 9.7.9.15 `prefetch`.
+    /// Prefetches the cache line at `self + index` into the cache `level`. The address may be one
+    /// that cannot be read. PTX ISA 9.7.9.15 `prefetch`.
     #[track_caller]
     pub fn prefetch<'c, I: MemIndex>(
         self,
@@ -321,8 +331,9 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit(Cache::Prefetch { base, index, level });
     }
 
-    /// The 128 bytes from `self + index` on, a multiple of 128 bytes, lose their content and need not go to
-    /// memory: they are to be written before they are read again. PTX ISA 9.7.9.17 `discard`.
+    /// Discards the 128 bytes at `self + index`, a multiple of 128 bytes: their content is lost and
+    /// need not be written back to memory. Write them before you read them again. PTX ISA 9.7.9.17
+    /// `discard`.
     #[track_caller]
     pub fn discard<'c, I: MemIndex>(self, k: &Body<'c, '_>, index: impl IntoVal<'c, I>)
     where
@@ -333,8 +344,8 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit(Cache::Discard { base, index });
     }
 
-    /// Gives the 128 bytes from `self + index` on, 128-byte aligned, the normal eviction priority of L2
-    /// again. PTX ISA 9.7.9.16 `applypriority`.
+    /// Resets the L2 eviction priority of the 128 bytes at `self + index`, a multiple of 128 bytes,
+    /// to normal. PTX ISA 9.7.9.16 `applypriority`.
     #[track_caller]
     pub fn applypriority<'c, I: MemIndex>(self, k: &Body<'c, '_>, index: impl IntoVal<'c, I>) {
         let cx = k.context();

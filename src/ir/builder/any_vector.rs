@@ -1,4 +1,4 @@
-//! [`AnyVector`]: vectors whose type the host chooses when the kernel is built.
+//! [`AnyVector`]: vectors whose type is chosen when the kernel is built.
 
 use super::body::Body;
 use super::context::Context;
@@ -9,10 +9,11 @@ use crate::ir::op::{Convert, LoadAccess, MatrixCount, MatrixOrder, Mem, Mma, Val
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
-/// A scalar or a vector whose type is known when the kernel is built, not when it is compiled.
+/// A scalar or vector whose type is chosen when the kernel is built, not when the Rust code is
+/// compiled.
 ///
-/// Code that takes the instruction as data uses it, for example a copy whose width is chosen at build time. Where the
-/// type is known in Rust, use [`Vector`].
+/// Use it in code that takes the instruction as data, for example a copy whose width is a
+/// configuration value. If Rust knows the type, use [`Vector`], which rustc checks.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
@@ -40,7 +41,7 @@ pub struct AnyVector<'b> {
     lanes: u32,
 }
 
-/// `u16x8`, or `u16` for one.
+/// Prints `u16x8`, or `u16` for a scalar.
 impl std::fmt::Debug for AnyVector<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.lanes {
@@ -50,7 +51,8 @@ impl std::fmt::Debug for AnyVector<'_> {
     }
 }
 
-/// The type of `lanes` elements, a scalar for one; `None` if no memory access moves that many.
+/// Returns the type of `lanes` elements (a scalar for 1), or `None` if no memory access moves that
+/// many.
 fn type_of(elem: Scalar, lanes: u32) -> Option<Type> {
     match lanes {
         1 => Some(elem.into()),
@@ -70,8 +72,8 @@ impl<'b> AnyVector<'b> {
         u32::try_from(lanes).is_ok_and(|lanes| type_of(elem, lanes).is_some())
     }
 
-    /// Packs these values into a vector, the first one as element 0; a single value stays a scalar. `None` if no
-    /// vector has that many elements. PTX ISA 9.7.9.1 `mov`.
+    /// Packs values into a vector, the first one as element 0; a single value stays a scalar.
+    /// Returns `None` if no vector has that many elements. PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn pack<T: Element>(values: &[Val<'b, T>]) -> Option<Self> {
         let (first, lanes) = (values.first()?, u32::try_from(values.len()).ok()?);
@@ -85,22 +87,23 @@ impl<'b> AnyVector<'b> {
         Some(Self::new(cx, vector.id(), T::SCALAR, lanes))
     }
 
-    /// The type of an element.
+    /// Returns the element type.
     pub fn elem(self) -> Scalar {
         self.elem
     }
 
-    /// The number of elements; 1 is a scalar.
+    /// Returns how many elements it has; a scalar has 1.
     pub fn lanes(self) -> u32 {
         self.lanes
     }
 
-    /// Bits of all elements.
+    /// Returns its size in bits.
     pub fn bits(self) -> u32 {
         self.elem.bits() * self.lanes
     }
 
-    /// The same bits as elements of type `elem`; `None` where they do not make up a vector. PTX ISA 9.7.9.1 `mov`.
+    /// Reinterprets the bits as elements of type `elem`. Returns `None` if they do not form a
+    /// vector. PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn cast(self, elem: Scalar) -> Option<Self> {
         if elem == self.elem {
@@ -117,7 +120,8 @@ impl<'b> AnyVector<'b> {
         Some(Self::new(self.cx, cast.id(), elem, lanes))
     }
 
-    /// The elements of the same bits in the type `T`; `None` as [`cast`](AnyVector::cast). PTX ISA 9.7.9.1 `mov`.
+    /// Returns the elements after reinterpreting the bits as elements of type `T`, or `None` as in
+    /// [`cast`](AnyVector::cast). PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn values<T: Element>(self) -> Option<Vec<Val<'b, T>>> {
         let vector = self.cast(T::SCALAR)?;
@@ -132,8 +136,8 @@ impl<'b> AnyVector<'b> {
         Some(values)
     }
 
-    /// Transposes an 8x8 matrix whose lanes hold two 16-bit elements each, as [`Val::movmatrix`].
-    /// PTX ISA 9.7.14.5.17 `movmatrix`.
+    /// Transposes an 8x8 matrix of which each lane holds two 16-bit elements, as [`Val::movmatrix`]
+    /// does. PTX ISA 9.7.14.5.17 `movmatrix`.
     #[track_caller]
     pub fn movmatrix(self) -> Self {
         let value = self.operand(self.cx);
@@ -141,10 +145,10 @@ impl<'b> AnyVector<'b> {
         AnyVector { value: moved.id(), ..self }
     }
 
-    /// The value as an operand, checked as every other one.
+    /// Returns the value's id, checked like every other operand.
     #[track_caller]
     pub(super) fn operand(self, cx: &Context) -> Value {
-        // The type of the handle counts only where the value is of another build.
+        // The type of the handle only matters if the value is from another build.
         cx.operand(Val::<'_, u32>::new(self.cx, self.value))
     }
 }
@@ -161,7 +165,8 @@ impl<'b, T: Element> From<Val<'b, T>> for AnyVector<'b> {
     }
 }
 
-/// A vector to store with elements of type `T`: a [`Vector`], or an [`AnyVector`], whose type the verifier checks.
+/// A vector that can be stored as elements of type `T`: a [`Vector`], or an [`AnyVector`], which
+/// the verifier checks.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a vector of `{T}`",
     label = "expected `Val<'_, Vector<{T}, N>>` or `AnyVector<'_>`"
@@ -170,10 +175,10 @@ pub trait VectorOf<'b, T>: Into<AnyVector<'b>> {}
 impl<'b, T: VectorElement<N>, const N: usize> VectorOf<'b, T> for Val<'b, Vector<T, N>> {}
 impl<'b, T> VectorOf<'b, T> for AnyVector<'b> {}
 
-/// Loads of vectors whose length is known when the kernel is built.
+/// Loads of vectors whose length is chosen when the kernel is built.
 impl<P: Pointer> Val<'_, P> {
-    /// Loads `lanes` elements from `*(self + index)` on in one access, as [`load_vector`](Val::load_vector). `None` if
-    /// no vector has that many elements. PTX ISA 9.7.9.8 `ld`.
+    /// Loads `lanes` elements at `self + index` in one access, as [`load_vector`](Val::load_vector)
+    /// does. Returns `None` if no vector has that many elements. PTX ISA 9.7.9.8 `ld`.
     #[track_caller]
     pub fn load_any<'c, I: MemIndex>(
         self,
@@ -193,8 +198,8 @@ impl<P: Pointer> Val<'_, P> {
         Some(AnyVector::new(cx, vector.id(), elem, lanes))
     }
 
-    /// Loads `count` matrices as [`ldmatrix`](Val::ldmatrix): a thread gets two elements of each. PTX ISA 9.7.14.5.15
-    /// `ldmatrix`.
+    /// Loads `count` matrices as [`ldmatrix`](Val::ldmatrix) does: a lane gets two elements of
+    /// each. PTX ISA 9.7.14.5.15 `ldmatrix`.
     #[track_caller]
     pub fn ldmatrix_any<'c, I: MemIndex>(
         self,

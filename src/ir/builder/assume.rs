@@ -1,12 +1,14 @@
-//! Promises about integers.
+//! Promises about integers, such as the divisor of a row pitch.
 
 use super::typed::{Integer, IntoOperand, Val};
 use crate::ir::op::Mem;
 
-/// Promises about an integer: facts that the host knows and the kernel cannot see, such as the divisor of a row length.
+/// Promises about an integer that the host knows and the kernel cannot see, for example that a row
+/// pitch is a multiple of 4.
 ///
-/// A promise is used where the result is: give it a name and use that instead of the first value. The simulator and a
-/// kernel that is loaded with checks find a broken one; elsewhere a broken promise is undefined behaviour.
+/// A promise holds for the returned value only, so use that instead of the original. The simulator
+/// reports a broken promise, and so does a GPU kernel loaded with checks. Otherwise breaking a
+/// promise is undefined behaviour.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -32,8 +34,9 @@ use crate::ir::op::Mem;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, T: Integer> Val<'b, T> {
-    /// The same integer, which the kernel promises to be a multiple of `divisor`: of 0 only 0 is one. Its power of two
-    /// counts in [`divisor`](Val::divisor), so in what vector accesses and copies know about their alignment.
+    /// Promises that the integer is a multiple of `divisor`, and returns it. (If `divisor` is 0,
+    /// the integer must be 0.) The divisor's power of two counts in [`divisor`](Val::divisor), so
+    /// vector accesses and copies can rely on the alignment.
     #[doc(alias("assume", "multiple_of", "tl.multiple_of"))]
     #[track_caller]
     pub fn assume_divisible_by(self, divisor: u32) -> Val<'b, T> {
@@ -42,8 +45,9 @@ impl<'b, T: Integer> Val<'b, T> {
         cx.emit_val(Mem::AssumeDivisibleBy { value, divisor })
     }
 
-    /// The same integer, which the kernel promises to be at least `low` and at most `high`. Where `low` is a constant that
-    /// is not negative, `/` and `%` by a positive constant take no correction of the rounding.
+    /// Promises that the integer is between `low` and `high`, both included, and returns it. If
+    /// `low` is a constant and not negative, `/` and `%` by a positive constant become cheaper,
+    /// because their rounding needs no correction.
     #[doc(alias("assume", "__builtin_assume", "tl.assume"))]
     #[track_caller]
     pub fn assume_between(

@@ -1,4 +1,5 @@
-//! Asynchronous copies: `cp.async`, bulk copies and tensor copies.
+//! Asynchronous copies between global and shared memory: `cp.async` by every thread, bulk copies
+//! and TMA tensor copies by one.
 
 use super::body::Body;
 use super::mbarrier::MbarrierRef;
@@ -9,7 +10,9 @@ use super::typed::{
 use crate::ir::entity::Value;
 use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait, CpAsyncCache, L2Policy, ValueList};
 
-/// Copies of a few bytes by each thread, `sm_80` (PTX ISA 9.7.9.25.3).
+/// Asynchronous copies of 4, 8 or 16 bytes by each thread, from `sm_80` on (PTX ISA 9.7.9.25.3).
+/// Copy, commit a group, wait for the group, then pass a barrier before other threads read the
+/// data.
 ///
 /// ```
 /// use tilewright::ir::op::CpAsyncCache;
@@ -28,8 +31,9 @@ use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait, CpAsyncCache, L2Po
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<'b> Body<'b, '_> {
-    /// Copies `bytes` bytes, 4, 8 or 16, from global to shared memory; both addresses are multiples of that. Only
-    /// 16 bytes can go by [`Cg`](CpAsyncCache::Cg). PTX ISA 9.7.9.25.3.1 `cp.async`.
+    /// Starts a copy of `bytes` bytes (4, 8 or 16) from global to shared memory. Both addresses
+    /// must be multiples of `bytes`. Only 16-byte copies can bypass L1 with
+    /// [`Cg`](CpAsyncCache::Cg). PTX ISA 9.7.9.25.3.1 `cp.async`.
     #[doc(alias("__pipeline_memcpy_async", "memcpy_async"))]
     #[track_caller]
     pub fn cp_async<T: Element, P: Pointer<Elem = T>>(
@@ -42,8 +46,10 @@ impl<'b> Body<'b, '_> {
         self.cp_async_zfill(to, from, cache, bytes, bytes);
     }
 
-    /// As [`cp_async`](Body::cp_async), of the first `src_bytes` bytes; the others become zero. With 0, `from` is
-    /// not read and may be any address. PTX ISA 9.7.9.25.3.1 `cp.async` with `src-size`.
+    /// Starts a copy as [`cp_async`](Body::cp_async) does, but reads only the first `src_bytes`
+    /// bytes and fills the others with zeros. If `src_bytes` is 0, nothing is read and `from` may
+    /// be any address, so you can predicate a copy this way. PTX ISA 9.7.9.25.3.1 `cp.async` with
+    /// `src-size`.
     #[track_caller]
     pub fn cp_async_zfill<T: Element, P: Pointer<Elem = T>>(
         &self,
@@ -59,40 +65,46 @@ impl<'b> Body<'b, '_> {
         self.context().emit(copy);
     }
 
-    /// A pointer as an operation takes it: base and index.
+    /// Returns a pointer as operations take it: base and index.
     #[track_caller]
     pub(super) fn start<P: Pointer>(&self, pointer: Val<'b, P>) -> (Value, Value) {
         let cx = self.context();
         (cx.operand(pointer), cx.operand_of::<i32>(0))
     }
 
-    /// Makes a group of the `cp.async` of the thread that are in none. PTX ISA 9.7.9.25.3.2
-    /// `cp.async.commit_group`.
+    /// Commits all of the thread's `cp.async` that are in no group yet as one group. PTX ISA
+    /// 9.7.9.25.3.2 `cp.async.commit_group`.
     #[doc(alias("__pipeline_commit", "cp_async_fence"))]
     #[track_caller]
     pub fn cp_async_commit_group(&self) {
         self.context().emit(AsyncCopy::CpAsyncCommitGroup {});
     }
 
-    /// Waits until at most `pending` groups of the thread, the latest ones, are not done. Other threads see what
-    /// was copied after a barrier. PTX ISA 9.7.9.25.3.3 `cp.async.wait_group`.
+    /// Waits until at most the latest `pending` groups of this thread are still in flight. The
+    /// copied data is then visible to this thread; other threads need a barrier after the wait. PTX
+    /// ISA 9.7.9.25.3.3 `cp.async.wait_group`.
     #[doc(alias("__pipeline_wait_prior", "cp_async_wait"))]
     #[track_caller]
     pub fn cp_async_wait_group(&self, pending: u32) {
         self.context().emit(AsyncCopy::CpAsyncWaitGroup { pending });
     }
 
-    /// Waits for all `cp.async` of the thread. PTX ISA 9.7.9.25.3.3 `cp.async.wait_all`.
+    /// Waits until all of the thread's `cp.async` have completed. PTX ISA 9.7.9.25.3.3
+    /// `cp.async.wait_all`.
     #[track_caller]
     pub fn cp_async_wait_all(&self) {
         self.context().emit(AsyncCopy::CpAsyncWaitAll {});
     }
 }
 
-/// Copies of many bytes that one thread asks for, `sm_90` (PTX ISA 9.7.9.25.4).
+/// Bulk copies: one thread starts a copy of many contiguous bytes, from `sm_90` on (PTX ISA
+/// 9.7.9.25.4). A copy to shared memory completes on an mbarrier, a copy to global memory in a bulk
+/// group.
 impl<'b> Body<'b, '_> {
-    /// Copies `bytes` bytes from global to shared memory; the phase of `barrier` then waits for as many fewer.
-    /// Addresses and bytes are multiples of 16. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
+    /// Starts a copy of `bytes` bytes from global to shared memory. When it is done, the bytes are
+    /// completed on `barrier`; announce them with
+    /// [`arrive_expect_tx`](MbarrierRef::arrive_expect_tx). Addresses and `bytes` must be multiples
+    /// of 16. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
     ///
     /// ```
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
@@ -138,8 +150,10 @@ impl<'b> Body<'b, '_> {
         });
     }
 
-    /// As [`cp_async_bulk_load`](Body::cp_async_bulk_load), to the same offset in each block of the cluster whose bit
-    /// `ctas` has, and to the barrier there. PTX ISA 9.7.9.25.4.1 `.multicast::cluster`.
+    /// Starts a copy as [`cp_async_bulk_load`](Body::cp_async_bulk_load) does, into several blocks
+    /// of the cluster. Every block whose bit is set in `ctas` gets the data at the same offset in
+    /// its shared memory, and the bytes are completed on its own barrier. PTX ISA 9.7.9.25.4.1
+    /// `.multicast::cluster`.
     ///
     /// ```
     /// use tilewright::ir::op::{BarrierForm, ClusterArrival, L2Policy};
@@ -193,9 +207,10 @@ impl<'b> Body<'b, '_> {
         });
     }
 
-    /// Copies `bytes` bytes from the block's shared memory to that of a block of the cluster; the phase of `barrier`, in
-    /// the same block as `to`, then waits for as many fewer. Addresses and bytes are multiples of 16. What threads
-    /// stored before needs [`fence_proxy_async`](Body::fence_proxy_async) in these threads. PTX ISA 9.7.9.25.4.1
+    /// Starts a copy of `bytes` bytes from this block's shared memory to that of a block in the
+    /// cluster. When it is done, the bytes are completed on `barrier`, which must be in the same
+    /// block as `to`. Addresses and `bytes` must be multiples of 16. Threads that stored the data
+    /// must first call [`fence_proxy_async`](Body::fence_proxy_async). PTX ISA 9.7.9.25.4.1
     /// `cp.async.bulk`.
     ///
     /// ```
@@ -257,10 +272,10 @@ impl<'b> Body<'b, '_> {
         });
     }
 
-    /// Copies `bytes` bytes from shared to global memory, as one of the group that
-    /// [`cp_async_bulk_commit_group`](Body::cp_async_bulk_commit_group) makes. Addresses and bytes are multiples
-    /// of 16. What threads stored before needs [`fence_proxy_async`](Body::fence_proxy_async) in these threads.
-    /// PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
+    /// Starts a copy of `bytes` bytes from shared to global memory, as part of the thread's next
+    /// [bulk group](Body::cp_async_bulk_commit_group). Addresses and `bytes` must be
+    /// multiples of 16. Threads that stored the data must first call
+    /// [`fence_proxy_async`](Body::fence_proxy_async). PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
     #[track_caller]
     pub fn cp_async_bulk_store<T: Element>(
         &self,
@@ -275,8 +290,8 @@ impl<'b> Body<'b, '_> {
         self.context().emit(copy);
     }
 
-    /// Brings `bytes` bytes of global memory into L2; address and bytes are multiples of 16.
-    /// PTX ISA 9.7.9.25.4.3 `cp.async.bulk.prefetch`.
+    /// Prefetches `bytes` bytes of global memory into L2. The address and `bytes` must be multiples
+    /// of 16. PTX ISA 9.7.9.25.4.3 `cp.async.bulk.prefetch`.
     #[track_caller]
     pub fn cp_async_bulk_prefetch<T: Element>(
         &self,
@@ -289,16 +304,17 @@ impl<'b> Body<'b, '_> {
         self.context().emit(AsyncCopy::CpAsyncBulkPrefetch { from, from_index, bytes, policy });
     }
 
-    /// Makes a group of the bulk copies of the thread to global memory that are in none; an empty one, too,
-    /// counts. PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
+    /// Commits all of the thread's bulk copies to global memory that are in no group yet as one
+    /// group. An empty group counts too. PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
     #[doc(alias = "tma_store_arrive")]
     #[track_caller]
     pub fn cp_async_bulk_commit_group(&self) {
         self.context().emit(AsyncCopy::CpAsyncBulkCommitGroup {});
     }
 
-    /// Waits until at most `pending` groups of bulk copies of the thread, the latest ones, are not done, or have
-    /// not read their source. PTX ISA 9.7.9.25.6.3 `cp.async.bulk.wait_group`.
+    /// Waits until at most the latest `pending` bulk groups of this thread are still in flight, or,
+    /// depending on `wait`, until all but these have read their source, so that you can overwrite
+    /// it. PTX ISA 9.7.9.25.6.3 `cp.async.bulk.wait_group`.
     #[doc(alias = "tma_store_wait")]
     #[track_caller]
     pub fn cp_async_bulk_wait_group(&self, pending: u32, wait: BulkWait) {
@@ -306,7 +322,7 @@ impl<'b> Body<'b, '_> {
     }
 }
 
-/// A tensor map of `RANK` dimensions of elements `T`, mutable or not.
+/// Tensor map descriptors, for maps of any rank and element type, mutable or not.
 impl<'b> Body<'b, '_> {
     #[track_caller]
     pub(super) fn coords<'c, const RANK: usize>(&self, coords: [Val<'c, i32>; RANK]) -> ValueList {
@@ -314,8 +330,8 @@ impl<'b> Body<'b, '_> {
         coords.iter().map(|coord| cx.operand(*coord)).collect()
     }
 
-    /// Brings the description of a tensor into a cache, before it is used first.
-    /// PTX ISA 9.7.9.15 `prefetch.tensormap`; `sm_90`.
+    /// Prefetches the tensor map's descriptor into a cache, before its first use. PTX ISA 9.7.9.15
+    /// `prefetch.tensormap`; `sm_90`.
     #[track_caller]
     pub fn prefetch_tensormap<M: TensorMapType>(&self, map: Val<'_, M>) {
         let map = self.context().operand(map);
@@ -325,12 +341,14 @@ impl<'b> Body<'b, '_> {
 
 macro_rules! loads {
     ($($Map:ident)*) => {$(
-        /// Boxes of a tensor from global to shared memory, `sm_90` (PTX ISA 9.7.9.25.5).
+        /// TMA loads: copies of a tensor's boxes from global to shared memory, from `sm_90` on (PTX
+        /// ISA 9.7.9.25.5).
         impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
-            /// Copies the box at `coords` to shared memory `to`; the phase of `barrier` then waits for as many bytes
-            /// fewer as a box has, also where a part of it is outside of the tensor and filled. `coords` starts
-            /// with the contiguous dimension, `to` is a multiple of 128 bytes.
-            /// PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
+            /// Starts a copy of the box at `coords` to shared memory `to`. `coords` lists the
+            /// contiguous dimension first; `to` must be a multiple of 128 bytes. Parts of the box
+            /// outside the tensor are filled. When the copy is done, the bytes of a whole box,
+            /// filled parts included, are completed on `barrier`. PTX ISA 9.7.9.25.5.2
+            /// `cp.async.bulk.tensor`.
             ///
             /// ```
             /// use tilewright::ir::{GlobalMut, Kernel, Target, TensorMap};
@@ -380,9 +398,10 @@ macro_rules! loads {
                 });
             }
 
-            /// As [`cp_async_bulk_tensor_load`](Val::cp_async_bulk_tensor_load), to the same offset in each block of
-            /// the cluster whose bit `ctas` has, and to the barrier there.
-            /// PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
+            /// Starts a copy as [`cp_async_bulk_tensor_load`](Val::cp_async_bulk_tensor_load) does,
+            /// into several blocks of the cluster. Every block whose bit is set in `ctas` gets the
+            /// box at the same offset in its shared memory, and the bytes are completed on its own
+            /// barrier. PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
             #[track_caller]
             pub fn cp_async_bulk_tensor_multicast<'c>(
                 self,
@@ -410,7 +429,8 @@ macro_rules! loads {
                 });
             }
 
-            /// Brings the box at `coords` into L2. PTX ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
+            /// Prefetches the box at `coords` into L2. PTX ISA 9.7.9.25.5.4
+            /// `cp.async.bulk.prefetch.tensor`.
             #[track_caller]
             pub fn cp_async_bulk_prefetch_tensor<'c>(
                 self,
@@ -429,15 +449,16 @@ loads!(TensorMap TensorMapMut);
 
 macro_rules! in_memory {
     ($($Map:ident)*) => {$(
-        /// Tensor maps in global memory, which the kernel makes itself: `sm_90a`.
+        /// Tensor maps that the kernel itself writes to global memory. They require `sm_90a`.
         impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
-            /// Writes the description of a tensor to the 16 elements at `to`, an address of a multiple of 128 bytes, for
-            /// [`tensormap_acquire`](Val::tensormap_acquire) after a barrier or in a later launch: that of this map, but the
-            /// tensor starts at `base`, a multiple of 16 bytes in the buffer of the map. `dims` are its extents, the contiguous one first, and `strides_bytes`
-            /// the distances in bytes, multiples of 16, from an element to the next one along the others: `RANK - 1` of them. PTX ISA
-            /// 9.7.9.27 `tensormap.replace`.
+            /// Writes a tensor map to the 16 elements at `to`, a multiple of 128 bytes. Read it
+            /// with [`tensormap_acquire`](Val::tensormap_acquire), after a barrier or in a later
+            /// launch. No copy that uses the map at `to` may be in flight.
             ///
-            /// No copy that takes the map at `to` may be in flight.
+            /// The new map is a copy of this one with another address and shape. The tensor starts
+            /// at `base`, a multiple of 16 bytes inside this map's buffer. `dims` are its extents,
+            /// contiguous dimension first. `strides_bytes` are the `RANK - 1` strides of the other
+            /// dimensions in bytes, multiples of 16. PTX ISA 9.7.9.27 `tensormap.replace`.
             ///
             /// ```
             /// # #[cfg(feature = "sim")] {
@@ -492,8 +513,8 @@ macro_rules! in_memory {
                 cx.emit(AsyncCopy::TensormapReplace { map, to, to_index, base, base_index, sizes });
             }
 
-            /// Returns the tensor map that the 16 elements at `from` hold, as
-            /// [`tensormap_replace`](Val::tensormap_replace) has written it with this map, for copies of this thread. PTX ISA 9.7.13.4
+            /// Returns the tensor map that [`tensormap_replace`](Val::tensormap_replace) wrote from
+            /// this map to the 16 elements at `from`, for copies by this thread. PTX ISA 9.7.13.4
             /// `fence.proxy.tensormap::generic.acquire`.
             #[track_caller]
             pub fn tensormap_acquire<'c>(
@@ -512,12 +533,13 @@ macro_rules! in_memory {
 }
 in_memory!(TensorMap TensorMapMut);
 
-/// Boxes from shared memory to a tensor in global memory, `sm_90` (PTX ISA 9.7.9.25.5).
+/// TMA stores: copies of boxes from shared memory to a tensor in global memory, from `sm_90` on
+/// (PTX ISA 9.7.9.25.5).
 impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
-    /// Copies a box from shared memory to `coords`, but for what is outside of the tensor, as one of the group that
-    /// [`cp_async_bulk_commit_group`](Body::cp_async_bulk_commit_group) makes. No coordinate is negative. What threads
-    /// stored before needs [`fence_proxy_async`](Body::fence_proxy_async) in these threads. PTX ISA 9.7.9.25.5.2
-    /// `cp.async.bulk.tensor`.
+    /// Starts a copy of a box from shared memory to the tensor at `coords`, as part of the thread's
+    /// next [bulk group](Body::cp_async_bulk_commit_group). What lies outside the tensor is not
+    /// written; coordinates must not be negative. Threads that stored the data must first call
+    /// [`fence_proxy_async`](Body::fence_proxy_async). PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
     #[doc(alias("tma_store", "SM90_TMA_STORE"))]
     #[track_caller]
     pub fn cp_async_bulk_tensor_store<'c>(
@@ -535,8 +557,9 @@ impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
         k.context().emit(copy);
     }
 
-    /// As [`cp_async_bulk_tensor_store`](Val::cp_async_bulk_tensor_store), combined with what is there, element by
-    /// element. PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor`.
+    /// Starts a copy as [`cp_async_bulk_tensor_store`](Val::cp_async_bulk_tensor_store) does, but
+    /// combines each element with the tensor's element by `op`. PTX ISA 9.7.9.25.5.3
+    /// `cp.reduce.async.bulk.tensor`.
     #[track_caller]
     pub fn cp_reduce_async_bulk_tensor<'c>(
         self,

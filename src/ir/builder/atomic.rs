@@ -1,4 +1,4 @@
-//! Atomic operations.
+//! Atomic operations: [`Atom`] returns the old value, [`Red`] returns nothing.
 
 use super::body::Body;
 use super::typed::{
@@ -9,26 +9,26 @@ use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{Atomic, AtomicOp, AtomicOrder, MemScope, RedOrder};
 
 mod sealed {
-    /// Closes the traits of atomic elements.
+    /// Seals the traits for atomic element types.
     pub trait Sealed {}
 }
 
-/// An element that can be added to in one step.
+/// An element type with atomic addition.
 pub trait AtomicAdd: Number + sealed::Sealed {}
-/// An integer with atomic minimum, maximum and logic.
+/// An integer type with atomic minimum, maximum and bitwise logic.
 pub trait AtomicInt: Integer + Bits + AtomicAdd {}
-/// An element that can be compared and exchanged in one step: of 16, 32 or 64 bits.
+/// An element type with compare-and-swap: 16, 32 or 64 bits.
 pub trait AtomicCas: Element + sealed::Sealed {}
-/// An element that can be exchanged in one step: of 32 or 64 bits.
+/// An element type with atomic exchange: 32 or 64 bits.
 pub trait AtomicWord: AtomicCas {}
-/// An element of vectors of `N` that can be added to, each element in a step of its own: `f32` of 2 and 4, `f16` and
-/// `bf16` of 2, 4 and 8.
+/// An element type with atomic addition of `N`-element vectors: `f32` for 2 and 4, `f16` and `bf16`
+/// for 2, 4 and 8. Each element is added atomically, the vector as a whole is not.
 #[diagnostic::on_unimplemented(
     message = "vectors of {N} `{Self}` are not added atomically",
     note = "those of 2 and 4 `f32`, and of 2, 4 and 8 `f16` and `bf16` are"
 )]
 pub trait AtomicVector<const N: usize>: VectorElement<N> + AtomicAdd {}
-/// An [`AtomicVector`] with an atomic minimum and maximum: of `f16` or `bf16`.
+/// An [`AtomicVector`] type that also has an atomic minimum and maximum: `f16` or `bf16`.
 pub trait AtomicHalf<const N: usize>: AtomicVector<N> {}
 
 macro_rules! atomic {
@@ -70,8 +70,8 @@ vectors! {
 }
 
 impl<'b, P: MutPointer> Val<'b, P> {
-    /// Atomic operations that return what was there, relaxed and in the scope of the device.
-    /// PTX ISA 9.7.13.5 `atom`.
+    /// Returns the atomic operations that return the old value, with relaxed order and GPU scope.
+    /// If you do not need the old value, use [`red`](Val::red). PTX ISA 9.7.13.5 `atom`.
     ///
     /// ```
     /// use tilewright::ir::op::{AtomicOrder, MemScope};
@@ -107,8 +107,9 @@ impl<'b, P: MutPointer> Val<'b, P> {
         Atom { base: self, order: AtomicOrder::Relaxed, scope: MemScope::Gpu }
     }
 
-    /// Atomic operations without a result, relaxed and in the scope of the device.
-    /// PTX ISA 9.7.13.7 `red`.
+    /// Returns the atomic operations without a result, with relaxed order and GPU scope. They are
+    /// cheaper than [`atom`](Val::atom), because the thread waits for no value. PTX ISA 9.7.13.7
+    /// `red`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -125,7 +126,7 @@ impl<'b, P: MutPointer> Val<'b, P> {
     }
 }
 
-/// Atomic operations with a result on the elements behind a pointer. Made by [`Val::atom`].
+/// Atomic operations that return the old value, made by [`Val::atom`].
 #[derive(Debug)]
 pub struct Atom<'b, P> {
     base: Val<'b, P>,
@@ -133,7 +134,7 @@ pub struct Atom<'b, P> {
     scope: MemScope,
 }
 
-/// Atomic operations without a result on the elements behind a pointer. Made by [`Val::red`].
+/// Atomic operations without a result, made by [`Val::red`].
 #[derive(Debug)]
 pub struct Red<'b, P> {
     base: Val<'b, P>,
@@ -159,7 +160,7 @@ macro_rules! operations {
         impl<P: MutPointer> Atom<'_, P> {
             $(
                 $(#[$doc])*
-                /// Returns `old`.
+                /// Returns the old value.
                 #[track_caller]
                 pub fn $name<'c, I: MemIndex>(
                     self,
@@ -195,31 +196,34 @@ macro_rules! operations {
 }
 
 operations! {
-    /// `*(self + index) = old + value`; integers wrap. `f32` in global memory takes subnormal numbers as
-    /// zero. `bf16` from `sm_90` on.
+    /// Adds `value` atomically to the element at `self + index`; integers wrap. In global memory
+    /// `f32` flushes subnormals to zero. `bf16` requires `sm_90`.
     add = Add [P::Elem: AtomicAdd];
-    /// The smaller of `old` and `value`.
+    /// Sets the element atomically to the smaller of itself and `value`.
     min = Min [P::Elem: AtomicInt];
-    /// The larger of `old` and `value`.
+    /// Sets the element atomically to the larger of itself and `value`.
     max = Max [P::Elem: AtomicInt];
-    /// `old & value`
+    /// Combines the element atomically with `value` by bitwise and.
     and = And [P::Elem: AtomicInt];
-    /// `old | value`
+    /// Combines the element atomically with `value` by bitwise or.
     or = Or [P::Elem: AtomicInt];
-    /// `old ^ value`
+    /// Combines the element atomically with `value` by bitwise exclusive or.
     xor = Xor [P::Elem: AtomicInt];
-    /// `if old >= value { 0 } else { old + 1 }`
+    /// Adds 1 to the element atomically, or sets it to 0 if it is at least `value`.
     inc = Inc [P: MutPointer<Elem = u32>];
-    /// `if old == 0 || old > value { value } else { old - 1 }`
+    /// Subtracts 1 from the element atomically, or sets it to `value` if it is 0 or larger than
+    /// `value`.
     dec = Dec [P: MutPointer<Elem = u32>];
 }
 
 macro_rules! vector_operations {
     ($($(#[$doc:meta])* $name:ident = $op:ident $bound:ident;)*) => {
-        /// Operations on the vector from `*(self + index)` on, which starts at a multiple of its size: each element
-        /// is changed in one step, the vector as a whole is not. Vectors of more than two `f16` or `bf16`, of
-        /// `f32`, and the smaller and larger elements are of global memory, from `sm_90` on; a pair of `f16` is
-        /// added from `sm_80` on, and one of `bf16` from `sm_90`, in all memory.
+        /// Atomic operations on the vector at `self + index`, whose address is a multiple of its
+        /// size. Each element is updated atomically, the vector as a whole is not.
+        ///
+        /// In all memory you can add a pair of `f16` (`sm_80`) or `bf16` (`sm_90`). Everything
+        /// else, that is `f32` vectors, longer vectors, minimum and maximum, needs global memory
+        /// and `sm_90`.
         ///
         /// ```
         /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector};
@@ -244,7 +248,7 @@ macro_rules! vector_operations {
         impl<P: MutPointer> Atom<'_, P> {
             $(
                 $(#[$doc])*
-                /// Returns what was there. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`, `atom.v8`.
+                /// Returns the old vector. PTX ISA 9.7.13.5 `atom.v2`, `atom.v4`, `atom.v8`.
                 #[track_caller]
                 pub fn $name<'c, const N: usize, I: MemIndex>(
                     self,
@@ -267,7 +271,7 @@ macro_rules! vector_operations {
         impl<P: MutPointer> Red<'_, P> {
             $(
                 $(#[$doc])*
-                /// PTX ISA 9.7.13.7 `red.v2`, `red.v4`, `red.v8`; as [`Atom`] has it.
+                /// [`Atom`] has the rules. PTX ISA 9.7.13.7 `red.v2`, `red.v4`, `red.v8`.
                 #[track_caller]
                 pub fn $name<'c, const N: usize, I: MemIndex>(
                     self,
@@ -289,21 +293,23 @@ macro_rules! vector_operations {
 }
 
 vector_operations! {
-    /// `old + vector`, element by element; `f32` takes subnormal numbers as zero.
+    /// Adds `vector`, each element atomically. `f32` flushes subnormals to zero.
     add_vector = Add AtomicVector;
-    /// The smaller elements of `old` and `vector`; of a number and NaN the number.
+    /// Sets each element atomically to the smaller of itself and its counterpart in `vector`; if
+    /// one is NaN, to the other.
     min_vector = Min AtomicHalf;
-    /// The larger elements of `old` and `vector`; of a number and NaN the number.
+    /// Sets each element atomically to the larger of itself and its counterpart in `vector`; if one
+    /// is NaN, to the other.
     max_vector = Max AtomicHalf;
 }
 
 impl<'b, P: MutPointer> Atom<'b, P> {
-    /// The same with an order.
+    /// Sets the memory order.
     pub fn order(self, order: AtomicOrder) -> Atom<'b, P> {
         Atom { order, ..self }
     }
 
-    /// The same in a scope.
+    /// Sets the scope.
     pub fn scope(self, scope: MemScope) -> Atom<'b, P> {
         Atom { scope, ..self }
     }
@@ -323,7 +329,8 @@ impl<'b, P: MutPointer> Atom<'b, P> {
         cx.emit_val(Atomic::Atom { base, index, value, op, order, scope })
     }
 
-    /// Sets the element to `value`. Returns what was there. PTX ISA 9.7.13.5 `atom.exch`.
+    /// Sets the element atomically to `value` and returns the old value. PTX ISA 9.7.13.5
+    /// `atom.exch`.
     #[doc(alias("atomicExch", "atomic_xchg", "tl.atomic_xchg"))]
     #[track_caller]
     pub fn exch<'c, I: MemIndex>(
@@ -338,8 +345,8 @@ impl<'b, P: MutPointer> Atom<'b, P> {
         self.emit(k, AtomicOp::Exch, index, value)
     }
 
-    /// Sets the element to `value` where its bits are those of `compare`. Returns what was there.
-    /// PTX ISA 9.7.13.5 `atom.cas`.
+    /// Sets the element atomically to `value` if its bits equal those of `compare`. Returns the old
+    /// value. PTX ISA 9.7.13.5 `atom.cas`.
     #[doc(alias("atomicCAS", "atomic_cas", "tl.atomic_cas"))]
     #[track_caller]
     pub fn cas<'c, I: MemIndex>(
@@ -361,12 +368,12 @@ impl<'b, P: MutPointer> Atom<'b, P> {
 }
 
 impl<'b, P: MutPointer> Red<'b, P> {
-    /// The same with an order.
+    /// Sets the memory order.
     pub fn order(self, order: RedOrder) -> Red<'b, P> {
         Red { order, ..self }
     }
 
-    /// The same in a scope.
+    /// Sets the scope.
     pub fn scope(self, scope: MemScope) -> Red<'b, P> {
         Red { scope, ..self }
     }

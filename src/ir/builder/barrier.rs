@@ -1,4 +1,4 @@
-//! Named barriers, cluster barriers and fences.
+//! Named barriers, cluster barriers and memory fences.
 
 use super::body::Body;
 use super::typed::{IntoVal, Val};
@@ -6,7 +6,8 @@ use crate::ir::op::{
     BarrierForm, BarrierRed, ClusterArrival, FenceOrder, MemScope, ProxySpace, Sync,
 };
 
-/// One of the 16 named barriers of a block, for some of its threads. Made by [`Body::named_barrier`].
+/// One of the block's 16 named barriers, for some of its threads. Use it to synchronise warps with
+/// different roles, such as producers and consumers. Made by [`Body::named_barrier`].
 #[derive(Clone, Copy, Debug)]
 pub struct NamedBarrier<'b> {
     id: Val<'b, u32>,
@@ -15,11 +16,12 @@ pub struct NamedBarrier<'b> {
 }
 
 impl<'b> Body<'b, '_> {
-    /// Named barrier `id`, 0 to 15, for `threads` threads, a multiple of 32. It opens when that many threads have
-    /// arrived, warp by warp. [`Body::barrier`] is barrier 0 for all threads of the block.
+    /// Returns named barrier `id` (0 to 15) for `threads` threads, a multiple of 32. It opens when
+    /// that many threads have arrived; barriers count whole warps. [`Body::barrier`] is barrier 0
+    /// for all threads of the block.
     ///
-    /// A warp arrives as a whole: a branch on the warp index is fine, a branch on the lane is refused. In the
-    /// simulator, a barrier that never opens is a fault.
+    /// You may branch on the warp index around a barrier; a branch on the lane is rejected, because
+    /// a warp arrives as a whole. A barrier that never opens is a fault in the simulator.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -57,9 +59,9 @@ impl<'b> Body<'b, '_> {
         NamedBarrier { id, threads, form: BarrierForm::Unaligned }
     }
 
-    /// Orders the memory accesses of the thread: those before the fence come before those after it, for threads
-    /// of `scope` that synchronise by it. PTX ISA 9.7.13.4 `fence`; `membar` is the fence of order
-    /// [`Sc`](FenceOrder::Sc).
+    /// Orders the thread's memory accesses: those before the fence become visible before those
+    /// after it, to the threads of `scope` that synchronise through it. PTX ISA 9.7.13.4 `fence`;
+    /// `membar` is the fence of order [`Sc`](FenceOrder::Sc).
     ///
     /// ```
     /// use tilewright::ir::op::{FenceOrder, MemScope, ProxySpace};
@@ -89,32 +91,34 @@ impl<'b> Body<'b, '_> {
         self.context().emit(Sync::Fence { order, scope });
     }
 
-    /// Arrives at the barrier of the cluster without waiting. Threads that wait see the earlier accesses of this
-    /// thread, except with [`Relaxed`](ClusterArrival::Relaxed). `Aligned` promises that all threads of a warp
-    /// execute the same instruction. PTX ISA 9.7.13.3 `barrier.cluster.arrive`; `sm_90`.
+    /// Arrives at the cluster's barrier without waiting. Threads that wait see this thread's
+    /// earlier accesses, unless `order` is [`Relaxed`](ClusterArrival::Relaxed). The form `Aligned`
+    /// promises that all threads of a warp execute the same instruction. PTX ISA 9.7.13.3
+    /// `barrier.cluster.arrive`; `sm_90`.
     #[doc(alias = "cluster_arrive")]
     #[track_caller]
     pub fn barrier_cluster_arrive(&self, form: BarrierForm, order: ClusterArrival) {
         self.context().emit(Sync::BarrierClusterArrive { form, order });
     }
 
-    /// Waits until all threads of the cluster that have not ended have arrived at its barrier.
-    /// PTX ISA 9.7.13.3 `barrier.cluster.wait`; `sm_90`.
+    /// Waits until all threads of the cluster have arrived, except those that have ended. PTX ISA
+    /// 9.7.13.3 `barrier.cluster.wait`; `sm_90`.
     #[doc(alias("cluster_wait", "cluster_sync"))]
     #[track_caller]
     pub fn barrier_cluster_wait(&self, form: BarrierForm) {
         self.context().emit(Sync::BarrierClusterWait { form });
     }
 
-    /// Orders accesses of the thread to one memory at several virtual addresses.
-    /// PTX ISA 9.7.13.4 `fence.proxy.alias`.
+    /// Orders the thread's accesses to memory that is mapped at several virtual addresses. PTX ISA
+    /// 9.7.13.4 `fence.proxy.alias`.
     #[track_caller]
     pub fn fence_proxy_alias(&self) {
         self.context().emit(Sync::FenceProxyAlias {});
     }
 
-    /// Orders accesses of the thread with those of asynchronous copies and of tensor cores to the same memory:
-    /// needed between an ordinary store and what these read. PTX ISA 9.7.13.4 `fence.proxy.async`; `sm_90`.
+    /// Makes the thread's ordinary accesses visible to asynchronous copies and `wgmma`. Call it
+    /// between your stores and a bulk copy, TMA store or `wgmma` that reads what you stored. PTX
+    /// ISA 9.7.13.4 `fence.proxy.async`; `sm_90`.
     #[doc(alias = "fence_view_async_shared")]
     #[track_caller]
     pub fn fence_proxy_async(&self, space: ProxySpace) {
@@ -123,13 +127,13 @@ impl<'b> Body<'b, '_> {
 }
 
 impl<'b> NamedBarrier<'b> {
-    /// Promises that all threads of a warp execute the same instruction. PTX's `.aligned`.
+    /// Promises that all threads of a warp execute the same instruction: PTX's `.aligned`.
     pub fn aligned(self) -> NamedBarrier<'b> {
         NamedBarrier { form: BarrierForm::Aligned, ..self }
     }
 
-    /// Waits until all threads of the barrier have arrived. Each thread then sees the earlier writes of all
-    /// others. PTX ISA 9.7.13.1 `barrier.sync`.
+    /// Waits until all of the barrier's threads have arrived. Each thread then sees the earlier
+    /// writes of all others. PTX ISA 9.7.13.1 `barrier.sync`.
     #[track_caller]
     pub fn sync(self, k: &Body<'_, '_>) {
         let cx = k.context();
@@ -137,8 +141,8 @@ impl<'b> NamedBarrier<'b> {
         cx.emit(Sync::BarrierSync { id, threads, form: self.form });
     }
 
-    /// Arrives without waiting. Threads that wait see the earlier writes of this thread.
-    /// PTX ISA 9.7.13.1 `barrier.arrive`.
+    /// Arrives without waiting. Threads that wait see this thread's earlier writes. PTX ISA
+    /// 9.7.13.1 `barrier.arrive`.
     #[track_caller]
     pub fn arrive(self, k: &Body<'_, '_>) {
         let cx = k.context();
@@ -159,15 +163,15 @@ impl<'b> NamedBarrier<'b> {
         cx.emit_val(Sync::BarrierRed { pred, id, threads, op, form: self.form })
     }
 
-    /// Waits, and returns whether `pred` holds in all threads of the barrier.
-    /// PTX ISA 9.7.13.1 `barrier.red.and`.
+    /// Waits for all of the barrier's threads, and returns whether `pred` is true in every one. PTX
+    /// ISA 9.7.13.1 `barrier.red.and`.
     #[doc(alias("__syncthreads_and", "syncthreads_and"))]
     #[track_caller]
     pub fn red_and<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, bool> {
         self.red(k, BarrierRed::And, pred)
     }
 
-    /// Waits, and returns whether `pred` holds in any thread of the barrier.
+    /// Waits for all of the barrier's threads, and returns whether `pred` is true in at least one.
     /// PTX ISA 9.7.13.1 `barrier.red.or`.
     #[doc(alias("__syncthreads_or", "syncthreads_or"))]
     #[track_caller]
@@ -175,8 +179,8 @@ impl<'b> NamedBarrier<'b> {
         self.red(k, BarrierRed::Or, pred)
     }
 
-    /// Waits, and returns the number of threads of the barrier in which `pred` holds.
-    /// PTX ISA 9.7.13.1 `barrier.red.popc`.
+    /// Waits for all of the barrier's threads, and returns in how many of them `pred` is true. PTX
+    /// ISA 9.7.13.1 `barrier.red.popc`.
     #[doc(alias("__syncthreads_count", "syncthreads_count"))]
     #[track_caller]
     pub fn red_popc<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, u32> {

@@ -1,4 +1,5 @@
-//! Integer functions (wide and saturating arithmetic, dot products, bits, bytes) and conversions with a named rounding.
+//! Integer functions (wide, saturating and packed arithmetic, dot products, bit and byte
+//! manipulation) and conversions with an explicit rounding mode.
 
 use super::body::Body;
 use super::typed::{Converted, Element, Float, Integer, IntoOperand, Number, Ty, Val};
@@ -6,14 +7,15 @@ use super::vector::{Vector, VectorElement};
 use crate::ir::number::Rounding;
 use crate::ir::op::{Arith, ByteHalf, Convert, Excess, FloatMode, IntArith};
 
-/// An integer type of 32 or 64 bits: `i32`, `i64`, `u32`, `u64`.
+/// An integer of 32 or 64 bits: `i32`, `i64`, `u32` or `u64`.
 pub trait Word: Integer {}
 impl Word for i32 {}
 impl Word for i64 {}
 impl Word for u32 {}
 impl Word for u64 {}
 
-/// `i32` and `u32`.
+/// A 32-bit integer: `i32` or `u32`. PTX has more functions for it than for other widths, such as
+/// [`lop3`](Val::lop3) and the 24-bit products.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -32,17 +34,18 @@ pub trait Word32: Word {}
 impl Word32 for i32 {}
 impl Word32 for u32 {}
 
-/// An integer type with a product of twice the width in PTX.
+/// An integer type for which PTX has a product of twice the width.
 pub trait Widen: Integer {
-    /// The type of twice the width.
+    /// The type with twice the width.
     type Wide: Integer;
 }
 
-/// The type of elements whose products `dp4a` and `dp2a` add.
+/// An integer that [`dp4a`](Val::dp4a) and [`dp2a`](Val::dp2a) multiply.
 pub trait DotElement: Integer {
     /// The type of the sum if the other elements are unsigned.
     type Sum: Integer;
-    /// The type of the sum of products with elements of type `B`: `u32` where both are unsigned, else `i32`.
+    /// The type of the sum if the other elements are of type `B`: `u32` if both are unsigned,
+    /// otherwise `i32`.
     type Dot<B: DotElement>: Integer;
 }
 
@@ -98,7 +101,7 @@ dot_elements! {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, T: Integer> Val<'b, T> {
-    /// The high half of `self * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
+    /// Returns the high half of `self * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
     #[doc(alias("__mulhi", "__umulhi", "umulhi"))]
     #[track_caller]
     pub fn mul_hi(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
@@ -107,7 +110,7 @@ impl<'b, T: Integer> Val<'b, T> {
         cx.emit_val(Arith::MulHi { lhs, rhs })
     }
 
-    /// The high half of `self * rhs`, plus `addend`; wraps. PTX ISA 9.7.1.4 `mad.hi`.
+    /// Returns the high half of `self * rhs`, plus `addend`; wraps. PTX ISA 9.7.1.4 `mad.hi`.
     #[track_caller]
     pub fn mad_hi(
         self,
@@ -120,7 +123,7 @@ impl<'b, T: Integer> Val<'b, T> {
         cx.emit_val(Arith::MadHi { lhs, rhs, addend })
     }
 
-    /// The value cut to the range of `U`. PTX ISA 9.7.9.21 `cvt.sat`.
+    /// Converts to `U` and clamps to its range. PTX ISA 9.7.9.21 `cvt.sat`.
     #[track_caller]
     pub fn cvt_sat<U: Integer>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
@@ -140,7 +143,7 @@ macro_rules! binary {
     )*};
 }
 
-/// Two half words at once, `sm_90`.
+/// Packed arithmetic on two 16-bit integers at once. Requires `sm_90`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -162,20 +165,22 @@ macro_rules! binary {
 /// ```
 impl<T: Half> Val<'_, Vector<T, 2>> {
     binary! {
-        /// `self + rhs` in both half words; wraps. PTX ISA 9.7.1.1 `add.s16x2`.
+        /// Returns `self + rhs` in both halves; each wraps. PTX ISA 9.7.1.1 `add.s16x2`.
         add_packed = AddPacked;
-        /// The smaller half words. PTX ISA 9.7.1.12 `min.s16x2`.
+        /// Returns the smaller of each pair of halves. PTX ISA 9.7.1.12 `min.s16x2`.
         min_packed = MinPacked;
-        /// The larger half words. PTX ISA 9.7.1.13 `max.s16x2`.
+        /// Returns the larger of each pair of halves. PTX ISA 9.7.1.13 `max.s16x2`.
         max_packed = MaxPacked;
     }
 }
 
 impl Val<'_, Vector<i16, 2>> {
     binary! {
-        /// `max(min(self, rhs), 0)` in both half words; `sm_90`. PTX ISA 9.7.1.12 `min.relu.s16x2`.
+        /// Returns `max(min(self, rhs), 0)` in both halves. Requires `sm_90`. PTX ISA 9.7.1.12
+        /// `min.relu.s16x2`.
         min_relu = MinRelu;
-        /// `max(self, rhs, 0)` in both half words; `sm_90`. PTX ISA 9.7.1.13 `max.relu.s16x2`.
+        /// Returns `max(self, rhs, 0)` in both halves. Requires `sm_90`. PTX ISA 9.7.1.13
+        /// `max.relu.s16x2`.
         max_relu = MaxRelu;
     }
 }
@@ -185,12 +190,12 @@ pub trait Half: Integer + VectorElement<2> {}
 impl Half for i16 {}
 impl Half for u16 {}
 
-/// Integers cut to few bits, side by side.
+/// Clamps integers to a narrow type and packs them into one word.
 macro_rules! cvt_pack {
     ($($ty:ident $lanes:literal;)*) => {$(
         impl<'b> Val<'b, Vector<$ty, $lanes>> {
-            /// The vector of these integers, each cut to the range of the elements, the first one as element 0.
-            /// PTX ISA 9.7.9.22 `cvt.pack.sat`.
+            /// Clamps each integer to the element type's range and packs them into a vector, the
+            /// first one as element 0. PTX ISA 9.7.9.22 `cvt.pack.sat`.
             ///
             /// ```
             /// # #[cfg(feature = "sim")] {
@@ -223,7 +228,7 @@ cvt_pack! {
 }
 
 impl<'b, T: Widen> Val<'b, T> {
-    /// `self * rhs`, exact. PTX ISA 9.7.1.3 `mul.wide`.
+    /// Returns the exact product `self * rhs` in twice the width. PTX ISA 9.7.1.3 `mul.wide`.
     #[track_caller]
     pub fn mul_wide(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T::Wide> {
         let cx = self.context();
@@ -231,7 +236,8 @@ impl<'b, T: Widen> Val<'b, T> {
         cx.emit_val(Arith::MulWide { lhs, rhs })
     }
 
-    /// `self * rhs + addend`; the sum wraps. PTX ISA 9.7.1.4 `mad.wide`.
+    /// Returns `self * rhs + addend` in twice the width. The product is exact; the sum wraps. PTX
+    /// ISA 9.7.1.4 `mad.wide`.
     #[track_caller]
     pub fn mad_wide(
         self,
@@ -246,7 +252,7 @@ impl<'b, T: Widen> Val<'b, T> {
 }
 
 impl<'b> Val<'b, i32> {
-    /// `self + rhs`, cut to the range of `i32`. PTX ISA 9.7.1.1 `add.sat`.
+    /// Returns `self + rhs`, clamped to the range of `i32`. PTX ISA 9.7.1.1 `add.sat`.
     #[track_caller]
     pub fn add_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
@@ -254,7 +260,8 @@ impl<'b> Val<'b, i32> {
         cx.emit_val(IntArith::AddSat { lhs, rhs })
     }
 
-    /// The high half of `self * rhs`, plus `addend`, cut to the range of `i32`. PTX ISA 9.7.1.4 `mad.hi.sat`.
+    /// Returns the high half of `self * rhs`, plus `addend`, clamped to the range of `i32`. PTX ISA
+    /// 9.7.1.4 `mad.hi.sat`.
     #[track_caller]
     pub fn mad_hi_sat(
         self,
@@ -267,8 +274,8 @@ impl<'b> Val<'b, i32> {
         cx.emit_val(IntArith::MadHiSat { lhs, rhs, addend })
     }
 
-    /// The high bits of [`mul24`](Val::mul24), plus `addend`, cut to the range of `i32`. PTX ISA 9.7.1.6
-    /// `mad24.hi.sat`.
+    /// Returns the high bits of [`mul24`](Val::mul24), plus `addend`, clamped to the range of
+    /// `i32`. PTX ISA 9.7.1.6 `mad24.hi.sat`.
     #[track_caller]
     pub fn mad24_hi_sat(
         self,
@@ -281,7 +288,7 @@ impl<'b> Val<'b, i32> {
         cx.emit_val(IntArith::Mad24HiSat { lhs, rhs, addend })
     }
 
-    /// `max(min(self, rhs), 0)`; `sm_90`. PTX ISA 9.7.1.12 `min.relu.s32`.
+    /// Returns `max(min(self, rhs), 0)`. Requires `sm_90`. PTX ISA 9.7.1.12 `min.relu.s32`.
     #[track_caller]
     pub fn min_relu(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
@@ -289,7 +296,7 @@ impl<'b> Val<'b, i32> {
         cx.emit_val(IntArith::MinRelu { lhs, rhs })
     }
 
-    /// `max(self, rhs, 0)`; `sm_90`. PTX ISA 9.7.1.13 `max.relu.s32`.
+    /// Returns `max(self, rhs, 0)`. Requires `sm_90`. PTX ISA 9.7.1.13 `max.relu.s32`.
     #[track_caller]
     pub fn max_relu(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
@@ -297,7 +304,7 @@ impl<'b> Val<'b, i32> {
         cx.emit_val(IntArith::MaxRelu { lhs, rhs })
     }
 
-    /// `self - rhs`, cut to the range of `i32`. PTX ISA 9.7.1.2 `sub.sat`.
+    /// Returns `self - rhs`, clamped to the range of `i32`. PTX ISA 9.7.1.2 `sub.sat`.
     #[track_caller]
     pub fn sub_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
@@ -306,7 +313,7 @@ impl<'b> Val<'b, i32> {
     }
 }
 
-/// Sums of products of bytes.
+/// Dot products of bytes.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -326,8 +333,8 @@ impl<'b> Val<'b, i32> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
-    /// `addend + sum(self[i] * rhs[i])` over the four elements, `i8` or `u8` on each side; wraps.
-    /// PTX ISA 9.7.1.23 `dp4a`.
+    /// Returns `addend + sum(self[i] * rhs[i])` over the four elements, each side `i8` or `u8`;
+    /// wraps. PTX ISA 9.7.1.23 `dp4a`.
     #[doc(alias = "__dp4a")]
     #[track_caller]
     pub fn dp4a<B: DotElement + VectorElement<4>>(
@@ -342,8 +349,8 @@ impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
 }
 
 impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
-    /// `addend + self[0] * rhs[h] + self[1] * rhs[h + 1]` with `h` 0 or 2; `self` of `i16` or `u16`, `rhs` of
-    /// `i8` or `u8`; wraps. PTX ISA 9.7.1.24 `dp2a`.
+    /// Returns `addend + self[0] * rhs[h] + self[1] * rhs[h + 1]`, with `h` 0 or 2 by `half`. `self` is
+    /// of `i16` or `u16`, `rhs` of `i8` or `u8`; wraps. PTX ISA 9.7.1.24 `dp2a`.
     #[track_caller]
     pub fn dp2a<B: DotElement + VectorElement<4>>(
         self,
@@ -357,7 +364,8 @@ impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
     }
 }
 
-/// A function of three bits, as the closure of [`Val::lop3`] gets and returns it.
+/// A function of three bits as a truth table. The closure passed to [`Val::lop3`] gets one for each
+/// operand, and returns the combined one.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -406,7 +414,7 @@ impl std::ops::Not for TruthTable {
     }
 }
 
-/// Bits of words.
+/// Bit manipulation.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -429,8 +437,8 @@ impl std::ops::Not for TruthTable {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, T: Word> Val<'b, T> {
-    /// `count` bits from `start` on, extended by the highest of them where `T` is signed, else by zeros.
-    /// PTX ISA 9.7.1.19 `bfe`.
+    /// Extracts `count` bits, starting at bit `start`. The result is sign-extended if `T` is
+    /// signed, otherwise zero-extended. PTX ISA 9.7.1.19 `bfe`.
     #[track_caller]
     pub fn bfe(
         self,
@@ -442,8 +450,8 @@ impl<'b, T: Word> Val<'b, T> {
         cx.emit_val(Arith::Bfe { value, start, count })
     }
 
-    /// `into` with `count` bits from `start` on replaced by the lowest ones of `self`.
-    /// PTX ISA 9.7.1.20 `bfi`.
+    /// Inserts the lowest `count` bits of `self` into `into`, starting at bit `start`, and returns
+    /// the result. PTX ISA 9.7.1.20 `bfi`.
     #[track_caller]
     pub fn bfi(
         self,
@@ -459,9 +467,11 @@ impl<'b, T: Word> Val<'b, T> {
 }
 
 impl<'b, T: Word32> Val<'b, T> {
-    /// `function` of `self`, `b` and `c` in each bit, in one instruction. PTX ISA 9.7.8.6 `lop3`.
+    /// Applies a bitwise function of `self`, `b` and `c` in one instruction. PTX ISA 9.7.8.6
+    /// `lop3`.
     ///
-    /// The closure runs once, on the host, with three truth tables; it combines them with `&`, `|`, `^` and `!`.
+    /// The closure describes the function with `&`, `|`, `^` and `!`. It runs once, on the host,
+    /// with three truth tables.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -491,8 +501,10 @@ impl<'b, T: Word32> Val<'b, T> {
         self.lop3_lut(b, c, table)
     }
 
-    /// [`lop3`](Val::lop3) with the table itself, PTX's `immLut`: in each bit, bit `4 a + 2 b + c` of `table`, with `a` of
-    /// `self`. `a ^ b ^ c` is table `0x96`: the same function of `0xf0`, `0xcc` and `0xaa`. PTX ISA 9.7.8.6 `lop3`.
+    /// Applies a bitwise function given by its truth table, PTX's `immLut`: the result bit for
+    /// operand bits `a` (of `self`), `b` and `c` is bit `4 a + 2 b + c` of `table`. To get the
+    /// table, apply the function to `0xf0`, `0xcc` and `0xaa`: for example `0x96` for `a ^ b ^ c`.
+    /// PTX ISA 9.7.8.6 `lop3`.
     #[track_caller]
     pub fn lop3_lut(
         self,
@@ -507,9 +519,9 @@ impl<'b, T: Word32> Val<'b, T> {
 }
 
 impl<'b> Val<'b, u32> {
-    /// The position of the `offset`-th bit that is set, from bit `base` on (that one included), downward where
-    /// `offset` is negative; `base` itself for `offset` 0; `u32::MAX` if there is none, and where `base` is above 31.
-    /// PTX ISA 9.7.1.17 `fns`.
+    /// Returns the position of the `offset`-th set bit, counting from bit `base` (included) upward,
+    /// or downward if `offset` is negative. For `offset` 0 it is `base` itself. Returns `u32::MAX`
+    /// if there is no such bit or if `base` is above 31. PTX ISA 9.7.1.17 `fns`.
     #[track_caller]
     pub fn fns(
         self,
@@ -523,7 +535,7 @@ impl<'b> Val<'b, u32> {
 }
 
 impl<'b> Body<'b, '_> {
-    /// `count` bits set, from `start` on. PTX ISA 9.7.1.22 `bmsk`.
+    /// Returns a mask of `count` set bits, starting at bit `start`. PTX ISA 9.7.1.22 `bmsk`.
     #[track_caller]
     pub fn bmsk(
         &self,
@@ -538,8 +550,8 @@ impl<'b> Body<'b, '_> {
 }
 
 impl<'b, T: Ty> Val<'b, T> {
-    /// The same bits as a value of type `U`, a scalar or a vector of as many bits; neither is `bool`.
-    /// PTX ISA 9.7.9.1 `mov`.
+    /// Reinterprets the bits as a value of type `U`: a scalar or a vector with equally many bits,
+    /// but not `bool`. PTX ISA 9.7.9.1 `mov`.
     #[doc(alias("__float_as_int", "__int_as_float", "reinterpret_cast"))]
     #[track_caller]
     pub fn bitcast<U: Ty>(self) -> Val<'b, U> {
@@ -549,7 +561,7 @@ impl<'b, T: Ty> Val<'b, T> {
 }
 
 impl<'b, T: Number> Val<'b, T> {
-    /// The value in the floating point type `U`, rounded as `mode` says. PTX ISA 9.7.9.21 `cvt`.
+    /// Converts to the floating-point type `U`, rounded as `mode` says. PTX ISA 9.7.9.21 `cvt`.
     ///
     /// ```
     /// use tilewright::ir::op::FloatMode;
@@ -572,8 +584,8 @@ impl<'b, T: Number> Val<'b, T> {
 }
 
 impl<'b, T: Float> Val<'b, T> {
-    /// The value rounded to an integer of type `U`, cut to its range; NaN gives 0.
-    /// PTX ISA 9.7.9.21 `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
+    /// Rounds to an integer of type `U` and clamps to its range; NaN becomes 0. PTX ISA 9.7.9.21
+    /// `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
     #[track_caller]
     pub fn cvt_rint<U: Integer>(self, rounding: Rounding) -> Val<'b, U> {
         let value = self.context().operand(self);
@@ -582,8 +594,9 @@ impl<'b, T: Float> Val<'b, T> {
 }
 
 impl<'b, T: VectorElement<N> + Element, const N: usize> Val<'b, Vector<T, N>> {
-    /// Each element in the floating point type `U`, as [`Val::cvt_rounded`] converts it; two `f32` at a time in
-    /// one PTX instruction (`cvt.rn.relu.bf16x2.f32`) where it rounds to nearest or toward zero.
+    /// Converts each element to the floating-point type `U`, as [`Val::cvt_rounded`] does. If the
+    /// rounding is to nearest or toward zero, one PTX instruction converts two `f32`
+    /// (`cvt.rn.relu.bf16x2.f32`).
     #[track_caller]
     pub fn cvt_rounded<U: VectorElement<N>>(self, mode: FloatMode) -> Val<'b, Vector<U, N>> {
         let value = self.context().operand(self);

@@ -1,4 +1,5 @@
-//! [`Body`], the handle of a body closure: indices, constants, variables, shared memory, loads, stores and barriers.
+//! [`Body`], the handle through which a closure appends operations: indices, constants, registers,
+//! shared memory, loads, stores and barriers.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -14,25 +15,26 @@ use crate::ir::kernel::{ArrayData, LocalData, SharedData, SourceLocation, VarDat
 use crate::ir::op::{Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync, Thread};
 use crate::layout::LayoutError;
 
-/// The body `'b` of a kernel under construction, inside the body `'o`. Operations made through it go to its
-/// end.
+/// The handle of one body of a kernel: the kernel itself, a loop or an arm. Its methods append
+/// operations to the end of that body.
 ///
-/// Each closure that is given to a control flow method gets a `Body` of its own, in the manner of
-/// [`std::thread::scope`], so that rustc sees which values belong to which body.
+/// `'b` is the body's own lifetime, `'o` that of the body around it. Every closure that you pass to
+/// a control-flow method gets its own `Body`, as in [`std::thread::scope`], so that rustc knows
+/// which body each value belongs to.
 #[derive(Debug)]
 pub struct Body<'b, 'o: 'b> {
     cx: &'b Context,
     outer: PhantomData<&'o ()>,
 }
 
-/// One value for each axis.
+/// An index or a size along x, y and z.
 #[derive(Clone, Copy, Debug)]
 pub struct Dim3<'b> {
-    /// The fastest varying axis.
+    /// The x axis, which varies fastest from thread to thread.
     pub x: Val<'b, i32>,
-    /// The second axis.
+    /// The y axis.
     pub y: Val<'b, i32>,
-    /// The slowest axis.
+    /// The z axis, which varies slowest.
     pub z: Val<'b, i32>,
 }
 
@@ -41,11 +43,12 @@ impl<'b, 'o> Body<'b, 'o> {
         Body { cx, outer: PhantomData }
     }
 
-    /// A handle of the same body, whose lifetimes are shorter, or whose outer body `'x` is another one around it.
+    /// Returns a handle of the same body with shorter lifetimes, or with another enclosing body
+    /// `'x`.
     ///
-    /// It makes two calls compile that rustc refuses with "`k` escapes the closure body here": of a function that
-    /// takes a body and values of bodies that rustc cannot compare with it, and of a closure for bodies inside of
-    /// `'x` from a body that is more than one level inside.
+    /// Use it when rustc says "`k` escapes the closure body here". That happens if you call a
+    /// function with a body and with values from bodies that rustc cannot compare with it, or if a
+    /// closure that takes bodies inside `'x` is called from more than one level inside.
     ///
     /// ```
     /// use tilewright::ir::{Body, GlobalMut, Kernel, Target, Val, range};
@@ -74,33 +77,32 @@ impl<'b, 'o> Body<'b, 'o> {
         Body::new(self.cx)
     }
 
-    /// The threads of a block along each axis, if all launches have the same.
+    /// Returns the block's shape in threads, if the kernel fixes it.
     pub(crate) fn block_shape(&self) -> Option<[u32; 3]> {
         self.context().block()
     }
 
-    /// The target of the kernel.
     pub(crate) fn target(&self) -> Target {
         self.context().target()
     }
 
-    /// The bytes of shared memory that a block takes with what was allocated so far.
+    /// Returns how many bytes of shared memory a block needs for the allocations made so far.
     pub(crate) fn shared_bytes(&self) -> u64 {
         self.context().shared_bytes()
     }
 
-    /// The build that the body belongs to.
+    /// Returns the build that this body belongs to.
     pub(crate) fn context(&self) -> &'b Context {
         self.cx
     }
 
-    /// The host value as a device value.
+    /// Returns a host value as a device constant.
     #[track_caller]
     pub fn constant<T: Element>(&self, value: T) -> Val<'b, T> {
         self.cx.constant(value)
     }
 
-    /// The host or device value as a device value.
+    /// Returns a device value; a host value becomes a constant.
     #[track_caller]
     pub fn value<T: Ty>(&self, value: impl IntoOperand<'b, T>) -> Val<'b, T> {
         value.into_operand(self.cx)
@@ -112,43 +114,44 @@ impl<'b, 'o> Body<'b, 'o> {
         Dim3 { x: self.cx.emit_val(x), y: self.cx.emit_val(y), z: self.cx.emit_val(z) }
     }
 
-    /// The index of the thread in its block. PTX ISA 10.1 `%tid`.
+    /// Returns the thread's index in its block. PTX ISA 10.1 `%tid`.
     #[doc(alias("threadIdx", "tid"))]
     #[track_caller]
     pub fn thread_idx(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Tid)
     }
 
-    /// The number of threads of a block along each axis. PTX ISA 10.2 `%ntid`.
+    /// Returns the block's size in threads. PTX ISA 10.2 `%ntid`.
     #[doc(alias("blockDim", "ntid"))]
     #[track_caller]
     pub fn block_dim(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Ntid)
     }
 
-    /// The index of the block in the grid. PTX ISA 10.6 `%ctaid`.
+    /// Returns the block's index in the grid. PTX ISA 10.6 `%ctaid`.
     #[doc(alias("blockIdx", "ctaid", "program_id", "tl.program_id"))]
     #[track_caller]
     pub fn block_idx(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Ctaid)
     }
 
-    /// The number of blocks of the grid along each axis. PTX ISA 10.7 `%nctaid`.
+    /// Returns the grid's size in blocks. PTX ISA 10.7 `%nctaid`.
     #[doc(alias("gridDim", "nctaid", "num_programs", "tl.num_programs"))]
     #[track_caller]
     pub fn grid_dim(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Nctaid)
     }
 
-    /// The index of the thread in its warp, 0 to 31. PTX ISA 10.3 `%laneid`.
+    /// Returns the thread's lane in its warp, 0 to 31. PTX ISA 10.3 `%laneid`.
     #[doc(alias("laneid", "lane_idx"))]
     #[track_caller]
     pub fn lane_id(&self) -> Val<'b, i32> {
         self.cx.emit_val(Thread::Sreg { reg: SpecialReg::LaneId })
     }
 
-    /// Waits until all threads of the block arrive here; what each of them wrote before is seen by all
-    /// after. Threads that have returned are not waited for. PTX ISA 9.7.13.1 `barrier.sync 0`.
+    /// Waits until all threads of the block have arrived, except those that have returned.
+    /// Afterwards every thread sees what the others wrote before the barrier. PTX ISA 9.7.13.1
+    /// `barrier.sync 0`.
     #[doc(alias(
         "syncthreads",
         "__syncthreads",
@@ -162,16 +165,17 @@ impl<'b, 'o> Body<'b, 'o> {
         self.cx.emit(Sync::Barrier {});
     }
 
-    /// Static shared memory for `len` elements, naturally aligned and uninitialised. The pointer is the
-    /// same in all threads of the block. PTX ISA 5.1.7 `.shared`.
+    /// Allocates static shared memory for `len` elements and returns a pointer to it, the same in
+    /// all threads of the block. The memory is uninitialised and aligned to the element size. PTX
+    /// ISA 5.1.7 `.shared`.
     #[doc(alias("__shared__", "make_smem"))]
     #[track_caller]
     pub fn shared<T: Element>(&self, len: u32) -> Val<'b, Shared<T>> {
         self.shared_aligned(len, T::SCALAR.size_bytes())
     }
 
-    /// As [`shared`](Body::shared), with the first element at a multiple of `align_bytes`, a power of two
-    /// not below the natural alignment.
+    /// Allocates shared memory as [`shared`](Body::shared) does, aligned to `align_bytes`: a power
+    /// of two that is at least the element size.
     #[doc(alias = "__align__")]
     #[track_caller]
     pub fn shared_aligned<T: Element>(&self, len: u32, align_bytes: u32) -> Val<'b, Shared<T>> {
@@ -184,10 +188,10 @@ impl<'b, 'o> Body<'b, 'o> {
         self.cx.emit_val(Mem::SharedBase { shared })
     }
 
-    /// Memory of the thread for `len` elements, uninitialised, which starts at a multiple of 16 bytes. It is the
-    /// same memory wherever in the kernel the array is made, also in each iteration of a loop. Registers have
-    /// no addresses: this is for what is indexed by numbers that are known on the device only. It is slower than
-    /// registers, and a thread has at most 512 KiB of it. PTX ISA 5.1.5 `.local`.
+    /// Allocates `len` uninitialised elements of local memory, private to the thread and aligned to
+    /// 16 bytes. Use it for an array that device values index, because registers have no addresses.
+    /// It is slower than registers, and a thread has at most 512 KiB of it. A call inside a loop
+    /// returns the same memory in every iteration. PTX ISA 5.1.5 `.local`.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -215,9 +219,10 @@ impl<'b, 'o> Body<'b, 'o> {
         self.cx.emit_val(Mem::LocalBase { local })
     }
 
-    /// A constant array of the module, at most 64 KiB together with all others: read-only memory that is
-    /// filled when the module is loaded. A load is fast where all threads of a warp read one element, and
-    /// one after the other for different ones. Equal arrays are one. PTX ISA 5.1.3 `.const`.
+    /// Places `elements` in constant memory and returns a read-only pointer. The array is filled
+    /// when the module is loaded. A load is fast if all threads of a warp read the same element;
+    /// different elements are loaded one after the other. All constant arrays of a module share 64
+    /// KiB, and equal arrays are stored once. PTX ISA 5.1.3 `.const`.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -253,7 +258,7 @@ impl<'b, 'o> Body<'b, 'o> {
         self.cx.emit_val(Mem::ArrayBase { array })
     }
 
-    /// A mutable register that holds `init`.
+    /// Declares a mutable register and sets it to `init`.
     #[doc(alias = "make_rmem")]
     #[track_caller]
     pub fn var<T: Ty>(&self, init: impl IntoVal<'b, T>) -> Var<'b, T> {
@@ -263,8 +268,9 @@ impl<'b, 'o> Body<'b, 'o> {
         var
     }
 
-    /// `len` mutable registers of one type, indexed by host numbers. They hold no value until they are set,
-    /// at each entry of this body.
+    /// Declares `len` mutable registers of one type, indexed by host integers: for example the
+    /// accumulators of an MMA. Whenever this body is entered, they are undefined until you set
+    /// them.
     #[doc(alias("make_rmem_tensor", "make_fragment"))]
     #[track_caller]
     pub fn registers<T: Ty>(&self, len: u32) -> Registers<'b, T> {
@@ -276,8 +282,8 @@ impl<'b, 'o> Body<'b, 'o> {
         Registers { var, first: 0, len, body: PhantomData, ty: PhantomData }
     }
 
-    /// The value of a fallible operation of the layout algebra. A failure is recorded with this line and
-    /// returned by `Kernel::build`; the default takes the value's location until then.
+    /// Unwraps the result of a layout operation. If it is an error, records it with the caller's
+    /// line for `Kernel::build` to return, and continues with `L::default()`.
     #[track_caller]
     pub fn layout<L: Default>(&self, result: Result<L, LayoutError>) -> L {
         result.unwrap_or_else(|error| {
@@ -287,7 +293,8 @@ impl<'b, 'o> Body<'b, 'o> {
     }
 }
 
-/// A mutable register. Made by [`Body::var`].
+/// A mutable register, made by [`Body::var`]. Use it if a value changes inside a loop or a branch
+/// and you do not want to carry it through. [`Registers`] is an array of them.
 #[derive(Debug)]
 pub struct Var<'b, T> {
     regs: Registers<'b, T>,
@@ -301,23 +308,23 @@ impl<T> Clone for Var<'_, T> {
 impl<T> Copy for Var<'_, T> {}
 
 impl<T: Ty> Var<'_, T> {
-    /// The present value.
+    /// Reads the register.
     #[track_caller]
     pub fn get<'c>(&self, k: &Body<'c, '_>) -> Val<'c, T> {
         self.regs.get(k, 0)
     }
 
-    /// Sets the value.
+    /// Writes the register.
     #[track_caller]
     pub fn set<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>) {
         self.regs.set(k, 0, value);
     }
 }
 
-/// An array of mutable registers. Made by [`Body::registers`].
+/// An array of mutable registers, made by [`Body::registers`].
 ///
-/// The index is a host number: registers have no addresses. A read of a register that may not have been
-/// set is an error of the build.
+/// The index is a host integer, because registers have no addresses; if you need a device index,
+/// use [`Body::local_array`]. The build fails if a register is read that may not have been set.
 #[derive(Debug)]
 pub struct Registers<'b, T> {
     var: VarId,
@@ -335,7 +342,7 @@ impl<T> Clone for Registers<'_, T> {
 impl<T> Copy for Registers<'_, T> {}
 
 impl<'r, T: Ty> Registers<'r, T> {
-    /// The number of registers.
+    /// Returns how many registers there are.
     #[expect(clippy::len_without_is_empty, reason = "an array of no registers has no use")]
     pub fn len(&self) -> u32 {
         self.len
@@ -349,8 +356,9 @@ impl<'r, T: Ty> Registers<'r, T> {
         self.first.saturating_add(index)
     }
 
-    /// Names the registers in PTX: `name` and a number, as in `%acc_12`. `name` starts with a letter and has
-    /// letters, digits and `_`. Any other name, or a name in use, is replaced by a number.
+    /// Names the registers in the PTX text, for example `%acc_12` for name `acc`. A name starts
+    /// with a letter and consists of letters, digits and `_`. If a name is invalid or already in
+    /// use, the PTX writer numbers the registers instead.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -373,12 +381,12 @@ impl<'r, T: Ty> Registers<'r, T> {
         self
     }
 
-    /// The variable in the IR, and the first of its registers.
+    /// Returns the IR variable and the index of its first register.
     pub(super) fn location(&self) -> (VarId, u32) {
         (self.var, self.first)
     }
 
-    /// The same registers, for a body inside or outside of this one.
+    /// Returns the same registers for use in a body inside or outside this one.
     pub(crate) fn rebound<'x>(self) -> Registers<'x, T> {
         let Registers { var, first, len, ty, .. } = self;
         Registers { var, first, len, body: PhantomData, ty }
@@ -389,12 +397,12 @@ impl<'r, T: Ty> Registers<'r, T> {
         (self.var, self.first, self.len) == (other.var, other.first, other.len)
     }
 
-    /// The variable and the first of its registers, for errors.
+    /// Names the variable and its first register, for error messages.
     pub(crate) fn name(&self) -> String {
         format!("{}[{}]", self.var, self.first)
     }
 
-    /// A variable in place of registers that could not be made.
+    /// Makes a placeholder for registers that could not be made.
     pub(crate) fn of_build(cx: &'r Context) -> Self {
         let location = SourceLocation { file: "", line: 0, column: 0 };
         let var = cx.with(|state| {
@@ -404,7 +412,7 @@ impl<'r, T: Ty> Registers<'r, T> {
         Registers { var, first: 0, len: 1, body: PhantomData, ty: PhantomData }
     }
 
-    /// Checks that the variable was declared in a body that is open, and records an error where it was not.
+    /// Returns whether the body that declared the variable is still open; records an error if not.
     #[track_caller]
     pub(crate) fn is_declared(&self, cx: &Context) -> bool {
         let location = SourceLocation::caller();
@@ -419,27 +427,27 @@ impl<'r, T: Ty> Registers<'r, T> {
         })
     }
 
-    /// The same registers, if they are of the type `U`.
+    /// Returns the same registers with type `U`, or `None` if their type is another one.
     pub(crate) fn of<U: Ty>(&self) -> Option<Registers<'r, U>> {
         let Registers { var, first, len, body, .. } = *self;
         (T::TYPE == U::TYPE).then_some(Registers { var, first, len, body, ty: PhantomData })
     }
 
-    /// The `len` registers from `first` on, as registers of their own. Those that there are not are an error
-    /// where they are used.
+    /// Returns `len` registers starting at `first` as an array of their own. If the array ends
+    /// earlier, the part is shorter, and using a missing register is an error of the build.
     pub fn part(&self, first: u32, len: u32) -> Self {
         let all = self.first.saturating_add(first);
         Registers { first: all, len: len.min(self.len.saturating_sub(first)), ..*self }
     }
 
-    /// The present value of register `index`.
+    /// Reads register `index`.
     #[track_caller]
     pub fn get<'c>(&self, k: &Body<'c, '_>, index: u32) -> Val<'c, T> {
         let cx = k.context();
         cx.emit_val(Mem::GetVar { var: self.var, index: self.check(cx, index) })
     }
 
-    /// Sets register `index`.
+    /// Writes `value` to register `index`.
     #[track_caller]
     pub fn set<'c>(&self, k: &Body<'c, '_>, index: u32, value: impl IntoOperand<'c, T>) {
         let cx = k.context();
@@ -447,7 +455,7 @@ impl<'r, T: Ty> Registers<'r, T> {
         cx.emit(Mem::SetVar { value, var: self.var, index: self.check(cx, index) });
     }
 
-    /// Sets all registers.
+    /// Writes `value` to all registers.
     #[track_caller]
     pub fn fill<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>) {
         let value = value.into_operand(k.context());
@@ -458,13 +466,13 @@ impl<'r, T: Ty> Registers<'r, T> {
 }
 
 impl<'b, T> Val<'b, T> {
-    /// The host value as a device value, in the build that this value belongs to.
+    /// Returns a host value as a device constant of the same build as this value.
     #[track_caller]
     pub fn constant<U: Element>(self, value: U) -> Val<'b, U> {
         self.context().constant(value)
     }
 
-    /// The host count as a device index, in the build that this value belongs to.
+    /// Returns a host count as a device index of the same build as this value.
     #[track_caller]
     pub(crate) fn count(self, count: u32) -> Val<'b, i32> {
         count.into_operand(self.context())
@@ -472,7 +480,7 @@ impl<'b, T> Val<'b, T> {
 }
 
 impl<P: Pointer> Val<'_, P> {
-    /// `*(self + index)`, `index` in elements. PTX ISA 9.7.9.8 `ld`.
+    /// Loads the element at `self + index`; `index` counts elements. PTX ISA 9.7.9.8 `ld`.
     #[doc(alias("tl.load", "ld"))]
     #[track_caller]
     pub fn load<'c, I: MemIndex>(
@@ -483,7 +491,7 @@ impl<P: Pointer> Val<'_, P> {
         self.load_with(k, index, LoadAccess::default())
     }
 
-    /// `*(self + index) = value`, `index` in elements. PTX ISA 9.7.9.12 `st`.
+    /// Stores `value` at `self + index`; `index` counts elements. PTX ISA 9.7.9.12 `st`.
     #[doc(alias("tl.store", "st"))]
     #[track_caller]
     pub fn store<'c, I: MemIndex>(

@@ -1,14 +1,14 @@
-//! [`Call`]: the caller's line for what the crate's own functions make inside of closures.
+//! [`Call`]: reports errors inside the crate's own functions at the line of the user's call.
 
 use super::body::Body;
 use super::context::{Context, State};
 use crate::ir::kernel::SourceLocation;
 
-/// A call of one of the crate's functions by a user. While it lives, operations and mistakes whose line is in `ir` or
-/// `tensor` get the line of the call.
+/// A user's call of one of the crate's functions. While it lives, operations and errors from lines
+/// in `ir` or `tensor` get the line of the call.
 ///
-/// `#[track_caller]` does not reach through closures: what a function makes in the body of a `k.if_`, or in a
-/// `.map(..)`, has the line of the function.
+/// It exists because `#[track_caller]` does not reach into closures: what a function makes in the
+/// body of `k.if_` or in `.map(..)` would have the function's own line.
 #[derive(Debug)]
 #[must_use = "bind it to a name: the call ends where it is dropped"]
 pub(crate) struct Call<'b> {
@@ -16,7 +16,7 @@ pub(crate) struct Call<'b> {
 }
 
 impl<'b> Call<'b> {
-    /// The call at `location`, until the result is dropped.
+    /// Starts a call at `location`; it ends when the result is dropped.
     pub(super) fn new(cx: &'b Context, location: SourceLocation) -> Call<'b> {
         cx.with(|state| {
             let location = state.of_user(location);
@@ -27,7 +27,7 @@ impl<'b> Call<'b> {
 }
 
 impl<'b> Body<'b, '_> {
-    /// The call of the function that calls this, which is `#[track_caller]`, until the result is dropped.
+    /// Starts a call at the line that called the calling function, which must be `#[track_caller]`.
     #[track_caller]
     pub(crate) fn call(&self) -> Call<'b> {
         Call::new(self.context(), SourceLocation::caller())
@@ -41,7 +41,8 @@ impl Drop for Call<'_> {
 }
 
 impl State {
-    /// The line of the innermost call for a line of the crate's own functions; every other line as it is.
+    /// Returns the innermost call's line for a line inside the crate, and every other line
+    /// unchanged.
     pub(super) fn of_user(&self, location: SourceLocation) -> SourceLocation {
         match self.calls.last() {
             Some(call) if is_own(location.file) => *call,

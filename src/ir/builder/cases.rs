@@ -1,4 +1,4 @@
-//! Chains of conditions: `if`, `else if`, .., `else`.
+//! [`Body::cases`]: chains of conditions, `if`, `else if`, .., `else`.
 
 use std::marker::PhantomData;
 
@@ -13,16 +13,16 @@ use crate::ir::entity::OpId;
 use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Control, ValueList};
 
-/// The end of an arm of a chain of [`cases`](Body::cases) that returns the values `V`.
+/// How an arm of a [`cases`](Body::cases) chain that returns `V` may end.
 #[diagnostic::on_unimplemented(
     message = "this arm ends with `{Self}`, but the other arms of the chain give `{V}`",
     label = "the arms end differently",
     note = "all arms `yield_` the same types, or fall through without values, or jump away with `break_`, `continue_` or `return_`"
 )]
 pub trait CaseEnd<V> {
-    /// True if the arm falls through; the build then ends it with `yield`.
+    /// True if the arm falls through, so that the build has to append a `yield`.
     const FALLS_THROUGH: bool = false;
-    /// True if control can continue after the chain.
+    /// True if the code after the chain can be reached from the arm.
     const CONTINUES: bool = true;
 }
 
@@ -34,20 +34,20 @@ impl<V> CaseEnd<V> for Terminated {
     const CONTINUES: bool = false;
 }
 
-/// A chain of conditions before its first one. Made by [`Body::cases`].
+/// A chain of conditions that has no arm yet, made by [`Body::cases`].
 #[must_use = "add arms with `when`, and end the chain with `otherwise`"]
 #[derive(Debug)]
 pub struct CasesStart<'k, 'b, 'o> {
     k: &'k mut Body<'b, 'o>,
 }
 
-/// A chain of conditions under construction. Made by [`Body::cases`]; ended by
+/// A chain of conditions with at least one arm. Start it with [`Body::cases`] and end it with
 /// [`otherwise`](Cases::otherwise).
 #[must_use = "end the chain with `otherwise`"]
 #[derive(Debug)]
 pub struct Cases<'k, 'b, 'o, V> {
     k: &'k mut Body<'b, 'o>,
-    /// The `if`s so far, each in the else region of the one before; these regions are open.
+    /// The `if`s so far, each in the else region of the one before. These regions are open.
     chain: Vec<Link>,
     values: PhantomData<fn() -> V>,
 }
@@ -56,15 +56,15 @@ pub struct Cases<'k, 'b, 'o, V> {
 struct Link {
     op: OpId,
     location: SourceLocation,
-    /// True if control can continue after the chain.
+    /// True if the code after the chain can be reached from this arm.
     continues: bool,
 }
 
 impl<'b, 'o> Body<'b, 'o> {
-    /// Starts a chain of conditions. The first condition that holds chooses its arm.
+    /// Starts a chain of conditions: the first condition that is true selects its arm.
     ///
-    /// All conditions are computed before the chain. Where a condition must only be computed if those
-    /// before it fail, use [`if_else`](Body::if_else) inside `otherwise`.
+    /// All conditions are computed before the chain. If a condition may only be computed when the
+    /// earlier ones are false, use [`if_else`](Body::if_else) inside `otherwise`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -88,7 +88,7 @@ impl<'b, 'o> Body<'b, 'o> {
 }
 
 impl<'k, 'b, 'o> CasesStart<'k, 'b, 'o> {
-    /// Runs `arm` where `cond` holds.
+    /// Runs `arm` if `cond` is true.
     #[track_caller]
     pub fn when<'v, V: Values, E: CaseEnd<V>>(
         self,
@@ -103,7 +103,7 @@ impl<'k, 'b, 'o> CasesStart<'k, 'b, 'o> {
 }
 
 impl<'b, V: Values> Cases<'_, 'b, '_, V> {
-    /// Runs `arm` where `cond` holds and no condition before it does.
+    /// Runs `arm` if `cond` is true and every earlier condition is false.
     #[track_caller]
     pub fn when<'v, E: CaseEnd<V>>(
         mut self,
@@ -125,7 +125,7 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
         self
     }
 
-    /// Runs `arm` where no condition holds, ends the chain, and returns what the arm that ran yields.
+    /// Runs `arm` if no condition is true. Ends the chain and returns what the executed arm yields.
     #[track_caller]
     pub fn otherwise<E: CaseEnd<V>>(
         mut self,
@@ -138,7 +138,8 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
         let mut continues = E::CONTINUES;
         let mut end = fall_through(E::FALLS_THROUGH);
         let (mut values, mut parts) = (ValueList::new(), None);
-        // From the inside out: each `if` ends the else region of the one around it with its results.
+        // From the inside out: each `if` ends the else region of the `if` around it with its own
+        // results.
         while let Some(Link { op, location, continues: arm_continues }) = self.chain.pop() {
             close_region(cx, op, location, end);
             continues |= arm_continues;
@@ -159,8 +160,7 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
     }
 }
 
-/// A chain that is dropped without its last arm leaves its else regions open: they are closed here, and the
-/// mistake is recorded.
+/// Closes the else regions of a chain that is dropped without a last arm, and records the mistake.
 impl<V> Drop for Cases<'_, '_, '_, V> {
     fn drop(&mut self) {
         let cx = self.k.context();

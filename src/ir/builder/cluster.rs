@@ -1,10 +1,11 @@
-//! Distributed shared memory: access to the shared memory of other blocks in the cluster.
+//! Distributed shared memory: accesses to the shared memory of other blocks in the cluster.
 
 use super::body::Body;
 use super::typed::{Element, IntoVal, Shared, SharedCluster, Val};
 use crate::ir::op::{AsyncCopy, BulkReduce, Mem};
 
-/// The shared memory of other blocks of the cluster, `sm_90`.
+/// Pointers into the shared memory of other blocks in the cluster, from `sm_90` on. Pass a cluster
+/// barrier before the first access, and another before a block may end.
 ///
 /// ```
 /// use tilewright::ir::op::{BarrierForm, ClusterArrival};
@@ -46,7 +47,8 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
 }
 
 impl<'b, T: Element> Val<'b, SharedCluster<T>> {
-    /// The number of the block of the cluster that it points into. PTX ISA 9.7.9.24 `getctarank`; `sm_90`.
+    /// Returns the cluster rank of the block that the pointer points into. PTX ISA 9.7.9.24
+    /// `getctarank`; `sm_90`.
     #[track_caller]
     pub fn ctarank(self) -> Val<'b, u32> {
         let cx = self.context();
@@ -55,8 +57,9 @@ impl<'b, T: Element> Val<'b, SharedCluster<T>> {
     }
 }
 
-/// Stores to other blocks of the cluster that the thread does not wait for. The element and the barrier are in the
-/// same block; in the simulator another barrier is a fault, and so is a store that is not done when its block ends.
+/// Asynchronous stores to another block of the cluster: the thread does not wait, and the receiving
+/// block waits on an mbarrier. Element and mbarrier must be in the same block. The simulator
+/// reports a fault if they are not, and if a block ends while a store to it is in flight.
 ///
 /// ```
 /// use tilewright::ir::op::{BarrierForm, BulkReduce, ClusterArrival};
@@ -91,8 +94,8 @@ impl<'b, T: Element> Val<'b, SharedCluster<T>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<T: Element> Val<'_, SharedCluster<T>> {
-    /// Sets the element to `value`; the phase of `barrier`, in the same block, then waits for as many bytes
-    /// fewer as an element has. PTX ISA 9.7.9.13 `st.async`; `sm_90`.
+    /// Starts to store `value` to the element. When this is done, the element's bytes are completed
+    /// on `barrier`, which must be in the same block. PTX ISA 9.7.9.13 `st.async`; `sm_90`.
     #[track_caller]
     pub fn st_async<'c>(
         self,
@@ -106,7 +109,8 @@ impl<T: Element> Val<'_, SharedCluster<T>> {
         cx.emit(AsyncCopy::StAsync { base, index, value, barrier, barrier_index: index });
     }
 
-    /// As [`st_async`](Val::st_async), combined with what is there. PTX ISA 9.7.13.8 `red.async`; `sm_90`.
+    /// Starts to combine the element with `value` by `op`, and completes the element's bytes as
+    /// [`st_async`](Val::st_async) does. PTX ISA 9.7.13.8 `red.async`; `sm_90`.
     #[track_caller]
     pub fn red_async<'c>(
         self,

@@ -1,12 +1,16 @@
-//! Reductions and scans with any combining body, over lanes, a warp or a block.
+//! Reductions and scans with any combining body, over some lanes, a warp or a block.
 //!
-//! Lanes exchange values by shuffles, in pairs of neighbours, of pairs, and so on: where all lanes have a thread
-//! this takes no branch, also for a combining body that does not commute, whose operands are chosen by a bit of
-//! the lane's number. One of the operations of `redux.sync` on a type that it has is one instruction. In a
-//! block, each warp then leaves its result in shared memory (`pool.rs`). Up to 8 warps, and more where vector
-//! loads are possible, each thread reads the results of all warps and combines them after one barrier; else the
-//! first warp does, and a second barrier follows. Every step combines neighbours in the order of the threads. A
-//! shuffle never reads a lane that has no thread: the last warp of a block may be a partial one.
+//! Lanes exchange values by shuffles: first neighbours, then pairs of neighbours, and so on. If
+//! every lane has a thread, this takes no branch, even for a combining body that does not commute:
+//! a bit of the lane id then selects the operand order. If `redux.sync` has the operation and the
+//! type, a warp takes one instruction.
+//!
+//! In a block, each warp then stores its result to shared memory (`pool.rs`). With up to 8 warps,
+//! or more if vector loads are possible, every thread combines the results of all warps after a
+//! single barrier. Otherwise the first warp does, and a second barrier follows.
+//!
+//! Every step combines neighbours, in thread order. A shuffle never reads a lane without a thread,
+//! because a block's last warp may be partial.
 
 mod pool;
 mod steps;
@@ -24,24 +28,24 @@ use crate::ir::kernel::SourceLocation;
 use crate::ir::op::ValueList;
 use steps::{LANES, Steps};
 
-/// The files whose operations get the source location of the call.
+/// Operations made in these files get the source location of the user's call.
 const HERE: [&str; 4] = [file!(), pool::FILE, steps::FILE, steps::FOLD];
 
-/// The threads that compute something together.
+/// The threads that reduce or scan together.
 #[doc(alias = "tiled_partition")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
-    /// `n` neighbouring lanes of a warp, where `n` is 1, 2, 4, 8, 16 or 32. The first lane is a multiple of `n`. The
-    /// last group of a block may have fewer.
+    /// `n` neighbouring lanes of a warp: 1, 2, 4, 8, 16 or 32, starting at a multiple of `n`. A
+    /// block's last group may have fewer.
     Lanes(u32),
-    /// The threads of each warp: 32, or fewer in the last warp of a block.
+    /// All threads of a warp: 32, or fewer in a block's last warp.
     Warp,
-    /// All threads of each block.
+    /// All threads of a block.
     Block,
 }
 
 impl Group {
-    /// The lanes of a warp that are together.
+    /// Returns how many lanes of a warp belong together.
     #[track_caller]
     fn lanes(self, cx: &Context) -> u32 {
         match self {
@@ -56,19 +60,24 @@ impl Group {
 }
 
 impl<'o> Body<'o, '_> {
-    /// `value` of all threads of the group, combined in the order of the threads (x before y before z):
-    /// `v0 ∘ v1 ∘ ..`, the same result in all of them. The combining body must be associative and need not
-    /// commute. It runs several times while the kernel is built, once of these only to look at it.
+    /// Combines `value` over all threads of the group, in thread order (x before y before z), and
+    /// returns the result `v0 ∘ v1 ∘ ..` in every thread. The combining body must be associative;
+    /// it need not commute. It runs several times while the kernel is built, once only for
+    /// inspection.
     ///
-    /// The value is a group of scalars. All threads of the group come here together, and for [`Group::Lanes`] all
-    /// threads of the warp; none has returned. With a [fixed block](super::KernelOptions::block) of whole warps, a
-    /// warp takes 5 shuffles for each scalar, or one `redux.sync` for the sum, `min`, `max`, `&`, `|` or `^` of
-    /// `i32` and `u32` (PTX ISA 9.7.9.6, 9.7.13.12). A block waits at one barrier, or at two where the kernel
-    /// does not fix its threads or has more than 8 warps and no single operation for each scalar. All
-    /// reductions and scans of a kernel share memory: what the largest of them takes, twice.
+    /// The value is a group of scalars. All threads of the group must call this together, and for
+    /// [`Group::Lanes`] all threads of the warp; none may have returned.
     ///
-    /// Lanes of one warp, also of a block that has only one, exchange values by shuffles, which order no memory accesses: call
-    /// [`bar_warp`](Body::bar_warp) if one lane accesses what another one stores.
+    /// Cost: with a [fixed block](super::KernelOptions::block) of whole warps, a warp takes 5
+    /// shuffles per scalar, or one `redux.sync` for a sum, `min`, `max`, `&`, `|` or `^` of `i32`
+    /// or `u32` (PTX ISA 9.7.9.6, 9.7.13.12). A block also waits at one barrier. It waits at two if
+    /// the kernel does not fix its block, or if the block has more than 8 warps and a scalar needs
+    /// more than a single operation. All reductions and scans of a kernel share the same shared
+    /// memory: twice what the largest needs.
+    ///
+    /// Within one warp, also in a block that has only one, values travel by shuffles, which order
+    /// no memory accesses. Call [`bar_warp`](Body::bar_warp) if one lane accesses what another one
+    /// stored.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -133,8 +142,8 @@ impl<'o> Body<'o, '_> {
         I::V::make(cx, &mut result.into_iter())
     }
 
-    /// The inclusive scan: `v0 ∘ v1 ∘ .. ∘ vi` in thread `i` of the group, with the conditions of
-    /// [`reduce`](Body::reduce).
+    /// Computes the inclusive scan: returns `v0 ∘ v1 ∘ .. ∘ vi` in thread `i` of the group.
+    /// [`reduce`](Body::reduce) has the conditions.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -183,12 +192,13 @@ impl<'o> Body<'o, '_> {
         I::V::make(cx, &mut result.into_iter())
     }
 
-    /// The inclusive scan and the aggregate of the group: `v0 ∘ v1 ∘ .. ∘ vi` in thread `i`, and beside it
-    /// `v0 ∘ v1 ∘ ..` of all its threads, the same in each of them, with the conditions of
-    /// [`reduce`](Body::reduce). It costs one shuffle or one load of shared memory more than [`scan`](Body::scan), where
-    /// a reduction beside the scan would cost as much as the scan.
+    /// Computes the inclusive scan and the group's aggregate: returns `v0 ∘ v1 ∘ .. ∘ vi` in thread
+    /// `i`, and the combination of all threads' values in every thread. [`reduce`](Body::reduce)
+    /// has the conditions. It costs one shuffle or shared-memory load more than
+    /// [`scan`](Body::scan); a separate reduction would cost as much as the scan itself.
     ///
-    /// A scan over more elements than the group has threads carries the aggregates from chunk to chunk:
+    /// For example, a scan over more elements than the group has threads carries the aggregate from
+    /// chunk to chunk:
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -237,8 +247,8 @@ impl<'o> Body<'o, '_> {
         (made(result), made(aggregate))
     }
 
-    /// The exclusive scan: `init ∘ v0 ∘ .. ∘ v(i-1)` in thread `i` of the group, `init` in the first one, with
-    /// the conditions of [`reduce`](Body::reduce).
+    /// Computes the exclusive scan: returns `init ∘ v0 ∘ .. ∘ v(i-1)` in thread `i` of the group,
+    /// so `init` in the first. [`reduce`](Body::reduce) has the conditions.
     #[doc(alias("ExclusiveScan", "ExclusiveSum"))]
     #[track_caller]
     pub fn scan_exclusive<I: IntoValues<'o>>(
@@ -260,9 +270,9 @@ impl<'o> Body<'o, '_> {
         I::V::make(cx, &mut result.into_iter())
     }
 
-    /// The exclusive scan and the aggregate of the group: `init ∘ v0 ∘ .. ∘ v(i-1)` in thread `i`, and beside it
-    /// `v0 ∘ v1 ∘ ..` of all its threads without `init`, as CUB's `block_aggregate`. See
-    /// [`scan_with_aggregate`](Body::scan_with_aggregate).
+    /// Computes the exclusive scan and the group's aggregate: returns `init ∘ v0 ∘ .. ∘ v(i-1)` in
+    /// thread `i`, and the combination of all threads' values, without `init`, in every thread
+    /// (CUB's `block_aggregate`). See [`scan_with_aggregate`](Body::scan_with_aggregate).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -307,8 +317,8 @@ impl<'o> Body<'o, '_> {
         (made(result), made(aggregate))
     }
 
-    /// The sum of `value` of all threads of the group, in each of them; integers wrap. See
-    /// [`reduce`](Body::reduce).
+    /// Returns the sum of `value` over all threads of the group, in every thread; integers wrap.
+    /// See [`reduce`](Body::reduce) for conditions and cost.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -340,8 +350,9 @@ impl<'o> Body<'o, '_> {
         self.reduce_with::<Val<'o, T>>(group, value, false, |_, a, b| a + b)
     }
 
-    /// The largest `value` of all threads of the group, in each of them. NaN counts only where all values are
-    /// NaN, and `+0.0` is above `-0.0`, as in [`Val::max`]. See [`reduce`](Body::reduce).
+    /// Returns the largest `value` of all threads of the group, in every thread. As in
+    /// [`Val::max`], NaN is ignored unless all values are NaN, and `+0.0` is above `-0.0`. See
+    /// [`reduce`](Body::reduce) for conditions and cost.
     #[doc(alias("tl.max", "warp_reduction_max"))]
     #[track_caller]
     pub fn max<T: Number>(&mut self, group: Group, value: impl IntoVal<'o, T>) -> Val<'o, T> {
@@ -349,8 +360,9 @@ impl<'o> Body<'o, '_> {
         self.reduce_with::<Val<'o, T>>(group, value, false, |_, a, b| a.max(b))
     }
 
-    /// The smallest `value` of all threads of the group, in each of them. NaN counts only where all values are
-    /// NaN, and `-0.0` is below `+0.0`, as in [`Val::min`]. See [`reduce`](Body::reduce).
+    /// Returns the smallest `value` of all threads of the group, in every thread. As in
+    /// [`Val::min`], NaN is ignored unless all values are NaN, and `-0.0` is below `+0.0`. See
+    /// [`reduce`](Body::reduce) for conditions and cost.
     #[doc(alias = "tl.min")]
     #[track_caller]
     pub fn min<T: Number>(&mut self, group: Group, value: impl IntoVal<'o, T>) -> Val<'o, T> {
@@ -358,9 +370,10 @@ impl<'o> Body<'o, '_> {
         self.reduce_with::<Val<'o, T>>(group, value, false, |_, a, b| a.min(b))
     }
 
-    /// The largest `value` of all threads of the group and its `index`, in each of them. Of equal values, and
-    /// `+0.0` equals `-0.0`, the one with the lowest index is taken; the indices of the threads differ. NaN is
-    /// taken only where all values are NaN. See [`reduce`](Body::reduce).
+    /// Returns the largest `value` of all threads of the group and its `index`, in every thread. Of
+    /// equal values (`+0.0` equals `-0.0`), the one with the lowest index wins, so give each thread
+    /// a different index. NaN is ignored unless all values are NaN. See [`reduce`](Body::reduce)
+    /// for conditions and cost.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -405,7 +418,7 @@ impl<'o> Body<'o, '_> {
     }
 }
 
-/// The end of the kernel before the operations of a reduction.
+/// Marks the end of the kernel before a reduction appends operations.
 struct Made {
     ops: usize,
     values: usize,
@@ -416,8 +429,8 @@ impl Made {
         cx.with(|state| Made { ops: state.ir.ops.len(), values: state.ir.values.len() })
     }
 
-    /// Gives what was made here since then the location of the call. What the combining body has made keeps its
-    /// own.
+    /// Gives everything that these files appended since then the call's location. Operations of the
+    /// combining body keep theirs.
     #[inline]
     fn at(self, cx: &Context, location: SourceLocation) {
         cx.with(|state| {

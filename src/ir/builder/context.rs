@@ -1,4 +1,5 @@
-//! The state of one build: the growing IR, the stack of open bodies, the errors so far.
+//! [`Context`]: the state of one build, with the growing IR, the stack of open bodies, and the
+//! errors so far.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -31,10 +32,9 @@ impl std::fmt::Debug for Context {
     }
 }
 
-/// An open body.
 struct Open {
     region: RegionId,
-    /// True if the region has its terminator.
+    /// True once the region has its terminator.
     ended: bool,
 }
 
@@ -42,18 +42,18 @@ pub(super) struct State {
     pub(super) ir: KernelIr,
     open: Vec<Open>,
     errors: Vec<BuildError>,
-    /// The symbols of parameters, with the values of these.
+    /// The parameters' symbols, each with its value.
     symbols: Vec<(Symbol, Value, Scalar)>,
-    /// The symbolic expressions that were computed, by the body in which they were, with their type.
+    /// Symbolic expressions computed so far, by body and type, so that each is computed once.
     computed: HashMap<(RegionId, Int, Scalar), Value>,
-    /// The buffer lengths that launches must provide.
+    /// Buffer lengths that every launch must provide.
     pub(super) required: Vec<RequiredLen>,
-    /// The shared memory of reductions and scans, once there is one over a block.
+    /// Shared memory for reductions and scans; `Some` once a block-wide one exists.
     pub(super) pool: Option<Pool>,
-    /// The host's part of the results of control flow, and of what loops carry.
+    /// What the host knows about the results of control flow, and about what loops carry.
     pub(super) result_parts: HashMap<OpId, HostParts>,
     pub(super) carried_parts: HashMap<OpId, HostParts>,
-    /// The lines of the calls of functions of the crate that have not returned.
+    /// Rust lines of calls into the crate that have not returned yet.
     pub(super) calls: Vec<SourceLocation>,
 }
 
@@ -82,7 +82,8 @@ impl Context {
         Context { state: RefCell::new(state) }
     }
 
-    /// The kernel, its errors, and the signature with what launches must agree with because of the body.
+    /// Returns the kernel, its errors, and the signature together with what the body requires of
+    /// launches.
     pub(super) fn finish(self, signature: Signature) -> (KernelIr, Vec<BuildError>, Signature) {
         let state = self.state.into_inner();
         let mut computed: Vec<(Int, Scalar)> = Vec::new();
@@ -91,18 +92,18 @@ impl Context {
                 computed.push((int, scalar));
             }
         }
-        // The order of a hash map differs from run to run.
+        // A hash map's order differs from run to run.
         sort_by_key(&mut computed, |(int, scalar)| (int.to_string(), *scalar));
         let required = state.required;
         (state.ir, state.errors, Signature { computed, required, ..signature })
     }
 
-    /// Runs `f` on the state. Never nests: `f` only calls methods of [`State`].
+    /// Runs `f` on the state. It must not nest, so `f` calls only methods of [`State`].
     pub(super) fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         f(&mut self.state.borrow_mut())
     }
 
-    /// A region that no operation owns yet.
+    /// Makes a region that no operation owns yet.
     pub(super) fn new_region(&self) -> RegionId {
         self.with(|state| state.new_region())
     }
@@ -112,12 +113,12 @@ impl Context {
         self.with(|state| state.ended())
     }
 
-    /// Ends the innermost open body.
+    /// Marks the innermost open body as ended.
     pub(super) fn end_region(&self) {
         self.with(|state| state.end_region());
     }
 
-    /// Adds arguments of these types to a region.
+    /// Adds arguments of the given types to a region.
     pub(super) fn add_args(&self, region: RegionId, types: &[Type], location: SourceLocation) {
         self.with(|state| {
             let location = state.location(location);
@@ -127,27 +128,26 @@ impl Context {
         });
     }
 
-    /// The arguments of a region.
+    /// Returns a region's arguments.
     pub(super) fn args(&self, region: RegionId) -> ValueList {
         self.with(|state| state.ir.regions[region].args.iter().copied().collect())
     }
 
-    /// The threads of a block along each axis, if all launches have the same.
+    /// Returns the block's shape in threads, if the kernel fixes it.
     pub(super) fn block(&self) -> Option<[u32; 3]> {
         self.with(|state| state.ir.bounds.block)
     }
 
-    /// The target of the kernel.
     pub(super) fn target(&self) -> Target {
         self.with(|state| state.ir.target)
     }
 
-    /// The bytes of shared memory that a block takes with what was allocated so far.
+    /// Returns how many bytes of shared memory a block needs so far.
     pub(super) fn shared_bytes(&self) -> u64 {
         self.with(|state| state.ir.shared_layout().1)
     }
 
-    /// Returns the largest power of two, at most 4096, that is known to divide an integer.
+    /// Returns the largest power of two, up to 4096, that is known to divide an integer.
     pub(super) fn divisor(&self, value: Value) -> u64 {
         self.with(|state| {
             let declared = |param: Value| {
@@ -158,13 +158,13 @@ impl Context {
         })
     }
 
-    /// A constant at the current location.
+    /// Appends a constant at the caller's line.
     #[track_caller]
     pub(super) fn constant<T: Element>(&self, value: T) -> Val<'_, T> {
         self.emit_val(Op::Const(value.to_const()))
     }
 
-    /// Adds an operation with the results that its row determines.
+    /// Appends an operation and returns the results that its row in the operation table determines.
     #[track_caller]
     pub(super) fn emit(&self, op: impl Into<Op>) -> SmallVec<[Value; 2]> {
         self.emit_at(op.into(), SourceLocation::caller())
@@ -174,14 +174,14 @@ impl Context {
         self.with(|state| state.emit(op, location))
     }
 
-    /// Adds an operation that has a result of type `T`.
+    /// Appends an operation with one result, of type `T`.
     #[track_caller]
     pub(super) fn emit_val<T: Ty>(&self, op: impl Into<Op>) -> Val<'_, T> {
         let results = self.emit_at(op.into(), SourceLocation::caller());
         Val::new(self, self.result_at(&results, 0, T::TYPE))
     }
 
-    /// Adds an operation that has results of types `A` and `B`.
+    /// Appends an operation with two results, of types `A` and `B`.
     #[track_caller]
     pub(super) fn emit_pair<A: Ty, B: Ty>(&self, op: impl Into<Op>) -> (Val<'_, A>, Val<'_, B>) {
         let results = self.emit_at(op.into(), SourceLocation::caller());
@@ -193,13 +193,14 @@ impl Context {
         results.get(at).copied().unwrap_or_else(|| self.poison(ty))
     }
 
-    /// A value without a definition, in place of a value that could not be made. An error has been
-    /// recorded, or the verifier finds the missing definition.
+    /// Makes a value without a definition, in place of one that could not be made. Either an error
+    /// has been recorded, or the verifier finds the missing definition.
     pub(super) fn poison(&self, ty: Type) -> Value {
         self.with(|state| state.poison(ty))
     }
 
-    /// The value as an operand at the current location: it must belong to this build and to an open body.
+    /// Returns the value's id for use at the caller's line. Records an error unless the value
+    /// belongs to this build and to an open body.
     #[track_caller]
     pub(super) fn operand<T: Ty>(&self, value: Val<'_, T>) -> Value {
         self.operand_in(value.context(), value.id(), T::TYPE)
@@ -222,15 +223,15 @@ impl Context {
         })
     }
 
-    /// The host or device value as an operand at the current location.
+    /// Returns a host or device value's id for use at the caller's line.
     #[track_caller]
     pub(super) fn operand_of<'x, T: Ty>(&'x self, value: impl IntoOperand<'x, T>) -> Value {
         let value = value.into_operand(self);
         self.operand(value)
     }
 
-    /// Runs `body` with arguments of the given types in a region that is no part of the kernel, and takes back
-    /// all that it makes. `see` gets what `body` returns, with the operations that it has made.
+    /// Runs `body` in a scratch region with arguments of the given types, then undoes everything it
+    /// made. `see` looks at the result and the operations before they are undone.
     pub(super) fn try_out<R, S>(
         &self,
         types: &[Type],
@@ -264,7 +265,7 @@ impl Context {
 }
 
 impl State {
-    /// The number of a line, in the IR.
+    /// Returns the IR's id for a source location.
     pub(super) fn location(&mut self, location: SourceLocation) -> LocationId {
         let location = self.of_user(location);
         self.ir.location(location)
@@ -281,13 +282,13 @@ impl State {
         self.ir.values.push(ValueData { ty, def: ValueDef::Param(u32::MAX), region, location })
     }
 
-    /// The parameter that has the number of a symbol, with its type.
+    /// Returns the parameter that holds a symbol's value, and its type.
     pub(super) fn symbol(&self, symbol: &Symbol) -> Option<(Value, Scalar)> {
         let found = self.symbols.iter().find(|(known, ..)| same_symbol(known, symbol));
         found.map(|(_, value, scalar)| (*value, *scalar))
     }
 
-    /// The value of an expression that was computed in an open body.
+    /// Returns the value of an expression if an open body has computed it.
     pub(super) fn computed(&self, int: &Int, scalar: Scalar) -> Option<Value> {
         let regions = self.open.iter().rev().map(|open| open.region);
         regions
@@ -295,33 +296,33 @@ impl State {
             .find_map(|region| self.computed.get(&(region, int.clone(), scalar)).copied())
     }
 
-    /// Notes the value of an expression that was computed in the innermost open body.
+    /// Remembers the value of an expression for the innermost open body.
     pub(super) fn note_computed(&mut self, int: &Int, scalar: Scalar, value: Value) {
         self.computed.insert((self.region(), int.clone(), scalar), value);
     }
 
-    /// Returns whether the region is an open body.
+    /// Returns whether the region's body is open.
     pub(super) fn is_open(&self, region: RegionId) -> bool {
         self.open.iter().any(|open| open.region == region)
     }
 
-    /// The region of the innermost open body.
+    /// Returns the innermost open body's region.
     pub(super) fn region(&self) -> RegionId {
         // The body of the kernel stays open until `finish`.
         self.open.last().map_or(self.ir.body, |open| open.region)
     }
 
-    /// Adds an operation and the results of its row.
+    /// Appends an operation with the results of its row.
     fn emit(&mut self, op: Op, location: SourceLocation) -> SmallVec<[Value; 2]> {
         let types = op.result_types(&self.ir);
         let id = self.append(op, location);
         types.into_iter().map(|ty| self.add_result(id, ty)).collect()
     }
 
-    /// Adds an operation without results to the innermost open body.
+    /// Appends an operation without results to the innermost open body.
     pub(super) fn append(&mut self, op: Op, location: SourceLocation) -> OpId {
         let region = self.region();
-        // A constant is part of the operation that it is made for, which is named instead.
+        // A constant is only an operand of another operation, which the error then names.
         if self.ended() && !matches!(op, Op::Const(_)) {
             let terminator = self.ir.regions[region].ops.last().map(|op| self.ir.location_of(*op));
             let terminator = terminator.unwrap_or(location);
@@ -346,7 +347,7 @@ impl State {
         value
     }
 
-    /// A region that no operation owns yet.
+    /// Makes a region that no operation owns yet.
     pub(super) fn new_region(&mut self) -> RegionId {
         self.ir.regions.push(Region::default())
     }
@@ -358,7 +359,7 @@ impl State {
         value
     }
 
-    /// Opens the body of `region`: from here on operations go there.
+    /// Opens the body of `region`, so that new operations go there.
     pub(super) fn open(&mut self, region: RegionId, parent: OpId) {
         self.ir.regions[region].parent = Some(parent);
         self.open.push(Open { region, ended: false });
@@ -376,13 +377,12 @@ impl State {
         self.open.last().is_some_and(|open| open.ended)
     }
 
-    /// Closes the innermost open body.
     pub(super) fn close(&mut self) {
         self.open.pop();
     }
 }
 
-/// The size of each arena at some moment of a build.
+/// The sizes of all arenas at one moment, for undoing what follows.
 struct Marks {
     ops: usize,
     values: usize,
@@ -413,7 +413,7 @@ impl Marks {
         }
     }
 
-    /// Takes back what was made since then. What was there then may not use it.
+    /// Undoes everything made since then. Nothing older may refer to it.
     #[inline]
     fn take_back(&self, state: &mut State) {
         let ir = &mut state.ir;
@@ -424,7 +424,7 @@ impl Marks {
         ir.shared.truncate(self.shared);
         ir.locals.truncate(self.locals);
         ir.arrays.truncate(self.arrays);
-        // A new pool sets its register at the start of the kernel.
+        // A new pool has inserted operations at the start of the kernel.
         let body = ir.body;
         ir.regions[body].ops.retain(|op| op.index() < self.ops);
         state.errors.truncate(self.errors);

@@ -1,8 +1,8 @@
-//! The ends of bodies, and `if` as closures.
+//! `if`, `yield` and `return` as closures, and the types that say how a body ends.
 //!
-//! A body closure runs exactly once, while the kernel is built. What it returns says how the body ends:
-//! with values ([`End`], or the carried values of a `for_`), with a jump ([`Terminated`]), or by falling
-//! through (`()`).
+//! A body closure runs exactly once, while the kernel is built. Its return value says how the body
+//! ends: with values ([`End`], or the next carried values of a `for_`), with a jump
+//! ([`Terminated`]), or by falling through (`()`).
 
 use std::marker::PhantomData;
 
@@ -19,24 +19,25 @@ use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Control, ValueList};
 use crate::ir::types::Type;
 
-/// The end of an arm that yields values of the type `V`. Made by [`Body::yield_`]; return it.
+/// The end of an arm that yields values of type `V`. [`Body::yield_`] makes it; return it from the
+/// arm.
 #[must_use = "return it from the body: it says how the body ends"]
 #[derive(Debug)]
 pub struct End<V>(PhantomData<fn() -> V>);
 
-/// The end of a body that does not fall through: it breaks, continues or returns. Return it.
+/// The end of a body that jumps away: it breaks, continues or returns. Return it from the body.
 #[must_use = "return it from the body: it says how the body ends"]
 #[derive(Debug)]
 pub struct Terminated(());
 
-/// The end of an arm without results: `()` or [`Terminated`].
+/// How an arm without results may end: `()` or [`Terminated`].
 #[diagnostic::on_unimplemented(
     message = "an arm of `if_` has no results, but this one ends with `{Self}`",
     label = "expected `()` or `Terminated`",
     note = "end the statement with `;`, or use `if_else` or `if_with` to get values out"
 )]
 pub trait ArmEnd {
-    /// True if the arm falls through; the build then ends it with `yield`.
+    /// True if the arm falls through, so that the build has to append a `yield`.
     const FALLS_THROUGH: bool;
 }
 
@@ -47,20 +48,20 @@ impl ArmEnd for Terminated {
     const FALLS_THROUGH: bool = false;
 }
 
-/// The common end of the two arms of an [`if_else`](Body::if_else).
+/// Combines the ends of the two arms of an [`if_else`](Body::if_else).
 #[diagnostic::on_unimplemented(
     message = "the arms of this `if_else` do not meet: one ends with `{Self}`, the other with `{B}`",
     label = "the arms end differently",
     note = "both arms `yield_` the same types, or both fall through without values, or an arm jumps away with `break_`, `continue_` or `return_`"
 )]
 pub trait Join<'o, B> {
-    /// The type that the `if_else` returns.
+    /// What the `if_else` returns.
     type Out;
-    /// True for each arm that falls through without values.
+    /// For each arm, true if it falls through without values.
     const FALLS_THROUGH: (bool, bool);
-    /// True if control can continue after the `if_else`.
+    /// True if the code after the `if_else` can be reached.
     const CONTINUES: bool = true;
-    /// Adds the results to the `if` and makes the value that the `if_else` returns.
+    /// Adds the results to the `if` operation and returns what the `if_else` returns.
     fn make(cx: &'o Context, op: OpId) -> Self::Out;
 }
 
@@ -118,7 +119,7 @@ pub(super) fn ids_of<'x, I: IntoValues<'x>>(cx: &'x Context, values: I) -> Value
     group_of(cx, values).1
 }
 
-/// A group with its ids.
+/// Turns `values` into a group and its ids.
 #[track_caller]
 pub(super) fn group_of<'x, I: IntoValues<'x>>(
     cx: &'x Context,
@@ -130,7 +131,7 @@ pub(super) fn group_of<'x, I: IntoValues<'x>>(
     (group, ids)
 }
 
-/// The group that `I` becomes.
+/// The group that `I` turns into.
 pub(super) type At<'x, I> = <<I as IntoValues<'x>>::V as Values>::At<'x>;
 
 #[track_caller]
@@ -140,7 +141,7 @@ pub(super) fn terminate(cx: &Context, control: Control) -> Terminated {
     Terminated(())
 }
 
-/// Adds an operation that owns `regions`.
+/// Appends an operation that owns regions.
 pub(super) fn append(cx: &Context, control: Control, location: SourceLocation) -> OpId {
     cx.with(|state| state.append(control.into(), location))
 }
@@ -152,7 +153,8 @@ pub(super) fn add_results(cx: &Context, op: OpId, types: fn(&mut Vec<Type>)) -> 
     cx.with(|state| list.into_iter().map(|ty| state.add_result(op, ty)).collect())
 }
 
-/// Adds results to `op` and makes the group of them, with what the host knows of `init` and of other results.
+/// Adds results to `op` and makes their group, with what the host knows about `init` and the other
+/// paths' values.
 #[track_caller]
 pub(super) fn results<'o, V: Values>(
     cx: &'o Context,
@@ -164,19 +166,20 @@ pub(super) fn results<'o, V: Values>(
     results_of::<V>(cx, op)
 }
 
-/// Adds results to `op` and makes the group of them, with what the host knows of the values on all paths.
+/// Adds results to `op` and makes their group, with what the host knows about the values of all
+/// paths.
 #[track_caller]
 pub(super) fn results_of<'o, V: Values>(cx: &'o Context, op: OpId) -> V::At<'o> {
     let made = V::make(cx, &mut add_results(cx, op, V::types).into_iter());
     with_parts::<V>(cx, made, &cx.results_of(op).unwrap_or_default())
 }
 
-/// The ids of a group made by a body, checked at the source location of the control flow operation, and what the host
-/// knows of it.
+/// Returns the ids of a group that a body returned, checked at the control-flow operation's line,
+/// and what the host knows about it.
 #[track_caller]
 pub(super) fn collect<V: Values>(cx: &Context, group: V::At<'_>) -> (ValueList, HostParts) {
     let mut ids = ValueList::new();
-    // After a jump the values are never read, and constants among them would follow the terminator.
+    // After a jump the values are never read, and their constants would come after the terminator.
     if cx.ended() {
         return (ids, HostParts::new());
     }
@@ -184,8 +187,8 @@ pub(super) fn collect<V: Values>(cx: &Context, group: V::At<'_>) -> (ValueList, 
     (ids, host_parts::<V>(&group))
 }
 
-/// Runs `f` with `region`, a region of `op`, as the innermost open body, and ends the region with `end`
-/// where it has no terminator yet. `end` is `None` where the type of the body says that it has one.
+/// Runs `f` with `region`, a region of `op`, as the innermost open body. If the region then has no
+/// terminator, appends `end`, which is `None` if the body's type promises a terminator.
 pub(super) fn in_region<R>(
     cx: &Context,
     region: RegionId,
@@ -209,7 +212,7 @@ fn enter(cx: &Context, region: RegionId, op: OpId, location: SourceLocation) -> 
     call
 }
 
-/// Closes the innermost open body, a region of `op`, and ends it with `end` where it has no terminator yet.
+/// Closes the innermost open body, a region of `op`. Appends `end` if the region has no terminator.
 pub(super) fn close_region(cx: &Context, op: OpId, location: SourceLocation, end: Option<Control>) {
     cx.with(|state| {
         match end {
@@ -226,12 +229,13 @@ pub(super) fn close_region(cx: &Context, op: OpId, location: SourceLocation, end
     });
 }
 
-/// The `yield` without values that ends an arm which falls through.
+/// Returns the `yield` without values that ends an arm which falls through.
 pub(super) fn fall_through(falls_through: bool) -> Option<Control> {
     falls_through.then(|| Control::Yield { values: ValueList::new() })
 }
 
-/// Closes `Body::break_` and `Body::continue_`, which only exist for their message.
+/// Makes calls of `Body::break_` and `Body::continue_` fail to compile with a message that names
+/// the loop's handle.
 #[diagnostic::on_unimplemented(
     message = "a body has no `break_` and no `continue_` of its own: the handle of a loop has them",
     label = "call `break_` or `continue_` of the loop's handle",
@@ -250,7 +254,8 @@ impl<'o> Body<'o, '_> {
         Terminated(())
     }
 
-    /// Ends an arm of [`if_else`](Body::if_else) with the values that the `if_else` returns.
+    /// Ends an arm of [`if_else`](Body::if_else) or [`cases`](Body::cases) with the values that the
+    /// arm gives.
     #[track_caller]
     pub fn yield_<V: IntoValues<'o>>(&self, values: V) -> End<V::V> {
         let (cx, location) = (self.context(), SourceLocation::caller());
@@ -262,13 +267,14 @@ impl<'o> Body<'o, '_> {
         End(PhantomData)
     }
 
-    /// Ends the thread. Allowed in every body; barriers no longer wait for it. PTX ISA 9.7.12.6 `ret`.
+    /// Ends the thread. You can call it in any body; barriers no longer wait for the thread. PTX
+    /// ISA 9.7.12.6 `ret`.
     #[track_caller]
     pub fn return_(&self) -> Terminated {
         terminate(self.context(), Control::Return)
     }
 
-    /// Runs `body` where `cond` is true. PTX ISA 9.7.12.3 `bra`.
+    /// Runs `body` in the threads in which `cond` is true. PTX ISA 9.7.12.3 `bra`.
     #[track_caller]
     pub fn if_<'v, E: ArmEnd>(
         &mut self,
@@ -291,8 +297,9 @@ impl<'o> Body<'o, '_> {
         );
     }
 
-    /// Runs `then_body` if `cond` is true, else `else_body`, and returns the values that the arm yields.
-    /// An arm that jumps away needs no values; if both do, so does the `if_else`. PTX ISA 9.7.12.3 `bra`.
+    /// Runs `then_body` if `cond` is true and `else_body` if not, and returns the values that the
+    /// arm yields. An arm that jumps away yields nothing; if both do, so does the `if_else`. PTX
+    /// ISA 9.7.12.3 `bra`.
     #[doc(alias = "ternary")]
     #[track_caller]
     pub fn if_else<'v, A: Join<'o, B>, B>(
@@ -320,7 +327,8 @@ impl<'o> Body<'o, '_> {
         A::make(cx, op)
     }
 
-    /// The values of `body` where `cond` is true, else `init`.
+    /// Runs `body` if `cond` is true and returns its values; otherwise returns `init`. It is the
+    /// short form of an `if_else` whose else arm yields `init`.
     #[track_caller]
     pub fn if_with<'v, I: IntoValues<'v>>(
         &mut self,

@@ -1,4 +1,4 @@
-//! Assertions and text output from a kernel to the host.
+//! Device-side assertions and `printf`.
 
 use super::body::Body;
 use super::control::ids_of;
@@ -8,12 +8,13 @@ use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Diagnostic, ValueList};
 
 impl<'b> Body<'b, '_> {
-    /// Reports `message` to the host where `cond` is false: with this Rust line, the block and the thread.
-    /// The kernel goes on, so what an assertion guards needs an `if_` too.
+    /// Reports `message` to the host if `cond` is false, with this Rust line, the block and the
+    /// thread. The kernel continues, so guard what depends on the condition with an `if_` too.
     ///
-    /// The simulator returns the failures from the launch, a GPU from the next call that waits for it, both
-    /// as `RuntimeError::AssertFailed`. On a GPU a condition that holds costs one branch, a kernel without
-    /// assertions nothing; [`Kernel::without_asserts`](crate::ir::Kernel::without_asserts) removes them.
+    /// The simulator returns failed assertions from the launch, a GPU from the next call that waits
+    /// for it; both as `RuntimeError::AssertFailed`. On a GPU an assertion that holds costs one
+    /// branch. Kernels without assertions pay nothing, and
+    /// [`Kernel::without_asserts`](crate::ir::Kernel::without_asserts) removes them.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -41,8 +42,8 @@ impl<'b> Body<'b, '_> {
         self.assert_with(cond, message, ());
     }
 
-    /// As [`assert`](Body::assert), with values for the placeholders of the message, a
-    /// [`Format`](crate::ir::Format): at most 4 scalars, in the order of the group.
+    /// Asserts as [`assert`](Body::assert) does, with values for the placeholders in the message,
+    /// which is a [`Format`](crate::ir::Format): at most 4 scalars, in the group's order.
     #[track_caller]
     pub fn assert_with<V: IntoValues<'b>>(
         &self,
@@ -56,7 +57,8 @@ impl<'b> Body<'b, '_> {
         cx.with(|state| state.append(assert.into(), location));
     }
 
-    /// Reports `message` to the host where one of `conds` is false, with the number of the first one.
+    /// Reports `message` to the host if any of `conds` is false, with the index of the first false
+    /// one.
     #[track_caller]
     #[inline]
     pub(crate) fn assert_each(&self, conds: &[Val<'b, bool>], message: &str) {
@@ -73,7 +75,7 @@ impl<'b> Body<'b, '_> {
         cx.with(|state| state.append(assert.into(), location));
     }
 
-    /// As [`printf`](Body::printf), with values of one type.
+    /// Prints as [`printf`](Body::printf) does, with values of one type.
     #[track_caller]
     pub(crate) fn printf_values<T: Ty>(
         &self,
@@ -89,14 +91,15 @@ impl<'b> Body<'b, '_> {
         cx.with(|state| state.append(printf.into(), location));
     }
 
-    /// Prints the text in each thread that comes here, with the values in place of the placeholders: at most
-    /// 32 scalars, in the order of the group. The text is a [`Format`](crate::ir::Format) and ends its lines
-    /// itself.
+    /// Prints the text in every thread that gets here, with values for its placeholders: at most 32
+    /// scalars, in the group's order. The text is a [`Format`](crate::ir::Format); end its lines
+    /// with `\n` yourself.
     ///
-    /// A GPU prints to the standard output of the process when the device is waited for, threads in any
-    /// order (`vprintf`, CUDA C++ Programming Guide, "Formatted Output"; its memory keeps the last megabyte).
-    /// The simulator prints at the end of a launch to the `Output` of its options, also if the kernel has a
-    /// fault: block after block, in it thread after thread, each in the order of its program.
+    /// A GPU prints to the process's standard output when the host waits for the device, in no
+    /// particular thread order (`vprintf`; see "Formatted Output" in the CUDA C++ Programming
+    /// Guide). Its buffer keeps the last megabyte. The simulator prints at the end of a launch to
+    /// the `Output` in its options, even if the kernel faults: block after block, thread after
+    /// thread, and each thread in program order.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

@@ -1,5 +1,5 @@
-//! The functions of C's `math.h` beside those of `math`: inverse and hyperbolic ones, remainders, and forms that stay
-//! exact near zero. The precise forms use exactly rounded operations alone, as those of `math`.
+//! The rest of C's `math.h`: inverse and hyperbolic functions, remainders, and forms that stay
+//! exact near zero. As in `math`, the precise forms use only exactly rounded operations.
 
 use std::{f32, f64};
 
@@ -9,10 +9,10 @@ use super::math::{
 use super::typed::{IntoOperand, Val};
 use crate::ir::narrow::{bf16, f16};
 
-/// pi / 2 as the sum of two numbers.
+/// pi / 2 as a sum of two values.
 const HALF_PI: [f32; 2] = [f32::consts::FRAC_PI_2, -4.371_139e-8];
 
-/// `e^x / 2` for `x` from -110 on, which overflows later than `e^x`.
+/// Returns `e^x / 2` for `x` from -110 on. It overflows later than `e^x`.
 #[track_caller]
 #[inline]
 fn half_exp(x: Val<'_, f32>) -> Val<'_, f32> {
@@ -22,7 +22,7 @@ fn half_exp(x: Val<'_, f32>) -> Val<'_, f32> {
     exp_of_parts(r, n - 1.0)
 }
 
-/// `asin(s)` for `z = s * s` and `|s| <= 0.5`, or a little more where `z` is at most 0.25.
+/// Returns `asin(s)` for `z = s * s` and `|s| <= 0.5`, or slightly more if `z` is at most 0.25.
 #[track_caller]
 #[inline]
 fn asin_near_zero<'b>(s: Val<'b, f32>, z: Val<'b, f32>) -> Val<'b, f32> {
@@ -31,7 +31,7 @@ fn asin_near_zero<'b>(s: Val<'b, f32>, z: Val<'b, f32>) -> Val<'b, f32> {
     (polynomial(z, &p) * z).fma(s, s)
 }
 
-/// For `|x| <= 0.5` true and `asin(|x|)`, else false and `acos(|x|) / 2`.
+/// Returns true and `asin(|x|)` for `|x| <= 0.5`, otherwise false and `acos(|x|) / 2`.
 #[track_caller]
 #[inline]
 fn asin_or_half_acos(x: Val<'_, f32>) -> (Val<'_, bool>, Val<'_, f32>) {
@@ -42,7 +42,7 @@ fn asin_or_half_acos(x: Val<'_, f32>) -> (Val<'_, bool>, Val<'_, f32>) {
     (small, asin_near_zero(s, z))
 }
 
-/// `atan(t)` for `0 <= t <= 1`.
+/// Returns `atan(t)` for `0 <= t <= 1`.
 #[track_caller]
 #[inline]
 fn atan_to_one(t: Val<'_, f32>) -> Val<'_, f32> {
@@ -62,17 +62,17 @@ fn atan_to_one(t: Val<'_, f32>) -> Val<'_, f32> {
     (polynomial(z, &p) * z).fma(t, t)
 }
 
-/// `turns * pi / 2 - angle`.
+/// Returns `turns * pi / 2 - angle`.
 #[track_caller]
 fn turned<'b>(turns: f32, angle: Val<'b, f32>) -> Val<'b, f32> {
     angle.constant(turns * HALF_PI[0]) - (angle - turns * HALF_PI[1])
 }
 
-/// `|x|` modulo `|y|` in `f64`: the nearest of `r = |x| - q * |y|` to zero but for rounding of `|x| / |y|`, which is exact,
-/// then the lowest digits of `q`, and `|y|`.
+/// Divides `|x|` by `|y|` in `f64`. Returns the remainder `r = |x| - q * |y|`, exact and nearest to
+/// zero (up to the rounding of `|x| / |y|`), the lowest bits of `q`, and `|y|`.
 ///
-/// `x / y` has up to 277 bits before the point. A step takes at least 48 off: `q` is then within 0.57 of the quotient, so
-/// that the remainder has at most 26 bits, and the `fma` is exact.
+/// `x / y` has up to 277 integer bits. A step removes at least 48 of them: `q` is within 0.57 of
+/// the quotient, so the remainder has at most 26 bits and the `fma` is exact.
 #[track_caller]
 #[inline]
 fn divided<'b>(x: Val<'b, f32>, y: Val<'b, f32>) -> [Val<'b, f64>; 3] {
@@ -87,7 +87,8 @@ fn divided<'b>(x: Val<'b, f32>, y: Val<'b, f32>) -> [Val<'b, f64>; 3] {
     [r, q, y]
 }
 
-/// `remainder` of `x` by `y` with the sign of a zero, else the special values of remainders.
+/// Returns `remainder` of `x` by `y` with the sign that a zero must have, or the special values of
+/// remainders.
 #[track_caller]
 fn with_special_remainders<'b>(
     x: Val<'b, f32>,
@@ -100,7 +101,7 @@ fn with_special_remainders<'b>(
     none.select::<f32>(f32::NAN, remainder)
 }
 
-/// Functions with the names, the domain and the special values that Rust's `f32` has for them.
+/// Functions with the names, the domain and the special values of Rust's `f32` methods.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -122,13 +123,13 @@ fn with_special_remainders<'b>(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b> Val<'b, f32> {
-    /// The tangent, within 2.5 ulp up to `|self| <= 2^50`; NaN beyond.
+    /// Returns the tangent, within 2.5 ulp for `|self| <= 2^50`, and NaN beyond.
     #[doc(alias = "tanf")]
     #[track_caller]
     #[inline]
     pub fn tan(self) -> Val<'b, f32> {
         let (r, n) = quadrant(self);
-        // For a large number n may be off by one, which the polynomial cannot bear.
+        // For a large input n may be off by one, which the polynomial does not tolerate.
         let more = (r * f64::consts::FRAC_2_PI).round_ties_even();
         let r = (-more)
             .fma(6.123_233_995_736_766e-17, (-more).fma(f64::consts::FRAC_PI_2, r))
@@ -151,7 +152,7 @@ impl<'b> Val<'b, f32> {
         self.eq(0.0).select::<f32>(self, value)
     }
 
-    /// The hyperbolic sine, within 2 ulp.
+    /// Returns the hyperbolic sine, within 2 ulp.
     #[doc(alias = "sinhf")]
     #[track_caller]
     #[inline]
@@ -164,7 +165,7 @@ impl<'b> Val<'b, f32> {
         self.abs().lt(1.0).select::<f32>(small, large.copysign(self))
     }
 
-    /// The hyperbolic cosine, within 1.5 ulp.
+    /// Returns the hyperbolic cosine, within 1.5 ulp.
     #[doc(alias = "coshf")]
     #[track_caller]
     #[inline]
@@ -173,7 +174,7 @@ impl<'b> Val<'b, f32> {
         half + self.constant(0.25) / half
     }
 
-    /// The arc sine, within 2 ulp; NaN beyond -1 and 1.
+    /// Returns the arc sine, within 2 ulp, and NaN outside -1 to 1.
     #[doc(alias = "asinf")]
     #[track_caller]
     #[inline]
@@ -183,7 +184,7 @@ impl<'b> Val<'b, f32> {
         small.select::<f32>(p, large).copysign(self)
     }
 
-    /// The arc cosine, within 1.5 ulp; NaN beyond -1 and 1.
+    /// Returns the arc cosine, within 1.5 ulp, and NaN outside -1 to 1.
     #[doc(alias = "acosf")]
     #[track_caller]
     #[inline]
@@ -195,7 +196,7 @@ impl<'b> Val<'b, f32> {
         small.select::<f32>(turned(1.0, p), large)
     }
 
-    /// The arc tangent, within 1.5 ulp.
+    /// Returns the arc tangent, within 1.5 ulp.
     #[doc(alias = "atanf")]
     #[track_caller]
     #[inline]
@@ -207,8 +208,8 @@ impl<'b> Val<'b, f32> {
         large.select::<f32>(turned(1.0, p), p).copysign(self)
     }
 
-    /// The angle of the point `(x, self)` from -pi to pi, within 2 ulp, with the special values of IEEE 754 for zeros and
-    /// infinities.
+    /// Returns the angle of the point `(x, self)`, from -pi to pi, within 2 ulp. Zeros and
+    /// infinities follow IEEE 754.
     #[doc(alias = "atan2f")]
     #[track_caller]
     #[inline]
@@ -225,7 +226,7 @@ impl<'b> Val<'b, f32> {
         is_left.select::<f32>(turned(2.0, p), p).copysign(self)
     }
 
-    /// The cube root, within 1 ulp.
+    /// Returns the cube root, within 1 ulp.
     #[doc(alias = "cbrtf")]
     #[track_caller]
     #[inline]
@@ -251,7 +252,8 @@ impl<'b> Val<'b, f32> {
         (magnitude.lt(f32::INFINITY) & self.ne(0.0)).select::<f32>(root, self)
     }
 
-    /// `e^self - 1`, within 1.5 ulp, also near zero.
+    /// Returns `e^self - 1`, within 1.5 ulp, also near zero, where `exp() - 1` would lose its
+    /// digits.
     #[doc(alias("expm1", "expm1f"))]
     #[track_caller]
     #[inline]
@@ -261,13 +263,13 @@ impl<'b> Val<'b, f32> {
         let r = n.fma(-LN_2[1], n.fma(-LN_2[0], x));
         let p = [1.989_104_6e-4, 1.393_37e-3, 8.333_310_5e-3, 4.166_646_3e-2, 0.166_666_67, 0.5];
         let p = (r * r).fma(polynomial(r, &p), r);
-        // Half of the result, as 2^n itself may be no number.
+        // Half of the result, because 2^n itself may overflow.
         let scale = ((n.cvt::<i32>() + 126) << 23).bitcast::<f32>();
         let half = p.fma(scale, scale - 0.5);
         n.eq(0.0).select::<f32>(p, half + half).copysign(self)
     }
 
-    /// `ln(1 + self)`, within 1 ulp, also near zero.
+    /// Returns `ln(1 + self)`, within 1 ulp, also near zero.
     #[doc(alias("log1p", "log1pf"))]
     #[track_caller]
     #[inline]
@@ -297,7 +299,7 @@ impl<'b> Val<'b, f32> {
         self.lt(-1.0).select::<f32>(f32::NAN, value)
     }
 
-    /// `1 - erf(self)`, within 4 ulp, also where it is near zero.
+    /// Returns `1 - erf(self)`, within 4 ulp, also where the result is near zero.
     #[doc(alias = "erfcf")]
     #[track_caller]
     #[inline]
@@ -338,8 +340,9 @@ impl<'b> Val<'b, f32> {
         self.abs().lt(0.8).select::<f32>(near, far)
     }
 
-    /// `self - trunc(self / divisor) * divisor`, exactly: C's `fmod`, Rust's `%`. It has the sign of `self`, and is NaN for
-    /// an infinite `self` and for a zero `divisor`. In `f64`.
+    /// Returns `self - trunc(self / divisor) * divisor`, exactly: C's `fmod`, Rust's `%`. The
+    /// result has the sign of `self`. It is NaN if `self` is infinite or `divisor` is zero.
+    /// Computes in `f64`.
     #[doc(alias("fmodf", "rem", "%"))]
     #[track_caller]
     #[inline]
@@ -350,8 +353,9 @@ impl<'b> Val<'b, f32> {
         with_special_remainders(self, divisor, r.copysign(self))
     }
 
-    /// `self - n * divisor` for the integer `n` nearest to `self / divisor`, the even one of two, exactly: IEEE 754's
-    /// `remainder`. A zero has the sign of `self`; NaN for an infinite `self` and for a zero `divisor`. In `f64`.
+    /// Returns `self - n * divisor` exactly, where `n` is the integer nearest to `self / divisor`
+    /// and halfway cases take the even one: IEEE 754's `remainder`. A zero has the sign of `self`.
+    /// It is NaN if `self` is infinite or `divisor` is zero. Computes in `f64`.
     #[doc(alias("remainderf", "drem"))]
     #[track_caller]
     #[inline]
@@ -367,7 +371,7 @@ impl<'b> Val<'b, f32> {
         with_special_remainders(self, divisor, r)
     }
 
-    /// Approximately the tangent: `sin_fast / cos_fast`.
+    /// Returns approximately the tangent, as `sin_fast / cos_fast`.
     #[doc(alias = "__tanf")]
     #[track_caller]
     pub fn tan_fast(self) -> Val<'b, f32> {
@@ -378,7 +382,7 @@ impl<'b> Val<'b, f32> {
 macro_rules! infinite {
     ($($ty:ty)*) => {$(
         impl<'b> Val<'b, $ty> {
-            /// Whether it is positive or negative infinity.
+            /// Returns whether the value is positive or negative infinity.
             #[doc(alias = "isinf")]
             #[track_caller]
             pub fn is_infinite(self) -> Val<'b, bool> {

@@ -1,4 +1,5 @@
-//! The errors of a build.
+//! Errors that [`Kernel::build`](super::Kernel::build) returns: [`BuildErrors`], each with its Rust
+//! line.
 
 use std::fmt;
 
@@ -9,10 +10,10 @@ use crate::ir::types::{Scalar, Type};
 use crate::ir::verify::VerifyError;
 use crate::sorting::sort_by_key;
 
-/// An error found while a kernel was built or verified.
+/// One mistake found while a kernel was built or verified.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BuildError {
-    /// The source location of the operation at fault.
+    /// The Rust line of the operation at fault.
     pub location: SourceLocation,
     /// The cause.
     pub kind: BuildErrorKind,
@@ -105,7 +106,8 @@ pub struct BuildErrors {
 impl BuildErrors {
     pub(in crate::ir) fn new(kernel: &str, mut errors: Vec<BuildError>) -> BuildErrors {
         sort_by_key(&mut errors, |error| error.location);
-        // The texts, because comparing kinds needs the code of each error inside them.
+        // Compares texts, because comparing kinds would compile the comparison of every nested
+        // error.
         errors.dedup_by(|a, b| a.to_string() == b.to_string());
         BuildErrors { kernel: kernel.to_owned(), errors }
     }
@@ -116,7 +118,7 @@ impl BuildErrors {
     }
 }
 
-/// A line that names the kernel, then one line an error.
+/// Names the kernel on the first line, then prints one error per line.
 impl fmt::Display for BuildErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.errors.len();

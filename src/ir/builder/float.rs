@@ -1,12 +1,13 @@
-//! Floating point functions with a mode: rounding, approximation, NaN handling, classification.
+//! Floating-point functions with an explicit mode: approximate division, rounding to integers,
+//! classification, comparisons.
 
 use super::typed::{Float, IntoOperand, Ordered, Val};
 use crate::ir::number::Rounding;
 use crate::ir::op::{Arith, Compare, Convert, DivApprox, FloatArith, Subnormals};
 
 impl<'b> Val<'b, f32> {
-    /// Approximately `self / rhs`, within 2 ulp where [`DivApprox`] says so. PTX ISA 9.7.3.8 `div.approx`,
-    /// `div.full`.
+    /// Returns approximately `self / rhs`; [`DivApprox`] says with which error. PTX ISA 9.7.3.8
+    /// `div.approx`, `div.full`.
     #[doc(alias = "__fdividef")]
     #[track_caller]
     pub fn div_approx(
@@ -22,7 +23,7 @@ impl<'b> Val<'b, f32> {
 }
 
 impl<'b, T: Float> Val<'b, T> {
-    /// The value with the sign of `sign`. Of `f32` and `f64`. PTX ISA 9.7.3.2 `copysign`.
+    /// Returns the value with the sign of `sign`, for `f32` and `f64`. PTX ISA 9.7.3.2 `copysign`.
     #[doc(alias = "copysignf")]
     #[track_caller]
     pub fn copysign(self, sign: impl IntoOperand<'b, T>) -> Val<'b, T> {
@@ -43,28 +44,29 @@ impl<'b, T: Float> Val<'b, T> {
         self.context().emit_val(Convert::CvtRint { value, to: T::SCALAR, rounding })
     }
 
-    /// The largest integer that is not above. PTX ISA 9.7.9.21 `cvt.rmi`.
+    /// Rounds down to an integer. PTX ISA 9.7.9.21 `cvt.rmi`.
     #[doc(alias = "floorf")]
     #[track_caller]
     pub fn floor(self) -> Val<'b, T> {
         self.to_integral(Rounding::Down)
     }
 
-    /// The smallest integer that is not below. PTX ISA 9.7.9.21 `cvt.rpi`.
+    /// Rounds up to an integer. PTX ISA 9.7.9.21 `cvt.rpi`.
     #[doc(alias = "ceilf")]
     #[track_caller]
     pub fn ceil(self) -> Val<'b, T> {
         self.to_integral(Rounding::Up)
     }
 
-    /// The integer toward zero. PTX ISA 9.7.9.21 `cvt.rzi`.
+    /// Rounds toward zero to an integer. PTX ISA 9.7.9.21 `cvt.rzi`.
     #[doc(alias = "truncf")]
     #[track_caller]
     pub fn trunc(self) -> Val<'b, T> {
         self.to_integral(Rounding::Zero)
     }
 
-    /// The nearest integer, of two the even one. PTX ISA 9.7.9.21 `cvt.rni`.
+    /// Rounds to the nearest integer, and halfway cases to the even one. PTX ISA 9.7.9.21
+    /// `cvt.rni`.
     #[doc(alias("rintf", "rint", "nearbyint"))]
     #[track_caller]
     pub fn round_ties_even(self) -> Val<'b, T> {
@@ -73,7 +75,8 @@ impl<'b, T: Float> Val<'b, T> {
 }
 
 impl<'b, T: Ordered> Val<'b, T> {
-    /// Compares with any comparison, including the unordered ones that are true if an operand is NaN. PTX ISA 9.7.6.2 `setp`.
+    /// Applies any comparison, including the unordered ones, which are true if an operand is NaN.
+    /// PTX ISA 9.7.6.2 `setp`.
     #[track_caller]
     pub fn compare(self, compare: Compare, rhs: impl IntoOperand<'b, T>) -> Val<'b, bool> {
         let cx = self.context();

@@ -1,10 +1,11 @@
-//! User structs as groups of device values.
+//! The macro [`values!`](crate::values): your own structs as groups of device values.
 
-/// Declares structs of device values, which control flow carries and returns like a single value.
+/// Declares structs of device values that control flow carries and returns like a single value.
 ///
-/// Each struct has one lifetime, the body that its values belong to. Its fields are [`Val`](crate::ir::Val)s,
-/// tuples and arrays of these, or other structs declared so; pointers, tensors in memory and fragments of
-/// [`tensor`](crate::tensor) too. The structs are `Copy`, but for those with `: Clone`, which have tensors.
+/// Each struct has one lifetime, that of the body its values belong to. A field is a
+/// [`Val`](crate::ir::Val), a pointer, a tuple or array of these, another such struct, or a tensor
+/// in memory or a fragment from [`tensor`](crate::tensor). The structs are `Copy`; write `: Clone`
+/// after the name of one that holds tensors.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, range};
@@ -63,7 +64,7 @@ macro_rules! values {
             type At<'x> = $Name<'x>;
 
             fn types(out: &mut ::std::vec::Vec<$crate::ir::types::Type>) {
-                // The lifetime of the declaration is named only inside a function that declares it.
+                // The declaration's lifetime can only be named inside a function that declares it.
                 fn of_fields<$body>(_: &$body (), out: &mut ::std::vec::Vec<$crate::ir::types::Type>) {
                     $(
                         <<$Field as $crate::ir::builder::IntoValues<$body>>::V as $crate::ir::builder::Values>::types(

@@ -1,19 +1,21 @@
-//! The host's part of groups that control flow carries and returns: layouts, alignments, and the registers of fragments.
+//! [`HostPart`]: what the host knows about values that control flow carries, such as a tensor's
+//! layout or a pointer's alignment.
 
 use std::any::Any;
 use std::rc::Rc;
 
-/// The host's knowledge of a part of a group: the layout of a tensor, the alignment of a pointer, the stages of a ring.
+/// What the host knows about one carried value: a tensor's layout, a pointer's alignment, the
+/// stages of a ring buffer. Where two paths meet, the two facts are joined.
 pub trait HostPart {
-    /// Returns what holds for both, or `None` if control flow cannot join them.
+    /// Returns what holds on both paths, or `None` if they cannot be joined.
     fn join(&self, other: &dyn HostPart) -> Option<Rc<dyn HostPart>>;
-    /// The part in words, for errors.
+    /// Describes the part, for error messages.
     fn text(&self) -> String;
-    /// The cure where it cannot be joined with another.
+    /// Says how to fix an error if it cannot be joined with another part.
     fn advice(&self) -> &'static str;
-    /// The part, to find its type.
+    /// Returns the part for a downcast.
     fn as_any(&self) -> &dyn Any;
 }
 
-/// The parts of a group, one for each pointer, tensor and ring in it.
+/// The host parts of a group, one for each pointer, tensor and ring buffer in it.
 pub type HostParts = Vec<Rc<dyn HostPart>>;

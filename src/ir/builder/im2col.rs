@@ -1,4 +1,5 @@
-//! Tensor copies of im2col mode: columns of pixels, as an implicit GEMM reads a feature map.
+//! TMA copies in im2col mode: the columns of pixels that an implicit-GEMM convolution reads from a
+//! feature map.
 
 use super::body::Body;
 use super::mbarrier::MbarrierRef;
@@ -6,7 +7,7 @@ use super::typed::{Element, IntoVal, Shared, TensorMap, TensorMapMut, Val};
 use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, L2Policy, ValueList};
 
 impl<'b> Body<'b, '_> {
-    /// The coordinates, then the offsets.
+    /// Returns the coordinates, followed by the offsets.
     #[track_caller]
     fn pixels<const RANK: usize>(
         &self,
@@ -22,13 +23,16 @@ impl<'b> Body<'b, '_> {
 
 macro_rules! loads {
     ($($Map:ident)*) => {$(
-        /// Columns of pixels from global to shared memory, by maps of
-        /// [im2col mode](crate::arch::TensorMapDesc::im2col), `sm_90` (PTX ISA 9.7.9.25.5).
+        /// TMA loads of pixel columns through a tensor map of [im2col
+        /// mode](crate::arch::TensorMapDesc::im2col), from `sm_90` on (PTX ISA 9.7.9.25.5).
         impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
-            /// Copies pixels to shared memory `to`, from the base pixel at `coords`: channel, W, H and D as there are,
-            /// image. The pixels that are read are `offsets` from base pixels, one number for each spatial dimension, W
-            /// first. The phase of `barrier` then waits for as many bytes fewer as a copy has, also where pixels are
-            /// outside of the tensor and filled. `to` is a multiple of 128 bytes. PTX ISA 9.7.9.25.5.2
+            /// Starts a copy of pixels to shared memory `to`, beginning with the base pixel at
+            /// `coords`: channel, then W, H and D as far as they exist, then image. The pixels read
+            /// lie `offsets` away from the base pixels; there is one offset per spatial dimension,
+            /// W first. `to` must be a multiple of 128 bytes.
+            ///
+            /// Pixels outside the tensor are filled. When the copy is done, the bytes of all its
+            /// pixels, filled ones included, are completed on `barrier`. PTX ISA 9.7.9.25.5.2
             /// `cp.async.bulk.tensor.im2col`.
             ///
             /// ```
@@ -82,9 +86,11 @@ macro_rules! loads {
                 });
             }
 
-            /// As [`cp_async_bulk_tensor_load_im2col`](Val::cp_async_bulk_tensor_load_im2col), to the same offset in
-            /// each block of the cluster whose bit `ctas` has, and to the barrier there.
-            /// PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
+            /// Starts a copy as
+            /// [`cp_async_bulk_tensor_load_im2col`](Val::cp_async_bulk_tensor_load_im2col) does, into
+            /// several blocks of the cluster. Every block whose bit is set in `ctas` gets the pixels
+            /// at the same offset in its shared memory, and the bytes are completed on its own
+            /// barrier. PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
             #[track_caller]
             pub fn cp_async_bulk_tensor_multicast_im2col<'c>(
                 self,
@@ -113,7 +119,7 @@ macro_rules! loads {
                 });
             }
 
-            /// Brings the pixels of a [load](Val::cp_async_bulk_tensor_load_im2col) into L2.
+            /// Prefetches the pixels of a [load](Val::cp_async_bulk_tensor_load_im2col) into L2.
             /// PTX ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
             #[track_caller]
             pub fn cp_async_bulk_prefetch_tensor_im2col<'c>(
@@ -132,16 +138,17 @@ macro_rules! loads {
 }
 loads!(TensorMap TensorMapMut);
 
-/// Columns of pixels from shared memory to a tensor in global memory, by maps of
-/// [im2col mode](crate::arch::TensorMapDesc::im2col), `sm_90` (PTX ISA 9.7.9.25.5).
+/// TMA stores of pixel columns through a tensor map of [im2col
+/// mode](crate::arch::TensorMapDesc::im2col), from `sm_90` on (PTX ISA 9.7.9.25.5).
 impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
-    /// Copies pixels from shared memory to the base pixels from `coords` on, but for what is behind the last image, as one
-    /// of the group that [`cp_async_bulk_commit_group`](Body::cp_async_bulk_commit_group) makes. What threads stored
-    /// before needs [`fence_proxy_async`](Body::fence_proxy_async) in these threads. PTX ISA 9.7.9.25.5.2
+    /// Starts a copy of pixels from shared memory to the base pixels from `coords` on, as part of
+    /// the thread's next [bulk group](Body::cp_async_bulk_commit_group). What lies past the last
+    /// image is not written. Threads that stored the data must first call
+    /// [`fence_proxy_async`](Body::fence_proxy_async). PTX ISA 9.7.9.25.5.2
     /// `cp.async.bulk.tensor.im2col_no_offs`.
     ///
-    /// Hardware stores to base pixels inside of the tensor only. A launch refuses maps with a lower corner below 0 or an
-    /// upper corner above 0, and no coordinate may be negative.
+    /// The hardware stores only to base pixels inside the tensor. A launch refuses maps with a
+    /// lower corner below 0 or an upper corner above 0, and coordinates must not be negative.
     #[track_caller]
     pub fn cp_async_bulk_tensor_store_im2col<'c>(
         self,
@@ -162,8 +169,10 @@ impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
         });
     }
 
-    /// As [`cp_async_bulk_tensor_store_im2col`](Val::cp_async_bulk_tensor_store_im2col), combined with what is there,
-    /// element by element. PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor.im2col_no_offs`.
+    /// Starts a copy as
+    /// [`cp_async_bulk_tensor_store_im2col`](Val::cp_async_bulk_tensor_store_im2col) does, but
+    /// combines each element with the tensor's element by `op`. PTX ISA 9.7.9.25.5.3
+    /// `cp.reduce.async.bulk.tensor.im2col_no_offs`.
     #[track_caller]
     pub fn cp_reduce_async_bulk_tensor_im2col<'c>(
         self,

@@ -1,4 +1,4 @@
-//! Inline PTX, for instructions without an operation.
+//! Inline PTX, for instructions that have no operation here.
 
 use std::sync::Arc;
 
@@ -9,12 +9,14 @@ use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Inline, InlinePtx};
 
 impl<'b> Body<'b, '_> {
-    /// PTX text as an operation, with results of the type `R`: for instructions that have no operation here.
+    /// Appends PTX text as one operation with results of type `R`. Use it for an instruction that
+    /// this crate does not have.
     ///
-    /// The operands are a group of scalars and pointers, each in a register; a pointer is the address in its
-    /// own state space. The text is checked for what would leave its scope, but its instructions are known
-    /// to the assembler only. The simulator runs what [`InlinePtx::simulated`] gives it; without that, or with
-    /// a pointer, the operation is a fault there that names the text.
+    /// The operands are a group of scalars and pointers, each in a register of its own; a pointer
+    /// is an address in its own state space. The build checks that the text cannot break out of its
+    /// scope, but only `ptxas` checks the instructions. The simulator runs the closure passed to
+    /// [`InlinePtx::simulated`]. Without that closure, or with a pointer operand, it reports a
+    /// fault that names the text.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

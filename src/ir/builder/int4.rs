@@ -1,26 +1,28 @@
-//! Words of eight 4-bit integers, unpacked to pairs of `f16` or `bf16`.
+//! Unpacks words of eight 4-bit integers into pairs of `f16` or `bf16`, for quantised weights.
 //!
-//! A 4-bit integer `n` in the mantissa of a float whose last bit is worth 1 makes `base + n`: `0x6400 | n` is the `f16`
-//! `1024 + n`, `0x4300 | n` is the `bf16` `128 + n`. So one `lop3` masks the integers of both half words and sets their
-//! exponents, and one subtraction, which is exact, leaves `n`. The mantissa of `f16` also holds an integer 4 bits higher,
-//! as `1024 + 16 n`: a multiplication by 1/16 in the same instruction saves its shift.
+//! The trick: take a float `base` whose last mantissa bit is worth 1, and put the 4-bit integer `n`
+//! into its lowest bits. The result is `base + n`: `0x6400 | n` is the `f16` value `1024 + n`,
+//! `0x4300 | n` is the `bf16` value `128 + n`. So one `lop3` masks the integers in both half words
+//! and sets their exponents, and one exact subtraction leaves `n`. The mantissa of `f16` is wide
+//! enough for an integer 4 bits higher, as `1024 + 16 n`; an `fma` then also multiplies by 1/16,
+//! which saves the shift.
 
 use super::typed::{Arithmetic, Converted, Fused, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::narrow::{bf16, f16};
 
-/// A type that words of 4-bit integers are unpacked to: [`f16`](struct@f16) and [`bf16`].
+/// A type that 4-bit integers can be unpacked to: [`f16`](struct@f16) and [`bf16`].
 pub trait FromInt4: VectorElement<2> + Converted {
-    /// Bits in both half words: of the float `base` whose last mantissa bit is worth 1.
+    /// `base` in both half words: the float whose last mantissa bit is worth 1.
     #[doc(hidden)]
     const BASE_BITS: u32;
-    /// That float.
+    /// `base` as a value.
     #[doc(hidden)]
     const BASE: f32;
-    /// True if the mantissa also holds an integer 4 bits higher.
+    /// True if the mantissa also has room for an integer 4 bits higher.
     #[doc(hidden)]
     const HOLDS_HIGH: bool;
-    /// The value, which the type has.
+    /// Converts a value that the type represents exactly.
     #[doc(hidden)]
     fn exact(value: f32) -> Self;
 }
@@ -43,10 +45,11 @@ impl FromInt4 for bf16 {
     }
 }
 
-/// Eight 4-bit integers in a word, `n0` in the lowest bits.
+/// Unpacking a word of eight 4-bit integers, `n0` in the lowest bits.
 ///
-/// Pairs are two integers 16 bits apart, because one instruction reaches both half words: `[n0 n4] [n1 n5] [n2 n6]
-/// [n3 n7]`. Weights that are packed on the host in the order `0 2 4 6 1 3 5 7` therefore come out as neighbours:
+/// A pair holds two integers that are 16 bits apart, because one instruction works on both half
+/// words: `[n0 n4] [n1 n5] [n2 n6] [n3 n7]`. If you pack the weights on the host in the order `0 2
+/// 4 6 1 3 5 7`, neighbours come out together:
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -71,9 +74,9 @@ impl FromInt4 for bf16 {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b> Val<'b, u32> {
-    /// Unpacks unsigned integers, 0 to 15, to the same values in `T`: pair `i` is `[n(i) n(i+4)]`. A pair
-    /// takes two instructions, `lop3` and `sub` or `fma`, beside three shifts for the four pairs of `bf16`, or one for
-    /// those of `f16`.
+    /// Unpacks unsigned integers, 0 to 15, to the same values in `T`; pair `i` is `[n(i) n(i+4)]`.
+    /// Each pair costs two instructions, a `lop3` and a `sub` or `fma`. The word costs three shifts
+    /// more for `bf16`, and one more for `f16`.
     #[doc(alias = "dequantize")]
     #[track_caller]
     pub fn unpack_u4<T: FromInt4>(self) -> [Val<'b, Vector<T, 2>>; 4]
@@ -83,7 +86,8 @@ impl<'b> Val<'b, u32> {
         unpack(self, 0)
     }
 
-    /// Unpacks signed integers in two's complement, -8 to 7, as [`unpack_u4`](Val::unpack_u4), at the same cost.
+    /// Unpacks signed integers in two's complement, -8 to 7, as [`unpack_u4`](Val::unpack_u4) does
+    /// and at the same cost.
     #[doc(alias = "dequantize")]
     #[track_caller]
     pub fn unpack_i4<T: FromInt4>(self) -> [Val<'b, Vector<T, 2>>; 4]
@@ -94,7 +98,8 @@ impl<'b> Val<'b, u32> {
     }
 }
 
-/// Unpacks `(n ^ flipped) - flipped` for each integer `n`: with 8, the value in two's complement.
+/// Returns `(n ^ flipped) - flipped` for each integer `n`. With 8, this is its two's complement
+/// value.
 #[track_caller]
 fn unpack<'b, T: FromInt4>(word: Val<'b, u32>, flipped: u32) -> [Val<'b, Vector<T, 2>>; 4]
 where

@@ -1,4 +1,4 @@
-//! Joins the host's parts of values where paths of control flow meet.
+//! Joins what the host knows about values ([`HostPart`]) where control-flow paths meet.
 
 use std::rc::Rc;
 
@@ -9,14 +9,14 @@ use super::values::Values;
 use crate::ir::entity::OpId;
 use crate::ir::kernel::SourceLocation;
 
-/// The parts of a group.
+/// Returns a group's host parts.
 pub(super) fn host_parts<V: Values>(group: &V::At<'_>) -> HostParts {
     let mut parts = HostParts::new();
     V::host_parts(group, &mut parts);
     parts
 }
 
-/// The group with these parts.
+/// Returns the group with the given host parts.
 #[track_caller]
 pub(super) fn with_parts<'x, V: Values>(
     cx: &'x Context,
@@ -27,7 +27,8 @@ pub(super) fn with_parts<'x, V: Values>(
 }
 
 impl Context {
-    /// Notes the parts of values that are results of `op`, joined with the parts noted before.
+    /// Records the host parts of a path's results of `op`, joined with those of the paths recorded
+    /// before.
     #[inline]
     pub(super) fn note_results(&self, op: OpId, parts: HostParts, location: SourceLocation) {
         if parts.is_empty() {
@@ -40,19 +41,19 @@ impl Context {
         self.with(|state| state.result_parts.insert(op, joined));
     }
 
-    /// The parts of the results of `op`, as far as they are known.
+    /// Returns the host parts of the results of `op`, as far as they are known.
     pub(super) fn results_of(&self, op: OpId) -> Option<HostParts> {
         self.with(|state| state.result_parts.get(&op).cloned())
     }
 
-    /// Notes the parts of the carried values of a loop.
+    /// Records the host parts of a loop's carried values.
     pub(super) fn note_carried(&self, op: OpId, parts: HostParts) {
         if !parts.is_empty() {
             self.with(|state| state.carried_parts.insert(op, parts));
         }
     }
 
-    /// Checks the parts of values for the next iteration of `op` against the parts that the loop carries.
+    /// Checks that the next iteration's host parts agree with those that loop `op` carries.
     #[inline]
     pub(super) fn check_carried(&self, op: OpId, parts: &HostParts, location: SourceLocation) {
         let Some(carried) = self.with(|state| state.carried_parts.get(&op).cloned()) else {
@@ -69,7 +70,8 @@ impl Context {
         }
     }
 
-    /// Joins the parts of two paths. Parts that cannot be joined are an error, and stay the first ones.
+    /// Joins the host parts of two paths. If two parts cannot be joined, records an error and keeps
+    /// the first.
     #[inline]
     pub(super) fn joined(
         &self,

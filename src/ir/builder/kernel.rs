@@ -1,4 +1,5 @@
-//! Builds a whole kernel: its signature, its body, its verification.
+//! [`Kernel`] and [`KernelOptions`]: builds a whole kernel from its signature and body, verifies it
+//! and lowers it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,14 +21,15 @@ use crate::ir::target::Target;
 use crate::ir::types::{Space, Type};
 use crate::ir::verify::{self, VerifyError, VerifyErrors, Violation};
 
-/// A signature that only the IR knows, of a kernel that was not built from Rust types.
+/// The signature of a kernel that was not built from Rust types: parsed, or made as data. Only the
+/// IR knows its parameters.
 #[derive(Clone, Copy, Debug)]
 pub enum Untyped {}
 
-/// The result of the closure given to [`Kernel::build`]: `()`, [`Terminated`], or a `Result` of these with any
-/// error that has a message.
+/// What the closure of [`Kernel::build`] may return: `()`, [`Terminated`], or a `Result` of these
+/// whose error has a message, so that you can use `?` in a kernel.
 pub trait BodyResult {
-    /// The message of the error, if there is one.
+    /// Returns the error's message, if there is an error.
     fn error(self) -> Option<String>;
 }
 
@@ -52,7 +54,10 @@ impl<R: BodyResult, E: fmt::Display> BodyResult for Result<R, E> {
     }
 }
 
-/// A verified kernel with the signature `P`, for example `Kernel<(f32, Global<f32>, GlobalMut<f32>, i32)>`.
+/// A verified kernel with the signature `P`, for example `Kernel<(f32, Global<f32>, GlobalMut<f32>,
+/// i32)>`.
+///
+/// A signature with one parameter needs a comma: `Kernel<(Global<f32>,)>`.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
@@ -73,12 +78,12 @@ pub struct Kernel<P> {
     params: PhantomData<fn() -> P>,
 }
 
-/// The bytes of shared memory of a block before and after allocations were merged.
+/// Shared-memory bytes of a block before and after [`KernelOptions::merge_shared`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MergedShared {
-    /// The bytes of all allocations.
+    /// The sum of all allocations.
     pub before: u64,
-    /// The bytes that a block takes.
+    /// What a block takes after merging.
     pub after: u64,
 }
 
@@ -96,34 +101,35 @@ impl<P> fmt::Debug for Kernel<P> {
 }
 
 impl<P> Kernel<P> {
-    /// The kernel as data.
+    /// Returns the kernel's IR.
     pub fn ir(&self) -> &KernelIr {
         &self.ir
     }
 
-    /// The name of the PTX entry.
+    /// Returns the name of the PTX entry.
     pub fn name(&self) -> &str {
         &self.ir.name
     }
 
-    /// Returns the layouts, tuples and lengths that a launch must match.
+    /// Returns what each launch is checked against: layouts, tuples and buffer lengths.
     pub fn signature(&self) -> &Arc<Signature> {
         &self.signature
     }
 
-    /// The bytes of shared memory before and after [`KernelOptions::merge_shared`]; `None` for a kernel without the option.
+    /// Returns how much shared memory [`KernelOptions::merge_shared`] saved, or `None` if the
+    /// option was not set.
     pub fn merged_shared(&self) -> Option<MergedShared> {
         self.merged
     }
 
-    /// The target that the kernel was built for.
+    /// Returns the target that the kernel was built for.
     pub fn target(&self) -> Target {
         self.ir.target
     }
 }
 
 impl<P> Kernel<P> {
-    /// The kernel without its assertions, and without what only they computed.
+    /// Returns the kernel without its assertions and without the operations that only they needed.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -142,9 +148,11 @@ impl<P> Kernel<P> {
         Kernel { ir, signature, merged: self.merged, params: PhantomData }
     }
 
-    /// Carries out what the operations of the kernel ask for: loops that are to be unrolled are.
-    /// [`Kernel::build`] ends with this; a kernel that was parsed has its loops as they are written, which
-    /// the simulator and PTX take as plain loops, until this is called. The result computes the same.
+    /// Applies the transformations that operations ask for, such as unrolling a loop. The result
+    /// computes the same.
+    ///
+    /// [`Kernel::build`] already does this. Call it after parsing: a parsed kernel keeps its loops
+    /// as they are written, and the simulator and the PTX writer run them as plain loops.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, parse};
@@ -168,7 +176,7 @@ impl<P> Kernel<P> {
     /// ```
     ///
     /// # Errors
-    /// What the kernel then takes too much of.
+    /// Returns what the lowered kernel then has too much of, such as shared memory.
     #[track_caller]
     pub fn lower(&self) -> Result<Kernel<P>, BuildErrors> {
         let ir = lowered(&self.ir, SourceLocation::caller())?;
@@ -177,7 +185,7 @@ impl<P> Kernel<P> {
     }
 }
 
-/// The kernel in the text form.
+/// Prints the kernel in the text form.
 impl<P> fmt::Display for Kernel<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.ir, f)
@@ -185,10 +193,11 @@ impl<P> fmt::Display for Kernel<P> {
 }
 
 impl Kernel<Untyped> {
-    /// Verifies a kernel that was made as data, and leaves it as it is: see [`Kernel::lower`].
+    /// Verifies a kernel that was made as data. It does not transform the kernel; see
+    /// [`Kernel::lower`].
     ///
     /// # Errors
-    /// All rules that the kernel breaks.
+    /// Returns every rule that the kernel breaks.
     pub fn verify(ir: KernelIr) -> Result<Kernel<Untyped>, VerifyErrors> {
         verify::verify(&ir)?;
         Ok(Kernel { ir, signature: Arc::default(), merged: None, params: PhantomData })
@@ -196,12 +205,12 @@ impl Kernel<Untyped> {
 }
 
 impl<P> Kernel<P> {
-    // The bound `P: Params` is on the methods: rustc shows the message of the trait only there.
-    /// Builds and verifies the kernel `name` for `target`. `body` runs once and gets the parameters of the
-    /// signature `P`.
+    // The bound `P: Params` is on the methods, because only there rustc shows the trait's message.
+    /// Builds and verifies the kernel `name` for `target`. `body` runs once, on the host, and gets
+    /// the parameters of the signature `P`.
     ///
     /// # Errors
-    /// Every mistake found, in the order of the Rust lines that made them.
+    /// Returns every mistake found, in the order of the Rust lines that made them.
     #[track_caller]
     pub fn build<R: BodyResult>(
         name: &str,
@@ -214,10 +223,10 @@ impl<P> Kernel<P> {
         Self::build_with(KernelOptions::default(), name, target, body)
     }
 
-    /// As [`Kernel::build`], with options.
+    /// Builds a kernel as [`Kernel::build`] does, with options such as launch bounds.
     ///
     /// # Errors
-    /// Every mistake found, in the order of the Rust lines that made them.
+    /// Returns every mistake found, in the order of the Rust lines that made them.
     #[track_caller]
     pub fn build_with<R: BodyResult>(
         options: KernelOptions,
@@ -236,7 +245,8 @@ impl<P> Kernel<P> {
 }
 
 impl<P> Kernel<P> {
-    /// Builds a kernel with the parameters that `declare` lists. `body` makes them from their values, in the same order.
+    /// Builds a kernel from the parameters that `declare` lists. `body` makes them from their
+    /// values, in the same order.
     #[track_caller]
     pub(crate) fn declared<R: BodyResult>(
         options: KernelOptions,
@@ -257,7 +267,8 @@ impl<P> Kernel<P> {
 }
 
 impl Kernel<Untyped> {
-    /// A kernel that stores the values of an expression: each to its parameter, a pointer to one element.
+    /// Builds a kernel that stores each value of an expression through its own parameter, a pointer
+    /// to one element.
     #[track_caller]
     pub(crate) fn expression<V: Values>(
         target: Target,
@@ -297,12 +308,12 @@ impl Kernel<Untyped> {
     }
 }
 
-/// The body of a kernel on its parameters, which returns the text of its error. [`Head::build`] is compiled once, and not
-/// for each body.
+/// A kernel's body, which returns the text of its error. It is boxed so that [`Head::build`] is
+/// compiled once and not for each body.
 type BodyOf<'f> =
     Box<dyn for<'b> FnOnce(&mut Body<'b, 'b>, &ParamList, &[Value]) -> Option<String> + 'f>;
 
-/// The part of a kernel that is known before its body is built.
+/// What is known about a kernel before its body is built.
 struct Head<'h> {
     name: &'h str,
     target: Target,
@@ -312,8 +323,8 @@ struct Head<'h> {
 }
 
 impl Head<'_> {
-    /// Builds and verifies a kernel with the given parameters. `body` gets their values and returns the
-    /// message of its error, if it has one.
+    /// Builds and verifies a kernel with the given parameters. `body` gets their values and returns
+    /// its error message, if any.
     fn build(
         self,
         mut list: ParamList,
@@ -345,7 +356,8 @@ impl Head<'_> {
         if !errors.is_empty() {
             return Err(BuildErrors::new(name, errors));
         }
-        // Allocations that are merged may fit where all of them do not.
+        // Merged allocations may fit even if the sum of all does not, so that error is judged after
+        // merging.
         let fits = |error: &BuildError| {
             !merge_shared
                 || !matches!(error.kind, BuildErrorKind::Verify(VerifyError::SharedSize { .. }))
@@ -360,7 +372,6 @@ impl Head<'_> {
     }
 }
 
-/// Returns what [`Kernel::lower`] makes of a kernel.
 pub(in crate::ir) fn lowered(
     ir: &KernelIr,
     location: SourceLocation,
@@ -369,7 +380,7 @@ pub(in crate::ir) fn lowered(
     Ok(lowered.map_err(|errors| BuildErrors::new(&ir.name, errors))?.0)
 }
 
-/// Checks a kernel that was built at `location`; returns its errors.
+/// Verifies a kernel that was built at `location`.
 fn check(ir: &KernelIr, location: SourceLocation) -> Result<(), Vec<BuildError>> {
     verify::verify(ir).map_err(|found| {
         let error = |violation: Violation| BuildError {
@@ -380,8 +391,8 @@ fn check(ir: &KernelIr, location: SourceLocation) -> Result<(), Vec<BuildError>>
     })
 }
 
-/// Carries out what the operations of a verified kernel ask for, merges its shared memory if `merge` is true, and
-/// verifies what that changed.
+/// Applies the transformations that operations ask for, merges shared memory if `merge` is true,
+/// and verifies the result again.
 fn lower(
     ir: KernelIr,
     location: SourceLocation,
@@ -399,7 +410,8 @@ fn lower(
     check(&ir, location).map(|()| (ir, Some(MergedShared { before, after })))
 }
 
-/// Facts about a kernel beside its name, target and body.
+/// What you can fix about a kernel besides its name, target and body: launch bounds, layout
+/// templates, shared-memory merging.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
@@ -414,19 +426,22 @@ fn lower(
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct KernelOptions {
-    /// The launch bounds of the kernel.
+    /// Launch bounds: block, cluster and register limits.
     pub bounds: LaunchBounds,
-    /// The templates of the parameters that are layouts or tuples, in order.
+    /// Templates for the parameters that are layouts or tuples, in the parameters' order.
     pub templates: Vec<Template>,
-    /// Allocations of shared memory with live ranges apart share memory.
+    /// True if allocations whose live ranges do not overlap share memory.
     pub merge_shared: bool,
 }
 
 impl KernelOptions {
-    /// Gives the template of the next parameter that is a [`Layout`](crate::layout::Layout) or an
-    /// [`IntTuple`](crate::layout::IntTuple). Each symbol becomes one scalar parameter of the kernel, even if
-    /// several templates contain it. Each symbol must therefore stand alone as a leaf somewhere. A launch passes
-    /// a layout or a tuple with numbers. It checks the form, all other leaves, and the assumptions about the
+    /// Gives the next parameter of type [`Layout`](crate::layout::Layout) or
+    /// [`IntTuple`](crate::layout::IntTuple) its template: the layout or tuple with symbols in
+    /// place of what is known only at launch.
+    ///
+    /// Each symbol becomes one scalar parameter of the kernel, even if several templates contain
+    /// it, so it must stand alone as a leaf in one of them. A launch passes the layout or tuple
+    /// with integers, and checks its form, its other leaves and what the template assumes about the
     /// symbols.
     ///
     /// ```
@@ -460,11 +475,13 @@ impl KernelOptions {
         self
     }
 
-    /// Gives shared memory to several allocations whose live ranges do not overlap: those of the arms of an `if` that all
-    /// threads of the block take alike, and those of phases with a barrier of the block between them. Allocations
-    /// inside of a loop around both are not merged, nor is one with other uses than loads, stores, matrix loads and
-    /// atomic operations: asynchronous copies, barriers in memory, descriptors and other blocks may be in flight.
-    /// [`Kernel::merged_shared`] has the bytes before and after.
+    /// Lets allocations with separate live ranges share memory: those in the arms of an `if` that
+    /// all threads of the block take alike, and those of phases separated by a block barrier.
+    /// [`Kernel::merged_shared`] tells what this saved.
+    ///
+    /// Two allocations are not merged if a loop contains both. An allocation is merged only if
+    /// nothing but loads, stores, matrix loads and atomics use it, because asynchronous copies,
+    /// mbarriers, descriptors and other blocks may access memory later than the program order says.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
@@ -491,52 +508,54 @@ impl KernelOptions {
         KernelOptions { merge_shared: true, ..self }
     }
 
-    /// Fixes the threads of a block (PTX ISA 11.4 `.reqntid`); a launch with others is refused.
+    /// Fixes the block's shape in threads (PTX ISA 11.4 `.reqntid`); a launch with another shape is
+    /// refused.
     #[doc(alias("__block_size__", "reqntid"))]
     pub fn block(mut self, block: [u32; 3]) -> KernelOptions {
         self.bounds.block = Some(block);
         self
     }
 
-    /// Sets the maximum number of threads in a block (`.maxntid`), for a kernel that does not fix them: `ptxas`
-    /// gives a thread no more registers than last for them. A launch with more is refused.
+    /// Limits the threads of a block (`.maxntid`) for a kernel that does not fix them. `ptxas` then
+    /// limits registers so that such a block fits; a launch with more threads is refused.
     #[doc(alias("__launch_bounds__", "maxntid"))]
     pub fn max_threads(mut self, threads: u32) -> KernelOptions {
         self.bounds.max_threads = Some(threads);
         self
     }
 
-    /// Asks for room for `blocks` thread blocks on each SM (`.minnctapersm`). It bounds the registers of a
-    /// thread and needs [`block`](KernelOptions::block) or
+    /// Asks for `blocks` resident thread blocks per SM (`.minnctapersm`), which limits the
+    /// registers per thread. Needs [`block`](KernelOptions::block) or
     /// [`max_threads`](KernelOptions::max_threads).
     pub fn min_blocks_per_sm(mut self, blocks: u32) -> KernelOptions {
         self.bounds.min_blocks_per_sm = Some(blocks);
         self
     }
 
-    /// Sets the maximum number of registers of a thread (`.maxnreg`), from 24 to 255.
+    /// Limits the registers per thread (`.maxnreg`), from 24 to 255.
     #[doc(alias("__maxnreg__", "maxnreg"))]
     pub fn max_registers(mut self, registers: u32) -> KernelOptions {
         self.bounds.max_registers = Some(registers);
         self
     }
 
-    /// Launches the blocks in clusters of `blocks` along each axis (`.reqnctapercluster`), at most 8 in all, or
-    /// 16 if the GPU supports it. Requires `sm_90`.
+    /// Launches the kernel in clusters of `blocks` thread blocks along each axis
+    /// (`.reqnctapercluster`): at most 8 in all, or 16 if the GPU supports it. Requires `sm_90`.
     #[doc(alias = "__cluster_dims__")]
     pub fn cluster(mut self, blocks: [u32; 3]) -> KernelOptions {
         self.bounds.cluster = Some(ClusterShape::Fixed(blocks));
         self
     }
 
-    /// Leaves the blocks of a cluster to each launch, which must say how many (`.explicitcluster`).
+    /// Lets each launch choose the cluster size, which it must then pass (`.explicitcluster`).
     pub fn cluster_at_launch(mut self) -> KernelOptions {
         self.bounds.cluster = Some(ClusterShape::AtLaunch);
         self
     }
 }
 
-/// `k.thread_idx().x` also reads `y` and `z`; reads that nothing uses are not worth a line in the output.
+/// Removes unused special registers: `k.thread_idx().x` also reads `y` and `z`, which would only
+/// clutter the output.
 fn remove_unused_special_registers(ir: &mut KernelIr) {
     let mut used = vec![false; ir.values.len()];
     for (_, data) in ir.ops.iter() {

@@ -1,4 +1,4 @@
-//! Layouts inside a kernel: coordinates of device and host values to offsets.
+//! Layouts inside a kernel: computes the offset of a coordinate that mixes host and device values.
 
 use std::ops::RangeFull;
 
@@ -9,17 +9,17 @@ use super::symbolic::int;
 use super::typed::{MemIndex, Val};
 use crate::layout::{Int, IntTupleRef, Layout, LayoutError, LayoutRef};
 
-/// A coordinate that mixes host numbers, known at build time, with device values.
+/// A coordinate that mixes host integers, known when the kernel is built, with device values.
 #[derive(Clone, Debug)]
 pub enum DeviceCoord<'b> {
-    /// A host number.
+    /// A host integer.
     Host(i64),
-    /// A device number. It must not be negative.
+    /// A device integer, which must not be negative.
     Device(Val<'b, i32>),
-    /// CuTe's `_`, written `..`: every index of the mode. Only what takes a coordinate apart, such as the
-    /// slice of a tensor, has a use for it.
+    /// Every index of the mode: CuTe's `_`, written `..`. Only operations that split a coordinate
+    /// accept it, such as slicing a tensor.
     All,
-    /// One coordinate for each mode.
+    /// One coordinate per mode.
     Tuple(Vec<DeviceCoord<'b>>),
 }
 
@@ -41,7 +41,7 @@ impl From<u32> for DeviceCoord<'_> {
     }
 }
 
-/// A number above `i64::MAX`, which no layout reaches, is refused as an overflow when it is used.
+/// A value above `i64::MAX`, which no layout reaches, is reported as an overflow when it is used.
 impl From<usize> for DeviceCoord<'_> {
     fn from(value: usize) -> Self {
         DeviceCoord::Host(i64::try_from(value).unwrap_or(i64::MAX))
@@ -82,17 +82,17 @@ tuples! {
 }
 
 impl<'b> Body<'b, '_> {
-    /// `layout(coord)`: the offset of a coordinate, in the index type `I`.
+    /// Returns `layout(coord)`, the offset of a coordinate, in the index type `I`.
     ///
-    /// A coordinate is taken as CuTe's `crd2idx` takes it: a tuple gives each mode its own coordinate, and a
-    /// number for a mode with several leaves runs through them colexicographically, its last leaf without
-    /// bound. What is known when the kernel is built is computed then; for a device number `c`, each leaf
-    /// `s:d` after leaves of the product `p` costs `c / p % s * d`, with shifts and masks where `p` and `s`
-    /// are powers of two, and nothing where `d` is 0.
+    /// It follows CuTe's `crd2idx`: a tuple gives each mode its own coordinate, and an integer for
+    /// a mode with several leaves runs through them colexicographically, without a bound for the
+    /// last leaf. Host values are folded when the kernel is built. A device value `c` costs `c / p
+    /// % s * d` for each leaf `s:d`, where `p` is the product of the sizes before it. This becomes
+    /// shifts and masks if `p` and `s` are powers of two, and nothing if `d` is 0.
     ///
-    /// Symbols of the layout are those of the parameters of the kernel, computed as [`int`](Body::int) does.
-    /// A coordinate that does not fit the layout, a symbol of no parameter, and a layout into coordinates are
-    /// errors of the build.
+    /// Symbols in the layout are read from the kernel's parameters, as [`int`](Body::int) does. It
+    /// is an error of the build if the coordinate does not fit the layout, if no parameter has a
+    /// symbol, or if the layout maps to coordinates.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -126,8 +126,8 @@ impl<'b> Body<'b, '_> {
 }
 
 impl<'b> Body<'b, '_> {
-    /// The entries of a tuple as those of a coordinate: numbers of the host, and expressions over symbols as device
-    /// numbers. A shape becomes the limit of a predicate.
+    /// Converts a tuple to a coordinate: integers become host values, symbolic expressions become
+    /// device values. Use it to turn a shape into the limit of a predicate.
     ///
     /// ```
     /// use tilewright::ir::builder::DeviceCoord;
@@ -161,7 +161,7 @@ impl<'b> Body<'b, '_> {
     }
 }
 
-/// A sum of a host number, which may have symbols, and a device number.
+/// A sum of a host part, which may have symbols, and a device part.
 struct Offset<'b, I> {
     host: Int,
     device: Option<Val<'b, I>>,
@@ -210,7 +210,7 @@ impl<'b, I: MemIndex> Offset<'b, I> {
         index: Val<'b, i32>,
         layout: LayoutRef<'_>,
     ) -> Result<(), LayoutError> {
-        // Leaves that continue each other need no division between them.
+        // Coalesced leaves need no division between them.
         let coalesced = layout.to_layout().coalesce()?;
         let leaves: Vec<(&Int, &Int)> = coalesced
             .as_ref()
@@ -236,7 +236,7 @@ impl<'b, I: MemIndex> Offset<'b, I> {
     }
 }
 
-/// `index / divisor` for an index that is not negative.
+/// Returns `index / divisor` for an index that is not negative.
 #[track_caller]
 #[inline]
 fn quotient<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: &Int) -> Val<'b, i32> {
@@ -245,12 +245,12 @@ fn quotient<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: &Int) -> Val<'b, 
         Ok(1) => index,
         Ok(divisor) if divisor.count_ones() == 1 => index >> divisor.trailing_zeros(),
         Ok(divisor) => index / divisor,
-        // Larger than every index.
+        // The divisor is larger than every index.
         Err(_) => cx.constant(0),
     }
 }
 
-/// `index % divisor` for an index that is not negative.
+/// Returns `index % divisor` for an index that is not negative.
 #[track_caller]
 #[inline]
 fn remainder<'b>(cx: &'b Context, index: Val<'b, i32>, divisor: &Int) -> Val<'b, i32> {

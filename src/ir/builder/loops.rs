@@ -1,4 +1,4 @@
-//! Loops as closures: `for_`, `for_loop`, `loop_`, `while_` and `do_while`.
+//! Loops as closures: `for_` and `for_loop` over a range, `loop_`, `while_` and `do_while`.
 
 use std::marker::PhantomData;
 
@@ -15,8 +15,8 @@ use crate::ir::entity::{OpId, RegionId};
 use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Arith, Control, ValueList};
 
-/// A loop, as its body sees it: the target of [`break_`](Loop::break_) and
-/// [`continue_`](Loop::continue_). `C` are the carried values, `R` the results.
+/// A loop's handle inside its body: call [`break_`](Loop::break_) or [`continue_`](Loop::continue_)
+/// on it. `C` are the carried values, `R` the results.
 #[derive(Debug)]
 pub struct Loop<'l, C, R> {
     op: OpId,
@@ -38,8 +38,8 @@ impl<C, R> Loop<'_, C, R> {
 }
 
 impl<C: Values, R: Values> Loop<'_, C, R> {
-    /// Ends the loop with the given results. `k` is the body in which it happens, at any depth inside the
-    /// loop, also inside other loops.
+    /// Leaves the loop, with `values` as its results. `k` is the body in which this happens, at any
+    /// depth, so you can leave several nested loops at once.
     #[track_caller]
     pub fn break_<'c, V: IntoValues<'c, V = R>>(&self, k: &Body<'c, '_>, values: V) -> Terminated {
         let (cx, location) = (k.context(), SourceLocation::caller());
@@ -48,8 +48,8 @@ impl<C: Values, R: Values> Loop<'_, C, R> {
         terminate(cx, Control::Break { target: self.op, values })
     }
 
-    /// Ends the iteration; the next one gets the given carried values. `k` is the body in which it happens,
-    /// at any depth inside the loop, also inside other loops.
+    /// Ends the iteration; `values` are the carried values of the next one. `k` is the body in
+    /// which this happens, at any depth, also inside inner loops.
     #[track_caller]
     pub fn continue_<'c, V: IntoValues<'c, V = C>>(
         &self,
@@ -64,12 +64,13 @@ impl<C: Values, R: Values> Loop<'_, C, R> {
 }
 
 impl<'o> Body<'o, '_> {
-    /// Runs `body` for each index of `range` and returns the carried values after the last one.
-    /// PTX ISA 9.7.12.3 `bra`.
+    /// Runs `body` for each index of `range` and returns the carried values after the last
+    /// iteration. PTX ISA 9.7.12.3 `bra`.
     ///
-    /// `body` gets the index and the carried values, `init` at first, and returns the next ones. The number
-    /// of iterations is `ceil((hi - lo) / step)`, computed before the first one without wrap; for an empty
-    /// range the result is `init`. A step that is known not to be positive is an error of the build.
+    /// `body` gets the index and the carried values, which start as `init`, and returns the next
+    /// carried values. The iteration count is `ceil((hi - lo) / step)`, computed once before the
+    /// loop and without overflow. If the range is empty, the result is `init`. A step that is known
+    /// not to be positive is an error of the build.
     #[track_caller]
     pub fn for_<'v, T: Integer, I: IntoValues<'v>>(
         &mut self,
@@ -96,8 +97,9 @@ impl<'o> Body<'o, '_> {
         results::<I::V>(cx, op, &init, location)
     }
 
-    /// As [`for_`](Body::for_), with a body that ends its iterations itself: with
-    /// [`continue_`](Loop::continue_), or with [`break_`](Loop::break_), whose values are then the result.
+    /// Runs a loop as [`for_`](Body::for_) does, with a body that ends each iteration itself. Use
+    /// it to leave early: [`break_`](Loop::break_) ends the loop and gives its results,
+    /// [`continue_`](Loop::continue_) goes on with the next index.
     #[track_caller]
     pub fn for_loop<'v, T: Integer, I: IntoValues<'v>>(
         &mut self,
@@ -123,8 +125,9 @@ impl<'o> Body<'o, '_> {
         results::<I::V>(cx, op, &init, location)
     }
 
-    /// Runs `body` until it breaks, and returns the values of the `break_`. The body gets the carried
-    /// values, `init` at first; `continue_` gives the next ones. PTX ISA 9.7.12.3 `bra`.
+    /// Runs `body` until it breaks, and returns the values passed to `break_`. The body gets the
+    /// carried values, which start as `init`; `continue_` passes the next ones. PTX ISA 9.7.12.3
+    /// `bra`.
     #[track_caller]
     pub fn loop_<'v, I: IntoValues<'v>, R: Values>(
         &mut self,
@@ -148,8 +151,8 @@ impl<'o> Body<'o, '_> {
         results_of::<R>(cx, op)
     }
 
-    /// Runs `body` while `cond` holds, and returns the carried values for which it did not. Both get the
-    /// carried values, `init` at first; `body` returns the next ones.
+    /// Runs `body` while `cond` is true, and returns the carried values for which it was false.
+    /// Both closures get the carried values, which start as `init`; `body` returns the next ones.
     #[doc(alias = "while")]
     #[track_caller]
     pub fn while_<'v, I: IntoValues<'v>>(
@@ -176,9 +179,9 @@ impl<'o> Body<'o, '_> {
         results::<I::V>(cx, op, &init, location)
     }
 
-    /// Runs `body` once, and again while the condition that it returns holds; returns the last carried
-    /// values. `body` gets the carried values, `init` at first, and returns the next ones with the
-    /// condition.
+    /// Runs `body` once, and again as long as it returns true; returns the last carried values.
+    /// `body` gets the carried values, which start as `init`, and returns the next ones together
+    /// with the condition.
     #[track_caller]
     pub fn do_while<'v, I: IntoValues<'v>>(
         &mut self,
@@ -207,7 +210,7 @@ impl<'o> Body<'o, '_> {
     }
 }
 
-/// The jump to the next iteration.
+/// Returns the jump to the next iteration.
 fn next_iteration(target: OpId, values: &ValueList) -> Option<Control> {
     Some(Control::Continue { target, values: values.clone() })
 }
@@ -236,7 +239,7 @@ fn loop_args<'b, V: Values>(
     (args, with_parts::<V>(cx, carried, &host_parts::<V>(init)))
 }
 
-/// Breaks out of the loop `target` with `values` where `cond` does not hold.
+/// Leaves the loop `target` with `values` if `cond` is false.
 fn break_unless(
     cx: &Context,
     cond: Val<'_, bool>,
@@ -252,7 +255,7 @@ fn break_unless(
     in_region(cx, then_region, op, location, || (), leave);
 }
 
-/// The ids of the values for the next iteration of `op`.
+/// Returns the ids of the next iteration's carried values, after checking their host parts.
 #[track_caller]
 fn next_of<V: Values>(
     cx: &Context,

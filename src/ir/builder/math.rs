@@ -1,19 +1,19 @@
-//! Functions of real numbers: a precise form `f` and a fast form `f_fast` of each.
+//! Math functions: `exp`, `ln`, `sin`, `pow`, activations and so on, each in a precise form `f` and
+//! a fast form `f_fast`.
 //!
-//! `elementary` has the rest of C's `math.h`.
-//!
-//! Both are compositions of operations of the IR. The precise forms use exactly rounded operations alone, so that the
-//! simulator and every GPU give the same bits.
+//! Both forms are composed of IR operations. The precise forms use only exactly rounded operations,
+//! so the simulator and every GPU return the same bits. The file `elementary` has the rest of C's
+//! `math.h`.
 
 use super::typed::{IntoOperand, Val};
 use super::vector::Vector;
 use crate::ir::narrow::{bf16, f16};
 use crate::ir::op::{ApproxFunction, Subnormals};
 
-/// `ln(2)` as the sum of a number with few digits and the remainder.
+/// `ln(2)` as a sum: a value with few significant bits, and the remainder.
 pub(super) const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
 
-/// The polynomial with these coefficients, the highest power first.
+/// Evaluates the polynomial with these coefficients, highest power first.
 #[track_caller]
 pub(super) fn polynomial<'b>(x: Val<'b, f32>, coefficients: &[f32]) -> Val<'b, f32> {
     let mut sum = x.constant(0.0);
@@ -32,32 +32,33 @@ fn polynomial_f64<'b>(x: Val<'b, f64>, coefficients: &[f64]) -> Val<'b, f64> {
     sum
 }
 
-/// `e^r` for `|r| <= 0.35`, by its series.
+/// Returns `e^r` for `|r| <= 0.35`, by its series.
 #[track_caller]
 #[inline]
 pub(super) fn exp_series(r: Val<'_, f32>) -> Val<'_, f32> {
     polynomial(r, &[1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0])
 }
 
-/// `x * 2^n` for integers `n` from -252 to 254.
+/// Returns `x * 2^n` for integers `n` from -252 to 254.
 #[track_caller]
 #[inline]
 pub(super) fn times_power_of_two<'b>(x: Val<'b, f32>, n: Val<'b, f32>) -> Val<'b, f32> {
-    // In two steps, as 2^n itself may be no number. The first one is exact.
+    // In two steps, because 2^n itself may overflow or underflow. The first one is exact.
     let n = n.cvt::<i32>();
     let half = n >> 1;
     let power = |n: Val<'b, i32>| ((n + 127) << 23).bitcast::<f32>();
     x * power(half) * power(n - half)
 }
 
-/// `e^r * 2^n` for `|r| <= 0.35` and integers `n` from -252 to 254.
+/// Returns `e^r * 2^n` for `|r| <= 0.35` and integers `n` from -252 to 254.
 #[track_caller]
 #[inline]
 pub(super) fn exp_of_parts<'b>(r: Val<'b, f32>, n: Val<'b, f32>) -> Val<'b, f32> {
     times_power_of_two(exp_series(r), n)
 }
 
-/// The exponent `k` and the mantissa `m` of a positive number, `m` between `sqrt(1/2)` and `sqrt(2)`.
+/// Splits a positive value into exponent `k` and mantissa `m`, with `m` between `sqrt(1/2)` and
+/// `sqrt(2)`.
 #[track_caller]
 #[inline]
 fn exponent_and_mantissa(x: Val<'_, f32>) -> (Val<'_, i32>, Val<'_, f32>) {
@@ -68,7 +69,7 @@ fn exponent_and_mantissa(x: Val<'_, f32>) -> (Val<'_, i32>, Val<'_, f32>) {
     (k + small.select::<i32>(-25, 0), m)
 }
 
-/// `result` for positive finite `x`, else what a logarithm is.
+/// Returns `result` for positive finite `x`, otherwise the logarithm's special values.
 #[track_caller]
 fn with_ends<'b>(x: Val<'b, f32>, result: Val<'b, f32>) -> Val<'b, f32> {
     let finite = x.lt(f32::INFINITY).select::<f32>(result, x);
@@ -76,7 +77,8 @@ fn with_ends<'b>(x: Val<'b, f32>, result: Val<'b, f32>) -> Val<'b, f32> {
     x.lt(0.0).select::<f32>(f32::NAN, result)
 }
 
-/// `ln(m)` for `m` between `sqrt(1/2)` and `sqrt(2)`, as `f - square + rest` with `f = m - 1`.
+/// Returns `ln(m)` for `m` between `sqrt(1/2)` and `sqrt(2)`, as `f - square + rest` with `f = m -
+/// 1`.
 #[track_caller]
 #[inline]
 fn ln_of_mantissa(m: Val<'_, f32>) -> [Val<'_, f32>; 3] {
@@ -88,9 +90,10 @@ fn ln_of_mantissa(m: Val<'_, f32>) -> [Val<'_, f32>; 3] {
     [f, square, s * z.fma(series, square)]
 }
 
-/// `x - n * pi / 2` for the nearest integer `n`, and the lowest bits of `n`.
+/// Returns `x - n * pi / 2` for the nearest integer `n`, and the lowest bits of `n`.
 ///
-/// In `f64`, with pi / 2 as the sum of two numbers: the error is below 2^-53 up to 2^50. NaN beyond.
+/// It works in `f64` with pi / 2 as a sum of two values: up to 2^50 the error is below 2^-53.
+/// Beyond that it returns NaN.
 #[track_caller]
 #[inline]
 pub(super) fn quadrant(x: Val<'_, f32>) -> (Val<'_, f64>, Val<'_, i32>) {
@@ -101,7 +104,7 @@ pub(super) fn quadrant(x: Val<'_, f32>) -> (Val<'_, f64>, Val<'_, i32>) {
     (r, n.cvt::<i64>().cvt::<i32>())
 }
 
-/// The sine of `x` where `shift` is 0, the cosine where it is 1.
+/// Returns the sine of `x` if `shift` is 0, the cosine if it is 1.
 #[track_caller]
 #[inline]
 fn sine<'b>(x: Val<'b, f32>, shift: i32) -> Val<'b, f32> {
@@ -117,7 +120,7 @@ fn sine<'b>(x: Val<'b, f32>, shift: i32) -> Val<'b, f32> {
     (n & 2).eq(0).select::<f32>(value, -value)
 }
 
-/// The error function for `|x| < 1`.
+/// Returns the error function for `|x| < 1`.
 #[track_caller]
 #[inline]
 pub(super) fn erf_near_zero(x: Val<'_, f32>) -> Val<'_, f32> {
@@ -134,8 +137,9 @@ pub(super) fn erf_near_zero(x: Val<'_, f32>) -> Val<'_, f32> {
     polynomial(x * x, &p).fma(x, x)
 }
 
-/// Functions of `f32` with the domain and the special values that Rust's `f32` has for them. Each has a precise form and
-/// a fast one, `_fast`, of a few instructions; `docs/arithmetic.md` has the table of errors and costs.
+/// Functions of `f32`, with the domain and the special values of Rust's `f32` methods. Each has a
+/// precise form, and a fast form `_fast` of a few instructions, most of which flush subnormals to zero.
+/// `docs/arithmetic.md` lists errors and costs.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -163,7 +167,7 @@ impl<'b> Val<'b, f32> {
         self.approx(function, Subnormals::Ftz)
     }
 
-    /// `e^self`, within 1 ulp.
+    /// Returns `e^self`, within 1 ulp.
     #[doc(alias = "expf")]
     #[track_caller]
     #[inline]
@@ -174,7 +178,7 @@ impl<'b> Val<'b, f32> {
         exp_of_parts(n.fma(-LN_2[1], r), n)
     }
 
-    /// `2^self`, within 1 ulp.
+    /// Returns `2^self`, within 1 ulp.
     #[doc(alias = "exp2f")]
     #[track_caller]
     #[inline]
@@ -184,7 +188,7 @@ impl<'b> Val<'b, f32> {
         exp_of_parts((x - n) * std::f32::consts::LN_2, n)
     }
 
-    /// The natural logarithm, within 1 ulp.
+    /// Returns the natural logarithm, within 1 ulp.
     #[doc(alias("logf", "log"))]
     #[track_caller]
     #[inline]
@@ -196,7 +200,7 @@ impl<'b> Val<'b, f32> {
         with_ends(self, k.fma(LN_2[0], f - (square - low)))
     }
 
-    /// The logarithm to base 2, within 1 ulp.
+    /// Returns the base-2 logarithm, within 1 ulp.
     #[doc(alias = "log2f")]
     #[track_caller]
     #[inline]
@@ -214,7 +218,7 @@ impl<'b> Val<'b, f32> {
         with_ends(self, sum + (error + (product - (sum - k))))
     }
 
-    /// The hyperbolic tangent, within 2 ulp.
+    /// Returns the hyperbolic tangent, within 2 ulp.
     #[doc(alias = "tanhf")]
     #[track_caller]
     #[inline]
@@ -228,7 +232,7 @@ impl<'b> Val<'b, f32> {
         magnitude.lt(0.58).select::<f32>(small, large.copysign(self))
     }
 
-    /// `1 / (1 + e^-self)`, within 2 ulp.
+    /// Returns `1 / (1 + e^-self)`, within 2 ulp.
     #[track_caller]
     #[inline]
     pub fn sigmoid(self) -> Val<'b, f32> {
@@ -236,7 +240,8 @@ impl<'b> Val<'b, f32> {
         self.lt(0.0).select::<f32>(e, 1.0) / (e + 1.0)
     }
 
-    /// `self * sigmoid(self)`, within 4 ulp from -87 on, and within 2^-142 below; -0 for negative infinity.
+    /// Returns `self * sigmoid(self)`: within 4 ulp from -87 on, and within 2^-142 below. Negative
+    /// infinity gives -0.
     #[track_caller]
     #[inline]
     pub fn silu(self) -> Val<'b, f32> {
@@ -244,7 +249,7 @@ impl<'b> Val<'b, f32> {
         x * x.sigmoid()
     }
 
-    /// The error function, within 1 ulp.
+    /// Returns the error function, within 1 ulp.
     #[doc(alias = "erff")]
     #[track_caller]
     #[inline]
@@ -268,8 +273,8 @@ impl<'b> Val<'b, f32> {
         self.abs().lt(1.0).select::<f32>(small, large.copysign(self))
     }
 
-    /// `self / 2 * (1 + erf(self / sqrt(2)))`, the exact form of GELU, within 1e-6 up to `|self| <= 10`; -0 for
-    /// negative infinity.
+    /// Returns `self / 2 * (1 + erf(self / sqrt(2)))`, the exact form of GELU, within 1e-6 for
+    /// `|self| <= 10`. Negative infinity gives -0.
     #[track_caller]
     #[inline]
     pub fn gelu(self) -> Val<'b, f32> {
@@ -277,8 +282,8 @@ impl<'b> Val<'b, f32> {
         x * 0.5 * ((x * std::f32::consts::FRAC_1_SQRT_2).erf() + 1.0)
     }
 
-    /// `self / 2 * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3)))`, within 1e-6 up to `|self| <= 10`;
-    /// -0 for negative infinity.
+    /// Returns `self / 2 * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3)))`, the tanh form of
+    /// GELU, within 1e-6 for `|self| <= 10`. Negative infinity gives -0.
     #[track_caller]
     #[inline]
     pub fn gelu_tanh(self) -> Val<'b, f32> {
@@ -288,14 +293,14 @@ impl<'b> Val<'b, f32> {
         x * inner.sigmoid()
     }
 
-    /// `1 / sqrt(self)`, within 1.5 ulp.
+    /// Returns `1 / sqrt(self)`, within 1.5 ulp.
     #[doc(alias = "rsqrtf")]
     #[track_caller]
     pub fn rsqrt(self) -> Val<'b, f32> {
         self.constant(1.0) / self.sqrt()
     }
 
-    /// The sine, within 1.5 ulp up to `|self| <= 2^50`; NaN beyond.
+    /// Returns the sine, within 1.5 ulp for `|self| <= 2^50`, and NaN beyond.
     #[doc(alias = "sinf")]
     #[track_caller]
     #[inline]
@@ -304,7 +309,7 @@ impl<'b> Val<'b, f32> {
         self.eq(0.0).select::<f32>(self, sine(self, 0))
     }
 
-    /// The cosine, within 1.5 ulp up to `|self| <= 2^50`; NaN beyond.
+    /// Returns the cosine, within 1.5 ulp for `|self| <= 2^50`, and NaN beyond.
     #[doc(alias = "cosf")]
     #[track_caller]
     #[inline]
@@ -312,7 +317,8 @@ impl<'b> Val<'b, f32> {
         sine(self, 1)
     }
 
-    /// `self^exponent`, within 1 ulp, computed in `f64`.
+    /// Returns `self^exponent`, within 1 ulp. It computes in `f64`, which is slow on GPUs with few
+    /// `f64` units.
     #[doc(alias = "powf")]
     #[track_caller]
     pub fn pow(self, exponent: impl IntoOperand<'b, f32>) -> Val<'b, f32> {
@@ -341,7 +347,8 @@ impl<'b> Val<'b, f32> {
         series.reverse();
         let scale = ((n.cvt::<i64>() + 1023) << 52).bitcast::<f64>();
         let power = (polynomial_f64(f, &series) * scale).cvt::<f32>();
-        // What is below zero has a power with the sign of odd exponents, and none with a fraction.
+        // A negative base: an odd integer exponent gives a negative power, a fractional exponent
+        // gives NaN.
         let whole = y.trunc().eq(y);
         let odd = whole & y.abs().lt(16_777_216.0) & (y.cvt::<i32>() & 1).ne(0);
         let negative = self.bitcast::<i32>().lt(0);
@@ -352,80 +359,83 @@ impl<'b> Val<'b, f32> {
         always_one.select::<f32>(1.0, power)
     }
 
-    /// Approximately `1 / self`. PTX ISA 9.7.3.13 `rcp.approx.ftz`.
+    /// Returns approximately `1 / self`, in one instruction. PTX ISA 9.7.3.13 `rcp.approx.ftz`.
     #[doc(alias = "reciprocal")]
     #[track_caller]
     pub fn recip_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Rcp)
     }
 
-    /// Approximately the square root. PTX ISA 9.7.3.15 `sqrt.approx.ftz`.
+    /// Returns approximately the square root, in one instruction. PTX ISA 9.7.3.15
+    /// `sqrt.approx.ftz`.
     #[track_caller]
     pub fn sqrt_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Sqrt)
     }
 
-    /// Approximately `1 / sqrt(self)`. PTX ISA 9.7.3.17 `rsqrt.approx.ftz`.
+    /// Returns approximately `1 / sqrt(self)`, in one instruction. PTX ISA 9.7.3.17
+    /// `rsqrt.approx.ftz`.
     #[track_caller]
     pub fn rsqrt_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Rsqrt)
     }
 
-    /// Approximately `e^self`.
+    /// Returns approximately `e^self`, in two instructions.
     #[doc(alias = "__expf")]
     #[track_caller]
     pub fn exp_fast(self) -> Val<'b, f32> {
         (self * std::f32::consts::LOG2_E).exp2_fast()
     }
 
-    /// Approximately the logarithm to base 2. PTX ISA 9.7.3.20 `lg2.approx.ftz`.
+    /// Returns approximately the base-2 logarithm, in one instruction. PTX ISA 9.7.3.20
+    /// `lg2.approx.ftz`.
     #[doc(alias = "__log2f")]
     #[track_caller]
     pub fn log2_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Lg2)
     }
 
-    /// Approximately the natural logarithm.
+    /// Returns approximately the natural logarithm, in two instructions.
     #[doc(alias = "__logf")]
     #[track_caller]
     pub fn ln_fast(self) -> Val<'b, f32> {
         self.log2_fast() * std::f32::consts::LN_2
     }
 
-    /// Approximately the sine. PTX ISA 9.7.3.18 `sin.approx.ftz`.
+    /// Returns approximately the sine, in one instruction. PTX ISA 9.7.3.18 `sin.approx.ftz`.
     #[doc(alias = "__sinf")]
     #[track_caller]
     pub fn sin_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Sin)
     }
 
-    /// Approximately the cosine. PTX ISA 9.7.3.19 `cos.approx.ftz`.
+    /// Returns approximately the cosine, in one instruction. PTX ISA 9.7.3.19 `cos.approx.ftz`.
     #[doc(alias = "__cosf")]
     #[track_caller]
     pub fn cos_fast(self) -> Val<'b, f32> {
         self.flushed(ApproxFunction::Cos)
     }
 
-    /// Approximately `self^exponent` for a positive number.
+    /// Returns approximately `self^exponent` for a positive value, in three instructions.
     #[doc(alias = "__powf")]
     #[track_caller]
     pub fn pow_fast(self, exponent: impl IntoOperand<'b, f32>) -> Val<'b, f32> {
         (self.log2_fast() * exponent).exp2_fast()
     }
 
-    /// Approximately `1 / (1 + e^-self)`.
+    /// Returns approximately `1 / (1 + e^-self)`.
     #[track_caller]
     pub fn sigmoid_fast(self) -> Val<'b, f32> {
         ((self * -std::f32::consts::LOG2_E).exp2_fast() + 1.0).recip_fast()
     }
 
-    /// Approximately `self * sigmoid(self)`; NaN for negative infinity.
+    /// Returns approximately `self * sigmoid(self)`. Negative infinity gives NaN.
     #[track_caller]
     pub fn silu_fast(self) -> Val<'b, f32> {
         self * self.sigmoid_fast()
     }
 
-    /// Approximately the error function: Abramowitz and Stegun, 7.1.28.
+    /// Returns approximately the error function, by Abramowitz and Stegun 7.1.28.
     #[track_caller]
     #[inline]
     pub fn erf_fast(self) -> Val<'b, f32> {
@@ -445,7 +455,7 @@ impl<'b> Val<'b, f32> {
         (self.constant(1.0) - (eighth * eighth).recip_fast()).copysign(self)
     }
 
-    /// Approximately the exact form of GELU; NaN for negative infinity.
+    /// Returns approximately the exact form of GELU. Negative infinity gives NaN.
     #[track_caller]
     #[inline]
     pub fn gelu_fast(self) -> Val<'b, f32> {
@@ -453,7 +463,7 @@ impl<'b> Val<'b, f32> {
         half.fma((self * std::f32::consts::FRAC_1_SQRT_2).erf_fast(), half)
     }
 
-    /// Approximately the form of GELU by the hyperbolic tangent; NaN for negative infinity.
+    /// Returns approximately the tanh form of GELU. Negative infinity gives NaN.
     #[track_caller]
     pub fn gelu_tanh_fast(self) -> Val<'b, f32> {
         let inner = self * (self * self).fma(0.071_354_814, 1.595_769);
@@ -465,14 +475,15 @@ macro_rules! native {
     ($($ty:ty: $subnormals:ident;)*) => {$(
         /// Approximations that PTX has for this type.
         impl<'b> Val<'b, $ty> {
-            /// Approximately `2^self`, one instruction. Subnormal numbers of `f32` and `bf16` are zero.
-            /// PTX ISA 9.7.3.21, 9.7.4.10 `ex2.approx`.
+            /// Returns approximately `2^self`, in one instruction. Subnormal `f32` and `bf16`
+            /// values count as zero. PTX ISA 9.7.3.21, 9.7.4.10 `ex2.approx`.
             #[track_caller]
             pub fn exp2_fast(self) -> Val<'b, $ty> {
                 self.approx(ApproxFunction::Ex2, Subnormals::$subnormals)
             }
 
-            /// Approximately the hyperbolic tangent, one instruction. PTX ISA 9.7.3.22, 9.7.4.9 `tanh.approx`.
+            /// Returns approximately the hyperbolic tangent, in one instruction. PTX ISA 9.7.3.22,
+            /// 9.7.4.9 `tanh.approx`.
             #[track_caller]
             pub fn tanh_fast(self) -> Val<'b, $ty> {
                 self.approx(ApproxFunction::Tanh, Subnormals::Keep)
@@ -491,7 +502,7 @@ native! {
 
 macro_rules! through_f32 {
     ($ty:ty: $($name:ident)*) => {
-        /// Functions that are computed in `f32` and rounded once more.
+        /// Functions that convert to `f32`, compute there, and round the result back.
         impl<'b> Val<'b, $ty> {
             $(
                 #[doc = concat!("As [`", stringify!($name), "`](Val::<f32>::", stringify!($name), ") of `f32`.")]

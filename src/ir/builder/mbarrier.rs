@@ -1,16 +1,19 @@
-//! Mbarriers: barrier objects in shared memory.
+//! [`MbarrierRef`]: mbarriers, the barrier objects in shared memory on which asynchronous copies
+//! complete.
 
 use super::body::Body;
 use super::typed::{IntoOperand, IntoVal, Shared, Ty, Val};
 use crate::ir::entity::Value;
 use crate::ir::op::{AsyncCopy, Mbarrier, PendingCount, RemoteArrival};
 
-/// A barrier in shared memory, an element of a `Shared<u64>`. Made by [`Val::mbarrier`].
+/// An mbarrier: a barrier object in shared memory, one element of a `Shared<u64>`. Made by
+/// [`Val::mbarrier`].
 ///
-/// It runs through phases, numbered from 0. A phase ends when all arrivals that the barrier was made for have
-/// come and no byte is awaited; the next one then waits for as many arrivals. A thread that waits names the phase
-/// by its parity: waiting for parity 0 ends once phase 0 has ended and before phase 1 has. On a new barrier, the
-/// phase of parity 1 has ended.
+/// An mbarrier goes through phases, numbered from 0. A phase completes when all expected arrivals
+/// have come and no announced bytes are outstanding; the next phase then expects the same number of
+/// arrivals. A thread waits for a phase by its parity: `wait_parity(k, 0)` waits until phase 0 has
+/// completed, and passes until phase 1 completes as well. On a new barrier the phase of parity 1
+/// counts as completed, so a producer's first wait for an empty stage passes at once.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -36,7 +39,7 @@ pub struct MbarrierRef<'b> {
 }
 
 impl<'b> Val<'b, Shared<u64>> {
-    /// The barrier in element `index`.
+    /// Returns the mbarrier in element `index`.
     #[track_caller]
     pub fn mbarrier(self, index: impl IntoOperand<'b, i32>) -> MbarrierRef<'b> {
         MbarrierRef { base: self, index: index.into_operand(self.context()) }
@@ -44,22 +47,23 @@ impl<'b> Val<'b, Shared<u64>> {
 }
 
 impl MbarrierRef<'_> {
-    /// The element of shared memory.
+    /// Returns base and index of the shared-memory element.
     #[track_caller]
     pub(super) fn location(self, k: &Body<'_, '_>) -> [Value; 2] {
         let cx = k.context();
         [cx.operand(self.base), cx.operand(self.index)]
     }
 
-    /// The element of shared memory, and one more operand.
+    /// Returns base and index of the shared-memory element, and one more operand.
     #[track_caller]
     fn place_with<'c, T: Ty>(self, k: &Body<'c, '_>, operand: impl IntoVal<'c, T>) -> [Value; 3] {
         let [barrier, index] = self.location(k);
         [barrier, index, k.context().operand_of(operand)]
     }
 
-    /// Makes the memory a barrier whose phases wait for `count` arrivals, 1 to 2^20 - 1. One thread does it; other
-    /// threads of the block use it after a barrier of the block, bulk copies and other blocks of a cluster after
+    /// Initialises the mbarrier; each phase expects `count` arrivals, 1 to 2^20 - 1. One thread
+    /// does this. Other threads of the block may use the mbarrier after a block barrier; bulk
+    /// copies and other blocks of the cluster also need
     /// [`fence_mbarrier_init`](Body::fence_mbarrier_init). PTX ISA 9.7.13.15.9 `mbarrier.init`.
     #[doc(alias("mbarrier_init", "ClusterBarrier::init"))]
     #[track_caller]
@@ -68,29 +72,30 @@ impl MbarrierRef<'_> {
         k.context().emit(Mbarrier::MbarrierInit { barrier, index, count });
     }
 
-    /// Makes the barrier memory again. PTX ISA 9.7.13.15.10 `mbarrier.inval`.
+    /// Turns the mbarrier back into ordinary memory. PTX ISA 9.7.13.15.10 `mbarrier.inval`.
     #[track_caller]
     pub fn inval(self, k: &Body<'_, '_>) {
         let [barrier, index] = self.location(k);
         k.context().emit(Mbarrier::MbarrierInval { barrier, index });
     }
 
-    /// Arrives once. Threads that wait see the earlier writes of this thread. Returns the phase, to pass to
-    /// [`wait`](MbarrierRef::wait). PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
+    /// Arrives once. Threads that wait see this thread's earlier writes. Returns the phase's state,
+    /// for [`wait`](MbarrierRef::wait). PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
     #[track_caller]
     pub fn arrive<'c>(self, k: &Body<'c, '_>) -> Val<'c, u64> {
         self.arrive_n(k, 1)
     }
 
-    /// `count` arrivals at once; more than one needs `sm_90`. PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
+    /// Arrives `count` times at once. More than one arrival requires `sm_90`. PTX ISA 9.7.13.15.13
+    /// `mbarrier.arrive`.
     #[track_caller]
     pub fn arrive_n<'c>(self, k: &Body<'c, '_>, count: impl IntoVal<'c, u32>) -> Val<'c, u64> {
         let [barrier, index, count] = self.place_with(k, count);
         k.context().emit_val(Mbarrier::MbarrierArrive { barrier, index, count })
     }
 
-    /// The phase waits for `bytes` more bytes; then one arrival.
-    /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.expect_tx`; `sm_90`.
+    /// Announces `bytes` more bytes for the current phase, then arrives once. PTX ISA 9.7.13.15.13
+    /// `mbarrier.arrive.expect_tx`; `sm_90`.
     #[doc(alias("arrive_and_expect_bytes", "mbarrier_arrive_and_expect_tx"))]
     #[track_caller]
     pub fn arrive_expect_tx<'c>(
@@ -102,8 +107,8 @@ impl MbarrierRef<'_> {
         k.context().emit_val(Mbarrier::MbarrierArriveExpectTx { barrier, index, bytes })
     }
 
-    /// Arrives once at the barrier at the same offset in block `cta` of the cluster.
-    /// PTX ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`; `sm_90`.
+    /// Arrives once at the mbarrier at the same offset in the shared memory of block `cta` of the
+    /// cluster. PTX ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`; `sm_90`.
     #[track_caller]
     pub fn arrive_cluster<'c>(
         self,
@@ -115,37 +120,40 @@ impl MbarrierRef<'_> {
         k.context().emit(Mbarrier::MbarrierArriveCluster { barrier, index, cta, order });
     }
 
-    /// An arrival once all [`cp_async`](Body::cp_async) of the thread so far are done.
-    /// PTX ISA 9.7.13.15.15 `cp.async.mbarrier.arrive`.
+    /// Triggers one arrival when all of this thread's [`cp_async`](Body::cp_async) so far have
+    /// completed. Does not wait. PTX ISA 9.7.13.15.15 `cp.async.mbarrier.arrive`.
     #[track_caller]
     pub fn cp_async_arrive(self, k: &Body<'_, '_>, count: PendingCount) {
         let [barrier, index] = self.location(k);
         k.context().emit(AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count });
     }
 
-    /// The phase waits for `bytes` more bytes. PTX ISA 9.7.13.15.11 `mbarrier.expect_tx`; `sm_90`.
+    /// Announces `bytes` more bytes for the current phase. PTX ISA 9.7.13.15.11
+    /// `mbarrier.expect_tx`; `sm_90`.
     #[track_caller]
     pub fn expect_tx<'c>(self, k: &Body<'c, '_>, bytes: impl IntoVal<'c, u32>) {
         let [barrier, index, bytes] = self.place_with(k, bytes);
         k.context().emit(Mbarrier::MbarrierExpectTx { barrier, index, bytes });
     }
 
-    /// The phase waits for `bytes` fewer bytes. PTX ISA 9.7.13.15.12 `mbarrier.complete_tx`; `sm_90`.
+    /// Completes `bytes` of the current phase's announced bytes, as a bulk copy would. PTX ISA
+    /// 9.7.13.15.12 `mbarrier.complete_tx`; `sm_90`.
     #[track_caller]
     pub fn complete_tx<'c>(self, k: &Body<'c, '_>, bytes: impl IntoVal<'c, u32>) {
         let [barrier, index, bytes] = self.place_with(k, bytes);
         k.context().emit(Mbarrier::MbarrierCompleteTx { barrier, index, bytes });
     }
 
-    /// Waits until the phase of an arrival has ended. PTX ISA 9.7.13.15.16 `mbarrier.try_wait`, in a loop.
+    /// Waits until the phase that an arrival returned has completed. PTX ISA 9.7.13.15.16
+    /// `mbarrier.try_wait`, in a loop.
     #[track_caller]
     pub fn wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) {
         let [barrier, index, state] = self.place_with(k, state);
         k.context().emit(Mbarrier::MbarrierWait { barrier, index, state });
     }
 
-    /// Waits until the phase of parity `parity` has ended. PTX ISA 9.7.13.15.16 `mbarrier.try_wait.parity`, in a
-    /// loop.
+    /// Waits until the phase with parity `parity` has completed. PTX ISA 9.7.13.15.16
+    /// `mbarrier.try_wait.parity`, in a loop.
     #[doc(alias = "ClusterBarrier::wait")]
     #[track_caller]
     pub fn wait_parity<'c>(self, k: &Body<'c, '_>, parity: impl IntoVal<'c, u32>) {
@@ -153,14 +161,16 @@ impl MbarrierRef<'_> {
         k.context().emit(Mbarrier::MbarrierWaitParity { barrier, index, parity });
     }
 
-    /// Returns whether the phase of an arrival has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait`.
+    /// Returns whether the phase that an arrival returned has completed. PTX ISA 9.7.13.15.16
+    /// `mbarrier.test_wait`.
     #[track_caller]
     pub fn test_wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) -> Val<'c, bool> {
         let [barrier, index, state] = self.place_with(k, state);
         k.context().emit_val(Mbarrier::MbarrierTestWait { barrier, index, state })
     }
 
-    /// Returns whether the phase of parity `parity` has ended. PTX ISA 9.7.13.15.16 `mbarrier.test_wait.parity`.
+    /// Returns whether the phase with parity `parity` has completed. PTX ISA 9.7.13.15.16
+    /// `mbarrier.test_wait.parity`.
     #[track_caller]
     pub fn test_wait_parity<'c>(
         self,
@@ -171,16 +181,16 @@ impl MbarrierRef<'_> {
         k.context().emit_val(Mbarrier::MbarrierTestWaitParity { barrier, index, parity })
     }
 
-    /// As [`test_wait`](MbarrierRef::test_wait), perhaps after some time in which the thread rests.
-    /// PTX ISA 9.7.13.15.16 `mbarrier.try_wait`; `sm_90`.
+    /// Tests as [`test_wait`](MbarrierRef::test_wait) does, but may first suspend the thread for
+    /// some time. PTX ISA 9.7.13.15.16 `mbarrier.try_wait`; `sm_90`.
     #[track_caller]
     pub fn try_wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) -> Val<'c, bool> {
         let [barrier, index, state] = self.place_with(k, state);
         k.context().emit_val(Mbarrier::MbarrierTryWait { barrier, index, state })
     }
 
-    /// As [`test_wait_parity`](MbarrierRef::test_wait_parity), perhaps after some time in which the thread rests.
-    /// PTX ISA 9.7.13.15.16 `mbarrier.try_wait.parity`; `sm_90`.
+    /// Tests as [`test_wait_parity`](MbarrierRef::test_wait_parity) does, but may first suspend the
+    /// thread for some time. PTX ISA 9.7.13.15.16 `mbarrier.try_wait.parity`; `sm_90`.
     #[track_caller]
     pub fn try_wait_parity<'c>(
         self,
@@ -193,8 +203,9 @@ impl MbarrierRef<'_> {
 }
 
 impl Body<'_, '_> {
-    /// The barriers that the thread has made are seen by bulk copies and by the other blocks of the cluster, once
-    /// these have synchronised with it. PTX ISA 9.7.13.4 `fence.mbarrier_init`; `sm_90`.
+    /// Makes the mbarriers that this thread initialised visible to bulk copies and to other blocks
+    /// of the cluster, once these have synchronised with the thread. PTX ISA 9.7.13.4
+    /// `fence.mbarrier_init`; `sm_90`.
     #[track_caller]
     pub fn fence_mbarrier_init(&self) {
         self.context().emit(Mbarrier::FenceMbarrierInit {});

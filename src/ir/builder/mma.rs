@@ -1,4 +1,5 @@
-//! Tensor cores: MMAs of matrices in registers and in shared memory.
+//! Tensor cores: `mma.sync` for operands in registers, `wgmma` for operands in shared memory, and
+//! the matrix loads and stores.
 
 use super::any_vector::{AnyVector, VectorOf};
 use super::body::{Body, Registers};
@@ -15,7 +16,7 @@ impl Accumulator for Vector<f16, 2> {
     const LANES: u32 = 2;
 }
 
-/// MMAs of matrices whose elements are in the registers of a warp.
+/// MMAs by a warp, with operands in registers, and by a warp group, with operands in shared memory.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector, f16};
@@ -34,11 +35,12 @@ impl Accumulator for Vector<f16, 2> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<'b> Body<'b, '_> {
-    /// Computes `D[m, n] += sum over k of A[m, k] * B[k, n]` by the threads of a warp. Each thread has its elements
-    /// of D in the registers `d`, those of A in `a` and those of B in `b`. The shape follows from their numbers:
-    /// D has 8 columns, and 16 rows for 4 elements a thread or 8 rows for 2. PTX ISA 9.7.14.5 `mma.sync`.
+    /// Computes `D[m, n] += sum over k of A[m, k] * B[k, n]` with all threads of a warp. Each
+    /// thread holds its accumulators in the registers `d`, its elements of A in `a` and those of B
+    /// in `b`. The shape follows from how many there are: D always has 8 columns, and 16 rows if a
+    /// thread holds 4 accumulators or 8 rows if it holds 2. PTX ISA 9.7.14.5 `mma.sync`.
     ///
-    /// An [`AnyVector`] is an operand whose type is chosen when the kernel is built.
+    /// Pass an [`AnyVector`] if the operand type is chosen when the kernel is built.
     #[doc(alias("mma.sync", "tl.dot"))]
     #[track_caller]
     pub fn mma_sync<D: Accumulator>(
@@ -50,8 +52,8 @@ impl<'b> Body<'b, '_> {
         self.mma_sync_with(d, a, b, MmaOverflow::Wrap);
     }
 
-    /// As [`mma_sync`](Body::mma_sync) with the overflow of integer accumulators: they wrap or saturate.
-    /// PTX ISA 9.7.14.5 `mma.sync`.
+    /// Computes as [`mma_sync`](Body::mma_sync) does, and says what integer accumulators do on
+    /// overflow: wrap or saturate. PTX ISA 9.7.14.5 `mma.sync`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -83,10 +85,11 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::MmaSync { a, b, shape, d, first, overflow });
     }
 
-    /// As [`mma_sync`](Body::mma_sync) in `f64`, 16 rows and 8 columns, with 8 or 16 columns of A: a thread has 4
-    /// elements of A and 2 of B, or 8 and 4, more than a vector holds. Element `i` of A is in row
-    /// `lane / 4 + 8 (i % 2)` and column `lane % 4 + 4 (i / 2)`, and that of B in row `lane % 4 + 4 i` and column
-    /// `lane / 4`. PTX ISA 9.7.14.5 `mma.sync`; `sm_90`.
+    /// Computes as [`mma_sync`](Body::mma_sync) does, in `f64` with 16 rows, 8 columns and a K of 8
+    /// or 16. It takes slices, because a thread holds more elements than a vector has: 4 of A and 2
+    /// of B for K = 8, 8 and 4 for K = 16. Element `i` of A is in row `lane / 4 + 8 (i % 2)` and
+    /// column `lane % 4 + 4 (i / 2)`; element `i` of B is in row `lane % 4 + 4 i` and column `lane
+    /// / 4`. PTX ISA 9.7.14.5 `mma.sync`; `sm_90`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -108,7 +111,8 @@ impl<'b> Body<'b, '_> {
         self.mma_sync_f64_into(d, a, b);
     }
 
-    /// As [`mma_sync_f64`](Body::mma_sync_f64), where the caller knows that `D` is `f64`.
+    /// Computes as [`mma_sync_f64`](Body::mma_sync_f64) does, for callers that know that `D` is
+    /// `f64`.
     #[track_caller]
     pub(crate) fn mma_sync_f64_into<D: Accumulator>(
         &self,
@@ -123,10 +127,14 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::MmaSyncF64 { values, shape: MmaShape { m: 16, n: 8, k }, d, first });
     }
 
-    /// Starts `D = A B + D` if `accumulate`, else `D = A B`, by the 128 threads of a warp group. `D` may be read
-    /// after [`wgmma_wait_group`](Body::wgmma_wait_group). `a` and `b` are [descriptors](Val::matrix_descriptor) of
-    /// matrices in shared memory with elements of types `A` and `B`, named at the call. A has 64 rows. D has
-    /// `2 len` columns for `len` registers of a thread, `4 len` if each register holds a pair. PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    /// Starts `D = A B + D` if `accumulate` is true, otherwise `D = A B`, with the 128 threads of a
+    /// warp group. It runs asynchronously: read `D` only after
+    /// [`wgmma_wait_group`](Body::wgmma_wait_group).
+    ///
+    /// `a` and `b` are [descriptors](Val::matrix_descriptor) of matrices in shared memory; you name
+    /// their element types `A` and `B` at the call. A has 64 rows. For `len` registers per thread,
+    /// D has `2 len` columns, or `4 len` if each register holds a pair. PTX ISA 9.7.15.5.2
+    /// `wgmma.mma_async`; `sm_90a`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target, bf16};
@@ -158,8 +166,8 @@ impl<'b> Body<'b, '_> {
         self.wgmma_with(d, types, [a, b], accumulate, WgmmaForm::default());
     }
 
-    /// As [`wgmma`](Body::wgmma) with options, and with the element types of A and B as values.
-    /// PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    /// Starts an MMA as [`wgmma`](Body::wgmma) does, with options, and with the element types of A
+    /// and B as host values. PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_with<D: Accumulator>(
         &self,
@@ -176,9 +184,9 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form });
     }
 
-    /// As [`wgmma_with`](Body::wgmma_with) with the thread's elements of A in `a`: those of `mma_sync` with the
-    /// 16 rows of the thread's warp. `b_type` is the element type of B. PTX ISA 9.7.15.5.2 `wgmma.mma_async`;
-    /// `sm_90a`.
+    /// Starts an MMA as [`wgmma_with`](Body::wgmma_with) does, with A in registers: each warp holds
+    /// 16 of the 64 rows, distributed over its threads as for `mma_sync`. `b_type` is the element
+    /// type of B. PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_rs<D: Accumulator>(
         &self,
@@ -196,33 +204,35 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::WgmmaRs { a, b, accumulate, shape, b_type, d, first, form });
     }
 
-    /// Orders earlier register and shared-memory accesses of the thread before the `wgmma` that follow. Required
-    /// before the first `wgmma` and after a change of its registers. PTX ISA 9.7.15.7.1 `wgmma.fence`;
-    /// `sm_90a`.
+    /// Orders the thread's earlier accesses to registers and shared memory before the `wgmma` that
+    /// follow. Call it before the first `wgmma`, and again after you change registers that a
+    /// `wgmma` uses. PTX ISA 9.7.15.7.1 `wgmma.fence`; `sm_90a`.
     #[doc(alias = "warpgroup_arrive")]
     #[track_caller]
     pub fn wgmma_fence(&self) {
         self.context().emit(Mma::WgmmaFence {});
     }
 
-    /// Commits all earlier `wgmma` without a group as one group. PTX ISA 9.7.15.7.2 `wgmma.commit_group`; `sm_90a`.
+    /// Commits all `wgmma` that are in no group yet as one group. PTX ISA 9.7.15.7.2
+    /// `wgmma.commit_group`; `sm_90a`.
     #[doc(alias = "warpgroup_commit_batch")]
     #[track_caller]
     pub fn wgmma_commit_group(&self) {
         self.context().emit(Mma::WgmmaCommitGroup {});
     }
 
-    /// Waits until at most the latest `pending` groups are in flight; a number above 7 counts as 7.
-    /// PTX ISA 9.7.15.7.3 `wgmma.wait_group`; `sm_90a`.
+    /// Waits until at most the latest `pending` groups are in flight; more than 7 counts as 7. PTX
+    /// ISA 9.7.15.7.3 `wgmma.wait_group`; `sm_90a`.
     #[doc(alias = "warpgroup_wait")]
     #[track_caller]
     pub fn wgmma_wait_group(&self, pending: u32) {
         self.context().emit(Mma::WgmmaWaitGroup { pending });
     }
 
-    /// Changes the number of registers that each thread of the warp may use to `count`, a multiple of 8 from 24
-    /// to 256: all warps of a warp group do it. The kernel has launch bounds that fix the registers at its
-    /// start, or the assembler drops it. PTX ISA 9.7.19.5 `setmaxnreg`; `sm_90a`.
+    /// Changes the register limit per thread to `count`, a multiple of 8 from 24 to 256, for
+    /// example to move registers from producer to consumer warps. All warps of a warp group must do
+    /// it. The kernel needs launch bounds that fix its initial register count; without them `ptxas`
+    /// ignores the request. PTX ISA 9.7.19.5 `setmaxnreg`; `sm_90a`.
     #[doc(alias("warpgroup_reg_alloc", "warpgroup_reg_dealloc"))]
     #[track_caller]
     pub fn setmaxnreg(&self, action: SetmaxnregAction, count: u32) {
@@ -230,16 +240,16 @@ impl<'b> Body<'b, '_> {
     }
 }
 
-/// The shape of a `wgmma` into the registers `d`.
+/// Returns the shape of a `wgmma` into the registers `d`.
 fn wgmma_shape<D: Accumulator>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape {
     MmaShape { m: 64, n: d.len() * D::LANES * 2, k: 256 / a_type.bits() }
 }
 
 impl<'b, T: Element> Val<'b, Shared<T>> {
-    /// The descriptor of a matrix in shared memory that starts here, for [`wgmma`](Body::wgmma):
-    /// `bits | (address >> 4 & 0x3fff)`. `bits` has all but the address, as
-    /// [`MatrixDescriptor::bits`](crate::arch::MatrixDescriptor::bits) says. A matrix that starts `n` bytes
-    /// further has this descriptor plus `n / 16`. PTX ISA 9.7.15.5.1.
+    /// Returns the `wgmma` descriptor of a matrix in shared memory that starts here: `bits |
+    /// (address >> 4 & 0x3fff)`. `bits` describes everything except the address;
+    /// [`MatrixDescriptor::bits`](crate::arch::MatrixDescriptor::bits) computes it. For a matrix
+    /// that starts `n` bytes further, add `n / 16` to the descriptor. PTX ISA 9.7.15.5.1.
     #[track_caller]
     pub fn matrix_descriptor(self, bits: u64) -> Val<'b, u64> {
         let cx = self.context();
@@ -249,9 +259,9 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
 }
 
 impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
-    /// Transposes an 8x8 matrix of 16-bit elements. Lane `i` of the warp passes elements `2 (i % 4)` and
-    /// `2 (i % 4) + 1` of row `i / 4`, and gets the elements of these rows in column `i / 4`. PTX ISA 9.7.14.5.17
-    /// `movmatrix`.
+    /// Transposes an 8x8 matrix of 16-bit elements across the warp. Lane `i` passes elements `2 (i
+    /// % 4)` and `2 (i % 4) + 1` of row `i / 4`, and gets the elements in these rows and column `i
+    /// / 4`. PTX ISA 9.7.14.5.17 `movmatrix`.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -277,7 +287,8 @@ impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
     }
 }
 
-/// Matrices of 8 rows of 16 bytes in shared memory.
+/// Matrix loads and stores: 8x8 matrices of 16-bit elements in shared memory, one 16-byte row per
+/// lane.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector, f16};
@@ -296,9 +307,10 @@ impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// Loads one, two or four 8x8 matrices of 16-bit elements. A thread gets two elements of each: those of columns
-    /// `2 (lane % 4)` and `2 (lane % 4) + 1` of row `lane / 4`, or with [`MatrixOrder::Trans`] of these rows in column
-    /// `lane / 4`. Lane `i` passes the address of row `i % 8` of matrix `i / 8`. PTX ISA 9.7.14.5.15 `ldmatrix`.
+    /// Loads one, two or four 8x8 matrices of 16-bit elements into a warp's MMA fragment layout.
+    /// Lane `i` passes the address of row `i % 8` of matrix `i / 8`. From each matrix, a lane gets
+    /// the elements in columns `2 (lane % 4)` and `2 (lane % 4) + 1` of row `lane / 4`; with
+    /// [`MatrixOrder::Trans`] it gets the transposed elements. PTX ISA 9.7.14.5.15 `ldmatrix`.
     #[doc(alias = "ldsm")]
     #[track_caller]
     pub fn ldmatrix<'c, const N: usize, I: MemIndex>(
@@ -319,8 +331,8 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit_val(Mma::Ldmatrix { base, index, count, order })
     }
 
-    /// Stores one, two or four matrices as [`ldmatrix`](Val::ldmatrix) loads them.
-    /// PTX ISA 9.7.14.5.16 `stmatrix`; `sm_90`.
+    /// Stores one, two or four matrices from the layout in which [`ldmatrix`](Val::ldmatrix) loads
+    /// them. PTX ISA 9.7.14.5.16 `stmatrix`; `sm_90`.
     #[doc(alias = "stsm")]
     #[track_caller]
     pub fn stmatrix<'c, I: MemIndex>(

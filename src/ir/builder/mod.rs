@@ -1,15 +1,17 @@
-//! The builder: rustc as the first verifier.
+//! The kernel builder: Rust closures that record a kernel as typed IR. Come here to write a kernel.
 //!
-//! A kernel is a closure over [`Val`]s, values of Rust types that carry the body they were made in as a
-//! lifetime. Control flow is closures too: a body gets a [`Body`] handle and its carried values, and
-//! returns how it ends. So a value that leaves its body, a carried value that changes its type, or a device
-//! value in a host `if` does not compile.
+//! [`Kernel::build`] calls your closure once, on the host, with a [`Body`] handle and the kernel's
+//! parameters. The closure computes with [`Val`]s, which stand for device values. A `Val<'b, T>`
+//! carries its type and, as a lifetime, the body that made it. Control flow takes closures too:
+//! `k.for_(..)` gives its closure a `Body` of its own and the carried values, and the closure
+//! returns the next ones. So rustc itself rejects a value that leaves its body, a carried value
+//! that changes its type, and a device value in a host `if`.
 //!
-//! What lifetimes cannot see is checked when an operand is used, and collected: [`Kernel::build`] returns
-//! all mistakes at once, each with its Rust line.
+//! What lifetimes cannot express is checked when a value is used, for example that it belongs to
+//! this kernel. `Kernel::build` returns all these errors at once, each with its Rust line.
 //!
-//! Host `if`, `for` and `while` run while the kernel is built and leave no trace but the operations that
-//! they make: they are the compile-time forms of control flow.
+//! Host `if`, `for` and `while` run while the kernel is built and leave only the operations that
+//! they append. Use them where C++ would use `if constexpr` or a fully unrolled loop.
 
 mod access;
 mod any_vector;

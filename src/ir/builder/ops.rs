@@ -1,7 +1,8 @@
-//! Operators and functions of device values.
+//! Operators, comparisons and conversions of device values.
 //!
-//! They are pure, so they need no body handle: the operation goes to the end of the innermost open body.
-//! `value += x` is `value = value + x`: it names another value on the host, and changes nothing on the device.
+//! They have no side effects, so they take no body handle; each is appended to the innermost open
+//! body. `value += x` means `value = value + x`: on the host the name then stands for a new device
+//! value, and the old one does not change.
 
 use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
@@ -30,8 +31,8 @@ macro_rules! binary_operators {
             }
         }
 
-        /// The operator, then an assignment on the host. A value that changes in the body of a device loop or branch is
-        /// returned from that body, or kept in a [`Var`](super::Var).
+        /// Applies the operator and assigns the result on the host. If a value changes inside a
+        /// device loop or branch, return it from that body or keep it in a [`Var`](super::Var).
         impl<'b, T: $Bound, R: IntoOperand<'b, T>> $Assign<R> for Val<'b, T> {
             #[track_caller]
             fn $assign(&mut self, rhs: R) {
@@ -79,7 +80,7 @@ macro_rules! shift_operators {
             }
         }
 
-        /// The operator, then an assignment on the host.
+        /// Applies the operator and assigns the result on the host.
         impl<'b, T: Integer, R: IntoOperand<'b, u32>> $Assign<R> for Val<'b, T> {
             #[track_caller]
             fn $assign(&mut self, amount: R) {
@@ -118,7 +119,7 @@ impl<'b, T: Bits> Not for Val<'b, T> {
 
 macro_rules! compares {
     ($($(#[$doc:meta])* $method:ident $Variant:ident;)*) => {
-        /// Comparisons. The result is a device `bool`, for [`if_`](super::Body::if_) and
+        /// Comparisons. They return a device `bool`, for [`if_`](super::Body::if_) and
         /// [`select`](Val::select). PTX ISA 9.7.6.2 `setp`.
         impl<'b, T: Ordered> Val<'b, T> {
             $(
@@ -135,30 +136,30 @@ macro_rules! compares {
 }
 
 impl<'b, T: Ordered> Val<'b, T> {
-    /// Returns whether `self != rhs`; true if either is NaN. PTX ISA 9.7.6.2 `setp`.
+    /// Returns whether `self != rhs`, which is true if either is NaN. PTX ISA 9.7.6.2 `setp`.
     #[track_caller]
     pub fn ne(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, bool> {
-        // Rust's `!=` is the negation of `==`, PTX's `ne` is ordered.
+        // Rust's `!=` negates `==`, while PTX's `ne` is false for NaN.
         let compare = if T::SCALAR.is_float() { Compare::Neu } else { Compare::Ne };
         self.compare(compare, rhs)
     }
 }
 
 compares! {
-    /// Returns whether `self == rhs`; false if either is NaN.
+    /// Returns whether `self == rhs`, which is false if either is NaN.
     eq Eq;
-    /// Returns whether `self < rhs`; false if either is NaN.
+    /// Returns whether `self < rhs`, which is false if either is NaN.
     lt Lt;
-    /// Returns whether `self <= rhs`; false if either is NaN.
+    /// Returns whether `self <= rhs`, which is false if either is NaN.
     le Le;
-    /// Returns whether `self > rhs`; false if either is NaN.
+    /// Returns whether `self > rhs`, which is false if either is NaN.
     gt Gt;
-    /// Returns whether `self >= rhs`; false if either is NaN.
+    /// Returns whether `self >= rhs`, which is false if either is NaN.
     ge Ge;
 }
 
 impl<'b, T: Arithmetic> Val<'b, T> {
-    /// The smaller value; if one is NaN, the other one. PTX ISA 9.7.1.12, 9.7.3.11 `min`.
+    /// Returns the smaller value, or the other one if one is NaN. PTX ISA 9.7.1.12, 9.7.3.11 `min`.
     #[doc(alias("fminf", "minimum", "tl.minimum"))]
     #[track_caller]
     pub fn min(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
@@ -167,7 +168,7 @@ impl<'b, T: Arithmetic> Val<'b, T> {
         cx.emit_val(Arith::Min { lhs, rhs })
     }
 
-    /// The larger value; if one is NaN, the other one. PTX ISA 9.7.1.13, 9.7.3.12 `max`.
+    /// Returns the larger value, or the other one if one is NaN. PTX ISA 9.7.1.13, 9.7.3.12 `max`.
     #[doc(alias("fmaxf", "maximum", "tl.maximum"))]
     #[track_caller]
     pub fn max(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
@@ -178,7 +179,7 @@ impl<'b, T: Arithmetic> Val<'b, T> {
 }
 
 impl<'b, T: Signed> Val<'b, T> {
-    /// `|self|`; the smallest integer stays as it is. PTX ISA 9.7.1.10, 9.7.3.9 `abs`.
+    /// Returns `|self|`; the smallest integer wraps to itself. PTX ISA 9.7.1.10, 9.7.3.9 `abs`.
     #[doc(alias = "fabsf")]
     #[track_caller]
     pub fn abs(self) -> Val<'b, T> {
@@ -188,7 +189,7 @@ impl<'b, T: Signed> Val<'b, T> {
 }
 
 impl<'b, T: Fused> Val<'b, T> {
-    /// `self * rhs + addend` with one rounding. PTX ISA 9.7.3.6 `fma.rn`.
+    /// Returns `self * rhs + addend`, rounded once. PTX ISA 9.7.3.6 `fma.rn`.
     #[doc(alias("fmaf", "__fmaf_rn"))]
     #[track_caller]
     pub fn fma(self, rhs: impl IntoOperand<'b, T>, addend: impl IntoOperand<'b, T>) -> Val<'b, T> {
@@ -200,7 +201,8 @@ impl<'b, T: Fused> Val<'b, T> {
 }
 
 impl<'b, T: Float> Val<'b, T> {
-    /// The correctly rounded square root; NaN below zero. PTX ISA 9.7.3.14 `sqrt.rn`.
+    /// Returns the correctly rounded square root, or NaN for a negative value. PTX ISA 9.7.3.14
+    /// `sqrt.rn`.
     #[doc(alias = "sqrtf")]
     #[track_caller]
     pub fn sqrt(self) -> Val<'b, T> {
@@ -210,12 +212,12 @@ impl<'b, T: Float> Val<'b, T> {
 }
 
 impl<'b, T: Element> Val<'b, T> {
-    /// The value in the type `U`, as Rust's `as` converts it. PTX ISA 9.7.9.21 `cvt`. Where `U` is `T`, the
-    /// value itself.
+    /// Converts the value to `U`, as Rust's `as` does; if `U` is `T`, returns the value itself. PTX
+    /// ISA 9.7.9.21 `cvt`.
     ///
-    /// To floating point it rounds to nearest even, once, whatever the type; what is too large becomes
-    /// infinity, but in a type of 8 bits the largest number, for PTX has no other conversion to those. They
-    /// need `sm_89`.
+    /// A conversion to floating point rounds once, to nearest even. A value that is too large
+    /// becomes infinity, except in an 8-bit type, where it becomes the largest finite value,
+    /// because PTX has no other conversion to these. The 8-bit types need `sm_89`.
     #[doc(alias("to", "astype", "tl.cast"))]
     #[track_caller]
     pub fn cvt<U: Converted>(self) -> Val<'b, U> {
@@ -228,8 +230,8 @@ impl<'b, T: Element> Val<'b, T> {
 }
 
 impl<'b> Val<'b, bool> {
-    /// `then_value` where the condition is true, else `else_value`. Both are computed; where that must not
-    /// be, use [`if_else`](super::Body::if_else). PTX ISA 9.7.6.3 `selp`.
+    /// Returns `then_value` if the condition is true, otherwise `else_value`. Both are computed;
+    /// use [`if_else`](super::Body::if_else) if only one may be. PTX ISA 9.7.6.3 `selp`.
     #[doc(alias("where", "tl.where", "ternary"))]
     #[track_caller]
     pub fn select<T: Ty>(
@@ -245,7 +247,7 @@ impl<'b> Val<'b, bool> {
 }
 
 impl<'b, P: Pointer> Val<'b, P> {
-    /// The pointer `index` elements further. PTX ISA 9.7.1.4 `mad`.
+    /// Returns the pointer advanced by `index` elements. PTX ISA 9.7.1.4 `mad`.
     #[track_caller]
     pub fn offset<I: MemIndex>(self, index: impl IntoVal<'b, I>) -> Val<'b, P> {
         let cx = self.context();
@@ -257,8 +259,8 @@ impl<'b, P: Pointer> Val<'b, P> {
 macro_rules! casts {
     ($($Pointer:ident)*) => {$(
         impl<'b, T: Element> Val<'b, $Pointer<T>> {
-            /// The pointer to elements of another type, at the same address. Where they are accessed, the
-            /// address must be a multiple of their size.
+            /// Returns a pointer to the same address with another element type. When you access
+            /// memory through it, the address must be a multiple of the new element size.
             #[track_caller]
             pub fn ptr_cast<U: Element>(self) -> Val<'b, $Pointer<U>> {
                 let cx = self.context();

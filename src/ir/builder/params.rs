@@ -1,4 +1,5 @@
-//! The parameters of a kernel, as Rust types.
+//! Kernel parameters as Rust types: [`Params`], [`Parameter`] and the macro
+//! [`params!`](crate::params).
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -12,23 +13,23 @@ use crate::ir::signature::{Signature, SymbolParam, Template, same_symbol, scalar
 use crate::ir::types::Type;
 use crate::layout::{IntTuple, Layout};
 
-/// The type of a parameter: a [`Ty`], a tuple or an array of parameters, a struct declared with
-/// [`params!`](crate::params), a [`Layout`] or an [`IntTuple`].
+/// The type of one kernel parameter: a [`Ty`] (scalar, pointer or tensor map), a tuple or array of
+/// parameters, a struct declared with [`params!`](crate::params), a [`Layout`] or an [`IntTuple`].
 ///
-/// A kernel gets each scalar and each pointer of them as a parameter of its own, in order; a layout or a
-/// tuple is a parameter for each symbol in it that was not a parameter before (see
-/// [`KernelOptions::template`](super::KernelOptions::template)). A `bool` is one byte, 0 or 1 (`.u8`);
-/// a symbol is `i32` or `i64`, by its width.
+/// In PTX every scalar and pointer becomes a parameter of its own, in order. A layout or tuple
+/// becomes one parameter per symbol that no earlier one has brought (see
+/// [`KernelOptions::template`](super::KernelOptions::template)), an `i32` or `i64` by the symbol's
+/// width. A `bool` is passed as one byte, 0 or 1 (`.u8`).
 pub trait Parameter: 'static {
-    /// The parameter as the body of the kernel gets it.
+    /// What the kernel's body gets for this parameter.
     type At<'b>: Clone;
-    /// Declares the scalars and pointers that the parameter is made of.
+    /// Declares the scalars and pointers that make up the parameter.
     fn declare(list: &mut ParamList);
-    /// The parameter from the values of what it has declared.
+    /// Takes the declared values and makes the parameter from them.
     fn make<'b>(cx: &'b Context, values: &mut ParamValues<'_>) -> Self::At<'b>;
 }
 
-/// The signature of a kernel: a tuple of parameter types, each a [`Parameter`].
+/// The signature of a kernel: a tuple of [`Parameter`] types.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the signature of a kernel",
     label = "expected a tuple of at most 12 parameter types",
@@ -36,24 +37,24 @@ pub trait Parameter: 'static {
     note = "parameters are scalars, `Global<T>`, `GlobalMut<T>`, tensor maps, layouts, tuples, arrays and structs declared with `params!`"
 )]
 pub trait Params: 'static {
-    /// The parameters as the body of the kernel gets them.
+    /// What the kernel's body gets for the parameters.
     type At<'b>;
-    /// Declares the scalars and pointers that the parameters are made of.
+    /// Declares the scalars and pointers that make up the parameters.
     fn declare(list: &mut ParamList);
-    /// The parameters from the values of what they have declared.
+    /// Takes the declared values and makes the parameters from them.
     fn make<'b>(cx: &'b Context, values: &mut ParamValues<'_>) -> Self::At<'b>;
 }
 
-/// The scalars and pointers that the parameters of a kernel are made of. Opaque to users.
+/// Collects the scalars and pointers that a kernel's parameters consist of. Opaque to users.
 #[derive(Debug, Default)]
 pub struct ParamList {
-    /// The path of the declaration: the parameter, and the fields inside it.
+    /// Where the declaration is: the parameter, then the fields inside it.
     path: Vec<String>,
     param: usize,
-    /// The templates that parameters have not taken yet.
+    /// Templates that no parameter has taken yet.
     given: VecDeque<Template>,
     pub(super) leaves: Vec<(String, Type)>,
-    /// The leaves that are no symbols.
+    /// Indices of the leaves that are not symbols.
     plain: Vec<usize>,
     pub(super) signature: Signature,
     pub(super) errors: Vec<BuildErrorKind>,
@@ -64,13 +65,13 @@ impl ParamList {
         ParamList { given: given.into(), ..ParamList::default() }
     }
 
-    /// Declares the parameter `param` with its parts.
+    /// Declares parameter `param` and its parts.
     pub(crate) fn param(&mut self, param: usize, declare: impl FnOnce(&mut ParamList)) {
         self.param = param;
         self.field(&format!("p{param}"), declare);
     }
 
-    /// Declares a part with the given name.
+    /// Declares a named part: whatever `declare` adds.
     pub fn field(&mut self, name: &str, declare: impl FnOnce(&mut ParamList)) {
         self.path.push(name.to_owned());
         declare(self);
@@ -83,7 +84,8 @@ impl ParamList {
         self.push(ty, &[]);
     }
 
-    /// Adds a parameter of the kernel: named by its path, in characters that PTX takes, and once.
+    /// Adds a PTX parameter. Its name is its path, in characters that PTX allows, made unique with
+    /// underscores.
     fn push(&mut self, ty: Type, last: &[&str]) {
         let parts = self.path.iter().map(String::as_str).chain(last.iter().copied());
         let mut name = parts.collect::<Vec<_>>().join("_");
@@ -95,7 +97,8 @@ impl ParamList {
         self.leaves.push((name, ty));
     }
 
-    /// Declares a layout or a tuple: parameters for the symbols that are its leaves.
+    /// Takes the next template for a layout or tuple, and declares a parameter for each of its new
+    /// symbols.
     #[inline]
     fn template(&mut self, wanted: &'static str, is_wanted: fn(&Template) -> bool) {
         let param = self.param;
@@ -123,7 +126,7 @@ impl ParamList {
         self.signature.templates.push((param, template));
     }
 
-    /// Finds what is wrong with the declarations as a whole.
+    /// Reports unused templates, and symbols that stand alone in no template.
     pub(super) fn finish(&mut self) {
         if !self.given.is_empty() {
             let unused = self.given.len();
@@ -149,7 +152,7 @@ impl ParamList {
         }
     }
 
-    /// The values of the declarations, from those of the parameters of the kernel.
+    /// Pairs the declarations with the values of the kernel's parameters.
     pub(super) fn values<'v>(&'v self, ids: &'v [Value]) -> ParamValues<'v> {
         let plain = self.plain.iter().filter_map(|leaf| ids.get(*leaf)).copied().collect();
         let templates = self.signature.templates.iter().map(|(_, template)| template).collect();
@@ -157,7 +160,8 @@ impl ParamList {
     }
 }
 
-/// The values of what the parameters of a kernel have declared. Opaque to users.
+/// The parameter values that [`Parameter::make`] takes from, in the order of declaration. Opaque to
+/// users.
 #[derive(Debug)]
 pub struct ParamValues<'v> {
     plain: VecDeque<Value>,
@@ -169,7 +173,7 @@ impl ParamValues<'_> {
     fn layout(&mut self) -> Layout {
         match self.templates.pop_front() {
             Some(Template::Layout(layout)) => layout.clone(),
-            // An error has been recorded.
+            // `declare` has recorded an error.
             Some(Template::Tuple(_)) | None => Layout::trivial(),
         }
     }
@@ -183,8 +187,8 @@ impl ParamValues<'_> {
     }
 }
 
-/// The values of a parameter `P`, from which it is made anew in each region that uses it: the body of a kernel and the
-/// regions inside have lifetimes that `P::At` cannot be converted between where `P` is generic.
+/// A parameter's values, from which `P` is made again in every region that uses it. Generic code
+/// needs it because rustc cannot shorten the lifetime in `P::At`.
 #[derive(Debug)]
 pub struct ParamSource<P> {
     plain: VecDeque<Value>,
@@ -200,7 +204,7 @@ impl<P> Clone for ParamSource<P> {
 }
 
 impl<P: Parameter> ParamSource<P> {
-    /// Takes the values of the parameter.
+    /// Takes the parameter's values.
     pub(crate) fn take(cx: &Context, values: &mut ParamValues<'_>) -> ParamSource<P> {
         let plain = values.plain.clone();
         let templates = values.templates.iter().map(|template| (*template).clone()).collect();
@@ -208,7 +212,7 @@ impl<P: Parameter> ParamSource<P> {
         ParamSource { plain, templates, param: PhantomData }
     }
 
-    /// The parameter in a region.
+    /// Makes the parameter for use in `k`.
     pub(crate) fn at<'b>(&self, k: &Body<'b, '_>) -> P::At<'b> {
         let (plain, templates) = (self.plain.clone(), self.templates.iter().collect());
         P::make(k.context(), &mut ParamValues { plain, templates })
@@ -227,7 +231,7 @@ impl<T: Ty> Parameter for T {
     }
 }
 
-/// A layout with symbols: its numbers come with each launch.
+/// A layout with symbols; each launch passes their values.
 impl Parameter for Layout {
     type At<'b> = Layout;
 
@@ -242,7 +246,7 @@ impl Parameter for Layout {
     }
 }
 
-/// A tuple with symbols: its numbers come with each launch.
+/// A tuple with symbols; each launch passes their values.
 impl Parameter for IntTuple {
     type At<'b> = IntTuple;
 
@@ -325,14 +329,14 @@ tuples! {
     ]
 }
 
-/// The type of a field of a struct declared with [`params!`](crate::params): in a signature
-/// ([`InSignature`]), or at a launch.
+/// Selects the type of a field in a struct declared with [`params!`](crate::params): one for the
+/// signature ([`InSignature`]), another for a launch.
 pub trait Field<Side> {
-    /// The type of the field.
+    /// The field's type on this side.
     type Of;
 }
 
-/// Marks a struct of parameters that names a type in a signature. It has no values.
+/// The signature's side of a parameter struct. It has no values.
 #[derive(Clone, Copy, Debug)]
 pub enum InSignature {}
 
@@ -340,8 +344,8 @@ impl<P: Parameter> Field<InSignature> for P {
     type Of = PhantomData<fn() -> P>;
 }
 
-/// The type itself. A bound on `<T as Same<'a>>::This` for every `'a` may be false, so that a device type is `Copy`
-/// exactly if all its fields are.
+/// Is `T` itself. A bound on `<T as Same<'a>>::This` for every `'a` may be false without an error,
+/// so that a device struct is `Copy` exactly if all its fields are.
 #[doc(hidden)]
 pub trait Same<'a> {
     type This;
@@ -351,20 +355,21 @@ impl<T> Same<'_> for T {
     type This = T;
 }
 
-/// Declares structs that are parameters of kernels, by value.
+/// Declares structs that are passed to kernels by value.
 ///
-/// Use it if a kernel has more than a few parameters, or to pass some of them to a helper together. A declaration
-/// `struct Scaled => ScaledAt<'b> { .. }` makes two structs with the same fields:
+/// Use it if a kernel has more than a few parameters, or to hand some of them to a helper together.
+/// A declaration `struct Scaled => ScaledAt<'b> { .. }` makes two structs with the same fields:
 ///
 /// * `Scaled` is the type in the kernel's signature, and what a launch passes.
-/// * `ScaledAt<'b>` holds the device values in the kernel's body. It is a plain struct, `Copy` if its fields are, and
-///   rustc shortens its lifetime as it does that of a [`Val`](crate::ir::Val), so that it can be a field of your own
-///   structs.
+/// * `ScaledAt<'b>` holds the device values in the kernel's body. It is a plain struct and `Copy`
+///   if its fields are. rustc can shorten its lifetime as it does for a [`Val`](crate::ir::Val), so
+///   you can store it in your own structs.
 ///
-/// A field is a scalar, a pointer, a tensor map, or an array or a tuple of these. A field of another type, such as a
-/// [`Layout`](crate::layout::Layout) or another such struct, names its device type after `=>` too:
-/// `inner: Scaled => ScaledAt<'b>`, `layout: Layout => Layout`. A struct may have one type parameter with a bound, which
-/// both names repeat: `struct Scaled<T: Number> => ScaledAt<'b, T> { .. }`.
+/// A field is a scalar, a pointer, a tensor map, or an array or tuple of these. For any other type,
+/// such as a [`Layout`](crate::layout::Layout) or another parameter struct, write its device type
+/// after `=>`: `inner: Scaled => ScaledAt<'b>`, `layout: Layout => Layout`. A struct may have one
+/// type parameter with a bound; repeat it in both names: `struct Scaled<T: Number> => ScaledAt<'b,
+/// T> { .. }`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -429,8 +434,8 @@ macro_rules! params {
     };
 }
 
-/// Declares one struct of [`params!`](crate::params): reads the fields one by one, each with its device type, then writes
-/// the items.
+/// Expands one struct of [`params!`](crate::params): collects the fields one by one, each with its
+/// device type, then writes the items.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __params {
@@ -529,7 +534,7 @@ macro_rules! __params {
     };
 }
 
-/// The device type of a parameter: of scalars and pointers, and of arrays and tuples of them.
+/// Expands to the device type of a parameter: a scalar, a pointer, or an array or tuple of these.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __param_at {

@@ -1,4 +1,5 @@
-//! Methods of values for operations that are one PTX instruction, made from the rows with `method`.
+//! Methods for operations that are a single PTX instruction, generated from the operation table's
+//! rows marked `method`.
 
 use super::typed::{
     Arithmetic as ScalarNumber, Float as ScalarFloat, Fused as Float, Integer as Int, IntoOperand,
@@ -10,7 +11,7 @@ use crate::ir::op::{
     PermuteMode, ProductHalf, Subnormals,
 };
 
-/// The Rust type of a constraint or of a result, where `T` is the type variable of the row.
+/// Maps a constraint or result of a row to its Rust type; `T` is the row's type variable.
 macro_rules! type_of {
     (T $t:ident) => {
         $t
@@ -29,7 +30,8 @@ macro_rules! type_of {
     };
 }
 
-/// The method of one row; nothing for a row without `method`. The bound of `T` has the name of the row's class.
+/// Expands to the method for one row, or to nothing if the row is not marked `method`. The bound on
+/// `T` is named like the row's class.
 macro_rules! row_method {
     (
         [method] [$($doc:tt)*] $Family:ident $name:ident $Variant:ident

@@ -1,14 +1,16 @@
-//! The common type of two number types.
+//! The common type of two scalar types, for generic code that mixes them.
 
 use super::typed::{Element, Number, Val};
 use crate::ir::narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 
 /// A type that has a common type with `U`.
 ///
-/// The common type is: of two integer types the wider one, of one width the unsigned one if either is; of
-/// `bool` and another type, as for that type alone; of floating point with anything, the narrowest type with
-/// floating point arithmetic (`f16`, `bf16`, `f32`, `f64`) that has all numbers of the floating point types of
-/// the two. These are the rules of C for the operators that mix types, without its widening to `int`.
+/// The rules are those of C's mixed-type operators, without C's promotion to `int`:
+///
+/// * two integers: the wider type; at equal width, the unsigned one if either is unsigned;
+/// * `bool` and another type: the common type is that of the other type alone;
+/// * a float and anything: the narrowest type with floating-point arithmetic (`f16`, `bf16`, `f32`,
+///   `f64`) that holds every value of the floats involved.
 ///
 /// | | `bool` | `i8` | `i16` | `i32` | `i64` | `u8` | `u16` | `u32` | `u64` | `f8e4m3` | `f8e5m2` | `f16` | `bf16` | `tf32` | `f32` | `f64` |
 /// |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
@@ -61,7 +63,7 @@ promote! {
     f64: bool => f64, i8 => f64, i16 => f64, i32 => f64, i64 => f64, u8 => f64, u16 => f64, u32 => f64, u64 => f64, f8e4m3 => f64, f8e5m2 => f64, f16 => f64, bf16 => f64, tf32 => f64, f32 => f64, f64 => f64;
 }
 
-/// Both values in their [common type](Promote).
+/// Converts both values to their [common type](Promote).
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
     use crate::ir::types::Scalar;
 
-    /// Bits of exponent and of fraction.
+    /// Returns the widths of exponent and fraction in bits.
     fn digits(s: Scalar) -> (u32, u32) {
         match (s, s.format()) {
             (Scalar::F32, _) => (8, 23),
@@ -96,7 +98,7 @@ mod tests {
         }
     }
 
-    /// The common type as the documentation of [`Promote`] states it.
+    /// Computes the common type from the rules in the documentation of [`Promote`].
     fn common(a: Scalar, b: Scalar) -> Scalar {
         if a.is_float() || b.is_float() {
             let ((ea, fa), (eb, fb)) = (digits(a), digits(b));

@@ -1,4 +1,4 @@
-//! Ranges of loops: bounds, steps and how a loop is unrolled or pipelined.
+//! [`range`]: a loop's bounds and step, and how the loop is unrolled, vectorized or pipelined.
 
 use std::num::NonZeroU32;
 
@@ -8,7 +8,8 @@ use super::typed::{Integer, Val};
 use crate::ir::entity::Value;
 use crate::ir::op::Unroll;
 
-/// A half-open range of loop indices. Made by [`range`].
+/// A half-open range of loop indices, made by [`range`]. Its methods also say how to unroll or
+/// pipeline the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Range<'x, T: Copy> {
     pub(super) lo: Bound<'x, T>,
@@ -18,14 +19,14 @@ pub struct Range<'x, T: Copy> {
     pub(super) prefetch: u32,
 }
 
-/// A bound of a range: a host or a device value, not yet part of a build.
+/// One end of a range, or its step: a host or a device value that no build has seen yet.
 #[derive(Debug)]
 pub enum Bound<'x, T> {
-    /// A host value.
+    /// A host value, which becomes a constant.
     Host(T),
     /// A device value.
     Device(Val<'x, T>),
-    /// A host count that the type does not hold: an error of the build.
+    /// A host count that does not fit the index type, which becomes an error of the build.
     TooLarge(u32),
 }
 
@@ -36,14 +37,14 @@ impl<T: Copy> Clone for Bound<'_, T> {
 }
 impl<T: Copy> Copy for Bound<'_, T> {}
 
-/// A bound of a [`range`]: a host or a device integer.
+/// An integer that can start a [`range`]: on the host or the device.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot bound a range of `{T}`",
     label = "expected `{T}` or `Val<'_, {T}>`",
     note = "a host number is converted with `as {T}`, a device value with `.cvt::<{T}>()`"
 )]
 pub trait IntoBound<'x, T> {
-    /// The bound.
+    /// Returns the bound.
     fn into_bound(self) -> Bound<'x, T>;
 }
 
@@ -59,14 +60,15 @@ impl<'x, T: Integer> IntoBound<'x, T> for Val<'x, T> {
     }
 }
 
-/// The end or the step of a [`range`]: what [`IntoBound`] takes, and for `i32` also a host count, a `u32`.
+/// An integer that can end a [`range`] or be its step: what [`IntoBound`] accepts, and for `i32`
+/// also a `u32` host count.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot bound a range of `{T}`",
     label = "expected `{T}` or `Val<'_, {T}>`",
     note = "a host count is a `u32`, which bounds a range of `i32` too; a device value is converted with `.cvt::<{T}>()`"
 )]
 pub trait IntoLimit<'x, T> {
-    /// The bound.
+    /// Returns the bound.
     fn into_limit(self) -> Bound<'x, T>;
 }
 
@@ -84,7 +86,8 @@ impl<'x> IntoLimit<'x, i32> for u32 {
     }
 }
 
-/// `lo, lo + 1, ..` below `hi`: the indices of a [`for_`](crate::ir::Body::for_). Empty if `hi <= lo`.
+/// Returns the indices `lo, lo + 1, ..` below `hi`, for [`for_`](crate::ir::Body::for_). The range
+/// is empty if `hi <= lo`.
 pub fn range<'x, T: Integer>(lo: impl IntoBound<'x, T>, hi: impl IntoLimit<'x, T>) -> Range<'x, T> {
     Range {
         lo: lo.into_bound(),
@@ -96,24 +99,26 @@ pub fn range<'x, T: Integer>(lo: impl IntoBound<'x, T>, hi: impl IntoLimit<'x, T
 }
 
 impl<'x, T: Integer> Range<'x, T> {
-    /// The same range with indices `lo, lo + step, ..`; `step` must be positive.
+    /// Sets the step: the indices are `lo, lo + step, ..`. It must be positive.
     pub fn step(self, step: impl IntoLimit<'x, T>) -> Range<'x, T> {
         Range { step: step.into_limit(), ..self }
     }
 
-    /// Unrolls the loop `n` times: its body has `n` iterations, and a second loop runs the remaining ones.
-    /// The results are the same; 0 counts as 1.
+    /// Unrolls the loop `n` times: its body then holds `n` iterations, and a second loop runs the
+    /// remaining ones. The results stay the same; 0 counts as 1.
     pub fn unroll(self, n: u32) -> Range<'x, T> {
         Range { unroll: NonZeroU32::new(n).map_or(Unroll::Keep, Unroll::By), ..self }
     }
 
-    /// Unrolls the loop `n` times, and loads and stores for `n` iterations at once: CuTe DSL's `vectorize`. What is loaded
-    /// or stored at the loop's index, through a pointer that was made outside, becomes a vector of `n` elements; the
-    /// remaining iterations run one by one. The results are the same; 0 and 1 change nothing.
+    /// Unrolls the loop `n` times and turns the loads and stores of `n` iterations into vector
+    /// accesses: CuTe DSL's `vectorize`. This applies to accesses at the loop's index through a
+    /// pointer made outside the loop. The remaining iterations run one by one. The results stay the
+    /// same; 0 and 1 change nothing.
     ///
-    /// The step must be 1, and the vectors must be known to be aligned: start the range at a multiple of `n`, and use
-    /// `offset`, `assume_aligned` and `assume_divisible_by` for other starts. The body loads, computes and stores; it may
-    /// not read in one iteration what another one wrote. Else the build fails and says what is in the way.
+    /// The step must be 1, and the vectors must be known to be aligned. Start the range at a
+    /// multiple of `n`; for another start, use `offset`, `assume_aligned` or `assume_divisible_by`.
+    /// The body may only load, compute and store, and no iteration may read what another one wrote.
+    /// Otherwise the build fails and says what is in the way.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -138,27 +143,27 @@ impl<'x, T: Integer> Range<'x, T> {
         Range { unroll: unroll.unwrap_or(Unroll::Keep), ..self }
     }
 
-    /// Unrolls all iterations, without a loop. The bounds and the step must be constants, else the build
-    /// fails.
+    /// Unrolls the loop completely. The build fails unless the bounds and the step are constants.
     pub fn unroll_full(self) -> Range<'x, T> {
         Range { unroll: Unroll::Full, ..self }
     }
 
-    /// Pipelines the loop: its loads from global memory run `n` iterations ahead. The loads of the first `n`
-    /// iterations come before the loop; iteration `i` uses the values fetched for it and fetches those of
-    /// iteration `i + n`. The results are the same; 0 changes nothing. Each fetched value takes `n` registers.
+    /// Pipelines the loop: loads from global memory are issued `n` iterations ahead. The loads of
+    /// the first `n` iterations move before the loop; iteration `i` uses the values fetched for it
+    /// and fetches those for iteration `i + n`. Each fetched value takes `n` registers. The results
+    /// stay the same; 0 changes nothing.
     ///
-    /// Shared-memory tiles are pipelined too if the body fills them, passes a barrier, uses them and passes another
-    /// barrier, and if each iteration stores the same elements. The tiles then get `n + 1` stages, and one barrier
-    /// an iteration is enough. The use may have tensor core instructions (`mma.sync`, `ldmatrix`).
-    /// [`cp_async`](super::Body::cp_async) may fill the tiles: all of them, with a commit and a wait for all groups before
-    /// the first barrier. The copies of `n` iterations are then in flight, and take no
-    /// registers.
+    /// Shared-memory tiles are pipelined too, if the body fills them, passes a barrier, reads them
+    /// and passes a second barrier, and if every iteration stores the same elements. The tiles then
+    /// become ring buffers of `n + 1` stages, and one barrier per iteration is enough. Tensor core
+    /// instructions (`mma.sync`, `ldmatrix`) may read them. If [`cp_async`](super::Body::cp_async)
+    /// fills the tiles, it must fill all of them, with one commit and a wait for all groups before
+    /// the first barrier. Then the copies of `n` iterations are in flight and take no registers.
     ///
-    /// What can be fetched ahead depends on the index and on values of outside, not on values that the loop
-    /// carries or computes from them; it may be conditional. Loads of inner loops stay where they are. The
-    /// build fails where a load cannot be made earlier: it depends on the work of its iteration, the body
-    /// may be left early, or memory may be written that is then read.
+    /// What is fetched ahead may depend on the loop's index and on values from outside the loop,
+    /// but not on carried values; it may be conditional. Loads in inner loops stay where they are.
+    /// The build fails if a load cannot move up: because it depends on the work of its iteration,
+    /// because the body may be left early, or because the loop may write what it later reads.
     ///
     /// ```
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};

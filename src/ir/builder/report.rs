@@ -1,4 +1,4 @@
-//! Errors of code on top of the builder, collected with its own.
+//! [`Reported`]: typed errors that code on top of the builder adds to the build's errors.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,8 @@ use super::body::Body;
 use super::error::BuildErrorKind;
 use super::typed::Val;
 
-/// An error of any type that code above the builder recorded: a typed error of its own, with its text.
+/// An error of any type that code on top of the builder reported with [`Body::report`]. You can get
+/// the original error back with [`downcast_ref`](Reported::downcast_ref).
 ///
 /// ```
 /// use tilewright::ir::builder::BuildErrorKind;
@@ -28,13 +29,13 @@ use super::typed::Val;
 pub struct Reported(Arc<dyn Error + Send + Sync>);
 
 impl Reported {
-    /// The error, if it is of type `E`.
+    /// Returns the original error if it is of type `E`.
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
         self.0.downcast_ref()
     }
 }
 
-/// Compares the texts.
+/// Compares the messages.
 impl PartialEq for Reported {
     fn eq(&self, other: &Reported) -> bool {
         self.0.to_string() == other.0.to_string()
@@ -55,8 +56,8 @@ impl fmt::Display for Reported {
 }
 
 impl Body<'_, '_> {
-    /// Records an error at the caller's line; [`Kernel::build`](super::Kernel::build) returns it with all
-    /// others. This is how code that is built on top of the builder says that it was used wrongly.
+    /// Records an error at the caller's line; [`Kernel::build`](super::Kernel::build) returns it
+    /// together with all others. Code on top of the builder uses it to report wrong use.
     #[track_caller]
     pub fn report(&self, error: impl Error + Send + Sync + 'static) {
         self.context().error(BuildErrorKind::Reported(Reported(Arc::new(error))));
@@ -64,8 +65,8 @@ impl Body<'_, '_> {
 }
 
 impl<T> Val<'_, T> {
-    /// Records an error at the caller's line in the build that the value belongs to: for operators, which
-    /// have no body at hand.
+    /// Records an error at the caller's line, in the build that the value belongs to. It is for
+    /// operators, which have no body at hand.
     #[track_caller]
     pub fn report(self, error: impl Error + Send + Sync + 'static) {
         self.context().error(BuildErrorKind::Reported(Reported(Arc::new(error))));

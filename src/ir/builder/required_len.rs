@@ -1,4 +1,4 @@
-//! Lengths that a kernel requires of its buffers, checked by each launch.
+//! Buffer lengths that a kernel requires, checked at every launch.
 
 use super::body::Body;
 use super::error::BuildErrorKind;
@@ -7,14 +7,15 @@ use crate::ir::kernel::ValueDef;
 use crate::ir::required_len::{LenExpr, RequiredLen};
 
 impl<P: Pointer> Val<'_, P> {
-    /// Every launch of the kernel passes for this parameter a buffer of at least `len` elements, or is refused
-    /// before it starts, with the number that is missing. On a GPU an access behind the end of a buffer is
-    /// found late or never.
+    /// Requires that every launch passes a buffer of at least `len` elements for this parameter. A
+    /// launch with a shorter buffer is refused before it starts, and the error says what was
+    /// missing. On a GPU an access past a buffer's end would be noticed late or never.
     ///
-    /// `len` is computed with `+ - * / % << >> &`, `min`, `max` and conversions of integers from parameters and
-    /// numbers; also [`Body::int`] of a symbolic expression, such as the cosize of a layout that is a
-    /// parameter. A launch computes it without wrapping. The pointer is a parameter itself, without an offset.
-    /// The requirement is part of the [`Signature`](crate::ir::Signature), which the text form does not have.
+    /// `len` may be computed from parameters and constants with `+ - * / % << >> &`, `min`, `max`
+    /// and integer conversions. It may also be [`Body::int`] of a symbolic expression, such as the
+    /// cosize of a layout parameter. The launch computes it without wrapping. The pointer must be a
+    /// parameter itself, without an offset. The requirement is part of the
+    /// [`Signature`](crate::ir::Signature); the text form does not print it.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

@@ -1,12 +1,14 @@
-//! Selects a value by a dynamic index or by conditions.
+//! Choices that build on `select` and `if`: one value out of a list, and short-circuit `&&` and
+//! `||`.
 
 use super::body::Body;
 use super::error::BuildErrorKind;
 use super::typed::{Integer, IntoVal, Ty, Val};
 
 impl<'o> Body<'o, '_> {
-    /// `values[index]`, for a dynamic index into a host list of device values; the last value where `index`
-    /// is outside the list. All values are computed. The list may not be empty.
+    /// Returns `values[index]` for a device index into a host list of device values, or the last
+    /// value if `index` is out of range. All values are computed; the choice costs a compare and a
+    /// select per value. An empty list is an error of the build.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -42,7 +44,8 @@ impl<'o> Body<'o, '_> {
             .fold(*last, |rest, (is_here, value)| is_here.select(value, rest))
     }
 
-    /// `a && b()`: `b` runs only where `a` holds.
+    /// Returns `a && b()`. `b` runs only if `a` is true; use it when `b` must not run otherwise,
+    /// such as a load that `a` guards.
     #[track_caller]
     pub fn and_then<'v>(
         &mut self,
@@ -55,7 +58,7 @@ impl<'o> Body<'o, '_> {
         self.if_with(a, false, b)
     }
 
-    /// `a || b()`: `b` runs only where `a` does not hold.
+    /// Returns `a || b()`. `b` runs only if `a` is false.
     #[track_caller]
     pub fn or_else<'v>(
         &mut self,

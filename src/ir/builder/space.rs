@@ -1,4 +1,5 @@
-//! Generic pointers: conversion from and to a memory space, and the test of their space.
+//! Pointer conversions: between a state space and generic pointers, and to and from integer
+//! addresses.
 
 use super::typed::{
     Constant, Element, Generic, GenericMut, Global, GlobalMut, Local, Pointer, Shared,
@@ -7,15 +8,15 @@ use super::typed::{
 use crate::ir::op::Mem;
 use crate::ir::types::{Space, Type};
 
-/// A type of pointers into one space.
+/// A pointer type into one state space, such as [`Global`] or [`Shared`].
 pub trait SpacePointer: Pointer {
-    /// The generic pointers to the same elements, which may be written where these may.
+    /// The generic pointer type for the same elements, mutable if this one is.
     type Generic: GenericPointer<Elem = Self::Elem>;
-    /// The space that they point into.
+    /// The state space it points into.
     const SPACE: Space;
 }
 
-/// A type of generic pointers: [`Generic`] and [`GenericMut`].
+/// A generic pointer type: [`Generic`] or [`GenericMut`].
 pub trait GenericPointer: Pointer {}
 
 impl<T: Element> GenericPointer for Generic<T> {}
@@ -39,8 +40,9 @@ spaces! {
     Constant: Const, Generic;
 }
 
-/// Generic pointers: one type for pointers into several spaces, so that one function or one loop accesses all of
-/// them. An access finds the space by the address, which takes a little longer than where it is known.
+/// Generic pointers: one type for pointers into several state spaces, so that one function or loop
+/// can access them all. An access has to find the space from the address, so it is a little slower
+/// than one through a typed pointer.
 ///
 /// ```
 /// use tilewright::ir::{Body, GenericMut, GlobalMut, Kernel, Target, Val};
@@ -71,7 +73,7 @@ spaces! {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, P: SpacePointer> Val<'b, P> {
-    /// Returns the generic pointer to the same address. PTX ISA 9.7.9.20 `cvta`.
+    /// Converts the pointer to a generic one. PTX ISA 9.7.9.20 `cvta`.
     #[track_caller]
     pub fn cvta(self) -> Val<'b, P::Generic> {
         let cx = self.context();
@@ -81,8 +83,9 @@ impl<'b, P: SpacePointer> Val<'b, P> {
 }
 
 impl<'b, G: GenericPointer> Val<'b, G> {
-    /// Returns the pointer of type `P` to the same address, which must be in the space of `P`: elsewhere it means nothing
-    /// on a GPU, and is a fault of the simulator. PTX ISA 9.7.9.20 `cvta.to`.
+    /// Converts the generic pointer to one of type `P`. The address must be in the state space of
+    /// `P`: otherwise the result is meaningless on a GPU, and a fault in the simulator. PTX ISA
+    /// 9.7.9.20 `cvta.to`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -100,8 +103,8 @@ impl<'b, G: GenericPointer> Val<'b, G> {
         cx.emit_val(Mem::CvtaTo { base, space: P::SPACE })
     }
 
-    /// Returns whether the pointer points into `space`, not [`Space::Generic`]. Shared memory of the block is also
-    /// shared memory of the cluster. PTX ISA 9.7.9.19 `isspacep`.
+    /// Returns whether the pointer points into `space`, which must not be [`Space::Generic`]. The
+    /// block's shared memory also counts as the cluster's. PTX ISA 9.7.9.19 `isspacep`.
     #[track_caller]
     pub fn isspacep(self, space: Space) -> Val<'b, bool> {
         let cx = self.context();
@@ -111,9 +114,12 @@ impl<'b, G: GenericPointer> Val<'b, G> {
 }
 
 impl<'b, P: Pointer> Val<'b, P> {
-    /// The address, in bytes: `i64` of global and generic pointers, `i32` of others, in their space. Tile IR's
-    /// `ptr_to_int`. The simulator has addresses of its own: those of one allocation are as far from each other as on a
-    /// GPU, and allocations start at multiples of 256 bytes, those in shared and local memory where PTX has them.
+    /// Returns the address in bytes, within the pointer's state space: `i64` for global and generic
+    /// pointers, otherwise `i32`. It is Tile IR's `ptr_to_int`.
+    ///
+    /// The simulator has its own addresses. Distances within an allocation are those of a GPU, and
+    /// allocations start at multiples of 256 bytes, or in shared and local memory where PTX places
+    /// them.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -141,12 +147,13 @@ impl<'b, P: Pointer> Val<'b, P> {
         cx.emit_val(Mem::PtrToInt { base })
     }
 
-    /// The pointer as one to shared memory of the block, if its type is; else `None`.
+    /// Returns the pointer as [`Shared`] if its type is that, otherwise `None`.
     pub fn as_shared(self) -> Option<Val<'b, Shared<P::Elem>>> {
         (space_of::<P>() == Some(Space::Shared)).then(|| Val::new(self.context(), self.id()))
     }
 
-    /// The pointer as one to global memory that is only read, if its type is one to global memory; else `None`.
+    /// Returns the pointer as [`Global`], for reading, if its type points to global memory,
+    /// otherwise `None`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -164,16 +171,18 @@ impl<'b, P: Pointer> Val<'b, P> {
 }
 
 impl<'b> Val<'b, i64> {
-    /// The pointer to global memory at this address, in bytes: the inverse of [`ptr_to_int`](Val::ptr_to_int), for example
-    /// for an address that another kernel stored. Tile IR's `int_to_ptr`.
+    /// Turns an address in bytes into a pointer to global memory, for example an address that
+    /// another kernel stored. It is the inverse of [`ptr_to_int`](Val::ptr_to_int), and Tile IR's
+    /// `int_to_ptr`.
     ///
-    /// On the simulator an address means what [`ptr_to_int`](Val::ptr_to_int) returned in the same launch: the same
-    /// parameter. Every access is checked as others are.
+    /// In the simulator, an address is valid only if [`ptr_to_int`](Val::ptr_to_int) returned it in
+    /// the same launch, and points into the same parameter. Accesses are checked as usual.
     ///
     /// # Safety
-    /// On a GPU nothing checks accesses through the pointer, also in a kernel that is loaded with checks. While the kernel
-    /// runs they must stay inside one live allocation, at a multiple of the size of `T`. The kernel must not write what it
-    /// reads through a [`Global`] parameter.
+    /// On a GPU nothing checks accesses through the pointer, not even if the kernel is loaded with
+    /// checks. While the kernel runs, every access must stay inside one live allocation, at a
+    /// multiple of the size of `T`. The kernel must not write what it also reads through a
+    /// [`Global`] parameter.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

@@ -1,4 +1,4 @@
-//! Tensor cores: MMAs with a sparse A.
+//! Tensor cores: MMAs with a structured-sparse A.
 
 use super::any_vector::AnyVector;
 use super::body::{Body, Registers};
@@ -6,13 +6,16 @@ use super::typed::{Accumulator, IntoVal, Val};
 use crate::ir::op::{Mma, MmaOverflow, MmaShape, WgmmaForm};
 use crate::ir::types::Scalar;
 
-/// MMAs with a sparse A: of each 4 elements of a row of A 2 are kept, of each 2 of `tf32` one.
-/// [`SparseMma`](crate::tensor::SparseMma) makes the elements that are kept and their metadata of a matrix.
+/// MMAs with a structured-sparse A: of every 4 elements in a row of A 2 are kept, or of every 2
+/// `tf32` elements one. [`SparseMma`](crate::tensor::SparseMma) compresses a matrix into the kept
+/// elements and their metadata.
 impl<'b> Body<'b, '_> {
-    /// As [`mma_sync`](Body::mma_sync) with a sparse A, 16 rows and 8 columns. `a` has the thread's elements that are kept,
-    /// half as many as B has rows: those of an `mma_sync` with half as many columns of A. `metadata` has their columns. One, two
-    /// or all four threads of a group of four have it, and `selector` chooses them, below
-    /// [`SparseMma::selectors`](crate::tensor::SparseMma::selectors). PTX ISA 9.7.14.6.3 `mma.sp::ordered_metadata`.
+    /// Computes as [`mma_sync`](Body::mma_sync) does, with a sparse A, 16 rows and 8 columns. `a`
+    /// holds the thread's kept elements, distributed as in an `mma_sync` with half the K.
+    /// `metadata` says which columns they come from. One, two or all four threads of each group of
+    /// four supply it; `selector` says which, and must be below
+    /// [`SparseMma::selectors`](crate::tensor::SparseMma::selectors). PTX ISA 9.7.14.6.3
+    /// `mma.sp::ordered_metadata`.
     ///
     /// ```
     /// use tilewright::ir::op::MmaOverflow;
@@ -50,9 +53,9 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::MmaSyncSp { a, b, metadata, shape, selector, d, first, overflow });
     }
 
-    /// As [`wgmma_with`](Body::wgmma_with) with a sparse A: the matrix at `a` has the elements that are kept, and `k` is
-    /// twice as large. Each warp has the metadata of its 16 rows as for [`mma_sync_sp`](Body::mma_sync_sp). PTX ISA
-    /// 9.7.15.6 `wgmma.mma_async.sp`; `sm_90a`.
+    /// Starts an MMA as [`wgmma_with`](Body::wgmma_with) does, with a sparse A and twice the K. The
+    /// matrix at `a` holds the kept elements. Each warp passes the metadata of its 16 rows, as for
+    /// [`mma_sync_sp`](Body::mma_sync_sp). PTX ISA 9.7.15.6 `wgmma.mma_async.sp`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_sp<D: Accumulator>(
         &self,
@@ -82,9 +85,9 @@ impl<'b> Body<'b, '_> {
         });
     }
 
-    /// As [`wgmma_sp`](Body::wgmma_sp) with the thread's elements of A that are kept in `a`, those of
-    /// [`mma_sync_sp`](Body::mma_sync_sp) with the 16 rows of the thread's warp. PTX ISA 9.7.15.6
-    /// `wgmma.mma_async.sp`; `sm_90a`.
+    /// Starts an MMA as [`wgmma_sp`](Body::wgmma_sp) does, with the kept elements of A in
+    /// registers: each warp holds 16 rows, distributed as for [`mma_sync_sp`](Body::mma_sync_sp).
+    /// PTX ISA 9.7.15.6 `wgmma.mma_async.sp`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_rs_sp<D: Accumulator>(
         &self,
@@ -116,7 +119,7 @@ impl<'b> Body<'b, '_> {
     }
 }
 
-/// The shape of a sparse `wgmma` into the registers `d`.
+/// Returns the shape of a sparse `wgmma` into the registers `d`.
 fn wgmma_shape<D: Accumulator>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape {
     MmaShape { m: 64, n: d.len() * D::LANES * 2, k: 512 / a_type.bits() }
 }

@@ -1,4 +1,5 @@
-//! Special registers beyond the thread and block indices, and hardware requests of a thread.
+//! Special registers beyond thread and block indices, and a thread's requests to the hardware:
+//! sleep, trap, dependent launches.
 
 use super::body::{Body, Dim3};
 use super::typed::{IntoVal, Val};
@@ -6,7 +7,7 @@ use crate::ir::op::{SpecialReg, Sync, Thread, VolatileReg};
 
 macro_rules! registers {
     ($($(#[$doc:meta])* $name:ident: $ty:ty = $reg:ident;)*) => {
-        /// Special registers that keep their value. PTX ISA, chapter 10.
+        /// Special registers whose value does not change during a launch. PTX ISA, chapter 10.
         ///
         /// ```
         /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -31,57 +32,60 @@ macro_rules! registers {
 }
 
 registers! {
-    /// The maximum number of warps on an SM. PTX ISA 10.5 `%nwarpid`.
+    /// Returns the maximum number of warps on an SM. PTX ISA 10.5 `%nwarpid`.
     nwarpid: i32 = NWarpId;
-    /// An upper bound of the SM numbers, exclusive. PTX ISA 10.9 `%nsmid`.
+    /// Returns an exclusive upper bound for SM ids. PTX ISA 10.9 `%nsmid`.
     nsmid: i32 = NSmId;
-    /// The number of the launch. PTX ISA 10.10 `%gridid`.
+    /// Returns the launch's id. PTX ISA 10.10 `%gridid`.
     gridid: u64 = GridId;
-    /// True if the launch names a cluster. PTX ISA 10.11 `%is_explicit_cluster`; `sm_90`.
+    /// Returns whether the launch names a cluster size. PTX ISA 10.11 `%is_explicit_cluster`;
+    /// `sm_90`.
     is_explicit_cluster: bool = IsExplicitCluster;
-    /// The number of the block in its cluster. PTX ISA 10.16 `%cluster_ctarank`; `sm_90`.
+    /// Returns the block's rank in its cluster. PTX ISA 10.16 `%cluster_ctarank`; `sm_90`.
     cluster_ctarank: i32 = ClusterCtaRank;
-    /// The number of blocks of a cluster. PTX ISA 10.17 `%cluster_nctarank`; `sm_90`.
+    /// Returns how many blocks a cluster has. PTX ISA 10.17 `%cluster_nctarank`; `sm_90`.
     cluster_nctarank: i32 = ClusterNctaRank;
-    /// The bit of the thread's lane. PTX ISA 10.18 `%lanemask_eq`.
+    /// Returns a mask with the bit of the thread's own lane. PTX ISA 10.18 `%lanemask_eq`.
     lanemask_eq: u32 = LaneMaskEq;
-    /// The bits of the thread's lane and of those below. PTX ISA 10.19 `%lanemask_le`.
+    /// Returns a mask of the thread's lane and the lanes below it. PTX ISA 10.19 `%lanemask_le`.
     lanemask_le: u32 = LaneMaskLe;
-    /// The bits of the lanes below the thread's. PTX ISA 10.20 `%lanemask_lt`.
+    /// Returns a mask of the lanes below the thread's. PTX ISA 10.20 `%lanemask_lt`.
     lanemask_lt: u32 = LaneMaskLt;
-    /// The bits of the thread's lane and of those above. PTX ISA 10.21 `%lanemask_ge`.
+    /// Returns a mask of the thread's lane and the lanes above it. PTX ISA 10.21 `%lanemask_ge`.
     lanemask_ge: u32 = LaneMaskGe;
-    /// The bits of the lanes above the thread's. PTX ISA 10.22 `%lanemask_gt`.
+    /// Returns a mask of the lanes above the thread's. PTX ISA 10.22 `%lanemask_gt`.
     lanemask_gt: u32 = LaneMaskGt;
-    /// The bytes of shared memory of a block, static and dynamic, in the units in which they are allocated.
-    /// PTX ISA 10.30 `%total_smem_size`.
+    /// Returns the block's static and dynamic shared memory in bytes, rounded up to the allocation
+    /// unit. PTX ISA 10.30 `%total_smem_size`.
     total_smem_size: u32 = TotalSmemSize;
-    /// The same with what the system reserves. PTX ISA 10.31 `%aggr_smem_size`; `sm_90`.
+    /// Returns the block's shared memory in bytes, including what the system reserves. PTX ISA
+    /// 10.31 `%aggr_smem_size`; `sm_90`.
     aggr_smem_size: u32 = AggrSmemSize;
-    /// The bytes of shared memory that the launch asks for. PTX ISA 10.32 `%dynamic_smem_size`.
+    /// Returns the dynamic shared memory that the launch asked for, in bytes. PTX ISA 10.32
+    /// `%dynamic_smem_size`.
     dynamic_smem_size: u32 = DynamicSmemSize;
 }
 
 impl<'b> Body<'b, '_> {
-    /// The index of the cluster in the grid. PTX ISA 10.12 `%clusterid`; `sm_90`.
+    /// Returns the cluster's index in the grid. PTX ISA 10.12 `%clusterid`; `sm_90`.
     #[track_caller]
     pub fn clusterid(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::ClusterId)
     }
 
-    /// The number of clusters of the grid along each axis. PTX ISA 10.13 `%nclusterid`; `sm_90`.
+    /// Returns the grid's size in clusters. PTX ISA 10.13 `%nclusterid`; `sm_90`.
     #[track_caller]
     pub fn nclusterid(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::NClusterId)
     }
 
-    /// The index of the block in its cluster. PTX ISA 10.14 `%cluster_ctaid`; `sm_90`.
+    /// Returns the block's index in its cluster. PTX ISA 10.14 `%cluster_ctaid`; `sm_90`.
     #[track_caller]
     pub fn cluster_ctaid(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::ClusterCtaid)
     }
 
-    /// The number of blocks of a cluster along each axis. PTX ISA 10.15 `%cluster_nctaid`; `sm_90`.
+    /// Returns the cluster's size in blocks. PTX ISA 10.15 `%cluster_nctaid`; `sm_90`.
     #[track_caller]
     pub fn cluster_nctaid(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::ClusterNctaid)
@@ -90,7 +94,7 @@ impl<'b> Body<'b, '_> {
 
 macro_rules! volatile_registers {
     ($($(#[$doc:meta])* $name:ident: $ty:ty = $reg:ident;)*) => {
-        /// Special registers that may hold something else each time they are read. PTX ISA, chapter 10.
+        /// Special registers that may change from one read to the next. PTX ISA, chapter 10.
         ///
         /// ```
         /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -116,21 +120,21 @@ macro_rules! volatile_registers {
 }
 
 volatile_registers! {
-    /// The current slot of the warp on its SM. It is not the index of the warp in its block: that is
-    /// `thread_idx().x / 32` in a block of one axis. PTX ISA 10.4 `%warpid`.
+    /// Returns the warp's current slot on its SM. It is not the warp's index in the block: in a
+    /// one-dimensional block that is `thread_idx().x / 32`. PTX ISA 10.4 `%warpid`.
     warpid: i32 = WarpId;
-    /// The SM that runs the thread now. PTX ISA 10.8 `%smid`.
+    /// Returns the id of the SM that runs the thread now. PTX ISA 10.8 `%smid`.
     smid: i32 = SmId;
-    /// The cycle counter of the SM, modulo 2^32. PTX ISA 10.23 `%clock`.
+    /// Returns the SM's cycle counter, modulo 2^32. PTX ISA 10.23 `%clock`.
     clock: u32 = Clock;
-    /// The cycle counter of the SM. PTX ISA 10.24 `%clock64`.
+    /// Returns the SM's cycle counter. PTX ISA 10.24 `%clock64`.
     clock64: u64 = Clock64;
-    /// Nanoseconds of a clock that all SMs share; its resolution is that of the device, often a
-    /// microsecond. PTX ISA 10.28 `%globaltimer`.
+    /// Returns the time in nanoseconds, from a clock that all SMs share. Its resolution depends on
+    /// the GPU and is often about a microsecond. PTX ISA 10.28 `%globaltimer`.
     globaltimer: u64 = GlobalTimer;
 }
 
-/// Requests of a thread to the hardware that runs it.
+/// A thread's requests to the hardware that runs it.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -145,8 +149,8 @@ volatile_registers! {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<'b> Body<'b, '_> {
-    /// Sleeps for between 0 and `2 * nanoseconds`, at most a millisecond. PTX ISA 9.7.13.1 `nanosleep`. In
-    /// the simulator the other warps run.
+    /// Suspends the thread for between 0 and `2 * nanoseconds`, at most a millisecond. In the
+    /// simulator the other warps run meanwhile. PTX ISA 9.7.13.1 `nanosleep`.
     #[doc(alias = "__nanosleep")]
     #[track_caller]
     pub fn nanosleep(&self, nanoseconds: impl IntoVal<'b, u32>) {
@@ -154,32 +158,34 @@ impl<'b> Body<'b, '_> {
         self.context().emit(Thread::Nanosleep { nanoseconds });
     }
 
-    /// Ends the whole grid with an error: the launch fails, and a GPU context is lost.
-    /// PTX ISA 9.7.19.4 `trap`.
+    /// Aborts the whole grid: the launch fails, and on a GPU the CUDA context is lost. PTX ISA
+    /// 9.7.19.4 `trap`.
     #[doc(alias = "__trap")]
     #[track_caller]
     pub fn trap(&self) {
         self.context().emit(Thread::Trap {});
     }
 
-    /// Stops in a debugger. PTX ISA 9.7.19.1 `brkpt`. The simulator ends the launch with a fault that names
-    /// the thread.
+    /// Stops in a debugger. The simulator ends the launch with a fault that names the thread. PTX
+    /// ISA 9.7.19.1 `brkpt`.
     #[doc(alias = "__brkpt")]
     #[track_caller]
     pub fn brkpt(&self) {
         self.context().emit(Thread::Brkpt {});
     }
 
-    /// Waits until the grids that this one depends on (programmatic dependent launch) have ended and their
-    /// memory accesses are seen. PTX ISA 9.7.13.13 `griddepcontrol.wait`; `sm_90`.
+    /// Waits until the launches that this one depends on (programmatic dependent launch) have
+    /// ended, and their writes are visible. Call it before you read what they write. PTX ISA
+    /// 9.7.13.13 `griddepcontrol.wait`; `sm_90`.
     #[doc(alias = "cudaGridDependencySynchronize")]
     #[track_caller]
     pub fn griddepcontrol_wait(&self) {
         self.context().emit(Sync::GriddepcontrolWait {});
     }
 
-    /// Lets the grids that depend on this one start, once all its blocks have called this or have ended.
-    /// PTX ISA 9.7.13.13 `griddepcontrol.launch_dependents`; `sm_90`.
+    /// Allows dependent launches to start early (programmatic dependent launch): they start once
+    /// all blocks of this grid have called this or have ended. PTX ISA 9.7.13.13
+    /// `griddepcontrol.launch_dependents`; `sm_90`.
     #[doc(alias = "cudaTriggerProgrammaticLaunchCompletion")]
     #[track_caller]
     pub fn griddepcontrol_launch_dependents(&self) {

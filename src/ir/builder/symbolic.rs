@@ -1,7 +1,8 @@
-//! Symbolic integers in a kernel: expressions over the symbols of the parameters, as device values.
+//! Symbolic integers in a kernel: computes expressions over the parameters' symbols as device
+//! values.
 //!
-//! Each expression and each part of it is computed once for the body that asks for it and the bodies inside
-//! it. That no step leaves the range of its type is checked at each launch, where the numbers are known.
+//! Each expression, and each part of one, is computed once per body and reused in the bodies inside
+//! it. Every launch, which knows the symbols' values, checks that no step overflows its type.
 
 use super::body::Body;
 use super::context::Context;
@@ -10,12 +11,13 @@ use super::typed::{Bits, MemIndex, Signed, Val};
 use crate::layout::{Call, Factor, Fun, Int, LayoutError, Symbol, Term};
 
 impl<'b> Body<'b, '_> {
-    /// The value of an expression over the symbols of the layouts and tuples that are parameters of the
-    /// kernel, in the index type `I`. It is computed once for this body and those inside it.
+    /// Returns the value of an expression over the symbols in the kernel's layout and tuple
+    /// parameters, in the index type `I`. It is computed once for this body and the bodies inside
+    /// it.
     ///
-    /// A launch refuses numbers for which a step of the computation leaves the type: 32 bits for `i32` and
-    /// `u32`, else 64. A symbol of no parameter, and a greatest common divisor of symbols, are errors of the
-    /// build.
+    /// A launch refuses symbol values with which a step would overflow: 32 bits for `i32` and
+    /// `u32`, otherwise 64. A symbol that is in no parameter, and a greatest common divisor of
+    /// symbols, are errors of the build.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
@@ -38,7 +40,7 @@ impl<'b> Body<'b, '_> {
     }
 }
 
-/// The value of an expression.
+/// Returns the value of an expression.
 #[track_caller]
 pub(super) fn int<'b, I: MemIndex>(cx: &'b Context, value: &Int) -> Val<'b, I> {
     if let Some(number) = value.as_static() {
@@ -54,7 +56,7 @@ pub(super) fn int<'b, I: MemIndex>(cx: &'b Context, value: &Int) -> Val<'b, I> {
     }
 }
 
-/// The signed integers in which expressions are computed.
+/// The signed integers that expressions are computed in.
 trait Wide: MemIndex + Signed + Bits {}
 impl Wide for i32 {}
 impl Wide for i64 {}
@@ -93,14 +95,14 @@ fn expression<'b, S: Wide>(cx: &'b Context, value: &Int) -> Val<'b, S> {
     sum
 }
 
-/// The magnitude of a term, and whether it is to be subtracted.
+/// Returns a term's magnitude, and whether it is subtracted.
 #[track_caller]
 fn product<'b, S: Wide>(cx: &'b Context, term: &Term) -> (Val<'b, S>, bool) {
     let mut coefficient = term.coefficient;
     let mut product: Option<Val<'b, S>> = None;
     for factor in &term.factors {
         let factor = match factor {
-            // The factor is the symbol divided by what is known to divide it.
+            // The factor is the symbol divided by its known divisor.
             Factor::Symbol(symbol) => {
                 let (value, divisor) = (symbol_value(cx, symbol), symbol.divisor());
                 if coefficient % divisor == 0 {
@@ -127,7 +129,7 @@ fn product<'b, S: Wide>(cx: &'b Context, term: &Term) -> (Val<'b, S>, bool) {
     (product, negative)
 }
 
-/// The parameter that has the number of a symbol.
+/// Returns the parameter that holds a symbol's value.
 #[track_caller]
 fn symbol_value<'b, S: Wide>(cx: &'b Context, symbol: &Symbol) -> Val<'b, S> {
     match cx.with(|state| state.symbol(symbol)) {
@@ -140,7 +142,7 @@ fn symbol_value<'b, S: Wide>(cx: &'b Context, symbol: &Symbol) -> Val<'b, S> {
     }
 }
 
-/// `value / divisor`, of a multiple of the divisor.
+/// Returns `value / divisor` for a multiple of the divisor.
 #[track_caller]
 fn exact_quotient<'b, S: Wide>(cx: &'b Context, value: Val<'b, S>, divisor: i64) -> Val<'b, S> {
     if divisor.count_ones() == 1 {
@@ -153,13 +155,13 @@ fn exact_quotient<'b, S: Wide>(cx: &'b Context, value: Val<'b, S>, divisor: i64)
 #[track_caller]
 fn call<'b, S: Wide>(cx: &'b Context, call: &Call) -> Val<'b, S> {
     match call.fun {
-        // What they say of the number is checked at the launch.
+        // The launch checks what they claim.
         Fun::Assume | Fun::Checked => return expression(cx, &call.a),
         Fun::Gcd | Fun::Overflow => return unsupported(cx, call),
         _ => {}
     }
     let (lhs, rhs) = (expression::<S>(cx, &call.a), expression::<S>(cx, &call.b));
-    // Division rounds toward zero in a kernel, which is down where nothing is negative.
+    // Division in a kernel rounds toward zero. For operands that are not negative, that is down.
     let rounds_down = call.a.bounds().0 >= 0 && call.b.bounds().0 > 0;
     let power = call.b.as_static().filter(|b| *b > 0 && b.count_ones() == 1);
     match call.fun {
@@ -206,7 +208,7 @@ fn is_inexact<'b, S: Wide>(lhs: Val<'b, S>, rhs: Val<'b, S>) -> Val<'b, bool> {
     (lhs % rhs).ne(S::ZERO)
 }
 
-/// Returns whether exactly one of two nonzero numbers is negative.
+/// Returns whether exactly one of two nonzero values is negative.
 #[track_caller]
 fn differ_in_sign<'b, S: Wide>(cx: &'b Context, a: Val<'b, S>, b: Val<'b, S>) -> Val<'b, bool> {
     (a ^ b).lt(number::<S>(cx, 0))

@@ -1,4 +1,4 @@
-//! Rust types as IR types: what a [`Val`] can hold, and what a host value can stand for.
+//! Rust types as IR types: what a [`Val`] can hold, and which host values can stand in for it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,55 +10,54 @@ use crate::ir::narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 use crate::ir::types::{Const, Scalar, Space, Type};
 
 pub(super) mod sealed {
-    /// Closes the type traits: the builder relies on the facts that they state.
+    /// Seals the type traits, because the builder relies on the facts they state.
     pub trait Sealed {}
 }
 
-/// A type of device values.
-///
-/// Implemented by the scalar types, by [`Vector`](super::Vector), by the pointer types [`Global`],
-/// [`GlobalMut`] and [`Shared`], and by [`TensorMap`] and [`TensorMapMut`].
+/// A type that a device value can have: the scalars, [`Vector`](super::Vector), pointers such as
+/// [`Global`] and [`Shared`], and the tensor maps [`TensorMap`] and [`TensorMapMut`].
 pub trait Ty: sealed::Sealed + Copy + 'static {
-    /// The IR type.
+    /// The same type in the IR.
     const TYPE: Type;
 }
 
-/// A scalar type: device values of it are numbers or truth values, and host values are literals.
+/// A scalar type: the integers, the floats (narrow ones too) and `bool`. A host value of it can be
+/// used wherever a device value can, as a literal.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a device value nor a host scalar",
     label = "expected a `Val` or a host scalar such as `1.0`"
 )]
 pub trait Element: Ty + fmt::Debug + PartialEq + Default + Send + Sync {
-    /// The type of sums of many such elements: `f64` of `f64`, else `f32`.
+    /// The type to sum many such elements in: `f64` for `f64`, otherwise `f32`.
     type Sum: Float + Accumulator + From<f32>;
-    /// The IR type.
+    /// The same type in the IR.
     const SCALAR: Scalar;
-    /// The literal as a constant.
+    /// Converts the literal to an IR constant.
     fn to_const(self) -> Const;
-    /// The value with the given bits, zero-extended; the inverse of [`Element::to_const`].
+    /// Returns the value with the given bits, zero-extended. The inverse of [`Element::to_const`].
     fn from_bits(bits: u64) -> Self;
 }
 
-/// A type with `+`, `-`, `*`, [`min`](Val::min) and [`max`](Val::max): every [`Number`], and the packed vectors
-/// of two `f16` or two `bf16`.
+/// A type with `+`, `-`, `*`, [`min`](Val::min) and [`max`](Val::max): every [`Number`], and the
+/// packed vectors of two `f16` or two `bf16`.
 pub trait Arithmetic: Ty {}
 /// A scalar type with arithmetic: integers, [`f16`](struct@f16), [`bf16`], `f32` and `f64`.
 pub trait Number: Element + Arithmetic + Ordered + Converted {}
 /// A scalar type that can be compared: every [`Number`] and `bool`.
 pub trait Ordered: Element {}
-/// A scalar type that values can be converted to: every one but `bool`.
+/// A scalar type that [`cvt`](Val::cvt) can convert to: every one except `bool`.
 #[diagnostic::on_unimplemented(
     message = "values are not converted to `{Self}`",
     note = "a `bool` comes from a comparison, such as `x.ne(0)`"
 )]
 pub trait Converted: Element {}
-/// The type of an accumulator register.
+/// A type that tensor cores accumulate in: `f32`, `f64`, `i32`, or a pair of `f16`.
 #[diagnostic::on_unimplemented(
     message = "tensor cores have no accumulators of type `{Self}`",
     note = "accumulators are f32, f64, i32 or `Vector<f16, 2>`"
 )]
 pub trait Accumulator: Ty {
-    /// The accumulators in a register.
+    /// How many accumulators one register holds.
     const LANES: u32;
 }
 
@@ -74,22 +73,23 @@ impl Accumulator for i32 {
 
 /// An integer type.
 pub trait Integer: Number + Ord {
-    /// The number 0.
+    /// The value 0.
     const ZERO: Self;
-    /// The number 1, the step of a [`range`](super::range) that names none.
+    /// The value 1, the default step of a [`range`](super::range).
     const ONE: Self;
-    /// The next number; the largest one is its own.
+    /// Returns the value plus 1, or the value itself if it is the largest.
     fn successor(self) -> Self;
 }
 /// A floating point type with arithmetic: [`f16`](struct@f16), [`bf16`], `f32` and `f64`.
 pub trait Float: Number + Fused {}
-/// A type with FMA: every [`Float`], and the packed vectors of two `f16` or two `bf16`.
+/// A type with fused multiply-add: every [`Float`], and the packed vectors of two `f16` or two
+/// `bf16`.
 pub trait Fused: Signed {}
-/// A type of [`Arithmetic`] with negative values.
+/// An [`Arithmetic`] type with negative values.
 pub trait Signed: Arithmetic {}
 /// A type with bitwise logic: integers and `bool`.
 pub trait Bits: Element {}
-/// An integer type that can index memory.
+/// An integer type that can index memory: `i32`, `i64`, `u32` or `u64`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not index memory",
     label = "expected an index of type `i32`, `i64`, `u32` or `u64`",
@@ -97,7 +97,7 @@ pub trait Bits: Element {}
     note = "the first argument of `load` and `store` is the body, `k`; the second one is the index"
 )]
 pub trait MemIndex: Integer {
-    /// The number, if the type has it.
+    /// Returns the value in this type, or `None` if it does not fit.
     fn from_i64(value: i64) -> Option<Self>;
 }
 
@@ -179,16 +179,16 @@ macro_rules! mem_index {
 }
 mem_index!(i32 i64 u32 u64);
 
-/// A device or a host integer that indexes memory.
+/// An integer that indexes memory, on the device or the host.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not index memory",
     label = "expected an `i32`, `i64`, `u32` or `u64`, or a `Val` of one of these",
     note = "a host count is converted with `as i32`"
 )]
 pub trait IntoIndex<'x> {
-    /// The type of the index.
+    /// The index type.
     type Index: MemIndex;
-    /// The index as a device value; a host value becomes a constant.
+    /// Returns the index as a device value; a host value becomes a constant.
     fn into_index(self, cx: &'x Context) -> Val<'x, Self::Index>;
 }
 
@@ -250,7 +250,7 @@ macro_rules! tensor_map {
         impl<T: Element, const RANK: usize> Ty for $name<T, RANK> {
             const TYPE: Type = Type::TensorMap {
                 elem: T::SCALAR,
-                // A rank that is not possible stays one.
+                // A rank that is too large is clamped, so that it stays too large for the verifier.
                 rank: if RANK < 256 { RANK as u8 } else { 255 },
                 mutable: $mutable,
             };
@@ -262,31 +262,32 @@ macro_rules! tensor_map {
     )*};
 }
 
-/// A type of tensor maps.
+/// A tensor map type: [`TensorMap`] or [`TensorMapMut`].
 pub trait TensorMapType: Ty {
-    /// The elements of the tensor.
+    /// The tensor's element type.
     type Elem: Element;
-    /// The dimensions of the tensor.
+    /// The tensor's rank.
     const RANK: usize;
 }
 
 tensor_map! {
-    /// A tensor of `RANK` dimensions in global memory that the tensor memory accelerator reads: the parameter
-    /// of a tensor map. It is a parameter and stays one: it is not carried, selected or stored.
+    /// A tensor map (TMA descriptor) of a tensor with `RANK` dimensions that the kernel reads. It
+    /// is passed as a kernel parameter; you cannot carry it through control flow, select or store
+    /// it.
     TensorMap, false;
-    /// As [`TensorMap`], of a tensor that the kernel may write.
+    /// A tensor map, as [`TensorMap`], of a tensor that the kernel may also write.
     TensorMapMut, true;
 }
 
 /// A pointer type.
 pub trait Pointer: Ty {
-    /// The type of the elements.
+    /// The element type.
     type Elem: Element;
-    /// The integer type of its addresses: `i64`, or `i32` for a small space.
+    /// The integer type of addresses: `i64`, or `i32` in a state space with 32-bit addresses.
     type Address: Integer;
 }
 
-/// A pointer type that allows stores.
+/// A pointer type that allows stores: all except [`Global`], [`Generic`] and [`Constant`].
 #[diagnostic::on_unimplemented(
     message = "a store needs a mutable pointer",
     note = "declare the kernel parameter as `GlobalMut<T>` instead of `Global<T>`"
@@ -294,21 +295,22 @@ pub trait Pointer: Ty {
 pub trait MutPointer: Pointer {}
 
 pointer! {
-    /// A pointer to global memory that the kernel only reads: the parameter of a `&Buffer<T>` argument.
+    /// A pointer to global memory that the kernel only reads. A launch passes `&Buffer<T>`.
     Global, Global, false, i64;
-    /// A pointer to global memory that the kernel may write: the parameter of a `&mut Buffer<T>` argument.
+    /// A pointer to global memory that the kernel may write. A launch passes `&mut Buffer<T>`.
     GlobalMut, Global, true, i64;
-    /// A pointer to shared memory.
+    /// A pointer to the block's shared memory, made by [`Body::shared`](super::Body::shared).
     Shared, Shared, true, i32;
-    /// A pointer to shared memory of a block of the cluster: made by [`Val::mapa`].
+    /// A pointer to the shared memory of any block in the cluster, made by [`Val::mapa`].
     SharedCluster, SharedCluster, true, i32;
-    /// A pointer to memory of the thread: made by [`Body::local_array`](super::Body::local_array).
+    /// A pointer to the thread's local memory, made by
+    /// [`Body::local_array`](super::Body::local_array).
     Local, Local, true, i32;
-    /// A generic pointer, to memory that the kernel only reads: made by [`Val::cvta`].
+    /// A generic pointer to memory that the kernel only reads, made by [`Val::cvta`].
     Generic, Generic, false, i64;
-    /// A generic pointer, to memory that the kernel may write: made by [`Val::cvta`].
+    /// A generic pointer to memory that the kernel may write, made by [`Val::cvta`].
     GenericMut, Generic, true, i64;
-    /// A pointer to a constant array: made by [`Body::const_array`](super::Body::const_array).
+    /// A pointer to constant memory, made by [`Body::const_array`](super::Body::const_array).
     Constant, Const, false, i32;
 }
 impl<T: Element> MutPointer for GlobalMut<T> {}
@@ -317,11 +319,11 @@ impl<T: Element> MutPointer for SharedCluster<T> {}
 impl<T: Element> MutPointer for Local<T> {}
 impl<T: Element> MutPointer for GenericMut<T> {}
 
-/// A device value of type `T`, made in the body `'b` of a kernel: it can be used there and in the bodies
-/// inside it, not outside.
+/// A device value of type `T`, made in the body `'b`. You can use it in that body and in bodies
+/// inside it, but not outside.
 ///
-/// It has the operators of `T`, compares with [`lt`](Val::lt) and its like (the result is a device `bool`),
-/// and has no way to become a host value: a host `if`, `while` or `for` on it does not compile.
+/// It has the operators of `T`. Comparisons such as [`lt`](Val::lt) return a device `bool`. There
+/// is no way back to a host value, so a host `if`, `while` or `for` on it does not compile.
 pub struct Val<'b, T> {
     cx: &'b Context,
     id: Value,
@@ -346,24 +348,24 @@ impl<'b, T> Val<'b, T> {
         Val { cx, id, ty: PhantomData }
     }
 
-    /// The build that the value belongs to.
+    /// Returns the build that the value belongs to.
     pub(super) fn context(self) -> &'b Context {
         self.cx
     }
 
-    /// The value in the IR.
+    /// Returns the value's id in the IR.
     pub fn id(self) -> Value {
         self.id
     }
 }
 
 impl<T: Integer> Val<'_, T> {
-    /// The largest power of two, at most 4096, that is known to divide the number: CuTe's `get_divisibility` of a device
-    /// value.
+    /// Returns the largest power of two, up to 4096, that is known to divide the integer: CuTe's
+    /// `get_divisibility`, for a device value.
     ///
-    /// Known are constants, symbols of parameters with a divisor, promises
-    /// ([`assume_divisible_by`](Val::assume_divisible_by)), indices of counted loops, and what is computed of known
-    /// numbers with `+ - * / << >> & | ^`, `min`, `max`, `select` and conversions between integers.
+    /// It is derived from constants, from symbols with a divisor, from
+    /// [`assume_divisible_by`](Val::assume_divisible_by) and from loop indices, through `+ - * / <<
+    /// >> & | ^`, `min`, `max`, `select` and integer conversions. An unknown integer has divisor 1.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target, builder::range};
@@ -381,7 +383,8 @@ impl<T: Integer> Val<'_, T> {
     }
 }
 
-/// A device value of type `T` or a host value that stands for one: `Val<'x, T>` or `T`. The value decides the type.
+/// A device value of type `T`, or a host value that becomes a constant: `Val<'x, T>` or `T`. The
+/// argument decides what `T` is; see [`IntoOperand`] for when `T` is already known.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a device value of type `{T}`",
     label = "expected `Val<'_, {T}>` or a host `{T}`",
@@ -389,7 +392,7 @@ impl<T: Integer> Val<'_, T> {
     note = "a host value is converted on the host: with `as`, such as `n as i32`; to a narrow float with `from_f32`, such as `bf16::from_f32(2.0)`"
 )]
 pub trait IntoVal<'x, T: Ty> {
-    /// The device value; a host value becomes a constant.
+    /// Returns the device value; a host value becomes a constant.
     fn into_val(self, cx: &'x Context) -> Val<'x, T>;
 }
 
@@ -409,10 +412,12 @@ impl<'x, T: Ty> IntoVal<'x, T> for Val<'x, T> {
     }
 }
 
-/// An operand whose type `T` is known from its location: `Val<'x, T>`, a host `T`, and for `i32` also a host `u32`.
+/// An operand whose type `T` is already known: a `Val<'x, T>`, a host `T`, or for `i32` also a host
+/// `u32`.
 ///
-/// Host counts are `u32` and device indices are `i32`, so `thread % threads` needs no conversion. A count above
-/// `i32::MAX` is [`CountTooLarge`](super::BuildErrorKind::CountTooLarge).
+/// Host counts are `u32` and device indices are `i32`, so you can write `thread % threads` without
+/// a conversion. A count above `i32::MAX` is reported as
+/// [`CountTooLarge`](super::BuildErrorKind::CountTooLarge).
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
@@ -437,7 +442,7 @@ impl<'x, T: Ty> IntoVal<'x, T> for Val<'x, T> {
     note = "a host count is a `u32`, which stands for an `i32` too; a narrow float is made with `from_f32`, such as `bf16::from_f32(2.0)`"
 )]
 pub trait IntoOperand<'x, T: Ty> {
-    /// The device value; a host value becomes a constant.
+    /// Returns the device value; a host value becomes a constant.
     fn into_operand(self, cx: &'x Context) -> Val<'x, T>;
 }
 

@@ -1,4 +1,5 @@
-//! Groups of device values: what control flow carries and returns.
+//! [`Values`] and [`IntoValues`]: the groups of device values that control flow carries and
+//! returns.
 
 use std::rc::Rc;
 
@@ -11,20 +12,22 @@ use crate::ir::kernel::SourceLocation;
 use crate::ir::op::ValueList;
 use crate::ir::types::Type;
 
-/// The type of a group of device values: a [`Ty`], a tuple of groups, an array of groups, or `()`.
+/// A type of groups of device values: a [`Ty`], a tuple or array of groups, a struct declared with
+/// [`values!`](crate::values), or `()`.
 pub trait Values: 'static {
-    /// The group as made in the body `'x`.
+    /// The group as it exists in the body `'x`.
     type At<'x>: Clone;
 
-    /// Appends the types of the values, in order.
+    /// Appends the types of the group's values, in order.
     fn types(out: &mut Vec<Type>);
-    /// Takes the values of the group from `ids`, in the order of [`Values::types`].
+    /// Takes the group's values from `ids`, in the order of [`Values::types`].
     fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> Self::At<'x>;
-    /// Appends the values of the group, in the order of [`Values::types`], each checked for use in `cx`.
+    /// Appends the group's values in the order of [`Values::types`]; checks each for use in `cx`.
     fn ids(group: &Self::At<'_>, cx: &Context, out: &mut ValueList);
-    /// Appends what the host knows of the group, in the order of its parts. Groups of device values alone have none.
+    /// Appends what the host knows about the group, part by part. A group of plain device values
+    /// has nothing to add.
     fn host_parts(_group: &Self::At<'_>, _out: &mut HostParts) {}
-    /// Returns `made`, a group made of ids, with the parts of the host.
+    /// Returns the group `made` with the given host parts.
     fn with_host_parts<'x>(
         _cx: &'x Context,
         made: Self::At<'x>,
@@ -42,8 +45,8 @@ impl<T: Ty> Values for T {
     }
 
     fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> Val<'x, T> {
-        // The caller makes one id for each of `types`; should it ever not, the value is poison, which
-        // no verified kernel contains.
+        // The caller makes one id for each of `types`. Should it ever not, the value is poison,
+        // which no verified kernel contains.
         Val::new(cx, ids.next().unwrap_or_else(|| cx.poison(T::TYPE)))
     }
 
@@ -86,10 +89,12 @@ impl<V: Values, const N: usize> Values for [V; N] {
     }
 }
 
-/// A group of device values that starts or ends a body; host scalars in it stand for constants.
+/// What you pass as a loop's initial values, or yield from an arm: a group of device values, in
+/// which host scalars become constants.
 ///
-/// `Val<'x, T>`, a host scalar `T`, pointers, tensors in memory and fragments of [`tensor`](crate::tensor), tuples and
-/// arrays of these, and `()`. Pointers go by value. A fragment goes by reference: it is the same registers everywhere.
+/// It is a `Val<'x, T>`, a host scalar, a pointer, a tensor in memory or a fragment from
+/// [`tensor`](crate::tensor), a tuple or array of these, or `()`. Pass pointers by value. Pass a
+/// fragment by reference: it is the same registers everywhere.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a group of device values",
     label = "expected a `Val`, a host scalar, a `TensorPointer`, a `Tensor` in memory or in registers, or a tuple or array of these",
@@ -98,9 +103,9 @@ impl<V: Values, const N: usize> Values for [V; N] {
     note = "structs are declared with `values!`"
 )]
 pub trait IntoValues<'x> {
-    /// The type of the group.
+    /// The group's type.
     type V: Values;
-    /// The group; host values become constants.
+    /// Returns the group; host values become constants.
     fn at(self, cx: &'x Context) -> <Self::V as Values>::At<'x>;
 }
 

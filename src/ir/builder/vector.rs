@@ -1,4 +1,4 @@
-//! Vectors as device values.
+//! [`Vector`]: short vectors as device values.
 
 use std::marker::PhantomData;
 
@@ -8,11 +8,13 @@ use crate::ir::op::{Convert, ValueList};
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
-/// The type of a device value with `N` elements of type `T`. [`VectorType`] lists the vectors.
+/// The type of a device value with `N` elements of type `T`. [`VectorType`] lists the possible
+/// vectors. If the type is known only when the kernel is built, use
+/// [`AnyVector`](super::AnyVector).
 ///
-/// Vectors of two `f16` or two `bf16` have arithmetic, one PTX instruction for both elements
-/// (`add.rn.f16x2`). All others are taken apart and put together, converted, chosen between, carried through
-/// control flow, loaded and stored.
+/// Vectors of two `f16` or two `bf16` have arithmetic, with one PTX instruction for both elements
+/// (`add.rn.f16x2`). You can pack, unpack, convert, select, load, store and carry all other
+/// vectors, but not compute with them.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -45,13 +47,13 @@ impl<T: VectorElement<N>, const N: usize> Ty for Vector<T, N> {
     const TYPE: Type = Type::Vector(T::VECTOR);
 }
 
-/// A scalar type with vectors of `N` elements.
+/// A scalar type that has vectors of `N` elements.
 #[diagnostic::on_unimplemented(
     message = "there is no vector of {N} `{Self}`",
     note = "a vector has 2, 4, 8 or 16 elements other than `bool`, and at most 128 bits, or 8 elements of 32 bits"
 )]
 pub trait VectorElement<const N: usize>: Element {
-    /// The vector type.
+    /// The same vector type in the IR.
     const VECTOR: VectorType;
 }
 
@@ -86,17 +88,18 @@ macro_rules! packed {
 packed!(f16 bf16);
 
 impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
-    /// The vector of these values, the first one as element 0. [`Convert::VecPack`] PTX ISA 9.7.9.1 `mov`.
+    /// Packs values into a vector, the first one as element 0. [`Convert::VecPack`] PTX ISA 9.7.9.1
+    /// `mov`.
     #[doc(alias = "make_float4")]
     #[track_caller]
     pub fn pack(lanes: [Val<'b, T>; N]) -> Val<'b, Vector<T, N>> {
-        // A vector has elements.
+        // Safe to index: every vector has elements.
         let cx = lanes[0].context();
         let values: ValueList = lanes.into_iter().map(|lane| cx.operand(lane)).collect();
         cx.emit_val(Convert::VecPack { values })
     }
 
-    /// Makes the vector with `value` in every element. [`Convert::VecSplat`] PTX ISA 9.7.9.1 `mov`.
+    /// Returns a vector with `value` in every element. [`Convert::VecSplat`] PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn splat(value: Val<'b, T>) -> Val<'b, Vector<T, N>> {
         let cx = value.context();
@@ -104,15 +107,15 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
         cx.emit_val(Convert::VecSplat { value, lanes: T::VECTOR.lanes() })
     }
 
-    /// Element `lane`, from 0. That there is such an element is checked when the kernel is verified.
-    /// [`Convert::VecExtract`] PTX ISA 9.7.9.1 `mov`.
+    /// Returns element `lane`, counted from 0. Whether it exists is checked when the kernel is
+    /// verified. [`Convert::VecExtract`] PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn lane(self, lane: u32) -> Val<'b, T> {
         let vector = self.context().operand(self);
         self.context().emit_val(Convert::VecExtract { vector, lane })
     }
 
-    /// All elements. PTX ISA 9.7.9.1 `mov`.
+    /// Returns all elements. PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn lanes(self) -> [Val<'b, T>; N] {
         let mut lanes = [self.lane(0); N];
@@ -122,8 +125,8 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
         lanes
     }
 
-    /// Each element in the type `U`, as [`Val::cvt`] converts it; two `f32` to two of a smaller format are
-    /// one PTX instruction (`cvt.rn.bf16x2.f32`), as are two numbers of 8 bits to two `f16`
+    /// Converts each element to `U`, as [`Val::cvt`] does. One PTX instruction converts two `f32`
+    /// to a narrower format (`cvt.rn.bf16x2.f32`), or two 8-bit floats to `f16`
     /// (`cvt.rn.f16x2.e4m3x2`).
     #[track_caller]
     pub fn cvt<U: VectorElement<N>>(self) -> Val<'b, Vector<U, N>> {

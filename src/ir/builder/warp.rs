@@ -1,14 +1,14 @@
-//! Warp collectives: shuffles, votes, matches and reductions.
+//! Warp collectives: shuffles, votes, matches, reductions, elections and warp barriers.
 
 use super::body::Body;
 use super::typed::{Element, Integer, IntoVal, Number, Val};
 use crate::ir::op::{ReduxOp, ShflMode, VoteMode, Warp};
 
-/// The member mask of all 32 lanes of a warp.
+/// The member mask of a full warp: all 32 lanes.
 pub const WARP: u32 = u32::MAX;
 
 mod sealed {
-    /// Closes [`Redux`](super::Redux).
+    /// Seals [`Redux`](super::Redux).
     pub trait Sealed {}
     impl Sealed for i32 {}
     impl Sealed for u32 {}
@@ -19,16 +19,17 @@ pub trait Redux: Integer + sealed::Sealed {}
 impl Redux for i32 {}
 impl Redux for u32 {}
 
-/// Shuffles: values of other lanes of the warp. PTX ISA 9.7.9.6 `shfl.sync`.
+/// Shuffles: each lane reads a value of another lane in its warp. PTX ISA 9.7.9.6 `shfl.sync`.
 ///
-/// `members` has the bits of the lanes that take part: the thread itself, and all lanes that it reads. All of
-/// them must come, with the same `members`, unless they have ended; [`WARP`] is the mask of all lanes. Reading
-/// a lane that is not a member, or has ended, is undefined on a GPU and a fault in the simulator.
+/// `members` is the mask of the lanes that take part, including the calling lane and every lane
+/// that it reads; [`WARP`] means all 32. All members must execute the shuffle with the same
+/// `members`, unless they have ended. Reading a lane that is not a member or has ended is undefined
+/// on a GPU and a fault in the simulator.
 ///
-/// Elements of 64 bits take two instructions.
+/// A 64-bit value takes two instructions.
 ///
-/// Shuffles exchange values and do not order memory accesses; nor do votes, matches, reductions and `elect`. If a lane stores
-/// an element and another lane loads it, call [`bar_warp`](Body::bar_warp) between the two.
+/// Shuffles do not order memory accesses, nor do votes, matches, reductions and `elect`. If one
+/// lane stores an element and another loads it, call [`bar_warp`](Body::bar_warp) in between.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, WARP};
@@ -44,9 +45,9 @@ impl Redux for u32 {}
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<'b> Body<'b, '_> {
-    /// `value` of the lane that `mode` chooses by `lane` and `segment`, and whether that lane is inside the
-    /// segment; where it is not, `value` of the thread itself. [`ShflMode`] has the formulas, and
-    /// [`ShflMode::segment`] the operand `segment` for a width. PTX ISA 9.7.9.6 `shfl.sync`.
+    /// Returns `value` of the lane selected by `mode`, `lane` and `segment`, and whether that lane
+    /// is inside the segment. If it is not, the value is the thread's own. [`ShflMode`] has the
+    /// formulas; [`ShflMode::segment`] computes `segment` for a width. PTX ISA 9.7.9.6 `shfl.sync`.
     #[doc(alias("__shfl_sync", "shuffle_sync"))]
     #[track_caller]
     pub fn shfl<T: Element>(
@@ -75,8 +76,8 @@ impl<'b> Body<'b, '_> {
         self.shfl(mode, members, value, lane, whole).0
     }
 
-    /// `value` of the lane `delta` below; of the thread itself where there is none.
-    /// PTX ISA 9.7.9.6 `shfl.sync`.
+    /// Returns `value` of the lane `delta` below, or the thread's own if there is none. PTX ISA
+    /// 9.7.9.6 `shfl.sync`.
     #[doc(alias("__shfl_up_sync", "shuffle_sync_up"))]
     #[track_caller]
     pub fn shfl_up<T: Element>(
@@ -88,8 +89,8 @@ impl<'b> Body<'b, '_> {
         self.shfl_all(ShflMode::Up, members, value, delta)
     }
 
-    /// `value` of the lane `delta` above; of the thread itself where there is none.
-    /// PTX ISA 9.7.9.6 `shfl.sync`.
+    /// Returns `value` of the lane `delta` above, or the thread's own if there is none. PTX ISA
+    /// 9.7.9.6 `shfl.sync`.
     #[doc(alias("__shfl_down_sync", "shuffle_sync_down"))]
     #[track_caller]
     pub fn shfl_down<T: Element>(
@@ -101,8 +102,7 @@ impl<'b> Body<'b, '_> {
         self.shfl_all(ShflMode::Down, members, value, delta)
     }
 
-    /// `value` of the lane whose number differs from the thread's in the bits of `mask`.
-    /// PTX ISA 9.7.9.6 `shfl.sync`.
+    /// Returns `value` of lane `lane_id ^ mask` (butterfly exchange). PTX ISA 9.7.9.6 `shfl.sync`.
     #[doc(alias("__shfl_xor_sync", "shfl_xor", "shuffle_sync_bfly"))]
     #[track_caller]
     pub fn shfl_bfly<T: Element>(
@@ -114,7 +114,8 @@ impl<'b> Body<'b, '_> {
         self.shfl_all(ShflMode::Bfly, members, value, mask)
     }
 
-    /// `value` of lane `lane % 32`. PTX ISA 9.7.9.6 `shfl.sync`.
+    /// Returns `value` of lane `lane % 32`, for example to broadcast it. PTX ISA 9.7.9.6
+    /// `shfl.sync`.
     #[doc(alias = "__shfl_sync")]
     #[track_caller]
     pub fn shfl_idx<T: Element>(
@@ -127,8 +128,9 @@ impl<'b> Body<'b, '_> {
     }
 }
 
-/// Votes, matches, reductions and elections over the lanes whose bits `members` has. As for shuffles, all of
-/// them must come, with the same `members`, unless they have ended.
+/// Votes, matches, elections and warp barriers over the lanes in the mask `members`. As for
+/// shuffles, all members must execute the operation with the same `members`, unless they have
+/// ended.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, WARP};
@@ -156,7 +158,7 @@ impl<'b> Body<'b, '_> {
         cx.emit_val(Warp::Vote { pred, members, mode })
     }
 
-    /// Returns whether `pred` holds in all members. PTX ISA 9.7.13.9 `vote.sync.all`.
+    /// Returns whether `pred` is true in all members. PTX ISA 9.7.13.9 `vote.sync.all`.
     #[doc(alias("__all_sync", "vote_all_sync"))]
     #[track_caller]
     pub fn vote_all(
@@ -167,7 +169,7 @@ impl<'b> Body<'b, '_> {
         self.vote(VoteMode::All, members, pred)
     }
 
-    /// Returns whether `pred` holds in any member. PTX ISA 9.7.13.9 `vote.sync.any`.
+    /// Returns whether `pred` is true in at least one member. PTX ISA 9.7.13.9 `vote.sync.any`.
     #[doc(alias("__any_sync", "vote_any_sync"))]
     #[track_caller]
     pub fn vote_any(
@@ -188,7 +190,8 @@ impl<'b> Body<'b, '_> {
         self.vote(VoteMode::Uni, members, pred)
     }
 
-    /// The bits of the members in which `pred` holds. PTX ISA 9.7.13.9 `vote.sync.ballot`.
+    /// Returns the mask of the members in which `pred` is true. PTX ISA 9.7.13.9
+    /// `vote.sync.ballot`.
     #[doc(alias("__ballot_sync", "ballot", "vote_ballot_sync"))]
     #[track_caller]
     pub fn vote_ballot(
@@ -201,8 +204,8 @@ impl<'b> Body<'b, '_> {
         cx.emit_val(Warp::VoteBallot { pred, members })
     }
 
-    /// The bits of the members whose `value` has the same bits as the thread's.
-    /// PTX ISA 9.7.13.10 `match.any.sync`.
+    /// Returns the mask of the members whose `value` has the same bits as the thread's. PTX ISA
+    /// 9.7.13.10 `match.any.sync`.
     #[doc(alias = "__match_any_sync")]
     #[track_caller]
     pub fn match_any<T: Number>(
@@ -215,8 +218,8 @@ impl<'b> Body<'b, '_> {
         cx.emit_val(Warp::MatchAny { value, members })
     }
 
-    /// `members` where `value` has the same bits in all of them, else 0; and whether it has.
-    /// PTX ISA 9.7.13.10 `match.all.sync`.
+    /// Returns `members` and true if `value` has the same bits in all members, otherwise 0 and
+    /// false. PTX ISA 9.7.13.10 `match.all.sync`.
     #[doc(alias = "__match_all_sync")]
     #[track_caller]
     pub fn match_all<T: Number>(
@@ -229,8 +232,9 @@ impl<'b> Body<'b, '_> {
         cx.emit_pair(Warp::MatchAll { value, members })
     }
 
-    /// The lane of one of the members, the same one in all, and whether it is the thread.
-    /// PTX ISA 9.7.13.14 `elect.sync`; `sm_90`. The simulator takes the lowest member that has not ended.
+    /// Elects one member. Returns its lane, the same in all members, and whether it is the calling
+    /// thread. The simulator elects the lowest member that has not ended. PTX ISA 9.7.13.14
+    /// `elect.sync`; `sm_90`.
     #[doc(alias("elect_one", "elect_sync"))]
     #[track_caller]
     pub fn elect(&self, members: impl IntoVal<'b, u32>) -> (Val<'b, u32>, Val<'b, bool>) {
@@ -238,8 +242,8 @@ impl<'b> Body<'b, '_> {
         self.context().emit_pair(Warp::Elect { members })
     }
 
-    /// Waits for all members; what each of them wrote before is seen by the others after. It is the only operation of a warp that
-    /// orders memory accesses. PTX ISA 9.7.13.2 `bar.warp.sync`.
+    /// Waits until all members have arrived; each then sees what the others wrote before. No other
+    /// warp operation orders memory accesses. PTX ISA 9.7.13.2 `bar.warp.sync`.
     #[doc(alias("__syncwarp", "syncwarp", "sync_warp"))]
     #[track_caller]
     pub fn bar_warp(&self, members: impl IntoVal<'b, u32>) {
@@ -247,9 +251,9 @@ impl<'b> Body<'b, '_> {
         self.context().emit(Warp::BarWarp { members });
     }
 
-    /// The bits of the lanes that execute this together: on a GPU any set that has the thread, in the
-    /// simulator all that take the same way. It does not say which lanes *can* come to this line.
-    /// PTX ISA 9.7.13.11 `activemask`.
+    /// Returns the mask of the lanes that execute this together: in the simulator all that took the
+    /// same path, on a GPU any set with the calling thread in it. Do not use it to find out which
+    /// lanes will get here. PTX ISA 9.7.13.11 `activemask`.
     #[doc(alias = "__activemask")]
     #[track_caller]
     pub fn activemask(&self) -> Val<'b, u32> {
@@ -259,7 +263,8 @@ impl<'b> Body<'b, '_> {
 
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
-        /// Reductions of `i32` and `u32` over a warp. PTX ISA 9.7.13.12 `redux.sync`.
+        /// Warp reductions of `i32` and `u32` in one instruction. For other types and combining
+        /// functions, use [`reduce`](Body::reduce). PTX ISA 9.7.13.12 `redux.sync`.
         impl<'b> Body<'b, '_> {
             $(
                 $(#[$doc])*
@@ -279,16 +284,16 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// The sum of `value` of all members, which wraps.
+    /// Returns the sum of all members' `value`, in every member; wraps.
     redux_add = Add;
-    /// The smallest `value` of all members.
+    /// Returns the smallest `value` of all members, in every member.
     redux_min = Min;
-    /// The largest `value` of all members.
+    /// Returns the largest `value` of all members, in every member.
     redux_max = Max;
-    /// The bits that `value` of all members have.
+    /// Returns the bitwise and of all members' `value`, in every member.
     redux_and = And;
-    /// The bits that `value` of any member has.
+    /// Returns the bitwise or of all members' `value`, in every member.
     redux_or = Or;
-    /// The bits that `value` of an odd number of members has.
+    /// Returns the bitwise exclusive or of all members' `value`, in every member.
     redux_xor = Xor;
 }

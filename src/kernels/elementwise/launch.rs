@@ -1,4 +1,4 @@
-//! [`ElementwiseFunction`]: an elementwise kernel on a device.
+//! [`ElementwiseFunction`]: an elementwise kernel loaded on a device.
 
 use crate::ir::builder::{Converted, VectorElement};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
@@ -14,18 +14,18 @@ pub struct ElementwiseFunction<T, D, const N: usize> {
 }
 
 impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<T, D, N> {
-    /// Loads the kernel.
+    /// Loads the kernel on a device.
     ///
     /// # Errors
-    /// Those of [`Device::load`].
+    /// Returns the error of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<ElementwiseFunction<T, D, N>, RowError> {
         self.load_with(LoadOptions::default(), device)
     }
 
-    /// As [`load`](Elementwise::load), with options.
+    /// Loads the kernel as [`load`](Elementwise::load) does, with options.
     ///
     /// # Errors
-    /// Those of [`Device::load_with`].
+    /// Returns the error of [`Device::load_with`].
     pub fn load_with(
         &self,
         options: LoadOptions<'_>,
@@ -37,25 +37,25 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
 }
 
 impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ElementwiseFunction<T, D, N> {
-    /// Returns what the driver's compiler wrote.
+    /// Returns the log of the driver's compiler.
     pub fn compiler_log(&self) -> &str {
         self.function.compiler_log()
     }
 
-    /// Computes all elements of `y`, on the stream for all work that names none. With layouts it is as many as the
-    /// layout of the output has. No elements are no work.
+    /// Computes all elements of `y` on the default stream; with layouts, as many as the output's
+    /// layout has. Does nothing if there are none.
     ///
     /// # Errors
-    /// Inputs with fewer elements than `y`, or buffers with fewer than their layouts, and misaligned buffers;
-    /// [`RowError::TooLarge`]; those of [`Function::launch`].
+    /// Errors for inputs shorter than `y`, for buffers shorter than their layouts, and for
+    /// misaligned buffers; [`RowError::TooLarge`]; those of [`Function::launch`].
     pub fn launch(&self, x: [&Buffer<T>; N], y: &mut Buffer<D>) -> Result<(), RowError> {
         self.launch_with(LaunchOptions::default(), x, y)
     }
 
-    /// As [`launch`](ElementwiseFunction::launch), with options.
+    /// Launches as [`launch`](ElementwiseFunction::launch) does, with options such as a stream.
     ///
     /// # Errors
-    /// Those of [`launch`](ElementwiseFunction::launch).
+    /// Returns the errors of [`launch`](ElementwiseFunction::launch).
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,

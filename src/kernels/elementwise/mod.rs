@@ -1,4 +1,5 @@
-//! Kernels that compute each element of an output from the elements with the same coordinate of some inputs.
+//! Elementwise kernels: a closure computes each output element from the input elements at the same
+//! coordinate.
 
 mod launch;
 mod source;
@@ -20,22 +21,23 @@ use source::{Source, offsets_to_coordinates};
 pub struct ElementwiseConfig {
     /// The target.
     pub target: Target,
-    /// The threads of a block.
+    /// Threads per block.
     pub threads: u32,
-    /// The vectors of 16 bytes of each input that a thread loads at once.
+    /// 16-byte vectors of each input that a thread loads at once.
     pub vectors: u32,
 }
 
 impl ElementwiseConfig {
-    /// The configuration for this number of inputs: a thread has 4 vectors in all, and at least one of each input.
+    /// Returns the configuration for this many inputs: a thread has 4 vectors in flight, but at
+    /// least one per input.
     #[inline]
     pub fn new(target: Target, inputs: usize) -> Self {
         let vectors = (4 / inputs.clamp(1, 4)) as u32;
         ElementwiseConfig { target, threads: 256, vectors }
     }
 
-    /// Returns configurations to choose from, the one of [`new`](ElementwiseConfig::new) first: blocks of 128 to 1024 threads, and 1
-    /// to 8 vectors for each thread.
+    /// Returns configurations for a tuner to try, that of [`new`](ElementwiseConfig::new) first:
+    /// 128 to 1024 threads per block, and 1 to 8 vectors per thread.
     #[inline]
     pub fn candidates(target: Target, inputs: usize) -> Vec<Self> {
         let mut found = vec![Self::new(target, inputs)];
@@ -50,14 +52,14 @@ impl ElementwiseConfig {
         found
     }
 
-    /// The tile of the elements of a block.
+    /// Returns the tile that holds a block's elements.
     fn tile(&self, access: RowAccess) -> RowTile {
         let ElementwiseConfig { threads, vectors, .. } = *self;
         RowTile { threads, team: threads, cluster: 1, vectors, access }
     }
 }
 
-/// The name of the configuration: the threads of a block and the vectors of a thread, `256x4`.
+/// Prints the configuration's name, threads per block and vectors per thread: `256x4`.
 impl fmt::Display for ElementwiseConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,11 +67,12 @@ impl fmt::Display for ElementwiseConfig {
     }
 }
 
-/// The inputs, the output, and the number of elements.
+/// The inputs, the output, and the element count.
 type Params<T, D, const N: usize> = ([Global<T>; N], GlobalMut<D>, i64);
 
-/// `y[i] = f(x0[i], x1[i], ..)` for `N` inputs of `T` and an output of `D`. Both types are `f32`, `f16` or `bf16`, and `D`
-/// may be an `f8`; `f` computes with `f32`.
+/// Computes `y[i] = f(x0[i], x1[i], ..)` for `N` inputs of `T` and an output of `D`. Both types are
+/// `f32`, `f16` or `bf16`, and `D` may be an `f8`; `f` computes in `f32`. With
+/// [`with_layouts`](Elementwise::with_layouts), inputs can be broadcast or permuted.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -97,15 +100,15 @@ pub struct Elementwise<T, D, const N: usize> {
     kernel: Kernel<Params<T, D, N>>,
 }
 
-/// The elements that a kernel computes.
+/// What a kernel computes.
 #[derive(Clone, Copy, Debug)]
 struct Work<const N: usize> {
     tile: RowTile,
-    /// The elements of the inputs and of the output, where layouts determine them.
+    /// Element counts of the inputs and of the output, if layouts determine them.
     lens: Option<([u64; N], u64)>,
 }
 
-/// The function of the elements with one coordinate.
+/// The function of the elements at one coordinate.
 trait Compute<const N: usize>:
     for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>
 {
@@ -116,10 +119,10 @@ impl<F, const N: usize> Compute<N> for F where
 }
 
 impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<T, D, N> {
-    /// Builds the kernel `name` that computes `f`.
+    /// Builds a kernel called `name` that computes `f`.
     ///
     /// # Errors
-    /// [`RowError::Tile`], [`RowError::Element`]; those of the build.
+    /// [`RowError::Tile`], [`RowError::Element`], or build errors.
     #[inline]
     pub fn new(
         config: ElementwiseConfig,
@@ -132,9 +135,10 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         Ok(Elementwise { config, work, kernel })
     }
 
-    /// Builds the kernel `name` that computes `y[L(c)] = f(x0[L0(c)], x1[L1(c)], ..)` for all coordinates `c`, where `L` is
-    /// the compact layout of the output, and the inputs have layouts of the same shape: strides of 0 broadcast, offsets
-    /// and negative strides turn modes around.
+    /// Builds a kernel called `name` that computes `y[L(c)] = f(x0[L0(c)], x1[L1(c)], ..)` for all
+    /// coordinates `c`. `L` is the output's layout, which must be compact. The inputs' layouts have
+    /// the same shape: a stride of 0 broadcasts, and a negative stride with an offset reverses a
+    /// mode.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -161,7 +165,8 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
     /// ```
     ///
     /// # Errors
-    /// Those of [`new`](Elementwise::new); [`RowError::Layout`], [`RowError::TooLarge`].
+    /// Returns the errors of [`new`](Elementwise::new), [`RowError::Layout`] or
+    /// [`RowError::TooLarge`].
     pub fn with_layouts(
         config: ElementwiseConfig,
         name: &str,
@@ -193,24 +198,24 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         RowConfig::check_element("the output", D::SCALAR, true)
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &ElementwiseConfig {
         &self.config
     }
 
-    /// The kernel as IR.
+    /// Returns the kernel's IR.
     pub fn ir(&self) -> &KernelIr {
         self.kernel.ir()
     }
 
-    /// The kernel as PTX.
+    /// Returns the kernel's PTX.
     pub fn ptx(&self) -> Ptx {
         self.kernel.ptx()
     }
 }
 
-/// The elements of a block are a row: all its vectors are whole, but for the end of the buffers. Without sources inputs lie as
-/// the output does.
+/// A block treats its elements as one row, in which all vectors are whole except at the end of the
+/// buffers. Without sources, inputs are stored like the output.
 fn build<T: Converted, D: VectorElement<2> + Converted, const N: usize>(
     config: &ElementwiseConfig,
     tile: &RowTile,

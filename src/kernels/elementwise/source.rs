@@ -1,4 +1,4 @@
-//! [`Source`]: where an input has the elements of the output.
+//! [`Source`]: where an input has the element that belongs to an output element.
 
 use crate::ir::builder::Converted;
 use crate::ir::op::LoadAccess;
@@ -8,12 +8,12 @@ use crate::tensor::{RowAccess, RowElements, RowPart, RowTile, lead, shifted};
 
 use super::super::rows::RowError;
 
-/// The offset in an input of the element that belongs to offset `o` of the output, for `o` from 0 on.
+/// Maps offset `o` of the output, from 0 on, to the offset of its element in an input.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// Extents and strides, the fastest mode first.
+    /// Extents and strides, fastest mode first.
     modes: Vec<(i64, i64)>,
-    /// The offset of the element for 0.
+    /// The input offset for output offset 0.
     offset: i64,
     /// One more than the largest offset.
     pub(super) len: u64,
@@ -24,7 +24,7 @@ fn refused(operand: &'static str, rule: &'static str) -> RowError {
     RowError::Layout { operand, rule }
 }
 
-/// Returns the layout from offsets of the output to coordinates, and the number of elements.
+/// Returns the layout from output offsets to coordinates, and the element count.
 #[inline]
 pub(super) fn offsets_to_coordinates(output: &Layout) -> Result<(Layout, u64), RowError> {
     let found = || -> Result<_, LayoutError> {
@@ -34,7 +34,7 @@ pub(super) fn offsets_to_coordinates(output: &Layout) -> Result<(Layout, u64), R
     let rule =
         "it is static, and compact: each offset from 0 to its size belongs to one coordinate";
     let (inverse, size) = found().ok().flatten().ok_or_else(|| refused("the output", rule))?;
-    // Vectors have numbers of 31 bits.
+    // Vector indices must fit in 31 bits.
     if !(1..1 << 31).contains(&size) {
         return Err(refused("the output", "it has 1 to 2^31 - 1 elements"));
     }
@@ -42,7 +42,7 @@ pub(super) fn offsets_to_coordinates(output: &Layout) -> Result<(Layout, u64), R
 }
 
 impl Source {
-    /// The source of an input with this layout.
+    /// Returns the source for an input with this layout.
     #[inline]
     pub(super) fn new(
         input: &ComposedLayout,
@@ -80,24 +80,26 @@ impl Source {
         Ok(Source { modes, offset, len: high.unsigned_abs() + 1 })
     }
 
-    /// Returns true if the `vector` elements from each multiple of it on have one stride.
+    /// Returns true if each aligned group of `vector` output elements has a single input stride.
     pub(super) fn has_vectors(&self, vector: i64) -> bool {
         self.modes.first().is_none_or(|(extent, _)| extent % vector == 0)
     }
 
-    /// Returns true if the input has the elements where the output of `len` elements has them.
+    /// Returns true if the input has its elements at the same offsets as the output, which has
+    /// `len` elements.
     pub(super) fn is_same(&self, len: u64) -> bool {
         let is_whole = self.modes.first().is_none_or(|mode| mode.1 == 1) && self.modes.len() < 2;
         is_whole && self.offset == 0 && self.len == len
     }
 
-    /// Returns true if `vector` elements of the output have at most two strides in the input: those of one run of the first mode,
-    /// and those of the next.
+    /// Returns true if any `vector` consecutive output elements span at most two runs of the
+    /// input's first mode.
     pub(super) fn has_runs(&self, vector: i64) -> bool {
         self.modes.len() < 2 || self.modes[0].0 >= vector
     }
 
-    /// Loads the elements that belong to a thread's part of the output, whose `len` elements the block has from `start` on.
+    /// Loads the input elements for a thread's part of the output. The block's `len` elements begin
+    /// at `start`.
     pub(super) fn load_part<'b, T: Converted>(
         &self,
         k: &mut Body<'b, '_>,
@@ -110,7 +112,7 @@ impl Source {
         let first = start + part.first_column();
         let mut all = Vec::new();
         for number in 0..tile.vectors as i32 {
-            // Of threads without a vector the last one's is loaded again.
+            // Threads without a vector load the last one again.
             let last = len / vector as i32 - 1;
             let number = ((first + number * part.stride()) / vector as i32).min(last);
             if tile.access == RowAccess::Ragged && !self.has_vectors(vector.into()) {
@@ -125,7 +127,8 @@ impl Source {
         all
     }
 
-    /// Loads the elements that belong to those of the output from `at` on, of two [runs](Source::has_runs).
+    /// Loads the input elements for `vector` output elements from `at` on, which span at most two
+    /// [runs](Source::has_runs).
     fn load_runs<'b, T: Converted>(
         &self,
         k: &mut Body<'b, '_>,
@@ -138,7 +141,7 @@ impl Source {
         let (extent, lanes) = (*extent as i32, vector as i32);
         let (run, first) = (at / extent, at % extent);
         let runs = rest.iter().fold(1, |all, (extent, _)| all * extent) as i32;
-        // The offsets of this run and of the next.
+        // The offsets of this run and the next.
         let [own, next] = [run, (run + 1).min(runs - 1)].map(|mut run| {
             let mut offset = k.constant(self.offset);
             for (extent, stride) in rest {
@@ -157,7 +160,7 @@ impl Source {
             let load = |element| x.load_with(k, offset(element), access).cvt::<f32>();
             return (0..lanes).map(load).collect();
         }
-        // Elements of one run are contiguous: two vectors, shifted together.
+        // Elements of one run are contiguous: load two vectors and shift them together.
         let values: Vec<_> = (0..vector).map(|_| k.var(0.0f32)).collect();
         let from = own + first.cvt::<i64>();
         let is_run = first.le(extent - lanes) & from.le(self.len as i64 - 2 * i64::from(vector));
@@ -181,7 +184,7 @@ impl Source {
         values.iter().map(|value| value.get(k)).collect()
     }
 
-    /// Loads the elements that belong to vector `number` of the output, of `vector` elements.
+    /// Loads the input elements for vector `number` of the output, with `vector` elements.
     fn load<'b, T: Converted>(
         &self,
         k: &mut Body<'b, '_>,

@@ -1,4 +1,4 @@
-//! [`RowGatherFunction`]: a gather or scatter of rows on a device.
+//! [`RowGatherFunction`]: a gather or scatter of rows, loaded on a device.
 
 use crate::ir::builder::Converted;
 use crate::runtime::{Buffer, Function, Grid, LaunchOptions};
@@ -22,12 +22,15 @@ loadable! {
 }
 
 impl<T: Converted> RowGatherFunction<T> {
-    /// Starts the kernel, on the stream for all work that names none: for `problem.rows` numbers of `index`, each below
-    /// `limit`, the rows of the numbered side. No elements are no work.
+    /// Launches the kernel on the default stream. `index` has `problem.rows` row indices; `limit`
+    /// is how many rows the indexed side has, and an index outside `0..limit` is skipped. Does
+    /// nothing if there are no elements.
     ///
     /// # Errors
-    /// Those of [`RowConfig::check_problem`](crate::kernels::rows::RowConfig::check_problem), with up to 2^30 columns;
-    /// buffers that are too short or misaligned; those of [`Function::launch`].
+    /// Returns the errors of
+    /// [`RowConfig::check_problem`](crate::kernels::rows::RowConfig::check_problem), with up to
+    /// 2^30 columns, and of [`Function::launch`], and errors for buffers that are too short or
+    /// misaligned.
     pub fn launch(
         &self,
         problem: &RowProblem,
@@ -39,10 +42,10 @@ impl<T: Converted> RowGatherFunction<T> {
         self.launch_with(LaunchOptions::default(), (problem, limit), index, x, y)
     }
 
-    /// As [`launch`](RowGatherFunction::launch), with options.
+    /// Launches as [`launch`](RowGatherFunction::launch) does, with options such as a stream.
     ///
     /// # Errors
-    /// Those of [`launch`](RowGatherFunction::launch).
+    /// Returns the errors of [`launch`](RowGatherFunction::launch).
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,
@@ -52,7 +55,7 @@ impl<T: Converted> RowGatherFunction<T> {
         y: &mut Buffer<T>,
     ) -> Result<(), RowError> {
         let tile = &self.config.rows.tile_of_copy();
-        // Both matrices are checked with the rows that they have.
+        // Each matrix is checked with its own row count.
         let numbered = RowProblem { rows: limit, ..*problem };
         let [x_pitch, y_pitch] = problem.check(tile, T::SCALAR, 1 << 30)?;
         numbered.check(tile, T::SCALAR, 1 << 30)?;

@@ -1,4 +1,4 @@
-//! Gather and scatter of the rows of a matrix by a list of their numbers.
+//! Gather and scatter of a matrix's rows by a list of row indices.
 
 mod launch;
 
@@ -12,17 +12,17 @@ use crate::tensor::RowAccess;
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
 pub use launch::RowGatherFunction;
 
-/// The side whose rows are numbered by the list.
+/// Which side the list's indices refer to: the input (gather) or the output (scatter).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GatherSide {
-    /// Gather: row `i` of the output is row `index[i]` of the input.
+    /// Gather: output row `i` is input row `index[i]`.
     Input,
-    /// Scatter: row `index[i]` of the output is row `i` of the input. No two numbers in the list are equal.
+    /// Scatter: output row `index[i]` is input row `i`. No index may appear twice.
     Output,
 }
 
 impl GatherSide {
-    /// The name of the operation: `gather` or `scatter`.
+    /// Returns the operation's name: `gather` or `scatter`.
     pub const fn name(self) -> &'static str {
         match self {
             GatherSide::Input => "gather",
@@ -34,21 +34,23 @@ impl GatherSide {
 /// The configuration of a [`RowGather`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowGatherConfig {
-    /// The target and the tile of a row; a row may be longer than the tile. Clusters share no row.
+    /// The target and the row tile. A row may be longer than the tile. Clusters are not supported.
     pub rows: RowConfig,
-    /// The side whose rows are numbered by the list.
+    /// Gather or scatter.
     pub side: GatherSide,
 }
 
 impl RowGatherConfig {
-    /// The configuration for rows of these sizes: `rows` of the problem is the length of the list.
+    /// Returns the configuration for rows of this size; the problem's `rows` is the length of the
+    /// list.
     #[inline]
     pub fn new(side: GatherSide, target: Target, elem: Scalar, problem: &RowProblem) -> Self {
         let access = Self::access(elem, problem);
         RowGatherConfig { rows: RowConfig::of_copy(target, elem, access, problem.columns), side }
     }
 
-    /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowGatherConfig::new) first.
+    /// Returns configurations for a tuner to try for rows of this size, that of
+    /// [`new`](RowGatherConfig::new) first.
     #[inline]
     pub fn candidates(
         side: GatherSide,
@@ -63,12 +65,13 @@ impl RowGatherConfig {
 
     #[inline]
     fn access(elem: Scalar, problem: &RowProblem) -> RowAccess {
-        // The numbered side has other rows than the list, so pitches count for a list of one row, too.
+        // The indexed side has another row count than the list, so pitches matter even if the list
+        // has one row.
         RowProblem { rows: problem.rows.max(2), ..*problem }.access(elem)
     }
 }
 
-/// The name of the configuration: `gather` or `scatter`, and the name of [`RowConfig`].
+/// Prints the configuration's name: `gather` or `scatter`, then the name of the [`RowConfig`].
 impl fmt::Display for RowGatherConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,11 +79,11 @@ impl fmt::Display for RowGatherConfig {
     }
 }
 
-/// The input and the output, each with its pitch; the list; the rows of the numbered side; rows and columns.
+/// Input and output, each with its pitch; the list; the indexed side's row count; rows and columns.
 type Params<T> = ((Global<T>, i64), (GlobalMut<T>, i64), Global<i32>, i32, [i32; 2]);
 
-/// Copies rows of `f32`, `f16`, `bf16` or an `f8` whose numbers a list has. A number below 0 or beyond the last row is left
-/// out: the row of a gather's output stays as it is.
+/// Copies rows of `f32`, `f16`, `bf16` or an `f8`, selected by a list of row indices. An index
+/// below 0 or past the last row is skipped; a gather then leaves the output row unchanged.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -111,7 +114,8 @@ impl<T: Converted> RowGather<T> {
     /// Builds the kernel.
     ///
     /// # Errors
-    /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
+    /// Returns the errors of [`RowConfig::check`], [`RowError::Element`] for an unsupported type,
+    /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: RowGatherConfig) -> Result<Self, RowError> {
         config.rows.check_copy()?;
@@ -147,7 +151,8 @@ fn build<T: Converted>(config: &RowGatherConfig) -> Result<Kernel<Params<T>>, Bu
                     k.for_(range(0, part.steps()), (), |k, step, ()| {
                         let part = part.step(step);
                         let copy = part.load_copy(k, x);
-                        // Only the stores need the number: the row is in flight while the thread waits for it.
+                        // Only the stores need the index, so the row is in flight while the thread
+                        // waits for it.
                         let (to, is_listed) = listed_row(k, listed);
                         part.only_if(is_listed).store_copy(k, y.offset(to * y_pitch), &copy);
                     });
@@ -157,7 +162,8 @@ fn build<T: Converted>(config: &RowGatherConfig) -> Result<Kernel<Params<T>>, Bu
     )
 }
 
-/// Returns the number that the list has for a row below `rows`, and true if it is one of the `limit` rows.
+/// Returns the list's index for a row below `rows`, and true if the index is one of the `limit`
+/// rows.
 #[inline]
 fn listed_row<'b>(
     k: &mut Body<'b, '_>,

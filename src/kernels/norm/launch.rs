@@ -1,4 +1,4 @@
-//! [`NormFunction`]: a norm on a device.
+//! [`NormFunction`]: a norm loaded on a device.
 
 use crate::ir::builder::{Converted, VectorElement};
 use crate::runtime::{Buffer, Device, Function, LaunchOptions, LoadOptions};
@@ -7,51 +7,52 @@ use crate::tensor::RowAccess;
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len, row_grid};
 use super::{AnyKernel, Norm, NormConfig, Params, WithResidual};
 
-/// The arguments of a launch.
+/// The arguments of a [`NormFunction`] launch.
 pub struct NormArgs<'h, T, D = T> {
     /// The input.
     pub x: &'h Buffer<T>,
     /// The output.
     pub y: &'h mut Buffer<D>,
-    /// The residual, with the pitch of the input, where the kernel has one.
+    /// The residual, with the input's pitch, if the kernel has one. The launch replaces it by the
+    /// sum.
     pub residual: Option<&'h mut Buffer<T>>,
-    /// The weight of each column, where the kernel has one.
+    /// One weight per column, if the kernel has weights.
     pub weight: Option<&'h Buffer<T>>,
-    /// The bias of each column, where the kernel has one.
+    /// One bias per column, if the kernel has biases.
     pub bias: Option<&'h Buffer<T>>,
-    /// The addend below the root: 1e-5 by default.
+    /// Added below the root. Default: 1e-5.
     pub epsilon: f32,
-    /// The factor of all results: 1 by default.
+    /// Factor for all results. Default: 1.
     pub scale: f32,
 }
 
 impl<'h, T, D> NormArgs<'h, T, D> {
-    /// A norm without operands.
+    /// Returns the arguments without residual, weight and bias.
     pub fn new(x: &'h Buffer<T>, y: &'h mut Buffer<D>) -> Self {
         NormArgs { x, y, residual: None, weight: None, bias: None, epsilon: 1e-5, scale: 1.0 }
     }
 
-    /// The same with a residual.
+    /// Sets the residual.
     pub fn residual(self, residual: &'h mut Buffer<T>) -> Self {
         NormArgs { residual: Some(residual), ..self }
     }
 
-    /// The same with a weight.
+    /// Sets the weight.
     pub fn weight(self, weight: &'h Buffer<T>) -> Self {
         NormArgs { weight: Some(weight), ..self }
     }
 
-    /// The same with a bias.
+    /// Sets the bias.
     pub fn bias(self, bias: &'h Buffer<T>) -> Self {
         NormArgs { bias: Some(bias), ..self }
     }
 
-    /// The same with this addend below the root.
+    /// Sets what is added below the root.
     pub fn epsilon(self, epsilon: f32) -> Self {
         NormArgs { epsilon, ..self }
     }
 
-    /// The same with this factor of all results.
+    /// Sets the factor for all results.
     pub fn scale(self, scale: f32) -> Self {
         NormArgs { scale, ..self }
     }
@@ -61,7 +62,7 @@ impl<'h, T, D> NormArgs<'h, T, D> {
 pub struct NormFunction<T, D = T> {
     config: NormConfig,
     function: AnyFunction<T, D>,
-    /// In the place of a weight or a bias that is not there.
+    /// Stands in for a weight or bias that the kernel does not have.
     none: Buffer<T>,
 }
 
@@ -71,18 +72,18 @@ enum AnyFunction<T, D> {
 }
 
 impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D> {
-    /// Loads the kernel.
+    /// Loads the kernel on a device.
     ///
     /// # Errors
-    /// Those of [`Device::load`].
+    /// Returns the error of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<NormFunction<T, D>, RowError> {
         self.load_with(LoadOptions::default(), device)
     }
 
-    /// As [`load`](Norm::load), with options.
+    /// Loads the kernel as [`load`](Norm::load) does, with options.
     ///
     /// # Errors
-    /// Those of [`Device::load_with`].
+    /// Returns the error of [`Device::load_with`].
     pub fn load_with(
         &self,
         options: LoadOptions<'_>,
@@ -100,7 +101,7 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
 }
 
 impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> NormFunction<T, D> {
-    /// Returns what the driver's compiler wrote.
+    /// Returns the log of the driver's compiler.
     pub fn compiler_log(&self) -> &str {
         match &self.function {
             AnyFunction::Plain(function) => function.compiler_log(),
@@ -108,19 +109,21 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> NormFunct
         }
     }
 
-    /// Starts the kernel, on the stream for all work that names none. No elements are no work.
+    /// Launches the kernel on the default stream. Does nothing if the matrix is empty.
     ///
     /// # Errors
-    /// Those of [`RowConfig::check_problem`](crate::kernels::rows::RowConfig::check_problem); an operand that is missing or
-    /// of no use; buffers that are too short or misaligned; those of [`Function::launch`].
+    /// Returns the errors of
+    /// [`RowConfig::check_problem`](crate::kernels::rows::RowConfig::check_problem) and of
+    /// [`Function::launch`], and errors for an operand that is missing or unused, and for buffers
+    /// that are too short or misaligned.
     pub fn launch(&self, problem: &RowProblem, args: NormArgs<'_, T, D>) -> Result<(), RowError> {
         self.launch_with(LaunchOptions::default(), problem, args)
     }
 
-    /// As [`launch`](NormFunction::launch), with options.
+    /// Launches as [`launch`](NormFunction::launch) does, with options such as a stream.
     ///
     /// # Errors
-    /// Those of [`launch`](NormFunction::launch).
+    /// Returns the errors of [`launch`](NormFunction::launch).
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,

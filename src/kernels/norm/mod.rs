@@ -1,4 +1,4 @@
-//! RMSNorm and LayerNorm of the rows of a matrix.
+//! RMSNorm and LayerNorm over the rows of a matrix, with optional residual, weight and bias.
 
 mod launch;
 
@@ -13,7 +13,7 @@ use crate::tensor::{chained, tree};
 use super::rows::{RowConfig, RowError, RowProblem, own_row};
 pub use launch::{NormArgs, NormFunction};
 
-/// The normalisation of a row `h`, whose mean square and variance are over all columns.
+/// How a row `h` is normalised. Mean and variance are taken over all its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NormKind {
     /// `h / sqrt(mean(h^2) + epsilon)`.
@@ -22,7 +22,7 @@ pub enum NormKind {
     Layer,
 }
 
-/// `rms_norm` or `layer_norm`.
+/// Prints `rms_norm` or `layer_norm`.
 impl fmt::Display for NormKind {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,23 +36,25 @@ impl fmt::Display for NormKind {
 /// The configuration of a [`Norm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NormConfig {
-    /// The target and the tile of a row.
+    /// The target and the row tile.
     pub rows: RowConfig,
-    /// The normalisation.
+    /// RMSNorm or LayerNorm.
     pub kind: NormKind,
-    /// Adds a residual to the input: `h = x + residual`, rounded to `T`, which is stored over the residual. Without it `h = x`.
+    /// Adds a residual to the input: `h = x + residual`, rounded to `T`. The sum is also stored
+    /// over the residual, for the next layer. Without a residual, `h = x`.
     pub residual: bool,
-    /// Multiplies by a weight of each column.
+    /// Multiplies each column by a weight.
     pub weight: bool,
-    /// Adds a bias of each column.
+    /// Adds a bias to each column.
     pub bias: bool,
 }
 
 impl NormConfig {
-    /// The configuration for rows of these sizes, with elements of this type in the input: without operands.
+    /// Returns the configuration for rows of this size with input elements of this type, without
+    /// residual, weight and bias.
     ///
     /// # Errors
-    /// Those of [`RowConfig::new`].
+    /// Returns the errors of [`RowConfig::new`].
     #[inline]
     pub fn new(
         kind: NormKind,
@@ -64,23 +66,23 @@ impl NormConfig {
         Ok(NormConfig { rows, kind, residual: false, weight: false, bias: false })
     }
 
-    /// The same with a residual.
+    /// Adds a residual.
     pub fn residual(self) -> Self {
         NormConfig { residual: true, ..self }
     }
 
-    /// The same with a weight.
+    /// Adds a weight.
     pub fn weight(self) -> Self {
         NormConfig { weight: true, ..self }
     }
 
-    /// The same with a bias.
+    /// Adds a bias.
     pub fn bias(self) -> Self {
         NormConfig { bias: true, ..self }
     }
 }
 
-/// The name of the configuration: the norm, its operands, and the name of [`RowConfig`].
+/// Prints the configuration's name: the norm, its operands, then the name of the [`RowConfig`].
 impl fmt::Display for NormConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,21 +94,21 @@ impl fmt::Display for NormConfig {
     }
 }
 
-/// Input and output, each with its pitch; weight and bias; epsilon and the scale; rows and columns.
+/// Input and output, each with its pitch; weight and bias; epsilon and scale; rows and columns.
 type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [Global<T>; 2], [f32; 2], [i32; 2]);
-/// The same and the residual, with the pitch of the input.
+/// The same, and the residual, which has the input's pitch.
 type WithResidual<T, D> = (Params<T, D>, GlobalMut<T>);
 
-/// The kernel of a configuration.
+/// The kernel, with or without a residual.
 #[derive(Debug)]
 enum AnyKernel<T, D> {
     Plain(Kernel<(Params<T, D>,)>),
     Residual(Kernel<WithResidual<T, D>>),
 }
 
-/// The norm of each row of a matrix of `T`, as a matrix of `D`: `y = (norm(h) * weight + bias) * scale`. `T` is `f32`,
-/// `f16` or `bf16`, and `D` may also be an `f8`, with the largest finite number for results beyond it. Numbers in between
-/// are `f32`.
+/// The norm of each row of a matrix, from elements `T` to elements `D`: `y = (norm(h) * weight +
+/// bias) * scale`. `T` is `f32`, `f16` or `bf16`. `D` may also be an `f8`, in which results that
+/// are too large become the largest finite value. Computes in `f32`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -138,7 +140,8 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
     /// Builds the kernel.
     ///
     /// # Errors
-    /// Those of [`RowConfig::check`]; [`RowError::Element`].
+    /// Returns the errors of [`RowConfig::check`], and [`RowError::Element`] for an unsupported
+    /// type.
     #[inline]
     pub fn new(config: NormConfig) -> Result<Self, RowError> {
         config.rows.check()?;
@@ -147,12 +150,12 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
         Ok(Norm { config, kernel: build(&config)? })
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &NormConfig {
         &self.config
     }
 
-    /// The kernel as IR.
+    /// Returns the kernel's IR.
     pub fn ir(&self) -> &KernelIr {
         match &self.kernel {
             AnyKernel::Plain(kernel) => kernel.ir(),
@@ -160,7 +163,7 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
         }
     }
 
-    /// The kernel as PTX.
+    /// Returns the kernel's PTX.
     pub fn ptx(&self) -> Ptx {
         match &self.kernel {
             AnyKernel::Plain(kernel) => kernel.ptx(),
@@ -191,7 +194,7 @@ fn build<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     kernel.map(AnyKernel::Plain)
 }
 
-/// The parameters in the kernel.
+/// The parameters as the kernel's body gets them.
 type At<'b, T, D> = (
     (Val<'b, Global<T>>, Val<'b, i64>),
     (Val<'b, GlobalMut<D>>, Val<'b, i64>),
@@ -223,10 +226,11 @@ fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
     let is_layer = config.kind == NormKind::Layer;
     let own_sum = || tree(zero, &elements.to_f32(), |a, b| a + b);
     let mean = is_layer.then(|| part.sum(k, own_sum()) / count);
-    // Converted each time: packed elements take fewer registers across a reduction than `f32`.
+    // Converted again each time, because packed elements take fewer registers across a reduction
+    // than `f32`.
     let values = || elements.iter_f32();
     let deviations: Vec<_> = match mean {
-        // Elements outside the row and their mean are 0, so their deviation is 0.
+        // Elements outside the row are 0 and get mean 0, so their deviation is 0.
         Some(mean) => {
             let means = part.where_present(mean, 0.0);
             values().zip(means).map(|(value, mean)| value - mean).collect()

@@ -1,4 +1,4 @@
-//! [`PermuteFunction`]: a permutation on a device.
+//! [`PermuteFunction`]: a permutation loaded on a device.
 
 use crate::ir::builder::Converted;
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
@@ -21,18 +21,18 @@ enum AnyFunction<T> {
 }
 
 impl<T: Converted> Permute<T> {
-    /// Loads the kernel.
+    /// Loads the kernel on a device.
     ///
     /// # Errors
-    /// Those of [`Device::load`].
+    /// Returns the error of [`Device::load`].
     pub fn load(&self, device: &Device) -> Result<PermuteFunction<T>, RowError> {
         self.load_with(LoadOptions::default(), device)
     }
 
-    /// As [`load`](Permute::load), with options.
+    /// Loads the kernel as [`load`](Permute::load) does, with options.
     ///
     /// # Errors
-    /// Those of [`Device::load_with`].
+    /// Returns the error of [`Device::load_with`].
     pub fn load_with(
         &self,
         options: LoadOptions<'_>,
@@ -52,7 +52,7 @@ impl<T: Converted> Permute<T> {
 }
 
 impl<T: Converted> PermuteFunction<T> {
-    /// Returns what the driver's compiler wrote.
+    /// Returns the log of the driver's compiler.
     pub fn compiler_log(&self) -> &str {
         match &self.function {
             AnyFunction::Rows { function, .. } => function.compiler_log(),
@@ -60,12 +60,13 @@ impl<T: Converted> PermuteFunction<T> {
         }
     }
 
-    /// Starts the kernel, on the stream for all work that names none. No elements are no work.
+    /// Launches the kernel on the default stream. Does nothing if there are no elements.
     ///
     /// # Errors
-    /// [`RowError::TooLarge`], [`RowError::Rows`]; [`RowError::Access`] for rows that a kernel with aligned accesses does
-    /// not take; [`RowError::Tile`] for more modes than the kernel has, or for rows that become contiguous or no longer are; buffers that are too short or misaligned; those of
-    /// [`Function::launch`].
+    /// [`RowError::TooLarge`] or [`RowError::Rows`]; [`RowError::Access`] if a kernel with aligned
+    /// accesses gets other rows; [`RowError::Tile`] if the problem has more modes than the kernel,
+    /// or if one transposes and the other does not; errors for buffers that are too short or
+    /// misaligned, and those of [`Function::launch`].
     pub fn launch(
         &self,
         problem: &PermuteProblem,
@@ -75,10 +76,10 @@ impl<T: Converted> PermuteFunction<T> {
         self.launch_with(LaunchOptions::default(), problem, x, y)
     }
 
-    /// As [`launch`](PermuteFunction::launch), with options.
+    /// Launches as [`launch`](PermuteFunction::launch) does, with options such as a stream.
     ///
     /// # Errors
-    /// Those of [`launch`](PermuteFunction::launch).
+    /// Returns the errors of [`launch`](PermuteFunction::launch).
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,

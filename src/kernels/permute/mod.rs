@@ -1,4 +1,4 @@
-//! Permutations of the modes of a tensor: copies of rows from strides to strides, or transposes.
+//! Permutations of a tensor's modes: strided copies of rows, or transposes.
 
 mod launch;
 mod problem;
@@ -19,19 +19,20 @@ pub use problem::{PermuteMode, PermuteProblem};
 /// The configuration of a [`Permute`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PermuteConfig {
-    /// Rows stay contiguous.
+    /// The rows stay contiguous, so the kernel copies them.
     Rows {
-        /// The target and the tile of a row; a row may be longer than the tile. Clusters share no row.
+        /// The target and the row tile. A row may be longer than the tile. Clusters are not
+        /// supported.
         rows: RowConfig,
-        /// The modes of the rows: 0 to 4.
+        /// How many modes the rows have: 0 to 4.
         modes: u32,
     },
-    /// Rows are transposed with another mode.
+    /// The last mode moves, so the kernel transposes.
     Transpose(TransposeConfig),
 }
 
 impl PermuteConfig {
-    /// The configuration for a problem with elements of this type.
+    /// Returns the configuration for a problem with elements of this type.
     #[inline]
     pub fn new(target: Target, elem: Scalar, problem: &PermuteProblem) -> Self {
         if let Some(problem) = problem.transpose() {
@@ -42,7 +43,8 @@ impl PermuteConfig {
         PermuteConfig::Rows { rows, modes }
     }
 
-    /// Returns configurations to choose from for a problem, the one of [`new`](PermuteConfig::new) first.
+    /// Returns configurations for a tuner to try for a problem, that of [`new`](PermuteConfig::new)
+    /// first.
     #[inline]
     pub fn candidates(target: Target, elem: Scalar, problem: &PermuteProblem) -> Vec<Self> {
         if let Some(problem) = problem.transpose() {
@@ -55,8 +57,8 @@ impl PermuteConfig {
     }
 }
 
-/// The name of the configuration: the modes and the name of [`RowConfig`], `permute_2_32x2_rows4`, or the name of
-/// [`TransposeConfig`], `transpose_16x16_mstrip8`.
+/// Prints the configuration's name: the modes and the name of the [`RowConfig`], as in
+/// `permute_2_32x2_rows4`, or the name of the [`TransposeConfig`], as in `transpose_16x16_mstrip8`.
 impl fmt::Display for PermuteConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,11 +69,11 @@ impl fmt::Display for PermuteConfig {
     }
 }
 
-/// The input and the output, rows and columns, the counts of the modes, and the strides of input and output.
+/// Input and output, rows and columns, the modes' counts, and the strides of input and output.
 type Params<T> = (Global<T>, GlobalMut<T>, [i32; 2], [i32; 4], [[i64; 4]; 2]);
 
-/// A permutation of the modes of a tensor of `f32`, `f16`, `bf16` or an `f8`. Where the last mode moves, it is a batch of
-/// [transposes](Transpose).
+/// Permutes the modes of a tensor of `f32`, `f16`, `bf16` or an `f8`. If the last mode moves, it is
+/// a batch of [transposes](Transpose).
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -96,7 +98,7 @@ pub struct Permute<T> {
     kernel: AnyKernel<T>,
 }
 
-/// The kernel of a configuration.
+/// The kernel, for either configuration.
 #[derive(Debug)]
 enum AnyKernel<T> {
     Rows(Kernel<Params<T>>),
@@ -107,7 +109,8 @@ impl<T: Converted> Permute<T> {
     /// Builds the kernel.
     ///
     /// # Errors
-    /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
+    /// Returns the errors of [`RowConfig::check`], [`RowError::Element`] for an unsupported type,
+    /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: PermuteConfig) -> Result<Self, RowError> {
         RowConfig::check_element("the input", T::SCALAR, true)?;
@@ -124,12 +127,12 @@ impl<T: Converted> Permute<T> {
         Ok(Permute { config, kernel })
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &PermuteConfig {
         &self.config
     }
 
-    /// The kernel as IR.
+    /// Returns the kernel's IR.
     pub fn ir(&self) -> &KernelIr {
         match &self.kernel {
             AnyKernel::Rows(kernel) => kernel.ir(),
@@ -137,7 +140,7 @@ impl<T: Converted> Permute<T> {
         }
     }
 
-    /// The kernel as PTX.
+    /// Returns the kernel's PTX.
     pub fn ptx(&self) -> Ptx {
         match &self.kernel {
             AnyKernel::Rows(kernel) => kernel.ptx(),

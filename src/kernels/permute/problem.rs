@@ -1,4 +1,4 @@
-//! [`PermuteProblem`]: the modes of a tensor and their strides before and after a permutation.
+//! [`PermuteProblem`]: a tensor's modes with their strides before and after a permutation.
 
 use std::fmt;
 
@@ -8,36 +8,37 @@ use crate::tensor::{RowAccess, RowTile};
 use super::super::rows::RowError;
 use super::super::transpose::{TransposeBatch, TransposeProblem};
 
-/// A mode of the rows of a tensor.
+/// One mode of a tensor's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PermuteMode {
-    /// The number of rows along the mode.
+    /// How many rows there are along the mode.
     pub count: u32,
-    /// The elements from a row of the input to the next one along the mode.
+    /// The input's stride along the mode, in elements.
     pub input_stride: u64,
-    /// The elements from a row of the output to the next one along the mode.
+    /// The output's stride along the mode, in elements.
     pub output_stride: u64,
 }
 
 impl PermuteMode {
-    /// A mode with one row.
+    /// A mode with a single row.
     pub const ONE: PermuteMode = PermuteMode { count: 1, input_stride: 0, output_stride: 0 };
 }
 
-/// The rows of a tensor, each contiguous in the input, and where they lie in input and output. No two rows of the output overlap.
+/// A tensor's rows, each contiguous in the input, and their strides in input and output. Output
+/// rows must not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PermuteProblem {
-    /// The elements of a row.
+    /// Elements per row.
     pub columns: u32,
-    /// The modes of the rows. Unused modes come last and have the count 1.
+    /// The rows' modes. Unused modes come last and have count 1.
     pub modes: [PermuteMode; 4],
-    /// The elements of the output from an element of a row to the next one: 1, or the rows are transposed with the first mode,
-    /// which is contiguous in the output.
+    /// The output's stride between neighbouring elements of a row. It is 1, unless the rows are
+    /// transposed with the first mode, which is then contiguous in the output.
     pub column_stride: u64,
 }
 
-/// The elements of a row, with their stride in the output unless it is 1, and the count of each mode with its strides in input and
-/// output: `64,2:64->192,3:128->64`.
+/// Prints the row length, with its output stride unless that is 1, and each mode's count and
+/// strides in input and output: `64,2:64->192,3:128->64`.
 impl fmt::Display for PermuteProblem {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,11 +54,11 @@ impl fmt::Display for PermuteProblem {
 }
 
 impl PermuteProblem {
-    /// The most modes of the rows.
+    /// The maximum rank of the rows.
     pub const MAX_MODES: u32 = 4;
 
-    /// The permutation of a compact tensor whose last mode is contiguous: mode `i` of the output is mode `order[i]` of the
-    /// input. Modes that stay beside each other are merged, also with the last one.
+    /// Returns the permutation of a packed tensor whose last mode is contiguous: output mode `i` is
+    /// input mode `order[i]`. Modes that stay adjacent are merged, also with the last one.
     ///
     /// ```
     /// use tilewright::kernels::permute::PermuteProblem;
@@ -76,8 +77,8 @@ impl PermuteProblem {
     /// ```
     ///
     /// # Errors
-    /// [`RowError::Tile`] for an order that is no permutation, or has more than 4 modes of rows after merging;
-    /// [`RowError::TooLarge`].
+    /// [`RowError::Tile`] if the order is not a permutation, or if the rows have more than 4 modes
+    /// after merging; [`RowError::TooLarge`].
     #[inline]
     pub fn new(shape: &[u32], order: &[usize]) -> Result<PermuteProblem, RowError> {
         let mut sorted = order.to_vec();
@@ -97,7 +98,7 @@ impl PermuteProblem {
         let permuted: Vec<u32> = order.iter().map(|mode| shape[*mode]).collect();
         let (input, output) = (compact(shape), compact(&permuted));
         let (input, output) = input.zip(output).ok_or_else(|| large.clone())?;
-        // From the last mode of the output on, each with its strides.
+        // From the output's last mode on, each with its strides.
         let mut modes: Vec<PermuteMode> = Vec::new();
         for (place, mode) in order.iter().enumerate().rev() {
             let (count, input_stride, output_stride) = (shape[*mode], input[*mode], output[place]);
@@ -113,7 +114,7 @@ impl PermuteProblem {
                 None => modes.push(PermuteMode { count, input_stride, output_stride }),
             }
         }
-        // The columns are contiguous in the input; a tensor of one element has no modes.
+        // The columns are contiguous in the input. A tensor of one element has no modes.
         let columns = modes.iter().position(|mode| mode.input_stride == 1);
         let columns = columns
             .map_or(PermuteMode { output_stride: 1, ..PermuteMode::ONE }, |at| modes.remove(at));
@@ -126,7 +127,7 @@ impl PermuteProblem {
         Ok(PermuteProblem { columns: columns.count, modes: all, column_stride })
     }
 
-    /// Returns the transpose that this permutation is, unless its rows stay contiguous.
+    /// Returns the equivalent transpose, or `None` if the rows stay contiguous.
     #[inline]
     pub fn transpose(&self) -> Option<TransposeProblem> {
         let [PermuteMode { count: rows, input_stride, .. }, batch @ ..] = self.modes;
@@ -142,29 +143,29 @@ impl PermuteProblem {
         })
     }
 
-    /// Returns the number of elements.
+    /// Returns how many elements there are.
     #[inline]
     pub fn elements(&self) -> u64 {
         let counts = self.modes.iter().map(|mode| u64::from(mode.count));
         counts.fold(self.columns.into(), u64::saturating_mul)
     }
 
-    /// Returns the number of rows: `None` for 2^31 or more.
+    /// Returns how many rows there are, or `None` if they reach 2^31.
     #[inline]
     pub fn rows(&self) -> Option<u32> {
         let rows = self.modes.iter().try_fold(1u32, |all, mode| all.checked_mul(mode.count));
         rows.filter(|rows| *rows <= i32::MAX as u32)
     }
 
-    /// Returns the number of modes that are used: those up to the last count other than 1.
+    /// Returns how many modes are used: all up to the last whose count is not 1.
     #[inline]
     pub fn used_modes(&self) -> u32 {
         let last = self.modes.iter().rposition(|mode| mode.count != 1);
         last.map_or(0, |last| last as u32 + 1)
     }
 
-    /// Returns the accesses for elements of this type: `Aligned` if every row starts at a multiple of 16 bytes and ends
-    /// there, else `Ragged`.
+    /// Returns the access for elements of this type: `Aligned` if every row starts and ends at a
+    /// multiple of 16 bytes, otherwise `Ragged`.
     #[inline]
     pub fn access(&self, elem: Scalar) -> RowAccess {
         let vector = u64::from(RowTile::vector_len(elem));
@@ -180,7 +181,8 @@ impl PermuteProblem {
         }
     }
 
-    /// Returns the elements from the first to the last one of the input and the output: `None` for 2^40 or more.
+    /// Returns the spans of input and output (elements from the first to the last), or `None` if
+    /// one reaches 2^40.
     #[inline]
     pub(crate) fn lens(&self) -> Option<[u64; 2]> {
         if self.columns == 0 || self.modes.iter().any(|mode| mode.count == 0) {

@@ -1,4 +1,4 @@
-//! [`Best`]: the best elements that a warp has seen.
+//! [`Best`]: the best elements that a warp has seen so far, for top-k.
 
 use std::array;
 
@@ -7,30 +7,35 @@ use crate::ir::types::Scalar;
 use crate::ir::{Body, Global, Shared, Val, Var, WARP, f16};
 use crate::tensor::{RowPointer, tree};
 
-/// An element and its column in the order of elements: larger numbers, the first word first, come before smaller ones. No element is 0.
+/// An element with its column, packed so that a better element is a larger integer, first word
+/// first. 0 means no element.
 ///
-/// One word has the [key](key) of 16 bits and 16 bits of the complement of the column, two words have 32 bits of each.
+/// One word holds the 16-bit [key](key) and the complement of a 16-bit column; two words hold 32
+/// bits of each. The complement makes lower columns come first.
 pub(super) type Entry<'c, const N: usize> = [Val<'c, u32>; N];
 
-/// The best elements of a row that a warp has seen, in a sorted list over its lanes, and candidates in shared memory. 32 candidates are
-/// merged into the list at once. The last element of the list is the bound that further ones must come before.
+/// The best elements of a row that a warp has seen: a sorted list distributed over its lanes, and
+/// candidates in shared memory. 32 candidates are merged into the list at a time. The list's last
+/// element is the bound: only elements that come before it matter.
 pub(super) struct Best<'b, T, const N: usize> {
     row: Val<'b, Global<T>>,
-    /// Lane `i` has number `i` of the list, and number `32 + i` of a list of 64.
+    /// Lane `i` holds element `i` of the list, and element `32 + i` of a list of 64.
     list: Vec<[Var<'b, u32>; N]>,
     shared: Val<'b, Shared<u32>>,
-    /// The number of candidates, whose columns are in shared memory: below 32, except while some are added.
+    /// How many candidates are in shared memory (as columns): fewer than 32, except while some are
+    /// added.
     len: Var<'b, u32>,
-    /// The value and the column of the bound.
+    /// The bound's value and column.
     bound: (Var<'b, f32>, Var<'b, i32>),
     count: u32,
 }
 
 impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
-    /// The words of shared memory that a warp needs.
+    /// Words of shared memory that a warp needs.
     pub(super) const WORDS: u32 = 64 * N as u32;
 
-    /// None of the `count` best elements, 1 to 64, of a row. `shared` has [`WORDS`](Best::WORDS) elements.
+    /// Starts an empty list for the `count` best elements of a row, 1 to 64. `shared` must have
+    /// [`WORDS`](Best::WORDS) elements.
     pub(super) fn new(
         k: &Body<'b, '_>,
         row: Val<'b, Global<T>>,
@@ -42,13 +47,13 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         Best { row, list, shared, len: k.var(0u32), bound, count }
     }
 
-    /// Returns the value and the column that others must come before.
+    /// Returns the bound's value and column: only elements before it matter.
     pub(super) fn bound(&self, k: &Body<'b, '_>) -> (Val<'b, f32>, Val<'b, i32>) {
         (self.bound.0.get(k), self.bound.1.get(k))
     }
 
-    /// Raises the bound to about the `count`-th largest of these values of elements, one or more of each lane, in columns before
-    /// `end`: bisects the range of their keys.
+    /// Raises the bound to about the `count`-th largest of these values, of which every lane has
+    /// one or more, from columns before `end`. Bisects the range of their keys.
     pub(super) fn start(&self, k: &mut Body<'b, '_>, values: &[Val<'b, f32>], end: Val<'b, i32>) {
         let (count, all) = (self.count, 32 * values.len() as u32);
         if all < count {
@@ -59,7 +64,7 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         let low = tree(keys[0], &keys, |a, b| a.min(b));
         let high = tree(keys[0], &keys, |a, b| a.max(b));
         let ends = [k.redux_min(WARP, low), k.redux_max(WARP, high) + 1, k.constant(all)];
-        // Some more than `count` values take fewer steps.
+        // Stopping at slightly more than `count` values saves steps.
         let [low, ..] = k.while_(
             ends,
             |_, [low, high, number]| number.gt(count + count / 4 + 2) & (high - low).gt(1),
@@ -75,11 +80,12 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         );
         let value = value_of::<T>(low);
         self.bound.0.set(k, value);
-        // Negative infinity may stand for no element.
+        // Negative infinity may stand for a missing element.
         self.bound.1.set(k, value.eq(f32::NEG_INFINITY).select(i32::MAX, end));
     }
 
-    /// Adds an element of each lane where `holds` is true. It may be NaN, or not come before the bound.
+    /// Adds one element from each lane in which `holds` is true. It may be NaN, or not come before
+    /// the bound.
     pub(super) fn add(&self, k: &mut Body<'b, '_>, holds: Val<'b, bool>, column: Val<'b, i32>) {
         let (lanes, len) = (k.vote_ballot(WARP, holds), self.len.get(k));
         let at = len + (lanes & k.lanemask_lt()).popc();
@@ -89,7 +95,7 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         k.if_(len.ge(32), |k| self.merge_candidates(k));
     }
 
-    /// Merges the last 32 candidates, or all of fewer, into the list, and raises the bound.
+    /// Merges the last 32 candidates (or all, if fewer) into the list, and raises the bound.
     pub(super) fn merge_candidates(&self, k: &mut Body<'b, '_>) {
         let len = self.len.get(k);
         let first = len.max(32) - 32;
@@ -103,7 +109,7 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         });
         k.bar_warp(WARP);
         self.len.set(k, first);
-        // A bitonic sort over the lanes, the last element first.
+        // A bitonic sort over the lanes, worst element first.
         for log in 1..=5 {
             let descends = (k.lane_id() & (1 << log)).ne(0);
             for stride in (0..log).rev() {
@@ -113,7 +119,7 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         let mut others = vec![[k.constant(0); N]; self.list.len() - 1];
         others.push(entry);
         self.merge(k, &others);
-        // The element of the list's last number, if there is one.
+        // The list's last element, if the list is full.
         let of_lane = self.list[self.list.len() - 1].each_ref().map(|word| word.get(k));
         let last = of_lane.map(|word| k.shfl_idx(WARP, word, (self.count - 1) % 32));
         let (value, column) = element::<T, N>(last);
@@ -123,7 +129,7 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         });
     }
 
-    /// Merges sorted elements, which come from the last one to the first one: a step of a bitonic sort.
+    /// Merges elements sorted from worst to best into the list: one step of a bitonic sort.
     fn merge(&self, k: &Body<'b, '_>, others: &[Entry<'b, N>]) {
         let own = self.list.iter().map(|words| words.each_ref().map(|word| word.get(k)));
         let best = own.zip(others).map(|(own, other)| choose(is_better(own, *other), own, *other));
@@ -140,8 +146,8 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         }
     }
 
-    /// Returns the values and columns of the lane's elements of the list, numbers `i` and `32 + i` in lane `i`: negative infinity and
-    /// -1 for no element.
+    /// Returns value and column of the lane's elements in the list, elements `i` and `32 + i` for
+    /// lane `i`. A missing element is negative infinity with column -1.
     pub(super) fn elements(&self, k: &Body<'b, '_>) -> Vec<(Val<'b, f32>, Val<'b, i32>)> {
         let of = |words: &[Var<'b, u32>; N]| {
             let words = words.each_ref().map(|word| word.get(k));
@@ -151,8 +157,8 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         self.list.iter().map(of).collect()
     }
 
-    /// Merges the lists of the `warps` warps that share a row, in pairs, into the list of warp 0. All threads of the block come here
-    /// together if there are several.
+    /// Merges the lists of the `warps` warps that share a row, pairwise, into the list of warp 0.
+    /// If there are several, all threads of the block must call this together.
     pub(super) fn join(&self, k: &mut Body<'b, '_>, warp: Val<'b, i32>, warps: i32) {
         if warps == 1 {
             return;
@@ -178,7 +184,7 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
         }
     }
 
-    /// Merges the list that the warp `apart` warps further has stored.
+    /// Merges the list that the warp `apart` warps further on has stored.
     fn merge_stored(&self, k: &Body<'b, '_>, apart: Val<'b, i32>) {
         let list = self.shared.offset(apart * Self::WORDS as i32);
         let last = self.list.len() as i32 * 32 - 1;
@@ -191,8 +197,8 @@ impl<'b, T: Converted, const N: usize> Best<'b, T, N> {
     }
 }
 
-/// Compares the entry of each lane with that of lane `lane ^ stride`. If `descends`, the lower lane keeps the better entry, else
-/// the upper lane; the other lane keeps the other entry.
+/// Compares each lane's entry with that of lane `lane ^ stride`. If `descends` is true, the lower
+/// lane keeps the better entry, otherwise the upper lane does.
 fn exchange<'c, const N: usize>(
     k: &Body<'c, '_>,
     own: Entry<'c, N>,
@@ -220,7 +226,7 @@ fn choose<'c, const N: usize>(
     array::from_fn(|word| condition.select(a[word], b[word]))
 }
 
-/// Returns the entry of an element.
+/// Packs an element.
 fn entry<'c, T: Converted, const N: usize>(
     value: Val<'c, f32>,
     column: Val<'c, i32>,
@@ -233,7 +239,7 @@ fn entry<'c, T: Converted, const N: usize>(
     })
 }
 
-/// Returns the value and the column of an entry.
+/// Unpacks an entry into value and column.
 fn element<'c, T: Converted, const N: usize>(words: Entry<'c, N>) -> (Val<'c, f32>, Val<'c, i32>) {
     match N {
         1 => (value_of::<T>(words[0] >> 16), (!words[0] & 0xffff).cvt::<i32>()),
@@ -241,7 +247,8 @@ fn element<'c, T: Converted, const N: usize>(words: Entry<'c, N>) -> (Val<'c, f3
     }
 }
 
-/// Returns a number that has the order of the values, which are those of `T`: larger than 0, and one for both zeros.
+/// Returns an unsigned key with the same order as the values, which must be those of `T`. Keys are
+/// above 0, and both zeros have the same.
 fn key<'c, T: Converted>(value: Val<'c, f32>) -> Val<'c, u32> {
     let value = value + 0.0;
     let bits = match T::SCALAR {
@@ -252,7 +259,7 @@ fn key<'c, T: Converted>(value: Val<'c, f32>) -> Val<'c, u32> {
     (bits ^ (sign | 1 << 31)) >> (32 - T::SCALAR.bits())
 }
 
-/// Returns the value of a key.
+/// Returns a key's value.
 fn value_of<'c, T: Converted>(key: Val<'c, u32>) -> Val<'c, f32> {
     let key = key << (32 - T::SCALAR.bits());
     let sign = (!key.bitcast::<i32>() >> 31).bitcast::<u32>();

@@ -1,4 +1,4 @@
-//! [`RowReduceFunction`]: a reduction of rows on a device.
+//! [`RowReduceFunction`]: a row reduction loaded on a device.
 
 use crate::ir::builder::Converted;
 use crate::runtime::{Buffer, Function, LaunchOptions};
@@ -22,13 +22,14 @@ loadable! {
 }
 
 impl<T: Converted, Y: Converted> RowReduceFunction<T, Y> {
-    /// Starts the kernel, on the stream for all work that names none: `y[row]` is the result of a row. No rows are no
-    /// work.
+    /// Launches the kernel on the default stream; `y[row]` is the row's result. Does nothing if
+    /// there are no rows.
     ///
     /// # Errors
-    /// Those of [`RowConfig::check_problem`](crate::kernels::rows::RowConfig::check_problem), with
-    /// [`MAX_COLUMNS`](RowReduce::MAX_COLUMNS) columns; buffers that are too short or misaligned; those of
-    /// [`Function::launch`].
+    /// Returns the errors of
+    /// [`RowConfig::check_problem`](crate::kernels::rows::RowConfig::check_problem), with up to
+    /// [`MAX_COLUMNS`](RowReduce::MAX_COLUMNS) columns, and of [`Function::launch`], and errors for
+    /// buffers that are too short or misaligned.
     pub fn launch(
         &self,
         problem: &RowProblem,
@@ -38,10 +39,10 @@ impl<T: Converted, Y: Converted> RowReduceFunction<T, Y> {
         self.launch_with(LaunchOptions::default(), problem, x, y)
     }
 
-    /// As [`launch`](RowReduceFunction::launch), with options.
+    /// Launches as [`launch`](RowReduceFunction::launch) does, with options such as a stream.
     ///
     /// # Errors
-    /// Those of [`launch`](RowReduceFunction::launch).
+    /// Returns the errors of [`launch`](RowReduceFunction::launch).
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,

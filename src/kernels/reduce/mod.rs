@@ -1,4 +1,5 @@
-//! Reductions of the rows of a matrix, or along any axis: sum, mean, extrema, norm, and the largest elements.
+//! Reductions of rows or along any axis: sum, mean, max, min, norm and argmax, and the k largest
+//! elements of rows.
 
 mod axis;
 mod best;
@@ -18,29 +19,31 @@ pub use axis::{AxisProblem, AxisReduce, AxisReduceConfig, AxisReduceFunction};
 pub use launch::RowReduceFunction;
 pub use top_k::{TopK, TopKConfig, TopKFunction};
 
-/// The result of a row.
+/// What a reduction computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowReduceOp {
-    /// The sum; 0 for no columns.
+    /// The sum; 0 if there are no elements.
     Sum,
-    /// The sum divided by the number of columns; NaN for no columns.
+    /// The mean; NaN if there are no elements.
     Mean,
-    /// The largest element. NaN is ignored: the result is negative infinity if all elements are NaN, or for no columns.
+    /// The largest element. NaN is ignored. Negative infinity if all elements are NaN or there are
+    /// none.
     Max,
-    /// The smallest element. NaN is ignored: the result is infinity if all elements are NaN, or for no columns.
+    /// The smallest element. NaN is ignored. Infinity if all elements are NaN or there are none.
     Min,
-    /// The root of the sum of squares; 0 for no columns.
+    /// The square root of the sum of squares; 0 if there are no elements.
     Norm,
-    /// The lowest column of the largest element, as `i32`; -1 for no columns. NaN counts as negative infinity.
+    /// The lowest index of the largest element, as `i32`; -1 if there are no elements. NaN counts
+    /// as negative infinity.
     ArgMax,
 }
 
 impl RowReduceOp {
-    /// All of them.
+    /// All reductions.
     pub const ALL: [RowReduceOp; 6] =
         [Self::Sum, Self::Mean, Self::Max, Self::Min, Self::Norm, Self::ArgMax];
 
-    /// The name: `sum`, `mean`, `max`, `min`, `norm` or `argmax`.
+    /// Returns the name: `sum`, `mean`, `max`, `min`, `norm` or `argmax`.
     pub const fn name(self) -> &'static str {
         match self {
             RowReduceOp::Sum => "sum",
@@ -52,7 +55,8 @@ impl RowReduceOp {
         }
     }
 
-    /// Returns the result of no elements, before roots and divisions, and how two results become one.
+    /// Returns the identity, and the function that combines two partial results, before roots and
+    /// divisions.
     fn monoid(self) -> (f32, Combine) {
         match self {
             RowReduceOp::Max => (f32::NEG_INFINITY, |a, b| a.max(b)),
@@ -62,7 +66,7 @@ impl RowReduceOp {
         }
     }
 
-    /// Returns the result of a result and an element with a higher index.
+    /// Adds an element with a higher index to a partial result.
     #[inline]
     fn added<'c>(self, found: Indexed<'c>, (value, index): Indexed<'c>) -> Indexed<'c> {
         let squared = if self == RowReduceOp::Norm { value * value } else { value };
@@ -77,7 +81,7 @@ impl RowReduceOp {
         )
     }
 
-    /// Returns the result of two; of equal elements the one with the lower index counts.
+    /// Combines two partial results. Of equal elements, the one with the lower index wins.
     #[inline]
     fn combined<'c>(self, a: Indexed<'c>, b: Indexed<'c>) -> Indexed<'c> {
         if self != RowReduceOp::ArgMax {
@@ -87,7 +91,7 @@ impl RowReduceOp {
         (is_better.select(b.0, a.0), is_better.select(b.1, a.1))
     }
 
-    /// Returns what is stored for the result of `len` elements.
+    /// Returns the final result from a partial one over `len` elements.
     fn finished<'c, Y: Converted>(
         self,
         (found, index): Indexed<'c>,
@@ -104,7 +108,7 @@ impl RowReduceOp {
         }
     }
 
-    /// Checks the types of the elements of the input and of the results.
+    /// Checks the element types of the input and the results.
     fn check_elements(self, input: Scalar, output: Scalar) -> Result<(), RowError> {
         RowConfig::check_element("the input", input, false)?;
         let is_arg = self == RowReduceOp::ArgMax;
@@ -117,21 +121,21 @@ impl RowReduceOp {
     }
 }
 
-/// Two results become one.
+/// Combines two partial results.
 type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;
 
 /// The configuration of a [`RowReduce`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowReduceConfig {
-    /// The target and the tile of a row, without stages; a row may be longer than the tile.
+    /// The target and the row tile. A row may be longer than the tile.
     pub rows: RowConfig,
-    /// The result of a row.
+    /// What to compute for each row.
     pub op: RowReduceOp,
 }
 
 impl RowReduceConfig {
-    /// The configuration for rows of these sizes, with elements of this type in the input. The pitch of the output does
-    /// not count.
+    /// Returns the configuration for rows of this size with input elements of this type. The
+    /// output's pitch is ignored.
     #[inline]
     pub fn new(op: RowReduceOp, target: Target, input: Scalar, problem: &RowProblem) -> Self {
         let access = reduced(problem).access(input);
@@ -145,11 +149,11 @@ impl RowReduceConfig {
             8193..=65_536 => RowTile { threads: 512, team: 512, vectors: 8, ..tile },
             _ => RowTile { threads: 1024, team: 1024, ..tile },
         };
-        // It has more instructions for a vector: more threads hide them.
+        // Argmax takes more instructions per vector; more threads hide them.
         let is_cluster = target.offers(Target::SM_90) && access != RowAccess::Elements;
         let tile = match (op, vectors) {
             (RowReduceOp::ArgMax, 65..=128) => RowTile { vectors: 2, ..tile },
-            // Few long rows: the blocks of a cluster share each.
+            // A few long rows: the blocks of a cluster share each.
             (_, 65_537..) if is_cluster && problem.rows <= 32 => {
                 let vectors = if op == RowReduceOp::ArgMax { 2 } else { 8 };
                 RowTile { threads: 512, team: 512, cluster: 8, vectors, ..tile }
@@ -165,8 +169,9 @@ impl RowReduceConfig {
         RowReduceConfig { rows: RowConfig { target, tile }, op }
     }
 
-    /// Returns configurations to choose from, the one of [`new`](RowReduceConfig::new) first: a warp, a block of 128 to 1024
-    /// threads or a cluster of 2 to 8 blocks shares a row, and each thread loads 2, 4 or 8 vectors at once.
+    /// Returns configurations for a tuner to try, that of [`new`](RowReduceConfig::new) first: a
+    /// warp, a block of 128 to 1024 threads or a cluster of 2 to 8 blocks shares a row, and each
+    /// thread loads 2, 4 or 8 vectors at once.
     #[inline]
     pub fn candidates(
         op: RowReduceOp,
@@ -182,7 +187,7 @@ impl RowReduceConfig {
             for vectors in [2, 4, 8] {
                 let rows = RowConfig { target, tile: RowTile { threads, team, vectors, ..tile } };
                 let config = RowReduceConfig { rows, op };
-                // A row has a vector for each thread.
+                // A row has at least a vector for each thread.
                 if (team == 32 || team <= all) && !found.contains(&config) {
                     found.push(config);
                 }
@@ -204,7 +209,8 @@ impl RowReduceConfig {
     }
 }
 
-/// The name of the configuration: the name of the result and that of [`RowConfig`], `sum_128x4`.
+/// Prints the configuration's name: what it computes, then the name of the [`RowConfig`], for
+/// example `sum_128x4`.
 impl fmt::Display for RowReduceConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,16 +218,18 @@ impl fmt::Display for RowReduceConfig {
     }
 }
 
-/// The problem with one pitch.
+/// Returns the problem with the input's pitch for both sides.
 fn reduced(problem: &RowProblem) -> RowProblem {
     RowProblem { output_pitch: problem.input_pitch, ..*problem }
 }
 
-/// The input with its pitch, the results, rows and columns.
+/// The input with its pitch; the results; rows and columns.
 type Params<T, Y> = ((Global<T>, i64), GlobalMut<Y>, [i32; 2]);
 
-/// A reduction of each row of a matrix of `T` to one number: `f32`, or `i32` for [`RowReduceOp::ArgMax`]. `T` is `f32`,
-/// `f16` or `bf16`; sums are `f32`. Rows have at most 2^30 columns. A warp, a block or a cluster reduces a row.
+/// Reduces each row of a matrix to one value: an `f32`, or an `i32` for [`RowReduceOp::ArgMax`].
+/// `T` is `f32`, `f16` or `bf16`; sums are in `f32`. A warp, a block or a cluster reduces a row,
+/// which may have up to 2^30 columns. To reduce along another axis than the last, use
+/// [`AxisReduce`].
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -254,13 +262,14 @@ pub struct RowReduce<T, Y = f32> {
 }
 
 impl<T: Converted, Y: Converted> RowReduce<T, Y> {
-    /// The maximum number of columns of a row.
+    /// The maximum row length.
     pub const MAX_COLUMNS: u32 = 1 << 30;
 
     /// Builds the kernel.
     ///
     /// # Errors
-    /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
+    /// Returns the errors of [`RowConfig::check`], [`RowError::Element`] for an unsupported type,
+    /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
         config.rows.check()?;
@@ -269,7 +278,7 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     }
 }
 
-/// The elements of a thread in one step become one number, which is added to the number of the steps before.
+/// In each step a thread reduces its elements to one value, and combines it with the steps before.
 fn build<T: Converted, Y: Converted>(
     config: &RowReduceConfig,
 ) -> Result<Kernel<Params<T, Y>>, BuildErrors> {
@@ -285,7 +294,8 @@ fn build<T: Converted, Y: Converted>(
             let x = x.offset(row * pitch);
             let is_first = part.is_leader(k) & row.lt(sizes[0].cvt::<i64>());
             if op == RowReduceOp::ArgMax {
-                // Each thread keeps its largest element and the first step with it, and looks there for the column.
+                // Each thread keeps its largest element and the first step that had it, and looks
+                // for the column in that step only.
                 let (lowest, access) = (k.constant(f32::NEG_INFINITY), <Global<T>>::access());
                 let (own, step) =
                     k.for_(range(0, part.steps()), (lowest, 0), |k, step, (max, at)| {
@@ -299,7 +309,7 @@ fn build<T: Converted, Y: Converted>(
                 let at = k.if_with(has, i32::MAX, |k| part.first_equal(k, x, step, max));
                 let mut found = (max, k.min(tile.group(), at));
                 if tile.cluster > 1 {
-                    // Columns are exchanged as bits of `f32`.
+                    // Columns are exchanged bit-cast to `f32`.
                     let own = [max, found.1.bitcast()];
                     let [max, at] = part.reduce(k, own, |_, a, b| {
                         let [a, b] = [a, b].map(|[value, at]| (value, at.bitcast()));

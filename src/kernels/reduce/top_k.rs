@@ -1,4 +1,4 @@
-//! [`TopK`]: the largest elements of each row, with their columns.
+//! [`TopK`]: the k largest elements of each row, with their columns.
 
 use std::fmt;
 
@@ -20,22 +20,26 @@ use super::words::{Words, element};
 /// The configuration of a [`TopK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TopKConfig {
-    /// The target and the tile of a row, which a warp or the warps of a block share; a row may be longer than the tile.
+    /// The target and the row tile. One or more whole warps share a row, which may be longer than
+    /// the tile.
     pub rows: RowConfig,
-    /// The number of elements of the result of a row: 1 to [`MAX`](TopKConfig::MAX).
+    /// How many elements to return per row: 1 to [`MAX`](TopKConfig::MAX).
     pub count: u32,
-    /// Set if rows have at most 2^16 columns of a 16-bit type: warps then sort 32-bit words instead of 64-bit words.
+    /// True if rows have at most 2^16 columns of a 16-bit type. Warps then sort 32-bit words
+    /// instead of 64-bit words.
     pub short: bool,
 }
 
 impl TopKConfig {
-    /// The maximum number of elements of the result of a row.
+    /// The maximum number of results per row.
     pub const MAX: u32 = 64;
 
-    /// The configuration for rows of these sizes, with elements of this type. The pitch of the output does not count.
+    /// Returns the configuration for rows of this size with elements of this type. The output's
+    /// pitch is ignored.
     #[inline]
     pub fn new(count: u32, target: Target, input: Scalar, problem: &RowProblem) -> Self {
-        // So many rows fill the SMs with a warp each. Of fewer rows, more warps share each, but with two steps at least.
+        // 4096 rows fill the SMs with one warp each. Fewer rows get more warps each, but every warp
+        // takes at least two steps.
         let all = 4096 / problem.rows.max(1);
         let lanes = Self::of_warps(1, count, target, input, problem);
         let most = problem.columns / (2 * lanes.rows.tile.capacity(input));
@@ -43,7 +47,8 @@ impl TopKConfig {
         Self::of_warps(warps, count, target, input, problem)
     }
 
-    /// Returns configurations to choose from, the one of [`new`](TopKConfig::new) first: rows are shared by 1 to 16 warps.
+    /// Returns configurations for a tuner to try, that of [`new`](TopKConfig::new) first: 1 to 16
+    /// warps share a row.
     #[inline]
     pub fn candidates(
         count: u32,
@@ -61,7 +66,7 @@ impl TopKConfig {
         found
     }
 
-    /// The configuration in which `warps` warps share a row.
+    /// Returns the configuration in which `warps` warps share a row.
     #[inline]
     fn of_warps(
         warps: u32,
@@ -96,11 +101,11 @@ impl TopKConfig {
     }
 }
 
-/// The maximum number of columns of short rows.
+/// The maximum number of columns of a short row.
 const MAX_SHORT: u32 = 1 << 16;
 
-/// The name of the configuration: the number of elements, the name of [`RowConfig`], and whether rows are short:
-/// `top_8_32x4_rows4_short`.
+/// Prints the configuration's name: the result count, the name of the [`RowConfig`], and `_short`
+/// for short rows, for example `top_8_32x4_rows4_short`.
 impl fmt::Display for TopKConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,12 +114,13 @@ impl fmt::Display for TopKConfig {
     }
 }
 
-/// The input with its pitch, the values, the columns, rows and columns.
+/// The input with its pitch; the values; the columns; rows and columns.
 type Params<T> = ((Global<T>, i64), GlobalMut<f32>, GlobalMut<i32>, [i32; 2]);
 
-/// The `count` largest elements of each row of a matrix of `f32`, `f16` or `bf16` in descending order, as `f32`, and their
-/// columns. Of equal elements the one with the lower column comes first. NaN is left out. A row with fewer elements ends
-/// with negative infinity and the column -1.
+/// Returns the `count` largest elements of each row, in descending order as `f32`, and their
+/// columns. The input is `f32`, `f16` or `bf16`. Of equal elements, the one with the lower column
+/// comes first. NaN is skipped. If a row has fewer elements, the rest is negative infinity with
+/// column -1.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -142,13 +148,14 @@ pub struct TopK<T> {
 }
 
 impl<T: Converted> TopK<T> {
-    /// The maximum number of columns of a row.
+    /// The maximum row length.
     pub const MAX_COLUMNS: u32 = 1 << 30;
 
     /// Builds the kernel.
     ///
     /// # Errors
-    /// Those of [`RowConfig::check`]; [`RowError::Element`], [`RowError::Tile`].
+    /// Returns the errors of [`RowConfig::check`], [`RowError::Element`] for an unsupported type,
+    /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: TopKConfig) -> Result<Self, RowError> {
         RowConfig::check_element("the input", T::SCALAR, false)?;
@@ -173,12 +180,13 @@ pub struct TopKFunction<T> {
 }
 
 impl<T: Converted> TopKFunction<T> {
-    /// Starts the kernel, on the stream for all work that names none: `values` and `columns` have `count` elements for each
-    /// row. No rows are no work.
+    /// Launches the kernel on the default stream. `values` and `columns` have `count` elements per
+    /// row. Does nothing if there are no rows.
     ///
     /// # Errors
-    /// Those of [`RowConfig::check_problem`], with [`MAX_COLUMNS`](TopK::MAX_COLUMNS) columns; buffers that are too short
-    /// or misaligned; those of [`Function::launch`].
+    /// Returns the errors of [`RowConfig::check_problem`], with up to
+    /// [`MAX_COLUMNS`](TopK::MAX_COLUMNS) columns, and of [`Function::launch`], and errors for
+    /// buffers that are too short or misaligned.
     pub fn launch(
         &self,
         problem: &RowProblem,
@@ -189,10 +197,10 @@ impl<T: Converted> TopKFunction<T> {
         self.launch_with(LaunchOptions::default(), problem, x, values, columns)
     }
 
-    /// As [`launch`](TopKFunction::launch), with options.
+    /// Launches as [`launch`](TopKFunction::launch) does, with options such as a stream.
     ///
     /// # Errors
-    /// Those of [`launch`](TopKFunction::launch).
+    /// Returns the errors of [`launch`](TopKFunction::launch).
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,
@@ -218,16 +226,17 @@ impl<T: Converted> TopKFunction<T> {
     }
 }
 
-/// Each warp keeps the best elements of its part. It skips a step if no lane's maximum passes the bound. Otherwise each lane adds
-/// its elements above the bound, one per round. The single elements at the ends of a ragged row come last. Then the warps of a row
-/// merge their lists in pairs. An element and its column have `N` words.
+/// Each warp keeps the best elements of its part of the row. It skips a step if no lane's maximum
+/// is above the bound; otherwise each lane adds its elements above the bound, one per round. The
+/// single elements at the ends of a ragged row come last. Then the warps that share a row merge
+/// their lists pairwise. An element with its column takes `N` words.
 fn build<T: Converted, const N: usize>(
     config: &TopKConfig,
 ) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TopKConfig { rows: RowConfig { target, tile }, count, .. } = *config;
     let name = format!("{config}_{}", T::SCALAR);
     Kernel::<Params<T>>::build_with(
-        // 64 registers for each thread.
+        // Limits registers to 64 per thread.
         tile.options().min_blocks_per_sm((1024 / tile.threads).max(1)),
         &name,
         target,
@@ -239,7 +248,7 @@ fn build<T: Converted, const N: usize>(
             let lists = k.shared::<u32>(tile.threads / 32 * words);
             let own = lists.offset(k.thread_idx().x / 32 * words as i32);
             let best = Best::<T, N>::new(k, x, count, own);
-            // The same in all lanes, as the assembler sees.
+            // The warp reduction makes the step count visibly uniform to `ptxas`.
             let steps = range(0, k.redux_max(WARP, part.steps()));
             k.for_(steps, (), |k, step, ()| {
                 let part = part.step(step);

@@ -1,4 +1,4 @@
-//! [`Words`]: the elements of a thread in one step, elements of 16 bits in pairs.
+//! [`Words`]: a thread's elements in one step, with 16-bit elements in pairs.
 
 use crate::ir::builder::{Arithmetic, Converted, Fused, VectorElement};
 use crate::ir::op::PermuteMode;
@@ -6,15 +6,15 @@ use crate::ir::types::Scalar;
 use crate::ir::{Body, Val, Vector, bf16, f16};
 use crate::tensor::{RowElements, tree};
 
-/// The elements of a thread in one step, at most 32: words of one `f32`, or of two elements of 16 bits.
+/// A thread's elements in one step, at most 32. A word holds one `f32`, or two 16-bit elements.
 pub(super) struct Words<'c> {
     words: Vec<Val<'c, u32>>,
-    /// The type of two elements of a word, or `f32`.
+    /// The type of both elements in a word, or `f32`.
     elem: Scalar,
 }
 
 impl<'c> Words<'c> {
-    /// Returns the elements of the vectors, or the single ones where there are none.
+    /// Returns the elements of the vectors, or the single elements if there are no vectors.
     pub(super) fn of<T: Converted>(elements: &RowElements<'c, T>) -> Words<'c> {
         if elements.vectors.is_empty() {
             let words = elements.singles.iter().map(|value| value.cvt::<f32>().bitcast::<u32>());
@@ -24,12 +24,12 @@ impl<'c> Words<'c> {
         Words { words, elem: T::SCALAR }
     }
 
-    /// Returns the number of elements.
+    /// Returns how many elements there are.
     fn len(&self) -> u32 {
         self.words.len() as u32 * (32 / self.elem.bits())
     }
 
-    /// Returns the largest element of each four words. NaN counts only where all of them are NaN.
+    /// Returns the largest element in every four words. NaN is ignored unless all of them are NaN.
     #[inline]
     pub(super) fn maxima(&self) -> Vec<Val<'c, f32>> {
         match self.elem {
@@ -39,7 +39,8 @@ impl<'c> Words<'c> {
         }
     }
 
-    /// Returns a mask of the [elements](element) above `bound`, or, unless `above`, of all but the ones below it. NaN may be among them.
+    /// Returns a mask of the [elements](element) above `bound` if `above` is true, otherwise of
+    /// those not below it. It may include NaN.
     #[inline]
     pub(super) fn mask(
         &self,
@@ -47,7 +48,7 @@ impl<'c> Words<'c> {
         bound: Val<'c, f32>,
         above: Val<'c, bool>,
     ) -> Val<'c, u32> {
-        // The sign of `bound - element`, or of `element - bound`: zero and NaN have none.
+        // The sign of `bound - element`, or of `element - bound`; it is clear for zero and NaN.
         let factor = above.select::<f32>(-1.0, 1.0);
         let addend = bound.fma(-factor, 0.0);
         let differences = match self.elem {
@@ -61,7 +62,7 @@ impl<'c> Words<'c> {
                 differences.chunks(2).map(upper).collect()
             }
         };
-        // Each byte that has a sign, repeated.
+        // Replicates the sign bit of each byte that has one.
         let signs = differences.chunks(2).map(|two| join(k, two, 0xfdb9));
         let bits = signs.zip(0..).map(|(signs, bit)| signs & (0x0101_0101 << bit));
         let mask = bits.reduce(|a, b| a | b).unwrap_or_else(|| k.constant(0));
@@ -71,20 +72,20 @@ impl<'c> Words<'c> {
     }
 }
 
-/// Returns the number of the element of a bit of a [mask](Words::mask).
+/// Returns the index of the element that a bit in a [mask](Words::mask) stands for.
 #[inline]
 pub(super) fn element(bit: Val<'_, u32>) -> Val<'_, u32> {
     (bit & 7) * 4 + (bit >> 3)
 }
 
-/// Returns four bytes of two words, or of a word and zero.
+/// Picks four bytes out of two words, or out of one word and zero.
 #[inline]
 fn join<'c>(k: &Body<'c, '_>, two: &[Val<'c, u32>], bytes: u32) -> Val<'c, u32> {
     let high = two.get(1).copied().unwrap_or_else(|| k.constant(0));
     two[0].prmt(high, bytes, PermuteMode::Index)
 }
 
-/// Returns `element * factor + addend` of pairs.
+/// Returns `element * factor + addend` for pairs.
 fn differences_of_pairs<'c, T>(
     words: &[Val<'c, u32>],
     factor: Val<'c, f32>,
@@ -100,7 +101,7 @@ where
     pairs.map(|pair| pair.fma(factor, addend).bitcast::<u32>()).collect()
 }
 
-/// Returns the largest value of each four words.
+/// Returns the largest value in every four words.
 fn maxima_of<'c, V: Arithmetic>(words: &[Val<'c, u32>]) -> Vec<Val<'c, V>> {
     let four = |words: &[Val<'c, u32>]| {
         let values: Vec<_> = words.iter().map(|word| word.bitcast::<V>()).collect();
@@ -109,7 +110,7 @@ fn maxima_of<'c, V: Arithmetic>(words: &[Val<'c, u32>]) -> Vec<Val<'c, V>> {
     words.chunks(4).map(four).collect()
 }
 
-/// Returns the largest element of the pairs of each four words.
+/// Returns the largest element in the pairs of every four words.
 fn maxima_of_pairs<'c, T>(words: &[Val<'c, u32>]) -> Vec<Val<'c, f32>>
 where
     T: VectorElement<2> + Converted,

@@ -1,4 +1,4 @@
-//! [`RowConfig`]: the target and the tile of a kernel that works on rows.
+//! [`RowConfig`]: the target and tile of a row kernel.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::tensor::{RowAccess, RowTile};
 use super::error::RowError;
 use super::problem::RowProblem;
 
-/// The target and the tile of a kernel that works on rows.
+/// The configuration that all row kernels share: the target, and how threads share a row.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -28,28 +28,32 @@ use super::problem::RowProblem;
 pub struct RowConfig {
     /// The target.
     pub target: Target,
-    /// The threads that share a row, and the elements that each of them holds.
+    /// How many threads share a row, and how many elements each holds.
     pub tile: RowTile,
 }
 
-/// The maximum number of threads of a block, and the maximum number of blocks of a cluster.
+/// Limits: threads per block, and blocks per cluster.
 const MOST_THREADS: u32 = 1024;
 const MOST_BLOCKS: u32 = 8;
-/// The maximum number of elements that a thread holds: 1024 threads have 64 registers each.
+/// Elements that a thread holds at most, because 1024 threads have 64 registers each.
 const MOST_ELEMENTS: u32 = 32;
 
 impl RowConfig {
-    /// Returns the configuration for rows of these sizes, with elements of this type in the input: 4 vectors for each thread, or 8 of a
-    /// row of more than 16 KiB. The smallest cluster holds the row, on a target that has clusters, whose blocks have up to 256 threads, or 512
-    /// of rows that are not aligned. Of longer rows, blocks have up to 1024 threads.
+    /// Returns the configuration for rows of this size with input elements of this type.
+    ///
+    /// A thread holds up to 32 elements, or 8 vectors in rows of more than 16 KiB. Up to 32 lanes
+    /// of a warp share a short row; a block shares a longer one, or the smallest cluster that holds
+    /// it, if the target has clusters. Blocks have up to 256 threads (512 for unaligned rows), and
+    /// up to 1024 only if no cluster would hold the row otherwise.
     ///
     /// # Errors
-    /// [`RowError::Columns`]: 1024 threads, or 8192 where the target has clusters, do not hold a row, with 8 vectors each, or 32 single
-    /// elements.
+    /// [`RowError::Columns`] if a row does not fit in 1024 threads (8192 with clusters) with 8
+    /// vectors or 32 single elements each.
     #[inline]
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<RowConfig, RowError> {
         let is_long = u64::from(problem.columns) * u64::from(input.size_bytes()) > 16 << 10;
-        // An SM has 1024 threads with 64 registers: some blocks load while others reduce.
+        // With 64 registers per thread an SM has 1024 threads: some blocks load while others
+        // reduce.
         let (vectors, threads) = match problem.access(input) {
             RowAccess::Aligned => (8, 256),
             RowAccess::Ragged => (8, 512),
@@ -59,8 +63,8 @@ impl RowConfig {
         Self::within(target, input, problem, elements.max(MOST_ELEMENTS), threads)
     }
 
-    /// Returns configurations to choose from for rows of these sizes, the one of [`new`](RowConfig::new) first. Threads hold
-    /// up to 8, 16, 32 or 64 elements, and blocks have up to 256, 512 or 1024 threads.
+    /// Returns configurations for a tuner to try, that of [`new`](RowConfig::new) first. Threads
+    /// hold up to 8, 16, 32 or 64 elements, and blocks have up to 256, 512 or 1024 threads.
     #[inline]
     pub fn candidates(target: Target, input: Scalar, problem: &RowProblem) -> Vec<RowConfig> {
         let mut found = Vec::from_iter(Self::new(target, input, problem));
@@ -73,8 +77,8 @@ impl RowConfig {
         found
     }
 
-    /// Returns the configuration for copies of rows: with aligned accesses, or with ragged ones for all other rows. Rows that
-    /// are longer than the tile take several steps.
+    /// Returns the configuration for copying rows: with aligned accesses if possible, otherwise
+    /// ragged. Rows longer than the tile take several steps.
     #[inline]
     pub(in crate::kernels) fn of_copy(
         target: Target,
@@ -82,7 +86,8 @@ impl RowConfig {
         access: RowAccess,
         columns: u32,
     ) -> RowConfig {
-        // Ragged rows have up to 3 vectors of single elements, so short ones have no others.
+        // A ragged row has up to 3 vectors' worth of single elements, so short rows use single
+        // elements only.
         let access = match access {
             RowAccess::Aligned => access,
             _ if columns < 8 * RowTile::VECTOR_BYTES / elem.size_bytes().max(1) => {
@@ -90,11 +95,12 @@ impl RowConfig {
             }
             _ => RowAccess::Ragged,
         };
-        // Single elements are short: a thread has more of them in flight.
+        // Single elements are small, so each thread has more of them in flight.
         let most = if access == RowAccess::Elements { 8 } else { 4 };
         let lanes = RowTile { threads: 128, team: 32, cluster: 1, vectors: most, access };
         let vectors = columns.div_ceil(lanes.vector(elem)).max(1);
-        // A thread has two vectors in flight, where a row has 4 for its neighbours.
+        // From 8 vectors on, each thread has two in flight, and at least 4 neighbouring threads
+        // share the row.
         let sharers = if vectors < 8 { vectors } else { vectors.div_ceil(2) };
         let team = sharers.next_power_of_two().min(32);
         let tile = match vectors.div_ceil(team) {
@@ -104,8 +110,9 @@ impl RowConfig {
         RowConfig { target, tile }
     }
 
-    /// Returns configurations of copies of rows to choose from, the one of [`of_copy`](RowConfig::of_copy) first: 4 to 32 lanes or a
-    /// block share a row, and each thread moves 1 to 8 vectors at once.
+    /// Returns configurations for a tuner to try when copying rows, that of
+    /// [`of_copy`](RowConfig::of_copy) first: 4 to 32 lanes or a block share a row, and each thread
+    /// moves 1 to 8 vectors at once.
     #[inline]
     pub(in crate::kernels) fn copies(
         target: Target,
@@ -122,7 +129,8 @@ impl RowConfig {
             for vectors in [1, 2, 4, 8] {
                 let tile = RowTile { threads, team, vectors, ..default.tile };
                 let config = RowConfig { target, tile };
-                // A row has a vector for each thread, and takes at most 16 steps of some lanes.
+                // A row has a vector for each thread, and takes at most 16 steps if only some lanes
+                // share it.
                 let fits = team <= all && (team == threads || all <= 16 * team * vectors);
                 if fits && !found.contains(&config) {
                     found.push(config);
@@ -132,8 +140,8 @@ impl RowConfig {
         found
     }
 
-    /// Returns the configuration in which a thread holds at most `elements`, and a block has at most `threads`, or 512 or 1024
-    /// where no cluster would hold the row.
+    /// Returns a configuration in which a thread holds at most `elements` elements and a block has
+    /// at most `threads` threads, or 512 or 1024 if no cluster would hold the row otherwise.
     #[inline]
     fn within(
         target: Target,
@@ -168,10 +176,10 @@ impl RowConfig {
         Err(RowError::Columns { columns: problem.columns, max })
     }
 
-    /// Checks that there is a kernel with this tile.
+    /// Checks that a kernel can be built with this tile.
     ///
     /// # Errors
-    /// [`RowError::Tile`].
+    /// [`RowError::Tile`] says which rule is broken.
     #[inline]
     pub fn check(&self) -> Result<(), RowError> {
         let RowTile { threads, team, cluster, vectors, access: _ } = self.tile;
@@ -193,7 +201,7 @@ impl RowConfig {
         Err(RowError::Tile { rule })
     }
 
-    /// Checks that there is a copy with this tile.
+    /// Checks that a copy can be built with this tile.
     #[inline]
     pub(in crate::kernels) fn check_copy(&self) -> Result<(), RowError> {
         if self.tile.cluster > 1 {
@@ -202,7 +210,8 @@ impl RowConfig {
         self.check()
     }
 
-    /// Returns the tile by which a launch of a copy is checked: ragged rows may start anywhere, as single elements may.
+    /// Returns the tile that a copy's launch is checked with: ragged rows may start anywhere, as
+    /// single elements may.
     pub(in crate::kernels) fn tile_of_copy(&self) -> RowTile {
         let access = match self.tile.access {
             RowAccess::Aligned => RowAccess::Aligned,
@@ -211,20 +220,21 @@ impl RowConfig {
         RowTile { access, ..self.tile }
     }
 
-    /// Checks that the kernel takes rows of these sizes, with elements of this type in the input. Returns the pitches of
-    /// the input and the output.
+    /// Checks that the kernel can process rows of this size with input elements of this type.
+    /// Returns the row pitches of input and output.
     ///
     /// # Errors
-    /// [`RowError::Columns`], [`RowError::Rows`], [`RowError::Access`], [`RowError::Pitch`], [`RowError::TooLarge`].
+    /// [`RowError::Columns`], [`RowError::Rows`], [`RowError::Access`], [`RowError::Pitch`] or
+    /// [`RowError::TooLarge`].
     #[inline]
     pub fn check_problem(&self, input: Scalar, problem: &RowProblem) -> Result<[u64; 2], RowError> {
         problem.check(&self.tile, input, self.tile.capacity(input))
     }
 }
 
-/// The name of the configuration: `128x4` for rows that 128 threads share with 4 vectors each; `32x2_rows4` where a block
-/// has 4 rows; `1024x4_cluster8` where a cluster of 8 blocks shares a row;
-/// then the accesses, unless rows are aligned.
+/// Prints the configuration's name: `128x4` if 128 threads share a row and hold 4 vectors each,
+/// `32x2_rows4` if a block has 4 rows, `1024x4_cluster8` if a cluster of 8 blocks shares a row. The
+/// access follows unless rows are aligned, for example `128x4_ragged`.
 impl fmt::Display for RowConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RowTile { threads, team, cluster, vectors, access } = self.tile;
@@ -244,7 +254,7 @@ impl fmt::Display for RowConfig {
 }
 
 impl RowConfig {
-    /// Checks that an operand is of `f32`, `f16` or `bf16`, or of `f8` if that is allowed.
+    /// Checks that an operand's type is `f32`, `f16` or `bf16`, or an `f8` if that is allowed.
     pub(in crate::kernels) fn check_element(
         operand: &'static str,
         found: Scalar,

@@ -1,4 +1,4 @@
-//! [`RowError`]: why there is no kernel for some rows, or why it does not take them.
+//! [`RowError`]: why a row kernel cannot be built or launched.
 
 use crate::errors::errors;
 
@@ -8,7 +8,7 @@ use crate::runtime::RuntimeError;
 use crate::tensor::RowAccess;
 
 errors! {
-    /// A configuration without a kernel, or rows that a kernel does not take.
+    /// Errors for unsupported row-kernel configurations and invalid launches.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -35,9 +35,9 @@ errors! {
         Columns { columns: u32, max: u32 },
         /// there are {rows} rows, which need more than 2^31 - 1 blocks or have numbers above 2^31 - 1
         Rows { rows: u32 },
-        /// The rows do not lie in memory as the kernel accesses them.
+        /// The rows' addresses do not suit the kernel's accesses.
         Access {
-            /// The accesses of the kernel.
+            /// How the kernel accesses rows.
             access: RowAccess,
         } = |f| f.write_str(match access {
             RowAccess::Aligned => "the kernel takes rows that start at multiples of 16 bytes and end there",
@@ -54,11 +54,11 @@ errors! {
         Address { operand: &'static str },
         /// the buffer of {operand} has {found} elements, and {needed} are needed
         BufferLength { operand: &'static str, found: u64, needed: u64 },
-        /// The kernel needs an operand that was not given, or has no use for the given one.
+        /// An operand is missing, or is given although the kernel has no use for it.
         Operand {
             /// The operand.
             operand: &'static str,
-            /// The kernel needs it.
+            /// True if the kernel needs it.
             needed: bool,
         } = |f| match needed {
             true => write!(f, "the kernel has {operand}, which is not given"),

@@ -1,4 +1,4 @@
-//! Sizes, configurations and errors of the kernels that work on the rows of a matrix.
+//! Problem sizes, configurations and errors that all kernels on the rows of a matrix share.
 
 mod config;
 mod error;
@@ -13,7 +13,7 @@ use crate::ir::{Body, Val};
 use crate::runtime::Grid;
 use crate::tensor::RowTile;
 
-/// Returns the number of the thread's row and its columns: none beyond the last row.
+/// Returns the index of the thread's row, and how many columns it has: 0 for a row beyond the last.
 #[track_caller]
 #[inline]
 pub(in crate::kernels) fn own_row<'b>(
@@ -25,7 +25,7 @@ pub(in crate::kernels) fn own_row<'b>(
     (row.cvt::<i64>(), row.lt(rows).select(columns, 0))
 }
 
-/// Returns the grid of a row kernel.
+/// Returns the launch grid of a row kernel.
 #[inline]
 pub(in crate::kernels) fn row_grid(tile: &RowTile, rows: u32) -> Grid {
     Grid::new([tile.blocks(rows), 1, 1], [tile.threads, 1, 1])

@@ -1,4 +1,4 @@
-//! [`RowProblem`]: the sizes of the matrices whose rows a kernel works on.
+//! [`RowProblem`]: the sizes and row pitches of the matrices that a row kernel works on.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use crate::tensor::{RowAccess, RowTile};
 
 use super::error::RowError;
 
-/// The sizes of an input and an output matrix with the same rows and columns. Rows are contiguous.
+/// The sizes of an input and an output matrix with equally many rows and columns. Elements of a row
+/// are contiguous; rows may be padded.
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
@@ -25,17 +26,17 @@ use super::error::RowError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowProblem {
-    /// The rows.
+    /// Rows of both matrices.
     pub rows: u32,
-    /// The elements of a row.
+    /// Elements per row.
     pub columns: u32,
-    /// The elements from a row of the input to the next one; `None` is `columns`.
+    /// The input's row pitch in elements; `None` means `columns`.
     pub input_pitch: Option<u64>,
-    /// The elements from a row of the output to the next one; `None` is `columns`.
+    /// The output's row pitch in elements; `None` means `columns`.
     pub output_pitch: Option<u64>,
 }
 
-/// `8192x4095`, and the pitches that are given: `8192x4095, input pitch 4096`.
+/// Prints `8192x4095`, and the pitches that are set: `8192x4095, input pitch 4096`.
 impl fmt::Display for RowProblem {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,23 +50,23 @@ impl fmt::Display for RowProblem {
 }
 
 impl RowProblem {
-    /// Contiguous matrices.
+    /// Returns the problem for packed matrices.
     pub const fn new(rows: u32, columns: u32) -> RowProblem {
         RowProblem { rows, columns, input_pitch: None, output_pitch: None }
     }
 
-    /// Returns the pitches of the input and the output.
+    /// Returns the row pitches of input and output.
     #[inline]
     pub fn pitches(&self) -> [u64; 2] {
         [self.input_pitch, self.output_pitch].map(|pitch| pitch.unwrap_or(self.columns.into()))
     }
 
-    /// Returns true if there is no element.
+    /// Returns true if the matrices have no elements.
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.columns == 0
     }
 
-    /// Returns the widest accesses for an input with elements of this type.
+    /// Returns the widest access that all rows allow, for input elements of this type.
     #[inline]
     pub fn access(&self, input: Scalar) -> RowAccess {
         let order = [RowAccess::Aligned, RowAccess::Ragged];
@@ -76,7 +77,7 @@ impl RowProblem {
     #[inline]
     fn has_access(&self, access: RowAccess, input: Scalar) -> bool {
         let vector = u64::from(RowTile::vector_len(input));
-        // The pitch of a single row does not count.
+        // The pitch of a single row does not matter.
         let starts = self.pitches().map(|pitch| if self.rows > 1 { pitch % vector } else { 0 });
         match access {
             RowAccess::Aligned => {
@@ -87,7 +88,7 @@ impl RowProblem {
         }
     }
 
-    /// Checks the sizes for a kernel with this tile and at most `most` columns; returns the pitches.
+    /// Checks the sizes for a kernel with this tile and at most `max` columns; returns the pitches.
     #[inline]
     pub(in crate::kernels) fn check(
         &self,
@@ -107,7 +108,7 @@ impl RowProblem {
         if columns > max {
             return Err(RowError::Columns { columns, max });
         }
-        // Blocks after the last row have numbers too.
+        // Blocks past the last row have row indices too.
         let last = u64::from(tile.blocks(rows)) * u64::from(tile.rows_per_block().max(1));
         if last > i32::MAX as u64 {
             return Err(RowError::Rows { rows });
@@ -118,13 +119,13 @@ impl RowProblem {
         Ok(pitches)
     }
 
-    /// Returns the elements from the first to the last one of a matrix with this pitch.
+    /// Returns the span of a matrix with this pitch: elements from the first to the last.
     pub(in crate::kernels) fn len(&self, pitch: u64) -> u64 {
         if self.is_empty() { 0 } else { u64::from(self.rows - 1) * pitch + u64::from(self.columns) }
     }
 }
 
-/// Checks that a buffer has the elements that a kernel accesses.
+/// Checks that a buffer is long enough for the kernel's accesses.
 pub(in crate::kernels) fn check_len(
     operand: &'static str,
     found: usize,
@@ -134,7 +135,7 @@ pub(in crate::kernels) fn check_len(
     if found < needed { Err(RowError::BufferLength { operand, found, needed }) } else { Ok(()) }
 }
 
-/// Checks that a buffer starts where vectors may start.
+/// Checks that a buffer is aligned well enough for the tile's vectors.
 pub(in crate::kernels) fn check_aligned(
     operand: &'static str,
     tile: &RowTile,

@@ -1,4 +1,4 @@
-//! [`SoftmaxFunction`]: a softmax on a device.
+//! [`SoftmaxFunction`]: a softmax loaded on a device.
 
 use crate::ir::Element;
 use crate::ir::builder::{Converted, VectorElement};
@@ -23,11 +23,12 @@ loadable! {
 }
 
 impl<T: Element + Converted, D: VectorElement<2> + Converted> SoftmaxFunction<T, D> {
-    /// Starts the kernel, on the stream for all work that names none. No elements are no work.
+    /// Launches the kernel on the default stream. Does nothing if the matrix is empty.
     ///
     /// # Errors
-    /// Those of [`RowConfig::check_problem`](crate::kernels::rows::RowConfig::check_problem); buffers that are too short
-    /// or misaligned; those of [`Function::launch`].
+    /// Returns the errors of
+    /// [`RowConfig::check_problem`](crate::kernels::rows::RowConfig::check_problem) and of
+    /// [`Function::launch`], and errors for buffers that are too short or misaligned.
     pub fn launch(
         &self,
         problem: &RowProblem,
@@ -37,10 +38,10 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> SoftmaxFunction<T,
         self.launch_with(LaunchOptions::default(), problem, x, y)
     }
 
-    /// As [`launch`](SoftmaxFunction::launch), with options.
+    /// Launches as [`launch`](SoftmaxFunction::launch) does, with options such as a stream.
     ///
     /// # Errors
-    /// Those of [`launch`](SoftmaxFunction::launch).
+    /// Returns the errors of [`launch`](SoftmaxFunction::launch).
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,

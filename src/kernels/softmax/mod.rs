@@ -1,4 +1,4 @@
-//! Softmax and log-softmax of the rows of a matrix.
+//! Softmax and log-softmax over the rows of a matrix.
 
 mod launch;
 
@@ -16,29 +16,29 @@ pub use launch::SoftmaxFunction;
 /// The configuration of a [`Softmax`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SoftmaxConfig {
-    /// The target and the tile of a row.
+    /// The target and the row tile.
     pub rows: RowConfig,
-    /// The result is the logarithm of the softmax.
+    /// True to compute the logarithm of the softmax.
     pub log: bool,
 }
 
 impl SoftmaxConfig {
-    /// The configuration for rows of these sizes, with elements of this type in the input.
+    /// Returns the configuration for rows of this size with input elements of this type.
     ///
     /// # Errors
-    /// Those of [`RowConfig::new`].
+    /// Returns the errors of [`RowConfig::new`].
     #[inline]
     pub fn new(target: Target, input: Scalar, problem: &RowProblem) -> Result<Self, RowError> {
         Ok(SoftmaxConfig { rows: RowConfig::new(target, input, problem)?, log: false })
     }
 
-    /// The same for the logarithm of the softmax.
+    /// Switches to the logarithm of the softmax.
     pub fn log(self) -> Self {
         SoftmaxConfig { log: true, ..self }
     }
 }
 
-/// The name of the configuration: `softmax` or `log_softmax`, and the name of [`RowConfig`].
+/// Prints the configuration's name: `softmax` or `log_softmax`, then the name of the [`RowConfig`].
 impl fmt::Display for SoftmaxConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,14 +46,16 @@ impl fmt::Display for SoftmaxConfig {
     }
 }
 
-/// The input and the output, each with its pitch; rows and columns.
+/// Input and output, each with its pitch; rows and columns.
 type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [i32; 2]);
 
-/// The softmax of each row of a matrix of `T`, as a matrix of `D`: `y(i) = e^(x(i) - m) / sum of e^(x(j) - m)` for the
-/// largest element `m` of the row; or its logarithm. Both types are `f32`, `f16` or `bf16`; numbers in between are `f32`.
+/// The softmax of each row of a matrix, from elements `T` to elements `D`: `y(i) = e^(x(i) - m) /
+/// sum of e^(x(j) - m)`, where `m` is the row's largest element; or its logarithm. Both types are
+/// `f32`, `f16` or `bf16`; computes in `f32`.
 ///
-/// A row with NaN or positive infinity, or with nothing but negative infinity, is NaN as a whole. Results of the softmax
-/// below 2^-126 may be 0, and below 2^-62 if `|m| >= 2^24`.
+/// It reads and writes each element once: a row stays in the registers of a warp, a block or a
+/// cluster. If a row contains NaN or +inf, or only -inf, every result in the row is NaN. Softmax
+/// results below 2^-126 may become 0, and below 2^-62 if `|m| >= 2^24`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -84,7 +86,8 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
     /// Builds the kernel.
     ///
     /// # Errors
-    /// Those of [`RowConfig::check`]; [`RowError::Element`].
+    /// Returns the errors of [`RowConfig::check`], and [`RowError::Element`] for an unsupported
+    /// type.
     #[inline]
     pub fn new(config: SoftmaxConfig) -> Result<Self, RowError> {
         config.rows.check()?;
@@ -94,7 +97,8 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
     }
 }
 
-/// Each thread holds elements of one row. The largest element and the sum, relative to it, are reduced as one pair.
+/// Each thread holds elements of one row. The maximum and the sum relative to it are reduced
+/// together, as one pair.
 fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
     config: &SoftmaxConfig,
 ) -> Result<Kernel<Params<T, D>>, BuildErrors> {
@@ -109,7 +113,7 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
             let (row, columns) = own_row(k, tile, sizes);
             let part = tile.part::<T>(k, row * x_pitch, columns);
             let elements = part.load_elements(k, x.offset(row * x_pitch), f32::NEG_INFINITY);
-            // Finite, so that a thread without elements has the sum 0.
+            // Clamped to a finite value, so that a thread without elements has sum 0.
             let own = Exponent::below(elements.max(k.constant(f32::MIN)));
             let powers = elements.iter_f32().map(|value| own.power(value));
             let sum = chained(k.constant(0.0), powers, |sum, value| sum + value, |a, b| a + b);
@@ -118,7 +122,8 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
                 let [high, low] = [is_a.select(sum_a, sum_b), is_a.select(sum_b, sum_a)];
                 [all.max, low.fma(all.factor(a.min(b)), high)]
             });
-            // Converted again: packed elements take half the registers of `f32` across the reduction.
+            // Converted a second time, because packed elements take half as many registers across
+            // the reduction as `f32`.
             let (all, y) = (Exponent::below(max), y.offset(row * y_pitch));
             if log {
                 let log_sum = sum.ln() - all.exponent(max) / all.scale;
@@ -131,8 +136,8 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
     )
 }
 
-/// The powers `e^(value - max)`, as `2^(value * scale - max * scale)`: one `fma` for each value. The rounding of
-/// `max * scale` is a factor that all of them have.
+/// Computes `e^(value - max)` as `2^(value * scale - max * scale)`, with one `fma` per value. The
+/// rounding error of `max * scale` is a factor common to all of them, so it cancels.
 struct Exponent<'b> {
     max: Val<'b, f32>,
     scale: Val<'b, f32>,
@@ -140,12 +145,12 @@ struct Exponent<'b> {
 }
 
 impl<'b> Exponent<'b> {
-    /// Those of values up to `max`.
+    /// Prepares exponentials for values up to `max`.
     #[track_caller]
     #[inline]
     fn below(max: Val<'b, f32>) -> Self {
-        // From `1.25 * 2^30` on, other values are at least 128 below, so that their powers are 0. Below it, `max * LOG2_E` is
-        // rounded by at most 64: the factor is a finite number.
+        // From `1.25 * 2^30` on, any other value is at least 128 smaller, so its exponential is 0
+        // anyway. Below, `max * LOG2_E` is rounded by at most 64, so the common factor is finite.
         let is_large = max.abs().ge((5 << 28) as f32);
         let scale = is_large.select::<f32>(1.0, LOG2_E);
         Exponent { max, scale, shift: max * scale }
@@ -163,7 +168,8 @@ impl<'b> Exponent<'b> {
         self.exponent(value).exp2_fast()
     }
 
-    /// Returns what the powers below another maximum are multiplied by, with the factor that those have.
+    /// Returns the factor that rescales exponentials relative to another maximum, including their
+    /// common factor.
     #[track_caller]
     #[inline]
     fn factor(&self, other: Val<'b, f32>) -> Val<'b, f32> {

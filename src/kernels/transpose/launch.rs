@@ -1,4 +1,4 @@
-//! [`TransposeFunction`]: a transpose on a device.
+//! [`TransposeFunction`]: a transpose loaded on a device.
 
 use crate::ir::Element;
 use crate::runtime::{Arguments, Buffer, Function, Grid, LaunchOptions};
@@ -24,11 +24,13 @@ loadable! {
 }
 
 impl<T: Element> TransposeFunction<T> {
-    /// Starts the kernel, on the stream for all work that names none. No elements are no work.
+    /// Launches the kernel on the default stream. Does nothing if there are no elements.
     ///
     /// # Errors
-    /// [`RowError::Pitch`], [`RowError::TooLarge`], [`RowError::Rows`]; [`RowError::Access`] for rows that a kernel
-    /// with aligned accesses does not take; [`RowError::Tile`] for more modes of a batch than the kernel has; buffers that are too short or misaligned; those of [`Function::launch`].
+    /// [`RowError::Pitch`], [`RowError::TooLarge`] or [`RowError::Rows`]; [`RowError::Access`] if a
+    /// kernel with aligned accesses gets other rows; [`RowError::Tile`] if the batch has more modes
+    /// than the kernel; errors for buffers that are too short or misaligned, and those of
+    /// [`Function::launch`].
     pub fn launch(
         &self,
         problem: &TransposeProblem,
@@ -38,10 +40,10 @@ impl<T: Element> TransposeFunction<T> {
         self.launch_with(LaunchOptions::default(), problem, x, y)
     }
 
-    /// As [`launch`](TransposeFunction::launch), with options.
+    /// Launches as [`launch`](TransposeFunction::launch) does, with options such as a stream.
     ///
     /// # Errors
-    /// Those of [`launch`](TransposeFunction::launch).
+    /// Returns the errors of [`launch`](TransposeFunction::launch).
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,
@@ -54,7 +56,8 @@ impl<T: Element> TransposeFunction<T> {
         })
     }
 
-    /// Calls `start` with the kernel, its grid and its arguments, unless there is no element.
+    /// Checks the arguments, then calls `start` with the kernel, its grid and its arguments, unless
+    /// there are no elements.
     pub(crate) fn run<'h, E: From<RowError>>(
         &self,
         problem: &TransposeProblem,
@@ -91,7 +94,7 @@ impl<T: Element> TransposeFunction<T> {
                 return Err(RowError::Address { operand }.into());
             }
         }
-        // Coordinates in the last tile are numbers of `i32`.
+        // Coordinates in the last tile must still fit an `i32`.
         let max = i32::MAX as u32 - 1023;
         if rows > max || columns > max {
             return Err(RowError::Rows { rows: rows.max(columns) }.into());

@@ -1,4 +1,4 @@
-//! Transposes of matrices through a swizzled tile of shared memory.
+//! Transposes of matrices, through a swizzled tile in shared memory.
 
 mod launch;
 mod problem;
@@ -23,34 +23,35 @@ use tile::Tile;
 pub struct TransposeConfig {
     /// The target.
     pub target: Target,
-    /// The accesses to input and output: `Aligned` or `Ragged`.
+    /// How input and output rows are accessed: `Aligned` or `Ragged`.
     pub access: RowAccess,
-    /// The rows and columns of a thread block's tile of the input, in chunks of 16 bytes: powers of two from 1 to 64. A tile of a
-    /// ragged matrix has at least 2, and overlaps its neighbours by a chunk.
+    /// Rows and columns of a block's tile of the input in 16-byte chunks, each a power of two up to
+    /// 64 (and at least 2 for a ragged matrix, whose tiles overlap by one chunk).
     pub tile: [u32; 2],
-    /// The matrices of the batch in a tile: a power of two from 1 to 1024.
+    /// How many of the batch's matrices a tile covers: a power of two from 1 to 1024.
     pub matrices: u32,
-    /// The order of the tiles.
+    /// The order in which blocks process tiles.
     pub raster: Raster,
-    /// The modes of a batch of matrices: 0 to 3.
+    /// The batch's rank: 0 to 3 modes.
     pub batch_modes: u32,
 }
 
 impl TransposeConfig {
-    /// The configuration for a matrix of these sizes with elements of this type.
+    /// Returns the configuration for a matrix of this size with elements of this type.
     #[inline]
     pub fn new(target: Target, elem: Scalar, problem: &TransposeProblem) -> Self {
         let access = problem.access(elem);
         let (tile, raster) = default_tile(access, elem, problem);
         let (matrices, batch_modes) = (1, problem.batch_modes());
         let config = TransposeConfig { target, access, tile, matrices, raster, batch_modes };
-        // For ragged rows a tile of more matrices is faster than a longer one.
+        // For ragged rows, more matrices per tile are faster than a longer tile.
         let max = if access == RowAccess::Ragged { 16 } else { MAX_CHUNKS };
         config.fitted_within(max, elem, problem)
     }
 
-    /// Returns the configuration with a tile of as many bytes whose rows and columns are less than twice those of the problem. Where
-    /// one mode is short, the tile is longer along the other one, and then has more matrices.
+    /// Returns the configuration with the tile reshaped to the problem, keeping its size in bytes:
+    /// rows and columns become less than twice those of the problem. If one mode is short, the tile
+    /// gets longer along the other one, and then covers more matrices.
     ///
     /// ```
     /// use tilewright::ir::{Target, types::Scalar};
@@ -70,7 +71,8 @@ impl TransposeConfig {
         self.fitted_within(MAX_CHUNKS, elem, problem)
     }
 
-    /// As [`fitted`](TransposeConfig::fitted), with a tile that is made longer than `self.tile` only up to `most` chunks.
+    /// Reshapes the tile as [`fitted`](TransposeConfig::fitted) does, but makes it longer than
+    /// `self.tile` only up to `most` chunks.
     #[inline]
     fn fitted_within(self, most: u32, elem: Scalar, problem: &TransposeProblem) -> Self {
         let chunk = RowTile::vector_len(elem);
@@ -89,18 +91,19 @@ impl TransposeConfig {
         let count = problem.batch.iter().fold(1u32, |all, mode| all.saturating_mul(mode.count));
         let matrices = (area / (tile[0] * tile[1])).min(MAX_MATRICES);
         let matrices = matrices.min(count.clamp(1, MAX_MATRICES).next_power_of_two());
-        // Each thread has an access.
+        // Every thread needs an access.
         while tile[0] * tile[1] * chunk * matrices < THREADS {
             tile[usize::from(tile[1] < MAX_CHUNKS)] *= 2;
         }
         TransposeConfig { tile, matrices, ..self }
     }
 
-    /// Returns configurations to choose from for a matrix of these sizes, the one of [`new`](TransposeConfig::new) first.
+    /// Returns configurations for a tuner to try for a matrix of this size, that of
+    /// [`new`](TransposeConfig::new) first.
     #[inline]
     pub fn candidates(target: Target, elem: Scalar, problem: &TransposeProblem) -> Vec<Self> {
         let mut found = vec![Self::new(target, elem, problem)];
-        // The tile of a large matrix, for comparison.
+        // The tile for a large matrix, for comparison.
         let large = TransposeConfig {
             tile: default_tile(found[0].access, elem, problem).0,
             matrices: 1,
@@ -110,7 +113,7 @@ impl TransposeConfig {
         for tile in [[8, 16], [16, 16], [16, 8], [8, 8], [16, 32], [32, 16]] {
             let config = TransposeConfig { tile, ..large };
             for config in [config.fitted(elem, problem), config.fitted_within(1, elem, problem)] {
-                // One line of tiles has one order.
+                // A single line of tiles has only one order.
                 let has_line = problem.rows <= config.tile[0] * RowTile::vector_len(elem)
                     || problem.columns <= config.tile[1] * RowTile::vector_len(elem);
                 let rasters = if has_line { &RASTERS[1..2] } else { &RASTERS[..] };
@@ -126,7 +129,7 @@ impl TransposeConfig {
         found
     }
 
-    /// Returns the chunks that a tile has at least along both modes. Ragged tiles overlap by one.
+    /// Returns the minimum tile size along each mode, in chunks. Ragged tiles overlap by one.
     fn min_chunks(&self) -> u32 {
         if self.access == RowAccess::Ragged { 2 } else { 1 }
     }
@@ -166,8 +169,9 @@ impl TransposeConfig {
     }
 }
 
-/// The name of the configuration: the rows and columns of a tile in chunks of 16 bytes, its matrices unless it has one, the order
-/// of the tiles, and the accesses, unless rows are aligned: `8x16_n`, `2x8x16_n`, `16x16_mstrip8_ragged`.
+/// Prints the configuration's name: the tile's rows and columns in 16-byte chunks, its matrices if
+/// more than one, the tile order, and `_ragged` unless rows are aligned. For example `8x16_n`,
+/// `2x8x16_n`, `16x16_mstrip8_ragged`.
 impl fmt::Display for TransposeConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [rows, columns] = self.tile;
@@ -180,13 +184,15 @@ impl fmt::Display for TransposeConfig {
     }
 }
 
-/// The orders of the candidates.
+/// The tile orders that candidates use.
 const RASTERS: [Raster; 3] =
     [Raster::AlongN, Raster::SwizzleAlongM { width: 8 }, Raster::SwizzleAlongM { width: 4 }];
 
-/// Returns the tile of a problem before it is fitted, and the order of the tiles.
+/// Returns the tile before it is fitted to the problem, and the tile order.
 ///
-/// A block stores only after its whole tile has arrived, so other blocks must keep the memory busy. So tiles of 64 KiB, with long pieces of
+/// A block stores only after its whole tile has arrived, so other blocks must keep memory busy.
+/// Therefore 64-KiB tiles, which have long row segments, are used only if they give a full wave of
+/// blocks, and 16-KiB tiles only if they give two blocks per SM. Smaller problems use 8-KiB tiles.
 /// rows, need a wave of blocks, and tiles of 16 KiB need two blocks for each SM. Smaller problems have tiles of 8 KiB.
 #[inline]
 fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> ([u32; 2], Raster) {
@@ -196,14 +202,14 @@ fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> 
     let has_enough = |tile, blocks_per_sm: u32| {
         bytes_of_matrices >= u64::from(bytes(tile)) * u64::from(blocks_per_sm * SMS)
     };
-    // Consecutive tiles write few rows of the output, each a long piece.
+    // Consecutive tiles then write long segments of few output rows.
     let strips = Raster::SwizzleAlongM { width: 4 };
     let raster = if bytes_of_matrices > KEPT_BYTES { strips } else { Raster::AlongN };
     let (large, medium) = ([32, 128 / chunk], [16, 64 / chunk]);
-    // Small matrices have no longer pieces in a larger tile.
+    // For small matrices a larger tile has no longer segments.
     let is_large = chunk >= 8 && problem.rows.min(problem.columns) >= 512;
     if access == RowAccess::Ragged {
-        // More thread blocks hide the instructions for cut rows.
+        // More thread blocks hide the extra instructions for ragged rows.
         (medium, strips)
     } else if is_large && has_enough(large, resident(access, bytes(large))) {
         (large, raster)
@@ -214,25 +220,28 @@ fn default_tile(access: RowAccess, elem: Scalar, problem: &TransposeProblem) -> 
     }
 }
 
-/// Returns the blocks of an SM: as many as have shared memory, and 40 registers for a thread, or 48 with ragged rows.
+/// Returns how many blocks an SM runs: limited by shared memory, and by 40 registers per thread, or
+/// 48 for ragged rows.
 #[inline]
 fn resident(access: RowAccess, tile_bytes: u32) -> u32 {
     let max = if access == RowAccess::Ragged { 5 } else { 6 };
     ((192 << 10) / tile_bytes).clamp(1, max)
 }
 
-/// The SMs of an H100 or an H200.
+/// The SM count of an H100 or H200.
 const SMS: u32 = 132;
-/// The bytes of a matrix up to which the order of its tiles does not matter: it and its transpose are little more than an L2 cache of 50 MB.
+/// Up to this many bytes the tile order does not matter, because the matrix and its transpose
+/// hardly exceed a 50-MB L2 cache.
 const KEPT_BYTES: u64 = 32 << 20;
-/// The threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
-/// The maximum number of chunks of 16 bytes along a mode of a tile, and the maximum number of its matrices.
+/// Limits of a tile: 16-byte chunks along a mode, and matrices.
 const MAX_CHUNKS: u32 = 64;
 const MAX_MATRICES: u32 = 1024;
 
-/// The input with its pitch and length, and the output with its pitch; rows, columns and matrices; the rows and columns from a tile to
-/// the next one; the tiles along the three modes; the extents and strides of the batch.
+/// The input with its pitch and length, the output with its pitch; rows, columns and matrices; rows
+/// and columns from one tile to the next; tiles along the three modes; extents and strides of the
+/// batch.
 type Params<T> = (
     (Global<T>, i64, i64),
     (GlobalMut<T>, i64),
@@ -242,7 +251,10 @@ type Params<T> = (
     ([i32; 3], [[i64; 3]; 2]),
 );
 
-/// The transpose of a matrix of `T`, of 1, 2, 4 or 8 bytes: `y(column, row) = x(row, column)`.
+/// The transpose of a matrix, or of a batch of them: `y(column, row) = x(row, column)`. Elements of
+/// `T` have 1, 2, 4 or 8 bytes.
+///
+/// Reads and writes whole 16-byte vectors where the rows' alignment allows it.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -271,7 +283,8 @@ impl<T: Element> Transpose<T> {
     /// Builds the kernel.
     ///
     /// # Errors
-    /// [`RowError::Element`] for `bool`; [`RowError::Tile`] for a configuration that breaks a rule of its fields.
+    /// [`RowError::Element`] for `bool`; [`RowError::Tile`] for a configuration that breaks a rule
+    /// of its fields.
     #[inline]
     pub fn new(config: TransposeConfig) -> Result<Self, RowError> {
         if T::SCALAR == Scalar::Bool {
@@ -283,7 +296,8 @@ impl<T: Element> Transpose<T> {
     }
 }
 
-/// A thread block copies rows of the input to shared memory, and stores columns of what is there as rows of the output.
+/// A block copies rows of the input to shared memory, then stores the tile's columns as rows of the
+/// output.
 fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TransposeConfig { target, raster, batch_modes: modes, access, .. } = *config;
     let tile = Tile::of(config, T::SCALAR);
@@ -304,7 +318,7 @@ fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, Buil
             let first = [row, column, matrix];
             let x = MatrixRows { base: x, pitch: x_pitch, batch: x_batch, first, left };
             let first = [column, row, matrix];
-            // The columns that tiles share belong to the next one.
+            // Columns that two tiles share belong to the next one.
             let left = [left[1].min(own[1]), left[0], left[2]];
             let y = MatrixRows { base: y, pitch: y_pitch, batch: y_batch, first, left };
 

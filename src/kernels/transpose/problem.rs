@@ -1,27 +1,28 @@
-//! [`TransposeProblem`]: the sizes of a matrix, or a batch of them, and where it and its transpose lie.
+//! [`TransposeProblem`]: the sizes and strides of a matrix, or of a batch of them, and of its
+//! transpose.
 
 use std::fmt;
 
 use crate::ir::types::Scalar;
 use crate::tensor::{RowAccess, RowTile};
 
-/// The sizes of a matrix and where it and its transpose lie. Rows of both are contiguous.
+/// The sizes of a matrix, and the strides of it and its transpose. Rows of both are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransposeProblem {
-    /// The rows of the input, the columns of the output.
+    /// Rows of the input, columns of the output.
     pub rows: u32,
-    /// The columns of the input, the rows of the output.
+    /// Columns of the input, rows of the output.
     pub columns: u32,
-    /// The elements from a row of the input to the next one; `None` is `columns`.
+    /// The input's row pitch in elements; `None` means `columns`.
     pub input_pitch: Option<u64>,
-    /// The elements from a row of the output to the next one; `None` is `rows`.
+    /// The output's row pitch in elements; `None` means `rows`.
     pub output_pitch: Option<u64>,
-    /// The modes of a batch of such matrices. Unused modes come last and have the count 1.
+    /// The batch's modes. Unused modes come last and have count 1.
     pub batch: [TransposeBatch; 3],
 }
 
-/// `4096x8192`, the pitches that are given, and the count of each mode of a batch with its strides:
-/// `64x32, input pitch 40, batch 7:2560->2048`.
+/// Prints the sizes, the pitches that are set, and each batch mode's count and strides:
+/// `4096x8192`, or `64x32, input pitch 40, batch 7:2560->2048`.
 impl fmt::Display for TransposeProblem {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,33 +37,34 @@ impl fmt::Display for TransposeProblem {
     }
 }
 
-/// A mode of a batch of matrices.
+/// One mode of a batch of matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransposeBatch {
-    /// The number of matrices along the mode.
+    /// How many matrices there are along the mode.
     pub count: u32,
-    /// The elements from a matrix of the input to the next one.
+    /// The distance between two matrices of the input, in elements.
     pub input_stride: u64,
-    /// The elements from a matrix of the output to the next one.
+    /// The distance between two matrices of the output, in elements.
     pub output_stride: u64,
 }
 
 impl TransposeBatch {
-    /// A mode with one matrix.
+    /// A mode with a single matrix.
     pub const ONE: TransposeBatch = TransposeBatch { count: 1, input_stride: 0, output_stride: 0 };
 }
 
 impl TransposeProblem {
-    /// The maximum number of modes of a batch.
+    /// The maximum rank of a batch.
     pub const MAX_BATCH_MODES: u32 = 3;
 
-    /// Contiguous matrices.
+    /// Returns the problem for a single packed matrix.
     pub const fn new(rows: u32, columns: u32) -> TransposeProblem {
         let (pitch, batch) = (None, [TransposeBatch::ONE; 3]);
         TransposeProblem { rows, columns, input_pitch: pitch, output_pitch: pitch, batch }
     }
 
-    /// `count` matrices that follow each other, and so do their transposes.
+    /// Turns the problem into a batch of `count` matrices, stored one after the other, as are their
+    /// transposes.
     #[inline]
     pub fn batched(self, count: u32) -> TransposeProblem {
         let [input, output] = self.pitches();
@@ -72,7 +74,7 @@ impl TransposeProblem {
         TransposeProblem { batch: [first, TransposeBatch::ONE, TransposeBatch::ONE], ..self }
     }
 
-    /// Returns the pitches of the input and the output.
+    /// Returns the row pitches of input and output.
     #[inline]
     pub fn pitches(&self) -> [u64; 2] {
         let [input, output] = [(self.input_pitch, self.columns), (self.output_pitch, self.rows)]
@@ -80,28 +82,28 @@ impl TransposeProblem {
         [input, output]
     }
 
-    /// Returns true if there is no element.
+    /// Returns true if there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.columns == 0 || self.batch.iter().any(|mode| mode.count == 0)
     }
 
-    /// Returns the number of elements.
+    /// Returns how many elements there are.
     #[inline]
     pub fn elements(&self) -> u64 {
         let matrix = u64::from(self.rows) * u64::from(self.columns);
         self.batch.iter().fold(matrix, |all, mode| all.saturating_mul(mode.count.into()))
     }
 
-    /// Returns the number of modes of the batch that are used: those up to the last count other than 1.
+    /// Returns how many batch modes are used: all up to the last whose count is not 1.
     #[inline]
     pub fn batch_modes(&self) -> u32 {
         let last = self.batch.iter().rposition(|mode| mode.count != 1);
         last.map_or(0, |last| last as u32 + 1)
     }
 
-    /// Returns the accesses for elements of this type: `Aligned` if every row of input and output starts at a multiple of
-    /// 16 bytes and ends there, else `Ragged`.
+    /// Returns the access for elements of this type: `Aligned` if every row of input and output
+    /// starts and ends at a multiple of 16 bytes, otherwise `Ragged`.
     #[inline]
     pub fn access(&self, elem: Scalar) -> RowAccess {
         let chunk = u64::from(RowTile::vector_len(elem));
@@ -116,7 +118,8 @@ impl TransposeProblem {
         }
     }
 
-    /// Returns the elements from the first to the last one of the input and the output: `None` for 2^40 or more.
+    /// Returns the spans of input and output (elements from the first to the last), or `None` if
+    /// one reaches 2^40.
     #[inline]
     pub(crate) fn lens(&self) -> Option<[u64; 2]> {
         if self.is_empty() {

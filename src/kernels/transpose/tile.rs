@@ -1,4 +1,4 @@
-//! [`Tile`]: a thread block's tile in shared memory, and the vectors of its threads.
+//! [`Tile`]: a block's tile in shared memory, and which vectors each thread moves, as layouts.
 
 use crate::ir::types::Scalar;
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle, layout};
@@ -6,27 +6,29 @@ use crate::tensor::{RowAccess, RowTile, TileRows};
 
 use super::{THREADS, TransposeConfig};
 
-/// A tile of the input. Its extents are powers of two. Line `matrix * rows + row` of the tile has a row of a matrix.
+/// A tile of the input, with power-of-two extents. Line `matrix * rows + row` of the tile holds one
+/// row of one matrix.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tile {
     pub(super) rows: u32,
     columns: u32,
     pub(super) matrices: u32,
-    /// The number of elements in 16 bytes.
+    /// Elements per 16 bytes.
     chunk: u32,
     access: RowAccess,
-    /// The columns are loaded as matrices of 8 x 8 elements, by `ldmatrix`.
+    /// True if columns are loaded with `ldmatrix`, as 8x8 matrices.
     pub(super) has_matrices: bool,
 }
 
 impl Tile {
-    /// Returns the tile of a configuration.
+    /// Returns the tile for a configuration.
     #[inline]
     pub(super) fn of(config: &TransposeConfig, elem: Scalar) -> Tile {
         let TransposeConfig { tile, matrices, access, .. } = *config;
         let chunk = RowTile::vector_len(elem);
         let [rows, columns] = tile.map(|chunks| chunks * chunk);
-        // A warp loads 8 columns of 4 chunks of rows at a time. The lines of narrower tiles would be stored with bank conflicts.
+        // A warp loads 8 columns of 4 row chunks at a time. Storing the lines of narrower tiles
+        // would cause bank conflicts.
         let has_matrices = elem.bits() == 16
             && access == RowAccess::Aligned
             && tile.iter().all(|chunks| *chunks >= 4)
@@ -34,8 +36,9 @@ impl Tile {
         Tile { rows, columns, matrices, chunk, access, has_matrices }
     }
 
-    /// Returns the rows and columns from a tile to the next one. Tiles of ragged matrices overlap by a chunk, unless one tile has
-    /// all of a mode: they load and store whole aligned chunks, which may start up to `chunk - 1` elements early.
+    /// Returns the rows and columns from one tile to the next. Ragged tiles overlap by a chunk
+    /// unless one tile covers the whole mode: they load and store whole aligned chunks, which may
+    /// start up to `chunk - 1` elements early.
     pub(super) fn steps(self, sizes: [u32; 2]) -> [u32; 2] {
         let step = |size: u32, extent: u32| {
             let has_all = size + self.chunk <= extent + 1;
@@ -45,29 +48,31 @@ impl Tile {
         [step(sizes[0], self.rows), step(sizes[1], self.columns)]
     }
 
-    /// Returns the rows of the input.
+    /// Returns how threads load rows of the input.
     pub(super) fn input(self) -> TileRows {
         let vectors = self.columns / self.chunk;
         let Tile { rows, matrices, access, .. } = self;
         TileRows { threads: THREADS, rows, matrices, vectors, across: vectors, access }
     }
 
-    /// Returns the rows of the output, which are columns of the tile.
+    /// Returns how threads store rows of the output, which are columns of the tile.
     pub(super) fn output(self) -> TileRows {
         let Tile { rows, columns, matrices, chunk, access, has_matrices } = self;
         let vectors = rows / chunk;
-        // 8 threads store 128 bytes of a row, or more where the tile has few columns. A thread of `ldmatrix` is one of 4.
+        // 8 threads store 128 bytes of a row, or more if the tile has few columns. With `ldmatrix`,
+        // 4 threads share a row.
         let across = if has_matrices { 4 } else { 8.max(THREADS / (columns * matrices)) };
         let across = across.min(vectors);
         TileRows { threads: THREADS, rows: columns, matrices, vectors, across, access }
     }
 
-    /// Returns the elements in shared memory: (line, column).
+    /// Returns the shared-memory layout: (line, column) to element.
     #[inline]
     pub(super) fn layout(self) -> Result<ComposedLayout, LayoutError> {
         let [lines, columns] = [self.rows * self.matrices, self.columns].map(i64::from);
         let elements = match self.has_matrices {
-            // The 8 lines of a matrix follow each other: 2 of each of the 4 chunks that adjacent threads store.
+            // The 8 lines of a matrix are adjacent: 2 from each of the 4 chunks that adjacent
+            // threads store.
             true => {
                 let strides = [1, 8, 2, 32].map(|line| line * columns);
                 let [a, b, c, d] = strides;
@@ -78,19 +83,22 @@ impl Tile {
         ComposedLayout::new(self.swizzle(), 0, elements)
     }
 
-    /// Returns the swizzle, without which threads beside each other would load columns from the same banks.
+    /// Returns the swizzle. Without it, neighbouring threads would load columns from the same
+    /// banks.
     fn swizzle(self) -> Swizzle {
         let Tile { rows, columns, chunk, .. } = self;
         let (bits, base, source) = if self.has_matrices {
-            // The number of a line, modulo 8, is added to that of the chunk: of short lines its upper bits.
+            // The line index modulo 8 is XORed into the chunk index; for short lines only its upper
+            // bits.
             (3.min((columns / chunk).ilog2()), 3, columns.ilog2().max(6))
         } else {
-            // A wavefront of a store's loads has up to 8 chunks of rows, and as many columns as it has banks for. The number of the
-            // chunk is added to the bits above those of the columns: from `base` on.
+            // A wavefront of a store's loads covers up to 8 row chunks, and as many columns as
+            // there are banks left. The chunk index is XORed into the bits above those of the
+            // columns, from `base` on.
             let bits = (rows / chunk).min(8).ilog2();
             let wavefront = (8 * chunk).min(32) >> bits;
             let (base, source) = (wavefront.max(chunk).ilog2(), (columns * chunk).ilog2());
-            // The lowest bits of the number may be there already.
+            // The lowest bits of the index may already be there.
             let present = (base + bits).saturating_sub(source);
             (bits.saturating_sub(present), base, source + present)
         };
@@ -98,7 +106,8 @@ impl Tile {
         swizzle.unwrap_or(Swizzle::identity())
     }
 
-    /// Returns the elements of a thread's vectors of the input: (element, thread, vector) to (line, column).
+    /// Returns the elements of a thread's input vectors: (element, thread, vector) to (line,
+    /// column).
     #[inline]
     pub(super) fn input_vectors(self) -> Layout {
         let [lines, chunk] = [self.rows * self.matrices, self.chunk].map(i64::from);
@@ -107,8 +116,8 @@ impl Tile {
         layout!((chunk, (i64::from(across), step), lines / step):(lines, (chunk * lines, 1), step))
     }
 
-    /// Returns the elements of a thread's vectors of the output, in the same way; with `ldmatrix` those whose address the thread
-    /// passes.
+    /// Returns the elements of a thread's output vectors in the same way; with `ldmatrix`, those
+    /// whose addresses the thread passes.
     #[inline]
     pub(super) fn output_vectors(self) -> Result<Layout, LayoutError> {
         let Tile { rows, columns, matrices, .. } = self;
@@ -137,7 +146,7 @@ mod tests {
     use crate::kernels::transpose::TransposeProblem;
     use crate::tensor::{SmemAccess, SwizzleCandidate, choose_swizzle};
 
-    /// The swizzle of a tile is among those of the chooser, and has no bank conflict.
+    /// The tile's swizzle is among those that `choose_swizzle` finds, and has no bank conflicts.
     #[test]
     fn the_swizzle_is_that_of_the_chooser() {
         let large = TransposeProblem::new(16384, 16384);

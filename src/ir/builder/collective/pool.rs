@@ -1,10 +1,10 @@
-//! Shared memory that all reductions and scans of a kernel share.
+//! The shared memory that all reductions and scans of a kernel use.
 //!
-//! The memory has two halves. Each call takes the half that the call before did not take, and every thread waits
-//! at a barrier inside each call, between its stores and its loads. So the barrier of a call lies between the
-//! loads of the call before it and the stores of the call after it, which use the same half: no call needs a
-//! barrier at its start or at its end. Which half is next is a register, not a number of the build: the calls may
-//! be in loops and in branches that all threads of the block take.
+//! It has two halves, and each call takes the half that the previous call did not take. Inside each
+//! call all threads pass a barrier between their stores and their loads. So between the loads of
+//! one call and the stores of the next but one, which use the same half, lies the barrier of the
+//! call in between, and no call needs a barrier at its start or end. A register says which half is
+//! next, because calls may be in loops and in branches that all threads of the block take alike.
 
 use crate::ir::builder::context::{Context, State};
 use crate::ir::builder::typed::{Element, Val};
@@ -17,22 +17,22 @@ pub(super) const FILE: &str = file!();
 
 const I32: Type = Type::Scalar(Scalar::I32);
 
-/// The halves start at multiples of this many bytes, for vector loads.
+/// Alignment of the halves, for vector loads.
 const ALIGN_BYTES: u32 = 16;
 
-/// The shared memory of all collectives of a kernel.
+/// The shared memory for all collectives of a kernel.
 #[derive(Clone, Debug)]
 pub(in crate::ir::builder) struct Pool {
     shared: SharedId,
-    /// The byte offset of the half that the next call takes.
+    /// Holds the byte offset of the half that the next call takes.
     next: VarId,
     half_bytes: u32,
-    /// The constants that are the size of a half.
+    /// The constants that hold the size of a half, to update when it grows.
     sizes: Vec<OpId>,
 }
 
 impl Pool {
-    /// A pool without memory. Its register is set at the start of the kernel.
+    /// Makes an empty pool, and sets its register at the start of the kernel.
     #[inline]
     fn new(state: &mut State, location: SourceLocation) -> Pool {
         let (location, region) = (state.ir.location(location), state.ir.body);
@@ -53,7 +53,7 @@ impl Pool {
         Pool { shared, next, half_bytes: 0, sizes: Vec::new() }
     }
 
-    /// Makes the halves at least this large, in all calls so far.
+    /// Makes the halves at least this large, for all calls so far.
     fn grow(&mut self, state: &mut State, bytes: u32) {
         self.half_bytes = self.half_bytes.max(bytes.next_multiple_of(ALIGN_BYTES));
         state.ir.shared[self.shared].len = 2 * self.half_bytes;
@@ -63,14 +63,14 @@ impl Pool {
         }
     }
 
-    /// The pool after the operations from number `ops` on are gone.
+    /// Forgets the operations from index `ops` on, which have been undone.
     pub(in crate::ir::builder) fn without_ops_from(mut self, ops: usize) -> Pool {
         self.sizes.retain(|op| op.index() < ops);
         self
     }
 }
 
-/// Takes the half of this call: for each type, a pointer to `len` elements.
+/// Takes the half for this call; returns a pointer to `len` elements for each type.
 #[inline]
 pub(super) fn take(cx: &Context, location: SourceLocation, types: &[Type], len: u32) -> ValueList {
     let sizes = types.iter().map(|ty| ty.scalar().map_or(0, |scalar| scalar.size_bytes() * len));

@@ -1,4 +1,4 @@
-//! The steps of reductions and scans: exchanges between lanes, and shared memory between warps.
+//! The steps of reductions and scans: shuffles between lanes, and shared memory between warps.
 
 mod fold;
 
@@ -23,40 +23,41 @@ use crate::ir::types::{Scalar, Type};
 pub(super) const FILE: &str = file!();
 pub(super) const FOLD: &str = fold::FILE;
 
-/// The lanes of a warp.
+/// Lanes per warp.
 pub(super) const LANES: u32 = 32;
 /// The maximum number of warps in a block.
 const WARPS: u32 = 32;
-/// Up to this number of warps, each thread combines the results of all warps itself.
+/// Up to this many warps, each thread combines the results of all warps itself.
 const FEW_WARPS: u32 = 8;
 
-/// The steps of reductions and scans of one group of values.
+/// Emits the steps of a reduction or scan over one group of values.
 pub(super) struct Steps<'o, 'f, V, F> {
     pub(super) cx: &'o Context,
     pub(super) location: SourceLocation,
     types: Vec<Type>,
     combine: &'f F,
     order: Order,
-    /// The threads of a block along each axis, where the kernel fixes them.
+    /// The block's shape in threads, if the kernel fixes it.
     block: Option<[u32; 3]>,
     group: std::marker::PhantomData<fn() -> V>,
 }
 
-/// Where the last value of an inclusive scan is.
+/// Where to find the last value of an inclusive scan.
 pub(super) enum LastScanned {
     /// In the last lane of each group of `lanes` lanes.
     InLanes { scanned: ValueList, lanes: u32 },
-    /// In shared memory, as the element of the last warp.
+    /// In shared memory, in the last warp's element.
     OfWarps(ValueList),
 }
 
-/// The symmetry of the combining body in its operands.
+/// Whether the combining body's operands may be swapped.
 enum Order {
-    /// The operands are not interchangeable.
+    /// Their order matters.
     Matters,
-    /// The operands are interchangeable, by the caller's word.
+    /// They may be swapped: the caller says so.
     Free,
-    /// The operands are interchangeable: each result is one operation of the same element of both operands.
+    /// They may be swapped, because each result is a single commutative operation on the same
+    /// element of both operands.
     Plain(Vec<Op>),
 }
 
@@ -65,7 +66,7 @@ where
     V: Values,
     F: for<'b> Fn(&mut Body<'b, 'o>, V::At<'b>, V::At<'b>) -> V::At<'b>,
 {
-    /// `commutes` promises that the order of the operands does not matter.
+    /// `commutes` promises that the operands may be swapped.
     #[track_caller]
     pub(super) fn new(k: &Body<'o, '_>, combine: &'f F, commutes: bool) -> Self {
         let (cx, location, mut types) = (k.context(), SourceLocation::caller(), Vec::new());
@@ -82,7 +83,7 @@ where
         steps
     }
 
-    /// Looks at what the combining body makes.
+    /// Runs the combining body on scratch values, to see whether its operands may be swapped.
     fn find_order(&self) -> Order {
         let twice = [self.types.as_slice(), &self.types].concat();
         let body = |args: &[Value]| {
@@ -116,12 +117,12 @@ where
         ids
     }
 
-    /// The threads of a block, where the kernel fixes them.
+    /// Returns how many threads a block has, if the kernel fixes it.
     pub(super) fn threads(&self) -> Option<u32> {
         self.block.map(|[x, y, z]| x.saturating_mul(y).saturating_mul(z).max(1))
     }
 
-    /// The warps of a block, where the kernel fixes its threads.
+    /// Returns how many warps a block has, if the kernel fixes its threads.
     fn known_warps(&self) -> Option<u32> {
         self.threads().map(|threads| threads.div_ceil(LANES).min(WARPS))
     }
@@ -134,7 +135,7 @@ where
         self.sreg(SpecialReg::LaneId)
     }
 
-    /// The number of the thread in its block: x before y before z.
+    /// Returns the thread's linear index in its block: x before y before z.
     pub(super) fn thread(&self) -> Val<'o, i32> {
         let tid = |axis| self.sreg(SpecialReg::Tid(axis));
         let x = tid(Axis::X);
@@ -151,7 +152,7 @@ where
         }
     }
 
-    /// The threads of a block.
+    /// Returns how many threads a block has.
     fn count(&self) -> Val<'o, i32> {
         match self.threads() {
             Some(threads) => self.cx.constant(i32::try_from(threads).unwrap_or(i32::MAX)),
@@ -162,12 +163,12 @@ where
         }
     }
 
-    /// The warps of a block.
+    /// Returns how many warps a block has.
     pub(super) fn warps(&self) -> Val<'o, i32> {
         self.warps_of(None)
     }
 
-    /// As [`Steps::warps`], where the threads of the block may be counted already.
+    /// Returns how many warps a block has; `count` is its thread count, if already computed.
     fn warps_of(&self, count: Option<Val<'o, i32>>) -> Val<'o, i32> {
         match self.known_warps() {
             Some(warps) => self.cx.constant(i32::try_from(warps).unwrap_or(i32::MAX)),
@@ -175,7 +176,7 @@ where
         }
     }
 
-    /// The lanes of the warp that have a thread.
+    /// Returns how many lanes of this warp have a thread.
     fn lanes(&self) -> Val<'o, i32> {
         match self.threads() {
             Some(threads) if threads < LANES => self.count(),
@@ -183,7 +184,7 @@ where
         }
     }
 
-    /// As [`Steps::lanes`], of the warp of a thread in a block of `count` threads.
+    /// Returns how many lanes have a thread in the warp of `thread`, in a block of `count` threads.
     fn lanes_of(&self, thread: Val<'o, i32>, count: Val<'o, i32>) -> Val<'o, i32> {
         (count - (thread & -32)).min(32)
     }
@@ -193,7 +194,7 @@ where
         self.threads().is_some_and(|threads| threads.is_multiple_of(LANES))
     }
 
-    /// The value of all `lanes` lanes of each group in a warp, in each of them.
+    /// Combines each group of `lanes` lanes in a warp; every lane gets the result.
     pub(super) fn reduce_lanes(&self, values: ValueList, lanes: u32) -> ValueList {
         let is_warp = lanes == LANES;
         let whole = self.threads().is_some_and(|threads| threads.is_multiple_of(lanes));
@@ -201,12 +202,13 @@ where
             Some(threads) => lanes.min(threads.next_power_of_two()),
             None => lanes,
         };
-        // One instruction for all threads of a warp ignores missing threads by itself.
+        // `redux.sync` ignores missing threads by itself.
         let end = if whole || (is_warp && self.is_redux()) { None } else { Some(self.lanes()) };
         self.fold(values, &Span { lanes, end, is_warp })
     }
 
-    /// The value of all threads of a warp, in its first lane at least. `lanes` counts the lanes that have a thread.
+    /// Combines a warp; at least its first lane gets the result. `lanes` returns how many lanes
+    /// have a thread.
     fn reduce_to_first(
         &self,
         values: ValueList,
@@ -218,7 +220,8 @@ where
         self.fold_to_first(values, LANES, lanes())
     }
 
-    /// The value of all threads of a warp, in a form that the verifier knows to be the same in all of them.
+    /// Combines a warp. The result has a form that the verifier knows to be uniform across the
+    /// warp.
     pub(super) fn reduce_warp(&self, values: ValueList) -> ValueList {
         let values = self.reduce_to_first(values, || self.lanes());
         let whole = self.has_whole_warps() && !matches!(self.order, Order::Free);
@@ -228,7 +231,7 @@ where
         self.of_lane(&values, 0u32, ShflMode::Idx)
     }
 
-    /// The value of all threads of the block, in each of them.
+    /// Combines the block; every thread gets the result.
     pub(super) fn reduce_block(&self, values: ValueList) -> ValueList {
         let cx = self.cx;
         let known = self.known_warps();
@@ -258,8 +261,8 @@ where
             let parts = self.load_all(&bases, slots);
             return self.fold_list(parts);
         }
-        // All warps do what only the first one is needed for: it has a lane for each warp, and no warp has to
-        // be told apart for the shuffles.
+        // All warps do what only the first is needed for: it has a lane for each warp, and this way
+        // no branch surrounds the shuffles.
         let warps = self.warps_of(lanes.map(|(count, _)| count));
         let values = self.load(&bases, lane.min(warps - 1));
         let end = lanes.map_or(warps, |(_, lanes)| warps.min(lanes));
@@ -289,7 +292,7 @@ where
         parts.pop().unwrap_or_default()
     }
 
-    /// The operation of other operands.
+    /// Emits the same operation on other operands.
     fn apply(&self, op: &Op, lhs: Value, rhs: Value) -> Value {
         let mut op = op.clone();
         let mut operands = [lhs, rhs].into_iter();
@@ -307,13 +310,13 @@ where
         each.map(|(ty, (a, b))| self.choose(cond, *a, *b, *ty)).collect()
     }
 
-    /// Adds an operation with one result.
+    /// Emits an operation with one result.
     fn one(&self, op: impl Into<Op>, ty: Type) -> Value {
         let results = self.cx.emit(op);
         results.first().copied().unwrap_or_else(|| self.cx.poison(ty))
     }
 
-    /// `otherwise` where the condition does not hold, else `value`.
+    /// Returns `value` if the condition is true, otherwise runs `otherwise`.
     pub(super) fn unless(
         &self,
         cond: Val<'o, bool>,
@@ -336,7 +339,7 @@ where
         self.shfl_in(value, ty, lane.into_val(self.cx), segment, mode).0
     }
 
-    /// A shuffle, and whether the lane that it reads is in the segment.
+    /// Emits a shuffle; returns its value, and whether the lane it reads is in the segment.
     fn shfl_in(
         &self,
         value: Value,
@@ -356,8 +359,8 @@ where
         })
     }
 
-    /// The values of the lane `distance` above, and whether that lane is at most `last`. They are the thread's own
-    /// values where it is not.
+    /// Returns the values of the lane `distance` above, and whether that lane is at most `last`. If
+    /// it is not, the values are the thread's own.
     fn of_lane_above(
         &self,
         values: &ValueList,
@@ -375,7 +378,7 @@ where
         (others, is_inside.unwrap_or_else(|| self.cx.constant(false)))
     }
 
-    /// The values of another lane, which has a thread.
+    /// Returns the values of another lane, which must have a thread.
     pub(super) fn of_lane(
         &self,
         values: &ValueList,
@@ -387,8 +390,8 @@ where
         each.map(|(value, ty)| self.shfl(*value, *ty, lane, mode)).collect()
     }
 
-    /// The scan of the `lanes` lanes of each group in a warp, or of the block, inclusive without `init`, and where the
-    /// aggregate is found.
+    /// Scans each group of `lanes` lanes in a warp, or the block; inclusively if there is no
+    /// `init`. Also returns where to find the aggregate.
     pub(super) fn scan(
         &self,
         value: ValueList,
@@ -397,7 +400,8 @@ where
         lanes: u32,
     ) -> (ValueList, LastScanned) {
         let scanned = self.scan_lanes(value, lanes);
-        // The lane's own part: with the lane before for an exclusive scan, whose first lane gets what the warps before have.
+        // A lane's own part: an exclusive scan takes the lane before, and the first lane gets what
+        // the warps before it have.
         let before = init.map(|init| {
             let before = self.of_lane(&scanned, 1u32, ShflMode::Up);
             let is_first = (self.lane() & (i32::try_from(lanes).unwrap_or(i32::MAX) - 1)).eq(0);
@@ -421,7 +425,7 @@ where
         (result, LastScanned::OfWarps(prefixes))
     }
 
-    /// The value of all threads of a group, in each of them, after the scan.
+    /// Returns the group's aggregate in every thread, after the scan.
     pub(super) fn aggregate(&self, last: LastScanned) -> ValueList {
         match last {
             LastScanned::OfWarps(prefixes) => self.load(&prefixes, self.warps() - 1),
@@ -434,7 +438,7 @@ where
         }
     }
 
-    /// In each lane of a group of `lanes`, the values of the lanes up to it.
+    /// Scans the lanes of each group of `lanes`, inclusively.
     pub(super) fn scan_lanes(&self, mut values: ValueList, lanes: u32) -> ValueList {
         let at = self.lane() & (i32::try_from(lanes).unwrap_or(i32::MAX) - 1);
         for distance in distances(lanes) {
@@ -445,7 +449,8 @@ where
         values
     }
 
-    /// Shared memory in which element `w` has the values of the warps up to `w`, from the scans of the warps.
+    /// Scans the warps' results. Element `w` of the returned shared memory combines the warps up to
+    /// `w`.
     pub(super) fn scan_warps(&self, scanned: &ValueList) -> ValueList {
         let cx = self.cx;
         let slots = self.known_warps().unwrap_or(WARPS);
@@ -454,7 +459,7 @@ where
         let is_last = (lane + 1).eq(self.lanes());
         self.store_if(is_last, &bases, thread >> 5, scanned);
         cx.emit(Sync::Barrier {});
-        // As for a reduction, all warps do what the first one is needed for.
+        // As in a reduction, all warps do what only the first is needed for.
         let scanned = self.scan_lanes(self.load(&bases, lane.min(warps - 1)), LANES);
         let is_writer = thread.eq(lane) & lane.lt(warps);
         let slots = i32::try_from(slots).unwrap_or(i32::MAX);
@@ -477,7 +482,7 @@ where
         .collect()
     }
 
-    /// The first `len` elements of each value.
+    /// Loads the first `len` elements of each value.
     fn load_all(&self, bases: &ValueList, len: u32) -> Vec<ValueList> {
         let mut elements = vec![ValueList::new(); len as usize];
         for (base, ty) in bases.iter().zip(&self.types) {
@@ -525,12 +530,12 @@ where
     }
 }
 
-/// 1, 2, 4 and so on, below `lanes`.
+/// Returns 1, 2, 4 and so on, below `lanes`.
 fn distances(lanes: u32) -> impl Iterator<Item = i32> {
     [1i32, 2, 4, 8, 16].into_iter().filter(move |distance| distance.unsigned_abs() < lanes)
 }
 
-/// The elements that one load of 16 bytes has; 1 where there is none.
+/// Returns how many elements one 16-byte load takes, or 1 if it takes single elements.
 fn vector_lanes(scalar: Scalar) -> u32 {
     match scalar {
         Scalar::I32 | Scalar::U32 | Scalar::F32 => 4,

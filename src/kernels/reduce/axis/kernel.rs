@@ -1,4 +1,4 @@
-//! The kernel of [`AxisReduce`](super::AxisReduce).
+//! Builds the kernel of [`AxisReduce`](super::AxisReduce).
 
 use crate::ir::builder::Converted;
 use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, range};
@@ -7,13 +7,14 @@ use crate::tensor::{ColumnResults, ColumnRows};
 use super::super::super::arrival::is_last_to_arrive;
 use super::{AxisReduceConfig, SM_REGISTERS};
 
-/// The input, the output, `[len, inner]`, and the workspace: the results of clusters, two words each, and the clusters that have
-/// arrived at each chunk of columns.
+/// Input, output, `[len, inner]`, and the workspace: the clusters' results, two words each, and the
+/// arrival counter of each column chunk.
 pub(super) type Params<T, Y> =
     (Global<T>, GlobalMut<Y>, [i32; 2], (GlobalMut<u32>, GlobalMut<u32>));
 
-/// Block (x, y) reduces part y of the axis in chunk x of the columns of all tensors. Of several blocks or clusters of a chunk, the last one to
-/// arrive joins the results of all, always in the same order.
+/// Builds the kernel. Block (x, y) reduces part y of the axis in column chunk x. If a chunk has
+/// several blocks or clusters, the last to arrive combines the results of all, always in the same
+/// order.
 pub(super) fn build<T: Converted, Y: Converted>(
     config: &AxisReduceConfig,
 ) -> Result<Kernel<Params<T, Y>>, BuildErrors> {
@@ -44,7 +45,7 @@ pub(super) fn build<T: Converted, Y: Converted>(
             let barrier = (k.named_barrier(1, threads).aligned(), thread.eq(0));
             let is_last = is_last_to_arrive(k, arrivals.offset(block.x), count, barrier);
             let found = k.if_with(is_last, identity, |k| {
-                // All threads load: thread `i` some of the results of column `i % chunk`.
+                // All threads load: thread `i` takes some results of column `i % chunk`.
                 let (group, groups) = (thread / chunk, threads as i32 / chunk);
                 let parts = range(group, count).step(groups);
                 let found = all.join(k, parts, thread % chunk, identity, |a, b| op.combined(a, b));

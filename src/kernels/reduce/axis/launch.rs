@@ -1,4 +1,4 @@
-//! [`AxisReduceFunction`]: a reduction along an axis on a device.
+//! [`AxisReduceFunction`]: a reduction along an axis, loaded on a device.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,18 +10,19 @@ use super::super::super::loadable::loadable;
 use super::super::super::rows::{RowError, check_len};
 use super::{AxisProblem, AxisReduce, AxisReduceConfig, Params};
 
-/// The rows that a thread loads at least, if the axis is split.
+/// If an axis is split, each thread loads at least this many rows.
 const LEAST_LOADS: u32 = 4;
-/// The maximum number of blocks along the second mode of a grid.
+/// The maximum grid size along y.
 const MAX_PARTS: u64 = 65_535;
-/// The rows that a thread could load in the time of the block's start and of the exchange of its result.
+/// What a block's start and the exchange of its result cost, in rows that a thread could load
+/// meanwhile.
 const START_LOADS: u64 = 4;
 
 loadable! {
     impl[T: Converted, Y: Converted] AxisReduce<T, Y>: AxisReduceConfig => AxisReduceFunction<T, Y>, RowError;
     (config, function, device) {
         let occupancy = function.occupancy(config.threads)?;
-        // On the simulator an axis is split, too.
+        // On the simulator an axis is split too.
         let resident = occupancy.map_or(16, |occupancy| occupancy.blocks()).max(1).into();
         let workspace = Mutex::new([device.zeros(1)?, device.zeros(1)?]);
         Ok(AxisReduceFunction { config, function, resident, workspace })
@@ -33,20 +34,22 @@ loadable! {
 pub struct AxisReduceFunction<T, Y = f32> {
     config: AxisReduceConfig,
     function: Function<Params<T, Y>>,
-    /// The blocks that run at once.
+    /// How many blocks the device runs at once.
     resident: u64,
-    /// The results of parts of an axis, as large as any launch needed, and the arrivals at each chunk: 0 before and after a
-    /// launch. Launches come after each other for it.
+    /// Partial results of split axes, as large as any launch has needed, and the arrival counters
+    /// of the chunks, which are 0 between launches. Because of this workspace, launches run one
+    /// after the other.
     workspace: Mutex<[Buffer<u32>; 2]>,
 }
 
 impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
-    /// Starts the kernel, on the stream for all work that names none. No results are no work. Launches of one function come
-    /// after each other, also those on several streams: they share a workspace.
+    /// Launches the kernel on the default stream. Does nothing if there are no results. Launches of
+    /// one function run one after the other, even on different streams, because they share a
+    /// workspace.
     ///
     /// # Errors
-    /// [`RowError::TooLarge`], [`RowError::Rows`], [`RowError::Access`]; buffers that are too short or misaligned; those of
-    /// [`Function::launch`].
+    /// [`RowError::TooLarge`], [`RowError::Rows`] or [`RowError::Access`], errors for buffers that
+    /// are too short or misaligned, and those of [`Function::launch`].
     pub fn launch(
         &self,
         problem: &AxisProblem,
@@ -56,10 +59,10 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         self.launch_with(LaunchOptions::default(), problem, x, y)
     }
 
-    /// As [`launch`](AxisReduceFunction::launch), with options.
+    /// Launches as [`launch`](AxisReduceFunction::launch) does, with options such as a stream.
     ///
     /// # Errors
-    /// Those of [`launch`](AxisReduceFunction::launch).
+    /// Returns the errors of [`launch`](AxisReduceFunction::launch).
     pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,
@@ -70,7 +73,7 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         let AxisProblem { outer, len, inner } = *problem;
         let all = problem.results().checked_mul(len.max(1).into()).filter(|all| *all < 1 << 40);
         let all = all.ok_or(RowError::TooLarge { operand: "the input" })?;
-        // Coordinates after the last row and column are numbers of `i32`.
+        // Coordinates past the last row and column must still fit an `i32`.
         let max = i32::MAX as u32 - (1 << 16);
         if len > max || inner > max {
             return Err(RowError::Rows { rows: len.max(inner) });
@@ -92,7 +95,7 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         let blocks = i32::try_from(chunks).map_err(|_| RowError::Rows { rows: outer })?;
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let [partials, arrivals] = &mut *workspace;
-        // A single cluster joins its results without a workspace.
+        // A single cluster needs no workspace.
         if parts > u64::from(self.config.cluster) {
             let chunk = u64::from(self.config.tile().columns(T::SCALAR));
             let words = 2 * chunks * parts / u64::from(self.config.cluster) * chunk;
@@ -107,19 +110,20 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         let args = (x, y, [len as i32, inner as i32], (partials, &mut *arrivals));
         let launched = self.function.launch_with(options, grid, args);
         if launched.is_err() {
-            // Blocks that the simulator stopped have not arrived.
+            // Blocks that the simulator stopped have not arrived, so the counters may be wrong.
             *arrivals = arrivals.device().zeros(arrivals.len())?;
         }
         Ok(launched?)
     }
 
-    /// Returns the parts of an axis with `chunks` chunks of columns, whole clusters of them: as many as 1 to 8 waves of blocks have
-    /// room for, in the shortest time.
+    /// Returns into how many parts to split an axis with `chunks` column chunks, in whole clusters:
+    /// the fastest choice that fills 1 to 8 waves of blocks.
     fn parts(&self, chunks: u64, len: u32) -> u64 {
         let AxisReduceConfig { threads, team, cluster, .. } = self.config;
         let (resident, at_once, cluster) = (self.resident, threads / team, u64::from(cluster));
         let chunks = chunks * cluster;
-        // Without an exchange between clusters, the results are there sooner than more blocks could read the rows.
+        // Without an exchange between clusters, the results are there sooner than more blocks could
+        // read the rows.
         if cluster > 1 && 3 * chunks >= resident {
             return cluster;
         }

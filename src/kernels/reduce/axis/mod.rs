@@ -15,8 +15,9 @@ use super::RowReduceOp;
 use kernel::{Params, build};
 pub use launch::AxisReduceFunction;
 
-/// A compact tensor (outer, axis, inner) and the axis that is reduced: the modes before it are one, and so are those after
-/// it. Where there is none after it, [`RowReduce`](super::RowReduce) reads whole rows.
+/// A packed tensor (outer, axis, inner) and the axis to reduce. All modes before the axis count as
+/// one, and so do all modes after it. If the axis is the last mode, use
+/// [`RowReduce`](super::RowReduce), which reads whole rows.
 ///
 /// ```
 /// use tilewright::kernels::reduce::AxisProblem;
@@ -28,15 +29,15 @@ pub use launch::AxisReduceFunction;
 pub struct AxisProblem {
     /// The product of the modes before the axis.
     pub outer: u32,
-    /// The elements along the axis.
+    /// How many elements to reduce, along the axis.
     pub len: u32,
     /// The product of the modes after the axis.
     pub inner: u32,
 }
 
 impl AxisProblem {
-    /// The problem of an axis of a compact tensor whose last mode is contiguous: `None` if there is no such axis, or sizes
-    /// of 2^32 or more.
+    /// Returns the problem for one axis of a packed tensor whose last mode is contiguous, or `None`
+    /// if there is no such axis or a product reaches 2^32.
     #[inline]
     pub fn of(shape: &[u32], axis: usize) -> Option<AxisProblem> {
         let product =
@@ -49,13 +50,13 @@ impl AxisProblem {
         })
     }
 
-    /// Returns the number of results.
+    /// Returns how many results there are.
     pub fn results(&self) -> u64 {
         u64::from(self.outer) * u64::from(self.inner)
     }
 }
 
-/// The sizes before, along and after the axis: `2x3x20`.
+/// Prints the sizes before, along and after the axis: `2x3x20`.
 impl fmt::Display for AxisProblem {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,28 +65,31 @@ impl fmt::Display for AxisProblem {
     }
 }
 
-/// The configuration of an [`AxisReduce`]: a block has a chunk of `team` vectors of 16 bytes of a row, and `threads / team` rows at
-/// a time.
+/// The configuration of an [`AxisReduce`]. A block's chunk is `team` 16-byte vectors wide, and the
+/// block reduces `threads / team` rows of it at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AxisReduceConfig {
     /// The target.
     pub target: Target,
-    /// The accesses: `Aligned`, or `Ragged` where `inner` is no multiple of 16 bytes: two vectors are then shifted together.
+    /// `Aligned`, or `Ragged` if `inner` is not a multiple of 16 bytes: each vector is then shifted
+    /// together from two loads.
     pub access: RowAccess,
-    /// The result.
+    /// What to compute.
     pub op: RowReduceOp,
-    /// The threads of a block: a power of two from 64 to 1024.
+    /// Threads per block: a power of two from 64 to 1024.
     pub threads: u32,
-    /// The threads that share a row: a power of two from 1 to 32, and at most `threads / 8`.
+    /// Threads that share a row: a power of two from 1 to 32, and at most `threads / 8`.
     pub team: u32,
-    /// The rows that a thread loads at once: 1 to 8. Those of the next iteration are in flight too.
+    /// Rows that a thread loads at once: 1 to 8. The loads of the next iteration are in flight at
+    /// the same time.
     pub rows: u32,
-    /// The blocks of a cluster: 1, 2, 4 or 8. They have parts of one axis, and join their results through distributed shared memory.
+    /// Blocks per cluster: 1, 2, 4 or 8. They split one axis, and combine their results through
+    /// distributed shared memory.
     pub cluster: u32,
 }
 
 impl AxisReduceConfig {
-    /// The configuration for a problem with elements of this type.
+    /// Returns the configuration for a problem with elements of this type.
     #[inline]
     pub fn new(op: RowReduceOp, target: Target, elem: Scalar, problem: &AxisProblem) -> Self {
         let vector = RowTile::vector_len(elem);
@@ -95,18 +99,19 @@ impl AxisReduceConfig {
         };
         let vectors = problem.inner.div_ceil(vector);
         let team = vectors.next_power_of_two().clamp(1, 32);
-        // Vectors of ragged rows take two loads.
+        // A vector of a ragged row takes two loads.
         let (threads, rows) = if access == RowAccess::Aligned { (256, 8) } else { (512, 4) };
         let mut config = AxisReduceConfig { target, access, op, threads, team, rows, cluster: 1 };
-        // The last block of each chunk reduces the results of the others: more chunks share this work.
+        // The last block of each chunk combines the results of the others; more chunks spread this
+        // work.
         while config.team > 8 && config.chunks(elem, problem) < 32 {
             config.team /= 2;
         }
         config.of_long_axis(elem, problem)
     }
 
-    /// Returns the configuration for an axis of many rows: blocks of a cluster join their results without global memory, and narrow
-    /// chunks of many columns make many blocks.
+    /// Returns the configuration for a long axis: the blocks of a cluster combine their results
+    /// without global memory, and narrow chunks of many columns give many blocks.
     #[inline]
     fn of_long_axis(self, elem: Scalar, problem: &AxisProblem) -> Self {
         const LONG: u32 = 4096;
@@ -114,7 +119,8 @@ impl AxisReduceConfig {
             return self;
         }
         let narrow = Self { threads: 512, team: 8, ..self };
-        // For still longer ones the join is a small part of the time, and clusters would leave SMs idle.
+        // For still longer axes combining takes little of the time, and clusters would leave SMs
+        // idle.
         let is_joined = (LONG..8 * LONG).contains(&problem.len);
         let cluster = |chunks, max, cluster| if is_joined && chunks < max { cluster } else { 1 };
         match self.team {
@@ -123,7 +129,7 @@ impl AxisReduceConfig {
         }
     }
 
-    /// Returns configurations to choose from, the one of [`new`](AxisReduceConfig::new) first.
+    /// Returns configurations for a tuner to try, that of [`new`](AxisReduceConfig::new) first.
     #[inline]
     pub fn candidates(
         op: RowReduceOp,
@@ -160,13 +166,14 @@ impl AxisReduceConfig {
         ColumnTile { threads, team, rows, cluster, access }
     }
 
-    /// Returns the chunks of a problem.
+    /// Returns how many chunks a problem has.
     #[inline]
     fn chunks(&self, elem: Scalar, problem: &AxisProblem) -> u64 {
         u64::from(problem.inner.div_ceil(self.tile().columns(elem))) * u64::from(problem.outer)
     }
 
-    /// Returns about the registers of a thread: results of up to 8 columns, loads in flight, and addresses.
+    /// Estimates the registers per thread: results of up to 8 columns, loads in flight, and
+    /// addresses.
     fn registers(&self) -> u32 {
         let results = if self.op == RowReduceOp::ArgMax { 16 } else { 8 };
         let row = if self.access == RowAccess::Ragged { 16 } else { 8 };
@@ -195,11 +202,12 @@ impl AxisReduceConfig {
     }
 }
 
-/// The registers of an SM.
+/// Registers per SM.
 const SM_REGISTERS: u32 = 64 << 10;
 
-/// The name of the configuration: the result, the team and the rows of a block, the rows in flight, the cluster of more than one
-/// block, and the accesses, unless rows are aligned: `sum_8x64_rows4`, `sum_8x64_rows4_cluster8`, `max_32x16_rows4_ragged`.
+/// Prints the configuration's name: what it computes, team and rows of a block, rows in flight,
+/// cluster size if above 1, and `_ragged` unless rows are aligned. For example `sum_8x64_rows4`,
+/// `sum_8x64_rows4_cluster8`, `max_32x16_rows4_ragged`.
 impl fmt::Display for AxisReduceConfig {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,12 +220,14 @@ impl fmt::Display for AxisReduceConfig {
     }
 }
 
-/// A reduction of a tensor of `T` along an axis: `y(o, i) = op over j of x(o, j, i)`, as `f32`, or `i32` for
-/// [`RowReduceOp::ArgMax`]. The results for special and for no elements are those of [`RowReduceOp`]. `T` is `f32`, `f16` or
-/// `bf16`; sums are `f32`.
+/// Reduces a tensor along one axis: `y(o, i) = op over j of x(o, j, i)`, as `f32`, or `i32` for
+/// [`RowReduceOp::ArgMax`]. `T` is `f32`, `f16` or `bf16`; sums are in `f32`. [`RowReduceOp`] says
+/// what NaN and an empty axis give.
 ///
-/// Where there are few results, several blocks reduce parts of the axis. Those of a cluster join their results, and the last block or
-/// cluster to end joins those of the others, in a fixed order. The number of parts depends on the blocks that the device runs at once.
+/// If there are few results, several blocks split the axis. The blocks of a cluster combine their
+/// results first; then the last block or cluster to finish combines those of all, in a fixed order,
+/// so that a run is reproducible on the same device. How many parts there are depends on how many
+/// blocks the device runs at once.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -247,7 +257,7 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
     /// Builds the kernel.
     ///
     /// # Errors
-    /// [`RowError::Element`], [`RowError::Tile`], [`RowError::Build`].
+    /// [`RowError::Element`], [`RowError::Tile`] or [`RowError::Build`].
     #[inline]
     pub fn new(config: AxisReduceConfig) -> Result<Self, RowError> {
         config.check()?;

@@ -1,4 +1,4 @@
-//! Lanes of a warp that combine their values: exchanges in steps, or one instruction.
+//! Combines the values of a warp's lanes: by shuffles in steps, or in one instruction.
 
 use super::{Order, Steps, distances};
 use crate::ir::builder::body::Body;
@@ -11,13 +11,14 @@ use crate::ir::types::{Scalar, Type};
 
 pub(super) const FILE: &str = file!();
 
-/// Lanes that combine their values in steps.
+/// The lanes that combine their values.
 pub(super) struct Span<'o> {
-    /// The number of lanes, a power of two.
+    /// How many lanes, a power of two.
     pub(super) lanes: u32,
-    /// The first lane without a value; all later lanes have none. `None` if all lanes of the span have values.
+    /// The first lane without a value; no later lane has one either. `None` if all lanes have
+    /// values.
     pub(super) end: Option<Val<'o, i32>>,
-    /// True if the span has all threads of its warp.
+    /// True if these are all threads of the warp.
     pub(super) is_warp: bool,
 }
 
@@ -26,15 +27,15 @@ where
     V: Values,
     F: for<'b> Fn(&mut Body<'b, 'o>, V::At<'b>, V::At<'b>) -> V::At<'b>,
 {
-    /// The value of the lanes of a warp below `end`, at most `lanes`, in the first lane. In each step a lane combines its
-    /// value with that of the lane 1, 2, 4 and so on above, where that lane is below `end`.
+    /// Combines the lanes below `end` (at most `lanes`) into the first lane. In each step a lane
+    /// takes in the value of the lane 1, 2, 4 and so on above it, if that lane is below `end`.
     pub(super) fn fold_to_first(
         &self,
         mut values: ValueList,
         lanes: u32,
         end: Val<'o, i32>,
     ) -> ValueList {
-        // Without a mask of segments the operand is the last lane that is read.
+        // If the segment mask is 0, the operand is the last lane that may be read.
         let last = (end - 1).cvt::<u32>();
         for distance in distances(lanes) {
             let (others, is_inside) = self.of_lane_above(&values, distance.unsigned_abs(), last);
@@ -56,7 +57,7 @@ where
         values
     }
 
-    /// Returns whether a warp reduces all values in one instruction each.
+    /// Returns whether one instruction per value reduces a warp.
     pub(super) fn is_redux(&self) -> bool {
         match &self.order {
             Order::Plain(ops) => {
@@ -66,7 +67,7 @@ where
         }
     }
 
-    /// The value of all lanes of the span, in each of them.
+    /// Combines all lanes of the span; every lane gets the result.
     pub(super) fn fold(&self, values: ValueList, span: &Span<'o>) -> ValueList {
         match &self.order {
             Order::Plain(ops) => {
@@ -86,7 +87,7 @@ where
         self.one(Warp::Redux { value, members, op }, ty)
     }
 
-    /// The steps for one value whose operands may come in any order.
+    /// Emits the steps for one value whose operands may be swapped.
     fn fold_plain(&self, mut value: Value, op: &Op, ty: Type, span: &Span<'o>) -> Value {
         let lane = span.end.map(|end| (self.lane(), end));
         for distance in distances(span.lanes) {
@@ -103,7 +104,7 @@ where
         value
     }
 
-    /// The steps for any combining body.
+    /// Emits the steps for any combining body.
     fn fold_any(&self, mut values: ValueList, span: &Span<'o>) -> ValueList {
         let ordered = matches!(self.order, Order::Matters);
         let lane = (ordered || span.end.is_some()).then(|| self.lane());
@@ -113,7 +114,7 @@ where
                 None => self.of_lane(&values, distance.unsigned_abs(), ShflMode::Bfly),
                 Some(partner) => self.of_lane(&values, partner.source, ShflMode::Idx),
             };
-            // In the upper half of a pair of neighbours the value of the thread is the second operand.
+            // In the upper half of a pair, the thread's own value is the second operand.
             let is_upper = lane.filter(|_| ordered).map(|lane| (lane & distance).ne(0));
             let both = |steps: &Self| {
                 let Some(is_upper) = is_upper else { return steps.combine(&values, &others) };
@@ -130,17 +131,17 @@ where
     }
 }
 
-/// The lane that a lane combines its value with, where some lanes have no value.
+/// The lane to combine with, if some lanes have no value.
 struct Partner<'o> {
-    /// The lane to read: one with a thread.
+    /// The lane to read, which always has a thread.
     source: Val<'o, u32>,
-    /// True if the other half of the pair has values.
+    /// True if the pair's other half has values.
     exists: Val<'o, bool>,
 }
 
 impl<'o> Partner<'o> {
-    /// The first lane of the other half of the pair of `2 * distance` lanes: if any lane of that half has a value,
-    /// it has, and so it knows that of its whole half.
+    /// Picks the first lane in the other half of the pair of `2 * distance` lanes: if any lane of
+    /// that half has a value, the first one does, and it holds the value of its whole half.
     fn new(lane: Val<'o, i32>, distance: i32, end: Val<'o, i32>) -> Partner<'o> {
         let other = lane ^ distance;
         let other = if distance == 1 { other } else { other & -distance };
@@ -149,8 +150,8 @@ impl<'o> Partner<'o> {
     }
 }
 
-/// The reduction of a warp that an operation is a step of, where the hardware has it. PTX ISA 9.7.13.12
-/// `redux.sync`.
+/// Returns the warp reduction that a single operation is a step of, if the hardware has it. PTX ISA
+/// 9.7.13.12 `redux.sync`.
 fn redux(op: &Op, ty: Type) -> Option<ReduxOp> {
     if !matches!(ty, Type::Scalar(Scalar::I32 | Scalar::U32)) {
         return None;
