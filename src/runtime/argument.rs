@@ -312,7 +312,7 @@ pub(super) enum ArgValue<'h> {
 
 impl<T: Element> From<T> for Arg<'_> {
     fn from(scalar: T) -> Self {
-        Arg { ty: T::TYPE, value: ArgValue::Scalar(scalar.to_const()) }
+        Arg { ty: T::ty(), value: ArgValue::Scalar(scalar.to_const()) }
     }
 }
 

@@ -219,11 +219,11 @@ impl<T: Ty> Parameter for T {
     type At<'b> = Val<'b, T>;
 
     fn declare(list: &mut ParamList) {
-        list.leaf(T::TYPE);
+        list.leaf(T::ty());
     }
 
     fn make<'b>(cx: &'b Context, values: &mut ParamValues<'_>) -> Val<'b, T> {
-        Val::new(cx, values.plain.pop_front().unwrap_or_else(|| cx.poison(T::TYPE)))
+        Val::new(cx, values.plain.pop_front().unwrap_or_else(|| cx.poison(T::ty())))
     }
 }
 

@@ -42,7 +42,10 @@ impl<T, const N: usize> Clone for Vector<T, N> {
 impl<T, const N: usize> Copy for Vector<T, N> {}
 impl<T, const N: usize> sealed::Sealed for Vector<T, N> {}
 impl<T: VectorElement<N>, const N: usize> Ty for Vector<T, N> {
-    const TYPE: Type = Type::Vector(T::VECTOR);
+    #[inline]
+    fn ty() -> Type {
+        Type::Vector(T::vector())
+    }
 }
 
 /// A scalar type with vectors of `N` elements.
@@ -53,6 +56,11 @@ impl<T: VectorElement<N>, const N: usize> Ty for Vector<T, N> {
 pub trait VectorElement<const N: usize>: Element {
     /// The vector type.
     const VECTOR: VectorType;
+    /// Returns the vector type, as code of kernels reads it: see [`Element::scalar`].
+    #[inline]
+    fn vector() -> VectorType {
+        Self::VECTOR
+    }
 }
 
 macro_rules! vector_elements {
@@ -101,7 +109,7 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
     pub fn splat(value: Val<'b, T>) -> Val<'b, Vector<T, N>> {
         let cx = value.context();
         let value = cx.operand(value);
-        cx.emit_val(Convert::VecSplat { value, lanes: T::VECTOR.lanes() })
+        cx.emit_val(Convert::VecSplat { value, lanes: T::vector().lanes() })
     }
 
     /// Element `lane`, from 0. That there is such an element is checked when the kernel is verified.
@@ -128,10 +136,10 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
     #[track_caller]
     pub fn cvt<U: VectorElement<N>>(self) -> Val<'b, Vector<U, N>> {
         let value = self.context().operand(self);
-        if T::SCALAR == U::SCALAR {
+        if T::scalar() == U::scalar() {
             return Val::new(self.context(), value);
         }
-        self.context().emit_val(Convert::Cvt { value, to: U::SCALAR })
+        self.context().emit_val(Convert::Cvt { value, to: U::scalar() })
     }
 }
 

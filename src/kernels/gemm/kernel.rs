@@ -228,10 +228,10 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
     ) -> Result<Self, GemmError> {
         config.check()?;
         let types: [(char, Scalar, Scalar); 4] = [
-            ('A', A::SCALAR, in_memory(config.a)),
-            ('B', B::SCALAR, in_memory(config.b)),
-            ('C', C::SCALAR, config.c),
-            ('D', D::SCALAR, config.d),
+            ('A', A::scalar(), in_memory(config.a)),
+            ('B', B::scalar(), in_memory(config.b)),
+            ('C', C::scalar(), config.c),
+            ('D', D::scalar(), config.d),
         ];
         for (operand, found, expected) in types {
             if found != expected {

@@ -76,7 +76,7 @@ impl<T: Element> TransposeFunction<T> {
             }
         }
         let lens = problem.lens().ok_or(RowError::TooLarge { operand: "the matrix" })?;
-        if access == RowAccess::Aligned && problem.access(T::SCALAR) != RowAccess::Aligned {
+        if access == RowAccess::Aligned && problem.access(T::scalar()) != RowAccess::Aligned {
             return Err(RowError::Access { access }.into());
         }
         if problem.batch_modes() > self.config.batch_modes {
@@ -103,7 +103,7 @@ impl<T: Element> TransposeFunction<T> {
         let matrices = counts.into_iter().try_fold(1u32, u32::checked_mul);
         let matrices = matrices.filter(|matrices| *matrices <= max);
         let matrices = matrices.ok_or(RowError::Rows { rows })?;
-        let tile = Tile::of(&self.config, T::SCALAR);
+        let tile = Tile::of(&self.config, T::scalar());
         let own = tile.steps([rows, columns]);
         let tiles =
             [rows.div_ceil(own[0]), columns.div_ceil(own[1]), matrices.div_ceil(tile.matrices)];

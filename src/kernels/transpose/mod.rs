@@ -274,11 +274,11 @@ impl<T: Element> Transpose<T> {
     /// [`RowError::Element`] for `bool`; [`RowError::Tile`] for a configuration that breaks a rule of its fields.
     #[inline]
     pub fn new(config: TransposeConfig) -> Result<Self, RowError> {
-        if T::SCALAR == Scalar::Bool {
-            let (operand, found) = ("the input", T::SCALAR);
+        if T::scalar() == Scalar::Bool {
+            let (operand, found) = ("the input", T::scalar());
             return Err(RowError::Element { operand, found, expected: "numbers" });
         }
-        config.check(T::SCALAR)?;
+        config.check(T::scalar())?;
         Ok(Transpose { config, kernel: build(&config)? })
     }
 }
@@ -286,10 +286,10 @@ impl<T: Element> Transpose<T> {
 /// A thread block copies rows of the input to shared memory, and stores columns of what is there as rows of the output.
 fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TransposeConfig { target, raster, batch_modes: modes, access, .. } = *config;
-    let tile = Tile::of(config, T::SCALAR);
-    let blocks = resident(access, config.tile_bytes(T::SCALAR));
+    let tile = Tile::of(config, T::scalar());
+    let blocks = resident(access, config.tile_bytes(T::scalar()));
     let options = KernelOptions::default().block([THREADS, 1, 1]).min_blocks_per_sm(blocks);
-    let name = format!("transpose_{}_{config}", T::SCALAR);
+    let name = format!("transpose_{}_{config}", T::scalar());
     Kernel::<Params<T>>::build_with(
         options,
         &name,

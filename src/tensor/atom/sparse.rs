@@ -261,7 +261,7 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
     /// [`AtomError::SparseColumns`] where rows are not whole chunks, and [`AtomError::SparseChunk`] for a chunk with too
     /// many elements that are not zero.
     pub fn compress(dense: &[T], columns: usize) -> Result<SparseMatrix<T>, AtomError> {
-        let (wide, max) = chunk(T::SCALAR);
+        let (wide, max) = chunk(T::scalar());
         let whole = columns > 0 && columns.is_multiple_of(wide);
         if !whole || !dense.len().is_multiple_of(columns) {
             return Err(AtomError::SparseColumns { columns, multiple: wide });
@@ -288,7 +288,7 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
 
     /// The matrix with its zeros.
     pub fn to_dense(&self) -> Vec<T> {
-        let (wide, max) = chunk(T::SCALAR);
+        let (wide, max) = chunk(T::scalar());
         let mut dense = vec![T::default(); self.rows * self.columns];
         for (i, (value, at)) in self.values.iter().zip(&self.kept).enumerate() {
             dense[i / max * wide + usize::from(*at)] = *value;
@@ -316,7 +316,7 @@ impl<T: Element> SparseMatrix<T> {
     /// The 4 bits of metadata of a chunk of a row, as [`sparse_metadata_at`](crate::arch::sparse_metadata_at) says; 0 outside
     /// of the matrix.
     pub fn bits(&self, row: usize, number: usize) -> u32 {
-        let (wide, max) = chunk(T::SCALAR);
+        let (wide, max) = chunk(T::scalar());
         let first = (row * (self.columns / wide) + number) * max;
         match self.kept.get(first..first + max) {
             Some([0]) => 0b0100,

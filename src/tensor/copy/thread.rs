@@ -245,7 +245,7 @@ where
 {
     // There are no vectors of bools. What is wrong with the predicate is said where single elements are copied.
     let fits = predicate.is_none_or(|predicate| predicate.is_of(source.shape()));
-    if S::Elem::SCALAR == Scalar::Bool || !fits {
+    if S::Elem::scalar() == Scalar::Bool || !fits {
         return Ok(None);
     }
     let coordinates = |vectors: &Vectors| -> Result<Vec<i64>, LayoutError> {

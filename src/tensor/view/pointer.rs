@@ -142,7 +142,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// The pointer of a kernel parameter or an allocation, known to be
     /// naturally aligned.
     pub fn new(base: Val<'b, P>) -> Self {
-        TensorPointer { base, offset: 0, align: P::Elem::SCALAR.size_bytes(), swizzle: None }
+        TensorPointer { base, offset: 0, align: P::Elem::scalar().size_bytes(), swizzle: None }
     }
 
     /// The same pointer, known to be a multiple of `bytes`: CuTe's `assumed_align`. A launch whose buffer is
@@ -167,7 +167,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// The same pointer with its natural alignment alone: for a loop that carries pointers of less alignment than the first
     /// one.
     pub fn without_alignment(self) -> Self {
-        TensorPointer { align: P::Elem::SCALAR.size_bytes(), ..self }
+        TensorPointer { align: P::Elem::scalar().size_bytes(), ..self }
     }
 
     /// The host's knowledge of the pointer, where control flow carries it.
@@ -261,12 +261,12 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
 
     /// The type of the elements.
     pub fn dtype(&self) -> crate::ir::types::Scalar {
-        P::Elem::SCALAR
+        P::Elem::scalar()
     }
 
     /// The memory that it points into.
     pub fn space(&self) -> Space {
-        match P::TYPE {
+        match P::ty() {
             Type::Pointer { space, .. } => space,
             // No pointer type has another IR type.
             Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => Space::Global,
@@ -558,7 +558,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
 }
 
 fn size_of_element<P: PointerType>() -> u64 {
-    P::Elem::SCALAR.size_bytes().into()
+    P::Elem::scalar().size_bytes().into()
 }
 
 fn narrow(value: i64) -> Option<i32> {

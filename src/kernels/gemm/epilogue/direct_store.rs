@@ -38,7 +38,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
         limits: [Val<'b, i32>; 2],
     ) -> Self {
         let d = d.offset(tile.batch.cvt::<i64>() * next);
-        let start = d.ptr_to_int().cvt::<i32>() >> D::SCALAR.size_bytes().ilog2();
+        let start = d.ptr_to_int().cvt::<i32>() >> D::scalar().size_bytes().ilog2();
         let multiple = pitch.cvt::<i32>() | limits[1] | start;
         DirectStore {
             d,
@@ -59,7 +59,7 @@ impl<'b, D: Converted> DirectStore<'b, D> {
 
     /// The same with vectors of up to 16 bytes, which need adjacent registers.
     pub(crate) fn wide(self) -> Self {
-        DirectStore { max: 16 / D::SCALAR.size_bytes(), ..self }
+        DirectStore { max: 16 / D::scalar().size_bytes(), ..self }
     }
 
     /// The (row, column, matrix) in D of the first accumulator of a thread, at a coordinate of the tile.
@@ -209,11 +209,11 @@ fn store<'b, D: Converted, S: Float>(
     values: &[Val<'b, S>],
 ) {
     if let [one] = values
-        && !matches!(D::SCALAR, Scalar::I8 | Scalar::U8 | Scalar::I32)
+        && !matches!(D::scalar(), Scalar::I8 | Scalar::U8 | Scalar::I32)
     {
         return to.store(k, at, one.cvt::<D>());
     }
-    if D::SCALAR == Scalar::F64 {
+    if D::scalar() == Scalar::F64 {
         let words = values.iter().flat_map(|x| x.bitcast::<Vector<u32, 2>>().lanes());
         let words: Vec<Val<'b, u32>> = words.collect();
         if let [x, y, z, w] = words[..] {
@@ -224,8 +224,8 @@ fn store<'b, D: Converted, S: Float>(
     }
     let values: Vec<Val<'b, f32>> = values.iter().map(|value| value.cvt::<f32>()).collect();
     let values = &values[..];
-    let bits = values.len() as u32 * D::SCALAR.bits();
-    let words = packed(D::SCALAR, values);
+    let bits = values.len() as u32 * D::scalar().bits();
+    let words = packed(D::scalar(), values);
     let [first, ..] = *words else { return };
     match bits {
         8 => to.ptr_cast::<u8>().store(k, at, first.cvt::<u8>()),

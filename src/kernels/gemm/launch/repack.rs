@@ -48,7 +48,7 @@ fn copy<'a, T: Element>(
     of: &CopyArgs<'a, T>,
     part: Val<'a, u32>,
 ) {
-    let size = T::SCALAR.size_bytes();
+    let size = T::scalar().size_bytes();
     let elements = (VECTOR / size) as i32;
     k.if_(part.lt(of.parts), |k| {
         let (line, matrix) = (part / of.vectors, part / of.vectors / of.lines);
@@ -89,7 +89,7 @@ type Pack<T> = (CopyParams<<T as Types>::A>, CopyParams<<T as Types>::B>);
 
 /// Builds the kernel that copies A and B to the workspace.
 fn build_pack<T: Types>(config: &GemmConfig) -> Result<Kernel<Pack<T>>, GemmError> {
-    let name = format!("pack_{}_{}", <T::A as Element>::SCALAR, <T::B as Element>::SCALAR);
+    let name = format!("pack_{}_{}", <T::A as Element>::scalar(), <T::B as Element>::scalar());
     let options = KernelOptions::default().block([THREADS, 1, 1]);
     let kernel = Kernel::<Pack<T>>::build_with(options, &name, config.target, |k, (a, b)| {
         config.programmatic.then(|| k.griddepcontrol_launch_dependents());
@@ -153,7 +153,7 @@ impl Packed {
         to: &'h mut Buffer<T>,
     ) -> Result<(u32, CopyParams<T, AtLaunch<'h, 'b>>), GemmError> {
         let [lines, columns, batch] = self.sizes;
-        let elements = VECTOR / T::SCALAR.size_bytes();
+        let elements = VECTOR / T::scalar().size_bytes();
         // Lines of the workspace start at a vector, and end with one.
         let vectors = columns.div_ceil(elements);
         let parts = u64::from(vectors) * u64::from(lines) * u64::from(batch);
@@ -256,7 +256,7 @@ impl<T: Element> Transposes<T> {
         }
         let large = TransposeProblem::new(1 << 14, 1 << 14).batched(2);
         let of = |access| -> Result<TransposeFunction<T>, GemmError> {
-            let config = TransposeConfig::new(config.target, T::SCALAR, &large);
+            let config = TransposeConfig::new(config.target, T::scalar(), &large);
             let config = TransposeConfig { access, ..config };
             Ok(Transpose::<T>::new(config)?.load_with(options, device)?)
         };
@@ -272,7 +272,7 @@ impl<T: Element> Transposes<T> {
     ) -> Result<(), GemmError> {
         let problem = packed.transpose();
         let Transposes([aligned, ragged]) = self;
-        let is_aligned = problem.access(T::SCALAR) == RowAccess::Aligned;
+        let is_aligned = problem.access(T::scalar()) == RowAccess::Aligned;
         let function = if is_aligned { aligned } else { ragged };
         function
             .run(&problem, from, to, |function, grid, args| how.run_in_turn(function, grid, args))

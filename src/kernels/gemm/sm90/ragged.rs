@@ -141,15 +141,15 @@ fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(MakeParams<T>,)>, Gemm
                     let [pitch_a, pitch_b, pitch_d] =
                         [pitch_a, pitch_b, pitch_d].map(|pitch| pitch.cvt::<u64>());
                     // There is one matrix: the stride to the next one may be any.
-                    let strides = [pitch_a * size(<T::A as Element>::SCALAR); 2];
+                    let strides = [pitch_a * size(<T::A as Element>::scalar()); 2];
                     let dims_a = dims(major_a, m, depth);
                     a.tensormap_replace(k, maps, from_a.offset(start_a), dims_a, &strides);
                     let (to, strides) =
-                        (maps.offset(MAP), [pitch_b * size(<T::B as Element>::SCALAR); 2]);
+                        (maps.offset(MAP), [pitch_b * size(<T::B as Element>::scalar()); 2]);
                     let dims_b = dims(major_b, n, depth);
                     b.tensormap_replace(k, to, from_b.offset(start_b), dims_b, &strides);
                     let (to, strides) =
-                        (maps.offset(2 * MAP), [pitch_d * size(<T::D as Element>::SCALAR); 2]);
+                        (maps.offset(2 * MAP), [pitch_d * size(<T::D as Element>::scalar()); 2]);
                     let dims_d = dims(Major::K, m, n / u64::from(per_element));
                     d.tensormap_replace(k, to, to_d.offset(start_d), dims_d, &strides);
                 });
