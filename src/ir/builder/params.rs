@@ -497,10 +497,12 @@ macro_rules! __params {
         impl$(<$T: $Bound>)? $crate::ir::builder::Parameter for $Name<$($T)?> {
             type At<$b> = $At<$b $(, $T)?>;
 
+            #[inline]
             fn declare(list: &mut $crate::ir::builder::ParamList) {
                 $(list.field(stringify!($field), <$Field as $crate::ir::builder::Parameter>::declare);)+
             }
 
+            #[inline]
             fn make<$b>(
                 cx: &$b $crate::ir::builder::Context,
                 values: &mut $crate::ir::builder::ParamValues<'_>,

@@ -41,10 +41,12 @@
 // * `choose` picks a configuration: it lists candidates and orders them by a cost model of the machine.
 // * `kernel` builds the kernel of a configuration: `sm90` (TMA and `wgmma`, warp-specialised), `sm80` (`cp.async` and `mma.sync`)
 //   or `simt` (no tensor cores). `split` adds split-K and stream-K, `epilogue` takes accumulators to D.
+// * `elements` names the element types in bodies, which are known when a kernel is built.
 // * `launch` loads a kernel, binds its buffers, copies misaligned operands first (`repack`), and launches or times it (`mode`).
 
 mod choose;
 mod config;
+mod elements;
 mod epilogue;
 mod kernel;
 mod launch;

@@ -1,10 +1,11 @@
 //! [`DirectStore`]: stores accumulators from registers to D, as vectors where D is aligned.
 
-use crate::ir::builder::{Converted, DeviceCoord, Float};
+use crate::ir::builder::{DeviceCoord, Element};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, GlobalMut, Registers, Val, Vector};
 use crate::tensor::{Tile, packed};
 
+use crate::kernels::gemm::elements::{D, Sum};
 use crate::kernels::gemm::epilogue::EpilogueRef;
 use crate::kernels::gemm::epilogue::fragment::FirstElement;
 
@@ -12,7 +13,7 @@ use crate::kernels::gemm::epilogue::fragment::FirstElement;
 type Row = (i32, Vec<(u32, i32)>);
 
 /// Stores the elements of a tile of D from registers.
-pub(crate) struct DirectStore<'b, D> {
+pub(crate) struct DirectStore<'b> {
     d: Val<'b, GlobalMut<D>>,
     pitch: Val<'b, i64>,
     /// The first row and column of the tile.
@@ -30,9 +31,12 @@ pub(crate) struct DirectStore<'b, D> {
     multiple: Val<'b, i32>,
 }
 
-impl<'b, D: Converted> DirectStore<'b, D> {
+impl<'b> DirectStore<'b> {
+    /// `strides` are D's row pitch and batch stride.
+    #[inline]
     pub(crate) fn new(
-        (d, [pitch, next]): (Val<'b, GlobalMut<D>>, [Val<'b, i64>; 2]),
+        d: Val<'b, GlobalMut<D>>,
+        [pitch, next]: [Val<'b, i64>; 2],
         tile: Tile<'b>,
         origin: [Val<'b, i32>; 2],
         limits: [Val<'b, i32>; 2],
@@ -53,16 +57,19 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     }
 
     /// The same where pairs of accumulators along N become one element.
+    #[inline]
     pub(crate) fn pairs(self, pairs: bool) -> Self {
         DirectStore { per_element: if pairs { 2 } else { 1 }, ..self }
     }
 
     /// The same with vectors of up to 16 bytes, which need adjacent registers.
+    #[inline]
     pub(crate) fn wide(self) -> Self {
         DirectStore { max: 16 / D::scalar().size_bytes(), ..self }
     }
 
     /// The (row, column, matrix) in D of the first accumulator of a thread, at a coordinate of the tile.
+    #[inline]
     pub(crate) fn first(&self, k: &Body<'b, '_>, first: &DeviceCoord<'b>) -> FirstElement<'b> {
         let [row, column] = entries(k, first);
         let column = if self.per_element > 1 { column / self.per_element } else { column };
@@ -72,13 +79,14 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     /// Stores the accumulators of a thread. `first` is the coordinate of the first one in the tile, `offsets` are the
     /// offsets of all from it. Stores `v` adjacent columns as one vector where D's base and row pitch are multiples of `v`
     /// elements; the first column must be a multiple of `v`.
-    pub(crate) fn all<'a: 'b, S: Float>(
+    #[inline]
+    pub(crate) fn all<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, S>,
+        accumulators: &Registers<'b, Sum>,
         first: &DeviceCoord<'b>,
         offsets: &[[i32; 2]],
-        epilogue: EpilogueRef<'_, 'a, S>,
+        epilogue: EpilogueRef<'_, 'a>,
     ) {
         let ([row, column, _], _) = self.first(k, first);
         let mut rows: Vec<Row> = Vec::new();
@@ -97,14 +105,15 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     }
 
     /// Writes rows as vectors of the first length in `runs` to which D is aligned: the branch is taken on the device.
-    fn widest<'a: 'b, S: Float>(
+    #[inline]
+    fn widest<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, S>,
+        accumulators: &Registers<'b, Sum>,
         first: [Val<'b, i32>; 2],
         rows: &[Row],
         runs: &[u32],
-        epilogue: EpilogueRef<'_, 'a, S>,
+        epilogue: EpilogueRef<'_, 'a>,
     ) {
         match *runs {
             [] => {}
@@ -118,14 +127,15 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     }
 
     /// Writes rows with `run` elements at a time.
-    fn rows<'a: 'b, S: Float>(
+    #[inline]
+    fn rows<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, S>,
+        accumulators: &Registers<'b, Sum>,
         [row, column]: [Val<'b, i32>; 2],
         rows: &[Row],
         run: u32,
-        epilogue: EpilogueRef<'_, 'a, S>,
+        epilogue: EpilogueRef<'_, 'a>,
     ) {
         for (down, columns) in rows {
             let row = row + *down;
@@ -137,14 +147,15 @@ impl<'b, D: Converted> DirectStore<'b, D> {
 
     /// Writes the elements of registers with their columns in the tile, `run` elements at a time. `column` is that of the first
     /// element.
-    fn row<'a: 'b, S: Float>(
+    #[inline]
+    fn row<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, S>,
+        accumulators: &Registers<'b, Sum>,
         [row, column]: [Val<'b, i32>; 2],
         columns: &[(u32, i32)],
         run: u32,
-        epilogue: EpilogueRef<'_, 'a, S>,
+        epilogue: EpilogueRef<'_, 'a>,
     ) {
         let line = self.d.offset(row.cvt::<i64>() * self.pitch + column.cvt::<i64>());
         let per_element = self.per_element as usize;
@@ -202,12 +213,8 @@ fn entries<'b>(k: &Body<'b, '_>, coord: &DeviceCoord<'b>) -> [Val<'b, i32>; 2] {
 }
 
 /// Stores neighbours, at a multiple of their number: 1, 2, 4, 8 or 16.
-fn store<'b, D: Converted, S: Float>(
-    k: &Body<'b, '_>,
-    to: Val<'b, GlobalMut<D>>,
-    at: i32,
-    values: &[Val<'b, S>],
-) {
+#[inline]
+fn store<'b>(k: &Body<'b, '_>, to: Val<'b, GlobalMut<D>>, at: i32, values: &[Val<'b, Sum>]) {
     if let [one] = values
         && !matches!(D::scalar(), Scalar::I8 | Scalar::U8 | Scalar::I32)
     {

@@ -4,6 +4,7 @@ use crate::ir::builder::Float;
 use crate::ir::{Body, Registers, Val, WARP};
 
 use crate::kernels::gemm::config::types::Numbers;
+use crate::kernels::gemm::elements::Sum;
 use crate::kernels::gemm::epilogue::fragment::Fragment;
 
 /// A reduction of terms `t[m, n]`, one for each element of D: see [`Gemm::with_reduction`](crate::kernels::gemm::Gemm::with_reduction).
@@ -30,14 +31,16 @@ impl Reduction {
     }
 
     /// The result of no terms.
-    pub(crate) fn start<'b, S: Float>(self, k: &Body<'b, '_>) -> Val<'b, S> {
+    #[inline]
+    pub(crate) fn start<'b>(self, k: &Body<'b, '_>) -> Val<'b, Sum> {
         match self {
-            Reduction::RowSum | Reduction::ColumnSum => k.constant(S::default()),
+            Reduction::RowSum | Reduction::ColumnSum => k.constant(Sum::default()),
             Reduction::RowMax | Reduction::ColumnMax => k.constant(f32::NEG_INFINITY).cvt(),
         }
     }
 
-    fn combine<'b, S: Float>(self, x: Val<'b, S>, y: Val<'b, S>) -> Val<'b, S> {
+    #[inline]
+    fn combine<'b>(self, x: Val<'b, Sum>, y: Val<'b, Sum>) -> Val<'b, Sum> {
         match self {
             Reduction::RowSum | Reduction::ColumnSum => x + y,
             Reduction::RowMax | Reduction::ColumnMax => x.max(y),
@@ -45,7 +48,8 @@ impl Reduction {
     }
 
     /// Returns the result of a warp from the reduction of its terms. The maximum of terms that are all NaN is NaN.
-    fn result<'b, S: Float>(self, k: &Body<'b, '_>, x: Val<'b, S>) -> Val<'b, S> {
+    #[inline]
+    fn result<'b>(self, k: &Body<'b, '_>, x: Val<'b, Sum>) -> Val<'b, Sum> {
         match self {
             Reduction::RowSum | Reduction::ColumnSum => x,
             Reduction::RowMax | Reduction::ColumnMax => self.combine(x, self.start(k)),
@@ -62,7 +66,7 @@ pub(crate) enum Results {
 }
 
 /// The part of an epilogue that reduces terms, in a kernel body `'a`.
-pub(crate) trait Terms<'a, S: Float> {
+pub(crate) trait Terms<'a> {
     /// The reduction along rows or columns; without one, each thread has one result.
     fn reduction(&self) -> Option<Reduction>;
 
@@ -70,36 +74,38 @@ pub(crate) trait Terms<'a, S: Float> {
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: [Val<'b, S>; 2],
+        accumulators: [Val<'b, Sum>; 2],
         coord: [Val<'b, i32>; 3],
-    ) -> (Val<'b, S>, Val<'b, S>)
+        extents: [Val<'b, i32>; 2],
+    ) -> (Val<'b, Sum>, Val<'b, Sum>)
     where
         'a: 'b;
 
     /// Reduces a term with those of the thread.
-    fn update<'b>(&self, k: &Body<'b, '_>, term: Val<'b, S>)
+    fn update<'b>(&self, k: &Body<'b, '_>, term: Val<'b, Sum>)
     where
         'a: 'b;
 
     /// Stores a partial result.
-    fn store<'b>(&self, k: &mut Body<'b, '_>, at: Val<'b, i64>, value: Val<'b, S>)
+    fn store<'b>(&self, k: &mut Body<'b, '_>, at: Val<'b, i64>, value: Val<'b, Sum>)
     where
         'a: 'b;
 }
 
 /// A result of some lanes: its value, and its row or column from that of the thread on.
-type Partial<'b, S> = (Val<'b, S>, Val<'b, i32>);
+type Partial<'b> = (Val<'b, Sum>, Val<'b, i32>);
 
 impl<'b> Fragment<'b> {
     /// Applies an epilogue to the accumulators of a thread, in place, and reduces its terms. All threads of a warp do it together.
-    pub(crate) fn reduce<'a: 'b, S: Float, R: Float>(
+    pub(crate) fn reduce<'a: 'b, R: Float>(
         &self,
         k: &mut Body<'b, '_>,
         accumulators: &Registers<'b, R>,
-        (terms, numbers): (&dyn Terms<'a, S>, Numbers),
+        terms: &dyn Terms<'a>,
+        numbers: Numbers,
     ) {
         let fragment = self;
-        let apply = |k: &mut Body<'b, '_>, at: usize| -> Option<Val<'b, S>> {
+        let apply = |k: &mut Body<'b, '_>, at: usize| -> Option<Val<'b, Sum>> {
             let element = fragment.elements.get(at)?;
             let [row, column, batch] = fragment.first;
             let [down, right] = element.offset;
@@ -109,8 +115,9 @@ impl<'b> Fragment<'b> {
                 Some(end) => at.lt(end).select(row, i32::MAX),
                 None => row,
             });
-            let pair = element.registers.map(|register| accumulators.get(k, register).cvt::<S>());
-            let (value, term) = terms.apply(k, numbers.of_accumulators(pair), [row, column, batch]);
+            let pair = element.registers.map(|register| accumulators.get(k, register).cvt::<Sum>());
+            let (coord, pair) = ([row, column, batch], numbers.of_accumulators(pair));
+            let (value, term) = terms.apply(k, pair, coord, fragment.extents);
             accumulators.set(k, element.registers[0], numbers.stored(value).cvt::<R>());
             Some(term)
         };
@@ -143,7 +150,7 @@ impl<'b> Fragment<'b> {
             let len = 1 << rest.len().ilog2().min(lanes.len() as u32);
             let some;
             (some, rest) = rest.split_at(len);
-            let mut partials: Vec<Partial<'b, S>> = Vec::with_capacity(len);
+            let mut partials: Vec<Partial<'b>> = Vec::with_capacity(len);
             for elements in some {
                 let terms = elements.iter().filter_map(|at| apply(k, *at));
                 if let Some(sum) = terms.reduce(|x, y| reduction.combine(x, y)) {
@@ -164,12 +171,13 @@ impl<'b> Fragment<'b> {
 /// Reduces a power of two of partial results over the lanes whose numbers differ in some bits. Half of the results go to the lanes
 /// with a bit, so a step takes half as many shuffles as the one before. Returns the result of the lane, and whether it writes it
 /// if not all lanes do.
-fn of_lanes<'b, S: Float>(
+#[inline]
+fn of_lanes<'b>(
     k: &Body<'b, '_>,
     reduction: Reduction,
-    mut partials: Vec<Partial<'b, S>>,
+    mut partials: Vec<Partial<'b>>,
     bits: &[u32],
-) -> (Val<'b, S>, Val<'b, i32>, Option<Val<'b, bool>>) {
+) -> (Val<'b, Sum>, Val<'b, i32>, Option<Val<'b, bool>>) {
     let (lane, mut writes) = (k.lane_id(), None);
     for bit in bits {
         let (mask, is_upper) = (1u32 << bit, (lane >> *bit & 1).ne(0));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::runtime::{Arguments, Function, Grid, LaunchOptions, Timing};
+use crate::runtime::{ArgList, Declared, Function, Grid, LaunchOptions, Timing};
 
 use crate::kernels::gemm::config::error::GemmError;
 
@@ -29,11 +29,12 @@ impl How<'_> {
     }
 
     /// As [`run`](How::run), of a kernel that does not overlap with the launch before it.
-    pub(crate) fn run_in_turn<P: Arguments>(
+    #[inline]
+    pub(crate) fn run_in_turn(
         &mut self,
-        function: &Function<P>,
+        function: &Function<Declared>,
         grid: Grid,
-        args: P::Args<'_, '_>,
+        args: ArgList<'_>,
     ) -> Result<(), GemmError> {
         match self {
             How::Launch(options) => {
@@ -43,11 +44,12 @@ impl How<'_> {
         }
     }
 
-    pub(crate) fn run<P: Arguments>(
+    #[inline]
+    pub(crate) fn run(
         &mut self,
-        function: &Function<P>,
+        function: &Function<Declared>,
         grid: Grid,
-        args: P::Args<'_, '_>,
+        args: ArgList<'_>,
     ) -> Result<(), GemmError> {
         match self {
             How::Launch(options) => function.launch_with(*options, grid, args)?,

@@ -1,7 +1,6 @@
 //! [`Producer`] and [`Consumer`]: the warp groups of the kernel for `sm_90a`.
 
-use crate::ir::builder::Float;
-use crate::ir::{Body, Element, Val};
+use crate::ir::{Body, Val};
 use crate::layout::{shape, tiler};
 use crate::tensor::{
     OrderedBarrier, PipelineTurns, RegisterTensor, SharedTensor, ThrStore, Tile, TileScheduler,
@@ -9,6 +8,7 @@ use crate::tensor::{
 };
 
 use crate::kernels::gemm::config::{GemmConfig, WGMMA_ROWS};
+use crate::kernels::gemm::elements::{A, B, D};
 use crate::kernels::gemm::epilogue::EpilogueRef;
 use crate::kernels::gemm::sm90::input::Input;
 use crate::kernels::gemm::sm90::plan::{Plan, Sizes};
@@ -16,17 +16,17 @@ use crate::kernels::gemm::split::parts::{Part, Parts};
 use crate::kernels::gemm::split::{SplitArgs, Threads};
 
 /// The producer, one thread or its whole warp group: fetches tiles.
-pub(crate) struct Producer<'p, 'a, 'b, A: Element, B: Element> {
+pub(crate) struct Producer<'p, 'a, 'b> {
     pub(crate) plan: &'p Plan,
     pub(crate) sizes: &'p Sizes<'a>,
-    pub(crate) input: &'p Input<'p, 'a, A, B>,
+    pub(crate) input: &'p Input<'p, 'a>,
     pub(crate) pipe: TmaPipeline<'b>,
     pub(crate) turns: PipelineTurns<'b>,
     pub(crate) sa: &'p SharedTensor<'b, A>,
     pub(crate) sb: &'p SharedTensor<'b, B>,
 }
 
-impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
+impl<'a: 'b, 'b> Producer<'_, 'a, 'b> {
     /// Fetches by tensor copies in one thread, or by all threads of a group, which fetches each step in its turn.
     #[inline]
     pub(crate) fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
@@ -74,10 +74,10 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
 type Ordered<'b> = (Parts<'b>, OrderedBarrier<'b>);
 
 /// A consumer warp group: multiplies, and writes its rows of D.
-pub(crate) struct Consumer<'p, 'a, 'b, D: Element, S: Float> {
+pub(crate) struct Consumer<'p, 'a, 'b> {
     pub(crate) plan: &'p Plan,
     pub(crate) sizes: &'p Sizes<'a>,
-    pub(crate) epilogue: EpilogueRef<'p, 'a, S>,
+    pub(crate) epilogue: EpilogueRef<'p, 'a>,
     pub(crate) split: Option<&'p SplitArgs<'a>>,
     pub(crate) threads: Threads<'b>,
     pub(crate) pipe: TmaPipeline<'b>,
@@ -85,7 +85,7 @@ pub(crate) struct Consumer<'p, 'a, 'b, D: Element, S: Float> {
     pub(crate) store: ThrStore<'p, 'b, D>,
 }
 
-impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
+impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     /// Cooperative: all groups share each tile.
     #[inline]
     pub(crate) fn consume(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
