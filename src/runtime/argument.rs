@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use smallvec::SmallVec;
 
 use super::buffer::{Buffer, Memory};
+use super::buffer_ref::{BufferMut, BufferRef};
 use super::error::RuntimeError;
 use super::tensor_map::{Mapped, TensorMapArg, TensorMapArgMut};
 use crate::ir::builder::Field;
@@ -120,15 +121,52 @@ impl<'h> ArgList<'h> {
         }
     }
 
-    /// Appends a tensor map, then the address of its first element.
-    pub(crate) fn push_mapped<T: Element>(&mut self, map: &'h mut TensorMapArgMut<'_, T>) {
-        let mapped = map.mapped();
-        let len = mapped.desc.tensor_bytes() / u64::from(T::SCALAR.size_bytes());
+    /// Appends scalars.
+    pub(crate) fn scalars<T: Element, const N: usize>(&mut self, scalars: [T; N]) {
+        self.args.extend(scalars.map(Arg::from));
+    }
+
+    /// Appends a scalar of any type.
+    pub(crate) fn constant(&mut self, scalar: Const) {
+        let (ty, value) = (scalar.scalar().into(), ArgValue::Scalar(scalar));
+        self.args.push(Arg { ty, value });
+    }
+
+    /// Appends a buffer to read.
+    pub(crate) fn buffer(&mut self, buffer: BufferRef<'h>) {
+        self.push_buffer(buffer, false);
+    }
+
+    /// Appends a buffer to write.
+    pub(crate) fn buffer_mut(&mut self, buffer: BufferMut<'h>) {
+        self.push_buffer(buffer.into_ref(), true);
+    }
+
+    fn push_buffer(&mut self, buffer: BufferRef<'h>, mutable: bool) {
+        let value = ArgValue::Buffer(buffer.memory(), buffer.len());
+        self.args.push(Arg { ty: pointer(buffer.scalar(), mutable), value });
+    }
+
+    /// Appends a tensor map to read.
+    pub(crate) fn tensor_map(&mut self, map: &'h Mapped<'_>) {
+        self.args.push(Arg { ty: tensor_map(map, false), value: ArgValue::TensorMap(map) });
+    }
+
+    /// Appends a tensor map to write.
+    pub(crate) fn tensor_map_mut(&mut self, map: &'h mut Mapped<'_>) {
+        self.args.push(Arg { ty: tensor_map(map, true), value: ArgValue::TensorMap(map) });
+    }
+
+    /// Appends a tensor map to write, and the address of its first element.
+    pub(crate) fn mapped_rows(&mut self, map: &'h mut Mapped<'_>) {
+        let map: &'h Mapped<'_> = map;
+        let elem = map.desc.elem();
+        let len = map.desc.tensor_bytes() / u64::from(elem.size_bytes());
         // The tensor is part of a buffer, so its length fits.
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        self.args.push(Arg { ty: tensor_map(mapped, true), value: ArgValue::TensorMap(mapped) });
-        let value = ArgValue::Buffer(mapped.memory, len);
-        self.args.push(Arg { ty: pointer(T::SCALAR, true), value });
+        self.args.push(Arg { ty: tensor_map(map, true), value: ArgValue::TensorMap(map) });
+        let value = ArgValue::Buffer(map.memory, len);
+        self.args.push(Arg { ty: pointer(elem, true), value });
     }
 
     /// Shortens the list's lifetime. rustc cannot do that by itself, because `SmallVec` is
@@ -318,14 +356,14 @@ pub(super) enum ArgValue<'h> {
 
 impl<T: Element> From<T> for Arg<'_> {
     fn from(scalar: T) -> Self {
-        Arg { ty: T::TYPE, value: ArgValue::Scalar(scalar.to_const()) }
+        Arg { ty: T::ty(), value: ArgValue::Scalar(scalar.to_const()) }
     }
 }
 
 impl<'h, T: Element> From<&'h Buffer<T>> for Arg<'h> {
     fn from(buffer: &'h Buffer<T>) -> Self {
         Arg {
-            ty: pointer(T::SCALAR, false),
+            ty: pointer(T::scalar(), false),
             value: ArgValue::Buffer(buffer.memory(), buffer.len()),
         }
     }
@@ -333,7 +371,10 @@ impl<'h, T: Element> From<&'h Buffer<T>> for Arg<'h> {
 
 impl<'h, T: Element> From<&'h mut Buffer<T>> for Arg<'h> {
     fn from(buffer: &'h mut Buffer<T>) -> Self {
-        Arg { ty: pointer(T::SCALAR, true), value: ArgValue::Buffer(buffer.memory(), buffer.len()) }
+        Arg {
+            ty: pointer(T::scalar(), true),
+            value: ArgValue::Buffer(buffer.memory(), buffer.len()),
+        }
     }
 }
 

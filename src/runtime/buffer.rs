@@ -97,6 +97,14 @@ impl Memory {
         }
     }
 
+    /// As [`Buffer::is_aligned_to`].
+    pub(super) fn is_aligned_to(&self, bytes: u64) -> bool {
+        match self {
+            Memory::Sim(memory) => 256u64.is_multiple_of(bytes) && memory.is_aligned_to(bytes),
+            Memory::Cuda(memory) => memory.address().is_multiple_of(bytes),
+        }
+    }
+
     /// Returns whether `self.device() == *device`, without touching a reference count.
     pub(super) fn is_on(&self, device: &Device) -> bool {
         match (self, &device.backend) {
@@ -187,10 +195,7 @@ impl<T: Element> Buffer<T> {
     /// # Ok::<(), tilewright::runtime::RuntimeError>(())
     /// ```
     pub fn is_aligned_to(&self, bytes: u64) -> bool {
-        match &self.memory {
-            Memory::Sim(memory) => 256u64.is_multiple_of(bytes) && memory.is_aligned_to(bytes),
-            Memory::Cuda(memory) => memory.address().is_multiple_of(bytes),
-        }
+        self.memory.is_aligned_to(bytes)
     }
 
     /// Returns the elements in `range` as a buffer that launches, copies and collectives take. The

@@ -62,6 +62,7 @@
 mod absent;
 mod argument;
 mod buffer;
+mod buffer_ref;
 #[cfg(feature = "cuda-any-version")]
 mod cache;
 #[cfg(feature = "cuda-any-version")]
@@ -119,6 +120,7 @@ pub use crate::launch::grid::{ClusterError, Grid};
 pub(crate) use argument::Declared;
 pub use argument::{Arg, ArgList, Argument, Arguments, AtLaunch};
 pub use buffer::{Buffer, BufferPart, BufferPartMut};
+pub(crate) use buffer_ref::{BufferMut, BufferRef};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
 #[cfg(feature = "cublas")]
@@ -148,6 +150,7 @@ pub use pinned::Pinned;
 pub use properties::Properties;
 pub use ptxas::{Assembled, EntryReport, Ptxas, PtxasError};
 pub use stream::{Event, Stream};
+pub(crate) use tensor_map::Mapped;
 pub use tensor_map::{TensorMapArg, TensorMapArgMut};
 pub use timing::{LoadTimes, Timing};
 #[cfg(any(feature = "tune", feature = "cuda-any-version"))]
@@ -161,6 +164,7 @@ macro_rules! __launch_params {
         impl$(<$T: $Bound>)? $crate::runtime::Argument for $Name<$($T)?> {
             type Arg<'h, 'b: 'h> = $Name<$($T,)? $crate::runtime::AtLaunch<'h, 'b>>;
 
+            #[inline]
             fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut $crate::runtime::ArgList<'h>) {
                 $(<$Field as $crate::runtime::Argument>::erase(arg.$field, out);)+
             }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::buffer::{Buffer, Memory};
+use super::buffer_ref::BufferRef;
 use super::cuda;
 use super::error::RuntimeError;
 use crate::arch::{TensorMapDesc, TensorMapError};
@@ -30,7 +31,7 @@ pub struct TensorMapArgMut<'b, T> {
 
 /// A tensor map over a buffer, in the form that the device needs.
 #[derive(Debug)]
-pub(super) struct Mapped<'b> {
+pub(crate) struct Mapped<'b> {
     pub(super) desc: TensorMapDesc,
     pub(super) memory: &'b Memory,
     /// The map as the GPU reads it; `None` on the simulator.
@@ -38,16 +39,16 @@ pub(super) struct Mapped<'b> {
 }
 
 impl<'b> Mapped<'b> {
-    fn new<T: Element>(
-        buffer: &'b Buffer<T>,
+    pub(super) fn new(
+        buffer: BufferRef<'b>,
         desc: &TensorMapDesc,
     ) -> Result<Mapped<'b>, RuntimeError> {
-        if desc.elem() != T::SCALAR {
-            let (map, buffer) = (desc.elem(), T::SCALAR);
-            return Err(TensorMapError::Element { map, buffer }.into());
+        let scalar = buffer.scalar();
+        if desc.elem() != scalar {
+            return Err(TensorMapError::Element { map: desc.elem(), buffer: scalar }.into());
         }
         let tensor_bytes = desc.tensor_bytes();
-        let buffer_bytes = buffer.len() as u64 * u64::from(T::SCALAR.size_bytes());
+        let buffer_bytes = buffer.len() as u64 * u64::from(scalar.size_bytes());
         if tensor_bytes > buffer_bytes {
             return Err(TensorMapError::BufferTooSmall { tensor_bytes, buffer_bytes }.into());
         }
@@ -89,7 +90,7 @@ impl<T: Element> Buffer<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tensor_map(&self, map: &TensorMapDesc) -> Result<TensorMapArg<'_, T>, RuntimeError> {
-        Ok(TensorMapArg { map: Mapped::new(self, map)?, elem: PhantomData })
+        Ok(TensorMapArg { map: Mapped::new((&*self).into(), map)?, elem: PhantomData })
     }
 
     /// Like [`Buffer::tensor_map`], but for a kernel that may write the tensor.
@@ -100,7 +101,7 @@ impl<T: Element> Buffer<T> {
         &mut self,
         map: &TensorMapDesc,
     ) -> Result<TensorMapArgMut<'_, T>, RuntimeError> {
-        Ok(TensorMapArgMut { map: Mapped::new(self, map)?, elem: PhantomData })
+        Ok(TensorMapArgMut { map: Mapped::new((&*self).into(), map)?, elem: PhantomData })
     }
 }
 

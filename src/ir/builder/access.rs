@@ -125,7 +125,7 @@ impl<P: Pointer> Val<'_, P> {
     {
         let cx = k.context();
         let index = index.into_index(cx);
-        let vector = <P::Elem as VectorElement<N>>::VECTOR;
+        let vector = <P::Elem as VectorElement<N>>::vector();
         let lanes = vector.lanes();
         if vector.is_one_access() {
             let (base, index) = (cx.operand(self), cx.operand(index));
@@ -220,7 +220,7 @@ impl<P: Pointer> Val<'_, P> {
         P: MutPointer,
     {
         let to = self.offset(index.into_index(k.context()));
-        let (elem, mut rest, mut at) = (P::Elem::SCALAR, values, 0);
+        let (elem, mut rest, mut at) = (P::Elem::scalar(), values, 0);
         while !rest.is_empty() {
             // The longest vector that fits. Lengths only shrink, so each vector starts at a
             // multiple of its own length.

@@ -77,14 +77,14 @@ impl<'b> AnyVector<'b> {
     #[track_caller]
     pub fn pack<T: Element>(values: &[Val<'b, T>]) -> Option<Self> {
         let (first, lanes) = (values.first()?, u32::try_from(values.len()).ok()?);
-        type_of(T::SCALAR, lanes)?;
+        type_of(T::scalar(), lanes)?;
         let cx = first.context();
         if lanes == 1 {
-            return Some(Self::new(cx, first.id(), T::SCALAR, 1));
+            return Some(Self::new(cx, first.id(), T::scalar(), 1));
         }
         let values: ValueList = values.iter().map(|value| cx.operand(*value)).collect();
         let vector: Val<'b, T> = cx.emit_val(Convert::VecPack { values });
-        Some(Self::new(cx, vector.id(), T::SCALAR, lanes))
+        Some(Self::new(cx, vector.id(), T::scalar(), lanes))
     }
 
     /// Returns the element type.
@@ -124,7 +124,7 @@ impl<'b> AnyVector<'b> {
     /// [`cast`](AnyVector::cast). PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn values<T: Element>(self) -> Option<Vec<Val<'b, T>>> {
-        let vector = self.cast(T::SCALAR)?;
+        let vector = self.cast(T::scalar())?;
         if vector.lanes == 1 {
             return Some(vec![Val::new(self.cx, vector.value)]);
         }
@@ -155,13 +155,13 @@ impl<'b> AnyVector<'b> {
 
 impl<'b, T: VectorElement<N>, const N: usize> From<Val<'b, Vector<T, N>>> for AnyVector<'b> {
     fn from(vector: Val<'b, Vector<T, N>>) -> Self {
-        AnyVector::new(vector.context(), vector.id(), T::SCALAR, N as u32)
+        AnyVector::new(vector.context(), vector.id(), T::scalar(), N as u32)
     }
 }
 
 impl<'b, T: Element> From<Val<'b, T>> for AnyVector<'b> {
     fn from(value: Val<'b, T>) -> Self {
-        AnyVector::new(value.context(), value.id(), T::SCALAR, 1)
+        AnyVector::new(value.context(), value.id(), T::scalar(), 1)
     }
 }
 
@@ -186,7 +186,7 @@ impl<P: Pointer> Val<'_, P> {
         index: impl IntoVal<'c, I>,
         lanes: u32,
     ) -> Option<AnyVector<'c>> {
-        let elem = P::Elem::SCALAR;
+        let elem = P::Elem::scalar();
         type_of(elem, lanes)?;
         if lanes == 1 {
             return Some(self.load(k, index).into());
@@ -211,6 +211,6 @@ impl<P: Pointer> Val<'_, P> {
         let cx = k.context();
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         let vector: Val<'c, P::Elem> = cx.emit_val(Mma::Ldmatrix { base, index, count, order });
-        AnyVector::new(cx, vector.id(), P::Elem::SCALAR, 2 * count.matrices())
+        AnyVector::new(cx, vector.id(), P::Elem::scalar(), 2 * count.matrices())
     }
 }

@@ -127,7 +127,7 @@ impl<'b, T: Integer> Val<'b, T> {
     #[track_caller]
     pub fn cvt_sat<U: Integer>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Convert::CvtSat { value, to: U::SCALAR })
+        self.context().emit_val(Convert::CvtSat { value, to: U::scalar() })
     }
 }
 
@@ -215,7 +215,7 @@ macro_rules! cvt_pack {
             pub fn cvt_pack(values: [Val<'b, i32>; $lanes]) -> Val<'b, Vector<$ty, $lanes>> {
                 let cx = values[0].context();
                 let values = values.iter().map(|value| cx.operand(*value)).collect();
-                cx.emit_val(Convert::CvtPack { values, to: $ty::SCALAR })
+                cx.emit_val(Convert::CvtPack { values, to: $ty::scalar() })
             }
         }
     )*};
@@ -556,7 +556,7 @@ impl<'b, T: Ty> Val<'b, T> {
     #[track_caller]
     pub fn bitcast<U: Ty>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Convert::Bitcast { value, to: U::TYPE })
+        self.context().emit_val(Convert::Bitcast { value, to: U::ty() })
     }
 }
 
@@ -579,7 +579,7 @@ impl<'b, T: Number> Val<'b, T> {
     #[track_caller]
     pub fn cvt_rounded<U: Converted>(self, mode: FloatMode) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Convert::CvtRounded { value, to: U::SCALAR, mode })
+        self.context().emit_val(Convert::CvtRounded { value, to: U::scalar(), mode })
     }
 }
 
@@ -589,7 +589,7 @@ impl<'b, T: Float> Val<'b, T> {
     #[track_caller]
     pub fn cvt_rint<U: Integer>(self, rounding: Rounding) -> Val<'b, U> {
         let value = self.context().operand(self);
-        self.context().emit_val(Convert::CvtRint { value, to: U::SCALAR, rounding })
+        self.context().emit_val(Convert::CvtRint { value, to: U::scalar(), rounding })
     }
 }
 
@@ -600,6 +600,6 @@ impl<'b, T: VectorElement<N> + Element, const N: usize> Val<'b, Vector<T, N>> {
     #[track_caller]
     pub fn cvt_rounded<U: VectorElement<N>>(self, mode: FloatMode) -> Val<'b, Vector<U, N>> {
         let value = self.context().operand(self);
-        self.context().emit_val(Convert::CvtRounded { value, to: U::SCALAR, mode })
+        self.context().emit_val(Convert::CvtRounded { value, to: U::scalar(), mode })
     }
 }

@@ -171,7 +171,7 @@ impl<'b, 'o> Body<'b, 'o> {
     #[doc(alias("__shared__", "make_smem"))]
     #[track_caller]
     pub fn shared<T: Element>(&self, len: u32) -> Val<'b, Shared<T>> {
-        self.shared_aligned(len, T::SCALAR.size_bytes())
+        self.shared_aligned(len, T::scalar().size_bytes())
     }
 
     /// Allocates shared memory as [`shared`](Body::shared) does, aligned to `align_bytes`: a power
@@ -180,7 +180,7 @@ impl<'b, 'o> Body<'b, 'o> {
     #[track_caller]
     pub fn shared_aligned<T: Element>(&self, len: u32, align_bytes: u32) -> Val<'b, Shared<T>> {
         let location = SourceLocation::caller();
-        let elem = T::SCALAR;
+        let elem = T::scalar();
         let shared: SharedId = self.cx.with(|state| {
             let location = state.location(location);
             state.ir.shared.push(SharedData { elem, len, align_bytes, location })
@@ -211,7 +211,7 @@ impl<'b, 'o> Body<'b, 'o> {
     #[track_caller]
     pub fn local_array<T: Element>(&self, len: u32) -> Val<'b, Local<T>> {
         let location = SourceLocation::caller();
-        let elem = T::SCALAR;
+        let elem = T::scalar();
         let local = self.cx.with(|state| {
             let location = state.location(location);
             state.ir.locals.push(LocalData { elem, len, location })
@@ -243,7 +243,7 @@ impl<'b, 'o> Body<'b, 'o> {
     pub fn const_array<T: Element>(&self, elements: &[T]) -> Val<'b, Constant<T>> {
         let location = SourceLocation::caller();
         let bits: Arc<[u64]> = elements.iter().map(|element| element.to_const().bits()).collect();
-        let elem = T::SCALAR;
+        let elem = T::scalar();
         let array = self.cx.with(|state| {
             let is_equal = |known: &ArrayData| known.elem == elem && known.bits == bits;
             let known = state.ir.arrays.iter().find(|(_, known)| is_equal(known));
@@ -277,7 +277,7 @@ impl<'b, 'o> Body<'b, 'o> {
         let location = SourceLocation::caller();
         let var = self.cx.with(|state| {
             let (location, region) = (state.location(location), state.region());
-            state.ir.vars.push(VarData { ty: T::TYPE, len, region, location, name: None })
+            state.ir.vars.push(VarData { ty: T::ty(), len, region, location, name: None })
         });
         Registers { var, first: 0, len, body: PhantomData, ty: PhantomData }
     }
@@ -407,7 +407,7 @@ impl<'r, T: Ty> Registers<'r, T> {
         let location = SourceLocation { file: "", line: 0, column: 0 };
         let var = cx.with(|state| {
             let (region, location) = (state.region(), state.location(location));
-            state.ir.vars.push(VarData { ty: T::TYPE, len: 1, region, location, name: None })
+            state.ir.vars.push(VarData { ty: T::ty(), len: 1, region, location, name: None })
         });
         Registers { var, first: 0, len: 1, body: PhantomData, ty: PhantomData }
     }
@@ -430,7 +430,7 @@ impl<'r, T: Ty> Registers<'r, T> {
     /// Returns the same registers with type `U`, or `None` if their type is another one.
     pub(crate) fn of<U: Ty>(&self) -> Option<Registers<'r, U>> {
         let Registers { var, first, len, body, .. } = *self;
-        (T::TYPE == U::TYPE).then_some(Registers { var, first, len, body, ty: PhantomData })
+        (T::ty() == U::ty()).then_some(Registers { var, first, len, body, ty: PhantomData })
     }
 
     /// Returns `len` registers starting at `first` as an array of their own. If the array ends

@@ -407,7 +407,7 @@ impl<'o> Body<'o, '_> {
         let own = (value.into_val(cx), index.into_val(cx));
         self.reduce_with::<(Val<'o, T>, Val<'o, I>)>(group, own, true, |_, a, b| {
             let (mut above, mut equal) = (a.0.gt(b.0), a.0.eq(b.0));
-            if T::SCALAR.is_float() {
+            if T::scalar().is_float() {
                 let (a_nan, b_nan) = (a.0.ne(a.0), b.0.ne(b.0));
                 above |= b_nan & !a_nan;
                 equal |= a_nan & b_nan;

@@ -178,14 +178,14 @@ impl Context {
     #[track_caller]
     pub(super) fn emit_val<T: Ty>(&self, op: impl Into<Op>) -> Val<'_, T> {
         let results = self.emit_at(op.into(), SourceLocation::caller());
-        Val::new(self, self.result_at(&results, 0, T::TYPE))
+        Val::new(self, self.result_at(&results, 0, T::ty()))
     }
 
     /// Appends an operation with two results, of types `A` and `B`.
     #[track_caller]
     pub(super) fn emit_pair<A: Ty, B: Ty>(&self, op: impl Into<Op>) -> (Val<'_, A>, Val<'_, B>) {
         let results = self.emit_at(op.into(), SourceLocation::caller());
-        let [a, b] = [self.result_at(&results, 0, A::TYPE), self.result_at(&results, 1, B::TYPE)];
+        let [a, b] = [self.result_at(&results, 0, A::ty()), self.result_at(&results, 1, B::ty())];
         (Val::new(self, a), Val::new(self, b))
     }
 
@@ -203,7 +203,7 @@ impl Context {
     /// belongs to this build and to an open body.
     #[track_caller]
     pub(super) fn operand<T: Ty>(&self, value: Val<'_, T>) -> Value {
-        self.operand_in(value.context(), value.id(), T::TYPE)
+        self.operand_in(value.context(), value.id(), T::ty())
     }
 
     #[track_caller]

@@ -41,7 +41,7 @@ impl<'b, T: Float> Val<'b, T> {
 
     fn to_integral(self, rounding: Rounding) -> Val<'b, T> {
         let value = self.context().operand(self);
-        self.context().emit_val(Convert::CvtRint { value, to: T::SCALAR, rounding })
+        self.context().emit_val(Convert::CvtRint { value, to: T::scalar(), rounding })
     }
 
     /// Rounds down to an integer. PTX ISA 9.7.9.21 `cvt.rmi`.

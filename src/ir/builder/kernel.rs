@@ -245,6 +245,20 @@ impl<P> Kernel<P> {
 }
 
 impl<P> Kernel<P> {
+    /// As [`Kernel::build_with`] of the signature `S`, of a kernel that names another one in its Rust type.
+    #[track_caller]
+    pub(crate) fn build_as<S: Params, R: BodyResult>(
+        options: KernelOptions,
+        name: &str,
+        target: Target,
+        body: impl for<'b> FnOnce(&mut Body<'b, 'b>, S::At<'b>) -> R,
+    ) -> Result<Kernel<P>, BuildErrors> {
+        Self::declared(options, name, target, S::declare, |k, values| {
+            let params = S::make(k.context(), values);
+            body(k, params)
+        })
+    }
+
     /// Builds a kernel from the parameters that `declare` lists. `body` makes them from their
     /// values, in the same order.
     #[track_caller]

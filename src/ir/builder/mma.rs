@@ -162,7 +162,7 @@ impl<'b> Body<'b, '_> {
         b: Val<'b, u64>,
         accumulate: impl IntoVal<'b, bool>,
     ) {
-        let types = [A::SCALAR, B::SCALAR];
+        let types = [A::scalar(), B::scalar()];
         self.wgmma_with(d, types, [a, b], accumulate, WgmmaForm::default());
     }
 
@@ -326,7 +326,7 @@ impl<P: Pointer> Val<'_, P> {
         let (base, index) = (cx.operand(self), cx.operand_of(index));
         let Some(count) = MatrixCount::of(N as u32 / 2) else {
             cx.error(BuildErrorKind::MatrixCount { lanes: N });
-            return Val::new(cx, cx.poison(Type::Vector(<P::Elem as VectorElement<N>>::VECTOR)));
+            return Val::new(cx, cx.poison(Type::Vector(<P::Elem as VectorElement<N>>::vector())));
         };
         cx.emit_val(Mma::Ldmatrix { base, index, count, order })
     }

@@ -50,6 +50,7 @@ mod promote;
 mod range;
 mod report;
 mod required_len;
+mod role;
 mod select;
 mod space;
 mod sparse;
@@ -85,6 +86,7 @@ pub use params::{
 pub use promote::{Promote, promote};
 pub use range::{Bound, IntoBound, IntoLimit, Range, range};
 pub use report::Reported;
+pub(crate) use role::{Role, with_roles};
 pub use space::{GenericPointer, SpacePointer};
 pub use typed::{
     Accumulator, Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut,

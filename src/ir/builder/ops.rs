@@ -140,7 +140,7 @@ impl<'b, T: Ordered> Val<'b, T> {
     #[track_caller]
     pub fn ne(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, bool> {
         // Rust's `!=` negates `==`, while PTX's `ne` is false for NaN.
-        let compare = if T::SCALAR.is_float() { Compare::Neu } else { Compare::Ne };
+        let compare = if T::scalar().is_float() { Compare::Neu } else { Compare::Ne };
         self.compare(compare, rhs)
     }
 }
@@ -222,10 +222,10 @@ impl<'b, T: Element> Val<'b, T> {
     #[track_caller]
     pub fn cvt<U: Converted>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
-        if T::SCALAR == U::SCALAR {
+        if T::scalar() == U::scalar() {
             return Val::new(self.context(), value);
         }
-        self.context().emit_val(Convert::Cvt { value, to: U::SCALAR })
+        self.context().emit_val(Convert::Cvt { value, to: U::scalar() })
     }
 }
 
@@ -265,10 +265,10 @@ macro_rules! casts {
             pub fn ptr_cast<U: Element>(self) -> Val<'b, $Pointer<U>> {
                 let cx = self.context();
                 let base = cx.operand(self);
-                if T::SCALAR == U::SCALAR {
+                if T::scalar() == U::scalar() {
                     return Val::new(cx, base);
                 }
-                cx.emit_val(Mem::PtrCast { base, to: U::SCALAR })
+                cx.emit_val(Mem::PtrCast { base, to: U::scalar() })
             }
         }
     )*};

@@ -223,11 +223,11 @@ impl<T: Ty> Parameter for T {
     type At<'b> = Val<'b, T>;
 
     fn declare(list: &mut ParamList) {
-        list.leaf(T::TYPE);
+        list.leaf(T::ty());
     }
 
     fn make<'b>(cx: &'b Context, values: &mut ParamValues<'_>) -> Val<'b, T> {
-        Val::new(cx, values.plain.pop_front().unwrap_or_else(|| cx.poison(T::TYPE)))
+        Val::new(cx, values.plain.pop_front().unwrap_or_else(|| cx.poison(T::ty())))
     }
 }
 
@@ -502,10 +502,12 @@ macro_rules! __params {
         impl$(<$T: $Bound>)? $crate::ir::builder::Parameter for $Name<$($T)?> {
             type At<$b> = $At<$b $(, $T)?>;
 
+            #[inline]
             fn declare(list: &mut $crate::ir::builder::ParamList) {
                 $(list.field(stringify!($field), <$Field as $crate::ir::builder::Parameter>::declare);)+
             }
 
+            #[inline]
             fn make<$b>(
                 cx: &$b $crate::ir::builder::Context,
                 values: &mut $crate::ir::builder::ParamValues<'_>,

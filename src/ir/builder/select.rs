@@ -30,7 +30,7 @@ impl<'o> Body<'o, '_> {
         let (cx, _call) = (self.context(), self.call());
         let Some((last, others)) = values.split_last() else {
             cx.error(BuildErrorKind::EmptyList);
-            return Val::new(cx, cx.poison(T::TYPE));
+            return Val::new(cx, cx.poison(T::ty()));
         };
         let mut position = I::ZERO;
         let mut conditions = Vec::with_capacity(others.len());

@@ -209,12 +209,12 @@ impl<'b> Val<'b, i64> {
     pub unsafe fn int_to_ptr<T: Element>(self) -> Val<'b, GlobalMut<T>> {
         let cx = self.context();
         let address = cx.operand(self);
-        cx.emit_val(Mem::IntToPtr { address, to: T::SCALAR })
+        cx.emit_val(Mem::IntToPtr { address, to: T::scalar() })
     }
 }
 
 fn space_of<P: Pointer>() -> Option<Space> {
-    match P::TYPE {
+    match P::ty() {
         Type::Pointer { space, .. } => Some(space),
         Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => None,
     }

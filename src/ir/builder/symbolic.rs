@@ -45,11 +45,11 @@ impl<'b> Body<'b, '_> {
 pub(super) fn int<'b, I: MemIndex>(cx: &'b Context, value: &Int) -> Val<'b, I> {
     if let Some(number) = value.as_static() {
         return cx.constant(I::from_i64(number).unwrap_or_else(|| {
-            cx.error(BuildErrorKind::OffsetTooLarge { offset: number, index: I::SCALAR });
+            cx.error(BuildErrorKind::OffsetTooLarge { offset: number, index: I::scalar() });
             I::ZERO
         }));
     }
-    if I::SCALAR.bits() == 32 {
+    if I::scalar().bits() == 32 {
         expression::<i32>(cx, value).cvt()
     } else {
         expression::<i64>(cx, value).cvt()
@@ -71,7 +71,7 @@ fn expression<'b, S: Wide>(cx: &'b Context, value: &Int) -> Val<'b, S> {
     if let Some(static_value) = value.as_static() {
         return number(cx, static_value);
     }
-    if let Some(known) = cx.with(|state| state.computed(value, S::SCALAR)) {
+    if let Some(known) = cx.with(|state| state.computed(value, S::scalar())) {
         return Val::new(cx, known);
     }
     let (mut sum, mut negative): (Option<Val<'b, S>>, Vec<Val<'b, S>>) = (None, Vec::new());
@@ -91,7 +91,7 @@ fn expression<'b, S: Wide>(cx: &'b Context, value: &Int) -> Val<'b, S> {
     for term in negative {
         sum -= term;
     }
-    cx.with(|state| state.note_computed(value, S::SCALAR, sum.id()));
+    cx.with(|state| state.note_computed(value, S::scalar(), sum.id()));
     sum
 }
 

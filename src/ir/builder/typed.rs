@@ -17,8 +17,8 @@ pub(super) mod sealed {
 /// A type that a device value can have: the scalars, [`Vector`](super::Vector), pointers such as
 /// [`Global`] and [`Shared`], and the tensor maps [`TensorMap`] and [`TensorMapMut`].
 pub trait Ty: sealed::Sealed + Copy + 'static {
-    /// The same type in the IR.
-    const TYPE: Type;
+    /// Returns the IR type.
+    fn ty() -> Type;
 }
 
 /// A scalar type: the integers, the floats (narrow ones too) and `bool`. A host value of it can be
@@ -32,6 +32,13 @@ pub trait Element: Ty + fmt::Debug + PartialEq + Default + Send + Sync {
     type Sum: Float + Accumulator + From<f32>;
     /// The same type in the IR.
     const SCALAR: Scalar;
+    /// Returns the IR type, as code of kernels reads it. It is [`SCALAR`](Element::SCALAR) for every type that a program
+    /// can name.
+    // An element role has no constant type: see `role`.
+    #[inline]
+    fn scalar() -> Scalar {
+        Self::SCALAR
+    }
     /// Converts the literal to an IR constant.
     fn to_const(self) -> Const;
     /// Returns the value with the given bits, zero-extended. The inverse of [`Element::to_const`].
@@ -114,7 +121,10 @@ macro_rules! element {
     ($($ty:ty: $scalar:ident $(sums $sum:ty)?, $to_bits:expr, $from_bits:expr, [$($class:ident),*];)*) => {$(
         impl sealed::Sealed for $ty {}
         impl Ty for $ty {
-            const TYPE: Type = Type::Scalar(Scalar::$scalar);
+            #[inline]
+            fn ty() -> Type {
+                Type::Scalar(Scalar::$scalar)
+            }
         }
         impl Element for $ty {
             type Sum = sum!($($sum)?);
@@ -225,8 +235,10 @@ macro_rules! pointer {
         impl<T> Copy for $name<T> {}
         impl<T> sealed::Sealed for $name<T> {}
         impl<T: Element> Ty for $name<T> {
-            const TYPE: Type =
-                Type::Pointer { space: Space::$space, elem: T::SCALAR, mutable: $mutable };
+            #[inline]
+            fn ty() -> Type {
+                Type::Pointer { space: Space::$space, elem: T::scalar(), mutable: $mutable }
+            }
         }
         impl<T: Element> Pointer for $name<T> {
             type Elem = T;
@@ -248,12 +260,12 @@ macro_rules! tensor_map {
         impl<T, const RANK: usize> Copy for $name<T, RANK> {}
         impl<T, const RANK: usize> sealed::Sealed for $name<T, RANK> {}
         impl<T: Element, const RANK: usize> Ty for $name<T, RANK> {
-            const TYPE: Type = Type::TensorMap {
-                elem: T::SCALAR,
+            #[inline]
+            fn ty() -> Type {
                 // A rank that is too large is clamped, so that it stays too large for the verifier.
-                rank: if RANK < 256 { RANK as u8 } else { 255 },
-                mutable: $mutable,
-            };
+                let rank = if RANK < 256 { RANK as u8 } else { 255 };
+                Type::TensorMap { elem: T::scalar(), rank, mutable: $mutable }
+            }
         }
         impl<T: Element, const RANK: usize> TensorMapType for $name<T, RANK> {
             type Elem = T;

@@ -41,13 +41,13 @@ impl<T: Ty> Values for T {
     type At<'x> = Val<'x, T>;
 
     fn types(out: &mut Vec<Type>) {
-        out.push(T::TYPE);
+        out.push(T::ty());
     }
 
     fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> Val<'x, T> {
         // The caller makes one id for each of `types`. Should it ever not, the value is poison,
         // which no verified kernel contains.
-        Val::new(cx, ids.next().unwrap_or_else(|| cx.poison(T::TYPE)))
+        Val::new(cx, ids.next().unwrap_or_else(|| cx.poison(T::ty())))
     }
 
     #[track_caller]

@@ -44,7 +44,10 @@ impl<T, const N: usize> Clone for Vector<T, N> {
 impl<T, const N: usize> Copy for Vector<T, N> {}
 impl<T, const N: usize> sealed::Sealed for Vector<T, N> {}
 impl<T: VectorElement<N>, const N: usize> Ty for Vector<T, N> {
-    const TYPE: Type = Type::Vector(T::VECTOR);
+    #[inline]
+    fn ty() -> Type {
+        Type::Vector(T::vector())
+    }
 }
 
 /// A scalar type that has vectors of `N` elements.
@@ -55,6 +58,11 @@ impl<T: VectorElement<N>, const N: usize> Ty for Vector<T, N> {
 pub trait VectorElement<const N: usize>: Element {
     /// The same vector type in the IR.
     const VECTOR: VectorType;
+    /// Returns the vector type, as code of kernels reads it: see [`Element::scalar`].
+    #[inline]
+    fn vector() -> VectorType {
+        Self::VECTOR
+    }
 }
 
 macro_rules! vector_elements {
@@ -104,7 +112,7 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
     pub fn splat(value: Val<'b, T>) -> Val<'b, Vector<T, N>> {
         let cx = value.context();
         let value = cx.operand(value);
-        cx.emit_val(Convert::VecSplat { value, lanes: T::VECTOR.lanes() })
+        cx.emit_val(Convert::VecSplat { value, lanes: T::vector().lanes() })
     }
 
     /// Returns element `lane`, counted from 0. Whether it exists is checked when the kernel is
@@ -131,10 +139,10 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
     #[track_caller]
     pub fn cvt<U: VectorElement<N>>(self) -> Val<'b, Vector<U, N>> {
         let value = self.context().operand(self);
-        if T::SCALAR == U::SCALAR {
+        if T::scalar() == U::scalar() {
             return Val::new(self.context(), value);
         }
-        self.context().emit_val(Convert::Cvt { value, to: U::SCALAR })
+        self.context().emit_val(Convert::Cvt { value, to: U::scalar() })
     }
 }
 

@@ -137,7 +137,7 @@ impl<'b> Item<'b> {
             let vectors: Vec<_> = words.chunks(4).map(transposed).collect();
             k.if_(row.lt(self.queries), |k| {
                 for (words, offset) in vectors.into_iter().zip((0..).step_by(32)) {
-                    if let Some(vector) = AnyVector::from(Val::pack(words)).cast(T::SCALAR) {
+                    if let Some(vector) = AnyVector::from(Val::pack(words)).cast(T::scalar()) {
                         to.store_vector(k, offset, vector);
                     }
                 }

@@ -168,7 +168,7 @@ impl Plan {
     ) -> Result<Plan, AttentionError> {
         config.check()?;
         let AttentionConfig { head_dim, value_dim, tile: [_, columns], stages, .. } = *config;
-        let (elem, ty) = (T::SCALAR, val_type::<T>()?);
+        let (elem, ty) = (T::scalar(), val_type::<T>()?);
         let mma = |n, source| -> Result<TiledMma, AttentionError> {
             let atom = MmaAtom::new(Wgmma::new(n, ty, ty, ValType::F32, source))?;
             Ok(TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _))?)
@@ -285,7 +285,7 @@ impl Plan {
 
 /// Returns the MMA operand type for `T`.
 pub(super) fn val_type<T: VectorElement<2>>() -> Result<ValType, AttentionError> {
-    match T::SCALAR {
+    match T::scalar() {
         Scalar::F16 => Ok(ValType::F16),
         Scalar::Bf16 => Ok(ValType::Bf16),
         found => Err(AttentionError::Element { found }),

@@ -51,7 +51,7 @@ pub(super) fn build<T: VectorElement<2>>(
     let ty = val_type::<T>()?;
     let atom = MmaAtom::new(MmaSync::new([16, 8, DEPTH], ty, ty, ValType::F32))?;
     let mma = TiledMma::new(atom, &layout!((warps, 1, 1)), tiler!(_, 16, _))?;
-    let tile = |major, shape| AsyncTile::of_shape(T::SCALAR, major, shape, config.threads());
+    let tile = |major, shape| AsyncTile::of_shape(T::scalar(), major, shape, config.threads());
     let tiles = [
         tile(Major::K, [rows, head_dim])?,
         tile(Major::Mn, [head_dim, columns])?,

@@ -73,7 +73,7 @@ pub(super) struct Tiles {
 impl Tiles {
     pub(super) fn new<T: VectorElement<2>>(config: &DecodeConfig) -> Result<Tiles, DecodeError> {
         config.check()?;
-        let ty = match T::SCALAR {
+        let ty = match T::scalar() {
             Scalar::F16 => ValType::F16,
             Scalar::Bf16 => ValType::Bf16,
             found => return Err(DecodeError::Element { found }),
@@ -106,7 +106,7 @@ impl Tiles {
 
     pub(super) fn build<T: VectorElement<2>>(&self) -> Result<Kernel<(Params<T>,)>, DecodeError> {
         let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
-        let name = format!("decode_{}_{}", T::SCALAR, self.config);
+        let name = format!("decode_{}_{}", T::scalar(), self.config);
         Ok(Kernel::<(Params<T>,)>::build_with(
             options,
             &name,

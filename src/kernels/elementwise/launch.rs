@@ -70,7 +70,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ElementwiseF
         }
         check_len("the output", y.len(), len)?;
         check_aligned("the output", &tile, y.is_aligned_to(16))?;
-        let blocks = len.div_ceil(tile.capacity(T::SCALAR).into());
+        let blocks = len.div_ceil(tile.capacity(T::scalar()).into());
         let blocks = i32::try_from(blocks).ok().filter(|_| len < 1 << 40);
         let blocks = blocks.ok_or(RowError::TooLarge { operand: "the output" })?;
         if blocks == 0 {

@@ -177,7 +177,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         let (coordinates, len) = offsets_to_coordinates(output)?;
         let sources = inputs.iter().map(|input| Source::new(input, output, &coordinates));
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
-        let vector = config.tile(RowAccess::Aligned).vector(T::SCALAR).into();
+        let vector = config.tile(RowAccess::Aligned).vector(T::scalar()).into();
         let has_vectors = sources.iter().all(|source| source.has_vectors(vector));
         let has_runs = sources.iter().all(|source| source.has_runs(vector));
         let tile = config.tile(match len % vector.unsigned_abs() {
@@ -194,8 +194,8 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
 
     fn check(config: &ElementwiseConfig, tile: &RowTile) -> Result<(), RowError> {
         RowConfig { target: config.target, tile: *tile }.check()?;
-        RowConfig::check_element("an input", T::SCALAR, false)?;
-        RowConfig::check_element("the output", D::SCALAR, true)
+        RowConfig::check_element("an input", T::scalar(), false)?;
+        RowConfig::check_element("the output", D::scalar(), true)
     }
 
     /// Returns the configuration.
@@ -223,7 +223,7 @@ fn build<T: Converted, D: VectorElement<2> + Converted, const N: usize>(
     sources: Option<(&[Source], u64)>,
     f: impl Compute<N>,
 ) -> Result<Kernel<Params<T, D, N>>, BuildErrors> {
-    let block = i64::from(tile.capacity(T::SCALAR));
+    let block = i64::from(tile.capacity(T::scalar()));
     Kernel::<Params<T, D, N>>::build_with(tile.options(), name, config.target, |k, (x, y, len)| {
         let start = k.block_idx().x.cvt::<i64>() * block;
         let part = tile.part::<T>(k, start, (len - start).min(block).cvt::<i32>());

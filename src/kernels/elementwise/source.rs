@@ -107,7 +107,7 @@ impl Source {
         (part, start, len): (&RowPart<'b>, Val<'b, i64>, Val<'b, i64>),
         tile: &RowTile,
     ) -> Vec<Val<'b, f32>> {
-        let vector = tile.vector(T::SCALAR);
+        let vector = tile.vector(T::scalar());
         let (start, len) = (start.cvt::<i32>(), len.cvt::<i32>());
         let first = start + part.first_column();
         let mut all = Vec::new();
@@ -170,7 +170,7 @@ impl Source {
                 let shift = lead(x.offset(from)) & (lanes - 1);
                 let words = x.offset(from - shift.cvt::<i64>()).ptr_cast::<u32>();
                 let [low, high] = [0, 4].map(|at| words.load_vector_with::<4>(k, at, access));
-                let bytes = (shift * T::SCALAR.size_bytes()).cvt::<u32>();
+                let bytes = (shift * T::scalar().size_bytes()).cvt::<u32>();
                 let word = Val::pack(shifted(low.lanes(), high.lanes(), bytes));
                 let elements = RowElements::<T> { vectors: vec![word], singles: Vec::new() };
                 values.iter().zip(elements.to_f32()).for_each(|(to, value)| to.set(k, value));

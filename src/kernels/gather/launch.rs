@@ -57,8 +57,8 @@ impl<T: Converted> RowGatherFunction<T> {
         let tile = &self.config.rows.tile_of_copy();
         // Each matrix is checked with its own row count.
         let numbered = RowProblem { rows: limit, ..*problem };
-        let [x_pitch, y_pitch] = problem.check(tile, T::SCALAR, 1 << 30)?;
-        numbered.check(tile, T::SCALAR, 1 << 30)?;
+        let [x_pitch, y_pitch] = problem.check(tile, T::scalar(), 1 << 30)?;
+        numbered.check(tile, T::scalar(), 1 << 30)?;
         let limit = i32::try_from(limit).map_err(|_| RowError::Rows { rows: limit })?;
         let [input, output] = match self.config.side {
             GatherSide::Input => [&numbered, problem],

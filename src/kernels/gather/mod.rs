@@ -119,14 +119,14 @@ impl<T: Converted> RowGather<T> {
     #[inline]
     pub fn new(config: RowGatherConfig) -> Result<Self, RowError> {
         config.rows.check_copy()?;
-        RowConfig::check_element("the input", T::SCALAR, true)?;
+        RowConfig::check_element("the input", T::scalar(), true)?;
         Ok(RowGather { config, kernel: build(&config)? })
     }
 }
 
 fn build<T: Converted>(config: &RowGatherConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
     let RowGatherConfig { rows: RowConfig { target, tile }, side } = *config;
-    let name = format!("{}_{}_{}", side.name(), T::SCALAR, config.rows);
+    let name = format!("{}_{}_{}", side.name(), T::scalar(), config.rows);
     Kernel::<Params<T>>::build_with(
         tile.options(),
         &name,

@@ -15,6 +15,7 @@ use crate::kernels::gemm::config::forms::{Schedule, StoreForm};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::types::in_memory;
 use crate::kernels::gemm::config::{Epilogue, GemmConfig};
+use crate::kernels::gemm::elements::with_elements;
 use crate::kernels::gemm::epilogue::terms::Results;
 use crate::kernels::gemm::epilogue::{
     ConfiguredEpilogue, EpilogueForm, EpilogueParameter, EpilogueParams, FusedEpilogue, FusedForm,
@@ -57,20 +58,25 @@ pub struct Gemm<
     D: Converted = C,
     E: Parameter = EpilogueParams<(A, C)>,
 > {
-    config: GemmConfig,
+    pub(crate) kernel: GemmKernel,
+    buffers: PhantomData<(A, B, C, D)>,
+    epilogue: PhantomData<fn() -> E>,
+}
+
+/// A [`Gemm`] without the types of its buffers.
+pub(crate) struct GemmKernel {
+    pub(crate) config: GemmConfig,
     pub(crate) kernel: Kernel<Declared>,
     /// Set for warp-specialised kernels only.
     pub(crate) plan: Option<Box<Plan>>,
     pub(crate) results: Results,
-    buffers: PhantomData<(A, B, C, D)>,
-    epilogue: PhantomData<fn() -> E>,
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> fmt::Debug
     for Gemm<A, B, C, D, E>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Gemm({})", self.config)
+        write!(f, "Gemm({})", self.config())
     }
 }
 
@@ -85,7 +91,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
         if config.pairs {
             return Err(GemmError::PairsWithoutEpilogue);
         }
-        Self::build(config, &ConfiguredEpilogue::new(config.epilogue))
+        Self::build(config, &ConfiguredEpilogue(config.epilogue))
     }
 
     /// Builds the kernel with your own epilogue: `D[row, column]` of matrix `batch` is
@@ -210,7 +216,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
             E::At<'b>,
         ) -> Val<'b, A::Sum>,
     ) -> Result<Gemm<A, B, C, D, FusedEpilogue<E>>, GemmError> {
-        Gemm::with_closure(config, &FusedForm::<E, _>::new(epilogue))
+        Gemm::with_closure(config, &FusedForm::<A::Sum, E, _>::new(epilogue))
     }
 }
 
@@ -220,7 +226,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter>
     /// Builds the kernel with a closure as its epilogue. The configuration must not have one too.
     pub(crate) fn with_closure(
         config: GemmConfig,
-        epilogue: &impl EpilogueForm<A::Sum, Params = FusedEpilogue<E>>,
+        epilogue: &dyn EpilogueForm,
     ) -> Result<Self, GemmError> {
         if config.epilogue != Epilogue::default() {
             return Err(GemmError::TwoEpilogues);
@@ -230,35 +236,15 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter>
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C, D, E> {
-    fn build(
-        config: GemmConfig,
-        epilogue: &impl EpilogueForm<A::Sum, Params = E>,
-    ) -> Result<Self, GemmError> {
-        config.check()?;
-        let types: [(char, Scalar, Scalar); 4] = [
-            ('A', A::SCALAR, in_memory(config.a)),
-            ('B', B::SCALAR, in_memory(config.b)),
-            ('C', C::SCALAR, config.c),
-            ('D', D::SCALAR, config.d),
-        ];
-        for (operand, found, expected) in types {
-            if found != expected {
-                return Err(GemmError::BufferType { operand, found, expected });
-            }
-        }
-        let plan = config.is_warp_specialised().then(|| Plan::new(&config)).transpose()?;
-        let kernel = match (&plan, config.schedule) {
-            (Some(plan), _) => plan.build::<(A, B, D), _>(epilogue)?,
-            (None, Schedule::Simt) => simt::build::<(A, B, D), _>(&config, epilogue)?,
-            (None, _) => sm80::build::<(A, B, D), _>(&config, epilogue)?,
-        };
-        let (plan, results) = (plan.map(Box::new), epilogue.results());
-        Ok(Gemm { config, kernel, plan, results, buffers: PhantomData, epilogue: PhantomData })
+    fn build(config: GemmConfig, epilogue: &dyn EpilogueForm) -> Result<Self, GemmError> {
+        let buffers = [('A', A::SCALAR), ('B', B::SCALAR), ('C', C::SCALAR), ('D', D::SCALAR)];
+        let kernel = GemmKernel::build(config, buffers, epilogue)?;
+        Ok(Gemm { kernel, buffers: PhantomData, epilogue: PhantomData })
     }
 
     /// Returns the configuration the kernel was built for.
     pub fn config(&self) -> &GemmConfig {
-        &self.config
+        &self.kernel.config
     }
 
     /// Writes the kernel as PTX.
@@ -268,7 +254,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
 
     /// Writes the kernel as PTX, with options.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
-        self.kernel.ptx_with(options)
+        self.kernel.kernel.ptx_with(options)
     }
 
     /// Returns the tensor maps of A, B and D that a launch passes for a problem, or `None` if the
@@ -295,20 +281,51 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
         &self,
         problem: &GemmProblem,
     ) -> Result<Option<[TensorMapDesc; 3]>, GemmError> {
+        self.kernel.tensor_maps(problem)
+    }
+
+    /// Returns the kernel's IR.
+    pub fn ir(&self) -> &KernelIr {
+        self.kernel.kernel.ir()
+    }
+
+    /// Prints the kernel's IR in its text form.
+    pub fn text(&self) -> String {
+        self.kernel.kernel.to_string()
+    }
+}
+
+impl GemmKernel {
+    /// Builds the kernel of a configuration, for buffers of these types.
+    #[inline]
+    fn build(
+        config: GemmConfig,
+        buffers: [(char, Scalar); 4],
+        epilogue: &dyn EpilogueForm,
+    ) -> Result<GemmKernel, GemmError> {
+        config.check()?;
+        let types = [in_memory(config.a), in_memory(config.b), config.c, config.d];
+        for ((operand, found), expected) in buffers.into_iter().zip(types) {
+            if found != expected {
+                return Err(GemmError::BufferType { operand, found, expected });
+            }
+        }
+        let plan = config.is_warp_specialised().then(|| Plan::new(&config)).transpose()?;
+        let kernel = with_elements(&config, || match (&plan, config.schedule) {
+            (Some(plan), _) => plan.build(epilogue),
+            (None, Schedule::Simt) => simt::build(&config, epilogue),
+            (None, _) => sm80::build(&config, epilogue),
+        })?;
+        Ok(GemmKernel { config, kernel, plan: plan.map(Box::new), results: epilogue.results() })
+    }
+
+    /// See [`Gemm::tensor_maps`].
+    #[inline]
+    fn tensor_maps(&self, problem: &GemmProblem) -> Result<Option<[TensorMapDesc; 3]>, GemmError> {
         let strides = self.config.check_problem(problem)?;
         let takes_maps = self.config.store != StoreForm::Direct && !self.config.ragged;
         let Some(plan) = self.plan.as_ref().filter(|_| takes_maps) else { return Ok(None) };
         let [a, b] = plan.maps(problem, &strides)?;
         Ok(Some([a, b, plan.map_of_d(problem, &strides)?]))
-    }
-
-    /// Returns the kernel's IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
-    }
-
-    /// Prints the kernel's IR in its text form.
-    pub fn text(&self) -> String {
-        self.kernel.to_string()
     }
 }

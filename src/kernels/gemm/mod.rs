@@ -32,32 +32,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// Words used in this folder:
-// * step: one tile of A and one of B, `tile[2]` deep along K. A stage of the ring buffer holds one
-//   step.
-// * part: the range of a tile's steps that one thread block multiplies. Without split-K or
-//   stream-K, all of them.
-// * slot: where the workspace holds a part's partial accumulators.
+// Vocabulary of this folder:
+// * step: one tile of A and B, `tile[2]` deep along K; a stage of the ring buffer holds one step.
+// * part: the range of a tile's steps that one thread block multiplies; the whole range without split-K or stream-K.
+// * slot: a part's partial accumulators in the workspace.
 // * line: a row or a column of a matrix, whichever is contiguous.
-// * accumulator: an element of A B before the epilogue. With `pairs`, two of them make one element
-//   of D.
+// * accumulator: an element of A B before the epilogue. A configuration with `pairs` has two for each element of D.
 //
 // From a configuration to a launch, folder by folder:
-// * `config` defines the configuration: its fields, its name, the rules that `check` enforces, the
-//   errors, and the problem.
-// * `choose` picks a configuration: it lists candidates and ranks them with a cost model.
-// * `kernel` builds the kernel: `sm90` (TMA and `wgmma`, warp-specialised), `sm80` (`cp.async` and
-//   `mma.sync`) or `simt` (no tensor cores). `split` adds split-K and stream-K. `epilogue` turns
-//   accumulators into elements of D.
-// * `launch` loads a kernel, binds its buffers, copies misaligned operands first if the
-//   configuration says so (`repack`), and launches or times it (`mode`).
-//
-// To add a field to `GemmConfig`: the field and its default in `config/mod.rs`, its word and its
-// rule in `config/names.rs` and `config/check.rs`, its use in a kernel, and its candidates in
-// `choose`.
+// * `config` is the configuration: its fields, their names, the rules that `check` enforces, errors, the problem.
+// * `choose` picks a configuration: it lists candidates and orders them by a cost model of the machine.
+// * `kernel` builds the kernel of a configuration: `sm90` (TMA and `wgmma`, warp-specialised), `sm80` (`cp.async` and `mma.sync`)
+//   or `simt` (no tensor cores). `split` adds split-K and stream-K, `epilogue` takes accumulators to D.
+// * `elements` names the element types in bodies, which are known when a kernel is built.
+// * `launch` loads a kernel, binds its buffers, copies misaligned operands first (`repack`), and launches or times it (`mode`).
 
 mod choose;
 mod config;
+mod elements;
 mod epilogue;
 mod kernel;
 mod launch;

@@ -143,7 +143,7 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> NormFunct
             }
         }
         let tile = &config.rows.tile;
-        let [pitch, y_pitch] = config.rows.check_problem(T::SCALAR, problem)?;
+        let [pitch, y_pitch] = config.rows.check_problem(T::scalar(), problem)?;
         check_len("the input", x.len(), problem.len(pitch))?;
         check_len("the output", y.len(), problem.len(y_pitch))?;
         check_aligned("the input", tile, x.is_aligned_to(16))?;

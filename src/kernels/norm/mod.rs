@@ -145,8 +145,8 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
     #[inline]
     pub fn new(config: NormConfig) -> Result<Self, RowError> {
         config.rows.check()?;
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        RowConfig::check_element("the output", D::SCALAR, true)?;
+        RowConfig::check_element("the input", T::scalar(), false)?;
+        RowConfig::check_element("the output", D::scalar(), true)?;
         Ok(Norm { config, kernel: build(&config)? })
     }
 
@@ -177,7 +177,7 @@ fn build<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
 ) -> Result<AnyKernel<T, D>, BuildErrors> {
     let RowConfig { target, tile } = config.rows;
     let kind = if config.kind == NormKind::Rms { "rms_norm" } else { "layer_norm" };
-    let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
+    let name = format!("{kind}_{}_{}", T::scalar(), config.rows);
     if config.residual {
         let kernel = Kernel::<WithResidual<T, D>>::build_with(
             tile.options(),

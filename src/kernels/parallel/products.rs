@@ -33,10 +33,10 @@ pub(super) struct Products<T: Number> {
 impl<T: Number> Products<T> {
     pub(super) fn new(device: &Device) -> Products<T> {
         let wanted =
-            GemmConfig { target: device.target(), ..GemmConfig::sm90(T::SCALAR, [128, 128]) };
+            GemmConfig { target: device.target(), ..GemmConfig::sm90(T::scalar(), [128, 128]) };
         // Tensor cores do not multiply `f32` in full precision.
-        let wanted = match T::SCALAR {
-            Scalar::F32 => GemmConfig::simt(device.target(), T::SCALAR),
+        let wanted = match T::scalar() {
+            Scalar::F32 => GemmConfig::simt(device.target(), T::scalar()),
             _ => wanted,
         };
         let (device, machine) = (device.clone(), Machine::of(device));
@@ -99,7 +99,7 @@ pub(super) fn elements(rows: Range<u64>, columns: u32) -> Range<usize> {
 /// Returns whether a part that starts at this row is aligned to 16 bytes, in a matrix with
 /// `columns` columns.
 pub(super) fn can_start<T: Number>(row: u64, columns: u32) -> bool {
-    (row * u64::from(columns) * u64::from(T::SCALAR.size_bytes())).is_multiple_of(16)
+    (row * u64::from(columns) * u64::from(T::scalar().size_bytes())).is_multiple_of(16)
 }
 
 /// Checks that a buffer has exactly as many elements as the matrix.

@@ -101,7 +101,7 @@ impl<T: Converted> PermuteFunction<T> {
         };
         let tile = &rows.tile_of_copy();
         let lens = problem.lens().ok_or(RowError::TooLarge { operand: "the tensor" })?;
-        if tile.access == RowAccess::Aligned && problem.access(T::SCALAR) != RowAccess::Aligned {
+        if tile.access == RowAccess::Aligned && problem.access(T::scalar()) != RowAccess::Aligned {
             return Err(RowError::Access { access: RowAccess::Aligned });
         }
         if problem.used_modes() > kernel_modes {

@@ -113,7 +113,7 @@ impl<T: Converted> Permute<T> {
     /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: PermuteConfig) -> Result<Self, RowError> {
-        RowConfig::check_element("the input", T::SCALAR, true)?;
+        RowConfig::check_element("the input", T::scalar(), true)?;
         let kernel = match config {
             PermuteConfig::Transpose(config) => AnyKernel::Transpose(Transpose::new(config)?),
             PermuteConfig::Rows { modes, .. } if modes > PermuteProblem::MAX_MODES => {
@@ -151,7 +151,7 @@ impl<T: Converted> Permute<T> {
 
 fn build<T: Converted>(rows: &RowConfig, modes: u32) -> Result<Kernel<Params<T>>, BuildErrors> {
     let RowConfig { target, tile } = *rows;
-    let name = format!("permute_{modes}_{}_{rows}", T::SCALAR);
+    let name = format!("permute_{modes}_{}_{rows}", T::scalar());
     Kernel::<Params<T>>::build_with(
         tile.options(),
         &name,

@@ -251,20 +251,20 @@ fn element<'c, T: Converted, const N: usize>(words: Entry<'c, N>) -> (Val<'c, f3
 /// above 0, and both zeros have the same.
 fn key<'c, T: Converted>(value: Val<'c, f32>) -> Val<'c, u32> {
     let value = value + 0.0;
-    let bits = match T::SCALAR {
+    let bits = match T::scalar() {
         Scalar::F16 => value.cvt::<f16>().bitcast::<u16>().cvt::<u32>() << 16,
         _ => value.bitcast::<u32>(),
     };
     let sign = (bits.bitcast::<i32>() >> 31).bitcast::<u32>();
-    (bits ^ (sign | 1 << 31)) >> (32 - T::SCALAR.bits())
+    (bits ^ (sign | 1 << 31)) >> (32 - T::scalar().bits())
 }
 
 /// Returns a key's value.
 fn value_of<'c, T: Converted>(key: Val<'c, u32>) -> Val<'c, f32> {
-    let key = key << (32 - T::SCALAR.bits());
+    let key = key << (32 - T::scalar().bits());
     let sign = (!key.bitcast::<i32>() >> 31).bitcast::<u32>();
     let bits = key ^ (sign | 1 << 31);
-    match T::SCALAR {
+    match T::scalar() {
         Scalar::F32 => bits.bitcast::<f32>(),
         _ => (bits >> 16).cvt::<u16>().bitcast::<T>().cvt::<f32>(),
     }

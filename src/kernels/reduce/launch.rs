@@ -52,7 +52,7 @@ impl<T: Converted, Y: Converted> RowReduceFunction<T, Y> {
     ) -> Result<(), RowError> {
         let tile = &self.config.rows.tile;
         let max = RowReduce::<T, Y>::MAX_COLUMNS;
-        let [pitch, _] = reduced(problem).check(tile, T::SCALAR, max)?;
+        let [pitch, _] = reduced(problem).check(tile, T::scalar(), max)?;
         check_len("the input", x.len(), problem.len(pitch))?;
         check_len("the output", y.len(), problem.rows.into())?;
         check_aligned("the input", tile, x.is_aligned_to(16))?;

@@ -273,7 +273,7 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     #[inline]
     pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
         config.rows.check()?;
-        config.op.check_elements(T::SCALAR, Y::SCALAR)?;
+        config.op.check_elements(T::scalar(), Y::scalar())?;
         Ok(RowReduce { config, kernel: build(&config)? })
     }
 }
@@ -283,7 +283,7 @@ fn build<T: Converted, Y: Converted>(
     config: &RowReduceConfig,
 ) -> Result<Kernel<Params<T, Y>>, BuildErrors> {
     let RowReduceConfig { rows: RowConfig { target, tile }, op } = *config;
-    let name = format!("row_{}_{}_{}", op.name(), T::SCALAR, config.rows);
+    let name = format!("row_{}_{}_{}", op.name(), T::scalar(), config.rows);
     Kernel::<Params<T, Y>>::build_with(
         tile.options(),
         &name,

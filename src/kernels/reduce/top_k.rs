@@ -158,8 +158,8 @@ impl<T: Converted> TopK<T> {
     /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: TopKConfig) -> Result<Self, RowError> {
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        config.check(T::SCALAR)?;
+        RowConfig::check_element("the input", T::scalar(), false)?;
+        config.check(T::scalar())?;
         let kernel = if config.short { build::<T, 1>(&config) } else { build::<T, 2>(&config) };
         Ok(TopK { config, kernel: kernel? })
     }
@@ -211,7 +211,7 @@ impl<T: Converted> TopKFunction<T> {
     ) -> Result<(), RowError> {
         let tile = &self.config.rows.tile;
         let max = if self.config.short { MAX_SHORT } else { TopK::<T>::MAX_COLUMNS };
-        let [pitch, _] = reduced(problem).check(tile, T::SCALAR, max)?;
+        let [pitch, _] = reduced(problem).check(tile, T::scalar(), max)?;
         let results = u64::from(problem.rows) * u64::from(self.config.count);
         check_len("the input", x.len(), problem.len(pitch))?;
         check_len("the values", values.len(), results)?;
@@ -234,7 +234,7 @@ fn build<T: Converted, const N: usize>(
     config: &TopKConfig,
 ) -> Result<Kernel<Params<T>>, BuildErrors> {
     let TopKConfig { rows: RowConfig { target, tile }, count, .. } = *config;
-    let name = format!("{config}_{}", T::SCALAR);
+    let name = format!("{config}_{}", T::scalar());
     Kernel::<Params<T>>::build_with(
         // Limits registers to 64 per thread.
         tile.options().min_blocks_per_sm((1024 / tile.threads).max(1)),
@@ -254,7 +254,7 @@ fn build<T: Converted, const N: usize>(
                 let part = part.step(step);
                 let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
                 let (first, maxima) = (part.first_column(), words.maxima());
-                let behind = first + tile.capacity(T::SCALAR) as i32;
+                let behind = first + tile.capacity(T::scalar()) as i32;
                 k.if_(step.eq(0), |k| best.start(k, &maxima, behind));
                 let max = tree(maxima[0], &maxima, |a, b| a.max(b));
                 let (bound, column) = best.bound(k);
@@ -262,7 +262,7 @@ fn build<T: Converted, const N: usize>(
                 k.if_(k.vote_any(WARP, passes), |k| {
                     k.do_while(words.mask(k, bound, first.ge(column)), |k, mask| {
                         let bit = mask.bfind(FindFrom::Position);
-                        let (element, vector) = (element(bit), tile.vector(T::SCALAR));
+                        let (element, vector) = (element(bit), tile.vector(T::scalar()));
                         let gap = element / vector * (part.stride() as u32 - vector);
                         let column = first + (element + gap).cvt::<i32>();
                         best.add(k, mask.ne(0) & column.lt(part.vector_end()), column);

@@ -21,7 +21,7 @@ impl<'c> Words<'c> {
             return Words { words: words.collect(), elem: Scalar::F32 };
         }
         let words = elements.vectors.iter().flat_map(|vector| vector.lanes()).collect();
-        Words { words, elem: T::SCALAR }
+        Words { words, elem: T::scalar() }
     }
 
     /// Returns how many elements there are.

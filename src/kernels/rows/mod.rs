@@ -10,7 +10,7 @@ pub use problem::RowProblem;
 pub(in crate::kernels) use problem::{check_aligned, check_len};
 
 use crate::ir::{Body, Val};
-use crate::runtime::Grid;
+use crate::runtime::{ArgList, Grid};
 use crate::tensor::RowTile;
 
 /// Returns the index of the thread's row, and how many columns it has: 0 for a row beyond the last.
@@ -23,6 +23,12 @@ pub(in crate::kernels) fn own_row<'b>(
 ) -> (Val<'b, i64>, Val<'b, i32>) {
     let row = tile.row(k);
     (row.cvt::<i64>(), row.lt(rows).select(columns, 0))
+}
+
+/// A launch whose arguments were checked.
+pub(in crate::kernels) struct Prepared<'h> {
+    pub(in crate::kernels) grid: Grid,
+    pub(in crate::kernels) args: ArgList<'h>,
 }
 
 /// Returns the launch grid of a row kernel.

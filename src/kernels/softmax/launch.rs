@@ -50,7 +50,7 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> SoftmaxFunction<T,
         y: &mut Buffer<D>,
     ) -> Result<(), RowError> {
         let tile = &self.config.rows.tile;
-        let pitches = self.config.rows.check_problem(T::SCALAR, problem)?;
+        let pitches = self.config.rows.check_problem(T::scalar(), problem)?;
         let [x_pitch, y_pitch] = pitches.map(|pitch| pitch as i64);
         check_len("the input", x.len(), problem.len(pitches[0]))?;
         check_len("the output", y.len(), problem.len(pitches[1]))?;

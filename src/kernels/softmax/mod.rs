@@ -91,8 +91,8 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
     #[inline]
     pub fn new(config: SoftmaxConfig) -> Result<Self, RowError> {
         config.rows.check()?;
-        RowConfig::check_element("the input", T::SCALAR, false)?;
-        RowConfig::check_element("the output", D::SCALAR, false)?;
+        RowConfig::check_element("the input", T::scalar(), false)?;
+        RowConfig::check_element("the output", D::scalar(), false)?;
         Ok(Softmax { config, kernel: build(&config)? })
     }
 }
@@ -104,7 +104,7 @@ fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
 ) -> Result<Kernel<Params<T, D>>, BuildErrors> {
     let SoftmaxConfig { rows: RowConfig { target, tile }, log } = *config;
     let kind = if log { "log_softmax" } else { "softmax" };
-    let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
+    let name = format!("{kind}_{}_{}", T::scalar(), config.rows);
     Kernel::<Params<T, D>>::build_with(
         tile.options(),
         &name,

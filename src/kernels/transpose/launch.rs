@@ -1,25 +1,40 @@
 //! [`TransposeFunction`]: a transpose loaded on a device.
 
+use std::marker::PhantomData;
+
 use crate::ir::Element;
-use crate::runtime::{Arguments, Buffer, Function, Grid, LaunchOptions};
+use crate::ir::types::Scalar;
+use crate::runtime::{
+    ArgList, Buffer, BufferMut, BufferRef, Declared, Device, Function, Grid, LaunchOptions,
+    LoadOptions,
+};
 use crate::tensor::RowAccess;
 
 use super::super::loadable::loadable;
-use super::super::rows::{RowError, check_len};
+use super::super::rows::{Prepared, RowError, check_len};
 use super::tile::Tile;
-use super::{Params, THREADS, Transpose, TransposeConfig, TransposeProblem};
+use super::{THREADS, Transpose, TransposeConfig, TransposeProblem, build};
 
 /// A [`Transpose`] that a device has loaded.
 #[derive(Debug)]
 pub struct TransposeFunction<T> {
+    function: LoadedTranspose,
+    elem: PhantomData<fn() -> T>,
+}
+
+/// A [`TransposeFunction`] without the type of its elements.
+#[derive(Debug)]
+pub(in crate::kernels) struct LoadedTranspose {
     config: TransposeConfig,
-    function: Function<Params<T>>,
+    scalar: Scalar,
+    pub(in crate::kernels) function: Function<Declared>,
 }
 
 loadable! {
     impl[T: Element] Transpose<T>: TransposeConfig => TransposeFunction<T>, RowError;
     (config, function, _) {
-        Ok(TransposeFunction { config, function })
+        let function = LoadedTranspose { config, scalar: T::SCALAR, function };
+        Ok(TransposeFunction { function, elem: PhantomData })
     }
 }
 
@@ -51,62 +66,78 @@ impl<T: Element> TransposeFunction<T> {
         x: &Buffer<T>,
         y: &mut Buffer<T>,
     ) -> Result<(), RowError> {
-        self.run(problem, x, y, |function, grid, args| {
-            Ok(function.launch_with(options, grid, args)?)
-        })
+        match self.function.bind(problem, x.into(), y.into())? {
+            Some(Prepared { grid, args }) => {
+                Ok(self.function.function.launch_with(options, grid, args)?)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl LoadedTranspose {
+    /// Builds and loads a kernel.
+    #[inline]
+    pub(in crate::kernels) fn new(
+        config: TransposeConfig,
+        scalar: Scalar,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<LoadedTranspose, RowError> {
+        let function = device.load_with(options, &build(&config, scalar)?)?;
+        Ok(LoadedTranspose { config, scalar, function })
     }
 
-    /// Checks the arguments, then calls `start` with the kernel, its grid and its arguments, unless
-    /// there are no elements.
-    pub(crate) fn run<'h, E: From<RowError>>(
+    fn compiler_log(&self) -> &str {
+        self.function.compiler_log()
+    }
+
+    /// Checks a launch; `None` if there is no element.
+    #[inline]
+    pub(in crate::kernels) fn bind<'h>(
         &self,
         problem: &TransposeProblem,
-        x: &'h Buffer<T>,
-        y: &'h mut Buffer<T>,
-        start: impl FnOnce(
-            &Function<Params<T>>,
-            Grid,
-            <Params<T> as Arguments>::Args<'h, 'h>,
-        ) -> Result<(), E>,
-    ) -> Result<(), E> {
+        x: BufferRef<'h>,
+        y: BufferMut<'h>,
+    ) -> Result<Option<Prepared<'h>>, RowError> {
         let TransposeProblem { rows, columns, batch, .. } = *problem;
         let access = self.config.access;
         let pitches = problem.pitches();
         let operands = [("the input", rows, columns), ("the output", columns, rows)];
         for (i, (operand, lines, len)) in operands.into_iter().enumerate() {
             if pitches[i] < len.into() && lines > 1 {
-                return Err(RowError::Pitch { operand, pitch: pitches[i], columns: len }.into());
+                return Err(RowError::Pitch { operand, pitch: pitches[i], columns: len });
             }
         }
         let lens = problem.lens().ok_or(RowError::TooLarge { operand: "the matrix" })?;
-        if access == RowAccess::Aligned && problem.access(T::SCALAR) != RowAccess::Aligned {
-            return Err(RowError::Access { access }.into());
+        if access == RowAccess::Aligned && problem.access(self.scalar) != RowAccess::Aligned {
+            return Err(RowError::Access { access });
         }
         if problem.batch_modes() > self.config.batch_modes {
-            return Err(RowError::Tile { rule: "the kernel has the modes of the batch" }.into());
+            return Err(RowError::Tile { rule: "the kernel has the modes of the batch" });
         }
         check_len("the input", x.len(), lens[0])?;
-        check_len("the output", y.len(), lens[1])?;
+        check_len("the output", y.as_ref().len(), lens[1])?;
         for (operand, aligned) in
-            [("the input", x.is_aligned_to(16)), ("the output", y.is_aligned_to(16))]
+            [("the input", x.is_aligned_to(16)), ("the output", y.as_ref().is_aligned_to(16))]
         {
             if !aligned {
-                return Err(RowError::Address { operand }.into());
+                return Err(RowError::Address { operand });
             }
         }
         // Coordinates in the last tile must still fit an `i32`.
         let max = i32::MAX as u32 - 1023;
         if rows > max || columns > max {
-            return Err(RowError::Rows { rows: rows.max(columns) }.into());
+            return Err(RowError::Rows { rows: rows.max(columns) });
         }
         if problem.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let counts = batch.map(|mode| mode.count);
         let matrices = counts.into_iter().try_fold(1u32, u32::checked_mul);
         let matrices = matrices.filter(|matrices| *matrices <= max);
         let matrices = matrices.ok_or(RowError::Rows { rows })?;
-        let tile = Tile::of(&self.config, T::SCALAR);
+        let tile = Tile::of(&self.config, self.scalar);
         let own = tile.steps([rows, columns]);
         let tiles =
             [rows.div_ceil(own[0]), columns.div_ceil(own[1]), matrices.div_ceil(tile.matrices)];
@@ -121,8 +152,17 @@ impl<T: Element> TransposeFunction<T> {
         ];
         let sizes = [rows, columns, matrices].map(|size| size as i32);
         let (own, tiles) = (own.map(|size| size as i32), tiles.map(|count| count as i32));
-        let batch = (counts.map(|count| count as i32), strides);
-        let args = ((x, x_pitch, lens[0] as i64), (y, y_pitch), sizes, own, tiles, batch);
-        start(&self.function, grid, args)
+        // In the order of `Params`.
+        let mut args = ArgList::default();
+        args.buffer(x);
+        args.scalars([x_pitch, lens[0] as i64]);
+        args.buffer_mut(y);
+        args.scalars([y_pitch]);
+        args.scalars(sizes);
+        args.scalars(own);
+        args.scalars(tiles);
+        args.scalars(counts.map(|count| count as i32));
+        strides.into_iter().for_each(|strides| args.scalars(strides));
+        Ok(Some(Prepared { grid, args }))
     }
 }

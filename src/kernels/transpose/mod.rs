@@ -5,15 +5,18 @@ mod problem;
 mod tile;
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use crate::ir::builder::AnyVector;
+use crate::ir::builder::{AnyVector, Role, with_roles};
 use crate::ir::op::{MatrixCount, MatrixOrder};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Target};
 use crate::layout::LayoutError;
+use crate::runtime::Declared;
 use crate::tensor::{MatrixRows, Raster, RowAccess, RowTile, SharedTensor, TileScheduler};
 
 use super::rows::RowError;
+pub(in crate::kernels) use launch::LoadedTranspose;
 pub use launch::TransposeFunction;
 pub use problem::{TransposeBatch, TransposeProblem};
 use tile::Tile;
@@ -242,9 +245,9 @@ const MAX_MATRICES: u32 = 1024;
 /// The input with its pitch and length, the output with its pitch; rows, columns and matrices; rows
 /// and columns from one tile to the next; tiles along the three modes; extents and strides of the
 /// batch.
-type Params<T> = (
-    (Global<T>, i64, i64),
-    (GlobalMut<T>, i64),
+type Params = (
+    (Global<X>, i64, i64),
+    (GlobalMut<X>, i64),
     [i32; 3],
     [i32; 2],
     [i32; 3],
@@ -276,8 +279,12 @@ type Params<T> = (
 #[derive(Debug)]
 pub struct Transpose<T> {
     config: TransposeConfig,
-    kernel: Kernel<Params<T>>,
+    kernel: Kernel<Declared>,
+    elem: PhantomData<fn() -> T>,
 }
+
+/// The type of the elements.
+type X = Role<0>;
 
 impl<T: Element> Transpose<T> {
     /// Builds the kernel.
@@ -287,24 +294,31 @@ impl<T: Element> Transpose<T> {
     /// of its fields.
     #[inline]
     pub fn new(config: TransposeConfig) -> Result<Self, RowError> {
-        if T::SCALAR == Scalar::Bool {
-            let (operand, found) = ("the input", T::SCALAR);
-            return Err(RowError::Element { operand, found, expected: "numbers" });
-        }
-        config.check(T::SCALAR)?;
-        Ok(Transpose { config, kernel: build(&config)? })
+        Ok(Transpose { config, kernel: build(&config, T::SCALAR)?, elem: PhantomData })
     }
+}
+
+/// Builds the kernel for elements of a type.
+#[inline]
+fn build(config: &TransposeConfig, elem: Scalar) -> Result<Kernel<Declared>, RowError> {
+    if elem == Scalar::Bool {
+        let (operand, found) = ("the input", elem);
+        return Err(RowError::Element { operand, found, expected: "numbers" });
+    }
+    config.check(elem)?;
+    Ok(with_roles(&[elem], || build_body(config))?)
 }
 
 /// A block copies rows of the input to shared memory, then stores the tile's columns as rows of the
 /// output.
-fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
+#[inline]
+fn build_body(config: &TransposeConfig) -> Result<Kernel<Declared>, BuildErrors> {
     let TransposeConfig { target, raster, batch_modes: modes, access, .. } = *config;
-    let tile = Tile::of(config, T::SCALAR);
-    let blocks = resident(access, config.tile_bytes(T::SCALAR));
+    let tile = Tile::of(config, X::scalar());
+    let blocks = resident(access, config.tile_bytes(X::scalar()));
     let options = KernelOptions::default().block([THREADS, 1, 1]).min_blocks_per_sm(blocks);
-    let name = format!("transpose_{}_{config}", T::SCALAR);
-    Kernel::<Params<T>>::build_with(
+    let name = format!("transpose_{}_{config}", X::scalar());
+    Kernel::build_as::<Params, _>(
         options,
         &name,
         target,
@@ -322,7 +336,7 @@ fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, Buil
             let left = [left[1].min(own[1]), left[0], left[2]];
             let y = MatrixRows { base: y, pitch: y_pitch, batch: y_batch, first, left };
 
-            let shared = SharedTensor::<T>::shared_aligned(k, tile.layout()?, 16);
+            let shared = SharedTensor::<X>::shared_aligned(k, tile.layout()?, 16);
             tile.input().copy_to(k, &x, len, &shared.composition(k, &tile.input_vectors()));
             k.barrier();
             let own = shared.composition(k, &tile.output_vectors()?);
@@ -335,13 +349,13 @@ fn build<T: Element>(config: &TransposeConfig) -> Result<Kernel<Params<T>>, Buil
                         let line = |row| vector.matrix * tile.rows as i32 + row;
                         let element =
                             |row: &_| shared.load(k, (line(*row), vector.row + leads.of(*row)));
-                        AnyVector::pack::<T>(&rows.iter().map(element).collect::<Vec<_>>())
+                        AnyVector::pack::<X>(&rows.iter().map(element).collect::<Vec<_>>())
                     }
                     _ if tile.has_matrices => {
                         let matrices = own.data().to_pointer();
                         Some(matrices.ldmatrix_any(k, 0, MatrixCount::X4, MatrixOrder::Trans))
                     }
-                    _ => AnyVector::pack::<T>(own.load_all(k).values()),
+                    _ => AnyVector::pack::<X>(own.load_all(k).values()),
                 }
             });
             Ok::<(), LayoutError>(())

@@ -267,7 +267,7 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
     /// [`AtomError::SparseColumns`] if rows are not whole chunks; [`AtomError::SparseChunk`] if a
     /// chunk has too many non-zero elements.
     pub fn compress(dense: &[T], columns: usize) -> Result<SparseMatrix<T>, AtomError> {
-        let (wide, max) = chunk(T::SCALAR);
+        let (wide, max) = chunk(T::scalar());
         let whole = columns > 0 && columns.is_multiple_of(wide);
         if !whole || !dense.len().is_multiple_of(columns) {
             return Err(AtomError::SparseColumns { columns, multiple: wide });
@@ -294,7 +294,7 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
 
     /// Returns the matrix with its zeros.
     pub fn to_dense(&self) -> Vec<T> {
-        let (wide, max) = chunk(T::SCALAR);
+        let (wide, max) = chunk(T::scalar());
         let mut dense = vec![T::default(); self.rows * self.columns];
         for (i, (value, at)) in self.values.iter().zip(&self.kept).enumerate() {
             dense[i / max * wide + usize::from(*at)] = *value;
@@ -322,7 +322,7 @@ impl<T: Element> SparseMatrix<T> {
     /// Returns the 4 metadata bits of chunk `number` of a row, as in
     /// [`sparse_metadata_at`](crate::arch::sparse_metadata_at); 0 outside the matrix.
     pub fn bits(&self, row: usize, number: usize) -> u32 {
-        let (wide, max) = chunk(T::SCALAR);
+        let (wide, max) = chunk(T::scalar());
         let first = (row * (self.columns / wide) + number) * max;
         match self.kept.get(first..first + max) {
             Some([0]) => 0b0100,

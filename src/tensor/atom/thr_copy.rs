@@ -399,7 +399,7 @@ impl<'b> ThrCopy<'_, 'b> {
         destination: &Tensor<D>,
     ) -> Result<Vec<Step<S, D>>, TensorErrorKind> {
         check_spaces(self.copy.atom().op(), source, destination)?;
-        let (found, expected) = (S::Elem::SCALAR, self.copy.dtype());
+        let (found, expected) = (S::Elem::scalar(), self.copy.dtype());
         if found.bits() != expected.bits() {
             let expected = expected.to_string();
             return Err(TensorErrorKind::ElementType { operand: "the source", found, expected });
@@ -471,7 +471,7 @@ fn execute<'b, 'c, S, D>(
         CopyOp::LdMatrix { matrices, transposed } => {
             let ElementAddress::Shared(from, at) = source.address(from.first()) else { return };
             let (count, order) = matrix(matrices, transposed);
-            let vector = match S::Elem::SCALAR.bits() {
+            let vector = match S::Elem::scalar().bits() {
                 16 => from.ldmatrix_any(k, at, count, order),
                 _ => {
                     // Row offsets are multiples of 16 bytes.
@@ -485,7 +485,7 @@ fn execute<'b, 'c, S, D>(
             let ElementAddress::Shared(to, at) = destination.address(to.first()) else { return };
             let (_, order) = matrix(matrices, transposed);
             let Some(vector) = source.read_vector(k, &from.indices) else { return };
-            match S::Elem::SCALAR.bits() {
+            match S::Elem::scalar().bits() {
                 16 => to.stmatrix(k, at, vector, order),
                 _ => {
                     let Some(vector) = vector.cast(Scalar::U16) else { return };
@@ -510,7 +510,7 @@ fn execute<'b, 'c, S, D>(
             let got = k.shfl_bfly(WARP, upper.select(first, second), apart);
             let pair = [upper.select(got, first), upper.select(second, got)];
             if let Some(pair) = AnyVector::pack(&pair) {
-                let pair = pair.cast(S::Elem::SCALAR).unwrap_or(pair);
+                let pair = pair.cast(S::Elem::scalar()).unwrap_or(pair);
                 destination.write_vector(k, &to.indices, pair);
             }
         }
@@ -593,7 +593,7 @@ fn check_vector<'b, E: Readable<'b>>(
     if vector == 1 {
         return Ok(());
     }
-    let bits = E::Elem::SCALAR.bits();
+    let bits = E::Elem::scalar().bits();
     let wanted = u32::try_from(vector).unwrap_or(u32::MAX);
     let widest = tensor.layout.vector_of(bits, align, wanted)?;
     if i64::from(widest.elements()) >= vector {

@@ -171,7 +171,7 @@ where
             [&from.layout, &to.layout],
             [from.engine.alignment(), to.engine.alignment()],
             [&|| from.to_string(), &|| to.to_string()],
-            i64::from(<P::Elem as Element>::SCALAR.size_bytes()),
+            i64::from(<P::Elem as Element>::scalar().size_bytes()),
         ),
     };
     found.unwrap_or_else(|kind| {

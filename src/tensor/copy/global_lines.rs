@@ -53,7 +53,7 @@ impl<'b, T: Element> GlobalLines<'b, T> {
         thread: Val<'b, i32>,
     ) -> ThrLines<'b, T> {
         let [lines, columns] = if self.major == Major::K { [rows, depth] } else { [depth, rows] };
-        let units = columns * T::SCALAR.size_bytes() / VECTOR;
+        let units = columns * T::scalar().size_bytes() / VECTOR;
         let words = k.registers(8 * (lines * units).div_ceil(GROUP));
         ThrLines { of: self.clone(), tile: [lines, units], thread, words }
     }
@@ -357,7 +357,7 @@ impl<'b, T: Element> Origin<'b, T> {
 }
 
 fn size<T: Element>() -> i32 {
-    T::SCALAR.size_bytes() as i32
+    T::scalar().size_bytes() as i32
 }
 
 /// Elements per unit of 16 bytes.

@@ -69,7 +69,7 @@ impl<'b, T: Element> GlobalRows<'b, T> {
         [first_row, first_column, batch]: [Val<'b, i32>; 3],
         thread: Val<'b, i32>,
     ) {
-        let (size, per) = (T::SCALAR.size_bytes(), per_unit::<T>());
+        let (size, per) = (T::scalar().size_bytes(), per_unit::<T>());
         let [_, next] = self.strides;
         let matrix = self.to.offset(batch.cvt::<i64>() * next + first_column.cvt::<i64>());
         let length = (self.extents[1] - first_column).min(source.columns);
@@ -150,12 +150,12 @@ impl<'b, T: Element> GlobalRows<'b, T> {
 
 /// Elements per unit of 16 bytes.
 fn per_unit<T: Element>() -> u32 {
-    VECTOR / T::SCALAR.size_bytes()
+    VECTOR / T::scalar().size_bytes()
 }
 
 /// Returns how many elements an address is behind an aligned vector, up to whole vectors.
 pub(crate) fn lead<P: Pointer>(at: Val<'_, P>) -> Val<'_, i32> {
-    at.ptr_to_int().cvt::<i32>() >> P::Elem::SCALAR.size_bytes().ilog2()
+    at.ptr_to_int().cvt::<i32>() >> P::Elem::scalar().size_bytes().ilog2()
 }
 
 /// Returns the 16 bytes of `high:low` that start at byte `shift`, 0 to 15.

@@ -258,7 +258,7 @@ impl MatrixLoad {
                 return made;
             }
         };
-        made.stage_bytes = stage * i64::from(T::SCALAR.size_bytes());
+        made.stage_bytes = stage * i64::from(T::scalar().size_bytes());
         for step in 0..steps {
             made.steps.extend(self.addresses(k, &part.slice(k, (.., .., step, 0))));
         }
@@ -288,7 +288,7 @@ impl MatrixLoad {
                     .into_iter()
                     .map(|index| {
                         let (base, offset) = (part.engine + index).resolve();
-                        (base.ptr_cast::<u8>(), offset * i64::from(T::SCALAR.size_bytes()))
+                        (base.ptr_cast::<u8>(), offset * i64::from(T::scalar().size_bytes()))
                     })
                     .collect(),
             ),
@@ -330,7 +330,7 @@ impl MatrixLoad {
                 Form::Matrices { transposed: false } => matrices.ldmatrix(k, at, MatrixOrder::Rows),
                 Form::Words => {
                     let word =
-                        base.ptr_cast::<W>().load(k, bytes / i64::from(W::SCALAR.size_bytes()));
+                        base.ptr_cast::<W>().load(k, bytes / i64::from(W::scalar().size_bytes()));
                     registers.iter().for_each(|register| words.set(k, *register, word));
                     continue;
                 }

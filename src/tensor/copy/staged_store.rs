@@ -286,9 +286,9 @@ impl StagedStore {
         barrier: NamedBarrier<'b>,
     ) -> ThrStore<'s, 'b, T> {
         let to = to.into();
-        if T::SCALAR != self.elem {
+        if T::scalar() != self.elem {
             let expected = self.elem.to_string();
-            let kind = TensorErrorKind::ElementType { operand: "D", found: T::SCALAR, expected };
+            let kind = TensorErrorKind::ElementType { operand: "D", found: T::scalar(), expected };
             k.report(TensorError { operation: "slice", operand: format!("{:?}", self.copy), kind });
         }
         let lane = k.lane_id();

@@ -247,7 +247,7 @@ where
 {
     // There are no vectors of bools. A wrong predicate is reported by the element-wise copy.
     let fits = predicate.is_none_or(|predicate| predicate.is_of(source.shape()));
-    if S::Elem::SCALAR == Scalar::Bool || !fits {
+    if S::Elem::scalar() == Scalar::Bool || !fits {
         return Ok(None);
     }
     let coordinates = |vectors: &Vectors| -> Result<Vec<i64>, LayoutError> {

@@ -312,11 +312,11 @@ impl TmaCopy {
                 && tile.swizzle().unwrap_or(Swizzle::identity()) == self.tile.swizzle_portion())
         };
         let why = match same() {
-            Ok(true) if T::SCALAR == self.elem && tile.engine.start_alignment() >= 128 => {
+            Ok(true) if T::scalar() == self.elem && tile.engine.start_alignment() >= 128 => {
                 let (base, offset) = tile.engine.resolve();
                 return Some(if offset == 0 { base } else { base.offset(offset) });
             }
-            Ok(true) if T::SCALAR == self.elem => {
+            Ok(true) if T::scalar() == self.elem => {
                 "the tile is not known to start at a multiple of 128 bytes: make it by `Tensor::shared_aligned` with that \
                  alignment, and the stages of a ring a multiple of 128 bytes apart"
             }

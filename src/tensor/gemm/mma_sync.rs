@@ -141,23 +141,23 @@ pub(in crate::tensor) fn element_type<T: Element>(
     expected: ValType,
 ) -> Result<Option<Scalar>, TensorErrorKind> {
     let Some(elem) = expected.scalar() else { return Ok(None) };
-    let takes = T::SCALAR == elem
-        || T::SCALAR == Scalar::U32
-        || (elem == Scalar::Tf32 && T::SCALAR == Scalar::F32);
-    let (found, expected) = (T::SCALAR, expected.to_string());
+    let takes = T::scalar() == elem
+        || T::scalar() == Scalar::U32
+        || (elem == Scalar::Tf32 && T::scalar() == Scalar::F32);
+    let (found, expected) = (T::scalar(), expected.to_string());
     takes.then_some(Some(elem)).ok_or(TensorErrorKind::ElementType { operand, found, expected })
 }
 
 /// How many registers of `T` hold `values` elements.
 pub(in crate::tensor) fn in_registers<T: Element>(values: i64, elem: Scalar) -> i64 {
-    values * i64::from(elem.bits()) / i64::from(T::SCALAR.bits())
+    values * i64::from(elem.bits()) / i64::from(T::scalar().bits())
 }
 
 /// Checks that `D` is the instruction's accumulator type.
 pub(in crate::tensor) fn check_accumulators<D: Accumulator>(
     expected: ValType,
 ) -> Result<(), TensorErrorKind> {
-    let (found, lanes) = match D::TYPE {
+    let (found, lanes) = match D::ty() {
         Type::Scalar(scalar) => (scalar, 1),
         Type::Vector(vector) => (vector.elem(), vector.lanes()),
         // No accumulator is a pointer; this arm is never taken.
@@ -241,5 +241,5 @@ pub(in crate::tensor) fn multiply<'b, A: Element, B: Element, D: Accumulator>(
 #[track_caller]
 fn doubles<'b, T: Element>(values: &[Val<'b, T>]) -> Option<Vec<Val<'b, f64>>> {
     let of_one = |values: &[Val<'b, T>]| operand(values, Scalar::F64)?.values::<f64>()?.pop();
-    values.chunks((64 / T::SCALAR.bits()) as usize).map(of_one).collect()
+    values.chunks((64 / T::scalar().bits()) as usize).map(of_one).collect()
 }

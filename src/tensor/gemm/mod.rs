@@ -117,7 +117,7 @@ where
     A: Readable<'b>,
     B: Readable<'b>,
 {
-    for found in [D::SCALAR, A::Elem::SCALAR, B::Elem::SCALAR] {
+    for found in [D::scalar(), A::Elem::scalar(), B::Elem::scalar()] {
         if expected.scalar() != Some(found) {
             let (operand, expected) = ("A, B and C", expected.to_string());
             return Err(TensorErrorKind::ElementType { operand, found, expected });
@@ -153,7 +153,7 @@ fn fma<'b, D: Element>(operands: [AnyVector<'b>; 3]) -> Option<Val<'b, D>> {
         let (x, y) = (x.values::<T>()?.pop()?, y.values::<T>()?.pop()?);
         AnyVector::from(x.fma(y, z.values::<T>()?.pop()?)).values::<D>()?.pop()
     }
-    match D::SCALAR {
+    match D::scalar() {
         Scalar::F32 => of::<f32, D>(operands),
         Scalar::F64 => of::<f64, D>(operands),
         Scalar::F16 => of::<f16, D>(operands),
@@ -181,8 +181,8 @@ where
     let none = || TensorErrorKind::NoOperation { instruction: op.instruction() };
     let a_type = element_type::<A::Elem>("A", op.a)?.ok_or_else(none)?;
     let b_type = element_type::<B::Elem>("B", op.b)?.ok_or_else(none)?;
-    if op.c.scalar() != Some(D::SCALAR) {
-        let (found, expected) = (D::SCALAR, op.c.to_string());
+    if op.c.scalar() != Some(D::scalar()) {
+        let (found, expected) = (D::scalar(), op.c.to_string());
         return Err(TensorErrorKind::ElementType { operand: "C", found, expected });
     }
     // Here each register of a C fragment holds one element.
@@ -203,7 +203,7 @@ where
             for (row, x) in (0..m).zip(&x) {
                 let accumulators = accumulators_at(c, (row, column))?;
                 let (x, y) = ((x.as_slice(), a_type), (y.as_slice(), b_type));
-                let done = match D::SCALAR {
+                let done = match D::scalar() {
                     Scalar::F16 => in_pairs(k, &accumulators, |pairs| multiply(k, op, pairs, x, y)),
                     Scalar::F32 => accumulators.of::<f32>().and_then(|s| multiply(k, op, &s, x, y)),
                     Scalar::F64 => accumulators.of::<f64>().and_then(|s| multiply(k, op, &s, x, y)),

@@ -65,7 +65,7 @@ impl<'b> SmemOperand<'b> {
             bits: 0,
             major: Major::K,
             layout: Layout::trivial(),
-            elem: T::SCALAR,
+            elem: T::scalar(),
             poisoned: true,
         };
         if part.poisoned {
@@ -74,7 +74,7 @@ impl<'b> SmemOperand<'b> {
         match of_layout(part) {
             Ok((descriptor, layout)) => {
                 let (base, offset) = part.engine.resolve();
-                let bytes = i64::from(T::SCALAR.size_bytes());
+                let bytes = i64::from(T::scalar().size_bytes());
                 let start = base.matrix_descriptor(descriptor.bits()).cvt::<u32>();
                 // All threads of a warp have the same operand. If one lane broadcasts it, the
                 // descriptor stays in uniform registers, where `wgmma` reads it.
@@ -149,7 +149,7 @@ fn add(low: Val<'_, u32>, units: i64) -> Val<'_, u32> {
 fn of_layout<T: Element>(
     part: &SharedTensor<'_, T>,
 ) -> Result<(MatrixDescriptor, Layout), TensorErrorKind> {
-    let (layout, bytes) = (part.layout(), i64::from(T::SCALAR.size_bytes()));
+    let (layout, bytes) = (part.layout(), i64::from(T::scalar().size_bytes()));
     let value = layout.get(&[0])?;
     let one =
         value.modes().map(|mode| mode.to_layout().coalesce()).collect::<Result<Vec<_>, _>>()?;
@@ -158,7 +158,7 @@ fn of_layout<T: Element>(
         0,
         Layout::concat(&one)?,
     )?;
-    let descriptor = MatrixDescriptor::of(&one, T::SCALAR.bits())
+    let descriptor = MatrixDescriptor::of(&one, T::scalar().bits())
         .map_err(|e| TensorErrorKind::Descriptor(Box::new(e)))?;
     let rest = layout.take(1, layout.rank())?;
     let units = |stride: i64| match stride * bytes {

@@ -122,7 +122,7 @@ impl ColumnTile {
         add: impl for<'c> Fn(Indexed<'c>, Indexed<'c>) -> Indexed<'c>,
     ) -> Vec<Indexed<'b>> {
         let ColumnRows { x, column, columns, rows } = *matrix;
-        if let Err(kind) = self.check(T::SCALAR) {
+        if let Err(kind) = self.check(T::scalar()) {
             k.report(TensorError {
                 operation: "ColumnTile::fold",
                 operand: format!("{self:?}"),
@@ -131,7 +131,7 @@ impl ColumnTile {
             return vec![(k.constant(identity.0), k.constant(identity.1))];
         }
         let [team, slots] = [self.team, self.threads / self.team].map(|count| count as i32);
-        let (vector, thread) = (self.columns(T::SCALAR) as i32 / team, k.thread_idx().x);
+        let (vector, thread) = (self.columns(T::scalar()) as i32 / team, k.thread_idx().x);
         let (first, column) = (first + thread / team, column + thread % team * vector);
         let (x, is_ragged) = (x.offset(column), self.access != RowAccess::Aligned);
         // How many elements the column is behind the start of its vector: the same in all rows of a
@@ -143,7 +143,7 @@ impl ColumnTile {
             let whole_rows = rows - ((column + (2 * vector - 1)) / columns).cvt::<i64>();
             whole = whole_rows.min(end.cvt::<i64>()).cvt::<i32>();
         }
-        let (from, bytes) = (x.offset(-ahead), (ahead * T::SCALAR.size_bytes()).cvt::<u32>());
+        let (from, bytes) = (x.offset(-ahead), (ahead * T::scalar().size_bytes()).cvt::<u32>());
         let (has_columns, fill) = (column.lt(columns), filled(k, narrow::<T>(identity.0)));
         let found: Vec<Found<'_>> =
             (0..vector).map(|_| (k.var(identity.0), k.var(identity.1))).collect();

@@ -191,7 +191,7 @@ impl<'b> RowPart<'b> {
         slot: Val<'b, Shared<u32>>,
         column: Val<'b, i32>,
     ) {
-        let bytes = (self.columns - column) * T::SCALAR.size_bytes() as i32;
+        let bytes = (self.columns - column) * T::scalar().size_bytes() as i32;
         let bytes = bytes.max(0).min(16).cvt::<u32>();
         let from = <Global<T>>::words(from);
         k.if_(has, |k| k.cp_async_zfill(slot, from, CpAsyncCache::Ca, 16, bytes));
@@ -228,7 +228,7 @@ impl<'b, T: Converted> RowColumns<'b, T> {
                     (k.rescoped(), *slots, *before);
                 let fill = filled(&own_k, narrow::<T>(0.0));
                 let shift = before.map(|before| {
-                    let bytes = (before * T::SCALAR.size_bytes() as i32).cvt::<u32>();
+                    let bytes = (before * T::scalar().size_bytes() as i32).cvt::<u32>();
                     (slots.offset((bytes & 8u32).cvt::<i32>() >> 2), ByteShift::new(bytes))
                 });
                 let load = move |number| {

@@ -108,7 +108,7 @@ impl<'b, T: Converted> RowElements<'b, T> {
     pub fn max(&self, lowest: Val<'b, f32>) -> Val<'b, f32> {
         let words = || self.vectors.iter().flat_map(|vector| vector.lanes());
         let singles = self.singles.iter().copied().map(|value| value.cvt::<f32>());
-        let mut values: Vec<_> = match T::SCALAR {
+        let mut values: Vec<_> = match T::scalar() {
             Scalar::Bf16 => largest_pair::<bf16>(words()),
             Scalar::F16 => largest_pair::<f16>(words()),
             _ => self
@@ -346,7 +346,7 @@ impl<'b> RowPart<'b> {
 
     /// Returns the distance in words from the thread's first vector to its vector `number`.
     pub(super) fn word<T: Element>(&self, number: u32) -> i32 {
-        number as i32 * self.stride() / (32 / T::SCALAR.bits() as i32)
+        number as i32 * self.stride() / (32 / T::scalar().bits() as i32)
     }
 
     /// Loads the thread's single elements at the row's ends.
@@ -450,7 +450,7 @@ impl<'b> RowPart<'b> {
         let mut values = values.into_iter();
         let first = row.offset(self.first_column());
         // Elements per access.
-        let lanes = self.vector.min(RowTile::VECTOR_BYTES / D::SCALAR.size_bytes());
+        let lanes = self.vector.min(RowTile::VECTOR_BYTES / D::scalar().size_bytes());
         for number in 0..self.tile.vectors {
             k.if_(self.has_vector(number), |k| {
                 let vector: Vec<_> = values.by_ref().take(self.vector as usize).collect();
@@ -484,7 +484,7 @@ impl<'b> RowPart<'b> {
     ) {
         let (k, _call) = (&mut k.rescoped(), k.call());
         let first = row.offset(self.first_column());
-        let (words, in_word) = (first.ptr_cast::<u32>(), 32 / T::SCALAR.bits() as i32);
+        let (words, in_word) = (first.ptr_cast::<u32>(), 32 / T::scalar().bits() as i32);
         for (number, vector) in (0..).zip(&elements.vectors) {
             let at = number as i32 * self.stride() / in_word;
             k.if_(self.has_vector(number), |k| words.store_vector(k, at, *vector));
@@ -512,11 +512,11 @@ fn pack<'b, D: VectorElement<2> + Converted>(values: &[Val<'b, f32>]) -> Option<
             _ => None,
         };
         let words: Option<Vec<Val<'b, W>>> = values.chunks(2).map(two).collect();
-        AnyVector::pack(&words?)?.cast(D::SCALAR)
+        AnyVector::pack(&words?)?.cast(D::scalar())
     }
-    match D::SCALAR.bits() {
+    match D::scalar().bits() {
         _ if values.len() < 2 => None,
-        32 if D::SCALAR == Scalar::F32 => AnyVector::pack(values),
+        32 if D::scalar() == Scalar::F32 => AnyVector::pack(values),
         16 => words::<D, u32>(values),
         8 => words::<D, u16>(values),
         _ => None,
@@ -526,13 +526,13 @@ fn pack<'b, D: VectorElement<2> + Converted>(values: &[Val<'b, f32>]) -> Option<
 /// Returns a 16-byte vector filled with `value`.
 #[track_caller]
 pub(crate) fn filled<'b, T: Element>(k: &Body<'b, '_>, value: T) -> Val<'b, Vector<u32, 4>> {
-    let (bits, one) = (T::SCALAR.bits(), value.to_const().bits() as u32);
+    let (bits, one) = (T::scalar().bits(), value.to_const().bits() as u32);
     Val::splat(k.constant((0..32 / bits).fold(0, |word, lane| word | one << (lane * bits))))
 }
 
 /// Rounds `value` to `T`; 0 for types that are not floats.
 pub(crate) fn narrow<T: Element>(value: f32) -> T {
-    match T::SCALAR {
+    match T::scalar() {
         Scalar::F32 => T::from_bits(value.to_bits().into()),
         Scalar::Bf16 => T::from_bits(bf16::from_f32(value).to_bits().into()),
         Scalar::F16 => T::from_bits(f16::from_f32(value).to_bits().into()),

@@ -96,7 +96,7 @@ impl<'b> RowPart<'b> {
         let (k, _call) = (&mut k.rescoped(), k.call());
         // How many elements a destination vector is ahead of its source vector.
         let shift = -(lead(row) + head) & (self.vector as i32 - 1);
-        let bytes = (shift * T::SCALAR.size_bytes()).cvt::<u32>();
+        let bytes = (shift * T::scalar().size_bytes()).cvt::<u32>();
         // The source's last vector has no next one.
         let vectors = shift.eq(0).select(self.vectors, self.vectors - 1).max(0);
         let to = RowPart { head: Some(head + shift), vectors, ..*self };

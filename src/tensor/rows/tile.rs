@@ -176,7 +176,7 @@ impl RowTile {
         start: Val<'b, i64>,
         columns: Val<'b, i32>,
     ) -> RowPart<'b> {
-        RowPart::new(k, *self, self.vector(T::SCALAR), self.thread(k), start, columns)
+        RowPart::new(k, *self, self.vector(T::scalar()), self.thread(k), start, columns)
     }
 
     /// Returns this thread's index among those that share its row.

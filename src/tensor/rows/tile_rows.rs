@@ -155,7 +155,7 @@ impl<'b, P: Pointer> MatrixRows<'b, P> {
     pub fn leads(&self, matrix: Val<'b, i32>) -> Leads<'b> {
         let [row, element, _] = self.first.map(|at| at.cvt::<i64>());
         let start = (self.start(matrix) + row * self.pitch + element).cvt::<i32>();
-        let lanes = RowTile::vector_len(P::Elem::SCALAR);
+        let lanes = RowTile::vector_len(P::Elem::scalar());
         Leads { start, pitch: self.pitch.cvt::<i32>(), lanes }
     }
 }
@@ -208,7 +208,7 @@ impl TileRows {
         of: &'r MatrixRows<'b, P>,
     ) -> impl Iterator<Item = RowVector<'b>> + use<'r, 'b, P> {
         let TileRows { threads, across, vectors, .. } = self;
-        let lanes = RowTile::vector_len(P::Elem::SCALAR);
+        let lanes = RowTile::vector_len(P::Elem::scalar());
         let (thread, step) = (k.thread_idx().x, threads / across);
         let [column, row] = [thread % across as i32 * lanes as i32, thread / across as i32];
         let rows = (0..self.rows * self.matrices).step_by(step as usize);
@@ -243,7 +243,7 @@ impl TileRows {
         let start = start + (first + row).cvt::<i64>() * of.pitch + of.pitch * i64::from(more);
         row += more as i32;
         let exists = row.lt(of.left[0]) & matrix.lt(of.left[2]);
-        let lanes = RowTile::vector_len(P::Elem::SCALAR) as i32;
+        let lanes = RowTile::vector_len(P::Elem::scalar()) as i32;
         let lead = match self.access {
             RowAccess::Aligned => None,
             RowAccess::Ragged | RowAccess::Elements => Some(start.cvt::<i32>() & (lanes - 1)),
@@ -267,7 +267,7 @@ impl TileRows {
         if !self.is_possible(k, "TileRows::copy_to") {
             return;
         }
-        let (thread, lanes) = (k.thread_idx().x, RowTile::vector_len(T::SCALAR) as i32);
+        let (thread, lanes) = (k.thread_idx().x, RowTile::vector_len(T::scalar()) as i32);
         let zero: Val<'b, Vector<u32, 4>> = Val::splat(k.constant(0u32));
         // Addresses of ragged rows stay live until their words arrive; a thread has registers for 8
         // vectors'.
@@ -320,7 +320,7 @@ impl TileRows {
         if !self.is_possible(k, "TileRows::store") {
             return;
         }
-        let lanes = RowTile::vector_len(T::SCALAR) as i32;
+        let lanes = RowTile::vector_len(T::scalar()) as i32;
         let first_of_row = to.first[1].eq(0);
         for vector in self.vectors(k, to) {
             let RowVector { element, exists, .. } = vector;

@@ -192,7 +192,7 @@ impl<T: Ty> HostPart for TensorPart<FragmentPart<T>> {
 
     fn text(&self) -> String {
         let (at, layout, names) = (self.engine.0.number(), &self.layout, &self.names);
-        format!("the fragment rmem<{}> o {layout}{names} in the registers {at}", T::TYPE)
+        format!("the fragment rmem<{}> o {layout}{names} in the registers {at}", T::ty())
     }
 
     fn advice(&self) -> &'static str {

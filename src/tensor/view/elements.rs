@@ -155,7 +155,7 @@ impl Vectors {
         };
         // If symbols hide which elements are contiguous, copy one element at a time.
         let common = common.and_then(|common| common.coalesce()).unwrap_or(Layout::trivial());
-        let element = S::Elem::SCALAR.size_bytes();
+        let element = S::Elem::scalar().size_bytes();
         let in_order = common.size()?.to_static()?.unsigned_abs().max(1).trailing_zeros();
         let mut elements = (align.min(16) / element).max(1).min(1 << in_order.min(4));
         loop {
@@ -174,7 +174,7 @@ impl Vectors {
 
     /// Bytes per vector of `T`.
     pub(in crate::tensor) fn bytes<T: Element>(&self) -> u32 {
-        self.elements * T::SCALAR.size_bytes()
+        self.elements * T::scalar().size_bytes()
     }
 
     /// Returns the tensor's layout with one vector as the first mode and the vectors as the second.

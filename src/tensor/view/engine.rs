@@ -186,7 +186,7 @@ impl<'b, P: MutPointer> Writable<'b> for TensorPointer<'b, P> {
     where
         'b: 'c,
     {
-        let Some((first, vector)) = indices.first().zip(vector.cast(P::Elem::SCALAR)) else {
+        let Some((first, vector)) = indices.first().zip(vector.cast(P::Elem::scalar())) else {
             return;
         };
         let (base, offset) = (*self + *first).resolve();
@@ -345,7 +345,7 @@ impl<'b, T: Element> Writable<'b> for Rmem<'b, T> {
 /// `rmem<f32>`
 impl<T: Ty> fmt::Display for Rmem<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rmem<{}>", T::TYPE)
+        write!(f, "rmem<{}>", T::ty())
     }
 }
 

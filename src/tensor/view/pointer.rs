@@ -142,7 +142,7 @@ impl<'b, P: PointerType> From<Val<'b, P>> for TensorPointer<'b, P> {
 impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// Makes a tensor pointer from a kernel parameter or an allocation, which is naturally aligned.
     pub fn new(base: Val<'b, P>) -> Self {
-        TensorPointer { base, offset: 0, align: P::Elem::SCALAR.size_bytes(), swizzle: None }
+        TensorPointer { base, offset: 0, align: P::Elem::scalar().size_bytes(), swizzle: None }
     }
 
     /// Promises that the address is a multiple of `bytes`: CuTe's `assumed_align`. Wherever the
@@ -167,7 +167,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// Forgets all but the natural alignment. Use it before a loop that carries pointers whose
     /// alignment is lower than that of the first one.
     pub fn without_alignment(self) -> Self {
-        TensorPointer { align: P::Elem::SCALAR.size_bytes(), ..self }
+        TensorPointer { align: P::Elem::scalar().size_bytes(), ..self }
     }
 
     /// What the host knows of the pointer when control flow carries it.
@@ -261,12 +261,12 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
 
     /// The element type.
     pub fn dtype(&self) -> crate::ir::types::Scalar {
-        P::Elem::SCALAR
+        P::Elem::scalar()
     }
 
     /// The memory space that it points into.
     pub fn space(&self) -> Space {
-        match P::TYPE {
+        match P::ty() {
             Type::Pointer { space, .. } => space,
             // Every pointer type has an IR pointer type, so this arm is never taken.
             Type::Scalar(_) | Type::Vector(_) | Type::TensorMap { .. } => Space::Global,
@@ -559,7 +559,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
 }
 
 fn size_of_element<P: PointerType>() -> u64 {
-    P::Elem::SCALAR.size_bytes().into()
+    P::Elem::scalar().size_bytes().into()
 }
 
 fn narrow(value: i64) -> Option<i32> {

@@ -94,7 +94,7 @@ fn print_row<'b, E: Readable<'b>>(
     tensor: &Tensor<E>,
     coords: impl Iterator<Item = i64>,
 ) {
-    let scalar = E::Elem::SCALAR;
+    let scalar = E::Elem::scalar();
     let one = match scalar {
         Scalar::Bool => "{:>6}",
         Scalar::F64 => "{:>11.3e}",

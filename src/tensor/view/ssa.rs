@@ -63,7 +63,7 @@ impl<T> Clone for TensorSsa<'_, T> {
 /// For example `ssa<f32> o (2,4)`.
 impl<T: Element> fmt::Display for TensorSsa<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ssa<{}> o {}", T::SCALAR, self.shape)
+        write!(f, "ssa<{}> o {}", T::scalar(), self.shape)
     }
 }
 

@@ -255,7 +255,7 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
         let (size, poisoned) = match size {
             Ok(size) => (u32::try_from(size).unwrap_or(u32::MAX), false),
             Err(error) => {
-                let operand = format!("rmem<{}> o {layout}", T::TYPE);
+                let operand = format!("rmem<{}> o {layout}", T::ty());
                 k.report(TensorError { operation: "make_tensor", operand, kind: error.into() });
                 (1, true)
             }
@@ -482,7 +482,7 @@ fn has_underscore(coord: &DeviceCoord<'_>) -> bool {
 impl<'b, E: Readable<'b>> Tensor<E> {
     /// Returns the element type. CuTe DSL's `element_type`.
     pub fn element_type(&self) -> Scalar {
-        E::Elem::SCALAR
+        E::Elem::scalar()
     }
 
     /// Returns the elements' memory space, or `None` for registers. CuTe DSL's `memspace`.

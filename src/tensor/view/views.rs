@@ -242,7 +242,7 @@ impl<'b, P: Recast> Tensor<TensorPointer<'b, P>> {
     #[doc(alias("recast_tensor", "recast_ptr"))]
     #[track_caller]
     pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> Tensor<TensorPointer<'b, P::Of<T>>> {
-        let (from, to) = (P::Elem::SCALAR.bits().into(), T::SCALAR.bits().into());
+        let (from, to) = (P::Elem::scalar().bits().into(), T::scalar().bits().into());
         let recast = self.with_layout(k, "recast", self.layout.recast_layout(from, to));
         if recast.poisoned {
             let engine = TensorPointer::new(P::cast(self.engine.resolve().0));
@@ -286,7 +286,7 @@ impl<'b, T: Element> RegisterTensor<'b, T> {
     #[track_caller]
     pub fn recast<U: Element>(&self, k: &Body<'b, '_>) -> RegisterTensor<'b, U> {
         let _call = k.call();
-        let (from, to) = (T::SCALAR, U::SCALAR);
+        let (from, to) = (T::scalar(), U::scalar());
         let recast = || -> Result<RegisterTensor<'b, U>, LayoutError> {
             let unsupported = || {
                 let argument = format!("elements of type {from} as elements of type {to}");

@@ -4,10 +4,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::ir::builder::{Accumulator, Converted, Float};
 use crate::ir::types::{Rounding, Scalar};
-use crate::ir::{Element, ParseNameError, Val};
+use crate::ir::{ParseNameError, Val};
 use crate::tensor::ValType;
+
+use crate::kernels::gemm::elements::Sum;
 
 /// The element types of A and B as they are multiplied: one type, or two if they differ.
 ///
@@ -106,23 +107,6 @@ impl FromStr for InputTypes {
     }
 }
 
-/// The in-memory element types of A, B and D, bundled as one type parameter: implemented for
-/// `(A, B, D)`.
-pub(crate) trait Types: 'static {
-    /// The register type of accumulators, in which epilogues compute.
-    type Sum: Float + Accumulator + From<f32>;
-    type A: Element;
-    type B: Element;
-    type D: Converted;
-}
-
-impl<A: Element, B: Element, D: Converted> Types for (A, B, D) {
-    type Sum = A::Sum;
-    type A = A;
-    type B = B;
-    type D = D;
-}
-
 /// Returns the MMA operand type for a scalar type, if there is one.
 #[inline]
 pub(crate) fn val_type(scalar: Scalar) -> Option<ValType> {
@@ -161,18 +145,17 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     /// Converts accumulators to epilogue values.
-    pub(crate) fn of_accumulators<'b, S: Float>(
-        self,
-        accumulators: [Val<'b, S>; 2],
-    ) -> [Val<'b, S>; 2] {
+    #[inline]
+    pub(crate) fn of_accumulators<'b>(self, accumulators: [Val<'b, Sum>; 2]) -> [Val<'b, Sum>; 2] {
         accumulators.map(|accumulator| match self.acc {
-            Scalar::I32 => accumulator.bitcast::<i32>().cvt::<S>(),
+            Scalar::I32 => accumulator.bitcast::<i32>().cvt::<Sum>(),
             _ => accumulator,
         })
     }
 
     /// Converts an epilogue value to an element of D.
-    pub(crate) fn stored<S: Float>(self, value: Val<'_, S>) -> Val<'_, S> {
+    #[inline]
+    pub(crate) fn stored(self, value: Val<'_, Sum>) -> Val<'_, Sum> {
         match self.d {
             Scalar::I32 => value.cvt_rint::<i32>(Rounding::NearestEven).bitcast(),
             _ => value,

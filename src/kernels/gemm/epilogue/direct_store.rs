@@ -1,11 +1,12 @@
 //! [`DirectStore`]: stores accumulators from registers straight to D, as vectors if D's alignment
 //! allows. The kernels without warp roles use it.
 
-use crate::ir::builder::{Converted, DeviceCoord, Float};
+use crate::ir::builder::{DeviceCoord, Element};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, GlobalMut, Registers, Val, Vector};
 use crate::tensor::{Tile, packed};
 
+use crate::kernels::gemm::elements::{D, Sum};
 use crate::kernels::gemm::epilogue::EpilogueRef;
 use crate::kernels::gemm::epilogue::fragment::FirstElement;
 
@@ -13,7 +14,7 @@ use crate::kernels::gemm::epilogue::fragment::FirstElement;
 type Row = (i32, Vec<(u32, i32)>);
 
 /// Stores a thread's elements of a tile from registers.
-pub(crate) struct DirectStore<'b, D> {
+pub(crate) struct DirectStore<'b> {
     d: Val<'b, GlobalMut<D>>,
     pitch: Val<'b, i64>,
     /// The first row and column of the tile.
@@ -31,15 +32,18 @@ pub(crate) struct DirectStore<'b, D> {
     multiple: Val<'b, i32>,
 }
 
-impl<'b, D: Converted> DirectStore<'b, D> {
+impl<'b> DirectStore<'b> {
+    /// `strides` are D's row pitch and batch stride.
+    #[inline]
     pub(crate) fn new(
-        (d, [pitch, next]): (Val<'b, GlobalMut<D>>, [Val<'b, i64>; 2]),
+        d: Val<'b, GlobalMut<D>>,
+        [pitch, next]: [Val<'b, i64>; 2],
         tile: Tile<'b>,
         origin: [Val<'b, i32>; 2],
         limits: [Val<'b, i32>; 2],
     ) -> Self {
         let d = d.offset(tile.batch.cvt::<i64>() * next);
-        let start = d.ptr_to_int().cvt::<i32>() >> D::SCALAR.size_bytes().ilog2();
+        let start = d.ptr_to_int().cvt::<i32>() >> D::scalar().size_bytes().ilog2();
         let multiple = pitch.cvt::<i32>() | limits[1] | start;
         DirectStore {
             d,
@@ -54,17 +58,20 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     }
 
     /// Makes one element from each pair of accumulators along N, if `pairs` is set.
+    #[inline]
     pub(crate) fn pairs(self, pairs: bool) -> Self {
         DirectStore { per_element: if pairs { 2 } else { 1 }, ..self }
     }
 
     /// Allows vectors of up to 16 bytes, for threads whose registers hold adjacent columns.
+    #[inline]
     pub(crate) fn wide(self) -> Self {
-        DirectStore { max: 16 / D::SCALAR.size_bytes(), ..self }
+        DirectStore { max: 16 / D::scalar().size_bytes(), ..self }
     }
 
     /// Returns the (row, column, matrix) in D of a thread's first accumulator, from its coordinate
     /// in the tile.
+    #[inline]
     pub(crate) fn first(&self, k: &Body<'b, '_>, first: &DeviceCoord<'b>) -> FirstElement<'b> {
         let [row, column] = entries(k, first);
         let column = if self.per_element > 1 { column / self.per_element } else { column };
@@ -74,13 +81,14 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     /// Stores a thread's accumulators. `first` is the first one's coordinate in the tile, and
     /// `offsets` are relative to it. Stores `v` adjacent columns as one vector if `v` elements
     /// divide D's address and row pitch; the first column must be a multiple of `v`.
-    pub(crate) fn all<'a: 'b, S: Float>(
+    #[inline]
+    pub(crate) fn all<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, S>,
+        accumulators: &Registers<'b, Sum>,
         first: &DeviceCoord<'b>,
         offsets: &[[i32; 2]],
-        epilogue: EpilogueRef<'_, 'a, S>,
+        epilogue: EpilogueRef<'_, 'a>,
     ) {
         let ([row, column, _], _) = self.first(k, first);
         let mut rows: Vec<Row> = Vec::new();
@@ -99,14 +107,15 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     }
 
     /// Stores rows with the widest vectors of `runs` that D's alignment allows. The device decides.
-    fn widest<'a: 'b, S: Float>(
+    #[inline]
+    fn widest<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, S>,
+        accumulators: &Registers<'b, Sum>,
         first: [Val<'b, i32>; 2],
         rows: &[Row],
         runs: &[u32],
-        epilogue: EpilogueRef<'_, 'a, S>,
+        epilogue: EpilogueRef<'_, 'a>,
     ) {
         match *runs {
             [] => {}
@@ -120,14 +129,15 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     }
 
     /// Stores rows with `run` elements at a time.
-    fn rows<'a: 'b, S: Float>(
+    #[inline]
+    fn rows<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, S>,
+        accumulators: &Registers<'b, Sum>,
         [row, column]: [Val<'b, i32>; 2],
         rows: &[Row],
         run: u32,
-        epilogue: EpilogueRef<'_, 'a, S>,
+        epilogue: EpilogueRef<'_, 'a>,
     ) {
         for (down, columns) in rows {
             let row = row + *down;
@@ -138,14 +148,15 @@ impl<'b, D: Converted> DirectStore<'b, D> {
     }
 
     /// Stores some registers of one row, `run` elements at a time. `column` is the first element's.
-    fn row<'a: 'b, S: Float>(
+    #[inline]
+    fn row<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: &Registers<'b, S>,
+        accumulators: &Registers<'b, Sum>,
         [row, column]: [Val<'b, i32>; 2],
         columns: &[(u32, i32)],
         run: u32,
-        epilogue: EpilogueRef<'_, 'a, S>,
+        epilogue: EpilogueRef<'_, 'a>,
     ) {
         let line = self.d.offset(row.cvt::<i64>() * self.pitch + column.cvt::<i64>());
         let per_element = self.per_element as usize;
@@ -203,18 +214,14 @@ fn entries<'b>(k: &Body<'b, '_>, coord: &DeviceCoord<'b>) -> [Val<'b, i32>; 2] {
 }
 
 /// Stores 1, 2, 4, 8 or 16 neighbours, at a multiple of that count.
-fn store<'b, D: Converted, S: Float>(
-    k: &Body<'b, '_>,
-    to: Val<'b, GlobalMut<D>>,
-    at: i32,
-    values: &[Val<'b, S>],
-) {
+#[inline]
+fn store<'b>(k: &Body<'b, '_>, to: Val<'b, GlobalMut<D>>, at: i32, values: &[Val<'b, Sum>]) {
     if let [one] = values
-        && !matches!(D::SCALAR, Scalar::I8 | Scalar::U8 | Scalar::I32)
+        && !matches!(D::scalar(), Scalar::I8 | Scalar::U8 | Scalar::I32)
     {
         return to.store(k, at, one.cvt::<D>());
     }
-    if D::SCALAR == Scalar::F64 {
+    if D::scalar() == Scalar::F64 {
         let words = values.iter().flat_map(|x| x.bitcast::<Vector<u32, 2>>().lanes());
         let words: Vec<Val<'b, u32>> = words.collect();
         if let [x, y, z, w] = words[..] {
@@ -225,8 +232,8 @@ fn store<'b, D: Converted, S: Float>(
     }
     let values: Vec<Val<'b, f32>> = values.iter().map(|value| value.cvt::<f32>()).collect();
     let values = &values[..];
-    let bits = values.len() as u32 * D::SCALAR.bits();
-    let words = packed(D::SCALAR, values);
+    let bits = values.len() as u32 * D::scalar().bits();
+    let words = packed(D::scalar(), values);
     let [first, ..] = *words else { return };
     match bits {
         8 => to.ptr_cast::<u8>().store(k, at, first.cvt::<u8>()),

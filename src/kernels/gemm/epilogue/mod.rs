@@ -17,6 +17,7 @@ use crate::tensor::{AccumulatorMap, Tile};
 
 use crate::kernels::gemm::config::types::Numbers;
 use crate::kernels::gemm::config::{Activation, Bias, Epilogue, GemmConfig};
+use crate::kernels::gemm::elements::{Elements, Sum};
 use crate::kernels::gemm::epilogue::fragment::{FirstElement, Fragment};
 use crate::kernels::gemm::epilogue::terms::{Results, Terms};
 
@@ -58,11 +59,9 @@ crate::params! {
 }
 
 /// An epilogue as it is known before the kernel is built.
-pub(crate) trait EpilogueForm<S: Float> {
-    /// The parameters it takes.
-    type Params: Parameter;
+pub(crate) trait EpilogueForm {
     /// Appended to the kernel's name.
-    const SUFFIX: &'static str;
+    fn suffix(&self) -> &'static str;
 
     /// Returns how many registers a thread keeps across all its tiles.
     fn kept(&self) -> u32 {
@@ -74,21 +73,21 @@ pub(crate) trait EpilogueForm<S: Float> {
         Results::None
     }
 
-    /// Makes the epilogue in a kernel's body, from its registers, its parameters' values, and the
-    /// rows and columns of D.
-    fn map<'a>(
-        &self,
+    /// Declares its parameters.
+    fn declare(&self, list: &mut ParamList);
+
+    /// The epilogue in a kernel body, from the values of its parameters and its registers.
+    fn make<'x, 'a: 'x>(
+        &'x self,
+        cx: &'a Context,
+        values: &mut ParamValues<'_>,
         kept: Option<Registers<'a, u32>>,
-        args: <Self::Params as Parameter>::At<'a>,
-        extents: [Val<'a, i32>; 2],
-    ) -> impl EpilogueMap<'a, S>;
+    ) -> Box<dyn EpilogueMap<'a> + 'x>;
 }
 
 /// Declares the registers that an epilogue keeps, and clears them.
-pub(crate) fn kept<'a, S: Float>(
-    k: &Body<'a, '_>,
-    form: &impl EpilogueForm<S>,
-) -> Option<Registers<'a, u32>> {
+#[inline]
+pub(crate) fn kept<'a>(k: &Body<'a, '_>, form: &dyn EpilogueForm) -> Option<Registers<'a, u32>> {
     (form.kept() > 0).then(|| {
         let kept = k.registers(form.kept());
         kept.fill(k, 0);
@@ -96,9 +95,9 @@ pub(crate) fn kept<'a, S: Float>(
     })
 }
 
-/// An epilogue in a kernel's body `'a`. It is a trait object, so that the kernels' code is compiled
-/// once for all epilogues.
-pub(crate) trait EpilogueMap<'a, S: Float> {
+/// An epilogue in a kernel body `'a`, whatever its parameters are: the tiles of a kernel are built once for all of them.
+/// `extents` are the rows and columns of D.
+pub(crate) trait EpilogueMap<'a> {
     /// See [`AccumulatorMap::is_identity`].
     fn is_identity(&self) -> bool;
 
@@ -110,14 +109,15 @@ pub(crate) trait EpilogueMap<'a, S: Float> {
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: [Val<'b, S>; 2],
+        accumulators: [Val<'b, Sum>; 2],
         coord: [Val<'b, i32>; 3],
-    ) -> Val<'b, S>
+        extents: [Val<'b, i32>; 2],
+    ) -> Val<'b, Sum>
     where
         'a: 'b;
 
     /// Returns the epilogue's reduction, if it has one.
-    fn terms(&self) -> Option<&dyn Terms<'a, S>> {
+    fn terms(&self) -> Option<&dyn Terms<'a>> {
         None
     }
 
@@ -130,13 +130,13 @@ pub(crate) trait EpilogueMap<'a, S: Float> {
     }
 }
 
-/// An epilogue with everything it needs to be applied to accumulators of type `S`.
+/// The epilogue of a kernel body `'a`.
 ///
-/// `i32` accumulators and elements of D travel bit-cast in `f32` registers, so that one store path
-/// handles every 32-bit type. To compute, accumulators are converted to values, and the result to
-/// D. An epilogue without operations leaves the bits alone, so integers are never rounded.
-pub(crate) struct EpilogueRef<'p, 'a, S> {
-    map: &'p dyn EpilogueMap<'a, S>,
+/// An `i32`, an accumulator or an element of D, is in an `f32` with the same bits: kernels move the words of both alike. The
+/// operations are on numbers: an accumulator is converted for them, and the result to D. Without operations, integers are never rounded.
+#[derive(Clone, Copy)]
+pub(crate) struct EpilogueRef<'p, 'a> {
+    map: &'p (dyn EpilogueMap<'a> + 'p),
     numbers: Numbers,
     config: &'p GemmConfig,
     /// The offsets of a thread's accumulators in a tile.
@@ -147,26 +147,21 @@ pub(crate) struct EpilogueRef<'p, 'a, S> {
     is_applied: bool,
 }
 
-impl<S> Clone for EpilogueRef<'_, '_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for EpilogueRef<'_, '_, S> {}
-
-impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
+impl<'p, 'a> EpilogueRef<'p, 'a> {
+    /// The last entry of `extents` is the number of matrices.
+    #[inline]
     pub(crate) fn new(
-        (config, offsets): (&'p GemmConfig, &'p [[i32; 2]]),
-        ([rows, columns], matrices): ([Val<'a, i32>; 2], Val<'a, i32>),
-        map: &'p dyn EpilogueMap<'a, S>,
+        config: &'p GemmConfig,
+        offsets: &'p [[i32; 2]],
+        extents: [Val<'a, i32>; 3],
+        map: &'p (dyn EpilogueMap<'a> + 'p),
     ) -> Self {
-        let extents = [rows, columns, matrices];
         let numbers = Numbers { acc: config.acc, d: config.d };
         EpilogueRef { map, numbers, config, offsets, extents, is_applied: false }
     }
 
     /// See [`EpilogueMap::finish`].
+    #[inline]
     pub(crate) fn finish<'b>(&self, k: &mut Body<'b, '_>)
     where
         'a: 'b,
@@ -190,10 +185,11 @@ impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
         let Some(terms) = self.map.terms() else { return self };
         let first = first(k);
         let fragment = Fragment::new(k, (self.config, self.offsets), tile, first, self.extents);
-        fragment.reduce(k, accumulators, (terms, self.numbers));
+        fragment.reduce(k, accumulators, terms, self.numbers);
         EpilogueRef { is_applied: true, ..self }
     }
 
+    #[inline]
     fn keeps_accumulators(&self) -> bool {
         let is_integer = |scalar| scalar == Scalar::I32;
         let is_identity =
@@ -202,33 +198,39 @@ impl<'p, 'a, S: Float> EpilogueRef<'p, 'a, S> {
     }
 
     /// Returns the element of D for an accumulator, passed twice, or for a pair.
+    #[inline]
     pub(crate) fn of_accumulators<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: [Val<'b, S>; 2],
+        accumulators: [Val<'b, Sum>; 2],
         coord: [Val<'b, i32>; 3],
-    ) -> Val<'b, S>
+    ) -> Val<'b, Sum>
     where
         'a: 'b,
     {
         if self.keeps_accumulators() {
             return accumulators[0];
         }
-        let value = self.map.apply(k, self.numbers.of_accumulators(accumulators), coord);
+        let [rows, columns, _] = self.extents;
+        let accumulators = self.numbers.of_accumulators(accumulators);
+        let value = self.map.apply(k, accumulators, coord, [rows, columns]);
         self.numbers.stored(value)
     }
 }
 
 /// Kernels that store through this trait have `f32` accumulators, so the conversions are no-ops.
-impl<'b, 'a: 'b, S: Float> AccumulatorMap<'b> for EpilogueRef<'_, 'a, S> {
+impl<'b, 'a: 'b> AccumulatorMap<'b> for EpilogueRef<'_, 'a> {
+    #[inline]
     fn is_identity(&self) -> bool {
         self.keeps_accumulators()
     }
 
+    #[inline]
     fn has_effects(&self) -> bool {
         !self.is_applied && self.map.has_effects()
     }
 
+    #[inline]
     fn apply(
         &self,
         k: &mut Body<'b, '_>,
@@ -238,94 +240,98 @@ impl<'b, 'a: 'b, S: Float> AccumulatorMap<'b> for EpilogueRef<'_, 'a, S> {
         self.apply_pair(k, [accumulator; 2], coord)
     }
 
+    #[inline]
     fn apply_pair(
         &self,
         k: &mut Body<'b, '_>,
         accumulators: [Val<'b, f32>; 2],
         coord: [Val<'b, i32>; 3],
     ) -> Val<'b, f32> {
-        self.of_accumulators(k, accumulators.map(|x| x.cvt::<S>()), coord).cvt::<f32>()
+        self.of_accumulators(k, accumulators.map(|x| x.cvt::<Sum>()), coord).cvt::<f32>()
     }
 }
 
-/// The configured epilogue, for these types of A and C.
-pub(crate) struct ConfiguredEpilogue<T>(Epilogue, PhantomData<T>);
+/// The epilogue of a configuration.
+pub(crate) struct ConfiguredEpilogue(pub(crate) Epilogue);
 
-impl<T> ConfiguredEpilogue<T> {
-    pub(crate) fn new(ops: Epilogue) -> Self {
-        ConfiguredEpilogue(ops, PhantomData)
+impl EpilogueForm for ConfiguredEpilogue {
+    #[inline]
+    fn suffix(&self) -> &'static str {
+        ""
     }
-}
 
-impl<T: EpilogueTypes> EpilogueForm<T::Sum> for ConfiguredEpilogue<T> {
-    type Params = EpilogueParams<T>;
-    const SUFFIX: &'static str = "";
+    #[inline]
+    fn declare(&self, list: &mut ParamList) {
+        EpilogueParams::<Elements>::declare(list);
+    }
 
-    fn map<'a>(
-        &self,
+    #[inline]
+    fn make<'x, 'a: 'x>(
+        &'x self,
+        cx: &'a Context,
+        values: &mut ParamValues<'_>,
         _: Option<Registers<'a, u32>>,
-        args: EpilogueParamsAt<'a, T>,
-        extents: [Val<'a, i32>; 2],
-    ) -> impl EpilogueMap<'a, T::Sum> {
-        EpilogueOps { ops: self.0, args, extents }
+    ) -> Box<dyn EpilogueMap<'a> + 'x> {
+        let args = EpilogueParams::<Elements>::make(cx, values);
+        Box::new(EpilogueOps { ops: self.0, args })
     }
 }
 
 /// Computes `activation(alpha x + beta C + bias)`.
-struct EpilogueOps<'a, T: EpilogueTypes> {
+struct EpilogueOps<'a> {
     ops: Epilogue,
-    args: EpilogueParamsAt<'a, T>,
-    /// The rows and columns of D.
-    extents: [Val<'a, i32>; 2],
+    args: EpilogueParamsAt<'a, Elements>,
 }
 
-impl<'a, T: EpilogueTypes> EpilogueMap<'a, T::Sum> for EpilogueOps<'a, T> {
+impl<'a> EpilogueMap<'a> for EpilogueOps<'a> {
+    #[inline]
     fn is_identity(&self) -> bool {
         self.ops == Epilogue::default()
     }
 
+    #[inline]
     fn has_effects(&self) -> bool {
         false
     }
 
+    #[inline]
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        [accumulator, _]: [Val<'b, T::Sum>; 2],
+        [accumulator, _]: [Val<'b, Sum>; 2],
         [row, column, batch]: [Val<'b, i32>; 3],
-    ) -> Val<'b, T::Sum>
+        [m, n]: [Val<'b, i32>; 2],
+    ) -> Val<'b, Sum>
     where
         'a: 'b,
     {
-        let EpilogueOps { ops, args, extents: [m, n] } = self;
-        let (m, n) = (*m, *n);
+        let EpilogueOps { ops, args } = self;
         let mut value = if ops.alpha { accumulator * args.alpha } else { accumulator };
         if ops.beta {
             let inside = row.lt(m) & column.lt(n);
-            let x = k.if_with(inside, T::Sum::default(), |k| {
+            let x = k.if_with(inside, Sum::default(), |k| {
                 let [pitch, matrix] = args.c_strides;
                 let at =
                     row.cvt::<i64>() * pitch + column.cvt::<i64>() + batch.cvt::<i64>() * matrix;
-                args.c.load(k, at).cvt::<T::Sum>()
+                args.c.load(k, at).cvt::<Sum>()
             });
             value = x.fma(args.beta, value);
         }
         if let Some(bias) = ops.bias {
             let (at, extent) = if bias == Bias::Row { (row, m) } else { (column, n) };
-            let x = k.if_with(at.lt(extent), T::Sum::default(), |k| {
-                args.bias.load(k, at).cvt::<T::Sum>()
-            });
+            let x =
+                k.if_with(at.lt(extent), Sum::default(), |k| args.bias.load(k, at).cvt::<Sum>());
             value += x;
         }
         match ops.activation {
             None => value,
-            Some(Activation::Relu) => value.max(T::Sum::default()),
+            Some(Activation::Relu) => value.max(Sum::default()),
             Some(Activation::Gelu) => {
                 // The hardware's `tanh` takes `f32`.
                 let value = value.cvt::<f32>();
                 // sqrt(2 / pi), and its product with 0.044715.
                 let inner = value * (value * value).fma(0.035_677_407_f32, 0.797_884_6);
-                ((value * 0.5) * (inner.tanh_fast() + 1.0)).cvt::<T::Sum>()
+                ((value * 0.5) * (inner.tanh_fast() + 1.0)).cvt::<Sum>()
             }
         }
     }
@@ -355,44 +361,50 @@ impl EpilogueArgs for ArgList<'_> {
     }
 }
 
-/// Your own epilogue with the parameter `E`. The closure gets an accumulator twice, or a pair.
-pub(crate) struct FusedForm<E, F> {
+/// An epilogue that a program wrote, with the parameter `E`, on numbers of type `S`: of an accumulator, twice the same, or of
+/// a pair.
+pub(crate) struct FusedForm<S, E, F> {
     apply: F,
-    param: PhantomData<fn() -> E>,
+    types: PhantomData<fn() -> (S, E)>,
 }
 
-impl<E, F> FusedForm<E, F> {
+impl<S, E, F> FusedForm<S, E, F> {
     pub(crate) fn new(apply: F) -> Self {
-        FusedForm { apply, param: PhantomData }
+        FusedForm { apply, types: PhantomData }
     }
 }
 
-impl<S: Float, E, F> EpilogueForm<S> for FusedForm<E, F>
+impl<S: Float, E, F> EpilogueForm for FusedForm<S, E, F>
 where
     E: EpilogueParameter,
     F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, S>; 2], [Val<'b, i32>; 3], E::At<'b>) -> Val<'b, S>,
 {
-    type Params = FusedEpilogue<E>;
-    const SUFFIX: &'static str = "_fused";
+    fn suffix(&self) -> &'static str {
+        "_fused"
+    }
 
-    fn map<'a>(
-        &self,
+    fn declare(&self, list: &mut ParamList) {
+        E::declare(list);
+    }
+
+    fn make<'x, 'a: 'x>(
+        &'x self,
+        cx: &'a Context,
+        values: &mut ParamValues<'_>,
         _: Option<Registers<'a, u32>>,
-        args: ParamSource<E>,
-        extents: [Val<'a, i32>; 2],
-    ) -> impl EpilogueMap<'a, S> {
-        FusedOps { apply: &self.apply, args, extents }
+    ) -> Box<dyn EpilogueMap<'a> + 'x> {
+        let args = ParamSource::<E>::take(cx, values);
+        Box::new(FusedOps { apply: &self.apply, args, numbers: PhantomData::<fn() -> S> })
     }
 }
 
-struct FusedOps<'p, 'a, E, F> {
+struct FusedOps<'p, S, E, F> {
     apply: &'p F,
     args: ParamSource<E>,
-    /// The rows and columns of D.
-    extents: [Val<'a, i32>; 2],
+    numbers: PhantomData<fn() -> S>,
 }
 
-impl<'a, S: Float, E, F> EpilogueMap<'a, S> for FusedOps<'_, 'a, E, F>
+impl<'a, S: Float, E, F> EpilogueMap<'a> for FusedOps<'_, S, E, F>
 where
     E: EpilogueParameter,
     F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, S>; 2], [Val<'b, i32>; 3], E::At<'b>) -> Val<'b, S>,
@@ -409,16 +421,19 @@ where
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: [Val<'b, S>; 2],
+        accumulators: [Val<'b, Sum>; 2],
         [row, column, batch]: [Val<'b, i32>; 3],
-    ) -> Val<'b, S>
+        [m, n]: [Val<'b, i32>; 2],
+    ) -> Val<'b, Sum>
     where
         'a: 'b,
     {
-        let [m, n] = self.extents;
-        k.if_with(row.lt(m) & column.lt(n), S::default(), |k| {
+        // `Sum` stands for `S`: these conversions are none.
+        let accumulators = accumulators.map(|accumulator| accumulator.cvt::<S>());
+        let value = k.if_with(row.lt(m) & column.lt(n), S::default(), |k| {
             let args = self.args.at(k);
             (self.apply)(k, accumulators, [row, column, batch], args)
-        })
+        });
+        value.cvt()
     }
 }

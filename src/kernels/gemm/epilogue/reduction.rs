@@ -3,13 +3,16 @@
 
 use std::marker::PhantomData;
 
-use crate::ir::builder::{Converted, Float, ParamSource};
+use crate::ir::builder::{
+    Context, Converted, Float, ParamList, ParamSource, ParamValues, Parameter,
+};
 use crate::ir::{Body, Element, GlobalMut, Number, Registers, Val, WARP};
 use crate::runtime::ArgList;
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::problem::GemmProblem;
+use crate::kernels::gemm::elements::Sum;
 use crate::kernels::gemm::epilogue::terms::{Reduction, Results, Terms};
 use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueMap, EpilogueParameter, FusedEpilogue};
 use crate::kernels::gemm::kernel::Gemm;
@@ -188,7 +191,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
             E::At<'b>,
         ) -> (Val<'b, A::Sum>, Val<'b, A::Sum>),
     ) -> Result<Reducing<A, B, C, D, E, P>, GemmError> {
-        let form = ReducedForm::<E, P, _> { apply: epilogue, reduction, params: PhantomData };
+        let form =
+            ReducedForm::<A::Sum, E, P, _> { apply: epilogue, reduction, types: PhantomData };
         Gemm::with_closure(config, &form)
     }
 }
@@ -239,22 +243,22 @@ impl<S: Float, E: EpilogueParameter, F> ReducedClosure<S, E> for F where
 {
 }
 
-/// An epilogue with a reduction. Without one, it keeps the largest term; terms are then not
-/// negative.
-struct ReducedForm<E, P, F> {
+/// An epilogue with a reduction of numbers of type `S`; without one, the largest of all terms, which are not negative.
+struct ReducedForm<S, E, P, F> {
     apply: F,
     reduction: Option<Reduction>,
-    params: PhantomData<fn() -> (E, P)>,
+    types: PhantomData<fn() -> (S, E, P)>,
 }
 
-impl<S: Float, E, P, F> EpilogueForm<S> for ReducedForm<E, P, F>
+impl<S: Float, E, P, F> EpilogueForm for ReducedForm<S, E, P, F>
 where
     E: EpilogueParameter,
     P: Converted,
     F: ReducedClosure<S, E>,
 {
-    type Params = FusedEpilogue<(E, GlobalMut<P>)>;
-    const SUFFIX: &'static str = "_reduced";
+    fn suffix(&self) -> &'static str {
+        "_reduced"
+    }
 
     fn kept(&self) -> u32 {
         if self.reduction.is_none() { 1 } else { 0 }
@@ -264,28 +268,33 @@ where
         self.reduction.map_or(Results::Amax, Results::Reduced)
     }
 
-    fn map<'a>(
-        &self,
+    fn declare(&self, list: &mut ParamList) {
+        <(E, GlobalMut<P>)>::declare(list);
+    }
+
+    fn make<'x, 'a: 'x>(
+        &'x self,
+        cx: &'a Context,
+        values: &mut ParamValues<'_>,
         kept: Option<Registers<'a, u32>>,
-        args: ParamSource<(E, GlobalMut<P>)>,
-        extents: [Val<'a, i32>; 2],
-    ) -> impl EpilogueMap<'a, S> {
+    ) -> Box<dyn EpilogueMap<'a> + 'x> {
         let ReducedForm { apply, reduction, .. } = self;
-        ReducedOps { apply, reduction: *reduction, args, extents, largest: kept }
+        let args = ParamSource::<(E, GlobalMut<P>)>::take(cx, values);
+        let numbers = PhantomData::<fn() -> S>;
+        Box::new(ReducedOps { apply, reduction: *reduction, args, largest: kept, numbers })
     }
 }
 
-struct ReducedOps<'p, 'a, E, P, F> {
+struct ReducedOps<'p, 'a, S, E, P, F> {
     apply: &'p F,
     reduction: Option<Reduction>,
     args: ParamSource<(E, GlobalMut<P>)>,
-    /// The rows and columns of D.
-    extents: [Val<'a, i32>; 2],
     /// The thread's largest term, as bits: non-negative floats order like their bits.
     largest: Option<Registers<'a, u32>>,
+    numbers: PhantomData<fn() -> S>,
 }
 
-impl<'a, S: Float, E, P, F> EpilogueMap<'a, S> for ReducedOps<'_, 'a, E, P, F>
+impl<'a, S: Float, E, P, F> EpilogueMap<'a> for ReducedOps<'_, 'a, S, E, P, F>
 where
     E: EpilogueParameter,
     P: Converted,
@@ -302,16 +311,17 @@ where
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: [Val<'b, S>; 2],
+        accumulators: [Val<'b, Sum>; 2],
         coord: [Val<'b, i32>; 3],
-    ) -> Val<'b, S>
+        extents: [Val<'b, i32>; 2],
+    ) -> Val<'b, Sum>
     where
         'a: 'b,
     {
-        Terms::apply(self, k, accumulators, coord).0
+        Terms::apply(self, k, accumulators, coord, extents).0
     }
 
-    fn terms(&self) -> Option<&dyn Terms<'a, S>> {
+    fn terms(&self) -> Option<&dyn Terms<'a>> {
         Some(self)
     }
 
@@ -328,7 +338,7 @@ where
     }
 }
 
-impl<'a, S: Float, E, P, F> Terms<'a, S> for ReducedOps<'_, 'a, E, P, F>
+impl<'a, S: Float, E, P, F> Terms<'a> for ReducedOps<'_, 'a, S, E, P, F>
 where
     E: EpilogueParameter,
     P: Converted,
@@ -341,21 +351,27 @@ where
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: [Val<'b, S>; 2],
+        accumulators: [Val<'b, Sum>; 2],
         [row, column, batch]: [Val<'b, i32>; 3],
-    ) -> (Val<'b, S>, Val<'b, S>)
+        [m, n]: [Val<'b, i32>; 2],
+    ) -> (Val<'b, Sum>, Val<'b, Sum>)
     where
         'a: 'b,
     {
-        let [m, n] = self.extents;
-        let start = self.reduction.map_or_else(|| k.constant(S::default()), |of| of.start(k));
-        k.if_with(row.lt(m) & column.lt(n), (S::default(), start), |k| {
+        // `Sum` stands for `S`: conversions between both are none.
+        let accumulators = accumulators.map(|accumulator| accumulator.cvt::<S>());
+        let start = match self.reduction {
+            Some(reduction) => reduction.start(k).cvt::<S>(),
+            None => k.constant(S::default()),
+        };
+        let (value, term) = k.if_with(row.lt(m) & column.lt(n), (S::default(), start), |k| {
             let (args, _) = self.args.at(k);
             (self.apply)(k, accumulators, [row, column, batch], args)
-        })
+        });
+        (value.cvt(), term.cvt())
     }
 
-    fn update<'b>(&self, k: &Body<'b, '_>, term: Val<'b, S>)
+    fn update<'b>(&self, k: &Body<'b, '_>, term: Val<'b, Sum>)
     where
         'a: 'b,
     {
@@ -365,7 +381,7 @@ where
         }
     }
 
-    fn store<'b>(&self, k: &mut Body<'b, '_>, at: Val<'b, i64>, value: Val<'b, S>)
+    fn store<'b>(&self, k: &mut Body<'b, '_>, at: Val<'b, i64>, value: Val<'b, Sum>)
     where
         'a: 'b,
     {

@@ -5,6 +5,7 @@ use crate::ir::builder::Float;
 use crate::ir::{Body, Registers, Val, WARP};
 
 use crate::kernels::gemm::config::types::Numbers;
+use crate::kernels::gemm::elements::Sum;
 use crate::kernels::gemm::epilogue::fragment::Fragment;
 
 /// How to reduce terms `t[m, n]`, one per element of D: see
@@ -34,14 +35,16 @@ impl Reduction {
     }
 
     /// Returns the neutral element.
-    pub(crate) fn start<'b, S: Float>(self, k: &Body<'b, '_>) -> Val<'b, S> {
+    #[inline]
+    pub(crate) fn start<'b>(self, k: &Body<'b, '_>) -> Val<'b, Sum> {
         match self {
-            Reduction::RowSum | Reduction::ColumnSum => k.constant(S::default()),
+            Reduction::RowSum | Reduction::ColumnSum => k.constant(Sum::default()),
             Reduction::RowMax | Reduction::ColumnMax => k.constant(f32::NEG_INFINITY).cvt(),
         }
     }
 
-    fn combine<'b, S: Float>(self, x: Val<'b, S>, y: Val<'b, S>) -> Val<'b, S> {
+    #[inline]
+    fn combine<'b>(self, x: Val<'b, Sum>, y: Val<'b, Sum>) -> Val<'b, Sum> {
         match self {
             Reduction::RowSum | Reduction::ColumnSum => x + y,
             Reduction::RowMax | Reduction::ColumnMax => x.max(y),
@@ -50,7 +53,8 @@ impl Reduction {
 
     /// Returns a warp's result from its reduced terms. The hardware maximum of NaNs is NaN, so the
     /// neutral element is combined once more.
-    fn result<'b, S: Float>(self, k: &Body<'b, '_>, x: Val<'b, S>) -> Val<'b, S> {
+    #[inline]
+    fn result<'b>(self, k: &Body<'b, '_>, x: Val<'b, Sum>) -> Val<'b, Sum> {
         match self {
             Reduction::RowSum | Reduction::ColumnSum => x,
             Reduction::RowMax | Reduction::ColumnMax => self.combine(x, self.start(k)),
@@ -67,7 +71,7 @@ pub(crate) enum Results {
 }
 
 /// The part of an epilogue that reduces terms, in a kernel's body `'a`.
-pub(crate) trait Terms<'a, S: Float> {
+pub(crate) trait Terms<'a> {
     /// Returns the reduction along rows or columns, or `None` if each thread keeps one result.
     fn reduction(&self) -> Option<Reduction>;
 
@@ -75,37 +79,39 @@ pub(crate) trait Terms<'a, S: Float> {
     fn apply<'b>(
         &self,
         k: &mut Body<'b, '_>,
-        accumulators: [Val<'b, S>; 2],
+        accumulators: [Val<'b, Sum>; 2],
         coord: [Val<'b, i32>; 3],
-    ) -> (Val<'b, S>, Val<'b, S>)
+        extents: [Val<'b, i32>; 2],
+    ) -> (Val<'b, Sum>, Val<'b, Sum>)
     where
         'a: 'b;
 
     /// Reduces a term into the thread's result.
-    fn update<'b>(&self, k: &Body<'b, '_>, term: Val<'b, S>)
+    fn update<'b>(&self, k: &Body<'b, '_>, term: Val<'b, Sum>)
     where
         'a: 'b;
 
     /// Stores a partial result.
-    fn store<'b>(&self, k: &mut Body<'b, '_>, at: Val<'b, i64>, value: Val<'b, S>)
+    fn store<'b>(&self, k: &mut Body<'b, '_>, at: Val<'b, i64>, value: Val<'b, Sum>)
     where
         'a: 'b;
 }
 
 /// A result of some lanes: its value, and its row or column relative to the thread's first.
-type Partial<'b, S> = (Val<'b, S>, Val<'b, i32>);
+type Partial<'b> = (Val<'b, Sum>, Val<'b, i32>);
 
 impl<'b> Fragment<'b> {
     /// Applies an epilogue to a thread's accumulators in place, and reduces its terms. All threads
     /// of a warp must call it together.
-    pub(crate) fn reduce<'a: 'b, S: Float, R: Float>(
+    pub(crate) fn reduce<'a: 'b, R: Float>(
         &self,
         k: &mut Body<'b, '_>,
         accumulators: &Registers<'b, R>,
-        (terms, numbers): (&dyn Terms<'a, S>, Numbers),
+        terms: &dyn Terms<'a>,
+        numbers: Numbers,
     ) {
         let fragment = self;
-        let apply = |k: &mut Body<'b, '_>, at: usize| -> Option<Val<'b, S>> {
+        let apply = |k: &mut Body<'b, '_>, at: usize| -> Option<Val<'b, Sum>> {
             let element = fragment.elements.get(at)?;
             let [row, column, batch] = fragment.first;
             let [down, right] = element.offset;
@@ -115,8 +121,9 @@ impl<'b> Fragment<'b> {
                 Some(end) => at.lt(end).select(row, i32::MAX),
                 None => row,
             });
-            let pair = element.registers.map(|register| accumulators.get(k, register).cvt::<S>());
-            let (value, term) = terms.apply(k, numbers.of_accumulators(pair), [row, column, batch]);
+            let pair = element.registers.map(|register| accumulators.get(k, register).cvt::<Sum>());
+            let (coord, pair) = ([row, column, batch], numbers.of_accumulators(pair));
+            let (value, term) = terms.apply(k, pair, coord, fragment.extents);
             accumulators.set(k, element.registers[0], numbers.stored(value).cvt::<R>());
             Some(term)
         };
@@ -149,7 +156,7 @@ impl<'b> Fragment<'b> {
             let len = 1 << rest.len().ilog2().min(lanes.len() as u32);
             let some;
             (some, rest) = rest.split_at(len);
-            let mut partials: Vec<Partial<'b, S>> = Vec::with_capacity(len);
+            let mut partials: Vec<Partial<'b>> = Vec::with_capacity(len);
             for elements in some {
                 let terms = elements.iter().filter_map(|at| apply(k, *at));
                 if let Some(sum) = terms.reduce(|x, y| reduction.combine(x, y)) {
@@ -171,12 +178,13 @@ impl<'b> Fragment<'b> {
 /// At each bit, a lane keeps half of the results and sends the other half to its partner, so each
 /// step takes half as many shuffles as the one before. Returns this lane's result, and whether it
 /// must write it if not all lanes do.
-fn of_lanes<'b, S: Float>(
+#[inline]
+fn of_lanes<'b>(
     k: &Body<'b, '_>,
     reduction: Reduction,
-    mut partials: Vec<Partial<'b, S>>,
+    mut partials: Vec<Partial<'b>>,
     bits: &[u32],
-) -> (Val<'b, S>, Val<'b, i32>, Option<Val<'b, bool>>) {
+) -> (Val<'b, Sum>, Val<'b, i32>, Option<Val<'b, bool>>) {
     let (lane, mut writes) = (k.lane_id(), None);
     for bit in bits {
         let (mask, is_upper) = (1u32 << bit, (lane >> *bit & 1).ne(0));

@@ -1,17 +1,17 @@
 //! [`Loaded`]: a kernel on a device, with what its launches need. [`Sm90Args`]: one launch of the
 //! warp-specialised kernel.
 
-use crate::ir::Kernel;
 use crate::runtime::{
-    ArgList, Argument, Buffer, Declared, Device, Function, Grid, LoadOptions, RuntimeError,
+    ArgList, Argument, Buffer, BufferMut, BufferRef, Declared, Device, Function, Grid, LoadOptions,
+    RuntimeError,
 };
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::forms::LoadForm;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
-use crate::kernels::gemm::config::types::Types;
 use crate::kernels::gemm::epilogue::EpilogueArgs;
+use crate::kernels::gemm::kernel::GemmKernel;
 use crate::kernels::gemm::launch::mode::How;
 use crate::kernels::gemm::launch::repack::Repack;
 use crate::kernels::gemm::sm90::groups::LaunchGroups;
@@ -22,25 +22,26 @@ use crate::kernels::gemm::sm90::ragged::{Made, Maps};
 use crate::kernels::gemm::split::{GemmWorkspace, SplitWorkspace, Workspace};
 
 /// A kernel loaded on a device, with what its launches need.
-pub(crate) struct Loaded<T: Types> {
+pub(crate) struct Loaded {
     pub(crate) function: Function<Declared>,
     /// Set for warp-specialised kernels.
     pub(crate) plan: Option<Box<Plan>>,
     /// Copies operands that TMA or the tensor cores cannot read. Set for [`LoadForm::Repack`].
-    pub(crate) repack: Option<Box<Repack<T>>>,
+    pub(crate) repack: Option<Box<Repack>>,
     /// Makes the tensor maps on the device. Set for ragged kernels.
-    maps: Option<Box<Maps<T>>>,
+    maps: Option<Box<Maps>>,
     /// Set if K is split or tiles are drawn from a counter.
     pub(crate) workspace: Option<SplitWorkspace>,
 }
 
-impl<T: Types> Loaded<T> {
+impl Loaded {
+    #[inline]
     pub(crate) fn new(
         options: LoadOptions<'_>,
-        config: &GemmConfig,
-        (kernel, plan): (&Kernel<Declared>, Option<&Plan>),
+        kernel: &GemmKernel,
         device: &Device,
-    ) -> Result<Loaded<T>, GemmError> {
+    ) -> Result<Loaded, GemmError> {
+        let GemmKernel { config, kernel, plan, .. } = kernel;
         let maps = config.ragged.then(|| Maps::load(config, options, device)).transpose()?;
         let function = device.load_with(options, kernel)?;
         let workspace = config.has_workspace().then(|| SplitWorkspace::new(device)).transpose()?;
@@ -48,7 +49,7 @@ impl<T: Types> Loaded<T> {
         let repack = copies.then(|| Repack::load(config, options, device)).transpose()?;
         Ok(Loaded {
             function,
-            plan: plan.cloned().map(Box::new),
+            plan: plan.clone(),
             repack: repack.map(Box::new),
             maps: maps.map(Box::new),
             workspace,
@@ -58,6 +59,7 @@ impl<T: Types> Loaded<T> {
     /// Returns how many blocks run at once, for a kernel with clusters. This can be less than the
     /// SM count, because a cluster's blocks must be neighbours. `None` without clusters, and on the
     /// simulator.
+    #[inline]
     pub(crate) fn blocks_at_once(&self, config: &GemmConfig) -> Result<Option<u32>, RuntimeError> {
         let blocks = config.cluster_blocks();
         if blocks == 1 {
@@ -69,11 +71,11 @@ impl<T: Types> Loaded<T> {
 }
 
 /// A launch of the warp-specialised kernel, ready to run.
-pub(crate) struct Sm90Args<'h, T: Types> {
-    loaded: &'h Loaded<T>,
+pub(crate) struct Sm90Args<'h> {
+    loaded: &'h Loaded,
     config: &'h GemmConfig,
-    input: InputArgs<'h, T>,
-    output: OutputArgs<'h, T::D>,
+    input: InputArgs<'h>,
+    output: OutputArgs<'h>,
     /// The table of a ragged batch.
     table: Option<&'h Buffer<i64>>,
     workspace: Workspace<'h>,
@@ -84,27 +86,38 @@ pub(crate) struct Sm90Args<'h, T: Types> {
 }
 
 /// The buffers of A, B and D.
-pub(crate) type Operands<'h, T> =
-    (&'h Buffer<<T as Types>::A>, &'h Buffer<<T as Types>::B>, &'h mut Buffer<<T as Types>::D>);
+pub(crate) struct Operands<'h> {
+    pub(crate) a: BufferRef<'h>,
+    pub(crate) b: BufferRef<'h>,
+    pub(crate) d: BufferMut<'h>,
+}
 
 /// Group bounds of a grouped GEMM, or the table of a ragged batch.
-pub(crate) type Uneven<'h> = (Option<LaunchGroups<'h>>, Option<&'h Buffer<i64>>);
+#[derive(Default)]
+pub(crate) struct Uneven<'h> {
+    pub(crate) groups: Option<LaunchGroups<'h>>,
+    pub(crate) table: Option<&'h Buffer<i64>>,
+}
 
-impl<'h, T: Types> Sm90Args<'h, T> {
+impl<'h> Sm90Args<'h> {
+    #[inline]
     pub(crate) fn new(
-        (loaded, plan): (&'h Loaded<T>, &'h Plan),
-        (a, b, d): Operands<'h, T>,
-        (problem, strides): (&GemmProblem, &GemmStrides),
-        (groups, table): Uneven<'h>,
+        loaded: &'h Loaded,
+        plan: &'h Plan,
+        operands: Operands<'h>,
+        problem: &GemmProblem,
+        strides: &GemmStrides,
+        uneven: Uneven<'h>,
         given: Option<&'h mut GemmWorkspace>,
     ) -> Result<Self, GemmError> {
         let (GemmProblem { m, n, batch, .. }, config) = (*problem, &plan.config);
+        let (Operands { a, b, d }, Uneven { groups, table }) = (operands, uneven);
         let is_batched = |[_, next]: [u64; 2]| i32::from(next != 0 && table.is_none());
         Ok(Sm90Args {
             loaded,
             config,
-            input: InputArgs::new(plan, (a, b), problem, strides)?,
-            output: OutputArgs::new(plan, d, problem, (strides, groups))?,
+            input: InputArgs::new(plan, a, b, problem, strides)?,
+            output: OutputArgs::new(plan, d, problem, strides, groups)?,
             table,
             workspace: Workspace::new(loaded.workspace.as_ref(), given),
             tiles: config.tiles(problem).map(|n| n as i32),
@@ -114,11 +127,12 @@ impl<'h, T: Types> Sm90Args<'h, T> {
         })
     }
 
+    #[inline]
     pub(crate) fn run(
         &mut self,
         how: &mut How<'_>,
         grid: Grid,
-        epilogue: &mut impl EpilogueArgs,
+        epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
         let Sm90Args { loaded, input, output, workspace, .. } = self;
         let (config, table, batch, extents) = (self.config, self.table, self.batch, self.extents);
@@ -127,7 +141,7 @@ impl<'h, T: Types> Sm90Args<'h, T> {
             SizeParams { row_tiles, column_tiles, steps, batch, batched_a, batched_b, extents };
         let maps = match (loaded.maps.as_ref().zip(table), &*input, &mut *output) {
             (Some((maps, table)), InputArgs::Maps(input), OutputArgs::Map(d)) => {
-                Some(maps.make(how, (input, d), (table, batch))?)
+                Some(maps.make(how, input, d, table, batch)?)
             }
             _ => None,
         };

@@ -9,21 +9,21 @@ use std::marker::PhantomData;
 
 use crate::arch::Major;
 use crate::ir::builder::{Converted, Parameter};
+use crate::ir::types::Const;
 use crate::ir::{Element, Number};
 use crate::runtime::{
-    ArgList, Argument, Buffer, Device, GraphBuilder, Grid, LaunchOptions, LoadOptions, Timing,
+    ArgList, Buffer, BufferRef, Device, GraphBuilder, Grid, LaunchOptions, LoadOptions, Timing,
 };
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
-use crate::kernels::gemm::config::types::Types;
 use crate::kernels::gemm::config::{Bias, GemmConfig};
 use crate::kernels::gemm::epilogue::terms::Results;
 use crate::kernels::gemm::epilogue::{
-    EpilogueArgs, EpilogueParameter, EpilogueParams, EpilogueTypes, FusedEpilogue,
+    EpilogueArgs, EpilogueParameter, EpilogueParams, FusedEpilogue,
 };
-use crate::kernels::gemm::kernel::Gemm;
-use crate::kernels::gemm::launch::loaded::{Loaded, Operands, Sm90Args};
+use crate::kernels::gemm::kernel::{Gemm, GemmKernel};
+use crate::kernels::gemm::launch::loaded::{Loaded, Operands, Sm90Args, Uneven};
 use crate::kernels::gemm::launch::mode::How;
 use crate::kernels::gemm::launch::repack::{Packing, Repack};
 use crate::kernels::gemm::sm80::arguments::ThreadsArgs;
@@ -107,14 +107,20 @@ pub struct GemmFunction<
     D: Converted = C,
     E: Parameter = EpilogueParams<(A, C)>,
 > {
+    loaded: LoadedGemm,
+    buffers: PhantomData<fn() -> (A, B, C, D)>,
+    epilogue: PhantomData<fn() -> E>,
+}
+
+/// A [`GemmFunction`] without the types of its buffers.
+struct LoadedGemm {
     config: GemmConfig,
     device: Device,
-    loaded: Loaded<(A, B, D)>,
+    loaded: Loaded,
     results: Results,
     sms: u32,
     /// Passed in place of a C or a bias that is not used.
-    no_c: Buffer<C>,
-    epilogue: PhantomData<fn() -> E>,
+    no_c: Buffer<u64>,
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C, D, E> {
@@ -135,113 +141,151 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
         options: LoadOptions<'_>,
         device: &Device,
     ) -> Result<GemmFunction<A, B, C, D, E>, GemmError> {
-        let kernel = (&self.kernel, self.plan.as_deref());
-        let loaded = Loaded::new(options, self.config(), kernel, device)?;
-        // The simulator runs blocks one after the other. With several, a persistent kernel still
-        // has to share tiles between them.
-        let sms = device.properties().map_or(4, |properties| properties.sm_count);
-        let at_once = loaded.blocks_at_once(self.config())?;
-        let (sms, no_c) = (at_once.map_or(sms, |blocks| blocks.min(sms)), device.zeros(1)?);
-        let (config, device, results) = (*self.config(), device.clone(), self.results);
-        Ok(GemmFunction { config, device, loaded, results, sms, no_c, epilogue: PhantomData })
+        let loaded = LoadedGemm::new(&self.kernel, options, device)?;
+        Ok(GemmFunction { loaded, buffers: PhantomData, epilogue: PhantomData })
     }
 }
 
 /// A prepared launch: everything is checked and computed, so that you can repeat it without host
 /// work. Made by [`GemmFunction::prepare`].
 pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Converted = C> {
+    prepared: PreparedGemm<'h>,
+    buffers: PhantomData<fn() -> (A, B, C, D)>,
+}
+
+/// A [`GemmLaunch`] without the types of its buffers.
+struct PreparedGemm<'h> {
     grid: Grid,
     programmatic: bool,
-    args: AnyArgs<'h, (A, B, D)>,
-    epilogue: EpilogueValues<'h, (A, C)>,
+    args: BoundArgs<'h>,
+    epilogue: EpilogueValues<'h>,
+}
+
+/// [`GemmArgs`] without the types of the buffers.
+struct AnyArgs<'h> {
+    operands: Operands<'h>,
+    c: Option<BufferRef<'h>>,
+    bias: Option<BufferRef<'h>>,
+    alpha: Const,
+    beta: Const,
+    groups: Option<GroupRows<'h>>,
+    products: Option<&'h Buffer<i64>>,
+    workspace: Option<&'h mut GemmWorkspace>,
+}
+
+impl<'h, A: Element, B: Element, C: Element, D: Element> From<GemmArgs<'h, A, B, C, D>>
+    for AnyArgs<'h>
+{
+    fn from(args: GemmArgs<'h, A, B, C, D>) -> Self {
+        let GemmArgs { a, b, c, d, bias, alpha, beta, groups, products, workspace } = args;
+        AnyArgs {
+            operands: Operands { a: a.into(), b: b.into(), d: d.into() },
+            c: c.map(BufferRef::from),
+            bias: bias.map(BufferRef::from),
+            alpha: alpha.to_const(),
+            beta: beta.to_const(),
+            groups,
+            products,
+            workspace,
+        }
+    }
 }
 
 /// The kernel's arguments, by the kind of kernel.
-enum AnyArgs<'h, T: Types> {
-    Sm90(Box<Sm90Args<'h, T>>),
-    Repacked(Box<RepackedArgs<'h, T>>),
-    Threads(ThreadsArgs<'h, T>),
+enum BoundArgs<'h> {
+    Sm90(Box<Sm90Args<'h>>),
+    Repacked(Box<RepackedArgs<'h>>),
+    Threads(ThreadsArgs<'h>),
 }
 
-impl<T: Types> AnyArgs<'_, T> {
+impl BoundArgs<'_> {
+    #[inline]
     fn run(
         &mut self,
         how: &mut How<'_>,
         grid: Grid,
-        epilogue: &mut impl EpilogueArgs,
+        epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
         match self {
-            AnyArgs::Sm90(args) => args.run(how, grid, epilogue),
-            AnyArgs::Repacked(args) => args.run(how, grid, epilogue),
-            AnyArgs::Threads(args) => args.run(how, grid, epilogue),
+            BoundArgs::Sm90(args) => args.run(how, grid, epilogue),
+            BoundArgs::Repacked(args) => args.run(how, grid, epilogue),
+            BoundArgs::Threads(args) => args.run(how, grid, epilogue),
         }
     }
 }
 
 /// The arguments of a GEMM whose operands are repacked first.
-struct RepackedArgs<'h, T: Types> {
-    loaded: &'h Loaded<T>,
+struct RepackedArgs<'h> {
+    loaded: &'h Loaded,
     plan: &'h Plan,
-    repack: &'h Repack<T>,
+    repack: &'h Repack,
     packing: Packing,
     strides: GemmStrides,
-    a: &'h Buffer<T::A>,
-    b: &'h Buffer<T::B>,
-    d: &'h mut Buffer<T::D>,
+    operands: Operands<'h>,
     workspace: Option<&'h mut GemmWorkspace>,
 }
 
-impl<T: Types> RepackedArgs<'_, T> {
+impl RepackedArgs<'_> {
+    #[inline]
     fn run(
         &mut self,
         how: &mut How<'_>,
         grid: Grid,
-        epilogue: &mut impl EpilogueArgs,
+        epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
         let RepackedArgs { loaded, plan, repack, packing, strides, .. } = *self;
-        let (own, workspace) = ((self.a, self.b, &mut *self.d), self.workspace.as_deref_mut());
-        repack.run(how, &packing, own, |how, buffers| {
-            let problem = (&packing.problem, &strides);
-            Sm90Args::new((loaded, plan), buffers, problem, (None, None), workspace)?
+        let Operands { a, b, d } = &mut self.operands;
+        let own = Operands { a: *a, b: *b, d: d.reborrow() };
+        let workspace = self.workspace.as_deref_mut();
+        repack.run(how, &packing, own, |how, operands| {
+            let (problem, uneven) = (&packing.problem, Uneven::default());
+            Sm90Args::new(loaded, plan, operands, problem, &strides, uneven, workspace)?
                 .run(how, grid, epilogue)
         })
     }
 }
 
 /// The arguments of the configuration's epilogue.
-struct EpilogueValues<'h, T: EpilogueTypes> {
-    alpha: T::Sum,
-    beta: T::Sum,
-    c: &'h Buffer<T::C>,
+struct EpilogueValues<'h> {
+    alpha: Const,
+    beta: Const,
+    c: BufferRef<'h>,
     c_strides: [i64; 2],
-    bias: &'h Buffer<T::C>,
+    bias: BufferRef<'h>,
 }
 
-impl<T: EpilogueTypes> EpilogueArgs for EpilogueValues<'_, T> {
+impl EpilogueArgs for EpilogueValues<'_> {
+    /// In the order of [`EpilogueParams`].
+    #[inline]
     fn push<'x>(&'x mut self, list: &mut ArgList<'x>) {
         let EpilogueValues { alpha, beta, c, c_strides, bias } = *self;
-        EpilogueParams::<T>::erase(EpilogueParams { alpha, beta, c, c_strides, bias }, list);
+        list.constant(alpha);
+        list.constant(beta);
+        list.buffer(c);
+        list.scalars(c_strides);
+        list.buffer(bias);
     }
 }
 
-impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction<A, B, C, D, E> {
-    /// Returns the configuration.
-    pub fn config(&self) -> &GemmConfig {
-        &self.config
+impl LoadedGemm {
+    #[inline]
+    fn new(
+        kernel: &GemmKernel,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<LoadedGemm, GemmError> {
+        let (config, results) = (kernel.config, kernel.results);
+        let loaded = Loaded::new(options, kernel, device)?;
+        // The simulator runs blocks one after the other. With several, a persistent kernel still
+        // has to share tiles between them.
+        let sms = device.properties().map_or(4, |properties| properties.sm_count);
+        let at_once = loaded.blocks_at_once(&config)?;
+        let (sms, no_c) = (at_once.map_or(sms, |blocks| blocks.min(sms)), device.zeros(1)?);
+        Ok(LoadedGemm { config, device: device.clone(), loaded, results, sms, no_c })
     }
 
-    /// Limits a persistent (warp-specialised) kernel to `sms` SMs and leaves the rest to other
-    /// streams. Choose the configuration with [`best`](GemmConfig::best) for a
-    /// [`Machine`](crate::kernels::gemm::Machine) with that many SMs.
-    pub fn with_sms(self, sms: u32) -> Self {
-        GemmFunction { sms: sms.clamp(1, self.sms), ..self }
-    }
-
-    /// Allocates a workspace for launches of a problem, to pass as [`GemmArgs::workspace`].
-    ///
-    /// # Errors
-    /// Those of [`GemmConfig::check_problem`], and out of memory.
-    pub fn workspace(&self, problem: &GemmProblem) -> Result<GemmWorkspace, GemmError> {
+    #[inline]
+    fn workspace(&self, problem: &GemmProblem) -> Result<GemmWorkspace, GemmError> {
         let config = &self.config;
         config.check_problem(problem)?;
         let [rows, columns, _] = config.tiles(problem).map(u64::from);
@@ -249,61 +293,56 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction
         GemmWorkspace::new(&self.device, config, tiles, grid)
     }
 
-    /// Returns the compiler's log: see
-    /// [`Function::compiler_log`](crate::runtime::Function::compiler_log).
-    pub fn compiler_log(&self) -> &str {
-        self.loaded.function.compiler_log()
-    }
-
     /// Binds everything but the epilogue.
+    #[inline]
     fn bind<'h>(
         &'h self,
         problem: &GemmProblem,
         strides: &GemmStrides,
-        (a, b, d): Operands<'h, (A, B, D)>,
-        (groups, products): (Option<GroupRows<'h>>, Option<&'h Buffer<i64>>),
-        workspace: Option<&'h mut GemmWorkspace>,
-    ) -> Result<AnyArgs<'h, (A, B, D)>, GemmError> {
+        args: AnyArgs<'h>,
+    ) -> Result<BoundArgs<'h>, GemmError> {
         let (config, loaded) = (&self.config, &self.loaded);
+        let AnyArgs { operands, groups, products, workspace, .. } = args;
         let groups = config.groups(problem, groups)?;
         let table = config.products(problem, products)?;
         let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
         let lines =
             |major, lines, depth| if major == Major::K { (lines, depth) } else { (depth, lines) };
+        let Operands { a, b, d } = &operands;
         if table.is_none() {
             long_enough("A", a.len(), problem, lines(config.major_a, m, k), strides.a)?;
             long_enough("B", b.len(), problem, lines(config.major_b, n, k), strides.b)?;
             long_enough(
                 "D",
-                d.len(),
+                d.as_ref().len(),
                 problem,
                 (m, n / u64::from(config.accumulators_per_element())),
                 strides.d,
             )?;
         }
         let Some(plan) = loaded.plan.as_deref() else {
-            let args = (strides, workspace);
-            let args = ThreadsArgs::new(loaded, config, (a, b, d), problem, args)?;
-            return Ok(AnyArgs::Threads(args));
+            let args = ThreadsArgs::new(loaded, config, operands, problem, strides, workspace)?;
+            return Ok(BoundArgs::Threads(args));
         };
         let Some(repack) = loaded.repack.as_deref() else {
-            let (problem, uneven) = ((problem, strides), (groups, table));
-            let args = Sm90Args::new((loaded, plan), (a, b, d), problem, uneven, workspace)?;
-            return Ok(AnyArgs::Sm90(Box::new(args)));
+            let uneven = Uneven { groups, table };
+            let args = Sm90Args::new(loaded, plan, operands, problem, strides, uneven, workspace)?;
+            return Ok(BoundArgs::Sm90(Box::new(args)));
         };
         let starts = [a.is_aligned_to(16), b.is_aligned_to(16)];
         let packing = Packing::new(config, problem, strides, starts);
         let strides = packing.problem.strides(&plan.config)?;
-        let args = RepackedArgs { loaded, plan, repack, packing, strides, a, b, d, workspace };
-        Ok(AnyArgs::Repacked(Box::new(args)))
+        let args = RepackedArgs { loaded, plan, repack, packing, strides, operands, workspace };
+        Ok(BoundArgs::Repacked(Box::new(args)))
     }
 
     /// Checks that the epilogue's operands are given exactly if the configuration needs them.
+    #[inline]
     fn check_epilogue(
         &self,
         problem: &GemmProblem,
         strides: &GemmStrides,
-        args: &GemmArgs<'_, A, B, C, D>,
+        args: &AnyArgs<'_>,
     ) -> Result<(), GemmError> {
         let ops = self.config.epilogue;
         let operands = [
@@ -316,8 +355,8 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction
             }
         }
         let factors = [
-            ("`alpha`", ops.alpha, args.alpha != A::Sum::from(1.0)),
-            ("`beta`", ops.beta, args.beta != A::Sum::default()),
+            ("`alpha`", ops.alpha, args.alpha.to_f64() != Some(1.0)),
+            ("`beta`", ops.beta, args.beta.to_f64() != Some(0.0)),
         ];
         for (operand, possible, given) in factors {
             if given && !possible {
@@ -335,6 +374,74 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction
             }
         }
         Ok(())
+    }
+
+    #[inline]
+    fn prepare<'h>(
+        &'h self,
+        problem: &GemmProblem,
+        args: AnyArgs<'h>,
+    ) -> Result<PreparedGemm<'h>, GemmError> {
+        let config = &self.config;
+        let strides = config.check_problem(problem)?;
+        self.check_epilogue(problem, &strides, &args)?;
+        let no_c = BufferRef::from(&self.no_c).cast(config.c);
+        let epilogue = EpilogueValues {
+            alpha: args.alpha,
+            beta: args.beta,
+            c: args.c.unwrap_or(no_c),
+            // Strides are below 2^40.
+            c_strides: strides.c.map(|stride| stride as i64),
+            bias: args.bias.unwrap_or(no_c),
+        };
+        let args = self.bind(problem, &strides, args)?;
+        let grid = config.grid(problem, self.sms);
+        Ok(PreparedGemm { grid, programmatic: config.programmatic, args, epilogue })
+    }
+
+    /// Runs the product with the arguments of an epilogue that a program wrote.
+    #[inline]
+    fn run(
+        &self,
+        how: &mut How<'_>,
+        problem: &GemmProblem,
+        args: AnyArgs<'_>,
+        mut epilogue: ArgList<'_>,
+    ) -> Result<(), GemmError> {
+        let strides = self.config.check_problem(problem)?;
+        self.check_epilogue(problem, &strides, &args)?;
+        let mut args = self.bind(problem, &strides, args)?;
+        self.results.check(&self.config, problem, &epilogue)?;
+        args.run(how, self.config.grid(problem, self.sms), &mut epilogue)
+    }
+}
+
+impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction<A, B, C, D, E> {
+    /// Returns the configuration.
+    pub fn config(&self) -> &GemmConfig {
+        &self.loaded.config
+    }
+
+    /// Limits a persistent (warp-specialised) kernel to `sms` SMs and leaves the rest to other
+    /// streams. Choose the configuration with [`best`](GemmConfig::best) for a
+    /// [`Machine`](crate::kernels::gemm::Machine) with that many SMs.
+    pub fn with_sms(mut self, sms: u32) -> Self {
+        self.loaded.sms = sms.clamp(1, self.loaded.sms);
+        self
+    }
+
+    /// Allocates a workspace for launches of a problem, to pass as [`GemmArgs::workspace`].
+    ///
+    /// # Errors
+    /// Those of [`GemmConfig::check_problem`], and out of memory.
+    pub fn workspace(&self, problem: &GemmProblem) -> Result<GemmWorkspace, GemmError> {
+        self.loaded.workspace(problem)
+    }
+
+    /// Returns the compiler's log: see
+    /// [`Function::compiler_log`](crate::runtime::Function::compiler_log).
+    pub fn compiler_log(&self) -> &str {
+        self.loaded.loaded.function.compiler_log()
     }
 }
 
@@ -363,7 +470,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
         problem: &GemmProblem,
         args: GemmArgs<'_, A, B, C, D>,
     ) -> Result<(), GemmError> {
-        let options = options.programmatic(self.config.programmatic);
+        let options = options.programmatic(self.loaded.config.programmatic);
         self.prepare(problem, args)?.launch_with(options)
     }
 
@@ -377,34 +484,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
         problem: &GemmProblem,
         args: GemmArgs<'h, A, B, C, D>,
     ) -> Result<GemmLaunch<'h, A, B, C, D>, GemmError> {
-        let config = &self.config;
-        let strides = config.check_problem(problem)?;
-        self.check_epilogue(problem, &strides, &args)?;
-        let epilogue = self.epilogue_values(&strides, &args);
-        let args = self.bind(
-            problem,
-            &strides,
-            (args.a, args.b, args.d),
-            (args.groups, args.products),
-            args.workspace,
-        )?;
-        let grid = config.grid(problem, self.sms);
-        Ok(GemmLaunch { grid, programmatic: config.programmatic, args, epilogue })
-    }
-
-    fn epilogue_values<'h>(
-        &'h self,
-        strides: &GemmStrides,
-        args: &GemmArgs<'h, A, B, C, D>,
-    ) -> EpilogueValues<'h, (A, C)> {
-        EpilogueValues {
-            alpha: args.alpha,
-            beta: args.beta,
-            c: args.c.unwrap_or(&self.no_c),
-            // Strides are below 2^40.
-            c_strides: strides.c.map(|stride| stride as i64),
-            bias: args.bias.unwrap_or(&self.no_c),
-        }
+        let prepared = self.loaded.prepare(problem, args.into())?;
+        Ok(GemmLaunch { prepared, buffers: PhantomData })
     }
 }
 
@@ -438,7 +519,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
         args: GemmArgs<'_, A, B, C, D>,
         epilogue: E::Arg<'h, 'b>,
     ) -> Result<(), GemmError> {
-        let options = options.programmatic(self.config.programmatic);
+        let options = options.programmatic(self.loaded.config.programmatic);
         self.run(&mut How::Launch(options), problem, args, epilogue)
     }
 
@@ -463,23 +544,14 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
         args: GemmArgs<'_, A, B, C, D>,
         epilogue: E::Arg<'h, 'b>,
     ) -> Result<(), GemmError> {
-        let strides = self.config.check_problem(problem)?;
-        self.check_epilogue(problem, &strides, &args)?;
-        let mut args = self.bind(
-            problem,
-            &strides,
-            (args.a, args.b, args.d),
-            (args.groups, args.products),
-            args.workspace,
-        )?;
         let mut list = ArgList::default();
         E::erase(epilogue, &mut list);
-        self.results.check(&self.config, problem, &list)?;
-        args.run(how, self.config.grid(problem, self.sms), &mut list)
+        self.loaded.run(how, problem, args.into(), list)
     }
 }
 
 /// Checks that a buffer holds a batch of matrices with `lines` lines of `contiguous` elements.
+#[inline]
 fn long_enough(
     operand: &'static str,
     found: usize,
@@ -496,7 +568,7 @@ fn long_enough(
 impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D> {
     /// Returns the grid.
     pub fn grid(&self) -> Grid {
-        self.grid
+        self.prepared.grid
     }
 
     /// Launches the GEMM on the default stream.
@@ -504,7 +576,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
     /// # Errors
     /// Those of [`Function::launch`](crate::runtime::Function::launch).
     pub fn launch(&mut self) -> Result<(), GemmError> {
-        self.launch_with(LaunchOptions::default().programmatic(self.programmatic))
+        self.launch_with(LaunchOptions::default().programmatic(self.prepared.programmatic))
     }
 
     /// Launches the GEMM with options: the stream, and whether the launch is programmatic.
@@ -524,7 +596,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
     }
 
     fn run(&mut self, how: &mut How<'_>) -> Result<(), GemmError> {
-        self.args.run(how, self.grid, &mut self.epilogue)
+        let PreparedGemm { grid, args, epilogue, .. } = &mut self.prepared;
+        args.run(how, *grid, epilogue)
     }
 
     /// Records the launch in a graph.
@@ -532,7 +605,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
     /// # Errors
     /// Those of [`GraphBuilder::launch`].
     pub fn record(&mut self, graph: &GraphBuilder) -> Result<(), GemmError> {
-        let options = LaunchOptions::default().programmatic(self.programmatic);
+        let options = LaunchOptions::default().programmatic(self.prepared.programmatic);
         self.launch_with(options.stream(graph.stream()))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::runtime::{Arguments, Function, Grid, LaunchOptions, Timing};
+use crate::runtime::{ArgList, Declared, Function, Grid, LaunchOptions, Timing};
 
 use crate::kernels::gemm::config::error::GemmError;
 
@@ -30,11 +30,12 @@ impl How<'_> {
     }
 
     /// Same as [`run`](How::run), for a kernel that must not overlap with the previous launch.
-    pub(crate) fn run_in_turn<P: Arguments>(
+    #[inline]
+    pub(crate) fn run_in_turn(
         &mut self,
-        function: &Function<P>,
+        function: &Function<Declared>,
         grid: Grid,
-        args: P::Args<'_, '_>,
+        args: ArgList<'_>,
     ) -> Result<(), GemmError> {
         match self {
             How::Launch(options) => {
@@ -44,11 +45,12 @@ impl How<'_> {
         }
     }
 
-    pub(crate) fn run<P: Arguments>(
+    #[inline]
+    pub(crate) fn run(
         &mut self,
-        function: &Function<P>,
+        function: &Function<Declared>,
         grid: Grid,
-        args: P::Args<'_, '_>,
+        args: ArgList<'_>,
     ) -> Result<(), GemmError> {
         match self {
             How::Launch(options) => function.launch_with(*options, grid, args)?,

@@ -5,18 +5,23 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::arch::Major;
+use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
-use crate::runtime::{AtLaunch, Buffer, Device, Function, Grid, LoadOptions};
+use crate::runtime::{
+    ArgList, Buffer, BufferMut, BufferRef, Declared, Device, Function, Grid, LoadOptions,
+};
 use crate::tensor::{RowAccess, shifted, wait_for_launch};
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides, MatrixStrides};
-use crate::kernels::gemm::config::types::Types;
+use crate::kernels::gemm::config::types::in_memory;
+use crate::kernels::gemm::elements::{A, B, with_elements};
 use crate::kernels::gemm::launch::loaded::Operands;
 use crate::kernels::gemm::launch::mode::How;
+use crate::kernels::rows::Prepared;
 use crate::kernels::transpose::{
-    Transpose, TransposeBatch, TransposeConfig, TransposeFunction, TransposeProblem,
+    LoadedTranspose, TransposeBatch, TransposeConfig, TransposeProblem,
 };
 
 /// Bytes per aligned vector of the destination. A thread writes one.
@@ -52,7 +57,7 @@ fn copy<'a, T: Element>(
     of: &CopyArgs<'a, T>,
     part: Val<'a, u32>,
 ) {
-    let size = T::SCALAR.size_bytes();
+    let size = T::scalar().size_bytes();
     let elements = (VECTOR / size) as i32;
     k.if_(part.lt(of.parts), |k| {
         let (line, matrix) = (part / of.vectors, part / of.vectors / of.lines);
@@ -89,18 +94,23 @@ fn copy<'a, T: Element>(
 }
 
 /// The parameters of the copy kernel.
-type Pack<T> = (CopyParams<<T as Types>::A>, CopyParams<<T as Types>::B>);
+type Pack = (CopyParams<A>, CopyParams<B>);
 
 /// Builds the kernel that copies A and B to the workspace.
-fn build_pack<T: Types>(config: &GemmConfig) -> Result<Kernel<Pack<T>>, GemmError> {
-    let name = format!("pack_{}_{}", <T::A as Element>::SCALAR, <T::B as Element>::SCALAR);
+#[inline]
+fn build_pack(config: &GemmConfig) -> Result<Kernel<Declared>, GemmError> {
+    let name = format!("pack_{}_{}", in_memory(config.a), in_memory(config.b));
     let options = KernelOptions::default().block([THREADS, 1, 1]);
-    let kernel = Kernel::<Pack<T>>::build_with(options, &name, config.target, |k, (a, b)| {
-        config.programmatic.then(|| k.griddepcontrol_launch_dependents());
-        let part = (k.block_idx().x * THREADS as i32 + k.thread_idx().x).cvt::<u32>();
-        copy(k, config.programmatic, &a, part);
-        // For threads that copy A, the subtraction wraps to a huge index, which `copy` ignores.
-        copy(k, config.programmatic, &b, part - a.parts);
+    let kernel = with_elements(config, || {
+        Kernel::build_as::<Pack, _>(options, &name, config.target, |k, (a, b)| {
+            if config.programmatic {
+                k.griddepcontrol_launch_dependents();
+            }
+            let part = (k.block_idx().x * THREADS as i32 + k.thread_idx().x).cvt::<u32>();
+            copy(k, config.programmatic, &a, part);
+            // For threads that copy A, the subtraction wraps to a huge index, which `copy` ignores.
+            copy(k, config.programmatic, &b, part - a.parts);
+        })
     });
     Ok(kernel?)
 }
@@ -151,14 +161,16 @@ impl Packed {
         MatrixStrides { leading: Some(self.packed[0]), batch: Some(self.packed[1]) }
     }
 
-    /// Returns the copy's arguments and how many vectors it writes.
-    fn copy<'h, 'b: 'h, T: Element>(
+    /// Appends the arguments of a copy to the workspace, in the order of [`CopyParams`], and returns its number of vectors.
+    #[inline]
+    fn push_copy<'h>(
         &self,
-        from: &'h Buffer<T>,
-        to: &'h mut Buffer<T>,
-    ) -> Result<(u32, CopyParams<T, AtLaunch<'h, 'b>>), GemmError> {
+        from: BufferRef<'h>,
+        to: BufferMut<'h>,
+        list: &mut ArgList<'h>,
+    ) -> Result<u32, GemmError> {
         let [lines, columns, batch] = self.sizes;
-        let elements = VECTOR / T::SCALAR.size_bytes();
+        let elements = VECTOR / from.scalar().size_bytes();
         // Workspace lines start and end with whole vectors.
         let vectors = columns.div_ceil(elements);
         let parts = u64::from(vectors) * u64::from(lines) * u64::from(batch);
@@ -172,18 +184,15 @@ impl Packed {
         let readable =
             i64::from(batch - 1) * next + i64::from(lines - 1) * pitch + i64::from(columns);
         let (columns, parts) = (columns as i32, parts as u32);
-        let params = CopyParams {
-            from,
-            from_strides,
-            readable,
-            to,
-            to_strides,
-            lines,
-            columns,
-            vectors,
-            parts,
-        };
-        Ok((parts, params))
+        list.buffer(from);
+        list.scalars(from_strides);
+        list.scalars([readable]);
+        list.buffer_mut(to);
+        list.scalars(to_strides);
+        list.scalars([lines]);
+        list.scalars([columns]);
+        list.scalars([vectors, parts]);
+        Ok(parts)
     }
 
     /// Returns the transpose into the workspace.
@@ -247,75 +256,123 @@ impl GemmConfig {
 }
 
 /// The transpose kernels of one operand: for aligned rows, and for any rows.
-struct Transposes<T>([TransposeFunction<T>; 2]);
+struct Transposes {
+    aligned: LoadedTranspose,
+    ragged: LoadedTranspose,
+}
 
-impl<T: Element> Transposes<T> {
-    /// Loads the kernels, or returns `None` if the operand is not transposed.
+impl Transposes {
+    /// Loads the kernels for elements of a type.
+    #[inline]
     fn load(
         config: &GemmConfig,
-        transposed: bool,
+        scalar: Scalar,
         options: LoadOptions<'_>,
         device: &Device,
-    ) -> Result<Option<Self>, GemmError> {
-        if !transposed {
-            return Ok(None);
-        }
+    ) -> Result<Self, GemmError> {
         let large = TransposeProblem::new(1 << 14, 1 << 14).batched(2);
-        let of = |access| -> Result<TransposeFunction<T>, GemmError> {
-            let config = TransposeConfig::new(config.target, T::SCALAR, &large);
+        let of = |access| -> Result<LoadedTranspose, GemmError> {
+            let config = TransposeConfig::new(config.target, scalar, &large);
             let config = TransposeConfig { access, ..config };
-            Ok(Transpose::<T>::new(config)?.load_with(options, device)?)
+            Ok(LoadedTranspose::new(config, scalar, options, device)?)
         };
-        Ok(Some(Transposes([of(RowAccess::Aligned)?, of(RowAccess::Ragged)?])))
+        Ok(Transposes { aligned: of(RowAccess::Aligned)?, ragged: of(RowAccess::Ragged)? })
     }
 
+    #[inline]
     fn run(
         &self,
         how: &mut How<'_>,
         packed: &Packed,
-        from: &Buffer<T>,
-        to: &mut Buffer<T>,
+        from: BufferRef<'_>,
+        to: BufferMut<'_>,
     ) -> Result<(), GemmError> {
         let problem = packed.transpose();
-        let Transposes([aligned, ragged]) = self;
-        let is_aligned = problem.access(T::SCALAR) == RowAccess::Aligned;
-        let function = if is_aligned { aligned } else { ragged };
-        function
-            .run(&problem, from, to, |function, grid, args| how.run_in_turn(function, grid, args))
+        let is_aligned = problem.access(from.scalar()) == RowAccess::Aligned;
+        let transpose = if is_aligned { &self.aligned } else { &self.ragged };
+        match transpose.bind(&problem, from, to)? {
+            Some(Prepared { grid, args }) => how.run_in_turn(&transpose.function, grid, args),
+            None => Ok(()),
+        }
     }
 }
 
-/// The copy kernels on a device, with a workspace per operand that grows to the largest launch.
+/// The copies of a function on a device.
 ///
-/// Launches on several streams share the workspace. The runtime serialises them, as all launches
-/// that use the same buffer.
-pub(crate) struct Repack<T: Types> {
+/// Launches on several streams share the workspaces. The runtime orders them, as it orders all launches that use one buffer.
+pub(crate) struct Repack {
     device: Device,
-    pack: Function<Pack<T>>,
-    transpose_a: Option<Transposes<T::A>>,
-    transpose_b: Option<Transposes<T::B>>,
-    workspace: Mutex<Workspace<T>>,
+    pack: Function<Declared>,
+    a: Mutex<PackedOperand>,
+    b: Mutex<PackedOperand>,
 }
 
-struct Workspace<T: Types> {
-    a: Buffer<T::A>,
-    b: Buffer<T::B>,
+/// The copy of an operand.
+struct PackedOperand {
+    scalar: Scalar,
+    transposes: Option<Transposes>,
+    /// As large as any launch needed.
+    workspace: Buffer<u8>,
 }
 
-impl<T: Types> Repack<T> {
+impl PackedOperand {
+    /// Makes the workspace large enough for `elements`.
+    #[inline]
+    fn reserve(&mut self, device: &Device, packed: &Packed) -> Result<(), GemmError> {
+        let needed = packed.elements()? * self.scalar.size_bytes() as usize;
+        if self.workspace.len() < needed {
+            self.workspace = device.zeros(needed)?;
+        }
+        Ok(())
+    }
+
+    fn packed(&self) -> BufferRef<'_> {
+        BufferRef::from(&self.workspace).cast(self.scalar)
+    }
+
+    fn packed_mut(&mut self) -> BufferMut<'_> {
+        BufferMut::from(&mut self.workspace).cast(self.scalar)
+    }
+
+    /// Transposes an operand to the workspace, if the configuration asks for it.
+    #[inline]
+    fn transpose(
+        &mut self,
+        how: &mut How<'_>,
+        packed: &Packed,
+        from: BufferRef<'_>,
+    ) -> Result<(), GemmError> {
+        let PackedOperand { scalar, transposes, workspace } = self;
+        match transposes {
+            Some(transposes) => {
+                let to = BufferMut::from(workspace).cast(*scalar);
+                transposes.run(how, packed, from, to)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Repack {
+    #[inline]
     pub(crate) fn load(
         config: &GemmConfig,
         options: LoadOptions<'_>,
         device: &Device,
-    ) -> Result<Repack<T>, GemmError> {
-        let workspace = Workspace { a: device.zeros(1)?, b: device.zeros(1)? };
+    ) -> Result<Repack, GemmError> {
         let [across_a, across_b] = config.transposed();
+        let operand = |scalar, across: bool| -> Result<Mutex<PackedOperand>, GemmError> {
+            let scalar = in_memory(scalar);
+            let load = || Transposes::load(config, scalar, options, device);
+            let transposes = across.then(load).transpose()?;
+            let workspace = device.zeros(scalar.size_bytes() as usize)?;
+            Ok(Mutex::new(PackedOperand { scalar, transposes, workspace }))
+        };
         Ok(Repack {
-            transpose_a: Transposes::load(config, across_a, options, device)?,
-            transpose_b: Transposes::load(config, across_b, options, device)?,
-            pack: device.load_with(options, &build_pack::<T>(config)?)?,
+            a: operand(config.a, across_a)?,
+            b: operand(config.b, across_b)?,
+            pack: device.load_with(options, &build_pack(config)?)?,
             device: device.clone(),
-            workspace: Mutex::new(workspace),
         })
     }
 
@@ -324,43 +381,27 @@ impl<T: Types> Repack<T> {
         &self,
         how: &mut How<'_>,
         packing: &Packing,
-        (a, b, d): Operands<'_, T>,
-        product: impl FnOnce(&mut How<'_>, Operands<'_, T>) -> Result<(), GemmError>,
+        operands: Operands<'_>,
+        product: impl FnOnce(&mut How<'_>, Operands<'_>) -> Result<(), GemmError>,
     ) -> Result<(), GemmError> {
-        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = &mut *workspace;
+        let Operands { a, b, d } = operands;
+        let mut own_a = self.a.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own_b = self.b.lock().unwrap_or_else(PoisonError::into_inner);
         let [of_a, of_b] = [packing.a, packing.b].map(|of| of.unwrap_or(Packed::NONE));
-        self.reserve(&mut own.a, &of_a)?;
-        self.reserve(&mut own.b, &of_b)?;
-        if let Some(transposes) = &self.transpose_a {
-            transposes.run(how, &of_a, a, &mut own.a)?;
-        }
-        if let Some(transposes) = &self.transpose_b {
-            transposes.run(how, &of_b, b, &mut own.b)?;
-        }
+        own_a.reserve(&self.device, &of_a)?;
+        own_b.reserve(&self.device, &of_b)?;
+        own_a.transpose(how, &of_a, a)?;
+        own_b.transpose(how, &of_b, b)?;
         let copied = [of_a, of_b].map(|of| if of.transposed { Packed::NONE } else { of });
         if copied != [Packed::NONE; 2] {
-            let [of_a, of_b] = copied;
-            let (parts_a, params_a) = of_a.copy(a, &mut own.a)?;
-            let (parts_b, params_b) = of_b.copy(b, &mut own.b)?;
-            how.run(&self.pack, grid(parts_a + parts_b), (params_a, params_b))?;
+            let ([of_a, of_b], mut list) = (copied, ArgList::default());
+            let parts = of_a.push_copy(a, own_a.packed_mut(), &mut list)?;
+            let parts = parts + of_b.push_copy(b, own_b.packed_mut(), &mut list)?;
+            how.run(&self.pack, grid(parts), list)?;
         }
-        let a = if packing.a.is_some() { &own.a } else { a };
-        let b = if packing.b.is_some() { &own.b } else { b };
-        product(how, (a, b, d))
-    }
-
-    /// Grows a workspace buffer if it is too small.
-    fn reserve<E: Element>(
-        &self,
-        buffer: &mut Buffer<E>,
-        packed: &Packed,
-    ) -> Result<(), GemmError> {
-        let needed = packed.elements()?;
-        if buffer.len() < needed {
-            *buffer = self.device.zeros(needed)?;
-        }
-        Ok(())
+        let a = if packing.a.is_some() { own_a.packed() } else { a };
+        let b = if packing.b.is_some() { own_b.packed() } else { b };
+        product(how, Operands { a, b, d })
     }
 }
 

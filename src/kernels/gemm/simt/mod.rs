@@ -11,15 +11,15 @@
 
 pub(crate) mod padded_tile;
 
-use crate::ir::builder::{DeviceCoord, Float};
+use crate::ir::builder::DeviceCoord;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Kernel, Registers, Shared, Val, Vector, range};
 use crate::runtime::Declared;
 use crate::tensor::{CpAsyncPipeline, CpAsyncState, wait_for_launch};
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::types::Types;
 use crate::kernels::gemm::config::{GemmConfig, SM_REGISTERS};
+use crate::kernels::gemm::elements::Sum;
 use crate::kernels::gemm::epilogue::direct_store::DirectStore;
 use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueRef};
 use crate::kernels::gemm::simt::padded_tile::PaddedTile;
@@ -36,9 +36,10 @@ const RUN: u32 = 4;
 const EVERY: u32 = 4;
 
 /// Builds the kernel.
-pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
+#[inline]
+pub(crate) fn build(
     config: &GemmConfig,
-    form: &F,
+    form: &dyn EpilogueForm,
 ) -> Result<Kernel<Declared>, GemmError> {
     let GemmConfig { tile: [m, n, _], .. } = *config;
     let threads = config.threads();
@@ -55,10 +56,11 @@ pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
         (Scalar::F32, _) if high * wide == 32 => (SM_REGISTERS / (128 * threads)).max(1),
         _ => 1,
     };
-    arguments::build(config, form, blocks, &*body::<T>(*config)?)
+    arguments::build(config, form, blocks, &*body(*config)?)
 }
 
-fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> {
+#[inline]
+fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
     let GemmConfig { tile: [m, n, depth], stages, .. } = config;
     let threads = config.threads();
     let [high, wide] = config.thread_tile();
@@ -80,12 +82,14 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
         let extents = [count(rows, m), count(columns, n), args.batch];
         let all_steps = count(depths, depth);
         let parts = Parts::new(k, &config, (extents, (None, None)), all_steps, None);
-        config.programmatic.then(|| k.griddepcontrol_launch_dependents());
+        if config.programmatic {
+            k.griddepcontrol_launch_dependents();
+        }
         let sa = k.shared_aligned::<f32>(stages * elements, 16);
         let sb = sa.offset(tile_a.elements());
         let limits = [rows, of_d(&config, columns)];
-        let epilogue = epilogue(limits);
-        let epilogue = EpilogueRef::new((&config, &offsets), (limits, args.batch), &*epilogue);
+        let extents = [limits[0], limits[1], args.batch];
+        let epilogue = EpilogueRef::new(&config, &offsets, extents, epilogue);
         parts.for_each_of_block(k, |k, part| {
             let (tile, steps) = (part.tile, part.steps());
             let (row, column) = (tile.row * m, tile.column * n);
@@ -100,8 +104,8 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 missing,
                 sb,
             );
-            let accumulators = k.registers::<T::Sum>(high * wide).named(k, "accumulators");
-            accumulators.fill(k, T::Sum::default());
+            let accumulators = k.registers::<Sum>(high * wide).named(k, "accumulators");
+            accumulators.fill(k, Sum::default());
             let [down, across] = first_element(k, &config).map(|i| (i * RUN).cvt::<i32>());
             let (read_a, read_b) = (sa.offset(down), sb.offset(across));
             let operands = [0, 1].map(|_| (k.registers(high), k.registers(wide)));
@@ -151,7 +155,7 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
             });
             parts.leave(k, pipe);
             let origin = [row, of_d(&config, column)];
-            let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
+            let store = DirectStore::new(args.d, args.d_strides, tile, origin, limits);
             let store = store.pairs(config.pairs);
             let first = DeviceCoord::from((down, across));
             let threads = (threads_of_block(k, &config), &accumulators);
@@ -205,9 +209,10 @@ fn load_line(
 
 /// Computes `accumulators += x yᵀ`. Goes through the rows back and forth, so that consecutive FMAs
 /// share an operand.
-fn multiply<S: Float>(
+#[inline]
+fn multiply(
     k: &Body<'_, '_>,
-    accumulators: &Registers<'_, S>,
+    accumulators: &Registers<'_, Sum>,
     x: &Registers<'_, f32>,
     y: &Registers<'_, f32>,
 ) {
@@ -216,7 +221,7 @@ fn multiply<S: Float>(
         for j in 0..wide {
             let j = if i % 2 == 0 { j } else { wide - 1 - j };
             let at = wide * i + j;
-            let [x, y] = [x.get(k, i), y.get(k, j)].map(|value| value.cvt::<S>());
+            let [x, y] = [x.get(k, i), y.get(k, j)].map(|value| value.cvt::<Sum>());
             accumulators.set(k, at, x.fma(y, accumulators.get(k, at)));
         }
     }

@@ -93,15 +93,15 @@ impl PaddedTile {
         let [row, step] = self.exchange(own);
         let [line, along] = self.exchange([first + row, step - missing]);
         let from = from.offset(line.cvt::<i64>() * pitch + along.cvt::<i64>());
-        let bytes = |lines: u32| pitch * i64::from(lines * T::SCALAR.size_bytes());
-        let waiting = (T::SCALAR != Scalar::F32).then(|| k.registers(self.copies()));
+        let bytes = |lines: u32| pitch * i64::from(lines * T::scalar().size_bytes());
+        let waiting = (T::scalar() != Scalar::F32).then(|| k.registers(self.copies()));
         PaddedTileCopy {
             tile: self,
             offsets: self.offsets(),
             from: k.var(from),
             line: bytes(self.threads / beside),
             next: match self.major {
-                Major::K => k.constant(i64::from(self.depth * T::SCALAR.size_bytes())),
+                Major::K => k.constant(i64::from(self.depth * T::scalar().size_bytes())),
                 Major::Mn => bytes(self.depth),
             },
             left: limit - (first + row),

@@ -3,14 +3,14 @@
 
 use crate::ir::builder::{ParamList, Parameter};
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
-use crate::runtime::{ArgList, Argument, Buffer, Declared, Grid};
+use crate::runtime::{ArgList, Declared, Grid};
 use crate::tensor::Tile;
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::forms::Schedule;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
-use crate::kernels::gemm::config::types::Types;
 use crate::kernels::gemm::config::{GemmConfig, SM_REGISTERS};
+use crate::kernels::gemm::elements::{A, B, D};
 use crate::kernels::gemm::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, kept};
 use crate::kernels::gemm::launch::loaded::{Loaded, Operands};
 use crate::kernels::gemm::launch::mode::How;
@@ -20,12 +20,12 @@ use crate::kernels::gemm::split::{GemmWorkspace, SplitArgs, SplitParams, Threads
 crate::params! {
     /// All parameters but the epilogue's: matrices with their row pitch and batch stride, and
     /// sizes.
-    pub(crate) struct Params<T: Types> => ParamsAt<'b, T> {
-        pub(crate) a: Global<T::A>,
+    pub(crate) struct Params => ParamsAt<'b> {
+        pub(crate) a: Global<A>,
         pub(crate) a_strides: [i64; 2],
-        pub(crate) b: Global<T::B>,
+        pub(crate) b: Global<B>,
         pub(crate) b_strides: [i64; 2],
-        pub(crate) d: GlobalMut<T::D>,
+        pub(crate) d: GlobalMut<D>,
         pub(crate) d_strides: [i64; 2],
         pub(crate) m: i32,
         pub(crate) n: i32,
@@ -34,43 +34,38 @@ crate::params! {
     }
 }
 
-/// Makes the epilogue in a kernel's body `'b`, from the rows and columns of D. It is a trait
-/// object, so that the bodies are compiled once for all epilogues.
-pub(crate) type MakeEpilogue<'f, 'b, S> =
-    &'f dyn Fn([Val<'b, i32>; 2]) -> Box<dyn EpilogueMap<'b, S> + 'f>;
-
-/// A kernel's body, for elements of these types.
-pub(crate) type ThreadsBody<T> = dyn for<'b> Fn(
+/// The body of a kernel, which gets its parameters, its epilogue and its workspace.
+pub(crate) type ThreadsBody = dyn for<'b> Fn(
     &mut Body<'b, 'b>,
-    ParamsAt<'b, T>,
-    MakeEpilogue<'_, 'b, <T as Types>::Sum>,
+    ParamsAt<'b>,
+    &(dyn EpilogueMap<'b> + '_),
     Option<&SplitArgs<'b>>,
 );
 
 /// Builds the kernel with this body. `blocks` is how many thread blocks should share an SM.
-pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
+#[inline]
+pub(crate) fn build(
     config: &GemmConfig,
-    form: &F,
+    form: &dyn EpilogueForm,
     blocks: u32,
-    body: &ThreadsBody<T>,
+    body: &ThreadsBody,
 ) -> Result<Kernel<Declared>, GemmError> {
     let options = KernelOptions::default().block([config.threads(), 1, 1]);
     let options = options.min_blocks_per_sm(blocks);
-    let name = format!("{config}{}", F::SUFFIX);
+    let name = format!("{config}{}", form.suffix());
     let declare = |list: &mut ParamList| {
-        list.param(0, Params::<T>::declare);
-        list.param(1, F::Params::declare);
-        config.has_workspace().then(|| list.param(2, SplitParams::declare));
+        list.param(0, Params::declare);
+        list.param(1, |list| form.declare(list));
+        if config.has_workspace() {
+            list.param(2, SplitParams::declare);
+        }
     };
     let kernel = Kernel::declared(options, &name, config.target, declare, |k, values| {
-        let cx = k.context();
-        let (args, epilogue) = (Params::<T>::make(cx, values), F::Params::make(cx, values));
+        let (cx, kept) = (k.context(), kept(k, form));
+        let args = Params::make(cx, values);
+        let epilogue = form.make(cx, values, kept);
         let split = config.has_workspace().then(|| SplitParams::make(cx, values));
-        let kept = kept(k, form);
-        let map = |limits| -> Box<dyn EpilogueMap<'_, T::Sum> + '_> {
-            Box::new(form.map(kept, epilogue.clone(), limits))
-        };
-        body(k, args, &map, split.as_ref());
+        body(k, args, &*epilogue, split.as_ref());
     });
     Ok(kernel?)
 }
@@ -100,29 +95,30 @@ pub(crate) fn threads_of_block<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> Thr
 }
 
 /// A launch, ready to run.
-pub(crate) struct ThreadsArgs<'h, T: Types> {
-    loaded: &'h Loaded<T>,
+pub(crate) struct ThreadsArgs<'h> {
+    loaded: &'h Loaded,
     workspace: Workspace<'h>,
     config: &'h GemmConfig,
-    a: &'h Buffer<T::A>,
-    b: &'h Buffer<T::B>,
-    d: &'h mut Buffer<T::D>,
+    operands: Operands<'h>,
     strides: [[i64; 2]; 3],
     sizes: [i32; 4],
     tiles: [u64; 3],
 }
 
-impl<'h, T: Types> ThreadsArgs<'h, T> {
+impl<'h> ThreadsArgs<'h> {
     /// Binds the buffers, and checks that A and B are aligned as the kernel needs.
+    #[inline]
     pub(crate) fn new(
-        loaded: &'h Loaded<T>,
+        loaded: &'h Loaded,
         config: &'h GemmConfig,
-        (a, b, d): Operands<'h, T>,
+        operands: Operands<'h>,
         problem: &GemmProblem,
-        (strides, given): (&GemmStrides, Option<&'h mut GemmWorkspace>),
+        strides: &GemmStrides,
+        given: Option<&'h mut GemmWorkspace>,
     ) -> Result<Self, GemmError> {
         let alignment = config.alignment;
         let bytes = alignment.into();
+        let Operands { a, b, .. } = &operands;
         let starts = [('A', a.is_aligned_to(bytes)), ('B', b.is_aligned_to(bytes))];
         if let Some((operand, _)) = starts.into_iter().find(|(_, aligned)| !aligned) {
             return Err(GemmError::Address { operand, alignment });
@@ -133,9 +129,7 @@ impl<'h, T: Types> ThreadsArgs<'h, T> {
             loaded,
             workspace: Workspace::new(loaded.workspace.as_ref(), given),
             config,
-            a,
-            b,
-            d,
+            operands,
             // Strides are below 2^40, and sizes below 2^31.
             strides: [strides.a, strides.b, strides.d].map(|both| both.map(|s| s as i64)),
             sizes: [m, n, k, batch].map(|size| size as i32),
@@ -143,20 +137,25 @@ impl<'h, T: Types> ThreadsArgs<'h, T> {
         })
     }
 
+    #[inline]
     pub(crate) fn run(
         &mut self,
         how: &mut How<'_>,
         grid: Grid,
-        epilogue: &mut impl EpilogueArgs,
+        epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
-        let (config, tiles) = (self.config, self.tiles);
+        let (config, tiles, sizes) = (self.config, self.tiles, self.sizes);
         let [a_strides, b_strides, d_strides] = self.strides;
-        let [m, n, k, batch] = self.sizes;
-        let (a, b, d) = (self.a, self.b, &mut *self.d);
-        let params = Params { a, a_strides, b, b_strides, d, d_strides, m, n, k, batch };
         let mut reserved = self.workspace.reserve(config, tiles, grid)?;
+        // In the order of `Params`.
         let mut list = ArgList::default();
-        Params::<T>::erase(params, &mut list);
+        list.buffer(self.operands.a);
+        list.scalars(a_strides);
+        list.buffer(self.operands.b);
+        list.scalars(b_strides);
+        list.buffer_mut(self.operands.d.reborrow());
+        list.scalars(d_strides);
+        list.scalars(sizes);
         epilogue.push(&mut list);
         reserved.push(config, &mut list);
         let launched = how.run(&self.loaded.function, grid, list);

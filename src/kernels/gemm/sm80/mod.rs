@@ -12,7 +12,7 @@ pub(crate) mod arguments;
 
 use crate::ir::builder::Accumulator;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Kernel, Target, Val, range};
+use crate::ir::{Body, Kernel, Target, Val, range};
 use crate::layout::{layout, shape, tiler};
 use crate::runtime::Declared;
 use crate::tensor::{
@@ -21,8 +21,9 @@ use crate::tensor::{
 };
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::types::{Types, in_memory, val_type};
+use crate::kernels::gemm::config::types::{in_memory, val_type};
 use crate::kernels::gemm::config::{GemmConfig, SWIZZLE_ALIGN};
+use crate::kernels::gemm::elements::{A, B, Sum};
 use crate::kernels::gemm::epilogue::direct_store::DirectStore;
 use crate::kernels::gemm::epilogue::fragment::offsets;
 use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueRef};
@@ -75,28 +76,32 @@ impl Plan {
 }
 
 /// Builds the kernel.
-pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
+#[inline]
+pub(crate) fn build(
     config: &GemmConfig,
-    form: &F,
+    form: &dyn EpilogueForm,
 ) -> Result<Kernel<Declared>, GemmError> {
-    arguments::build(config, form, 1, &*body::<T>(*config)?)
+    arguments::build(config, form, 1, &*body(*config)?)
 }
 
-fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> {
+#[inline]
+fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
     let plan = Plan::new(&config)?;
     let GemmConfig { tile: [m, n, depth], stages, .. } = config;
     let pipe = CpAsyncPipeline::new(stages, 1)?;
     let rings = [plan.tiles[0].layout(stages)?, plan.tiles[1].layout(stages)?];
     Ok(Box::new(move |k, args, epilogue, split| {
         let (rows, columns, depths) = (args.m, args.n, args.k);
-        let sa = SharedTensor::<T::A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
-        let sb = SharedTensor::<T::B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
+        let sa = SharedTensor::<A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
+        let sb = SharedTensor::<B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), args.batch];
         let parts = Parts::new(k, &config, (extents, (None, None)), count(depths, depth), None);
-        config.programmatic.then(|| k.griddepcontrol_launch_dependents());
+        if config.programmatic {
+            k.griddepcontrol_launch_dependents();
+        }
         let limits = [rows, of_d(&config, columns)];
-        let epilogue = epilogue(limits);
-        let epilogue = EpilogueRef::new((&config, &plan.offsets), (limits, args.batch), &*epilogue);
+        let extents = [limits[0], limits[1], args.batch];
+        let epilogue = EpilogueRef::new(&config, &plan.offsets, extents, epilogue);
         let thread = k.thread_idx().x;
         parts.for_each_of_block(k, |k, part| {
             let tile = part.tile;
@@ -108,12 +113,12 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
             let thr = plan.mma.slice(thread);
             let from_a = plan.loads[0].ring(k, thread, &sa);
             let from_b = plan.loads[1].ring(k, thread, &sb);
-            let accumulators = thr.fragment_c::<T::Sum>(k, shape!(m, n));
+            let accumulators = thr.fragment_c::<Sum>(k, shape!(m, n));
             let integers =
                 (config.acc == Scalar::I32).then(|| thr.fragment_c::<i32>(k, shape!(m, n)));
             match &integers {
                 Some(integers) => integers.fill(k, 0),
-                None => accumulators.fill(k, T::Sum::default()),
+                None => accumulators.fill(k, Sum::default()),
             }
             // Operands for two steps: one is multiplied while the next is loaded.
             let words = [0, 1].map(|_| match config.a {
@@ -186,14 +191,16 @@ fn body<T: Types>(config: GemmConfig) -> Result<Box<ThreadsBody<T>>, GemmError> 
                 }
                 pipe.next(state)
             });
-            integers.inspect(|integers| copy_bits(k, integers, &accumulators));
+            if let Some(integers) = &integers {
+                copy_bits(k, integers, &accumulators);
+            }
             parts.leave(k, pipe);
             // The thread's first element in the tile.
             let coords = Tensor::identity(k, shape!(m, n));
             let coords = coords.composition(k, &tiler!(_, plan.tiles[1].rows()));
             let first = thr.partition_c(k, &coords).coord(k, (0, 0, 0));
             let origin = [row, of_d(&config, column)];
-            let store = DirectStore::new((args.d, args.d_strides), tile, origin, limits);
+            let store = DirectStore::new(args.d, args.d_strides, tile, origin, limits);
             let store = store.wide().pairs(config.pairs);
             let accumulators = accumulators.variables();
             let threads = (threads_of_block(k, &config), &accumulators);
@@ -227,7 +234,8 @@ impl Fragments<'_> {
 }
 
 /// Loads a step's operands. Even and odd steps use different registers.
-fn load<'b, A: Element, B: Element>(
+#[inline]
+fn load<'b>(
     k: &Body<'b, '_>,
     (a, b): &(MatrixRing<'_, 'b, A>, MatrixRing<'_, 'b, B>),
     stage: Val<'b, i32>,

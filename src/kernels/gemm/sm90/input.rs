@@ -5,30 +5,30 @@
 use crate::arch::Major;
 use crate::ir::builder::{ParamList, ParamValues, Parameter};
 use crate::ir::{Body, Element, Global, TensorMap};
-use crate::runtime::{ArgList, Argument, AtLaunch, Buffer, TensorMapArg};
+use crate::runtime::{ArgList, BufferRef, Mapped};
 use crate::tensor::{GlobalLines, ThrLines, TmaTensors};
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::forms::LoadForm;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
-use crate::kernels::gemm::config::types::Types;
 use crate::kernels::gemm::config::{GROUP, GemmConfig};
+use crate::kernels::gemm::elements::{A, B};
 use crate::kernels::gemm::sm90::plan::Plan;
 use crate::kernels::gemm::sm90::ragged::{Made, maps_of};
 
 crate::params! {
     /// A and B for TMA.
-    struct MapParams<T: Types> => MapsAt<'b, T> {
-        a: TensorMap<T::A, 3>,
-        b: TensorMap<T::B, 3>,
+    struct MapParams => MapsAt<'b> {
+        a: TensorMap<A, 3>,
+        b: TensorMap<B, 3>,
     }
 }
 
 crate::params! {
     /// A and B for threads that fetch.
-    struct LineParams<T: Types> => BothLinesAt<'b, T> {
-        a: LinesOf<T::A> => LinesAt<'b, T::A>,
-        b: LinesOf<T::B> => LinesAt<'b, T::B>,
+    struct LineParams => BothLinesAt<'b> {
+        a: LinesOf<A> => LinesAt<'b, A>,
+        b: LinesOf<B> => LinesAt<'b, B>,
     }
 }
 
@@ -44,35 +44,39 @@ crate::params! {
 }
 
 /// A and B in the kernel's body.
-pub(crate) enum Input<'p, 'a, A: Element, B: Element> {
+pub(crate) enum Input<'p, 'a> {
     Maps(TmaTensors<'p, 'a, A, 3>, TmaTensors<'p, 'a, B, 3>),
     Lines(Box<(ThrLines<'a, A>, ThrLines<'a, B>)>),
 }
 
 impl Plan {
     /// Declares A and B. A ragged kernel also takes maps in memory.
-    pub(crate) fn declare_input<T: Types>(&self, list: &mut ParamList) {
+    #[inline]
+    pub(crate) fn declare_input(&self, list: &mut ParamList) {
         let GemmConfig { load, ragged, .. } = self.config;
         if load == LoadForm::Threads {
-            return LineParams::<T>::declare(list);
+            return LineParams::declare(list);
         }
-        MapParams::<T>::declare(list);
-        ragged.then(|| list.field("maps", Global::<u64>::declare));
+        MapParams::declare(list);
+        if ragged {
+            list.field("maps", Global::<u64>::declare);
+        }
     }
 
     /// Makes A and B in the kernel's body.
-    pub(crate) fn input<'a, T: Types>(
+    #[inline]
+    pub(crate) fn input<'a>(
         &self,
         k: &Body<'a, '_>,
         values: &mut ParamValues<'_>,
-    ) -> Input<'_, 'a, T::A, T::B> {
+    ) -> Input<'_, 'a> {
         let GemmConfig { tile: [m, n, depth], load, major_a, major_b, ragged, .. } = self.config;
         if load == LoadForm::Threads {
-            let BothLinesAt { a, b } = LineParams::<T>::make(k.context(), values);
+            let BothLinesAt { a, b } = LineParams::make(k.context(), values);
             let a = a.slice(k, major_a, [m, depth]);
             return Input::Lines(Box::new((a, b.slice(k, major_b, [n, depth]))));
         }
-        let MapsAt { a, b } = MapParams::<T>::make(k.context(), values);
+        let MapsAt { a, b } = MapParams::make(k.context(), values);
         let made = ragged.then(|| Global::<u64>::make(k.context(), values));
         let maps = |operand| made.map(|made| maps_of(made, operand));
         Input::Maps(
@@ -92,35 +96,37 @@ impl<'a, E: Element> LinesAt<'a, E> {
 }
 
 /// A and B of a launch.
-pub(crate) enum InputArgs<'h, T: Types> {
-    Maps(Box<MapArgs<'h, T>>),
-    Lines(LineArg<'h, T::A>, LineArg<'h, T::B>),
+pub(crate) enum InputArgs<'h> {
+    Maps(Box<MapArgs<'h>>),
+    Lines(LineArg<'h>, LineArg<'h>),
 }
 
 /// A and B with their tensor maps.
-pub(crate) struct MapArgs<'h, T: Types> {
-    pub(crate) a: MapArg<'h, T::A>,
-    pub(crate) b: MapArg<'h, T::B>,
+pub(crate) struct MapArgs<'h> {
+    pub(crate) a: MapArg<'h>,
+    pub(crate) b: MapArg<'h>,
 }
 
 /// An operand with its tensor map.
-pub(crate) struct MapArg<'h, E: Element> {
-    pub(crate) from: &'h Buffer<E>,
-    pub(crate) map: TensorMapArg<'h, E>,
+pub(crate) struct MapArg<'h> {
+    pub(crate) from: BufferRef<'h>,
+    pub(crate) map: Mapped<'h>,
 }
 
 /// An operand that threads fetch.
-pub(crate) struct LineArg<'h, E: Element> {
-    from: &'h Buffer<E>,
+pub(crate) struct LineArg<'h> {
+    from: BufferRef<'h>,
     strides: [i64; 2],
     readable: i64,
     extents: [i32; 2],
 }
 
-impl<'h, T: Types> InputArgs<'h, T> {
+impl<'h> InputArgs<'h> {
+    #[inline]
     pub(crate) fn new(
         plan: &Plan,
-        (a, b): (&'h Buffer<T::A>, &'h Buffer<T::B>),
+        a: BufferRef<'h>,
+        b: BufferRef<'h>,
         problem: &GemmProblem,
         strides: &GemmStrides,
     ) -> Result<Self, GemmError> {
@@ -138,25 +144,29 @@ impl<'h, T: Types> InputArgs<'h, T> {
         Ok(InputArgs::Maps(Box::new(MapArgs { a, b })))
     }
 
-    /// Appends A and B to the arguments, and for a ragged kernel the maps made on the device.
+    /// Appends A and B, and the maps of products of different sizes, as [`Plan::declare_input`] declares them.
+    #[inline]
     pub(crate) fn push<'x>(&'x self, made: Option<Made<'x>>, list: &mut ArgList<'x>) {
         match self {
             InputArgs::Maps(of) => {
-                MapParams::<T>::erase(MapParams { a: &of.a.map, b: &of.b.map }, list);
+                list.tensor_map(&of.a.map);
+                list.tensor_map(&of.b.map);
                 if let Some(Made { maps, .. }) = made {
-                    Global::<u64>::erase(maps, list);
+                    list.buffer(maps.into());
                 }
             }
             InputArgs::Lines(a, b) => {
-                LineParams::<T>::erase(LineParams { a: a.params(), b: b.params() }, list);
+                a.push(list);
+                b.push(list);
             }
         }
     }
 }
 
-impl<'h, E: Element> LineArg<'h, E> {
+impl<'h> LineArg<'h> {
+    #[inline]
     fn new(
-        from: &'h Buffer<E>,
+        from: BufferRef<'h>,
         major: Major,
         [lines, depth, batch]: [u32; 3],
         strides: [u64; 2],
@@ -170,11 +180,13 @@ impl<'h, E: Element> LineArg<'h, E> {
         LineArg { from, strides: [pitch, next], readable, extents }
     }
 
-    fn params<'x>(&self) -> LinesOf<E, AtLaunch<'x, 'h>>
-    where
-        'h: 'x,
-    {
+    /// In the order of [`LinesOf`].
+    #[inline]
+    fn push<'x>(&'x self, list: &mut ArgList<'x>) {
         let LineArg { from, strides, readable, extents } = *self;
-        LinesOf { from, strides, readable, extents }
+        list.buffer(from);
+        list.scalars(strides);
+        list.scalars([readable]);
+        list.scalars(extents);
     }
 }

@@ -9,8 +9,8 @@ use crate::tensor::{
 };
 
 use crate::kernels::gemm::config::forms::StoreForm;
-use crate::kernels::gemm::config::types::Types;
 use crate::kernels::gemm::config::{GROUP, SWIZZLE_ALIGN};
+use crate::kernels::gemm::elements::{A, B, D};
 use crate::kernels::gemm::epilogue::EpilogueRef;
 use crate::kernels::gemm::sm90::input::Input;
 use crate::kernels::gemm::sm90::plan::{Plan, Sizes};
@@ -20,19 +20,20 @@ use crate::kernels::gemm::split::{SplitArgs, Threads};
 
 impl Plan {
     /// Emits the kernel's body: setup by all threads, then one body per warp-group role.
-    pub(crate) fn body<'a, T: Types>(
+    #[inline]
+    pub(crate) fn body<'a>(
         &self,
         k: &mut Body<'a, '_>,
-        (sizes, epilogue): (&Sizes<'a>, EpilogueRef<'_, 'a, T::Sum>),
-        input: &Input<'_, 'a, T::A, T::B>,
-        output: StoreDestination<'a, T::D>,
+        sizes: &Sizes<'a>,
+        epilogue: EpilogueRef<'_, 'a>,
+        input: &Input<'_, 'a>,
+        output: StoreDestination<'a, D>,
         split: Option<&SplitArgs<'a>>,
     ) {
         let Plan { config, a, b, store, .. } = self;
-        let sa = SharedTensor::<T::A>::shared_aligned(k, a.ring.clone(), SWIZZLE_ALIGN);
-        let sb = SharedTensor::<T::B>::shared_aligned(k, b.ring.clone(), SWIZZLE_ALIGN);
-        let staging =
-            k.shared_aligned::<T::D>(config.consumers() * store.elements(), SWIZZLE_ALIGN);
+        let sa = SharedTensor::<A>::shared_aligned(k, a.ring.clone(), SWIZZLE_ALIGN);
+        let sb = SharedTensor::<B>::shared_aligned(k, b.ring.clone(), SWIZZLE_ALIGN);
+        let staging = k.shared_aligned::<D>(config.consumers() * store.elements(), SWIZZLE_ALIGN);
         let (bytes, arrivals) = (a.copy.bytes() + b.copy.bytes(), config.consumers_of_tile());
         let pipe = TmaPipeline::new(k, config.stages, bytes, arrivals);
         let pipe = pipe.cluster(config.cluster_blocks()).written_by(config.writers().min(GROUP));

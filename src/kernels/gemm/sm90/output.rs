@@ -1,33 +1,33 @@
 //! The forms in which the warp-specialised kernel takes D ([`OutputForm`]). For each: the kernel's
 //! parameters, their values in the body, and a launch's arguments.
 
-use std::marker::PhantomData;
-
-use crate::ir::builder::{Context, ParamList, ParamValues, Parameter};
-use crate::ir::{Body, Element, Global, GlobalMut, TensorMapMut, Val};
-use crate::runtime::{ArgList, Argument, Buffer, TensorMapArgMut};
+use crate::ir::builder::{ParamList, ParamValues, Parameter};
+use crate::ir::{Body, Global, GlobalMut, TensorMapMut};
+use crate::runtime::{ArgList, BufferMut, Mapped};
 use crate::tensor::{GlobalRows, GroupSizes, RowGroups, StoreDestination};
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::forms::StoreForm;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
+use crate::kernels::gemm::elements::D;
 use crate::kernels::gemm::sm90::groups::LaunchGroups;
 use crate::kernels::gemm::sm90::plan::{Plan, Sizes};
 use crate::kernels::gemm::sm90::ragged::{Made, RaggedProblem, maps_of};
 
 crate::params! {
     /// D for threads that store: its row pitch and batch stride.
-    struct RowParams<T: Element> => RowsAt<'b, T> {
-        d: GlobalMut<T>,
+    struct RowParams => RowsAt<'b> {
+        d: GlobalMut<D>,
         strides: [i64; 2],
     }
 }
 
 crate::params! {
     /// D of a grouped GEMM: its row pitch, and 0.
-    struct GroupParams<T: Element> => GroupsAt<'b, T> {
-        d: MappedRows<T> => MappedRowsAt<'b, T>,
+    struct GroupParams => GroupsAt<'b> {
+        /// Its map and its first element.
+        d: (TensorMapMut<D, 3>, GlobalMut<D>),
         strides: [i64; 2],
         bounds: Global<i32>,
         count: i32,
@@ -37,38 +37,11 @@ crate::params! {
 
 crate::params! {
     /// D of a ragged GEMM: a template map, and the maps and sizes of all problems.
-    struct ProductParams<T: Element> => ProductsAt<'b, T> {
-        d: TensorMapMut<T, 3>,
+    struct ProductParams => ProductsAt<'b> {
+        d: TensorMapMut<D, 3>,
         maps: Global<u64>,
         table: Global<i64>,
         count: i32,
-    }
-}
-
-/// A matrix that both TMA and threads store to: its map and its first element. At launch, you pass
-/// only the map.
-pub(crate) struct MappedRows<T>(PhantomData<fn() -> T>);
-
-/// [`MappedRows`] in a kernel's body.
-pub(crate) type MappedRowsAt<'b, T> = (Val<'b, TensorMapMut<T, 3>>, Val<'b, GlobalMut<T>>);
-
-impl<T: Element> Parameter for MappedRows<T> {
-    type At<'b> = MappedRowsAt<'b, T>;
-
-    fn declare(list: &mut ParamList) {
-        <(TensorMapMut<T, 3>, GlobalMut<T>) as Parameter>::declare(list);
-    }
-
-    fn make<'b>(cx: &'b Context, values: &mut ParamValues<'_>) -> Self::At<'b> {
-        <(TensorMapMut<T, 3>, GlobalMut<T>) as Parameter>::make(cx, values)
-    }
-}
-
-impl<T: Element> Argument for MappedRows<T> {
-    type Arg<'h, 'b: 'h> = &'h mut TensorMapArgMut<'b, T>;
-
-    fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>) {
-        out.push_mapped(arg);
     }
 }
 
@@ -86,6 +59,7 @@ enum OutputForm {
 }
 
 impl OutputForm {
+    #[inline]
     fn of(config: &GemmConfig) -> OutputForm {
         match config.store {
             _ if config.grouped => OutputForm::Groups,
@@ -98,17 +72,19 @@ impl OutputForm {
 
 impl Plan {
     /// Declares D.
-    pub(crate) fn declare_output<D: Element>(&self, list: &mut ParamList) {
+    #[inline]
+    pub(crate) fn declare_output(&self, list: &mut ParamList) {
         match OutputForm::of(&self.config) {
             OutputForm::Map => TensorMapMut::<D, 3>::declare(list),
-            OutputForm::Rows => RowParams::<D>::declare(list),
-            OutputForm::Groups => GroupParams::<D>::declare(list),
-            OutputForm::Products => ProductParams::<D>::declare(list),
+            OutputForm::Rows => RowParams::declare(list),
+            OutputForm::Groups => GroupParams::declare(list),
+            OutputForm::Products => ProductParams::declare(list),
         }
     }
 
     /// Makes D in the kernel's body.
-    pub(crate) fn output<'a, D: Element>(
+    #[inline]
+    pub(crate) fn output<'a>(
         &self,
         k: &Body<'a, '_>,
         values: &mut ParamValues<'_>,
@@ -118,12 +94,12 @@ impl Plan {
         match OutputForm::of(&self.config) {
             OutputForm::Map => TensorMapMut::<D, 3>::make(cx, values).into(),
             OutputForm::Rows => {
-                let RowsAt { d: to, strides } = RowParams::<D>::make(cx, values);
+                let RowsAt { d: to, strides } = RowParams::make(cx, values);
                 GlobalRows { to, strides, extents: sizes.extents }.into()
             }
             OutputForm::Groups => {
                 let GroupsAt { d: (map, to), strides, bounds, count, capacity } =
-                    GroupParams::<D>::make(cx, values);
+                    GroupParams::make(cx, values);
                 let rows = GlobalRows { to, strides, extents: sizes.extents };
                 StoreDestination::Groups {
                     map,
@@ -132,8 +108,7 @@ impl Plan {
                 }
             }
             OutputForm::Products => {
-                let ProductsAt { d: map, maps, table, count } =
-                    ProductParams::<D>::make(cx, values);
+                let ProductsAt { d: map, maps, table, count } = ProductParams::make(cx, values);
                 let sizes = GroupSizes { table, words: RaggedProblem::WORDS, count };
                 StoreDestination::Made { map, maps: maps_of(maps, 2), sizes }
             }
@@ -143,46 +118,53 @@ impl Plan {
 
 /// D of a launch: a map, or rows with pitch and batch stride. Grouped GEMM has both, with the pitch
 /// beside the map.
-pub(crate) enum OutputArgs<'h, D: Element> {
-    Map(TensorMapArgMut<'h, D>),
-    Rows(&'h mut Buffer<D>, [i64; 2]),
-    Groups(TensorMapArgMut<'h, D>, i64, LaunchGroups<'h>),
+pub(crate) enum OutputArgs<'h> {
+    Map(Mapped<'h>),
+    Rows(BufferMut<'h>, [i64; 2]),
+    Groups(Mapped<'h>, i64, LaunchGroups<'h>),
 }
 
-impl<'h, D: Element> OutputArgs<'h, D> {
+impl<'h> OutputArgs<'h> {
+    #[inline]
     pub(crate) fn new(
         plan: &Plan,
-        d: &'h mut Buffer<D>,
+        d: BufferMut<'h>,
         problem: &GemmProblem,
-        (strides, groups): (&GemmStrides, Option<LaunchGroups<'h>>),
+        strides: &GemmStrides,
+        groups: Option<LaunchGroups<'h>>,
     ) -> Result<Self, GemmError> {
         let [pitch, next] = strides.d.map(|stride| stride as i64);
         if let OutputForm::Rows = OutputForm::of(&plan.config) {
             return Ok(OutputArgs::Rows(d, [pitch, next]));
         }
-        let map = d.tensor_map_mut(&plan.map_of_d(problem, strides)?)?;
+        let map = d.tensor_map(&plan.map_of_d(problem, strides)?)?;
         Ok(match groups {
             Some(groups) => OutputArgs::Groups(map, pitch, groups),
             None => OutputArgs::Map(map),
         })
     }
 
-    /// Appends D to the arguments, and for a ragged kernel the maps made on the device.
+    /// Appends D, and the maps of products of different sizes, as [`Plan::declare_output`] declares them.
+    #[inline]
     pub(crate) fn push<'x>(&'x mut self, made: Option<Made<'x>>, list: &mut ArgList<'x>) {
         match self {
-            OutputArgs::Map(d) => match made {
-                None => TensorMapMut::<D, 3>::erase(d, list),
-                Some(Made { maps, table, count }) => {
-                    ProductParams::<D>::erase(ProductParams { d, maps, table, count }, list);
+            OutputArgs::Map(d) => {
+                list.tensor_map_mut(d);
+                if let Some(Made { maps, table, count }) = made {
+                    list.buffer(maps.into());
+                    list.buffer(table.into());
+                    list.scalars([count]);
                 }
-            },
-            OutputArgs::Rows(d, strides) => {
-                RowParams::<D>::erase(RowParams { d: &mut **d, strides: *strides }, list);
             }
-            OutputArgs::Groups(d, pitch, groups) => {
-                let (LaunchGroups { bounds, count, capacity }, strides) = (*groups, [*pitch, 0]);
-                let params = GroupParams { d, strides, bounds, count, capacity };
-                GroupParams::<D>::erase(params, list);
+            OutputArgs::Rows(d, strides) => {
+                list.buffer_mut(d.reborrow());
+                list.scalars(*strides);
+            }
+            OutputArgs::Groups(d, pitch, LaunchGroups { bounds, count, capacity }) => {
+                list.mapped_rows(d);
+                list.scalars([*pitch, 0]);
+                list.buffer((*bounds).into());
+                list.scalars([*count, *capacity]);
             }
         }
     }

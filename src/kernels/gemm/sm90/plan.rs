@@ -14,7 +14,7 @@ use crate::tensor::{
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::forms::StoreForm;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
-use crate::kernels::gemm::config::types::{Types, in_memory, val_type};
+use crate::kernels::gemm::config::types::{in_memory, val_type};
 use crate::kernels::gemm::config::{GemmConfig, L2_LINE_BYTES, WGMMA_ROWS};
 use crate::kernels::gemm::epilogue::fragment::offsets;
 use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueRef, kept};
@@ -190,21 +190,19 @@ impl Plan {
 
     /// Builds the kernel. Its parameters are A and B; the sizes and the epilogue's operands; D,
     /// with a workspace if the kernel needs one.
-    pub(crate) fn build<T: Types, F: EpilogueForm<T::Sum>>(
-        &self,
-        form: &F,
-    ) -> Result<Kernel<Declared>, GemmError> {
-        let (config, name) = (&self.config, format!("{}{}", self.name, F::SUFFIX));
+    #[inline]
+    pub(crate) fn build(&self, form: &dyn EpilogueForm) -> Result<Kernel<Declared>, GemmError> {
+        let (config, name) = (&self.config, format!("{}{}", self.name, form.suffix()));
         let declare = |list: &mut ParamList| {
-            list.param(0, |list| self.declare_input::<T>(list));
+            list.param(0, |list| self.declare_input(list));
             list.param(1, |list| {
                 list.field("sizes", SizeParams::declare);
-                list.field("epilogue", F::Params::declare);
+                list.field("epilogue", |list| form.declare(list));
             });
             list.param(2, |list| match config.has_workspace() {
-                false => self.declare_output::<T::D>(list),
+                false => self.declare_output(list),
                 true => {
-                    list.field("0", |list| self.declare_output::<T::D>(list));
+                    list.field("0", |list| self.declare_output(list));
                     list.field("1", SplitParams::declare);
                 }
             });
@@ -212,14 +210,15 @@ impl Plan {
         let kernel =
             Kernel::declared(self.options(), &name, config.target, declare, |k, values| {
                 let (cx, kept) = (k.context(), kept(k, form));
-                let input = self.input::<T>(k, values);
+                let input = self.input(k, values);
                 let sizes = SizeParams::make(cx, values);
-                let epilogue = form.map(kept, F::Params::make(cx, values), sizes.extents);
-                let output = self.output::<T::D>(k, values, &sizes);
+                let epilogue = form.make(cx, values, kept);
+                let output = self.output(k, values, &sizes);
                 let split = config.has_workspace().then(|| SplitParams::make(cx, values));
-                let extents = (sizes.extents, sizes.batch);
-                let epilogue = EpilogueRef::new((config, &self.offsets), extents, &epilogue);
-                self.body::<T>(k, (&sizes, epilogue), &input, output, split.as_ref());
+                let [rows, columns] = sizes.extents;
+                let extents = [rows, columns, sizes.batch];
+                let epilogue = EpilogueRef::new(config, &self.offsets, extents, &*epilogue);
+                self.body(k, &sizes, epilogue, &input, output, split.as_ref());
             });
         Ok(kernel?)
     }

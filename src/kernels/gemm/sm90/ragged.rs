@@ -5,18 +5,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::arch::Major;
 use crate::ir::types::Scalar;
-use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, Val};
-use crate::runtime::{Buffer, Device, Function, Grid, LoadOptions, TensorMapArgMut};
+use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val};
+use crate::runtime::{ArgList, Buffer, Declared, Device, Function, Grid, LoadOptions, Mapped};
 use crate::tensor::MapArray;
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
 use crate::kernels::gemm::config::problem::GemmProblem;
-use crate::kernels::gemm::config::types::Types;
+use crate::kernels::gemm::elements::{A, B, D, with_elements};
 use crate::kernels::gemm::launch::mode::How;
 use crate::kernels::gemm::sm90::input::MapArgs;
-use crate::kernels::gemm::sm90::output::{MappedRows, MappedRowsAt};
 
 /// Elements per tensor map, 8 bytes each.
 const MAP: u32 = 16;
@@ -101,12 +100,12 @@ impl RaggedProblem {
 
 crate::params! {
     /// The parameters of the kernel that makes the maps.
-    pub(crate) struct MakeParams<T: Types> => MakeAt<'b, T> {
-        a: TensorMap<T::A, 3>,
-        b: TensorMap<T::B, 3>,
-        d: MappedRows<T::D> => MappedRowsAt<'b, T::D>,
-        from_a: Global<T::A>,
-        from_b: Global<T::B>,
+    pub(crate) struct MakeParams => MakeAt<'b> {
+        a: TensorMap<A, 3>,
+        b: TensorMap<B, 3>,
+        d: (TensorMapMut<D, 3>, GlobalMut<D>),
+        from_a: Global<A>,
+        from_b: Global<B>,
         table: Global<i64>,
         maps: GlobalMut<u64>,
         count: i32,
@@ -120,12 +119,14 @@ pub(crate) fn maps_of<'a>(maps: Val<'a, Global<u64>>, operand: u32) -> MapArray<
 }
 
 /// Builds the kernel that makes the maps.
-fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(MakeParams<T>,)>, GemmError> {
+#[inline]
+fn build(config: &GemmConfig) -> Result<Kernel<Declared>, GemmError> {
     let options = KernelOptions::default().block([THREADS, 1, 1]);
     let GemmConfig { major_a, major_b, programmatic, .. } = *config;
     let per_element = config.accumulators_per_element();
-    let kernel =
-        Kernel::<(MakeParams<T>,)>::build_with(options, "maps", config.target, |k, (args,)| {
+    let kernel = with_elements(config, || {
+        let target = config.target;
+        Kernel::build_as::<(MakeParams,), _>(options, "maps", target, |k, (args,)| {
             if programmatic {
                 k.griddepcontrol_launch_dependents();
                 k.griddepcontrol_wait();
@@ -149,20 +150,19 @@ fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(MakeParams<T>,)>, Gemm
                     let [pitch_a, pitch_b, pitch_d] =
                         [pitch_a, pitch_b, pitch_d].map(|pitch| pitch.cvt::<u64>());
                     // There is one matrix, so the batch stride can be anything.
-                    let strides = [pitch_a * size(<T::A as Element>::SCALAR); 2];
+                    let strides = [pitch_a * size(A::scalar()); 2];
                     let dims_a = dims(major_a, m, depth);
                     a.tensormap_replace(k, maps, from_a.offset(start_a), dims_a, &strides);
-                    let (to, strides) =
-                        (maps.offset(MAP), [pitch_b * size(<T::B as Element>::SCALAR); 2]);
+                    let (to, strides) = (maps.offset(MAP), [pitch_b * size(B::scalar()); 2]);
                     let dims_b = dims(major_b, n, depth);
                     b.tensormap_replace(k, to, from_b.offset(start_b), dims_b, &strides);
-                    let (to, strides) =
-                        (maps.offset(2 * MAP), [pitch_d * size(<T::D as Element>::SCALAR); 2]);
+                    let (to, strides) = (maps.offset(2 * MAP), [pitch_d * size(D::scalar()); 2]);
                     let dims_d = dims(Major::K, m, n / u64::from(per_element));
                     d.tensormap_replace(k, to, to_d.offset(start_d), dims_d, &strides);
                 });
             });
-        });
+        })
+    });
     Ok(kernel?)
 }
 
@@ -170,9 +170,9 @@ fn build<T: Types>(config: &GemmConfig) -> Result<Kernel<(MakeParams<T>,)>, Gemm
 ///
 /// Launches on several streams share the workspace. The runtime serialises them, as all launches
 /// that use the same buffer.
-pub(crate) struct Maps<T: Types> {
+pub(crate) struct Maps {
     device: Device,
-    make: Function<(MakeParams<T>,)>,
+    make: Function<Declared>,
     maps: Mutex<Buffer<u64>>,
 }
 
@@ -184,25 +184,29 @@ pub(crate) struct Made<'x> {
     pub(crate) count: i32,
 }
 
-impl<T: Types> Maps<T> {
+impl Maps {
+    #[inline]
     pub(crate) fn load(
         config: &GemmConfig,
         options: LoadOptions<'_>,
         device: &Device,
-    ) -> Result<Maps<T>, GemmError> {
+    ) -> Result<Maps, GemmError> {
         Ok(Maps {
-            make: device.load_with(options, &build::<T>(config)?)?,
+            make: device.load_with(options, &build(config)?)?,
             device: device.clone(),
             maps: Mutex::new(device.zeros(1)?),
         })
     }
 
     /// Makes the maps of all problems from the templates for A, B and D.
+    #[inline]
     pub(crate) fn make(
         &self,
         how: &mut How<'_>,
-        (MapArgs { a, b }, d): (&MapArgs<'_, T>, &mut TensorMapArgMut<'_, T::D>),
-        (table, count): (&Buffer<i64>, i32),
+        MapArgs { a, b }: &MapArgs<'_>,
+        d: &mut Mapped<'_>,
+        table: &Buffer<i64>,
+        count: i32,
     ) -> Result<MutexGuard<'_, Buffer<u64>>, GemmError> {
         let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         let needed = count as usize * MAPS as usize;
@@ -210,17 +214,17 @@ impl<T: Types> Maps<T> {
             *maps = self.device.zeros(needed)?;
         }
         let blocks = count.cast_unsigned().div_ceil(THREADS);
-        let args = MakeParams {
-            a: &a.map,
-            b: &b.map,
-            d,
-            from_a: a.from,
-            from_b: b.from,
-            table,
-            maps: &mut *maps,
-            count,
-        };
-        how.run(&self.make, Grid::new([blocks, 1, 1], [THREADS, 1, 1]), (args,))?;
+        // In the order of `MakeParams`.
+        let mut list = ArgList::default();
+        list.tensor_map(&a.map);
+        list.tensor_map(&b.map);
+        list.mapped_rows(d);
+        list.buffer(a.from);
+        list.buffer(b.from);
+        list.buffer(table.into());
+        list.buffer_mut((&mut *maps).into());
+        list.scalars([count]);
+        how.run(&self.make, Grid::new([blocks, 1, 1], [THREADS, 1, 1]), list)?;
         Ok(maps)
     }
 }

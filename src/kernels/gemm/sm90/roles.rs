@@ -2,8 +2,7 @@
 //! producer waits for empty stages and fills them; a consumer waits for full stages, multiplies,
 //! releases them and stores its rows of D.
 
-use crate::ir::builder::Float;
-use crate::ir::{Body, Element, Val};
+use crate::ir::{Body, Val};
 use crate::layout::{shape, tiler};
 use crate::tensor::{
     OrderedBarrier, PipelineTurns, RegisterTensor, SharedTensor, ThrStore, Tile, TileScheduler,
@@ -11,6 +10,7 @@ use crate::tensor::{
 };
 
 use crate::kernels::gemm::config::{GemmConfig, WGMMA_ROWS};
+use crate::kernels::gemm::elements::{A, B, D};
 use crate::kernels::gemm::epilogue::EpilogueRef;
 use crate::kernels::gemm::sm90::input::Input;
 use crate::kernels::gemm::sm90::plan::{Plan, Sizes};
@@ -19,17 +19,17 @@ use crate::kernels::gemm::split::{SplitArgs, Threads};
 
 /// The producer: fetches tiles of A and B into the ring buffer. With TMA it is one thread,
 /// otherwise its whole warp group.
-pub(crate) struct Producer<'p, 'a, 'b, A: Element, B: Element> {
+pub(crate) struct Producer<'p, 'a, 'b> {
     pub(crate) plan: &'p Plan,
     pub(crate) sizes: &'p Sizes<'a>,
-    pub(crate) input: &'p Input<'p, 'a, A, B>,
+    pub(crate) input: &'p Input<'p, 'a>,
     pub(crate) pipe: TmaPipeline<'b>,
     pub(crate) turns: PipelineTurns<'b>,
     pub(crate) sa: &'p SharedTensor<'b, A>,
     pub(crate) sb: &'p SharedTensor<'b, B>,
 }
 
-impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
+impl<'a: 'b, 'b> Producer<'_, 'a, 'b> {
     /// Fetches every step of every part. With TMA, one thread starts the copies. If threads fetch,
     /// each producer group does it together, and the groups take the steps in turn.
     #[inline]
@@ -78,10 +78,10 @@ impl<'a: 'b, 'b, A: Element, B: Element> Producer<'_, 'a, 'b, A, B> {
 type Ordered<'b> = (Parts<'b>, OrderedBarrier<'b>);
 
 /// A consumer warp group: multiplies, applies the epilogue and stores its rows of D.
-pub(crate) struct Consumer<'p, 'a, 'b, D: Element, S: Float> {
+pub(crate) struct Consumer<'p, 'a, 'b> {
     pub(crate) plan: &'p Plan,
     pub(crate) sizes: &'p Sizes<'a>,
-    pub(crate) epilogue: EpilogueRef<'p, 'a, S>,
+    pub(crate) epilogue: EpilogueRef<'p, 'a>,
     pub(crate) split: Option<&'p SplitArgs<'a>>,
     pub(crate) threads: Threads<'b>,
     pub(crate) pipe: TmaPipeline<'b>,
@@ -89,7 +89,7 @@ pub(crate) struct Consumer<'p, 'a, 'b, D: Element, S: Float> {
     pub(crate) store: ThrStore<'p, 'b, D>,
 }
 
-impl<'a: 'b, 'b, D: Element, S: Float> Consumer<'_, 'a, 'b, D, S> {
+impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     /// Cooperative: all consumer groups multiply each tile together. A group whose rows are all
     /// beyond the end of D skips the tile.
     #[inline]

@@ -96,7 +96,7 @@ impl<'b> Threads<'b> {
         let Threads { group, groups, count, barrier } = self;
         let Slots { number, count: parts, .. } = slots;
         let thread = k.thread_idx().x % count;
-        let words = S::SCALAR.size_bytes() / 4;
+        let words = S::scalar().size_bytes() / 4;
         let size = i64::from(part.of.len() * words * count);
         let first = (slots.first * groups + group).cvt::<i64>() * size;
         let first = args.partials.offset(first + (thread * VECTOR).cvt::<i64>());
@@ -153,14 +153,14 @@ impl<S: Float> Accumulators<'_, '_, S> {
 
     /// Returns the accumulators per vector.
     fn of_vector() -> u32 {
-        VECTOR * 4 / S::SCALAR.size_bytes()
+        VECTOR * 4 / S::scalar().size_bytes()
     }
 
     fn store(&self, k: &Body<'_, '_>, to: Val<'_, GlobalMut<f32>>) {
         let to = to.ptr_cast::<u32>();
         for (first, at) in self.vectors() {
             let some = (first..first + Self::of_vector()).map(|i| self.of.get(k, i));
-            let words: Vec<Val<'_, u32>> = match S::SCALAR {
+            let words: Vec<Val<'_, u32>> = match S::scalar() {
                 Scalar::F64 => some.flat_map(|x| x.bitcast::<Vector<u32, 2>>().lanes()).collect(),
                 _ => some.map(|x| x.bitcast()).collect(),
             };
@@ -172,7 +172,7 @@ impl<S: Float> Accumulators<'_, '_, S> {
 
     /// Returns the accumulators' size in words.
     fn words(&self) -> u32 {
-        self.of.len() * S::SCALAR.size_bytes() / 4
+        self.of.len() * S::scalar().size_bytes() / 4
     }
 
     /// Loads the accumulators of one slot, or adds those of several slots in order. A slot is added
@@ -216,7 +216,7 @@ impl<S: Float> Accumulators<'_, '_, S> {
         add: Option<Val<'k, bool>>,
     ) {
         let [x, y, z, w] = words;
-        let parts: Vec<Val<'k, S>> = match S::SCALAR {
+        let parts: Vec<Val<'k, S>> = match S::scalar() {
             Scalar::F64 => [[x, y], [z, w]]
                 .into_iter()
                 .map(|words| Val::<Vector<u32, 2>>::pack(words).bitcast())

@@ -20,10 +20,10 @@ pub(super) fn build<T: Converted, Y: Converted>(
 ) -> Result<Kernel<Params<T, Y>>, BuildErrors> {
     let AxisReduceConfig { target, op, threads, .. } = *config;
     let (tile, identity) = (config.tile(), (op.monoid().0, i32::MAX));
-    let [chunk, cluster] = [tile.columns(T::SCALAR), tile.cluster].map(|count| count as i32);
+    let [chunk, cluster] = [tile.columns(T::scalar()), tile.cluster].map(|count| count as i32);
     let blocks = (SM_REGISTERS / (config.registers() * threads)).max(1);
     let options = tile.options().min_blocks_per_sm(blocks);
-    let name = format!("axis_{config}_{}", T::SCALAR);
+    let name = format!("axis_{config}_{}", T::scalar());
     Kernel::<Params<T, Y>>::build_with(options, &name, target, |k, (x, y, sizes, workspace)| {
         let ([len, inner], (partials, arrivals)) = (sizes, workspace);
         let (block, grid, thread) = (k.block_idx(), k.grid_dim(), k.thread_idx().x);

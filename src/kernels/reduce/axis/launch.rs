@@ -78,7 +78,7 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         if len > max || inner > max {
             return Err(RowError::Rows { rows: len.max(inner) });
         }
-        let needed = AxisReduceConfig::new(self.config.op, self.config.target, T::SCALAR, problem);
+        let needed = AxisReduceConfig::new(self.config.op, self.config.target, T::scalar(), problem);
         if self.config.access == RowAccess::Aligned && needed.access != RowAccess::Aligned {
             return Err(RowError::Access { access: RowAccess::Aligned });
         }
@@ -90,14 +90,14 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         if problem.results() == 0 {
             return Ok(());
         }
-        let chunks = self.config.chunks(T::SCALAR, problem);
+        let chunks = self.config.chunks(T::scalar(), problem);
         let parts = self.parts(chunks, len);
         let blocks = i32::try_from(chunks).map_err(|_| RowError::Rows { rows: outer })?;
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let [partials, arrivals] = &mut *workspace;
         // A single cluster needs no workspace.
         if parts > u64::from(self.config.cluster) {
-            let chunk = u64::from(self.config.tile().columns(T::SCALAR));
+            let chunk = u64::from(self.config.tile().columns(T::scalar()));
             let words = 2 * chunks * parts / u64::from(self.config.cluster) * chunk;
             if (partials.len() as u64) < words {
                 *partials = partials.device().zeros(words as usize)?;

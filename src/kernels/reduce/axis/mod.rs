@@ -261,7 +261,7 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
     #[inline]
     pub fn new(config: AxisReduceConfig) -> Result<Self, RowError> {
         config.check()?;
-        config.op.check_elements(T::SCALAR, Y::SCALAR)?;
+        config.op.check_elements(T::scalar(), Y::scalar())?;
         Ok(AxisReduce { config, kernel: build(&config)? })
     }
 }

@@ -37,7 +37,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         P: Recast,
     {
         let bytes = i128::from(self.offset) * i128::from(size_of_element::<P>());
-        let offset = bytes.div_euclid(i128::from(T::SCALAR.size_bytes()));
+        let offset = bytes.div_euclid(i128::from(T::scalar().size_bytes()));
         let offset = i64::try_from(offset).unwrap_or(i64::MAX);
         TensorPointer { base: P::cast(self.base), offset, align: self.align, swizzle: None }
     }
@@ -64,9 +64,9 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     where
         P: Recast,
     {
-        let (from, to) = (P::Elem::SCALAR.bits(), T::SCALAR.bits());
+        let (from, to) = (P::Elem::scalar().bits(), T::scalar().bits());
         let align = self.alignment();
-        if align < T::SCALAR.size_bytes() {
+        if align < T::scalar().size_bytes() {
             let kind = TensorErrorKind::Recast { from, to, align };
             k.report(TensorError { operation: "recast", operand: self.to_string(), kind });
             return TensorPointer { base: P::cast(self.base), offset: 0, align, swizzle: None };
@@ -99,7 +99,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
             let argument = "a swizzled pointer that a device number has moved".to_owned();
             return Err(LayoutError::Unsupported { operation: "recast", argument });
         }
-        let (from, to) = (P::Elem::SCALAR.bits().into(), T::SCALAR.bits().into());
+        let (from, to) = (P::Elem::scalar().bits().into(), T::scalar().bits().into());
         let swizzle = swizzle.recast(from, to)?;
         let moved = None;
         Ok(TensorPointer { swizzle: Some(Swizzled { swizzle, moved }), ..self.retyped() })

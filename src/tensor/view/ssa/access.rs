@@ -76,7 +76,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     #[track_caller]
     pub fn bitcast<U: Element>(&self, k: &Body<'b, '_>) -> TensorSsa<'b, U> {
         let _call = k.call();
-        let (from, to, len) = (T::SCALAR, U::SCALAR, self.values.len());
+        let (from, to, len) = (T::scalar(), U::scalar(), self.values.len());
         let group = (to.bits() / from.bits()).max(1) as usize;
         let values = if len.is_multiple_of(group) {
             let parts = self.values.chunks(group).map(|part| {
