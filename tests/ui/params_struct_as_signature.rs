@@ -1,7 +1,7 @@
 use tilewright::ir::{Global, Kernel, KernelOptions, Target};
 
 tilewright::params! {
-    struct Scan {
+    struct Scan => ScanAt<'b> {
         x: Global<f32>,
         n: i32,
     }

@@ -102,7 +102,6 @@ fn a_long_benchmark_says_how_far_it_is() {
     let (line, ..) = first_line(&args);
     assert!(line.contains(" of 2): ") || line.contains(" of 2), block "), "{line}");
     assert!(line.starts_with("softmax of bf16 "), "{line}");
-    let (line, ..) =
-        first_line(&["gemm", "--m", "2048", "--n", "2048", "--k", "2048", "--device", "sim"]);
+    let (line, ..) = first_line(&["gemm", "--shape", "2048", "--device", "sim"]);
     assert!(line.contains(" % after "), "{line}");
 }

@@ -157,5 +157,10 @@ fn the_page_of_the_book_is_rendered() {
 
 #[test]
 fn bad_input_is_refused() {
-    check_refused(&["trace", "gemm", "sm80_f32"], &expect![[""]]);
+    check_refused(
+        &["trace", "gemm", "sm80_f32"],
+        &expect![[r#"
+            error: invalid value 'sm80_f32' for '[CONFIG]': `sm80_f32` names no configuration: `tn`, `tt`, `nn` or `nt` is missing
+        "#]],
+    );
 }
