@@ -150,7 +150,7 @@ impl Law {
             Law::LeftInverse => ("left_inverse", "L(R(L(i))) == L(i)"),
             Law::Nullspace => ("nullspace", "L(R(i)) == 0"),
             Law::CommonLayout => ("max_common_layout", "A(R(i)) == i == B(R(i))"),
-            Law::Divide => ("logical_divide", "R == (L o T, L o complement(T, shape(L)))"),
+            Law::Divide => ("logical_divide", "R == L o (T, complement(T, shape(L)))"),
             Law::Product => ("logical_product", "R == (B, complement(B, size(B) * cosize(T)) o T)"),
             Law::BlockedProduct => {
                 ("blocked_product", "R((b0,t0),..) == product(B, T)((b0,..),(t0,..))")
