@@ -22,8 +22,8 @@
 //!
 //! # What is checked, and what is trusted
 //!
-//! * A check evaluates layouts ([`ComposedLayout::apply`]) and never calls the operation that it checks. Divides and
-//!   products are defined by a complement, so their checks compute one and check it too.
+//! * A check evaluates layouts ([`Layout::at`], [`ComposedLayout::apply`]) and never calls the operation that it checks.
+//!   Divides and products are defined by a complement, so their checks compute one and check it too.
 //! * The layouts must be static: evaluate symbols with [`Layout::eval`] first. The law of a symbolic operation is
 //!   [`check_same`] of `op(L).eval(env)` and `op(L.eval(env))`.
 //! * Up to [`LIMIT`] coordinates are walked. If a domain has more, the rest is not looked at.
@@ -184,7 +184,10 @@ impl Law {
 
     /// The value at an integer coordinate, with the last mode unbounded.
     fn value(self, layout: &ComposedLayout, i: i64) -> Result<IntTuple, Violation> {
-        layout.apply(i).map_err(self.stuck())
+        match number_at(layout, i) {
+            Some(value) => Ok(value.into()),
+            None => layout.apply(i).map_err(self.stuck()),
+        }
     }
 
     fn outer(self, layout: &ComposedLayout) -> Result<&Layout, Violation> {
@@ -261,6 +264,12 @@ impl Violation {
     }
 }
 
+/// The value of a static layout into the integers. The walks of the checks take it if they can, because
+/// [`ComposedLayout::apply`] allocates the coordinate.
+fn number_at(layout: &ComposedLayout, i: i64) -> Option<i64> {
+    layout.as_normal()?.at(i).ok()
+}
+
 /// The coordinate with 0 for the entries of `shape` that it lacks.
 fn filled(coord: IntTupleRef<'_>, shape: IntTupleRef<'_>) -> IntTuple {
     if coord.is_leaf() {
@@ -331,7 +340,10 @@ fn same(law: Law, layout: &ComposedLayout, result: &ComposedLayout) -> Check {
         return Err(Violation::Size { law, result: result.to_string(), found, needed });
     }
     for i in 0..needed.min(LIMIT) {
-        law.equal(i, &law.value(result, i)?, &law.value(layout, i)?)?;
+        let value = number_at(result, i);
+        if value.is_none() || value != number_at(layout, i) {
+            law.equal(i, &law.value(result, i)?, &law.value(layout, i)?)?;
+        }
     }
     Ok(())
 }
@@ -468,6 +480,10 @@ fn composition(law: Law, a: &ComposedLayout, b: &ComposedLayout, result: &Compos
         );
     }
     for i in 0..law.size(law.outer(b)?)?.min(LIMIT) {
+        let value = number_at(result, i);
+        if value.is_some() && value == number_at(b, i).and_then(|inside| number_at(a, inside)) {
+            continue;
+        }
         let inside = law.value(b, i)?;
         let inside = match a.outer_layout() {
             Ok(a) => filled(inside.as_ref(), a.shape()),
