@@ -96,25 +96,30 @@ errors! {
             /// The cause.
             cause: Box<LayoutError>,
         } = |f| {
-            write!(f, "`{operation}` of {layout}: ")?;
-            mode.iter().try_for_each(|mode| write!(f, "in mode {mode}: "))?;
-            cause.fmt(f)
+            let place = |layout: &str, mode: Option<&str>| {
+                let mode = mode.map_or_else(String::new, |mode| format!("in mode {mode}: "));
+                format!("`{operation}` of {layout}: {mode}")
+            };
+            let LayoutError::Symbolic { cause, assumption } = &**cause else {
+                return write!(f, "{}{cause}", place(layout, mode.as_deref()));
+            };
+            let mut text = place(layout, mode.as_deref());
+            let rest = refusal(cause, assumption.as_deref(), MAX_TEXT);
+            if text.chars().count() + rest.chars().count() > MAX_TEXT {
+                let mode = mode.as_ref().map(|mode| cropped(mode, 20));
+                text = place(&cropped(layout, 40), mode.as_deref());
+            }
+            let room = MAX_TEXT - text.chars().count();
+            write!(f, "{text}{}", refusal(cause, assumption.as_deref(), room))
         },
         /// The operation has no result for all values of its symbols. The text has at most 200
-        /// characters; `cause` has the rest.
+        /// characters, also inside a [`Named`](LayoutError::Named) error; `cause` has the rest.
         Symbolic {
             /// The reason.
             cause: Box<LayoutError>,
             /// An assumption about one symbol under which the operation has a result.
             assumption: Option<Box<Assumption>>,
-        } = |f| {
-            let advice = match assumption {
-                Some(assumption) => cropped(&format!("assume {assumption}"), 80),
-                None => "no assumption about a single symbol is enough".to_owned(),
-            };
-            let reason = cropped(&cause.to_string(), MAX_TEXT - advice.chars().count() - 2);
-            write!(f, "{reason}; {advice}")
-        },
+        } = |f| f.write_str(&refusal(cause, assumption.as_deref(), MAX_TEXT)),
         /// {error}
         Name(error: NameError),
         /// {operation} leaves the range of 64-bit integers; use smaller extents or strides
@@ -278,6 +283,17 @@ impl LayoutError {
         }
     }
 
+    /// The error without its mode, but with its assumption.
+    pub(crate) fn without_mode(self) -> Self {
+        match self {
+            LayoutError::At { cause, .. } => *cause,
+            LayoutError::Symbolic { cause, assumption } => {
+                LayoutError::Symbolic { cause: Box::new(cause.without_mode()), assumption }
+            }
+            other => other,
+        }
+    }
+
     /// The assumption about one symbol under which the operation has a result, if one is enough.
     /// [`Layout::assuming`](super::Layout::assuming) applies it.
     ///
@@ -363,6 +379,16 @@ crate::errors::message_as_debug!(NameError);
 
 /// The largest number of characters of a refusal of symbols.
 const MAX_TEXT: usize = 200;
+
+/// The reason for a refusal and the advice, in at most `limit` characters, at least 90. The reason is cut first.
+fn refusal(cause: &LayoutError, assumption: Option<&Assumption>, limit: usize) -> String {
+    let advice = match assumption {
+        Some(assumption) => cropped(&format!("assume {assumption}"), 80),
+        None => "no assumption about a single symbol is enough".to_owned(),
+    };
+    let reason = cropped(&cause.to_string(), limit.saturating_sub(advice.chars().count() + 2));
+    format!("{reason}; {advice}")
+}
 
 /// The text, or its beginning if it has more than `limit` characters.
 fn cropped(text: &str, limit: usize) -> String {
