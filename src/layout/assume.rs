@@ -317,6 +317,8 @@ pub(crate) fn advise(
         LayoutError::NotAdmissible { .. }
             | LayoutError::Carries { .. }
             | LayoutError::NotInjective { .. }
+            | LayoutError::Interleaved { .. }
+            | LayoutError::StrideNotDivisible { .. }
             | LayoutError::NotDivisible { .. }
             | LayoutError::Undecided { .. }
             | LayoutError::NoUnitStride { .. }

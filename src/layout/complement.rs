@@ -61,6 +61,7 @@ pub(crate) fn complement_into<N: Number>(
     // indices and its stride is a mode of the complement.
     let mut current = N::new(1);
     let mut violation = N::new(0);
+    let mut below: Option<(N, N)> = None;
     for first in 0..modes.len() {
         let rest = modes.get_mut(first..).unwrap_or(&mut []);
         let at = smallest::<N>(rest.iter().map(|(_, d)| d))?;
@@ -75,7 +76,18 @@ pub(crate) fn complement_into<N: Number>(
             violation = violation.max(&current.sub(d)?)?;
         }
         if gap.bounds().1 < 1 {
-            return Err(not_injective());
+            return Err(match &below {
+                // The mode below reaches this stride, too, only if it steps onto it.
+                Some((extent, stride)) if !d.multiple_of(stride) || s.bounds().0 < 2 => {
+                    N::fail(|| LayoutError::Interleaved {
+                        layout: layout.to_string(),
+                        extent: extent.to_int(),
+                        stride: stride.to_int(),
+                        next: d.to_int(),
+                    })
+                }
+                _ => not_injective(),
+            });
         }
         if s.bounds().0 < 2 && !d.same(&current) {
             // Numbers would drop a mode of extent 1 and the modes before it.
@@ -83,6 +95,7 @@ pub(crate) fn complement_into<N: Number>(
             violation = violation.max(&dropped)?;
         }
         let next = d.mul(s)?;
+        below = Some((s.clone(), d.clone()));
         push(out, gap, &current)?;
         current = next;
     }
@@ -205,8 +218,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotInjective`] if a mode of `F` reaches past the stride of the next larger
-    /// one, [`LayoutError::ExtentNotPositive`] for an extent of the cotarget below 1,
+    /// [`LayoutError::Interleaved`] if a mode of `F` reaches past the stride of the next larger one,
+    /// [`LayoutError::NotInjective`] if it steps onto that stride, so that two coordinates share an
+    /// index, [`LayoutError::ExtentNotPositive`] for an extent of the cotarget below 1,
     /// [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`],
     /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
     #[inline]

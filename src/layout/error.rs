@@ -172,6 +172,12 @@ errors! {
         ),
         /// {layout} maps two coordinates to one index, and the operation needs one-to-one
         NotInjective { layout: String },
+        /// {layout} has no complement: its mode {extent}:{stride} reaches past the next larger stride, {next}, so the modes
+        /// interleave; make each stride at least the extent times the stride of the mode below it
+        Interleaved { layout: String, extent: Int, stride: Int, next: Int },
+        /// the stride {stride} of {layout} is not a multiple of the next smaller one, {by}; the operation needs strides
+        /// that divide each other
+        StrideNotDivisible { layout: String, stride: Int, by: Int },
         /// {layout} does not give its coordinates the indices from 0 to its size - 1, each once, and the operation needs
         /// that
         NotBijective { layout: String },

@@ -190,7 +190,13 @@ impl Operation for LeftInverse<'_> {
             }
             let step = match d.exact_div(&reached) {
                 Ok(step) => step,
-                Err(error) if d.is_number() && reached.is_number() => return Err(error),
+                Err(_) if d.is_number() && reached.is_number() => {
+                    return Err(N::fail(|| LayoutError::StrideNotDivisible {
+                        layout: self.layout.to_string(),
+                        stride: d.to_int(),
+                        by: reached.to_int(),
+                    }));
+                }
                 Err(_) => {
                     let uneven = d.modulo(&reached)?.max(&reached.sub(d)?)?;
                     violation = violation.max(&uneven)?;
@@ -335,7 +341,7 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::NotDivisible`] if the strides do not divide each other in order,
+    /// [`LayoutError::StrideNotDivisible`] if the strides do not divide each other in order,
     /// [`LayoutError::NotInjective`] if modes overlap so that the equation fails,
     /// [`LayoutError::Unsupported`] for a negative stride that is not the largest,
     /// [`LayoutError::ExtentNotPositive`],
