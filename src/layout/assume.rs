@@ -319,6 +319,8 @@ pub(crate) fn advise(
         LayoutError::NotAdmissible { .. }
             | LayoutError::Carries { .. }
             | LayoutError::NotInjective { .. }
+            | LayoutError::Interleaved { .. }
+            | LayoutError::StrideNotDivisible { .. }
             | LayoutError::NotDivisible { .. }
             | LayoutError::Undecided { .. }
             | LayoutError::NoUnitStride { .. }

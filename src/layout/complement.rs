@@ -62,6 +62,7 @@ pub(crate) fn complement_into<N: Number>(
     // so far and that stride becomes a mode of the complement.
     let mut current = N::new(1);
     let mut violation = N::new(0);
+    let mut below: Option<(N, N)> = None;
     for first in 0..modes.len() {
         let rest = modes.get_mut(first..).unwrap_or(&mut []);
         let at = smallest::<N>(rest.iter().map(|(_, d)| d))?;
@@ -76,7 +77,18 @@ pub(crate) fn complement_into<N: Number>(
             violation = violation.max(&current.sub(d)?)?;
         }
         if gap.bounds().1 < 1 {
-            return Err(not_injective());
+            return Err(match &below {
+                // The mode below reaches this stride, too, only if it steps onto it.
+                Some((extent, stride)) if !d.multiple_of(stride) || s.bounds().0 < 2 => {
+                    N::fail(|| LayoutError::Interleaved {
+                        layout: layout.to_string(),
+                        extent: extent.to_int(),
+                        stride: stride.to_int(),
+                        next: d.to_int(),
+                    })
+                }
+                _ => not_injective(),
+            });
         }
         if s.bounds().0 < 2 && !d.same(&current) {
             // With static extents, a mode of extent 1 would be dropped together with the modes
@@ -85,6 +97,7 @@ pub(crate) fn complement_into<N: Number>(
             violation = violation.max(&dropped)?;
         }
         let next = d.mul(s)?;
+        below = Some((s.clone(), d.clone()));
         push(out, gap, &current)?;
         current = next;
     }
@@ -186,23 +199,18 @@ impl Operation for Complementing<'_> {
 }
 
 impl Layout {
-    /// Returns a layout of the indices below `size(cotarget)` that `self` does not reach, in
-    /// increasing order. Use it to find out how to repeat a layout so that it fills a buffer:
-    /// `(2,2):(1,6)` in 24 elements leaves `(3,2):(2,12)`.
+    /// The indices below `size(cotarget)` that the layout does not reach, in order.
     ///
-    /// Let `F = filter(self)` and `R` be the result. Then `(F, R)` is one-to-one and `R` increases.
-    /// If the strides of `F` divide each other in order, `F` and its gaps form a tile of `c`
-    /// elements (`c` is the largest stride times its extent), and `R` repeats this tile over
-    /// `cotarget`:
-    ///
-    /// * Over an integer, the tile is repeated `ceil_div(cotarget, c)` times. So
-    ///   `size(F) * size(R) >= cotarget`, and the last repetition may reach past it.
-    /// * Over a shape `(s0, s1, ..)` we count mode by mode, as CuTe does: `ceil_div(s0, c0) *
-    ///   ceil_div(s1, c1) * ..` times, with `c0 = c` and `c(i+1) = ceil_div(ci, si)`. If a mode
-    ///   does not divide its part of the tile, this is too few to cover the shape: `(2,2):(1,2)`
-    ///   fills only one tile, which is 4 of the 6 elements of `(3,2)`.
-    ///
-    /// A gap that is not a multiple of the covered part is used up to the last multiple.
+    /// With `F = filter(self)` and `R` the result: `F` and `R` together are one-to-one and `R` is
+    /// increasing. If the strides of `F` divide each other in order, `F` and the gaps in it make a
+    /// tile of `c` elements, the largest stride times its extent. `R` repeats this tile over
+    /// `cotarget`. Over a number it repeats the tile `ceil_div(cotarget, c)` times, so that
+    /// `size(F) * size(R) >= cotarget` and the last repetition may reach beyond it. Over a shape
+    /// `(s0, s1, ..)` it counts as CuTe does, mode by mode: `ceil_div(s0, c0) * ceil_div(s1, c1) *
+    /// ..` times with `c0 = c` and `c(i+1) = ceil_div(ci, si)`. That is less than the size if a
+    /// mode does not divide its part of the tile: `(2,2):(1,2)` fills one tile of 4 of the 6
+    /// elements of `(3,2)`. A gap that is not a multiple of the covered part is used up to the last
+    /// multiple.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -213,11 +221,11 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Returns [`LayoutError::NotInjective`] if a mode of `F` reaches past the next larger stride,
-    /// [`LayoutError::ExtentNotPositive`] if an extent of the cotarget is below 1,
-    /// [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`] if symbols
-    /// leave a condition open, [`LayoutError::NotAnIntegerStride`] for a basis element or a
-    /// fraction, and [`LayoutError::Overflow`].
+    /// [`LayoutError::Interleaved`] if a mode of `F` reaches past the stride of the next larger one,
+    /// [`LayoutError::NotInjective`] if it steps onto that stride, so that two coordinates share an
+    /// index, [`LayoutError::ExtentNotPositive`] for an extent of the cotarget below 1,
+    /// [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`],
+    /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
     #[inline]
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
         complement(self.as_ref(), Some(cotarget.as_ref())).map_err(|error| {

@@ -97,25 +97,30 @@ errors! {
             /// Why it failed.
             cause: Box<LayoutError>,
         } = |f| {
-            write!(f, "`{operation}` of {layout}: ")?;
-            mode.iter().try_for_each(|mode| write!(f, "in mode {mode}: "))?;
-            cause.fmt(f)
+            let place = |layout: &str, mode: Option<&str>| {
+                let mode = mode.map_or_else(String::new, |mode| format!("in mode {mode}: "));
+                format!("`{operation}` of {layout}: {mode}")
+            };
+            let LayoutError::Symbolic { cause, assumption } = &**cause else {
+                return write!(f, "{}{cause}", place(layout, mode.as_deref()));
+            };
+            let mut text = place(layout, mode.as_deref());
+            let rest = refusal(cause, assumption.as_deref(), MAX_TEXT);
+            if text.chars().count() + rest.chars().count() > MAX_TEXT {
+                let mode = mode.as_ref().map(|mode| cropped(mode, 20));
+                text = place(&cropped(layout, 40), mode.as_deref());
+            }
+            let room = MAX_TEXT - text.chars().count();
+            write!(f, "{text}{}", refusal(cause, assumption.as_deref(), room))
         },
-        /// The operation does not succeed for all values of its symbols. The message has at most
-        /// 200 characters; `cause` has the rest.
+        /// The operation has no result for all values of its symbols. The text has at most 200
+        /// characters, also inside a [`Named`](LayoutError::Named) error; `cause` has the rest.
         Symbolic {
             /// Why it does not succeed.
             cause: Box<LayoutError>,
             /// An assumption about one symbol that would be enough, if there is one.
             assumption: Option<Box<Assumption>>,
-        } = |f| {
-            let advice = match assumption {
-                Some(assumption) => cropped(&format!("assume {assumption}"), 80),
-                None => "no assumption about a single symbol is enough".to_owned(),
-            };
-            let reason = cropped(&cause.to_string(), MAX_TEXT - advice.chars().count() - 2);
-            write!(f, "{reason}; {advice}")
-        },
+        } = |f| f.write_str(&refusal(cause, assumption.as_deref(), MAX_TEXT)),
         /// {error}
         Name(error: NameError),
         /// {operation} leaves the range of 64-bit integers; use smaller extents or strides
@@ -169,6 +174,12 @@ errors! {
         ),
         /// {layout} maps two coordinates to one index, and the operation needs one-to-one
         NotInjective { layout: String },
+        /// {layout} has no complement: its mode {extent}:{stride} reaches past the next larger stride, {next}, so the modes
+        /// interleave; make each stride at least the extent times the stride of the mode below it
+        Interleaved { layout: String, extent: Int, stride: Int, next: Int },
+        /// the stride {stride} of {layout} is not a multiple of the next smaller one, {by}; the operation needs strides
+        /// that divide each other
+        StrideNotDivisible { layout: String, stride: Int, by: Int },
         /// {layout} does not give its coordinates the indices from 0 to its size - 1, each once, and the operation needs
         /// that
         NotBijective { layout: String },
@@ -280,6 +291,17 @@ impl LayoutError {
         }
     }
 
+    /// The error without its mode, but with its assumption.
+    pub(crate) fn without_mode(self) -> Self {
+        match self {
+            LayoutError::At { cause, .. } => *cause,
+            LayoutError::Symbolic { cause, assumption } => {
+                LayoutError::Symbolic { cause: Box::new(cause.without_mode()), assumption }
+            }
+            other => other,
+        }
+    }
+
     /// Returns the assumption about one symbol that would make the operation succeed, if one is
     /// enough. Apply it with [`Layout::assuming`](super::Layout::assuming).
     ///
@@ -365,6 +387,16 @@ crate::errors::message_as_debug!(NameError);
 
 /// The most characters that a message about symbols may have.
 const MAX_TEXT: usize = 200;
+
+/// The reason for a refusal and the advice, in at most `limit` characters, at least 90. The reason is cut first.
+fn refusal(cause: &LayoutError, assumption: Option<&Assumption>, limit: usize) -> String {
+    let advice = match assumption {
+        Some(assumption) => cropped(&format!("assume {assumption}"), 80),
+        None => "no assumption about a single symbol is enough".to_owned(),
+    };
+    let reason = cropped(&cause.to_string(), limit.saturating_sub(advice.chars().count() + 2));
+    format!("{reason}; {advice}")
+}
 
 /// Cuts the text off after `limit` characters.
 fn cropped(text: &str, limit: usize) -> String {

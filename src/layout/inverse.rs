@@ -193,7 +193,13 @@ impl Operation for LeftInverse<'_> {
             }
             let step = match d.exact_div(&reached) {
                 Ok(step) => step,
-                Err(error) if d.is_number() && reached.is_number() => return Err(error),
+                Err(_) if d.is_number() && reached.is_number() => {
+                    return Err(N::fail(|| LayoutError::StrideNotDivisible {
+                        layout: self.layout.to_string(),
+                        stride: d.to_int(),
+                        by: reached.to_int(),
+                    }));
+                }
                 Err(_) => {
                     let uneven = d.modulo(&reached)?.max(&reached.sub(d)?)?;
                     violation = violation.max(&uneven)?;
@@ -326,13 +332,11 @@ impl Layout {
         perform(&RightInverse { layout: self.as_ref(), longest: false })
     }
 
-    /// Returns a layout that maps the index of a coordinate back to it: `R(self(i)) == i` if `self`
-    /// is one-to-one. Otherwise only `self(R(self(i))) == self(i)` holds, for all `i < size(self)`.
+    /// A layout with `self(R(self(i))) == self(i)` for all `i < size(self)`; for a one-to-one
+    /// layout `R(self(i)) == i`.
     ///
-    /// The largest stride may be negative: then the last mode of `R` takes what is left of an
-    /// index, even of a negative one. Symbolic strides are taken in the order of their divisors.
-    /// This is right only if they divide each other in that order, so the result carries that
-    /// condition, and evaluation checks it.
+    /// The largest stride may be negative: the last mode of `R` takes the rest of an index, also of
+    /// a negative one.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -343,11 +347,13 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Returns [`LayoutError::NotDivisible`] if the strides do not divide each other in order,
+    /// [`LayoutError::StrideNotDivisible`] if the strides do not divide each other in order,
     /// [`LayoutError::NotInjective`] if modes overlap so that the equation fails,
     /// [`LayoutError::Unsupported`] for a negative stride that is not the largest,
-    /// [`LayoutError::ExtentNotPositive`], [`LayoutError::Undecided`] if the sign of a symbolic
-    /// stride is not known, [`LayoutError::NotAnIntegerStride`], and [`LayoutError::Overflow`].
+    /// [`LayoutError::ExtentNotPositive`],
+    /// [`LayoutError::Undecided`] for a symbolic stride of unknown sign, [`LayoutError::NotAnIntegerStride`],
+    /// [`LayoutError::Overflow`]. Symbolic strides are taken in the order of their divisors, on the condition that they divide each
+    /// other in that order, which evaluation checks.
     #[inline]
     pub fn left_inverse(&self) -> Result<Layout> {
         self.any_left_inverse().map_err(|error| {

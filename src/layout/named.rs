@@ -315,7 +315,7 @@ impl NamedLayout {
             indices.for_each(|index| text.push_str(&format!(".{index}")));
             Some(text)
         });
-        let cause = if mode.is_some() { error.cause().clone() } else { error };
+        let cause = if mode.is_some() { error.without_mode() } else { error };
         let layout = self.to_string();
         LayoutError::Named { operation, layout, mode, cause: Box::new(cause) }
     }

@@ -19,8 +19,13 @@ pub use composable::{composable_pairs, composable_triples, dividing_tilers};
 pub use kinds::{injective_layouts, negative_layouts, swizzled_layouts, symbolic_layouts};
 pub use thread_value::{thread_value_layouts, threads_and_values};
 
+use std::sync::Arc;
+
 use proptest::collection::vec;
+use proptest::num::usize::BinarySearch;
 use proptest::prelude::*;
+use proptest::strategy::{NewTree, ValueTree};
+use proptest::test_runner::TestRunner;
 
 use super::{
     Builder, ComposedLayout, Env, Int, IntTuple, Layout, LayoutBuilder, ScaledBasis, Swizzle,
@@ -47,12 +52,74 @@ fn nested(leaves: Vec<(u8, (i64, i64))>) -> Layout {
     out.finish_literal()
 }
 
-/// Picks one of the integers, each as often as its weight says. Shrinks to smaller ones.
-fn weighted(mut numbers: Vec<(usize, i64)>) -> impl Strategy<Value = i64> {
+/// One of the numbers, as often as its weight says. Shrinks to the smallest at once if it can, because bisection alone
+/// takes a law for true below the first number for which it holds: `(2,12):(3,2)` is one-to-one, `(2,12):(0,2)` is not.
+fn weighted(mut numbers: Vec<(usize, i64)>) -> Weighted {
     numbers.sort_unstable_by_key(|(_, number)| *number);
     let repeated =
         numbers.into_iter().flat_map(|(weight, number)| std::iter::repeat_n(number, weight));
-    prop::sample::select(repeated.collect::<Vec<i64>>())
+    Weighted(repeated.collect())
+}
+
+/// Sorted numbers, each as often as its weight says.
+#[derive(Clone, Debug)]
+struct Weighted(Arc<[i64]>);
+
+impl Strategy for Weighted {
+    type Tree = WeightedTree;
+    type Value = i64;
+
+    fn new_tree(&self, runner: &mut TestRunner) -> NewTree<Self> {
+        let index = (0..self.0.len()).new_tree(runner)?;
+        Ok(WeightedTree { numbers: self.0.clone(), index, smallest: Smallest::Untried })
+    }
+}
+
+/// Whether a counterexample has the smallest number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Smallest {
+    Untried,
+    Current,
+    Refuted,
+}
+
+#[derive(Clone, Debug)]
+struct WeightedTree {
+    numbers: Arc<[i64]>,
+    index: BinarySearch,
+    smallest: Smallest,
+}
+
+impl ValueTree for WeightedTree {
+    type Value = i64;
+
+    fn current(&self) -> i64 {
+        let index = if self.smallest == Smallest::Current { 0 } else { self.index.current() };
+        self.numbers.get(index).copied().unwrap_or(0)
+    }
+
+    fn simplify(&mut self) -> bool {
+        match self.smallest {
+            Smallest::Untried if self.index.current() > 0 => {
+                self.smallest = Smallest::Current;
+                true
+            }
+            Smallest::Untried | Smallest::Current => false,
+            Smallest::Refuted => self.index.simplify(),
+        }
+    }
+
+    fn complicate(&mut self) -> bool {
+        match self.smallest {
+            Smallest::Untried => false,
+            Smallest::Current => {
+                self.smallest = Smallest::Refuted;
+                self.index.simplify();
+                true
+            }
+            Smallest::Refuted => self.index.complicate(),
+        }
+    }
 }
 
 /// Picks extents that often divide each other.

@@ -137,8 +137,9 @@ fn composes(a: &Layout, b: &Layout) -> bool {
     exists(&values, &extents(b))
 }
 
-/// A divide is refused if and only if the tile has no complement, or the layout after the tile or after the complement is no
-/// layout.
+/// A divide is refused if and only if the tile has no complement, or the layout after the pair of the tile and the complement
+/// is no layout. Each alone may be one: `(3,1):(2,-1)` after `2:2` and after its complement `2:1` is `2:4` and `2:2`, but
+/// index 3 of the pair is not `4 + 2`, because it is the first of the next column, -1.
 #[test]
 fn divides() {
     let (mut accepted, mut refused) = (0, 0);
@@ -146,8 +147,7 @@ fn divides() {
         let target = l.coalesce().unwrap().shape().to_owned();
         let possible = tile.complement(&target).is_ok_and(|complement| {
             let whole = sorted(&tile).last().map_or(1, |(d, s)| d * s);
-            let left = padded(&l, whole);
-            composes(&left, &tile) && composes(&left, &complement)
+            composes(&padded(&l, whole), &Layout::concat([&tile, &complement]).unwrap())
         });
         match l.logical_divide(&tile) {
             Ok(r) => {

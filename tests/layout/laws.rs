@@ -39,7 +39,8 @@ fn has_no_complement(l: &Layout, e: &LayoutError) -> bool {
     let negative = filtered.as_ref().leaves().any(|(_, d)| d.as_static() < Some(0));
     match e.cause() {
         LayoutError::Unsupported { .. } => negative,
-        LayoutError::NotInjective { .. } => !negative,
+        LayoutError::NotInjective { .. } => !negative && !filtered.is_injective().unwrap(),
+        LayoutError::Interleaved { .. } => !negative,
         _ => false,
     }
 }
@@ -557,7 +558,7 @@ fn what_is_in_common_of_small_layouts() {
 /// Checks the promises of `left_inverse`. Let `d0, d1, ..` be the strides other than 0 of the coalesced layout, by
 /// their absolute values.
 /// * If one of them is negative and not the largest, it is `Unsupported`.
-/// * Else, if one of them does not divide the next, it is `NotDivisible`.
+/// * Else, if one of them does not divide the next, it is `StrideNotDivisible`.
 /// * Else, if the layout is one-to-one but for strides 0, there is an `R` with `L(R(L(i))) == L(i)`, and
 ///   `R(L(i)) == i` where it is one-to-one.
 /// * Else there is such an `R`, or it is `NotInjective`.
@@ -579,7 +580,7 @@ pub(crate) fn left_inverse_is_as_promised(l: &Layout) -> oracle::Check {
     let expected = if lower.iter().any(|d| *d < 0) {
         matches!(&result, Err(LayoutError::Unsupported { .. }))
     } else if strides.windows(2).any(|d| d[1] % d[0] != 0) {
-        matches!(&result, Err(LayoutError::NotDivisible { .. }))
+        matches!(&result, Err(LayoutError::StrideNotDivisible { .. }))
     } else if distinct(&flat.filter().unwrap()) {
         result.is_ok()
     } else {

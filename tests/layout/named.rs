@@ -1,7 +1,8 @@
 //! Layouts with names: the operations are those of the plain layout, and there is one name for each mode.
 
+use expect_test::expect;
 use proptest::prelude::*;
-use tilewright::layout::strategies::{layouts, tilers};
+use tilewright::layout::strategies::{layouts, symbolic_layouts, tilers};
 use tilewright::layout::{
     Layout, LayoutError, NameError, NamedLayout, Tiler, coord, layout, tiler,
 };
@@ -55,6 +56,31 @@ proptest! {
             check(layout.slice(&at), named.slice(&at));
             let rest = named.slice_named([(name.as_str(), 0)]).unwrap();
             prop_assert!(rest.names().all(|other| other != name));
+        }
+    }
+
+    /// A refusal of symbols has at most 200 characters, also with long names, and the assumption of the plain layout.
+    #[test]
+    fn refusals_of_symbols_are_short(
+        (layout, _) in symbolic_layouts(64),
+        tiler in tilers(3),
+        other in layouts(16),
+    ) {
+        let name = |mode| format!("mode {mode}, the rows of the first operand before they are padded");
+        let named = layout.named((0..layout.rank()).map(name)).unwrap();
+        for (plain, named) in [
+            (layout.logical_divide(&tiler), named.logical_divide(&tiler)),
+            (layout.flat_divide(&other), named.flat_divide(&other)),
+            (layout.zipped_product(&tiler), named.zipped_product(&tiler)),
+            (layout.blocked_product(&other), named.blocked_product(&other)),
+        ] {
+            let (Err(plain @ LayoutError::Symbolic { .. }), Err(named)) = (plain, named) else { continue };
+            let text = named.to_string();
+            prop_assert!(text.chars().count() <= 200, "{}", text);
+            prop_assert_eq!(plain.assumption(), named.assumption());
+            if let Some(assumption) = plain.assumption() {
+                prop_assert!(text.ends_with(&format!("; assume {assumption}")), "{}", text);
+            }
         }
     }
 }
@@ -125,5 +151,12 @@ fn errors_name_modes() -> Result<(), LayoutError> {
         a.select(&[0, 2]),
         &format!("`select` of {of}: there is no mode 2; the tuple has 2 modes"),
     );
+    // The assumption about a symbol stays, although the mode has a name.
+    let a = "(4,(4,4,2)):(1,(1,n,16))".parse::<Layout>()?.named(["m", "k"])?;
+    let error = a.logical_divide(&tiler!(2, 6:1)).unwrap_err();
+    expect![[r#"
+        `logical_divide` of (4,(4,4,2)):(1,(1,n,16)) of (m,k): in mode k: (4,4,2):(1,n,16) o 6:1 is not a layout: the steps of 1 leave a mode of (4,4,2):(1,n,16) at a place that does not divi..; assume n == 4"#]]
+    .assert_eq(&error.to_string());
+    assert!(error.assumption().is_some());
     Ok(())
 }

@@ -674,7 +674,7 @@ fn refusals_name_the_assumption_that_is_enough() {
         (n,2):(1,1) maps two coordinates to one index, and the operation needs one-to-one; assume n == 1
         3 is not divisible by 4; no assumption about a single symbol is enough
         complement with a negative stride is not defined for (n,m):(0,-1); assume m == 1
-        (n,m):(2,3) maps two coordinates to one index, and the operation needs one-to-one; no assumption about a single symbol is enough
+        (n,m):(2,3) has no complement: its mode n:2 reaches past the next larger stride, 3, so the modes interleave; make each stride at least the extent times..; no assumption about a single symbol is enough
     "#]].assert_eq(&messages);
     // A condition that values violate is short too.
     let l: Layout = "(n0,n1,1):(-1,n2{min=-8},0)".parse().unwrap();
@@ -687,6 +687,20 @@ fn refusals_name_the_assumption_that_is_enough() {
 /// Messages of arguments that once named another cause.
 #[test]
 fn refusals_name_the_cause() {
+    // One-to-one, with the indices 0, 2, 3 and 5.
+    let interleaved = layout!((2, 2):(2, 3));
+    assert_eq!(interleaved.is_injective(), Ok(true));
+    expect![[r#"
+        (2,2):(2,3) has no complement: its mode 2:2 reaches past the next larger stride, 3, so the modes interleave; make each stride at least the extent times the stride of the mode below it"#]]
+    .assert_eq(&interleaved.complement(&24.into()).unwrap_err().to_string());
+    expect![[r#"
+        the stride 3 of (2,2):(2,3) is not a multiple of the next smaller one, 2; the operation needs strides that divide each other"#]]
+    .assert_eq(&interleaved.left_inverse().unwrap_err().to_string());
+    // Index 2 twice.
+    assert_eq!(
+        layout!((4, 2):(1, 2)).complement(&24.into()).unwrap_err().to_string(),
+        "(4,2):(1,2) maps two coordinates to one index, and the operation needs one-to-one"
+    );
     let l = layout!((4, 8):(1, 4));
     for n in [0, -1] {
         let error = l.complement(&n.into()).unwrap_err();

@@ -740,7 +740,7 @@ pub(crate) fn campaigns() -> Vec<Campaign> {
         law("right-inverse", "`L(R(i)) == i`, and no chain of leaves is longer", right_inverse),
         law("left-inverse", "`L(R(L(i))) == L(i)`", left_inverse),
         law("nullspace", "`L(R(i)) == 0`, and R has all modes of stride 0", nullspace),
-        law("divide", "`R == (A o T, A o C)` with C the complement of T", divide),
+        law("divide", "`R == A o (T, C)` with C the complement of T", divide),
         law(
             "divide-by-mode",
             "the same for each mode; zipped, tiled and flat have the same values",

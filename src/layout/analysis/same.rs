@@ -46,7 +46,8 @@ fn same_strided(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<bool> {
     })
 }
 
-/// Returns the coalesced modes with more than one coordinate. A stride of 0 becomes the integer 0.
+/// The coalesced modes of more than one coordinate. Strides of 0 are the plain 0. Unlike `coalesce`, which keeps a static
+/// extent apart from a symbolic one, this merges any two contiguous modes: `(2,n):(1,2)` is `2*n:1`.
 #[inline]
 fn modes(layout: &Layout) -> Result<Vec<(Int, ScaledBasis)>> {
     let mut plain = layout.clone();
@@ -59,6 +60,14 @@ fn modes(layout: &Layout) -> Result<Vec<(Int, ScaledBasis)>> {
         }
     }
     let flat = plain.coalesce()?;
-    let wide = flat.as_ref().leaves().filter(|(s, _)| !s.is(1));
-    Ok(wide.map(|(s, d)| (s.clone(), d.clone())).collect())
+    let mut merged: Vec<(Int, ScaledBasis)> = Vec::new();
+    for (s, d) in flat.as_ref().leaves().filter(|(s, _)| !s.is(1)) {
+        match merged.last_mut() {
+            Some((extent, stride)) if stride.scaled(extent).is_ok_and(|end| end == *d) => {
+                *extent = extent.mul(s)?;
+            }
+            _ => merged.push((s.clone(), d.clone())),
+        }
+    }
+    Ok(merged)
 }

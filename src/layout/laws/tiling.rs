@@ -70,7 +70,10 @@ fn divide_by_layout(layout: &Layout, tile: &Layout, result: &Layout) -> Check {
     }
     let padded = ComposedLayout::from(padded(law, layout, whole)?);
     composition(law, &padded, &tile.into(), &first.into())?;
-    composition(law, &padded, &complement.into(), &rest.into())
+    composition(law, &padded, &(&complement).into(), &rest.into())?;
+    // Together they are a composition only if no index of the tile carries into the next column with one of the complement.
+    let pair = Layout::concat([tile, &complement]).map_err(law.stuck())?;
+    composition(law, &padded, &pair.into(), &result.into())
 }
 
 fn product_by_layout(block: &Layout, tile: &Layout, result: &Layout) -> Check {
@@ -247,7 +250,7 @@ macro_rules! tilings {
 
 tilings! {
     check_logical_divide, Divide, None, logical_divide,
-        "`(L o T, L o C)` with `C` the complement of the tile in the coalesced layout's shape, for the whole or for each mode \
+        "`L o (T, C)` with `C` the complement of the tile in the coalesced layout's shape, for the whole or for each mode \
          and its tile. If a tile does not divide a mode, the mode is rounded up to whole tiles.";
     check_zipped_divide, Divide, Some(Arrange::Zipped), zipped_divide,
         "the modes of [`check_logical_divide`] as `((tiles, ..), (rests, ..))`.";

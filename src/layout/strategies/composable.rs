@@ -33,21 +33,23 @@ fn digits(extents: impl Iterator<Item = Option<i64>>) -> Vec<(i64, i64)> {
     extents.map(digit).collect()
 }
 
-/// Builds a layout into the coordinates of `left`. Each of its leaves runs through another leaf of
-/// `left`, with a step and a count that divide the extent.
+/// A layout into the coordinates of `left`: each of its leaves runs through one leaf of `left` of more than one element, with
+/// a count and a step that divide the extent, and no two through the same.
 fn chosen(left: &Layout, picks: Vec<Pick>) -> Layout {
     let mut free = digits(left.shape().leaves().iter().map(|s| s.as_static()));
+    free.retain(|(extent, _)| *extent > 1);
     let mut leaves = Vec::new();
     for (depth, leaf, step, count) in picks {
         if free.is_empty() {
             break;
         }
         let (extent, before) = free.remove(leaf.index(free.len()));
-        let step = divisor(extent, step);
-        let count = divisor(extent / step, count);
+        let count = divisor(extent, count);
+        let step = divisor(extent / count, step);
         leaves.push((depth, (count, if count == 1 { 0 } else { before * step })));
     }
     match leaves[..] {
+        [] => Layout::trivial(),
         [(0, (count, stride))] => Layout::leaf(count, stride),
         _ => nested(leaves),
     }
