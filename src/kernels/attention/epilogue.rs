@@ -1,17 +1,17 @@
 //! The end of an item in a consumer group of the kernel for `sm_90a`: its LSE and its output.
 
-use crate::ir::builder::VectorElement;
 use crate::ir::{Body, TensorMapMut, Val};
 use crate::layout::{shape, tiler};
 use crate::tensor::{OnlineSoftmax, PipelineState, RegisterTensor, TmaStorePipeline};
 
 use super::config::{OUTPUT_STAGES, ROWS};
 use super::item::{Item, Own};
-use super::plan::Output;
+use super::plan::{Output, X};
 use super::sm90::{Consumer, Shared};
 
-impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
+impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     /// Ends an item, whose last product is complete: releases V, and writes the LSE and the output of the group's queries.
+    #[inline]
     pub(super) fn end(
         &self,
         k: &mut Body<'b, '_>,
@@ -49,11 +49,12 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
 
     /// Writes an output from a query, a head and a sequence on by tensor copies, in parts of some columns, which pass through the
     /// ring or through the group's tile of Q.
+    #[inline]
     fn store_tiles(
         &self,
         k: &mut Body<'b, '_>,
         output: &RegisterTensor<'b, f32>,
-        (map, [query, head, batch]): (Val<'a, TensorMapMut<T, 4>>, [Val<'b, i32>; 3]),
+        (map, [query, head, batch]): (Val<'a, TensorMapMut<X, 4>>, [Val<'b, i32>; 3]),
         q_state: PipelineState<'b>,
     ) {
         let Shared { plan, tiles: [sq, ..], o_ring, .. } = self.shared;
@@ -63,11 +64,11 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         // The last part of an odd number is in the stage of the next output's first one.
         pipe.finish(k);
         for part in 0..plan.config.value_dim / plan.part {
-            let rounded = plan.part_mma.slice(0).fragment_c::<T>(k, shape.clone());
+            let rounded = plan.part_mma.slice(0).fragment_c::<X>(k, shape.clone());
             let (from, to) = (output.variables(), rounded.variables());
             for pair in (0..to.len()).step_by(2).map(|register| [register, register + 1]) {
                 let values = pair.map(|at| from.get(k, part * to.len() + at));
-                let values = Val::pack(values).cvt::<T>().lanes();
+                let values = Val::pack(values).cvt::<X>().lanes();
                 pair.into_iter().zip(values).for_each(|(at, value)| to.set(k, at, value));
             }
             let (of, stage) = match o_ring {

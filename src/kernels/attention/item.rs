@@ -1,11 +1,11 @@
 //! [`Item`]: a tile of queries and the keys that it sees, for the kernels of all schedules.
 
-use crate::ir::builder::{AnyVector, VectorElement};
-use crate::ir::{Body, Val, WARP};
+use crate::ir::builder::AnyVector;
+use crate::ir::{Body, Element, Val, WARP};
 use crate::tensor::{AccumulatorRows, HeadSections, RegisterTensor, Sequences, TiledMma};
 
 use super::config::AttentionConfig;
-use super::plan::{ParamsAt, SequencesAt};
+use super::plan::{ParamsAt, SequencesAt, X};
 
 /// A tile of queries: its first query, the head of all sequences' heads (or heads of keys, whose queries share a tile), its
 /// tiles of keys, and the sequence.
@@ -26,11 +26,12 @@ pub(super) struct Item<'b> {
 
 impl<'b> Item<'b> {
     /// Decodes a work item: sections of heads, in a section the last tiles of all heads first, which are the longest.
-    pub(super) fn decode<'a: 'b, T: VectorElement<2>>(
+    #[inline]
+    pub(super) fn decode<'a: 'b>(
         k: &mut Body<'b, '_>,
         config: &AttentionConfig,
         args: &ParamsAt<'a>,
-        sequences: Option<&SequencesAt<'a, T>>,
+        sequences: Option<&SequencesAt<'a, X>>,
         number: Val<'b, i32>,
     ) -> Item<'b> {
         let ([_, columns], rows) = (config.tile, config.queries_of_tile());
@@ -96,6 +97,7 @@ impl<'b> Item<'b> {
     }
 
     /// Writes the LSE of the thread's rows, in the threads with the first column of a row.
+    #[inline]
     pub(super) fn store_lse<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
@@ -113,10 +115,11 @@ impl<'b> Item<'b> {
 
     /// Writes the thread's rows of an output. `own` has the head in its sequence, `column` is the thread's first column: twice
     /// its number in the four lanes that share rows. These exchange pairs of elements, so that each stores 8 neighbours.
-    pub(super) fn store_rows<'a: 'b, T: VectorElement<2>>(
+    #[inline]
+    pub(super) fn store_rows<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        (to, batch): (&SequencesAt<'a, T>, Val<'b, i32>),
+        (to, batch): (&SequencesAt<'a, X>, Val<'b, i32>),
         (own, column): (Own<'b>, Val<'b, i32>),
         (rows, output): (&AccumulatorRows, &RegisterTensor<'_, f32>),
     ) {
@@ -124,14 +127,14 @@ impl<'b> Item<'b> {
             let row = own.query(*offset);
             let at = offset_of(to.strides, [self.query(row), own.head(*offset), batch]);
             let to = to.o.offset(at + (column * 4).cvt::<i64>());
-            let pack = |pair: &[Val<'b, f32>]| Val::pack([pair[0], pair[1]]).cvt::<T>().bitcast();
+            let pack = |pair: &[Val<'b, f32>]| Val::pack([pair[0], pair[1]]).cvt::<X>().bitcast();
             let words: Vec<Val<'b, u32>> =
                 rows.row(k, output, number).chunks(2).map(pack).collect();
             let transposed = |words: &[Val<'b, u32>]| transpose(k, column / 2, words);
             let vectors: Vec<_> = words.chunks(4).map(transposed).collect();
             k.if_(row.lt(self.queries), |k| {
                 for (words, offset) in vectors.into_iter().zip((0..).step_by(32)) {
-                    if let Some(vector) = AnyVector::from(Val::pack(words)).cast(T::scalar()) {
+                    if let Some(vector) = AnyVector::from(Val::pack(words)).cast(X::scalar()) {
                         to.store_vector(k, offset, vector);
                     }
                 }
@@ -174,6 +177,7 @@ impl<'b> Item<'b> {
 }
 
 /// Transposes the 4 x 4 words of 4 neighbouring lanes: lane `i` of them, which has the words `w[i][..]`, gets `w[..][i]`.
+#[inline]
 fn transpose<'b>(
     k: &Body<'b, '_>,
     lane: Val<'b, i32>,

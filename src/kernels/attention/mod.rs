@@ -12,7 +12,7 @@ mod sm90;
 
 use crate::codegen::Ptx;
 use crate::ir::KernelIr;
-use crate::ir::builder::VectorElement;
+use crate::ir::builder::{VectorElement, with_roles};
 
 pub use config::{AttentionConfig, AttentionSchedule, SoftmaxOverlap};
 pub use error::AttentionError;
@@ -61,11 +61,11 @@ impl<T: VectorElement<2>> Attention<T> {
     /// # Errors
     /// Those of [`AttentionConfig::check`]; [`AttentionError::Element`].
     pub fn new(config: AttentionConfig) -> Result<Self, AttentionError> {
-        let kernel = match config.schedule {
-            AttentionSchedule::WarpSpecialized => Plan::new::<T>(&config)?.build()?,
-            AttentionSchedule::Multistage { warps } => sm80::build(&config, warps)?,
-        };
-        Ok(Attention { config, kernel })
+        let kernel = with_roles(&[T::SCALAR], || match config.schedule {
+            AttentionSchedule::WarpSpecialized => Plan::new(&config)?.build(),
+            AttentionSchedule::Multistage { warps } => sm80::build(&config, warps),
+        })?;
+        Ok(Attention { config, kernel: kernel.with_elements() })
     }
 
     /// The configuration.

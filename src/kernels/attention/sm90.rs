@@ -4,7 +4,7 @@
 //! queries. `S = Q Kᵀ` reads both operands from shared memory, `O += P V` reads P from registers. The scores of a step are
 //! multiplied while the powers of the step before are multiplied with V, and both overlap with the softmax of another group.
 
-use crate::ir::builder::{IntoVal, MbarrierRef, VectorElement};
+use crate::ir::builder::{IntoVal, MbarrierRef};
 use crate::ir::op::BulkWait;
 use crate::ir::{Body, NamedBarrier, Val, range};
 use crate::layout::{ComposedLayout, shape};
@@ -16,20 +16,21 @@ use crate::tensor::{
 
 use super::config::{GROUP, ROWS, SoftmaxOverlap};
 use super::item::Item;
-use super::plan::{Args, Output, ParamsAt, Plan};
+use super::plan::{Args, Output, ParamsAt, Plan, X};
 
 /// Alignment of swizzled tiles.
 const ALIGN: u32 = 1024;
 
 impl Plan {
     /// The kernel.
-    pub(super) fn body<'a, T: VectorElement<2>>(&self, k: &mut Body<'a, '_>, args: &Args<'a, T>) {
+    #[inline]
+    pub(super) fn body<'a>(&self, k: &mut Body<'a, '_>, args: &Args<'a>) {
         let Plan { config, .. } = self;
         let groups = config.groups();
         let tiles = [&self.q, &self.k, &self.v]
-            .map(|ring| SharedTensor::<T>::shared_aligned(k, ring.layout.clone(), ALIGN));
+            .map(|ring| SharedTensor::<X>::shared_aligned(k, ring.layout.clone(), ALIGN));
         let aligned =
-            |layout: &ComposedLayout| SharedTensor::<T>::shared_aligned(k, layout.clone(), ALIGN);
+            |layout: &ComposedLayout| SharedTensor::<X>::shared_aligned(k, layout.clone(), ALIGN);
         let o_ring = self.o_ring.as_ref().map(aligned);
         let pipes = [
             TmaPipeline::new(k, config.query_stages(), self.q.copy.bytes() * groups, groups),
@@ -42,7 +43,9 @@ impl Plan {
         let order = (config.ordered && groups > 1).then(new_order);
         let thread = k.thread_idx().x;
         pipes.iter().for_each(|pipe| pipe.init(k, thread.eq(0)));
-        order.inspect(|order| order.init(k, thread.eq(0)));
+        if let Some(order) = order {
+            order.init(k, thread.eq(0));
+        }
         k.if_(thread.eq(0), |k| open.init(k, 1));
         k.barrier();
         let roles = WarpRole::producers_and_consumers([1, groups], Some(config.registers()));
@@ -61,28 +64,31 @@ impl Plan {
 
 /// The tiles, rings and parameters that all roles share.
 #[derive(Clone, Copy)]
-pub(super) struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
+pub(super) struct Shared<'p, 'a, 'b> {
     pub(super) plan: &'p Plan,
-    pub(super) args: &'p Args<'a, T>,
-    pub(super) tiles: &'p [SharedTensor<'b, T>; 3],
-    pub(super) o_ring: Option<&'p SharedTensor<'b, T>>,
+    pub(super) args: &'p Args<'a>,
+    pub(super) tiles: &'p [SharedTensor<'b, X>; 3],
+    pub(super) o_ring: Option<&'p SharedTensor<'b, X>>,
     pub(super) pipes: [TmaPipeline<'b>; 3],
     /// The numbers of the work items after the last two.
     numbers: WorkNumbers<'b>,
 }
 
-impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
+impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
     /// The work items, which the producer draws.
+    #[inline]
     fn work(&self) -> WorkCounter<'b> {
         let ParamsAt { taken, row_tiles, all_heads, .. } = self.args.params;
         WorkCounter::new(taken, row_tiles * all_heads)
     }
 
     /// The tile of Q of a consumer group in the ring.
+    #[inline]
     pub(super) fn query(&self, state: PipelineState<'b>, group: Val<'b, i32>) -> Val<'b, i32> {
         state.stage * self.plan.config.groups() + group
     }
 
+    #[inline]
     fn item(&self, k: &mut Body<'b, '_>, number: Val<'b, i32>) -> Item<'b> {
         let (config, Args { output, params, .. }) = (&self.plan.config, self.args);
         let sequences = match output {
@@ -112,6 +118,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
     }
 
     /// Fetches tiles, in the order in which the consumers use them.
+    #[inline]
     fn produce(&self, k: &mut Body<'b, '_>) {
         let Plan { q, config, packed, .. } = self.plan;
         let (args, inputs) = (&self.args.params, &self.args.inputs);
@@ -153,8 +160,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
 }
 
 /// A consumer warp group: 64 queries of each tile.
-pub(super) struct Consumer<'p, 'a, 'b, T: VectorElement<2>> {
-    pub(super) shared: Shared<'p, 'a, 'b, T>,
+pub(super) struct Consumer<'p, 'a, 'b> {
+    pub(super) shared: Shared<'p, 'a, 'b>,
     order: Option<OrderedBarrier<'b>>,
     /// A barrier in its first phase: a wait for the phase before does not wait.
     open: MbarrierRef<'b>,
@@ -163,7 +170,8 @@ pub(super) struct Consumer<'p, 'a, 'b, T: VectorElement<2>> {
     pub(super) barrier: NamedBarrier<'b>,
 }
 
-impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
+impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
+    #[inline]
     fn consume(&self, k: &mut Body<'b, '_>) {
         let Shared { plan, args, tiles: [sq, sk, sv], pipes, numbers, .. } = self.shared;
         let args = &args.params;
@@ -202,7 +210,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             self.mask(k, item, s, item.last);
             let softmax = OnlineSoftmax::new(k);
             let (softmax, _) = softmax.update(k, rows, s, args.scale);
-            plan.powers.convert::<T>(k, s, p);
+            plan.powers.convert::<X>(k, s, p);
             if ahead && config.query_stages() > 1 {
                 // By now the copies have read the output of the item before.
                 k.if_(leader & number.ne(first), |k| self.release_queries(k, q_state.next()));
@@ -213,9 +221,13 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                 carried,
                 |k, step, (softmax, k_state, v_state, parity)| {
                     k_pipe.wait(k, k_state);
-                    self.order.inspect(|order| order.wait(k, self.group, parity));
+                    if let Some(order) = self.order {
+                        order.wait(k, self.group, parity);
+                    }
                     multiply(k, &plan.scores, s, (&q, &keys), k_state, false);
-                    self.order.inspect(|order| order.arrive(k, self.group, lane.eq(0)));
+                    if let Some(order) = self.order {
+                        order.arrive(k, self.group, lane.eq(0));
+                    }
                     v_pipe.wait(k, v_state);
                     multiply(k, &plan.output, o, (p, &values), v_state, step.gt(1));
                     k.wgmma_wait_group(1);
@@ -232,7 +244,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                     k.wgmma_wait_group(0);
                     k.if_(leader, |k| v_pipe.release(k, v_state));
                     OnlineSoftmax::rescale(k, &plan.output_rows, o, factors, lazy);
-                    plan.powers.convert::<T>(k, s, p);
+                    plan.powers.convert::<X>(k, s, p);
                     (softmax, k_state.next(), v_state.next(), parity ^ 1)
                 },
             );
@@ -261,6 +273,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Releases the tile of K of complete scores, and after the `last` ones of an item its tile of Q, if it is the only one.
+    #[inline]
     fn release_scores(
         &self,
         k: &mut Body<'b, '_>,
@@ -278,6 +291,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
 
     /// Waits at a barrier that does not wait: at that of a tile of Q that stays until the item ends, or at one in its first
     /// phase. Another warp may have released K and V already.
+    #[inline]
     fn hold(&self, k: &Body<'b, '_>, q_state: PipelineState<'b>) {
         match q_state.stages {
             1 => self.open.wait_parity(k, 1u32),
@@ -286,6 +300,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Starts the product of the queries of an item with its first tile of keys.
+    #[inline]
     fn first_scores(
         &self,
         k: &mut Body<'b, '_>,
@@ -301,6 +316,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Masks the scores of a tile of keys, if the mask cuts it.
+    #[inline]
     fn mask(
         &self,
         k: &mut Body<'b, '_>,
@@ -316,6 +332,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Releases the tile of Q of an item, in the leader, when its copies have read the output in it.
+    #[inline]
     pub(super) fn release_queries(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
         k.cp_async_bulk_wait_group(0, BulkWait::Read);
         self.shared.pipes[0].release(k, state);
@@ -323,11 +340,13 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
 }
 
 /// Returns the slot of the number after an item: items alternate. `start` is the state of the role's first item.
+#[inline]
 fn slot<'b>(state: PipelineState<'b>, start: PipelineState<'b>) -> Val<'b, i32> {
     if state.stages == 1 { (state.parity ^ start.parity).cvt::<i32>() } else { state.stage }
 }
 
 /// Starts `acc = a b`, or `acc += a b` if `adds`, as one `wgmma` group. `state` has the stage of `b`.
+#[inline]
 fn multiply<'b>(
     k: &Body<'b, '_>,
     mma: &TiledMma,

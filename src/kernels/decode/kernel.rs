@@ -5,7 +5,6 @@
 //! done. 16 keys are within a page, so a warp loads one entry of the table for a step, one step before the copies that need
 //! it. At the end the block combines the partial results of its warps, and the last block of a tile those of its splits.
 
-use crate::ir::builder::VectorElement;
 use crate::ir::op::CpAsyncCache;
 use crate::ir::{Body, Global, MutPointer, Pointer, Range, Shared, Val, WARP, range};
 use crate::layout::shape;
@@ -13,28 +12,26 @@ use crate::tensor::{OnlineSoftmax, Operand, Tensor, TensorPointer};
 
 use super::super::arrival::is_last_to_arrive;
 use super::config::{KEYS, ROWS};
-use super::tiles::{ParamsAt, Tiles};
+use super::tiles::{ParamsAt, Tiles, X};
 
 /// The part of a warp: the rows of a tile and the keys of a split.
 #[derive(Clone, Copy)]
-struct Part<'p, 'a, 'b, T: VectorElement<2>> {
+struct Part<'p, 'a, 'b> {
     tiles: &'p Tiles,
-    args: &'p ParamsAt<'a, T>,
+    args: &'p ParamsAt<'a, X>,
     /// The sequence, the head of keys, and the tile of rows.
     place: [Val<'b, i32>; 3],
     /// The first key of the split, its end, and the end of the sequence.
     keys: [Val<'b, i32>; 3],
     warp: Val<'b, i32>,
     /// The stages of the warp: 16 keys, then 16 values.
-    ring: Val<'b, Shared<T>>,
+    ring: Val<'b, Shared<X>>,
 }
 
 impl Tiles {
     /// The kernel.
-    pub(super) fn body<'a, T>(&self, k: &mut Body<'a, '_>, args: &ParamsAt<'a, T>)
-    where
-        T: VectorElement<2>,
-    {
+    #[inline]
+    pub(super) fn body<'a>(&self, k: &mut Body<'a, '_>, args: &ParamsAt<'a, X>) {
         let config = &self.config;
         let (block, split, thread) = (k.block_idx().x, k.block_idx().y, k.thread_idx().x);
         let (of_tile, tile) = (block / args.row_tiles, block % args.row_tiles);
@@ -44,8 +41,8 @@ impl Tiles {
         // A sequence without keys has one split, which writes zeros.
         let splits = ((len + args.tokens - 1) / args.tokens).max(1);
         let ring = config.stages * config.stage_elements();
-        let queries = k.shared_aligned::<T>(ROWS * config.pitch(), 16);
-        let rings = k.shared_aligned::<T>(config.warps * ring, 16);
+        let queries = k.shared_aligned::<X>(ROWS * config.pitch(), 16);
+        let rings = k.shared_aligned::<X>(config.warps * ring, 16);
         // `ptxas` knows that a number from a lane is the same in the whole warp.
         let warp = k.shfl_idx(WARP, thread / 32, 0);
         let (place, keys) = ([sequence, head, tile], [first, (first + args.tokens).min(len), len]);
@@ -76,13 +73,15 @@ impl Tiles {
     }
 }
 
-impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
+impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
     /// Returns the first key of a step of the warp.
+    #[inline]
     fn key(&self, step: Val<'b, i32>) -> Val<'b, i32> {
         self.keys[0] + (step * self.tiles.config.warps + self.warp) * KEYS
     }
 
     /// Loads the page of a step from the table: -1 behind the last step.
+    #[inline]
     fn page(&self, k: &mut Body<'b, '_>, step: Val<'b, i32>) -> Val<'b, i32> {
         let (args, key) = (self.args, self.key(step));
         let entry = self.place[0] * args.row + (key >> args.page_bits);
@@ -91,6 +90,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
 
     /// Starts the copies of the keys and values of a step to a stage, of zeros where there are none. Returns 1 if `page` is
     /// a page of the pool, else 0.
+    #[inline]
     fn fetch(&self, k: &Body<'b, '_>, [step, page, stage]: [Val<'b, i32>; 3]) -> Val<'b, i32> {
         let (args, config, key) = (self.args, &self.tiles.config, self.key(step));
         let is_page = page.ge(0) & page.lt(args.pages);
@@ -109,7 +109,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
     }
 
     /// Starts the copies of the queries of the rows.
-    fn fetch_queries(&self, k: &Body<'b, '_>, to: Val<'b, Shared<T>>) {
+    #[inline]
+    fn fetch_queries(&self, k: &Body<'b, '_>, to: Val<'b, Shared<X>>) {
         let [sequence, head, tile] = self.place;
         let ParamsAt { q, q_strides: [of_query, of_head, _], group, queries, .. } = *self.args;
         let from = q.offset(sequence.cvt::<i64>() * self.args.q_strides[2]);
@@ -122,11 +123,12 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
     }
 
     /// Starts the copies of 16 rows by the warp. `source` says where a row is, and whether it is; zeros where it is not.
+    #[inline]
     fn copy_rows(
         &self,
         k: &Body<'b, '_>,
-        to: Val<'b, Shared<T>>,
-        source: impl Fn(Val<'b, i32>) -> (Val<'b, Global<T>>, Val<'b, bool>),
+        to: Val<'b, Shared<X>>,
+        source: impl Fn(Val<'b, i32>) -> (Val<'b, Global<X>>, Val<'b, bool>),
     ) {
         let (dim, pitch) = (self.tiles.config.head_dim, self.tiles.config.pitch());
         // Each lane copies 16 bytes of a line of 128 bytes, which is one request to the L2 cache. A row of whole lines and a half
@@ -156,7 +158,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
     }
 
     /// Computes the partial result of the warp's keys, and writes it to the start of the ring.
-    fn attend(&self, k: &mut Body<'b, '_>, queries: Val<'b, Shared<T>>) {
+    #[inline]
+    fn attend(&self, k: &mut Body<'b, '_>, queries: Val<'b, Shared<X>>) {
         let Tiles { config, pipe, mma, score_rows, output_rows, .. } = self.tiles;
         let ([_, end, len], args, dim) = (self.keys, self.args, config.head_dim);
         let values = self.ring.offset(KEYS * config.pitch());
@@ -210,7 +213,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
                 });
                 let (softmax, factors) = softmax.update(k, score_rows, &scores, args.scale);
                 OnlineSoftmax::rescale(k, output_rows, &output, factors, false);
-                self.tiles.powers.convert::<T>(k, &scores, &powers);
+                self.tiles.powers.convert::<X>(k, &scores, &powers);
                 values.stage(state.read).load(k, 0, &of_v);
                 mma.gemm_sync(k, &output, &powers, &of_v);
                 pipe.commit(k);
@@ -230,6 +233,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
     }
 
     /// Combines the warp's share of partial results, `pitch` numbers apart, in their order.
+    #[inline]
     fn combine<P: Pointer<Elem = f32>>(
         &self,
         k: &mut Body<'b, '_>,
@@ -257,6 +261,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
     }
 
     /// Writes the warp's share to the output, and the LSE.
+    #[inline]
     fn store(&self, k: &mut Body<'b, '_>, Sums { sums, softmax }: &Sums<'b>) {
         let Tiles { config, mma, output_rows: rows, .. } = self.tiles;
         let (args, [sequence, head, tile]) = (self.args, self.place);
@@ -273,7 +278,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
                 let to = args.o.offset(at + sequence.cvt::<i64>() * of_sequence).offset(column);
                 for (pair, two) in (0u32..).step_by(8).zip(sums[number].chunks(2)) {
                     let two = [two[0], two[1]].map(|sum| sum * inverse[number]);
-                    to.store_vector(k, pair, Val::pack(two).cvt::<T>());
+                    to.store_vector(k, pair, Val::pack(two).cvt::<X>());
                 }
                 k.if_(column.eq(0) & args.has_lse.ne(0), |k| {
                     let head = sequence * (args.key_heads * args.group) + head;
@@ -292,6 +297,7 @@ struct Sums<'b> {
 
 impl<'b> Sums<'b> {
     /// Writes a share of a partial result: for each number of a lane, those of the 32 lanes.
+    #[inline]
     fn write<P: MutPointer<Elem = f32>>(&self, k: &Body<'b, '_>, to: Val<'b, P>) {
         let OnlineSoftmax { max, sum } = self.softmax;
         let rows = self.sums.iter().zip(max).zip(sum);

@@ -9,7 +9,7 @@ mod problem;
 mod tiles;
 
 use crate::codegen::Ptx;
-use crate::ir::builder::VectorElement;
+use crate::ir::builder::{VectorElement, with_roles};
 use crate::ir::{Kernel, KernelIr};
 
 pub use config::DecodeConfig;
@@ -70,8 +70,9 @@ impl<T: VectorElement<2>> Decode<T> {
     /// # Errors
     /// Those of [`DecodeConfig::check`]; [`DecodeError::Element`].
     pub fn new(config: DecodeConfig) -> Result<Self, DecodeError> {
-        let tiles = Tiles::new::<T>(&config)?;
-        Ok(Decode { kernel: tiles.build()?, tiles })
+        let build = || Tiles::new(&config).and_then(|tiles| Ok((tiles.build()?, tiles)));
+        let (kernel, tiles) = with_roles(&[T::SCALAR], build)?;
+        Ok(Decode { kernel: kernel.with_signature(), tiles })
     }
 
     /// The configuration.

@@ -75,7 +75,8 @@ impl<T: Converted, Y: Converted> AxisReduceFunction<T, Y> {
         if len > max || inner > max {
             return Err(RowError::Rows { rows: len.max(inner) });
         }
-        let needed = AxisReduceConfig::new(self.config.op, self.config.target, T::scalar(), problem);
+        let needed =
+            AxisReduceConfig::new(self.config.op, self.config.target, T::scalar(), problem);
         if self.config.access == RowAccess::Aligned && needed.access != RowAccess::Aligned {
             return Err(RowError::Access { access: RowAccess::Aligned });
         }
