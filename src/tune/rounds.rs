@@ -22,24 +22,31 @@ pub fn interleave<E>(
     seed: u64,
     mut time: impl FnMut(usize) -> Result<f64, E>,
 ) -> Vec<Result<Vec<f64>, E>> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut times: Vec<Result<Vec<f64>, E>> =
         (0..count).map(|_| Ok(Vec::with_capacity(rounds))).collect();
+    for which in order(count, rounds, seed) {
+        let Ok(known) = &mut times[which] else { continue };
+        match time(which) {
+            Ok(seconds) => known.push(seconds),
+            Err(error) => times[which] = Err(error),
+        }
+    }
+    times
+}
+
+/// Returns the indices below `count` in a random order for each round, all rounds after each other.
+fn order(count: usize, rounds: usize, seed: u64) -> Vec<usize> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut all = Vec::with_capacity(count * rounds);
     for _ in 0..rounds {
         let mut order: Vec<usize> = (0..count).collect();
         // Fisher-Yates shuffle.
         for last in (1..count).rev() {
             order.swap(last, rng.random_range(0..=last));
         }
-        for which in order {
-            let Ok(known) = &mut times[which] else { continue };
-            match time(which) {
-                Ok(seconds) => known.push(seconds),
-                Err(error) => times[which] = Err(error),
-            }
-        }
+        all.extend(order);
     }
-    times
+    all
 }
 
 #[cfg(test)]

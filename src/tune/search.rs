@@ -203,32 +203,53 @@ impl Search {
     ) -> Result<Tuned<C>, SearchError> {
         let asked = &candidates[..candidates.len().min(self.effort.candidates.max(1))];
         let names: Vec<String> = asked.iter().map(C::to_string).collect();
+        let found = self.run_named(&names, &mut Numbered { asked, device })?;
+        let config = |index: usize| asked[index].clone();
+        let Tuned { seconds, is_from_store, measured, reused, store_error, .. } = found;
+        Ok(Tuned {
+            config: config(found.config),
+            seconds,
+            is_from_store,
+            measured,
+            reused,
+            times: found.times.into_iter().map(|(index, time)| (config(index), time)).collect(),
+            rejected: found.rejected.into_iter().map(|(index, why)| (config(index), why)).collect(),
+            store_error,
+        })
+    }
+
+    /// As [`run`](Search::run) of candidates with these names, which are named by their indices.
+    fn run_named(
+        &self,
+        names: &[String],
+        device: &mut dyn Measure<usize>,
+    ) -> Result<Tuned<usize>, SearchError> {
         let space = hash(&names.join("\n"));
         let known = self.store.read(&self.key);
-        if let Some(tuned) = self.stored(asked, &names, &space, &known, device) {
+        if let Some(tuned) = self.stored(names, &space, &known, device) {
             return Ok(tuned);
         }
         let mut state = State { measured: 0, reused: 0, best: f64::INFINITY, store_error: None };
         let (mut right, mut rejected) = (Vec::new(), Vec::new());
-        for (index, (candidate, name)) in asked.iter().zip(&names).enumerate() {
-            match self.ask(candidate, name, &known, device, &mut state) {
+        for (index, name) in names.iter().enumerate() {
+            match self.ask(index, name, &known, device, &mut state) {
                 Ok((code, seconds)) => right.push(Right { index, code, seconds }),
                 Err(Rejection::Lost(how)) => return Err(lost(name, how)),
-                Err(why) => rejected.push((candidate.clone(), why)),
+                Err(why) => rejected.push((index, why)),
             }
         }
         right.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-        let times = right.iter().map(|one| (asked[one.index].clone(), one.seconds)).collect();
-        let winner = self.last_rounds(asked, &names, right, device, &mut rejected, &mut state)?;
+        let times = right.iter().map(|one| (one.index, one.seconds)).collect();
+        let winner = self.last_rounds(names, right, device, &mut rejected, &mut state)?;
         let Some(Right { index, code, seconds }) = winner else {
-            let named = |(candidate, why): (C, Rejection)| (candidate.to_string(), why);
+            let named = |(index, why): (usize, Rejection)| (names[index].clone(), why);
             let rejected = rejected.into_iter().map(named).collect();
             return Err(SearchError::NoCandidate { rejected });
         };
         let best = Best { config: names[index].clone(), code, seconds, space };
         state.note(self.store.finish(&self.key, &best));
         Ok(Tuned {
-            config: asked[index].clone(),
+            config: index,
             seconds,
             is_from_store: false,
             measured: state.measured,
@@ -240,14 +261,13 @@ impl Search {
     }
 
     /// Returns the stored answer, if it is still valid.
-    fn stored<C: Clone>(
+    fn stored(
         &self,
-        asked: &[C],
         names: &[String],
         space: &str,
         known: &Known,
-        device: &mut impl Measure<C>,
-    ) -> Option<Tuned<C>> {
+        device: &mut dyn Measure<usize>,
+    ) -> Option<Tuned<usize>> {
         let best = known.best.as_ref().filter(|best| best.space == space)?;
         let index = names.iter().position(|name| *name == best.config)?;
         // If the latest result says otherwise, it is newer than the search.
@@ -255,11 +275,11 @@ impl Search {
             Some((code, Outcome::Right(_))) if *code == best.code => {}
             _ => return None,
         }
-        if device.code(&asked[index]).ok()? != best.code {
+        if device.code(&index).ok()? != best.code {
             return None;
         }
         Some(Tuned {
-            config: asked[index].clone(),
+            config: index,
             seconds: best.seconds,
             is_from_store: true,
             measured: 0,
@@ -271,15 +291,15 @@ impl Search {
     }
 
     /// Returns a candidate's code and median time, stored or measured.
-    fn ask<C>(
+    fn ask(
         &self,
-        candidate: &C,
+        index: usize,
         name: &str,
         known: &Known,
-        device: &mut impl Measure<C>,
+        device: &mut dyn Measure<usize>,
         state: &mut State,
     ) -> Result<(String, f64), Rejection> {
-        let code = device.code(candidate)?;
+        let code = device.code(&index)?;
         if let Some((of, outcome)) = known.results.get(name)
             && *of == code
             && let Some(answer) = settled(outcome)
@@ -291,10 +311,10 @@ impl Search {
             });
         }
         state.measured += 1;
-        let times = device.check(candidate).and_then(|()| {
+        let times = device.check(&index).and_then(|()| {
             let mut times = Vec::new();
             while times.len() < self.effort.rounds.max(1) {
-                let seconds = as_time(device.time_quickly(candidate)?)?;
+                let seconds = as_time(device.time_quickly(&index)?)?;
                 times.push(seconds);
                 if seconds > HOPELESS * state.best {
                     break;
@@ -314,13 +334,12 @@ impl Search {
 
     /// Measures the fastest candidates interleaved and returns the winner. `right` is sorted by
     /// time.
-    fn last_rounds<C: Clone>(
+    fn last_rounds(
         &self,
-        asked: &[C],
         names: &[String],
         mut right: Vec<Right>,
-        device: &mut impl Measure<C>,
-        rejected: &mut Vec<(C, Rejection)>,
+        device: &mut dyn Measure<usize>,
+        rejected: &mut Vec<(usize, Rejection)>,
         state: &mut State,
     ) -> Result<Option<Right>, SearchError> {
         let Effort { finalists, final_rounds, .. } = self.effort;
@@ -329,13 +348,13 @@ impl Search {
             // All finalists are checked here, because stored results may come from another process.
             let mut finalists: Vec<Right> = Vec::new();
             for one in right {
-                match device.check(&asked[one.index]) {
+                match device.check(&one.index) {
                     Ok(()) => finalists.push(one),
-                    Err(why) => self.reject(asked, names, &one, why, rejected, state)?,
+                    Err(why) => self.reject(names, &one, why, rejected, state)?,
                 }
             }
             let times = interleave(finalists.len(), final_rounds.max(1), 0, |which| {
-                as_time(device.time(&asked[finalists[which].index])?)
+                as_time(device.time(&finalists[which].index)?)
             });
             let mut best: Option<Right> = None;
             for (one, times) in finalists.into_iter().zip(times) {
@@ -346,7 +365,7 @@ impl Search {
                         best = Some(Right { seconds, ..one });
                     }
                     Ok(_) => {}
-                    Err(why) => self.reject(asked, names, &one, why, rejected, state)?,
+                    Err(why) => self.reject(names, &one, why, rejected, state)?,
                 }
             }
             if best.is_some() {
@@ -358,13 +377,12 @@ impl Search {
     }
 
     /// Stores why a finalist cannot win.
-    fn reject<C: Clone>(
+    fn reject(
         &self,
-        asked: &[C],
         names: &[String],
         one: &Right,
         why: Rejection,
-        rejected: &mut Vec<(C, Rejection)>,
+        rejected: &mut Vec<(usize, Rejection)>,
         state: &mut State,
     ) -> Result<(), SearchError> {
         let name = &names[one.index];
@@ -372,10 +390,34 @@ impl Search {
         match why {
             Rejection::Lost(how) => Err(lost(name, how)),
             why => {
-                rejected.push((asked[one.index].clone(), why));
+                rejected.push((one.index, why));
                 Ok(())
             }
         }
+    }
+}
+
+/// Measures candidates by their indices, so that the search is compiled once for all types of candidates.
+struct Numbered<'m, C, M> {
+    asked: &'m [C],
+    device: &'m mut M,
+}
+
+impl<C, M: Measure<C>> Measure<usize> for Numbered<'_, C, M> {
+    fn code(&mut self, index: &usize) -> Result<String, Rejection> {
+        self.device.code(&self.asked[*index])
+    }
+
+    fn check(&mut self, index: &usize) -> Result<(), Rejection> {
+        self.device.check(&self.asked[*index])
+    }
+
+    fn time(&mut self, index: &usize) -> Result<f64, Rejection> {
+        self.device.time(&self.asked[*index])
+    }
+
+    fn time_quickly(&mut self, index: &usize) -> Result<f64, Rejection> {
+        self.device.time_quickly(&self.asked[*index])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
@@ -43,34 +43,33 @@ impl<K: Tunable> Tuner<K> {
     /// failure is remembered, and rejects the configuration when it is measured. Call it before a
     /// long search.
     pub fn prepare(&mut self, configs: &[K::Config], done: &(dyn Fn() + Sync)) {
-        let missing = |is_known: &dyn Fn(&K::Config) -> bool| -> Vec<K::Config> {
-            configs.iter().filter(|config| !is_known(config)).cloned().collect()
-        };
         let device = &self.device;
-        let new = missing(&|config| self.built.contains_key(config));
-        let built: Vec<_> = new
-            .into_par_iter()
-            .map(|config| {
-                let built = build::<K>(&config, device);
-                (config, built)
-            })
-            .collect();
-        self.built.extend(built);
-        let new = missing(&|config| self.loaded.contains_key(config));
-        let jobs: Vec<_> =
-            new.into_iter().map(|config| (self.built.get(&config).cloned(), config)).collect();
-        let loaded: Vec<_> = jobs
-            .into_par_iter()
-            .map(|(built, config)| {
-                let none = || Err(Rejection::Failed("it was not built".to_owned()));
-                let loaded = built
-                    .unwrap_or_else(none)
-                    .and_then(|(kernel, _)| Ok(Arc::new(kernel.load(device)?)));
-                done();
-                (config, loaded)
-            })
-            .collect();
-        self.loaded.extend(loaded);
+        let new: Vec<&K::Config> =
+            configs.iter().filter(|config| !self.built.contains_key(config)).collect();
+        let built: Vec<OnceLock<Built<K>>> = new.iter().map(|_| OnceLock::new()).collect();
+        in_parallel(new.len(), &|index| {
+            let _ = built[index].set(build::<K>(new[index], device));
+        });
+        let built = built.into_iter().map(OnceLock::into_inner);
+        self.built.extend(
+            new.into_iter().zip(built).filter_map(|(config, built)| Some((config.clone(), built?))),
+        );
+        let new: Vec<&K::Config> =
+            configs.iter().filter(|config| !self.loaded.contains_key(config)).collect();
+        let loaded: Vec<OnceLock<Loaded<K>>> = new.iter().map(|_| OnceLock::new()).collect();
+        let known = &self.built;
+        in_parallel(new.len(), &|index| {
+            let of = match known.get(new[index]) {
+                Some(Ok((kernel, _))) => kernel.load(device).map(Arc::new),
+                Some(Err(why)) => Err(why.clone()),
+                None => Err(Rejection::Failed("it was not built".to_owned())),
+            };
+            let _ = loaded[index].set(of);
+            done();
+        });
+        let loaded = loaded.into_iter().map(OnceLock::into_inner);
+        let loaded = new.into_iter().zip(loaded);
+        self.loaded.extend(loaded.filter_map(|(config, of)| Some((config.clone(), of?))));
     }
 
     /// Returns what the compiler complained about in the loaded configurations: register spills,
@@ -202,6 +201,11 @@ impl<K: Tunable> Tuner<K> {
         let device = &self.device;
         self.built.entry(config.clone()).or_insert_with(|| build::<K>(config, device))
     }
+}
+
+/// Runs `work` for all indices below `count` on the threads of the machine. It is compiled once for all kernels.
+fn in_parallel(count: usize, work: &(dyn Fn(usize) + Sync)) {
+    (0..count).into_par_iter().for_each(work);
 }
 
 /// Windows by name, and rejections by name.

@@ -13,12 +13,20 @@ use crate::runtime::{Device, Graph, RuntimeError, Stream};
 /// Launches rotate through the sets and are recorded in CUDA graphs for timing.
 pub struct Workload<'k, K: Tunable> {
     kernel: &'k K,
+    timer: Timer,
+    sets: Vec<K::Data>,
+}
+
+/// Launches and times on a stream, whatever the kernel is.
+struct Timer {
     device: Device,
     stream: Stream,
-    sets: Vec<K::Data>,
     /// When the last window ended, if it was a long one.
     worked_until: Cell<Option<Instant>>,
 }
+
+/// Launches a kernel on the set of buffers with an index.
+type LaunchOn<'l> = &'l mut dyn FnMut(&Stream, usize) -> Result<(), Rejection>;
 
 /// At most this many sets.
 const MOST_SETS: u64 = 128;
@@ -35,7 +43,13 @@ pub struct Window {
 
 impl<K: Tunable> fmt::Debug for Workload<'_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Workload({} sets of {} on {})", self.sets.len(), self.kernel.key(), self.device)
+        write!(
+            f,
+            "Workload({} sets of {} on {})",
+            self.sets.len(),
+            self.kernel.key(),
+            self.timer.device
+        )
     }
 }
 
@@ -56,13 +70,11 @@ impl<'k, K: Tunable> Workload<'k, K> {
     /// # Errors
     /// Returns the error of [`Tunable::data`], for example if memory runs out.
     pub fn new(device: &Device, kernel: &'k K) -> Result<Workload<'k, K>, Rejection> {
-        let l2 = device.properties().map_or(1 << 20, |properties| properties.l2_bytes);
-        let sets = (2 * l2).div_ceil(kernel.bytes().max(1)).clamp(1, MOST_SETS) as u32;
-        let sets = if device.is_sim() { 1 } else { sets };
+        let sets = sets_of(device, kernel.bytes());
         let sets = (0..sets).map(|set| kernel.data(device, set)).collect::<Result<Vec<_>, _>>()?;
         device.synchronize()?;
         let (stream, worked_until) = (device.stream()?, Cell::new(None));
-        Ok(Workload { kernel, device: device.clone(), stream, sets, worked_until })
+        Ok(Workload { kernel, timer: Timer { device: device.clone(), stream, worked_until }, sets })
     }
 
     /// Returns how many sets of buffers there are.
@@ -79,10 +91,10 @@ impl<'k, K: Tunable> Workload<'k, K> {
         &mut self,
         mut launch: impl FnMut(&Stream, &mut K::Data) -> Result<(), Rejection>,
     ) -> Result<(), Rejection> {
-        let set = &mut self.sets[0];
-        self.kernel.clear(set, &self.stream)?;
-        launch(&self.stream, set)?;
-        self.stream.synchronize()?;
+        let (set, stream) = (&mut self.sets[0], &self.timer.stream);
+        self.kernel.clear(set, stream)?;
+        launch(stream, set)?;
+        stream.synchronize()?;
         self.kernel.verify(set)
     }
 
@@ -94,19 +106,8 @@ impl<'k, K: Tunable> Workload<'k, K> {
         &mut self,
         mut launch: impl FnMut(&Stream, &mut K::Data) -> Result<(), Rejection>,
     ) -> Result<f64, Rejection> {
-        const PROBES: usize = 6;
-        let count = self.sets.len();
-        for set in &mut self.sets[..count.min(2)] {
-            launch(&self.stream, set)?;
-        }
-        let held = self.stream.hold()?;
-        let begin = self.stream.record()?;
-        for i in 0..PROBES {
-            launch(&self.stream, &mut self.sets[i % count])?;
-        }
-        let end = self.stream.record()?;
-        held.release();
-        Ok(begin.elapsed_until(&end)?.as_secs_f64() / PROBES as f64)
+        let Workload { timer, sets, .. } = self;
+        timer.probe(sets.len(), &mut |stream, set| launch(stream, &mut sets[set]))
     }
 
     /// Records launches of one kernel as a window for a regime, rotating through the sets, and runs
@@ -120,20 +121,9 @@ impl<'k, K: Tunable> Workload<'k, K> {
         seconds: f64,
         mut launch: impl FnMut(&Stream, &mut K::Data) -> Result<(), Rejection>,
     ) -> Result<Window, Rejection> {
-        let count = self.sets.len();
-        let wanted = (regime.window().as_secs_f64() / seconds.max(1e-7)).ceil().max(1.0) as usize;
-        // A window uses each set at least once, or as many as fit.
-        let wanted = if regime == Regime::Latency { wanted.max(count) } else { wanted };
-        let repeats = wanted.div_ceil(MOST_LAUNCHES);
-        let launches = wanted.div_ceil(repeats);
-        let graph = self.device.graph()?;
-        for i in 0..launches {
-            launch(graph.stream(), &mut self.sets[i % count])?;
-        }
-        let graph = graph.finish()?;
-        graph.launch_on(&self.stream)?;
-        self.stream.synchronize()?;
-        Ok(Window { graph, launches, repeats })
+        let Workload { timer, sets, .. } = self;
+        let count = sets.len();
+        timer.window(count, regime, seconds, &mut |stream, set| launch(stream, &mut sets[set]))
     }
 
     /// Runs one window and returns the seconds per launch.
@@ -141,6 +131,59 @@ impl<'k, K: Tunable> Workload<'k, K> {
     /// # Errors
     /// Returns the device's error.
     pub fn time(&self, window: &Window, regime: Regime) -> Result<f64, Rejection> {
+        self.timer.time(window, regime)
+    }
+}
+
+/// Returns the number of sets of buffers of a kernel that moves `bytes`: enough for two L2 caches.
+fn sets_of(device: &Device, bytes: u64) -> u32 {
+    let l2 = device.properties().map_or(1 << 20, |properties| properties.l2_bytes);
+    let sets = (2 * l2).div_ceil(bytes.max(1)).clamp(1, MOST_SETS) as u32;
+    if device.is_sim() { 1 } else { sets }
+}
+
+impl Timer {
+    /// See [`Workload::probe`].
+    fn probe(&self, count: usize, launch: LaunchOn<'_>) -> Result<f64, Rejection> {
+        const PROBES: usize = 6;
+        for set in 0..count.min(2) {
+            launch(&self.stream, set)?;
+        }
+        let held = self.stream.hold()?;
+        let begin = self.stream.record()?;
+        for i in 0..PROBES {
+            launch(&self.stream, i % count)?;
+        }
+        let end = self.stream.record()?;
+        held.release();
+        Ok(begin.elapsed_until(&end)?.as_secs_f64() / PROBES as f64)
+    }
+
+    /// See [`Workload::window`].
+    fn window(
+        &self,
+        count: usize,
+        regime: Regime,
+        seconds: f64,
+        launch: LaunchOn<'_>,
+    ) -> Result<Window, Rejection> {
+        let wanted = (regime.window().as_secs_f64() / seconds.max(1e-7)).ceil().max(1.0) as usize;
+        // A window uses each set at least once, or as many as fit.
+        let wanted = if regime == Regime::Latency { wanted.max(count) } else { wanted };
+        let repeats = wanted.div_ceil(MOST_LAUNCHES);
+        let launches = wanted.div_ceil(repeats);
+        let graph = self.device.graph()?;
+        for i in 0..launches {
+            launch(graph.stream(), i % count)?;
+        }
+        let graph = graph.finish()?;
+        graph.launch_on(&self.stream)?;
+        self.stream.synchronize()?;
+        Ok(Window { graph, launches, repeats })
+    }
+
+    /// See [`Workload::time`].
+    fn time(&self, window: &Window, regime: Regime) -> Result<f64, Rejection> {
         self.stream.synchronize()?;
         if regime.rest() > Duration::ZERO {
             std::thread::sleep(regime.rest());
@@ -261,7 +304,7 @@ mod tests {
         let before = done(&work);
         assert!(work.time(&window, Regime::Steady).unwrap() > 0.0);
         assert_eq!(done(&work) - before, 2 * window.launches * window.repeats);
-        work.worked_until.set(Some(Instant::now() + Duration::from_secs(3600)));
+        work.timer.worked_until.set(Some(Instant::now() + Duration::from_secs(3600)));
         let before = done(&work);
         assert!(work.time(&window, Regime::Steady).unwrap() > 0.0);
         assert_eq!(done(&work) - before, window.launches * window.repeats);

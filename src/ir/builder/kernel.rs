@@ -245,6 +245,13 @@ impl<P> Kernel<P> {
 }
 
 impl<P> Kernel<P> {
+    /// Returns the kernel with another Rust type of its signature, for the same types of the IR: the types of a launch
+    /// for a kernel that was built for [roles](super::Role).
+    pub(crate) fn with_signature<Q>(self) -> Kernel<Q> {
+        let Kernel { ir, signature, merged, .. } = self;
+        Kernel { ir, signature, merged, params: PhantomData }
+    }
+
     /// As [`Kernel::build_with`] of the signature `S`, of a kernel that names another one in its Rust type.
     #[track_caller]
     pub(crate) fn build_as<S: Params, R: BodyResult>(

@@ -1,19 +1,19 @@
 //! What a consumer group of the `sm_90a` kernel does at the end of an item: divides O by the row
 //! sums, and stores O and the LSE.
 
-use crate::ir::builder::VectorElement;
 use crate::ir::{Body, TensorMapMut, Val};
 use crate::layout::{shape, tiler};
 use crate::tensor::{OnlineSoftmax, PipelineState, RegisterTensor, TmaStorePipeline};
 
 use super::config::{OUTPUT_STAGES, ROWS};
 use super::item::{Item, Own};
-use super::plan::Output;
+use super::plan::{Output, X};
 use super::sm90::{Consumer, Shared};
 
-impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
+impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     /// Ends an item whose last P V is complete: releases V, and stores the LSE and the output of
     /// the group's queries.
+    #[inline]
     pub(super) fn end(
         &self,
         k: &mut Body<'b, '_>,
@@ -52,11 +52,12 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
 
     /// Stores an output by TMA, in parts of some columns, which are staged in the ring buffer or in
     /// the group's tile of Q.
+    #[inline]
     fn store_tiles(
         &self,
         k: &mut Body<'b, '_>,
         output: &RegisterTensor<'b, f32>,
-        (map, [query, head, batch]): (Val<'a, TensorMapMut<T, 4>>, [Val<'b, i32>; 3]),
+        (map, [query, head, batch]): (Val<'a, TensorMapMut<X, 4>>, [Val<'b, i32>; 3]),
         q_state: PipelineState<'b>,
     ) {
         let Shared { plan, tiles: [sq, ..], o_ring, .. } = self.shared;
@@ -67,11 +68,11 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
         // first part uses.
         pipe.finish(k);
         for part in 0..plan.config.value_dim / plan.part {
-            let rounded = plan.part_mma.slice(0).fragment_c::<T>(k, shape.clone());
+            let rounded = plan.part_mma.slice(0).fragment_c::<X>(k, shape.clone());
             let (from, to) = (output.variables(), rounded.variables());
             for pair in (0..to.len()).step_by(2).map(|register| [register, register + 1]) {
                 let values = pair.map(|at| from.get(k, part * to.len() + at));
-                let values = Val::pack(values).cvt::<T>().lanes();
+                let values = Val::pack(values).cvt::<X>().lanes();
                 pair.into_iter().zip(values).for_each(|(at, value)| to.set(k, at, value));
             }
             let (of, stage) = match o_ring {

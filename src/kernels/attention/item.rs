@@ -1,12 +1,12 @@
 //! [`Item`]: a unit of work, which is a tile of queries with the tiles of keys it sees. Also
 //! masking and storing for both kernels.
 
-use crate::ir::builder::{AnyVector, VectorElement};
-use crate::ir::{Body, Val, WARP};
+use crate::ir::builder::AnyVector;
+use crate::ir::{Body, Element, Val, WARP};
 use crate::tensor::{AccumulatorRows, HeadSections, RegisterTensor, Sequences, TiledMma};
 
 use super::config::AttentionConfig;
-use super::plan::{ParamsAt, SequencesAt};
+use super::plan::{ParamsAt, SequencesAt, X};
 
 /// A unit of work: the first query of a tile, its head, its tiles of keys (the last one, and how
 /// many), and its sequence's lengths. The head counts over all sequences; if query heads share a
@@ -30,11 +30,12 @@ impl<'b> Item<'b> {
     /// Returns the work item with this index. Items go section of heads by section, and in each
     /// section the last tiles of all heads come first, because with a causal mask they take
     /// longest.
-    pub(super) fn decode<'a: 'b, T: VectorElement<2>>(
+    #[inline]
+    pub(super) fn decode<'a: 'b>(
         k: &mut Body<'b, '_>,
         config: &AttentionConfig,
         args: &ParamsAt<'a>,
-        sequences: Option<&SequencesAt<'a, T>>,
+        sequences: Option<&SequencesAt<'a, X>>,
         number: Val<'b, i32>,
     ) -> Item<'b> {
         let ([_, columns], rows) = (config.tile, config.queries_of_tile());
@@ -101,6 +102,7 @@ impl<'b> Item<'b> {
     }
 
     /// Stores the LSE of the thread's rows. The threads with a row's first column do it.
+    #[inline]
     pub(super) fn store_lse<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
@@ -119,10 +121,11 @@ impl<'b> Item<'b> {
     /// Stores the thread's rows of an output. `own` has the head in its sequence. `column` is the
     /// thread's first column: twice its index among the four lanes that share rows. These lanes
     /// exchange pairs of elements, so that each stores 8 neighbours at a time.
-    pub(super) fn store_rows<'a: 'b, T: VectorElement<2>>(
+    #[inline]
+    pub(super) fn store_rows<'a: 'b>(
         &self,
         k: &mut Body<'b, '_>,
-        (to, batch): (&SequencesAt<'a, T>, Val<'b, i32>),
+        (to, batch): (&SequencesAt<'a, X>, Val<'b, i32>),
         (own, column): (Own<'b>, Val<'b, i32>),
         (rows, output): (&AccumulatorRows, &RegisterTensor<'_, f32>),
     ) {
@@ -130,14 +133,14 @@ impl<'b> Item<'b> {
             let row = own.query(*offset);
             let at = offset_of(to.strides, [self.query(row), own.head(*offset), batch]);
             let to = to.o.offset(at + (column * 4).cvt::<i64>());
-            let pack = |pair: &[Val<'b, f32>]| Val::pack([pair[0], pair[1]]).cvt::<T>().bitcast();
+            let pack = |pair: &[Val<'b, f32>]| Val::pack([pair[0], pair[1]]).cvt::<X>().bitcast();
             let words: Vec<Val<'b, u32>> =
                 rows.row(k, output, number).chunks(2).map(pack).collect();
             let transposed = |words: &[Val<'b, u32>]| transpose(k, column / 2, words);
             let vectors: Vec<_> = words.chunks(4).map(transposed).collect();
             k.if_(row.lt(self.queries), |k| {
                 for (words, offset) in vectors.into_iter().zip((0..).step_by(32)) {
-                    if let Some(vector) = AnyVector::from(Val::pack(words)).cast(T::scalar()) {
+                    if let Some(vector) = AnyVector::from(Val::pack(words)).cast(X::scalar()) {
                         to.store_vector(k, offset, vector);
                     }
                 }
@@ -181,6 +184,7 @@ impl<'b> Item<'b> {
 }
 
 /// Transposes the 4 x 4 words of 4 neighbouring lanes: lane `i` has `w[i][..]` and gets `w[..][i]`.
+#[inline]
 fn transpose<'b>(
     k: &Body<'b, '_>,
     lane: Val<'b, i32>,

@@ -14,7 +14,7 @@ mod sm90;
 
 use crate::codegen::Ptx;
 use crate::ir::KernelIr;
-use crate::ir::builder::VectorElement;
+use crate::ir::builder::{VectorElement, with_roles};
 
 pub use config::{AttentionConfig, AttentionSchedule, SoftmaxOverlap};
 pub use error::AttentionError;
@@ -66,11 +66,11 @@ impl<T: VectorElement<2>> Attention<T> {
     /// Those of [`AttentionConfig::check`], and [`AttentionError::Element`] if `T` is neither `f16`
     /// nor `bf16`.
     pub fn new(config: AttentionConfig) -> Result<Self, AttentionError> {
-        let kernel = match config.schedule {
-            AttentionSchedule::WarpSpecialized => Plan::new::<T>(&config)?.build()?,
-            AttentionSchedule::Multistage { warps } => sm80::build(&config, warps)?,
-        };
-        Ok(Attention { config, kernel })
+        let kernel = with_roles(&[T::SCALAR], || match config.schedule {
+            AttentionSchedule::WarpSpecialized => Plan::new(&config)?.build(),
+            AttentionSchedule::Multistage { warps } => sm80::build(&config, warps),
+        })?;
+        Ok(Attention { config, kernel: kernel.with_elements() })
     }
 
     /// Returns the configuration.

@@ -2,9 +2,9 @@
 //! attention kernels.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
-use crate::ir::builder::VectorElement;
+use crate::ir::builder::{Role, VectorElement};
 use crate::ir::types::Scalar;
-use crate::ir::{Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val};
+use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val};
 use crate::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use crate::tensor::{
     AccumulatorOperand, AccumulatorRows, CopyAtom, CopyOp, Matrices, MmaAtom, Operand,
@@ -14,6 +14,9 @@ use crate::tensor::{
 use super::config::{AttentionConfig, OUTPUT_STAGES, ROWS, Staging, swizzle_of};
 use super::error::AttentionError;
 use super::problem::AttentionProblem;
+
+/// The type of the elements of Q, K, V and O in the body of a kernel.
+pub(super) type X = Role<0>;
 
 crate::params! {
     /// Q, K and V for TMA.
@@ -81,18 +84,18 @@ pub(super) type BySequence<T> = (Inputs<T>, SequenceParams<T>, Params);
 pub(super) type ByThreads<T> = (Operands<T>, SequenceParams<T>, Params);
 
 /// The parameters' values in a kernel's body.
-pub(super) struct Args<'a, T: VectorElement<2>> {
-    pub(super) inputs: InputsAt<'a, T>,
-    pub(super) output: Output<'a, T>,
+pub(super) struct Args<'a> {
+    pub(super) inputs: InputsAt<'a, X>,
+    pub(super) output: Output<'a>,
     pub(super) params: ParamsAt<'a>,
 }
 
 /// The output in a kernel's body.
-pub(super) enum Output<'a, T: VectorElement<2>> {
+pub(super) enum Output<'a> {
     /// TMA stores whole tiles.
-    Tiles(Val<'a, TensorMapMut<T, 4>>),
+    Tiles(Val<'a, TensorMapMut<X, 4>>),
     /// Threads store rows.
-    Rows(SequencesAt<'a, T>),
+    Rows(SequencesAt<'a, X>),
 }
 
 /// A configuration's kernel.
@@ -107,6 +110,22 @@ pub(super) enum AnyKernel<T: VectorElement<2>> {
 pub(super) enum TensorKernel<T: VectorElement<2>> {
     Whole(Kernel<Whole<T>>),
     Sequences(Kernel<BySequence<T>>),
+}
+
+impl AnyKernel<X> {
+    /// Returns the kernel for buffers of the type that `X` stands for.
+    #[inline]
+    pub(super) fn with_elements<T: VectorElement<2>>(self) -> AnyKernel<T> {
+        match self {
+            AnyKernel::Tensor(plan, TensorKernel::Whole(kernel)) => {
+                AnyKernel::Tensor(plan, TensorKernel::Whole(kernel.with_signature()))
+            }
+            AnyKernel::Tensor(plan, TensorKernel::Sequences(kernel)) => {
+                AnyKernel::Tensor(plan, TensorKernel::Sequences(kernel.with_signature()))
+            }
+            AnyKernel::Threads(kernel) => AnyKernel::Threads(kernel.with_signature()),
+        }
+    }
 }
 
 /// A ring buffer of tiles in shared memory, and the TMA copy that fetches one.
@@ -163,12 +182,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new<T: VectorElement<2>>(
-        config: &AttentionConfig,
-    ) -> Result<Plan, AttentionError> {
+    #[inline]
+    pub(super) fn new(config: &AttentionConfig) -> Result<Plan, AttentionError> {
         config.check()?;
         let AttentionConfig { head_dim, value_dim, tile: [_, columns], stages, .. } = *config;
-        let (elem, ty) = (T::scalar(), val_type::<T>()?);
+        let (elem, ty) = (X::scalar(), val_type()?);
         let mma = |n, source| -> Result<TiledMma, AttentionError> {
             let atom = MmaAtom::new(Wgmma::new(n, ty, ty, ValType::F32, source))?;
             Ok(TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _))?)
@@ -253,29 +271,30 @@ impl Plan {
         Ok(copy.desc(&tensor)?.with_l2_promotion(L2Promotion::B256))
     }
 
-    pub(super) fn build<T: VectorElement<2>>(self) -> Result<AnyKernel<T>, AttentionError> {
+    #[inline]
+    pub(super) fn build(self) -> Result<AnyKernel<X>, AttentionError> {
         let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
         let (options, name) = (options.min_blocks_per_sm(1), format!("attention_{}", self.config));
         let target = self.config.target;
         let kernel = match self.config.staging() {
             Staging::Queries | Staging::Ring => {
-                TensorKernel::Whole(Kernel::<Whole<T>>::build_with(
+                TensorKernel::Whole(Kernel::<Whole<X>>::build_with(
                     options,
                     &name,
                     target,
                     |k, (inputs, o, params)| {
                         let output = Output::Tiles(o);
-                        self.body::<T>(k, &Args { inputs, output, params });
+                        self.body(k, &Args { inputs, output, params });
                     },
                 )?)
             }
-            Staging::Rows => TensorKernel::Sequences(Kernel::<BySequence<T>>::build_with(
+            Staging::Rows => TensorKernel::Sequences(Kernel::<BySequence<X>>::build_with(
                 options,
                 &name,
                 target,
                 |k, (inputs, sequences, params)| {
                     let output = Output::Rows(sequences);
-                    self.body::<T>(k, &Args { inputs, output, params });
+                    self.body(k, &Args { inputs, output, params });
                 },
             )?),
         };
@@ -283,9 +302,10 @@ impl Plan {
     }
 }
 
-/// Returns the MMA operand type for `T`.
-pub(super) fn val_type<T: VectorElement<2>>() -> Result<ValType, AttentionError> {
-    match T::scalar() {
+/// Returns the elements of an MMA on [`X`].
+#[inline]
+pub(super) fn val_type() -> Result<ValType, AttentionError> {
+    match X::scalar() {
         Scalar::F16 => Ok(ValType::F16),
         Scalar::Bf16 => Ok(ValType::Bf16),
         found => Err(AttentionError::Element { found }),

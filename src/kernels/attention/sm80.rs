@@ -7,8 +7,7 @@
 //! of scores, so a softmax never needs another warp. At the end, the block stores O and the LSE.
 
 use crate::arch::Major;
-use crate::ir::builder::VectorElement;
-use crate::ir::{Body, Kernel, KernelOptions, Val, range};
+use crate::ir::{Body, Element, Kernel, KernelOptions, Val, range};
 use crate::layout::{ComposedLayout, layout, shape, tiler};
 use crate::tensor::{
     AccumulatorOperand, AccumulatorRows, AsyncTile, CpAsyncPipeline, MatrixLoad, MmaAtom, MmaSync,
@@ -18,7 +17,7 @@ use crate::tensor::{
 use super::config::AttentionConfig;
 use super::error::AttentionError;
 use super::item::{Item, Own, offset_of};
-use super::plan::{AnyKernel, ByThreads, OperandsAt, ParamsAt, SequencesAt, val_type};
+use super::plan::{AnyKernel, ByThreads, OperandsAt, ParamsAt, SequencesAt, X, val_type};
 
 /// Alignment of swizzled tiles, in bytes.
 const ALIGN: u32 = 1024;
@@ -42,16 +41,14 @@ struct Plan {
 }
 
 /// Builds the kernel of a configuration with `warps` warps.
-pub(super) fn build<T: VectorElement<2>>(
-    config: &AttentionConfig,
-    warps: u32,
-) -> Result<AnyKernel<T>, AttentionError> {
+#[inline]
+pub(super) fn build(config: &AttentionConfig, warps: u32) -> Result<AnyKernel<X>, AttentionError> {
     config.check()?;
     let AttentionConfig { head_dim, value_dim, tile: [rows, columns], stages, .. } = *config;
-    let ty = val_type::<T>()?;
+    let ty = val_type()?;
     let atom = MmaAtom::new(MmaSync::new([16, 8, DEPTH], ty, ty, ValType::F32))?;
     let mma = TiledMma::new(atom, &layout!((warps, 1, 1)), tiler!(_, 16, _))?;
-    let tile = |major, shape| AsyncTile::of_shape(T::scalar(), major, shape, config.threads());
+    let tile = |major, shape| AsyncTile::of_shape(X::scalar(), major, shape, config.threads());
     let tiles = [
         tile(Major::K, [rows, head_dim])?,
         tile(Major::Mn, [head_dim, columns])?,
@@ -74,13 +71,13 @@ pub(super) fn build<T: VectorElement<2>>(
     };
     let options = KernelOptions::default().block([config.threads(), 1, 1]);
     let (options, name) = (options.min_blocks_per_sm(8 / warps), format!("attention_{config}"));
-    let kernel = Kernel::<ByThreads<T>>::build_with(
+    let kernel = Kernel::<ByThreads<X>>::build_with(
         options,
         &name,
         config.target,
         |k, (operands, to, args)| match rows / warps {
-            16 => plan.body::<T, 1>(k, &operands, &to, &args),
-            _ => plan.body::<T, 2>(k, &operands, &to, &args),
+            16 => plan.body::<1>(k, &operands, &to, &args),
+            _ => plan.body::<2>(k, &operands, &to, &args),
         },
     )?;
     Ok(AnyKernel::Threads(kernel))
@@ -88,11 +85,12 @@ pub(super) fn build<T: VectorElement<2>>(
 
 impl Plan {
     /// Emits the kernel. Each warp has `N` times 16 rows, with a softmax state for each 16.
-    fn body<'a, T: VectorElement<2>, const N: usize>(
+    #[inline]
+    fn body<'a, const N: usize>(
         &self,
         k: &mut Body<'a, '_>,
-        operands: &OperandsAt<'a, T>,
-        to: &SequencesAt<'a, T>,
+        operands: &OperandsAt<'a, X>,
+        to: &SequencesAt<'a, X>,
         args: &ParamsAt<'a>,
     ) {
         let Plan { config, mma, pipe, .. } = self;
@@ -109,7 +107,7 @@ impl Plan {
         let keys = operands.k.offset(offset_of(strides_k, [first, key_head, batch]));
         let values = operands.v.offset(offset_of(strides_v, [first, key_head, batch]));
         let [sq, sk, sv] = [0, 1, 2].map(|operand| {
-            SharedTensor::<T>::shared_aligned(k, self.rings[operand].clone(), ALIGN)
+            SharedTensor::<X>::shared_aligned(k, self.rings[operand].clone(), ALIGN)
         });
         let (dim, value) = (k.value::<i32>(head_dim), k.value::<i32>(value_dim));
         let [of_q, of_k, of_v] = &self.tiles;
@@ -165,7 +163,7 @@ impl Plan {
                 OnlineSoftmax::rescale(k, &of_output, &output, factors, config.lazy);
                 *state = next;
             }
-            self.powers.convert::<T>(k, &scores, &powers);
+            self.powers.convert::<X>(k, &scores, &powers);
             // At this point `ptxas` ends the softmax, which leaves registers for the operands of P
             // V.
             fetch(k, &copy_v, (item, columns), ahead, state.write);
@@ -194,9 +192,10 @@ impl Plan {
 }
 
 /// Fetches a step's tile of K or V to a stage, if there is such a step.
-fn fetch<'b, T: VectorElement<2>>(
+#[inline]
+fn fetch<'b>(
     k: &mut Body<'b, '_>,
-    copy: &ThrAsyncTile<'b, T>,
+    copy: &ThrAsyncTile<'b, X>,
     (item, columns): (Item<'b>, u32),
     step: Val<'b, i32>,
     stage: Val<'b, i32>,

@@ -13,7 +13,7 @@
 //! So a group's softmax overlaps with its own P V and with the other groups' MMAs. After the last
 //! tile it divides O by the row sums and stores it with the LSE.
 
-use crate::ir::builder::{IntoVal, MbarrierRef, VectorElement};
+use crate::ir::builder::{IntoVal, MbarrierRef};
 use crate::ir::op::BulkWait;
 use crate::ir::{Body, NamedBarrier, Val, range};
 use crate::layout::{ComposedLayout, shape};
@@ -25,20 +25,21 @@ use crate::tensor::{
 
 use super::config::{GROUP, ROWS, SoftmaxOverlap};
 use super::item::Item;
-use super::plan::{Args, Output, ParamsAt, Plan};
+use super::plan::{Args, Output, ParamsAt, Plan, X};
 
 /// Alignment of swizzled tiles, in bytes.
 const ALIGN: u32 = 1024;
 
 impl Plan {
     /// Emits the kernel: setup by all threads, then one body per warp-group role.
-    pub(super) fn body<'a, T: VectorElement<2>>(&self, k: &mut Body<'a, '_>, args: &Args<'a, T>) {
+    #[inline]
+    pub(super) fn body<'a>(&self, k: &mut Body<'a, '_>, args: &Args<'a>) {
         let Plan { config, .. } = self;
         let groups = config.groups();
         let tiles = [&self.q, &self.k, &self.v]
-            .map(|ring| SharedTensor::<T>::shared_aligned(k, ring.layout.clone(), ALIGN));
+            .map(|ring| SharedTensor::<X>::shared_aligned(k, ring.layout.clone(), ALIGN));
         let aligned =
-            |layout: &ComposedLayout| SharedTensor::<T>::shared_aligned(k, layout.clone(), ALIGN);
+            |layout: &ComposedLayout| SharedTensor::<X>::shared_aligned(k, layout.clone(), ALIGN);
         let o_ring = self.o_ring.as_ref().map(aligned);
         let pipes = [
             TmaPipeline::new(k, config.query_stages(), self.q.copy.bytes() * groups, groups),
@@ -52,7 +53,9 @@ impl Plan {
         let order = (config.ordered && groups > 1).then(new_order);
         let thread = k.thread_idx().x;
         pipes.iter().for_each(|pipe| pipe.init(k, thread.eq(0)));
-        order.inspect(|order| order.init(k, thread.eq(0)));
+        if let Some(order) = order {
+            order.init(k, thread.eq(0));
+        }
         k.if_(thread.eq(0), |k| open.init(k, 1));
         k.barrier();
         let roles = WarpRole::producers_and_consumers([1, groups], Some(config.registers()));
@@ -71,28 +74,31 @@ impl Plan {
 
 /// The tiles, ring buffers and parameters that all roles share.
 #[derive(Clone, Copy)]
-pub(super) struct Shared<'p, 'a, 'b, T: VectorElement<2>> {
+pub(super) struct Shared<'p, 'a, 'b> {
     pub(super) plan: &'p Plan,
-    pub(super) args: &'p Args<'a, T>,
-    pub(super) tiles: &'p [SharedTensor<'b, T>; 3],
-    pub(super) o_ring: Option<&'p SharedTensor<'b, T>>,
+    pub(super) args: &'p Args<'a>,
+    pub(super) tiles: &'p [SharedTensor<'b, X>; 3],
+    pub(super) o_ring: Option<&'p SharedTensor<'b, X>>,
     pub(super) pipes: [TmaPipeline<'b>; 3],
     /// The indices of the next work items, published by the producer.
     numbers: WorkNumbers<'b>,
 }
 
-impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
+impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
     /// Returns the work items. The producer draws them.
+    #[inline]
     fn work(&self) -> WorkCounter<'b> {
         let ParamsAt { taken, row_tiles, all_heads, .. } = self.args.params;
         WorkCounter::new(taken, row_tiles * all_heads)
     }
 
     /// Returns the index of a consumer group's tile of Q in the ring buffer.
+    #[inline]
     pub(super) fn query(&self, state: PipelineState<'b>, group: Val<'b, i32>) -> Val<'b, i32> {
         state.stage * self.plan.config.groups() + group
     }
 
+    #[inline]
     fn item(&self, k: &mut Body<'b, '_>, number: Val<'b, i32>) -> Item<'b> {
         let (config, Args { output, params, .. }) = (&self.plan.config, self.args);
         let sequences = match output {
@@ -122,6 +128,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
     }
 
     /// Fetches all tiles, in the order in which consumers use them.
+    #[inline]
     fn produce(&self, k: &mut Body<'b, '_>) {
         let Plan { q, config, packed, .. } = self.plan;
         let (args, inputs) = (&self.args.params, &self.args.inputs);
@@ -164,8 +171,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Shared<'_, 'a, 'b, T> {
 }
 
 /// A consumer warp group. It has 64 rows of each query tile.
-pub(super) struct Consumer<'p, 'a, 'b, T: VectorElement<2>> {
-    pub(super) shared: Shared<'p, 'a, 'b, T>,
+pub(super) struct Consumer<'p, 'a, 'b> {
+    pub(super) shared: Shared<'p, 'a, 'b>,
     order: Option<OrderedBarrier<'b>>,
     /// An mbarrier that never completes a phase, so waiting for the previous parity returns at
     /// once. Used only to pin `ptxas`'s schedule.
@@ -175,7 +182,8 @@ pub(super) struct Consumer<'p, 'a, 'b, T: VectorElement<2>> {
     pub(super) barrier: NamedBarrier<'b>,
 }
 
-impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
+impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
+    #[inline]
     fn consume(&self, k: &mut Body<'b, '_>) {
         let Shared { plan, args, tiles: [sq, sk, sv], pipes, numbers, .. } = self.shared;
         let args = &args.params;
@@ -214,7 +222,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
             self.mask(k, item, s, item.last);
             let softmax = OnlineSoftmax::new(k);
             let (softmax, _) = softmax.update(k, rows, s, args.scale);
-            plan.powers.convert::<T>(k, s, p);
+            plan.powers.convert::<X>(k, s, p);
             if ahead && config.query_stages() > 1 {
                 // By now, TMA has read the previous item's output.
                 k.if_(leader & number.ne(first), |k| self.release_queries(k, q_state.next()));
@@ -225,9 +233,13 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                 carried,
                 |k, step, (softmax, k_state, v_state, parity)| {
                     k_pipe.wait(k, k_state);
-                    self.order.inspect(|order| order.wait(k, self.group, parity));
+                    if let Some(order) = self.order {
+                        order.wait(k, self.group, parity);
+                    }
                     multiply(k, &plan.scores, s, (&q, &keys), k_state, false);
-                    self.order.inspect(|order| order.arrive(k, self.group, lane.eq(0)));
+                    if let Some(order) = self.order {
+                        order.arrive(k, self.group, lane.eq(0));
+                    }
                     v_pipe.wait(k, v_state);
                     multiply(k, &plan.output, o, (p, &values), v_state, step.gt(1));
                     k.wgmma_wait_group(1);
@@ -244,7 +256,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
                     k.wgmma_wait_group(0);
                     k.if_(leader, |k| v_pipe.release(k, v_state));
                     OnlineSoftmax::rescale(k, &plan.output_rows, o, factors, lazy);
-                    plan.powers.convert::<T>(k, s, p);
+                    plan.powers.convert::<X>(k, s, p);
                     (softmax, k_state.next(), v_state.next(), parity ^ 1)
                 },
             );
@@ -275,6 +287,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
 
     /// Releases a tile of K whose scores are complete. After the `last` scores of an item, also
     /// releases its tile of Q, if Q has a single stage.
+    #[inline]
     fn release_scores(
         &self,
         k: &mut Body<'b, '_>,
@@ -293,6 +306,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     /// Waits for a barrier that is already complete, to keep `ptxas` from moving later waits up.
     /// With two stages that is the tile of Q, which stays until the item ends, otherwise `open`. K
     /// and V will not do, because another warp may have released them.
+    #[inline]
     fn hold(&self, k: &Body<'b, '_>, q_state: PipelineState<'b>) {
         match q_state.stages {
             1 => self.open.wait_parity(k, 1u32),
@@ -301,6 +315,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Starts S = Q Kᵀ for an item's first tile of keys.
+    #[inline]
     fn first_scores(
         &self,
         k: &mut Body<'b, '_>,
@@ -316,6 +331,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
     }
 
     /// Masks the scores of a tile of keys, if the mask cuts through it.
+    #[inline]
     fn mask(
         &self,
         k: &mut Body<'b, '_>,
@@ -332,6 +348,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
 
     /// Releases an item's tile of Q once TMA has read the output staged in it. Called by the
     /// leader.
+    #[inline]
     pub(super) fn release_queries(&self, k: &mut Body<'b, '_>, state: PipelineState<'b>) {
         k.cp_async_bulk_wait_group(0, BulkWait::Read);
         self.shared.pipes[0].release(k, state);
@@ -340,12 +357,14 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Consumer<'_, 'a, 'b, T> {
 
 /// Returns the slot for the index of the item after this one. Items alternate between two. `start`
 /// is the role's state at its first item.
+#[inline]
 fn slot<'b>(state: PipelineState<'b>, start: PipelineState<'b>) -> Val<'b, i32> {
     if state.stages == 1 { (state.parity ^ start.parity).cvt::<i32>() } else { state.stage }
 }
 
 /// Starts `acc = a b`, or `acc += a b` if `adds` is true, as one `wgmma` group. `state` has `b`'s
 /// stage.
+#[inline]
 fn multiply<'b>(
     k: &Body<'b, '_>,
     mma: &TiledMma,

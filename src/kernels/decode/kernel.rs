@@ -10,7 +10,6 @@
 //! split, the block writes the result to a workspace, and the last block of the tile to arrive
 //! combines the splits.
 
-use crate::ir::builder::VectorElement;
 use crate::ir::op::CpAsyncCache;
 use crate::ir::{Body, Global, MutPointer, Pointer, Range, Shared, Val, WARP, range};
 use crate::layout::shape;
@@ -18,28 +17,26 @@ use crate::tensor::{OnlineSoftmax, Operand, Tensor, TensorPointer};
 
 use super::super::arrival::is_last_to_arrive;
 use super::config::{KEYS, ROWS};
-use super::tiles::{ParamsAt, Tiles};
+use super::tiles::{ParamsAt, Tiles, X};
 
 /// A warp's part of the work: the rows of a tile and the keys of a split.
 #[derive(Clone, Copy)]
-struct Part<'p, 'a, 'b, T: VectorElement<2>> {
+struct Part<'p, 'a, 'b> {
     tiles: &'p Tiles,
-    args: &'p ParamsAt<'a, T>,
+    args: &'p ParamsAt<'a, X>,
     /// The sequence, the key head, and the row tile.
     place: [Val<'b, i32>; 3],
     /// The split's first key, the split's end, and the sequence's end.
     keys: [Val<'b, i32>; 3],
     warp: Val<'b, i32>,
     /// The warp's stages: 16 keys, then 16 values.
-    ring: Val<'b, Shared<T>>,
+    ring: Val<'b, Shared<X>>,
 }
 
 impl Tiles {
     /// Emits the kernel.
-    pub(super) fn body<'a, T>(&self, k: &mut Body<'a, '_>, args: &ParamsAt<'a, T>)
-    where
-        T: VectorElement<2>,
-    {
+    #[inline]
+    pub(super) fn body<'a>(&self, k: &mut Body<'a, '_>, args: &ParamsAt<'a, X>) {
         let config = &self.config;
         let (block, split, thread) = (k.block_idx().x, k.block_idx().y, k.thread_idx().x);
         let (of_tile, tile) = (block / args.row_tiles, block % args.row_tiles);
@@ -49,8 +46,8 @@ impl Tiles {
         // A sequence without keys has one split, which writes zeros.
         let splits = ((len + args.tokens - 1) / args.tokens).max(1);
         let ring = config.stages * config.stage_elements();
-        let queries = k.shared_aligned::<T>(ROWS * config.pitch(), 16);
-        let rings = k.shared_aligned::<T>(config.warps * ring, 16);
+        let queries = k.shared_aligned::<X>(ROWS * config.pitch(), 16);
+        let rings = k.shared_aligned::<X>(config.warps * ring, 16);
         // After a shuffle, `ptxas` knows that the value is uniform in the warp.
         let warp = k.shfl_idx(WARP, thread / 32, 0);
         let (place, keys) = ([sequence, head, tile], [first, (first + args.tokens).min(len), len]);
@@ -81,13 +78,15 @@ impl Tiles {
     }
 }
 
-impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
+impl<'a: 'b, 'b> Part<'_, 'a, 'b> {
     /// Returns the first key of the warp's step.
+    #[inline]
     fn key(&self, step: Val<'b, i32>) -> Val<'b, i32> {
         self.keys[0] + (step * self.tiles.config.warps + self.warp) * KEYS
     }
 
     /// Loads a step's page from the table, or -1 after the last step.
+    #[inline]
     fn page(&self, k: &mut Body<'b, '_>, step: Val<'b, i32>) -> Val<'b, i32> {
         let (args, key) = (self.args, self.key(step));
         let entry = self.place[0] * args.row + (key >> args.page_bits);
@@ -96,6 +95,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
 
     /// Starts to copy a step's keys and values into a stage, or zeros if there are none. Returns 1
     /// if `page` is in the pool, else 0.
+    #[inline]
     fn fetch(&self, k: &Body<'b, '_>, [step, page, stage]: [Val<'b, i32>; 3]) -> Val<'b, i32> {
         let (args, config, key) = (self.args, &self.tiles.config, self.key(step));
         let is_page = page.ge(0) & page.lt(args.pages);
@@ -114,7 +114,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
     }
 
     /// Starts to copy the rows' queries.
-    fn fetch_queries(&self, k: &Body<'b, '_>, to: Val<'b, Shared<T>>) {
+    #[inline]
+    fn fetch_queries(&self, k: &Body<'b, '_>, to: Val<'b, Shared<X>>) {
         let [sequence, head, tile] = self.place;
         let ParamsAt { q, q_strides: [of_query, of_head, _], group, queries, .. } = *self.args;
         let from = q.offset(sequence.cvt::<i64>() * self.args.q_strides[2]);
@@ -128,11 +129,12 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
 
     /// Starts to copy 16 rows with the warp. `source` returns a row's address, and whether it
     /// exists; if not, zeros are written.
+    #[inline]
     fn copy_rows(
         &self,
         k: &Body<'b, '_>,
-        to: Val<'b, Shared<T>>,
-        source: impl Fn(Val<'b, i32>) -> (Val<'b, Global<T>>, Val<'b, bool>),
+        to: Val<'b, Shared<X>>,
+        source: impl Fn(Val<'b, i32>) -> (Val<'b, Global<X>>, Val<'b, bool>),
     ) {
         let (dim, pitch) = (self.tiles.config.head_dim, self.tiles.config.pitch());
         // Each lane copies 16 bytes of a 128-byte line, which is one request to the L2 cache. A row
@@ -163,7 +165,8 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
 
     /// Computes the partial result for the warp's keys, and writes it to the start of its ring
     /// buffer.
-    fn attend(&self, k: &mut Body<'b, '_>, queries: Val<'b, Shared<T>>) {
+    #[inline]
+    fn attend(&self, k: &mut Body<'b, '_>, queries: Val<'b, Shared<X>>) {
         let Tiles { config, pipe, mma, score_rows, output_rows, .. } = self.tiles;
         let ([_, end, len], args, dim) = (self.keys, self.args, config.head_dim);
         let values = self.ring.offset(KEYS * config.pitch());
@@ -217,7 +220,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
                 });
                 let (softmax, factors) = softmax.update(k, score_rows, &scores, args.scale);
                 OnlineSoftmax::rescale(k, output_rows, &output, factors, false);
-                self.tiles.powers.convert::<T>(k, &scores, &powers);
+                self.tiles.powers.convert::<X>(k, &scores, &powers);
                 values.stage(state.read).load(k, 0, &of_v);
                 mma.gemm_sync(k, &output, &powers, &of_v);
                 pipe.commit(k);
@@ -238,6 +241,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
 
     /// Combines the warp's share of several partial results, in order. They are `pitch` values
     /// apart.
+    #[inline]
     fn combine<P: Pointer<Elem = f32>>(
         &self,
         k: &mut Body<'b, '_>,
@@ -265,6 +269,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
     }
 
     /// Stores the warp's share of the output, and the LSE.
+    #[inline]
     fn store(&self, k: &mut Body<'b, '_>, Sums { sums, softmax }: &Sums<'b>) {
         let Tiles { config, mma, output_rows: rows, .. } = self.tiles;
         let (args, [sequence, head, tile]) = (self.args, self.place);
@@ -281,7 +286,7 @@ impl<'a: 'b, 'b, T: VectorElement<2>> Part<'_, 'a, 'b, T> {
                 let to = args.o.offset(at + sequence.cvt::<i64>() * of_sequence).offset(column);
                 for (pair, two) in (0u32..).step_by(8).zip(sums[number].chunks(2)) {
                     let two = [two[0], two[1]].map(|sum| sum * inverse[number]);
-                    to.store_vector(k, pair, Val::pack(two).cvt::<T>());
+                    to.store_vector(k, pair, Val::pack(two).cvt::<X>());
                 }
                 k.if_(column.eq(0) & args.has_lse.ne(0), |k| {
                     let head = sequence * (args.key_heads * args.group) + head;
@@ -301,6 +306,7 @@ struct Sums<'b> {
 impl<'b> Sums<'b> {
     /// Writes a share of a partial result. For each value of a lane, those of the 32 lanes are
     /// contiguous.
+    #[inline]
     fn write<P: MutPointer<Elem = f32>>(&self, k: &Body<'b, '_>, to: Val<'b, P>) {
         let OnlineSoftmax { max, sum } = self.softmax;
         let rows = self.sums.iter().zip(max).zip(sum);

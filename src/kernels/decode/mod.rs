@@ -10,7 +10,7 @@ mod problem;
 mod tiles;
 
 use crate::codegen::Ptx;
-use crate::ir::builder::VectorElement;
+use crate::ir::builder::{VectorElement, with_roles};
 use crate::ir::{Kernel, KernelIr};
 
 pub use config::DecodeConfig;
@@ -74,8 +74,9 @@ impl<T: VectorElement<2>> Decode<T> {
     /// Those of [`DecodeConfig::check`], and [`DecodeError::Element`] if `T` is neither `f16` nor
     /// `bf16`.
     pub fn new(config: DecodeConfig) -> Result<Self, DecodeError> {
-        let tiles = Tiles::new::<T>(&config)?;
-        Ok(Decode { kernel: tiles.build()?, tiles })
+        let build = || Tiles::new(&config).and_then(|tiles| Ok((tiles.build()?, tiles)));
+        let (kernel, tiles) = with_roles(&[T::SCALAR], build)?;
+        Ok(Decode { kernel: kernel.with_signature(), tiles })
     }
 
     /// Returns the configuration.

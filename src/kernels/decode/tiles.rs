@@ -1,9 +1,9 @@
 //! [`Tiles`]: what the host computes before it builds the kernel, and the kernel's parameters.
 
 use crate::arch::Major;
-use crate::ir::builder::VectorElement;
+use crate::ir::builder::{Role, VectorElement};
 use crate::ir::types::Scalar;
-use crate::ir::{Global, GlobalMut, Kernel, KernelOptions};
+use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions};
 use crate::layout::{Layout, layout, tiler};
 use crate::tensor::{
     AccumulatorOperand, AccumulatorRows, CpAsyncPipeline, MatrixLoad, MmaAtom, MmaSync, Operand,
@@ -12,6 +12,9 @@ use crate::tensor::{
 
 use super::config::{DecodeConfig, KEYS, ROWS};
 use super::error::DecodeError;
+
+/// The type of the elements of Q, K, V and O in the body of the kernel.
+pub(super) type X = Role<0>;
 
 crate::params! {
     /// The kernel's parameters. Strides are in elements: for Q and O from one query, head and
@@ -71,9 +74,10 @@ pub(super) struct Tiles {
 }
 
 impl Tiles {
-    pub(super) fn new<T: VectorElement<2>>(config: &DecodeConfig) -> Result<Tiles, DecodeError> {
+    #[inline]
+    pub(super) fn new(config: &DecodeConfig) -> Result<Tiles, DecodeError> {
         config.check()?;
-        let ty = match T::scalar() {
+        let ty = match X::scalar() {
             Scalar::F16 => ValType::F16,
             Scalar::Bf16 => ValType::Bf16,
             found => return Err(DecodeError::Element { found }),
@@ -104,15 +108,16 @@ impl Tiles {
         })
     }
 
-    pub(super) fn build<T: VectorElement<2>>(&self) -> Result<Kernel<(Params<T>,)>, DecodeError> {
+    #[inline]
+    pub(super) fn build(&self) -> Result<Kernel<(Params<X>,)>, DecodeError> {
         let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
-        let name = format!("decode_{}_{}", T::scalar(), self.config);
-        Ok(Kernel::<(Params<T>,)>::build_with(
+        let name = format!("decode_{}_{}", X::scalar(), self.config);
+        Ok(Kernel::<(Params<X>,)>::build_with(
             options,
             &name,
             self.config.target,
             |k, (params,)| {
-                self.body::<T>(k, &params);
+                self.body(k, &params);
             },
         )?)
     }

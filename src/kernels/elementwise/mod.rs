@@ -8,11 +8,11 @@ use std::fmt;
 
 use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
-use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
+use crate::ir::{Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Target, Val};
 use crate::layout::{ComposedLayout, Layout};
 use crate::tensor::{RowAccess, RowTile};
 
-use super::rows::{RowConfig, RowError};
+use super::rows::{Input, Output, RowConfig, RowError, with_elements};
 pub use launch::ElementwiseFunction;
 use source::{Source, offsets_to_coordinates};
 
@@ -131,7 +131,8 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
     ) -> Result<Self, RowError> {
         let work = Work { tile: config.tile(RowAccess::Ragged), lens: None };
         Self::check(&config, &work.tile)?;
-        let kernel = build(&config, &work.tile, name, None, f)?;
+        let build = || build(&config, &work.tile, name, None, &f);
+        let kernel = with_elements(T::SCALAR, D::SCALAR, build)?;
         Ok(Elementwise { config, work, kernel })
     }
 
@@ -177,7 +178,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         let (coordinates, len) = offsets_to_coordinates(output)?;
         let sources = inputs.iter().map(|input| Source::new(input, output, &coordinates));
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
-        let vector = config.tile(RowAccess::Aligned).vector(T::scalar()).into();
+        let vector = config.tile(RowAccess::Aligned).vector(T::SCALAR).into();
         let has_vectors = sources.iter().all(|source| source.has_vectors(vector));
         let has_runs = sources.iter().all(|source| source.has_runs(vector));
         let tile = config.tile(match len % vector.unsigned_abs() {
@@ -188,14 +189,15 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         Self::check(&config, &tile)?;
         let mut lens = [0; N];
         lens.iter_mut().zip(&sources).for_each(|(len, source)| *len = source.len);
-        let kernel = build(&config, &tile, name, Some((&sources, len)), f)?;
+        let build = || build(&config, &tile, name, Some((&sources, len)), &f);
+        let kernel = with_elements(T::SCALAR, D::SCALAR, build)?;
         Ok(Elementwise { config, work: Work { tile, lens: Some((lens, len)) }, kernel })
     }
 
     fn check(config: &ElementwiseConfig, tile: &RowTile) -> Result<(), RowError> {
         RowConfig { target: config.target, tile: *tile }.check()?;
-        RowConfig::check_element("an input", T::scalar(), false)?;
-        RowConfig::check_element("the output", D::scalar(), true)
+        RowConfig::check_element("an input", T::SCALAR, false)?;
+        RowConfig::check_element("the output", D::SCALAR, true)
     }
 
     /// Returns the configuration.
@@ -216,29 +218,35 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
 
 /// A block treats its elements as one row, in which all vectors are whole except at the end of the
 /// buffers. Without sources, inputs are stored like the output.
-fn build<T: Converted, D: VectorElement<2> + Converted, const N: usize>(
+fn build<const N: usize>(
     config: &ElementwiseConfig,
     tile: &RowTile,
     name: &str,
     sources: Option<(&[Source], u64)>,
-    f: impl Compute<N>,
-) -> Result<Kernel<Params<T, D, N>>, BuildErrors> {
-    let block = i64::from(tile.capacity(T::scalar()));
-    Kernel::<Params<T, D, N>>::build_with(tile.options(), name, config.target, |k, (x, y, len)| {
-        let start = k.block_idx().x.cvt::<i64>() * block;
-        let part = tile.part::<T>(k, start, (len - start).min(block).cvt::<i32>());
-        let mut inputs = Vec::new();
-        for (number, x) in x.into_iter().enumerate() {
-            inputs.push(match sources.map(|(sources, all)| (&sources[number], all)) {
-                Some((source, all)) if !source.is_same(all) => {
-                    source.load_part(k, x, (&part, start, len), tile)
-                }
-                _ => part.load(k, x.offset(start), 0.0),
-            });
-        }
-        let elements = inputs.first().map_or(0, Vec::len);
-        let results: Vec<_> =
-            (0..elements).map(|i| f(k, std::array::from_fn(|input| inputs[input][i]))).collect();
-        part.store(k, y.offset(start), results);
-    })
+    f: &dyn Compute<N>,
+) -> Result<Kernel<Params<Input, Output, N>>, BuildErrors> {
+    let block = i64::from(tile.capacity(Input::scalar()));
+    Kernel::<Params<Input, Output, N>>::build_with(
+        tile.options(),
+        name,
+        config.target,
+        |k, (x, y, len)| {
+            let start = k.block_idx().x.cvt::<i64>() * block;
+            let part = tile.part::<Input>(k, start, (len - start).min(block).cvt::<i32>());
+            let mut inputs = Vec::new();
+            for (number, x) in x.into_iter().enumerate() {
+                inputs.push(match sources.map(|(sources, all)| (&sources[number], all)) {
+                    Some((source, all)) if !source.is_same(all) => {
+                        source.load_part(k, x, (&part, start, len), tile)
+                    }
+                    _ => part.load(k, x.offset(start), 0.0),
+                });
+            }
+            let elements = inputs.first().map_or(0, Vec::len);
+            let results: Vec<_> = (0..elements)
+                .map(|i| f(k, std::array::from_fn(|input| inputs[input][i])))
+                .collect();
+            part.store(k, y.offset(start), results);
+        },
+    )
 }

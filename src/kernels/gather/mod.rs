@@ -6,10 +6,10 @@ use std::fmt;
 
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, Target, Val, range};
+use crate::ir::{Body, BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val, range};
 use crate::tensor::RowAccess;
 
-use super::rows::{RowConfig, RowError, RowProblem, own_row};
+use super::rows::{Input, RowConfig, RowError, RowProblem, own_row, with_elements};
 pub use launch::RowGatherFunction;
 
 /// Which side the list's indices refer to: the input (gather) or the output (scatter).
@@ -119,15 +119,17 @@ impl<T: Converted> RowGather<T> {
     #[inline]
     pub fn new(config: RowGatherConfig) -> Result<Self, RowError> {
         config.rows.check_copy()?;
-        RowConfig::check_element("the input", T::scalar(), true)?;
-        Ok(RowGather { config, kernel: build(&config)? })
+        RowConfig::check_element("the input", T::SCALAR, true)?;
+        let kernel = with_elements(T::SCALAR, T::SCALAR, || build(&config))?;
+        Ok(RowGather { config, kernel })
     }
 }
 
-fn build<T: Converted>(config: &RowGatherConfig) -> Result<Kernel<Params<T>>, BuildErrors> {
+#[inline]
+fn build(config: &RowGatherConfig) -> Result<Kernel<Params<Input>>, BuildErrors> {
     let RowGatherConfig { rows: RowConfig { target, tile }, side } = *config;
-    let name = format!("{}_{}_{}", side.name(), T::scalar(), config.rows);
-    Kernel::<Params<T>>::build_with(
+    let name = format!("{}_{}_{}", side.name(), Input::scalar(), config.rows);
+    Kernel::<Params<Input>>::build_with(
         tile.options(),
         &name,
         target,

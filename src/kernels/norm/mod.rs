@@ -7,10 +7,12 @@ use std::fmt;
 use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, Val};
+use crate::ir::{
+    Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, KernelOptions, Target, Val,
+};
 use crate::tensor::{chained, tree};
 
-use super::rows::{RowConfig, RowError, RowProblem, own_row};
+use super::rows::{Input, Output, RowConfig, RowError, RowProblem, own_row, with_elements};
 pub use launch::{NormArgs, NormFunction};
 
 /// How a row `h` is normalised. Mean and variance are taken over all its columns.
@@ -145,8 +147,8 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
     #[inline]
     pub fn new(config: NormConfig) -> Result<Self, RowError> {
         config.rows.check()?;
-        RowConfig::check_element("the input", T::scalar(), false)?;
-        RowConfig::check_element("the output", D::scalar(), true)?;
+        RowConfig::check_element("the input", T::SCALAR, false)?;
+        RowConfig::check_element("the output", D::SCALAR, true)?;
         Ok(Norm { config, kernel: build(&config)? })
     }
 
@@ -172,47 +174,65 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
     }
 }
 
-fn build<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
-    config: &NormConfig,
-) -> Result<AnyKernel<T, D>, BuildErrors> {
-    let RowConfig { target, tile } = config.rows;
+#[inline]
+fn build<T: Element, D: Element>(config: &NormConfig) -> Result<AnyKernel<T, D>, BuildErrors> {
+    let tile = config.rows.tile;
     let kind = if config.kind == NormKind::Rms { "rms_norm" } else { "layer_norm" };
-    let name = format!("{kind}_{}_{}", T::scalar(), config.rows);
+    let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
+    let (options, name) = (tile.options(), name.as_str());
     if config.residual {
-        let kernel = Kernel::<WithResidual<T, D>>::build_with(
-            tile.options(),
-            &name,
-            target,
-            |k, (params, residual)| body::<T, D>(k, config, params, Some(residual)),
-        );
+        let kernel = with_elements(T::SCALAR, D::SCALAR, || build_residual(config, options, name));
         return kernel.map(AnyKernel::Residual);
     }
-    let kernel =
-        Kernel::<(Params<T, D>,)>::build_with(tile.options(), &name, target, |k, (params,)| {
-            body::<T, D>(k, config, params, None);
-        });
+    let kernel = with_elements(T::SCALAR, D::SCALAR, || build_plain(config, options, name));
     kernel.map(AnyKernel::Plain)
 }
 
+#[inline]
+fn build_residual(
+    config: &NormConfig,
+    options: KernelOptions,
+    name: &str,
+) -> Result<Kernel<WithResidual<Input, Output>>, BuildErrors> {
+    let target = config.rows.target;
+    Kernel::build_as::<WithResidual<Input, Output>, _>(options, name, target, |k, parameters| {
+        let (params, residual) = parameters;
+        body(k, config, params, Some(residual));
+    })
+}
+
+#[inline]
+fn build_plain(
+    config: &NormConfig,
+    options: KernelOptions,
+    name: &str,
+) -> Result<Kernel<(Params<Input, Output>,)>, BuildErrors> {
+    let target = config.rows.target;
+    Kernel::build_as::<(Params<Input, Output>,), _>(options, name, target, |k, (params,)| {
+        body(k, config, params, None);
+    })
+}
+
 /// The parameters as the kernel's body gets them.
-type At<'b, T, D> = (
-    (Val<'b, Global<T>>, Val<'b, i64>),
-    (Val<'b, GlobalMut<D>>, Val<'b, i64>),
-    [Val<'b, Global<T>>; 2],
+type At<'b> = (
+    (Val<'b, Global<Input>>, Val<'b, i64>),
+    (Val<'b, GlobalMut<Output>>, Val<'b, i64>),
+    [Val<'b, Global<Input>>; 2],
     [Val<'b, f32>; 2],
     [Val<'b, i32>; 2],
 );
 
 /// Each thread holds elements of one row, and the weights of their columns.
-fn body<'b, T: VectorElement<2> + Converted, D: VectorElement<2> + Converted>(
+#[inline]
+fn body<'b>(
     k: &mut Body<'b, '_>,
     config: &NormConfig,
-    ((x, pitch), (y, y_pitch), [weight, bias], [epsilon, scale], sizes): At<'b, T, D>,
-    residual: Option<Val<'b, GlobalMut<T>>>,
+    ((x, pitch), (y, y_pitch), [weight, bias], [epsilon, scale], sizes): At<'b>,
+    residual: Option<Val<'b, GlobalMut<Input>>>,
 ) {
     let tile = config.rows.tile;
     let (row, columns) = own_row(k, tile, sizes);
-    let part = tile.part::<T>(k, row * pitch, columns);
+    let part = tile.part::<Input>(k, row * pitch, columns);
     let weight = config.weight.then(|| part.load_columns(k, weight));
     let bias = config.bias.then(|| part.load_columns(k, bias));
     let mut elements = part.load_elements(k, x.offset(row * pitch), 0.0);

@@ -8,9 +8,9 @@ use std::fmt;
 use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelIr, Target, range};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Target, range};
 
-use super::rows::{RowConfig, RowError, own_row};
+use super::rows::{Input, RowConfig, RowError, own_row, with_elements};
 use super::transpose::{Transpose, TransposeConfig};
 use crate::tensor::strided;
 pub use launch::PermuteFunction;
@@ -113,7 +113,7 @@ impl<T: Converted> Permute<T> {
     /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: PermuteConfig) -> Result<Self, RowError> {
-        RowConfig::check_element("the input", T::scalar(), true)?;
+        RowConfig::check_element("the input", T::SCALAR, true)?;
         let kernel = match config {
             PermuteConfig::Transpose(config) => AnyKernel::Transpose(Transpose::new(config)?),
             PermuteConfig::Rows { modes, .. } if modes > PermuteProblem::MAX_MODES => {
@@ -121,7 +121,8 @@ impl<T: Converted> Permute<T> {
             }
             PermuteConfig::Rows { rows, modes } => {
                 rows.check_copy()?;
-                AnyKernel::Rows(build(&rows, modes)?)
+                let build = || build(&rows, modes);
+                AnyKernel::Rows(with_elements(T::SCALAR, T::SCALAR, build)?)
             }
         };
         Ok(Permute { config, kernel })
@@ -149,10 +150,11 @@ impl<T: Converted> Permute<T> {
     }
 }
 
-fn build<T: Converted>(rows: &RowConfig, modes: u32) -> Result<Kernel<Params<T>>, BuildErrors> {
+#[inline]
+fn build(rows: &RowConfig, modes: u32) -> Result<Kernel<Params<Input>>, BuildErrors> {
     let RowConfig { target, tile } = *rows;
-    let name = format!("permute_{modes}_{}_{rows}", T::scalar());
-    Kernel::<Params<T>>::build_with(
+    let name = format!("permute_{modes}_{}_{rows}", Input::scalar());
+    Kernel::<Params<Input>>::build_with(
         tile.options(),
         &name,
         target,

@@ -11,10 +11,10 @@ use std::fmt;
 
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, Val, range};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val, range};
 use crate::tensor::{Indexed, RowAccess, RowPointer, RowTile, tree};
 
-use super::rows::{RowConfig, RowError, RowProblem, own_row};
+use super::rows::{Input, Output, RowConfig, RowError, RowProblem, own_row, with_elements};
 pub use axis::{AxisProblem, AxisReduce, AxisReduceConfig, AxisReduceFunction};
 pub use launch::RowReduceFunction;
 pub use top_k::{TopK, TopKConfig, TopKFunction};
@@ -273,30 +273,30 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     #[inline]
     pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
         config.rows.check()?;
-        config.op.check_elements(T::scalar(), Y::scalar())?;
-        Ok(RowReduce { config, kernel: build(&config)? })
+        config.op.check_elements(T::SCALAR, Y::SCALAR)?;
+        let kernel = with_elements(T::SCALAR, Y::SCALAR, || build(&config))?;
+        Ok(RowReduce { config, kernel })
     }
 }
 
 /// In each step a thread reduces its elements to one value, and combines it with the steps before.
-fn build<T: Converted, Y: Converted>(
-    config: &RowReduceConfig,
-) -> Result<Kernel<Params<T, Y>>, BuildErrors> {
+#[inline]
+fn build(config: &RowReduceConfig) -> Result<Kernel<Params<Input, Output>>, BuildErrors> {
     let RowReduceConfig { rows: RowConfig { target, tile }, op } = *config;
-    let name = format!("row_{}_{}_{}", op.name(), T::scalar(), config.rows);
-    Kernel::<Params<T, Y>>::build_with(
+    let name = format!("row_{}_{}_{}", op.name(), Input::scalar(), config.rows);
+    Kernel::<Params<Input, Output>>::build_with(
         tile.options(),
         &name,
         target,
         |k, ((x, pitch), y, sizes)| {
             let (row, columns) = own_row(k, tile, sizes);
-            let part = tile.part::<T>(k, row * pitch, columns);
+            let part = tile.part::<Input>(k, row * pitch, columns);
             let x = x.offset(row * pitch);
             let is_first = part.is_leader(k) & row.lt(sizes[0].cvt::<i64>());
             if op == RowReduceOp::ArgMax {
                 // Each thread keeps its largest element and the first step that had it, and looks
                 // for the column in that step only.
-                let (lowest, access) = (k.constant(f32::NEG_INFINITY), <Global<T>>::access());
+                let (lowest, access) = (k.constant(f32::NEG_INFINITY), <Global<Input>>::access());
                 let (own, step) =
                     k.for_(range(0, part.steps()), (lowest, 0), |k, step, (max, at)| {
                         let own =

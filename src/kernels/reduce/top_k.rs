@@ -5,13 +5,14 @@ use std::fmt;
 use crate::ir::builder::Converted;
 use crate::ir::op::FindFrom;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, WARP, range};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, WARP, range};
 use crate::runtime::{Buffer, Function, LaunchOptions};
 use crate::tensor::{RowPointer, RowTile, tree};
 
 use super::super::loadable::loadable;
 use super::super::rows::{
-    RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
+    Input, RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
+    with_elements,
 };
 use super::best::Best;
 use super::reduced;
@@ -158,10 +159,13 @@ impl<T: Converted> TopK<T> {
     /// or [`RowError::Tile`].
     #[inline]
     pub fn new(config: TopKConfig) -> Result<Self, RowError> {
-        RowConfig::check_element("the input", T::scalar(), false)?;
-        config.check(T::scalar())?;
-        let kernel = if config.short { build::<T, 1>(&config) } else { build::<T, 2>(&config) };
-        Ok(TopK { config, kernel: kernel? })
+        RowConfig::check_element("the input", T::SCALAR, false)?;
+        config.check(T::SCALAR)?;
+        let kernel = with_elements(T::SCALAR, T::SCALAR, || match config.short {
+            true => build::<1>(&config),
+            false => build::<2>(&config),
+        })?;
+        Ok(TopK { config, kernel })
     }
 }
 
@@ -230,31 +234,29 @@ impl<T: Converted> TopKFunction<T> {
 /// is above the bound; otherwise each lane adds its elements above the bound, one per round. The
 /// single elements at the ends of a ragged row come last. Then the warps that share a row merge
 /// their lists pairwise. An element with its column takes `N` words.
-fn build<T: Converted, const N: usize>(
-    config: &TopKConfig,
-) -> Result<Kernel<Params<T>>, BuildErrors> {
+fn build<const N: usize>(config: &TopKConfig) -> Result<Kernel<Params<Input>>, BuildErrors> {
     let TopKConfig { rows: RowConfig { target, tile }, count, .. } = *config;
-    let name = format!("{config}_{}", T::scalar());
-    Kernel::<Params<T>>::build_with(
+    let name = format!("{config}_{}", Input::scalar());
+    Kernel::<Params<Input>>::build_with(
         // Limits registers to 64 per thread.
         tile.options().min_blocks_per_sm((1024 / tile.threads).max(1)),
         &name,
         target,
         |k, ((x, pitch), values, indices, sizes)| {
             let (row, columns) = own_row(k, tile, sizes);
-            let part = tile.part::<T>(k, row * pitch, columns);
-            let (x, access) = (x.offset(row * pitch), <Global<T>>::access());
-            let words = Best::<T, N>::WORDS;
+            let part = tile.part::<Input>(k, row * pitch, columns);
+            let (x, access) = (x.offset(row * pitch), <Global<Input>>::access());
+            let words = Best::<Input, N>::WORDS;
             let lists = k.shared::<u32>(tile.threads / 32 * words);
             let own = lists.offset(k.thread_idx().x / 32 * words as i32);
-            let best = Best::<T, N>::new(k, x, count, own);
+            let best = Best::<Input, N>::new(k, x, count, own);
             // The warp reduction makes the step count visibly uniform to `ptxas`.
             let steps = range(0, k.redux_max(WARP, part.steps()));
             k.for_(steps, (), |k, step, ()| {
                 let part = part.step(step);
                 let words = Words::of(&part.load_inner(k, x, f32::NEG_INFINITY, access));
                 let (first, maxima) = (part.first_column(), words.maxima());
-                let behind = first + tile.capacity(T::scalar()) as i32;
+                let behind = first + tile.capacity(Input::scalar()) as i32;
                 k.if_(step.eq(0), |k| best.start(k, &maxima, behind));
                 let max = tree(maxima[0], &maxima, |a, b| a.max(b));
                 let (bound, column) = best.bound(k);
@@ -262,7 +264,7 @@ fn build<T: Converted, const N: usize>(
                 k.if_(k.vote_any(WARP, passes), |k| {
                     k.do_while(words.mask(k, bound, first.ge(column)), |k, mask| {
                         let bit = mask.bfind(FindFrom::Position);
-                        let (element, vector) = (element(bit), tile.vector(T::scalar()));
+                        let (element, vector) = (element(bit), tile.vector(Input::scalar()));
                         let gap = element / vector * (part.stride() as u32 - vector);
                         let column = first + (element + gap).cvt::<i32>();
                         best.add(k, mask.ne(0) & column.lt(part.vector_end()), column);

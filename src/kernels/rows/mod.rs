@@ -9,9 +9,24 @@ pub use error::RowError;
 pub use problem::RowProblem;
 pub(in crate::kernels) use problem::{check_aligned, check_len};
 
-use crate::ir::{Body, Val};
+use crate::ir::builder::{Role, with_roles};
+use crate::ir::types::Scalar;
+use crate::ir::{Body, BuildErrors, Kernel, Val};
 use crate::runtime::{ArgList, Grid};
 use crate::tensor::RowTile;
+
+/// The element types of a kernel's input and output in its body, which is the same Rust code for all of them.
+pub(in crate::kernels) type Input = Role<0>;
+pub(in crate::kernels) type Output = Role<1>;
+
+/// Builds a kernel for input and output of these types. `P` is its signature with their Rust types.
+pub(in crate::kernels) fn with_elements<P, Q>(
+    input: Scalar,
+    output: Scalar,
+    build: impl FnOnce() -> Result<Kernel<Q>, BuildErrors>,
+) -> Result<Kernel<P>, BuildErrors> {
+    Ok(with_roles(&[input, output], build)?.with_signature())
+}
 
 /// Returns the index of the thread's row, and how many columns it has: 0 for a row beyond the last.
 #[track_caller]

@@ -10,7 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val};
 use crate::tensor::chained;
 
-use super::rows::{RowConfig, RowError, RowProblem, own_row};
+use super::rows::{Input, Output, RowConfig, RowError, RowProblem, own_row, with_elements};
 pub use launch::SoftmaxFunction;
 
 /// The configuration of a [`Softmax`].
@@ -91,27 +91,27 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
     #[inline]
     pub fn new(config: SoftmaxConfig) -> Result<Self, RowError> {
         config.rows.check()?;
-        RowConfig::check_element("the input", T::scalar(), false)?;
-        RowConfig::check_element("the output", D::scalar(), false)?;
-        Ok(Softmax { config, kernel: build(&config)? })
+        RowConfig::check_element("the input", T::SCALAR, false)?;
+        RowConfig::check_element("the output", D::SCALAR, false)?;
+        let kernel = with_elements(T::SCALAR, D::SCALAR, || build(&config))?;
+        Ok(Softmax { config, kernel })
     }
 }
 
 /// Each thread holds elements of one row. The maximum and the sum relative to it are reduced
 /// together, as one pair.
-fn build<T: Element + Converted, D: VectorElement<2> + Converted>(
-    config: &SoftmaxConfig,
-) -> Result<Kernel<Params<T, D>>, BuildErrors> {
+#[inline]
+fn build(config: &SoftmaxConfig) -> Result<Kernel<Params<Input, Output>>, BuildErrors> {
     let SoftmaxConfig { rows: RowConfig { target, tile }, log } = *config;
     let kind = if log { "log_softmax" } else { "softmax" };
-    let name = format!("{kind}_{}_{}", T::scalar(), config.rows);
-    Kernel::<Params<T, D>>::build_with(
+    let name = format!("{kind}_{}_{}", Input::scalar(), config.rows);
+    Kernel::<Params<Input, Output>>::build_with(
         tile.options(),
         &name,
         target,
         |k, ((x, x_pitch), (y, y_pitch), sizes)| {
             let (row, columns) = own_row(k, tile, sizes);
-            let part = tile.part::<T>(k, row * x_pitch, columns);
+            let part = tile.part::<Input>(k, row * x_pitch, columns);
             let elements = part.load_elements(k, x.offset(row * x_pitch), f32::NEG_INFINITY);
             // Clamped to a finite value, so that a thread without elements has sum 0.
             let own = Exponent::below(elements.max(k.constant(f32::MIN)));

@@ -10,7 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{Kernel, Target};
 use crate::tensor::{ColumnTile, RowAccess, RowTile};
 
-use super::super::rows::RowError;
+use super::super::rows::{RowError, with_elements};
 use super::RowReduceOp;
 use kernel::{Params, build};
 pub use launch::AxisReduceFunction;
@@ -261,7 +261,8 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
     #[inline]
     pub fn new(config: AxisReduceConfig) -> Result<Self, RowError> {
         config.check()?;
-        config.op.check_elements(T::scalar(), Y::scalar())?;
-        Ok(AxisReduce { config, kernel: build(&config)? })
+        config.op.check_elements(T::SCALAR, Y::SCALAR)?;
+        let kernel = with_elements(T::SCALAR, Y::SCALAR, || build(&config))?;
+        Ok(AxisReduce { config, kernel })
     }
 }
