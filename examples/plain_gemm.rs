@@ -80,7 +80,7 @@ pub(crate) fn kernel(stages: u32, columns: u32) -> Result<Kernel<Params>, Box<dy
             });
             let rounded = thr.fragment_c::<bf16>(k, shape!(m, n));
             rounded.store_all(k, &acc.load_all(k).convert::<bf16>());
-            let to = d.offset(row.cvt::<i64>() * i64::from(m * columns) + column * n);
+            let to = d.offset(row.cvt::<i64>() * i64::from(m * columns)).offset(column * n);
             let to = thr.partition_c(k, &Tensor::new(k, to, stored.clone()));
             let places = Tensor::identity(k, shape!(m, n)).domain_offset(k, (row * m, column * n));
             let inside = thr.partition_c(k, &places).within(k, (rows, columns));
