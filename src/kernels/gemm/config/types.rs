@@ -4,11 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::ir::types::{Rounding, Scalar};
-use crate::ir::{ParseNameError, Val};
+use crate::ir::ParseNameError;
+use crate::ir::types::Scalar;
 use crate::tensor::ValType;
-
-use crate::kernels::gemm::elements::Sum;
 
 /// The element types of A and B as they are multiplied: one type, or two if they differ.
 ///
@@ -131,34 +129,5 @@ pub(crate) const fn in_memory(scalar: Scalar) -> Scalar {
     match scalar {
         Scalar::Tf32 => Scalar::F32,
         other => other,
-    }
-}
-
-/// Converts accumulators to the values that an epilogue computes with, and those to elements of D.
-/// `i32` values travel bit-cast in `f32` registers.
-#[derive(Clone, Copy)]
-pub(crate) struct Numbers {
-    /// The accumulator type, and the type of D.
-    pub(crate) acc: Scalar,
-    pub(crate) d: Scalar,
-}
-
-impl Numbers {
-    /// Converts accumulators to epilogue values.
-    #[inline]
-    pub(crate) fn of_accumulators<'b>(self, accumulators: [Val<'b, Sum>; 2]) -> [Val<'b, Sum>; 2] {
-        accumulators.map(|accumulator| match self.acc {
-            Scalar::I32 => accumulator.bitcast::<i32>().cvt::<Sum>(),
-            _ => accumulator,
-        })
-    }
-
-    /// Converts an epilogue value to an element of D.
-    #[inline]
-    pub(crate) fn stored(self, value: Val<'_, Sum>) -> Val<'_, Sum> {
-        match self.d {
-            Scalar::I32 => value.cvt_rint::<i32>(Rounding::NearestEven).bitcast(),
-            _ => value,
-        }
     }
 }

@@ -15,9 +15,8 @@ use crate::ir::{Body, Element, Global, Number, Registers, Val};
 use crate::runtime::{ArgList, Argument};
 use crate::tensor::{AccumulatorMap, Tile};
 
-use crate::kernels::gemm::config::types::Numbers;
 use crate::kernels::gemm::config::{Activation, Bias, Epilogue, GemmConfig};
-use crate::kernels::gemm::elements::{Elements, Sum};
+use crate::kernels::gemm::elements::{C, Numbers, Sum};
 use crate::kernels::gemm::epilogue::fragment::{FirstElement, Fragment};
 use crate::kernels::gemm::epilogue::terms::{Results, Terms};
 
@@ -43,6 +42,14 @@ pub trait EpilogueTypes: 'static {
 
 impl<A: Element, C: Number> EpilogueTypes for (A, C) {
     type Sum = A::Sum;
+    type C = C;
+}
+
+/// The element types of the epilogue of a configuration.
+pub(crate) enum Elements {}
+
+impl EpilogueTypes for Elements {
+    type Sum = Sum;
     type C = C;
 }
 

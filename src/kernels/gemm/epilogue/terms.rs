@@ -4,8 +4,7 @@
 use crate::ir::builder::Float;
 use crate::ir::{Body, Registers, Val, WARP};
 
-use crate::kernels::gemm::config::types::Numbers;
-use crate::kernels::gemm::elements::Sum;
+use crate::kernels::gemm::elements::{Numbers, Sum};
 use crate::kernels::gemm::epilogue::fragment::Fragment;
 
 /// How to reduce terms `t[m, n]`, one per element of D: see
