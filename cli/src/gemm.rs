@@ -7,18 +7,17 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use tilewright::arch::Major;
-use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Element, Number, Target, bf16, f16};
+use tilewright::ir::{Number, Target, bf16, f16};
 use tilewright::kernels::gemm::{
-    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, InputTypes, Machine, Schedule,
+    AnyGemm, Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmProblem, InputTypes, Machine,
+    Schedule,
 };
 use tilewright::runtime::{Device, DeviceChoice, Timing};
 use tilewright::tune::{GemmModel, GemmSpace, Regime};
 
 use super::machine::GpuName;
 use super::progress::Meter;
-use super::ptx::{OfTypes, of_types};
 use super::{Failure, print};
 
 /// The options of `tilewright gemm`.
@@ -214,26 +213,15 @@ fn emit(form: Emit, options: &Options) -> Result<(), Failure> {
     let target = options.target.unwrap_or(target);
     let machine = options.machine.map_or(Machine::H200, GpuName::machine);
     let config = choose(options.dtype, target, &machine, &options.shape, options);
-    let text = of_types(config.map_err(Failure::input)?, form)?;
+    let gemm = AnyGemm::new(config.map_err(Failure::input)?).map_err(Failure::input)?;
+    let text = match form {
+        Emit::Ir => gemm.ir().to_string(),
+        Emit::Ptx => gemm.ptx().to_string(),
+    };
     let elapsed = start.elapsed();
     print(&text)?;
     eprintln!("built, verified and written in {:.3} ms", elapsed.as_secs_f64() * 1e3);
     Ok(())
-}
-
-impl OfTypes for Emit {
-    type Out = String;
-
-    fn of<A: Element, D: Converted, B: Element, C: Number>(
-        self,
-        config: GemmConfig,
-    ) -> Result<String, Failure> {
-        let gemm = Gemm::<A, B, C, D>::new(config).map_err(Failure::input)?;
-        Ok(match self {
-            Emit::Ir => gemm.text(),
-            Emit::Ptx => gemm.ptx().to_string(),
-        })
-    }
 }
 
 /// Returns the requested configuration, or else the model's best one.

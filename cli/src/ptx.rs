@@ -8,12 +8,9 @@ use std::path::Path;
 
 use clap::Args;
 use tilewright::codegen::{Module, Ptx};
-use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{
-    Element, Kernel, KernelIr, Number, Target, Untyped, bf16, f8e4m3, f8e5m2, f16, parse_kernels,
-};
-use tilewright::kernels::gemm::{Gemm, GemmConfig, GemmProblem, InputTypes, Machine};
+use tilewright::ir::{Kernel, KernelIr, Target, Untyped, parse_kernels};
+use tilewright::kernels::gemm::{AnyGemm, GemmConfig, GemmProblem, InputTypes, Machine};
 use tilewright::runtime::{EntryReport, Ptxas};
 
 use super::gemm::{best_guess, dtype, shape};
@@ -82,7 +79,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
             let machine = options.machine.map_or(Machine::H200, GpuName::machine);
             let problem = options.shape.unwrap_or(LARGE);
             let config = best_guess(dtype, target, &machine, &problem);
-            of_types(config.map_err(Failure::input)?, WriteKernel)?
+            of_gemm(config.map_err(Failure::input)?)?
         }
         _ if options.target.is_some()
             || options.dtype.is_some()
@@ -94,7 +91,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
             ));
         }
         name => match name.parse::<GemmConfig>() {
-            Ok(config) => of_types(config, WriteKernel)?,
+            Ok(config) => of_gemm(config)?,
             Err(_) if is_file(name) => of_file(name)?,
             // A text that starts like a configuration name gets the error for that name.
             Err(error) if name.starts_with("sm") => return Err(Failure::input(error)),
@@ -142,83 +139,10 @@ fn first_line(error: &impl ToString) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-/// Work on a GEMM, generic over the element types of A, D, B and C.
-pub(super) trait OfTypes {
-    type Out;
-
-    fn of<A: Element, D: Converted, B: Element, C: Number>(
-        self,
-        config: GemmConfig,
-    ) -> Result<Self::Out, Failure>;
-}
-
-/// Runs the work with the element types that a configuration names.
-pub(super) fn of_types<W: OfTypes>(config: GemmConfig, work: W) -> Result<W::Out, Failure> {
-    use Scalar as S;
-    config.check().map_err(Failure::input)?;
-    match (config.a, config.b) {
-        (S::F32 | S::Tf32, _) => of_inputs::<f32, f32, W>(config, work),
-        (S::F16, _) => of_inputs::<f16, f16, W>(config, work),
-        (S::Bf16, _) => of_inputs::<bf16, bf16, W>(config, work),
-        (S::F8E4M3, S::F8E4M3) => of_inputs::<f8e4m3, f8e4m3, W>(config, work),
-        (S::F8E4M3, _) => of_inputs::<f8e4m3, f8e5m2, W>(config, work),
-        (_, S::F8E4M3) => of_inputs::<f8e5m2, f8e4m3, W>(config, work),
-        (S::F64, _) => work.of::<f64, f64, f64, f64>(config),
-        (S::I8, S::I8) => of_inputs::<i8, i8, W>(config, work),
-        (S::I8, _) => of_inputs::<i8, u8, W>(config, work),
-        (S::U8, S::I8) => of_inputs::<u8, i8, W>(config, work),
-        (S::U8, _) => of_inputs::<u8, u8, W>(config, work),
-        _ => of_inputs::<f8e5m2, f8e5m2, W>(config, work),
-    }
-}
-
-fn of_inputs<A: Element, B: Element, W: OfTypes>(
-    config: GemmConfig,
-    work: W,
-) -> Result<W::Out, Failure> {
-    use Scalar as S;
-    let is_integer = matches!(config.a, S::I8 | S::U8);
-    // Each row instantiates a kernel for each pair of input types, so only the usual ones are
-    // listed.
-    match (config.d, config.c) {
-        (S::F16, S::F16) => work.of::<A, f16, B, f16>(config),
-        (S::Bf16, S::Bf16) => work.of::<A, bf16, B, bf16>(config),
-        (S::F32, S::F32) => work.of::<A, f32, B, f32>(config),
-        (S::F8E4M3, S::Bf16) => work.of::<A, f8e4m3, B, bf16>(config),
-        (S::F8E5M2, S::Bf16) => work.of::<A, f8e5m2, B, bf16>(config),
-        (S::I8, S::F32) => work.of::<A, i8, B, f32>(config),
-        (S::I32, S::I32) => work.of::<A, i32, B, i32>(config),
-        _ if is_integer => of_no_types(&config),
-        (S::F16, S::Bf16) => work.of::<A, f16, B, bf16>(config),
-        (S::F16, S::F32) => work.of::<A, f16, B, f32>(config),
-        (S::Bf16, S::F16) => work.of::<A, bf16, B, f16>(config),
-        (S::Bf16, S::F32) => work.of::<A, bf16, B, f32>(config),
-        (S::F32, S::F16) => work.of::<A, f32, B, f16>(config),
-        (S::F32, S::Bf16) => work.of::<A, f32, B, bf16>(config),
-        _ => of_no_types(&config),
-    }
-}
-
-fn of_no_types<T>(config: &GemmConfig) -> Result<T, Failure> {
-    let GemmConfig { c, d, .. } = config;
-    Err(Failure::input(format!(
-        "this program has no kernel with C of {c} and D of {d}; `Gemm::new` in a program of yours builds it"
-    )))
-}
-
 /// Writes a configuration's kernel.
-struct WriteKernel;
-
-impl OfTypes for WriteKernel {
-    type Out = Written;
-
-    fn of<A: Element, D: Converted, B: Element, C: Number>(
-        self,
-        config: GemmConfig,
-    ) -> Result<Written, Failure> {
-        let gemm = Gemm::<A, B, C, D>::new(config).map_err(Failure::input)?;
-        Ok(Written::new(gemm.ptx(), &[gemm.ir()]))
-    }
+fn of_gemm(config: GemmConfig) -> Result<Written, Failure> {
+    let gemm = AnyGemm::new(config).map_err(Failure::input)?;
+    Ok(Written::new(gemm.ptx(), &[gemm.ir()]))
 }
 
 /// Returns each kernel's resources as comments below the text: shared memory and, if `ptxas` is

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "tune")]
+use super::any_buffer::AnyBuffer;
 use super::buffer::{Buffer, Memory};
 use super::cublas_problem::{CublasError, CublasLibrary, Matmul};
 use super::cuda;
@@ -84,13 +86,34 @@ impl Cublas {
     ) -> Result<(), CublasError> {
         matmul.check_problem(CublasLibrary::Cublas)?;
         matmul.check(a, b, c)?;
+        self.gemm_of(matmul, stream, [a.memory(), b.memory()], c.memory_mut())
+    }
+
+    fn gemm_of(
+        &self,
+        matmul: &Matmul,
+        stream: &Stream,
+        [a, b]: [&Memory; 2],
+        c: &mut Memory,
+    ) -> Result<(), CublasError> {
         let stream = self.stream(stream)?;
-        self.handles.gemm(
-            matmul,
-            stream,
-            [on_gpu(a.memory())?, on_gpu(b.memory())?],
-            on_gpu_mut(c)?,
-        )
+        self.handles.gemm(matmul, stream, [on_gpu(a)?, on_gpu(b)?], on_gpu_mut(c)?)
+    }
+
+    /// As [`gemm`](Cublas::gemm).
+    #[cfg(feature = "tune")]
+    pub(crate) fn gemm_any(
+        &self,
+        matmul: &Matmul,
+        stream: &Stream,
+        a: &AnyBuffer,
+        b: &AnyBuffer,
+        c: &mut AnyBuffer,
+    ) -> Result<(), CublasError> {
+        matmul.check_problem(CublasLibrary::Cublas)?;
+        matmul.check_refs(a.as_ref(), b.as_ref(), c.as_ref())?;
+        let inputs = [a.as_ref().memory(), b.as_ref().memory()];
+        self.gemm_of(matmul, stream, inputs, c.bytes_mut().memory_mut())
     }
 
     /// Returns the first kernels that cuBLASLt's heuristic suggests for the GEMM, best first and at
@@ -122,7 +145,23 @@ impl Cublas {
         plan.plan.matmul().check(a, b, c)?;
         let stream = self.stream(stream)?;
         let inputs = [on_gpu(a.memory())?, on_gpu(b.memory())?];
-        self.handles.run(&plan.plan, stream, inputs, on_gpu_mut(c)?)
+        self.handles.run(&plan.plan, stream, inputs, on_gpu_mut(c.memory_mut())?)
+    }
+
+    /// As [`run`](Cublas::run).
+    #[cfg(feature = "tune")]
+    pub(crate) fn run_any(
+        &self,
+        plan: &CublasLtPlan,
+        stream: &Stream,
+        a: &AnyBuffer,
+        b: &AnyBuffer,
+        c: &mut AnyBuffer,
+    ) -> Result<(), CublasError> {
+        plan.plan.matmul().check_refs(a.as_ref(), b.as_ref(), c.as_ref())?;
+        let stream = self.stream(stream)?;
+        let inputs = [on_gpu(a.as_ref().memory())?, on_gpu(b.as_ref().memory())?];
+        self.handles.run(&plan.plan, stream, inputs, on_gpu_mut(c.bytes_mut().memory_mut())?)
     }
 
     fn stream<'s>(&self, stream: &'s Stream) -> Result<&'s Arc<cuda::Stream>, CublasError> {
@@ -162,8 +201,8 @@ fn on_gpu(memory: &Memory) -> Result<&cuda::Memory, CublasError> {
     }
 }
 
-fn on_gpu_mut<T: Element>(buffer: &mut Buffer<T>) -> Result<&mut cuda::Memory, CublasError> {
-    match buffer.memory_mut() {
+fn on_gpu_mut(memory: &mut Memory) -> Result<&mut cuda::Memory, CublasError> {
+    match memory {
         Memory::Sim(_) => Err(CublasError::Simulator),
         Memory::Cuda(memory) => Ok(memory),
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::buffer::Buffer;
+use super::buffer_ref::BufferRef;
 use super::error::RuntimeError;
 use crate::arch::Major;
 use crate::errors::errors;
@@ -114,13 +115,23 @@ impl Matmul {
         b: &Buffer<B>,
         c: &Buffer<D>,
     ) -> Result<(), CublasError> {
+        self.check_refs(a.into(), b.into(), c.into())
+    }
+
+    /// As [`check`](Matmul::check).
+    pub(crate) fn check_refs(
+        &self,
+        a: BufferRef<'_>,
+        b: BufferRef<'_>,
+        c: BufferRef<'_>,
+    ) -> Result<(), CublasError> {
         self.check_sizes()?;
         let [m, n, k] = self.sizes.map(u64::from);
         let ([of_a, of_b], output) = (self.stored_inputs(), self.output);
         let of = [
-            ("A", (of_a, m * k), (A::SCALAR, a.len())),
-            ("B", (of_b, k * n), (B::SCALAR, b.len())),
-            ("C", (output, m * n), (D::SCALAR, c.len())),
+            ("A", (of_a, m * k), (a.scalar(), a.len())),
+            ("B", (of_b, k * n), (b.scalar(), b.len())),
+            ("C", (output, m * n), (c.scalar(), c.len())),
         ];
         for (matrix, expected, (scalar, len)) in of {
             let given = (scalar, len as u64);

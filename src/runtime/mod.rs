@@ -60,6 +60,8 @@
 
 #[cfg(not(all(feature = "sim", feature = "cuda-any-version", feature = "nccl")))]
 mod absent;
+#[cfg(feature = "tune")]
+mod any_buffer;
 mod argument;
 mod buffer;
 mod buffer_ref;
@@ -117,6 +119,8 @@ use absent::simulator;
 
 pub use crate::launch::assert::{AssertFailure, AssertFailures};
 pub use crate::launch::grid::{ClusterError, Grid};
+#[cfg(feature = "tune")]
+pub(crate) use any_buffer::AnyBuffer;
 pub(crate) use argument::Declared;
 pub use argument::{Arg, ArgList, Argument, Arguments, AtLaunch};
 pub use buffer::{Buffer, BufferPart, BufferPartMut};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::attention_reference::Attended;
+use super::data::not_a_number;
 use super::data::{self, Fill};
-use super::operands::not_a_number;
 use super::search::Rejection;
 use super::tunable::Tunable;
 use crate::ir::builder::{Converted, VectorElement};

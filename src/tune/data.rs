@@ -1,9 +1,11 @@
 //! Kernels that fill matrices with random values and compare matrices, on the device.
 
-use crate::ir::builder::Converted;
+use crate::ir::builder::{Converted, Role, with_roles};
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, range};
-use crate::runtime::{Buffer, Device, Function, Grid, RuntimeError};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Target, range};
+use crate::runtime::{
+    AnyBuffer, ArgList, Buffer, BufferRef, Declared, Device, Function, Grid, RuntimeError,
+};
 
 use super::search::Rejection;
 use rand::{RngExt, SeedableRng};
@@ -16,6 +18,12 @@ const THREADS: u32 = 256;
 /// Returns a grid for `len` elements; each thread handles several.
 pub(super) fn grid(len: usize) -> Grid {
     Grid::new([len.div_ceil(THREADS as usize).clamp(1, 1 << 14) as u32, 1, 1], [THREADS, 1, 1])
+}
+
+/// Returns an element that no kernel writes: NaN, or the largest integer.
+pub(super) fn not_a_number<D: Element>() -> D {
+    // All bits of the exponent, and some of the fraction.
+    D::from_bits(u64::MAX >> 1 >> (64 - 8 * size_of::<D>()))
 }
 
 /// Returns values from N(0, 1), by the Box-Muller method.
@@ -37,6 +45,9 @@ pub(super) fn table_index(i: u64, seed: u32) -> usize {
     ((x ^ (x >> 16)) >> 16) as usize
 }
 
+/// The type of the elements of a matrix.
+type X = Role<0>;
+
 /// Matrix, table, seed, element count.
 pub(super) type Fill<T> = (GlobalMut<T>, Global<f32>, u32, i64);
 
@@ -46,7 +57,17 @@ pub(super) const INTEGERS: f32 = 24.0;
 
 /// Builds a kernel that writes `x[i] = table[table_index(i, seed)]`, rounded to the type.
 pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill<T>>, BuildErrors> {
-    Kernel::<Fill<T>>::build("fill", target, |k, (x, table, seed, len)| {
+    Ok(fill_of(target, T::SCALAR)?.with_signature())
+}
+
+/// As [`fill`], of a matrix of this type.
+pub(super) fn fill_of(target: Target, scalar: Scalar) -> Result<Kernel<Declared>, BuildErrors> {
+    with_roles(&[scalar], || fill_body(target))
+}
+
+fn fill_body(target: Target) -> Result<Kernel<Declared>, BuildErrors> {
+    let options = KernelOptions::default();
+    Kernel::build_as::<Fill<X>, _>(options, "fill", target, |k, (x, table, seed, len)| {
         let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
         let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
         k.for_(range(first, len).step(threads), (), |k, i, ()| {
@@ -56,9 +77,9 @@ pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill
             let hash = (hash ^ (hash >> 15)) * 0x846c_a68bu32;
             let index = (hash ^ (hash >> 16)) >> 16;
             let value = table.load(k, index);
-            let is_byte = matches!(T::SCALAR, Scalar::I8 | Scalar::U8);
+            let is_byte = matches!(X::scalar(), Scalar::I8 | Scalar::U8);
             let value = if is_byte { value * INTEGERS } else { value };
-            x.store(k, i, value.cvt::<T>());
+            x.store(k, i, value.cvt::<X>());
         });
     })
 }
@@ -72,6 +93,25 @@ pub(super) fn filled<X: Element + Converted>(
 ) -> Result<Buffer<X>, RuntimeError> {
     let mut x = device.zeros::<X>(len)?;
     fill.launch(grid(len), (&mut x, table, seed, len as i64))?;
+    Ok(x)
+}
+
+/// As [`filled`], of a type that is a value.
+pub(super) fn filled_of(
+    device: &Device,
+    fill: &Function<Declared>,
+    table: &Buffer<f32>,
+    seed: u32,
+    (scalar, len): (Scalar, usize),
+) -> Result<AnyBuffer, RuntimeError> {
+    let mut x = AnyBuffer::zeros(device, scalar, len)?;
+    // In the order of `Fill`.
+    let mut args = ArgList::default();
+    args.buffer_mut(x.as_mut());
+    args.buffer(table.into());
+    args.scalars([seed]);
+    args.scalars([len as i64]);
+    fill.launch(grid(len), args)?;
     Ok(x)
 }
 
@@ -98,15 +138,19 @@ pub(super) fn ones<X: Element + Converted>(
 
 /// Two results, the outcome, the tolerances, the element count; columns and elements per matrix,
 /// row pitch and batch stride.
-pub(super) type Compare<D> = (Global<D>, Global<D>, GlobalMut<u64>, [f32; 2], i64, [[i64; 2]; 2]);
+type Compare = (Global<X>, Global<X>, GlobalMut<u64>, [f32; 2], i64, [[i64; 2]; 2]);
 
 /// Builds a kernel that counts the elements with `!(|x - y| <= relative |y| + absolute)`, NaN
 /// included, in `found[0]`, and keeps the smallest index of one in `found[1]`. Elements are
 /// numbered row by row and matrix by matrix; padding between rows is skipped.
-pub(super) fn compare<D: Element + Converted>(
-    target: Target,
-) -> Result<Kernel<Compare<D>>, BuildErrors> {
-    Kernel::<Compare<D>>::build("compare", target, |k, (x, y, found, within, len, extents)| {
+pub(super) fn compare_of(target: Target, scalar: Scalar) -> Result<Kernel<Declared>, BuildErrors> {
+    with_roles(&[scalar], || compare_body(target))
+}
+
+fn compare_body(target: Target) -> Result<Kernel<Declared>, BuildErrors> {
+    let options = KernelOptions::default();
+    Kernel::build_as::<Compare, _>(options, "compare", target, |k, parameters| {
+        let (x, y, found, within, len, extents) = parameters;
         let ([relative, absolute], [[columns, elements], [pitch, next]]) = (within, extents);
         let threads = (k.grid_dim().x * k.block_dim().x).cvt::<i64>();
         let first = (k.block_idx().x * k.block_dim().x + k.thread_idx().x).cvt::<i64>();
@@ -121,6 +165,28 @@ pub(super) fn compare<D: Element + Converted>(
             });
         });
     })
+}
+
+/// Compares two results as the kernel `compare` does, and returns what it found.
+pub(super) fn compared(
+    compare: &Function<Declared>,
+    [x, y]: [BufferRef<'_>; 2],
+    within: [f32; 2],
+    len: usize,
+    extents: [[i64; 2]; 2],
+) -> Result<[u64; 2], RuntimeError> {
+    let mut found = compare.device().upload(&[0, u64::MAX])?;
+    // In the order of `Compare`.
+    let mut args = ArgList::default();
+    args.buffer(x);
+    args.buffer(y);
+    args.buffer_mut((&mut found).into());
+    args.scalars(within);
+    args.scalars([len as i64]);
+    extents.into_iter().for_each(|extents| args.scalars(extents));
+    compare.launch(grid(len), args)?;
+    let found = found.to_vec()?;
+    Ok([found[0], found[1]])
 }
 
 #[cfg(test)]
@@ -158,17 +224,15 @@ mod tests {
     #[test]
     fn what_differs_is_found_also_what_is_no_number() {
         let device = Device::sim().unwrap();
-        let kernel = device.load(&compare::<f32>(device.target()).unwrap()).unwrap();
+        let kernel = device.load(&compare_of(device.target(), Scalar::F32).unwrap()).unwrap();
         let y: Vec<f32> = (0..1000).map(|i| i as f32).collect();
         let check = |change: &[(usize, f32)], expected: [u64; 2]| {
             let mut x = y.clone();
             change.iter().for_each(|(i, value)| x[*i] = *value);
             let (x, y) = (device.upload(&x).unwrap(), device.upload(&y).unwrap());
-            let mut found = device.upload(&[0, u64::MAX]).unwrap();
-            let extents = [[1000, 1000], [1000, 1000]];
-            let args = (&x, &y, &mut found, [0.01, 0.5], 1000, extents);
-            kernel.launch(grid(1000), args).unwrap();
-            assert_eq!(found.to_vec().unwrap(), expected);
+            let (both, extents) = ([(&x).into(), (&y).into()], [[1000, 1000], [1000, 1000]]);
+            let found = compared(&kernel, both, [0.01, 0.5], 1000, extents);
+            assert_eq!(found, Ok(expected));
         };
         check(&[], [0, u64::MAX]);
         check(&[(0, 0.5), (100, 101.4), (999, 989.0)], [0, u64::MAX]);
@@ -180,17 +244,16 @@ mod tests {
     #[test]
     fn what_lies_between_lines_is_not_compared() {
         let device = Device::sim().unwrap();
-        let kernel = device.load(&compare::<f32>(device.target()).unwrap()).unwrap();
+        let kernel = device.load(&compare_of(device.target(), Scalar::F32).unwrap()).unwrap();
         let inside = |i: usize| i % 20 < 15 && i % 20 % 5 < 4;
         let y: Vec<f32> = (0..40).map(|i| if inside(i) { 1.0 } else { f32::NAN }).collect();
         for (wrong, expected) in [(4, [0, u64::MAX]), (19, [0, u64::MAX]), (22, [1, 14])] {
             let mut x = y.clone();
             x[wrong] = 7.0;
             let (x, y) = (device.upload(&x).unwrap(), device.upload(&y).unwrap());
-            let mut found = device.upload(&[0, u64::MAX]).unwrap();
-            let args = (&x, &y, &mut found, [0.01, 0.5], 24, [[4, 12], [5, 20]]);
-            kernel.launch(grid(24), args).unwrap();
-            assert_eq!(found.to_vec().unwrap(), expected, "{wrong}");
+            let (both, extents) = ([(&x).into(), (&y).into()], [[4, 12], [5, 20]]);
+            let found = compared(&kernel, both, [0.01, 0.5], 24, extents);
+            assert_eq!(found, Ok(expected), "{wrong}");
         }
     }
 }

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::attention::inputs;
 use super::attention_reference::Attended;
-use super::operands::not_a_number;
+use super::data::not_a_number;
 use super::search::Rejection;
 use super::tunable::Tunable;
 use crate::ir::builder::{Converted, VectorElement};

@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::data;
+use super::data::not_a_number;
 use super::definition::{Definition, is_close};
-use super::operands::not_a_number;
 use super::search::Rejection;
 use super::tunable::Tunable;
 use crate::ir::builder::{Converted, VectorElement};

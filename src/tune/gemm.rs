@@ -1,21 +1,18 @@
 //! [`tune`] and [`GemmBench`]: tunes GEMM on a GPU, and compares it with cuBLAS.
 
-use std::marker::PhantomData;
-
 use super::element_offsets::ElementOffsets;
-use super::operands::{ALPHA, BETA, GemmOperands, Matrices, not_a_number};
+use super::operands::{GemmOperands, Matrices};
 use super::record::{Comparison, Entry, Maker};
 use super::search::{Effort, Rejection, SearchError, Tuned};
 use super::space::GemmSpace;
 use super::store::TuningStore;
 use super::tunable::Tunable;
 use super::tuner::{Tuner, launcher};
-use super::types::{GemmTypes, GemmWork};
 use super::workload::Workload;
 use crate::ir::Target;
 use crate::kernels::gemm::Regime;
 use crate::kernels::gemm::{
-    Gemm, GemmArgs, GemmConfig, GemmError, GemmFunction, GemmModel, GemmProblem, Machine,
+    AnyGemm, AnyGemmFunction, GemmConfig, GemmError, GemmModel, GemmProblem, Machine,
 };
 use crate::runtime::{Device, LaunchOptions, Stream};
 
@@ -74,32 +71,16 @@ pub fn tune(
     ElementOffsets::new(problem, [space.major_a, space.major_b])?;
     let sizes = [problem.m, problem.n, problem.k];
     let regime = Regime::of_sizes(sizes).last().copied().unwrap_or(Regime::Burst);
-    space.with_types(Tune { device, space, problem, regime }).unwrap_or_else(|| {
+    if !space.has_types() {
         let what = "these types of matrices".to_owned();
-        Err(SearchError::Unsupported { what })
-    })
-}
-
-/// A search that works for any element types.
-struct Tune<'s> {
-    device: &'s Device,
-    space: &'s GemmSpace,
-    problem: &'s GemmProblem,
-    regime: Regime,
-}
-
-impl GemmWork for Tune<'_> {
-    type Output = Result<Tuned<GemmConfig>, SearchError>;
-
-    fn run<T: GemmTypes>(self) -> Self::Output {
-        let mut bench = GemmBench::<T>::new(self.device)?;
-        let product = bench.product(self.space, self.problem).map_err(|error| {
-            let what = error.to_string();
-            SearchError::Unsupported { what }
-        })?;
-        let regime = self.regime;
-        bench.tuner.tune(&product, &TuningStore::shared(), Effort::of(regime), regime)
+        return Err(SearchError::Unsupported { what });
     }
+    let mut bench = GemmBench::new(device)?;
+    let product = bench.product(space, problem).map_err(|error| {
+        let what = error.to_string();
+        SearchError::Unsupported { what }
+    })?;
+    bench.tuner.tune(&product, &TuningStore::shared(), Effort::of(regime), regime)
 }
 
 impl Effort {
@@ -118,19 +99,18 @@ impl Effort {
 
 /// A GEMM as a [`Tunable`], made by [`GemmBench::product`].
 #[derive(Clone, Debug)]
-pub struct GemmTunable<T> {
+pub struct GemmTunable {
     space: GemmSpace,
     problem: GemmProblem,
     matrices: Matrices,
     #[cfg(feature = "cublas")]
     cublas: Option<Cublas>,
-    types: PhantomData<fn() -> T>,
 }
 
-impl<T: GemmTypes> Tunable for GemmTunable<T> {
+impl Tunable for GemmTunable {
     type Config = GemmConfig;
-    type Kernel = Gemm<T::A, T::B, T::D>;
-    type Data = GemmOperands<T>;
+    type Kernel = AnyGemm;
+    type Data = GemmOperands;
 
     fn key(&self) -> String {
         format!("{:?} {:?}", self.space, self.problem)
@@ -160,12 +140,12 @@ impl<T: GemmTypes> Tunable for GemmTunable<T> {
         order
     }
 
-    fn build(config: &GemmConfig, _: Target) -> Result<Gemm<T::A, T::B, T::D>, Rejection> {
-        Ok(Gemm::new(*config)?)
+    fn build(config: &GemmConfig, _: Target) -> Result<AnyGemm, Rejection> {
+        Ok(AnyGemm::new(*config)?)
     }
 
     fn bytes(&self) -> u64 {
-        self.matrices.bytes::<T>()
+        self.matrices.bytes()
     }
 
     fn flops(&self) -> f64 {
@@ -174,7 +154,7 @@ impl<T: GemmTypes> Tunable for GemmTunable<T> {
 
     /// The reference is cuBLAS's result. If there is none or it is wrong, it is the result of the
     /// SIMT kernel, or, for types which that kernel does not support, of the default configuration.
-    fn data(&self, device: &Device, set: u32) -> Result<GemmOperands<T>, Rejection> {
+    fn data(&self, device: &Device, set: u32) -> Result<GemmOperands, Rejection> {
         let mut operands = self.matrices.operands(device, set)?;
         if set > 0 {
             return Ok(operands);
@@ -188,8 +168,8 @@ impl<T: GemmTypes> Tunable for GemmTunable<T> {
                 wanted.wanted(GemmConfig::simt(wanted.target, input))
             }
         };
-        let mut own = |stream: &Stream, set: &mut GemmOperands<T>| {
-            let function = Gemm::<T::A, T::B, T::D>::new(plain)?.load(device)?;
+        let mut own = |stream: &Stream, set: &mut GemmOperands| {
+            let function = AnyGemm::new(plain)?.load(device)?;
             launcher(self, &plain, &function)(stream, set)
         };
         let stream = device.stream()?;
@@ -204,38 +184,28 @@ impl<T: GemmTypes> Tunable for GemmTunable<T> {
         Ok(operands)
     }
 
-    fn clear(&self, data: &mut GemmOperands<T>, stream: &Stream) -> Result<(), Rejection> {
-        Ok(data.d.fill(not_a_number(), stream)?)
+    fn clear(&self, data: &mut GemmOperands, stream: &Stream) -> Result<(), Rejection> {
+        Ok(data.clear(stream)?)
     }
 
     fn launch(
         &self,
         config: &GemmConfig,
-        function: &GemmFunction<T::A, T::B, T::D>,
-        set: &mut GemmOperands<T>,
+        function: &AnyGemmFunction,
+        set: &mut GemmOperands,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        let mut args = GemmArgs::new(&set.a, &set.b, &mut set.d);
-        if config.epilogue.alpha {
-            args = args.alpha(ALPHA.into());
-        }
-        if let Some(c) = &set.c {
-            args = args.beta(BETA.into(), c);
-        }
-        if let Some(bias) = &set.bias {
-            args = args.bias(bias);
-        }
         let options = options.programmatic(config.programmatic);
-        Ok(function.prepare(&self.problem, args)?.launch_with(options)?)
+        Ok(function.launch_with(options, &self.problem, set.args(config))?)
     }
 
-    fn verify(&self, data: &mut GemmOperands<T>) -> Result<(), Rejection> {
+    fn verify(&self, data: &mut GemmOperands) -> Result<(), Rejection> {
         self.matrices.verify(data)
     }
 }
 
 #[cfg(feature = "cublas")]
-impl<T: GemmTypes> GemmTunable<T> {
+impl GemmTunable {
     /// Returns cuBLAS if it can compute this problem: a single GEMM on packed matrices, without an
     /// epilogue.
     fn cublas(&self) -> Option<&Cublas> {
@@ -254,21 +224,21 @@ impl<T: GemmTypes> GemmTunable<T> {
 }
 
 /// Benchmarks GEMMs of one combination of types on one GPU, against cuBLAS and cuBLASLt.
-pub struct GemmBench<T: GemmTypes> {
+pub struct GemmBench {
     /// The kernels that were built and loaded.
-    pub tuner: Tuner<GemmTunable<T>>,
+    pub tuner: Tuner<GemmTunable>,
     #[cfg(feature = "cublas")]
     cublas: Option<Cublas>,
     /// Why cuBLAS is not available.
     missing: Option<String>,
 }
 
-impl<T: GemmTypes> GemmBench<T> {
+impl GemmBench {
     /// Returns a benchmark for a GPU.
     ///
     /// # Errors
     /// [`SearchError::Unsupported`] for the simulator, whose times mean nothing.
-    pub fn new(device: &Device) -> Result<GemmBench<T>, SearchError> {
+    pub fn new(device: &Device) -> Result<GemmBench, SearchError> {
         if device.is_sim() {
             let what = "times of the simulator".to_owned();
             return Err(SearchError::Unsupported { what });
@@ -309,7 +279,7 @@ impl<T: GemmTypes> GemmBench<T> {
         &self,
         space: &GemmSpace,
         problem: &GemmProblem,
-    ) -> Result<GemmTunable<T>, Rejection> {
+    ) -> Result<GemmTunable, Rejection> {
         let majors = [space.major_a, space.major_b];
         let matrices = Matrices::new(*problem, majors, space.input, space.output, space.epilogue)?;
         Ok(GemmTunable {
@@ -318,7 +288,6 @@ impl<T: GemmTypes> GemmBench<T> {
             matrices,
             #[cfg(feature = "cublas")]
             cublas: self.cublas.clone(),
-            types: PhantomData,
         })
     }
 
@@ -331,7 +300,7 @@ impl<T: GemmTypes> GemmBench<T> {
     /// Returns why nothing could be compared.
     pub fn compare(
         &mut self,
-        product: &GemmTunable<T>,
+        product: &GemmTunable,
         regime: Regime,
         ours: &[GemmConfig],
         rounds: usize,
@@ -374,7 +343,7 @@ impl<T: GemmTypes> GemmBench<T> {
     }
 }
 
-impl<T: GemmTypes> std::fmt::Debug for GemmBench<T> {
+impl std::fmt::Debug for GemmBench {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "GemmBench({:?})", self.tuner)
     }
@@ -388,19 +357,19 @@ fn is_of_cublas(matmul: &Matmul) -> bool {
 
 /// Returns a closure that launches the kernel that cuBLAS chooses.
 #[cfg(feature = "cublas")]
-fn run_cublas<T: GemmTypes>(
+fn run_cublas(
     cublas: &Cublas,
     matmul: Matmul,
-) -> impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection> {
-    move |stream, set| Ok(cublas.gemm(&matmul, stream, &set.a, &set.b, &mut set.d)?)
+) -> impl FnMut(&Stream, &mut GemmOperands) -> Result<(), Rejection> {
+    move |stream, set| Ok(cublas.gemm_any(&matmul, stream, &set.a, &set.b, &mut set.d)?)
 }
 
 /// Returns windows of cuBLAS's kernel and of the two fastest from cuBLASLt.
 #[cfg(feature = "cublas")]
-fn nvidia<T: GemmTypes>(
+fn nvidia(
     cublas: &Cublas,
     matmul: &Matmul,
-    work: &mut Workload<'_, GemmTunable<T>>,
+    work: &mut Workload<'_, GemmTunable>,
     regime: Regime,
 ) -> Result<Vec<(Maker, String, Window)>, Rejection> {
     /// How many kernels the heuristic is asked for.
@@ -416,8 +385,8 @@ fn nvidia<T: GemmTypes>(
     let quick = regime.quick();
     let run = |plan: &CublasLtPlan| {
         let plan = plan.clone();
-        move |stream: &Stream, set: &mut GemmOperands<T>| {
-            Ok(cublas.run(&plan, stream, &set.a, &set.b, &mut set.d)?)
+        move |stream: &Stream, set: &mut GemmOperands| {
+            Ok(cublas.run_any(&plan, stream, &set.a, &set.b, &mut set.d)?)
         }
     };
     let mut plans = Vec::new();
@@ -467,33 +436,23 @@ mod tests {
             // 8-bit types have no kernel for older targets.
             let target = if inputs[0].bits() == 8 { Target::SM_90A } else { Target::SM_80 };
             let space = GemmSpace::new(target, inputs);
-            space.with_types(Search(space)).expect("these types are tuned");
+            assert!(space.has_types(), "{inputs:?}");
+            search(space);
         }
     }
 
-    struct Search(GemmSpace);
-
-    impl GemmWork for Search {
-        type Output = ();
-
-        fn run<T: GemmTypes>(self) {
-            search::<T>(self.0);
-        }
-    }
-
-    fn search<T: GemmTypes>(space: GemmSpace) {
+    fn search(space: GemmSpace) {
         let GemmSpace { target, input, output, epilogue, .. } = space;
         let device = Device::sim_for(target).unwrap();
         let problem = GemmProblem::new(72, 40, 48);
         let matrices = [Major::K; 2];
         let matrices = Matrices::new(problem, matrices, input, output, epilogue).unwrap();
-        let product: GemmTunable<T> = GemmTunable {
+        let product: GemmTunable = GemmTunable {
             space,
             problem,
             matrices,
             #[cfg(feature = "cublas")]
             cublas: None,
-            types: PhantomData,
         };
         let first = space.wanted().best(&problem, &Machine::of(&device)).unwrap();
         let mut tuner = Tuner::new(&device);
@@ -504,7 +463,9 @@ mod tests {
         #[cfg(feature = "cublas")]
         {
             let set = product.data(&device, 1).unwrap();
-            assert_eq!(product.matmul().check(&set.a, &set.b, &set.d), Ok(()), "{input}");
+            let matrices = [&set.a, &set.b, &set.d].map(|matrix| matrix.as_ref());
+            let [a, b, d] = matrices;
+            assert_eq!(product.matmul().check_refs(a, b, d), Ok(()), "{input}");
         }
     }
 

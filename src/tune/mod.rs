@@ -55,7 +55,6 @@ mod store;
 mod transpose;
 mod tunable;
 mod tuner;
-mod types;
 mod workload;
 
 pub use crate::kernels::gemm::{
@@ -87,5 +86,4 @@ pub use store::{Best, Outcome, TuningKey, TuningStore};
 pub use transpose::TransposeTunable;
 pub use tunable::{FunctionOf, Loadable, Tunable};
 pub use tuner::{Compared, Tuner};
-pub use types::{GemmTypes, GemmWork};
 pub use workload::{Window, Workload};

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use super::data;
+use super::data::not_a_number;
 use super::definition::Definition;
-use super::operands::not_a_number;
 use super::rows::matrices;
 use super::search::Rejection;
 use super::tunable::Tunable;

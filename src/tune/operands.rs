@@ -2,30 +2,28 @@
 
 use std::fmt;
 
-use super::data::{self, Compare, Fill};
+use super::data;
 use super::element_offsets::ElementOffsets;
 use super::search::Rejection;
-use super::types::GemmTypes;
 use crate::arch::Major;
-use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Element, bf16, f8e4m3, f8e5m2, f16};
-use crate::kernels::gemm::{Activation, Bias, Epilogue, GemmProblem, InputTypes};
-use crate::runtime::{Buffer, Device, Function, Stream};
+use crate::ir::types::{Const, Scalar};
+use crate::ir::{BuildErrors, bf16, f8e4m3, f8e5m2, f16};
+use crate::kernels::gemm::{
+    Activation, AnyArgs, Bias, Epilogue, GemmConfig, GemmProblem, InputTypes, Operands,
+};
+use crate::runtime::{AnyBuffer, Device, RuntimeError, Stream};
 
 /// A GEMM's A, B and D, and what its epilogue reads.
-pub struct GemmOperands<T: GemmTypes> {
-    /// A.
-    pub a: Buffer<T::A>,
-    /// B.
-    pub b: Buffer<T::B>,
-    /// D.
-    pub d: Buffer<T::D>,
+pub struct GemmOperands {
+    pub(super) a: AnyBuffer,
+    pub(super) b: AnyBuffer,
+    pub(super) d: AnyBuffer,
     /// C, if the epilogue has `beta`.
-    pub c: Option<Buffer<T::D>>,
+    pub(super) c: Option<AnyBuffer>,
     /// The bias, if the epilogue has one.
-    pub bias: Option<Buffer<T::D>>,
+    pub(super) bias: Option<AnyBuffer>,
     /// The correct D.
-    pub(super) reference: Option<Buffer<T::D>>,
+    pub(super) reference: Option<AnyBuffer>,
 }
 
 /// The epilogue's alpha, if it has one.
@@ -38,6 +36,8 @@ pub(super) const BETA: f32 = -0.5;
 pub(super) struct Matrices {
     problem: GemmProblem,
     offsets: ElementOffsets,
+    /// The types of A, B and D in memory; C and the bias have that of D.
+    types: [Scalar; 3],
     /// Relative and absolute tolerance.
     tolerance: [f32; 2],
     /// The values from which the host can compute any element.
@@ -48,7 +48,7 @@ pub(super) struct Matrices {
 /// The seeds of A, B, C and the bias in the first set.
 const SEEDS: [u32; 4] = [0x1357_9bdf, 0x2468_ace0, 0x0f1e_2d3c, 0x5a69_7887];
 
-impl<T: GemmTypes> fmt::Debug for GemmOperands<T> {
+impl fmt::Debug for GemmOperands {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "GemmOperands({:?}, {:?}, {:?})", self.a, self.b, self.d)
     }
@@ -78,42 +78,40 @@ impl Matrices {
         let offsets = ElementOffsets::new(&problem, majors)
             .map_err(|error| Rejection::Failed(error.to_string()))?;
         let tolerance = tolerance(input, output, problem.k, epilogue);
-        Ok(Matrices { problem, offsets, tolerance, table: data::normal_table(0), epilogue })
+        let in_memory = input.in_memory();
+        let (types, table) = ([in_memory.a, in_memory.b, output], data::normal_table(0));
+        Ok(Matrices { problem, offsets, types, tolerance, table, epilogue })
     }
 
     /// Returns how many bytes A, B and D take, and C if the epilogue reads it.
-    pub(super) fn bytes<T: GemmTypes>(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         let [a, b, c, d] = self.offsets.lens();
         let outputs = if self.epilogue.beta { c + d } else { d };
-        let inputs = a * size_of::<T::A>() + b * size_of::<T::B>();
-        (inputs + outputs * size_of::<T::D>()) as u64
+        let [of_a, of_b, of_d] = self.types.map(|scalar| scalar.size_bytes() as usize);
+        (a * of_a + b * of_b + outputs * of_d) as u64
     }
 
     /// Makes the matrices of set `set`, without a reference.
     ///
     /// # Errors
     /// Returns the device's error, for example if memory runs out.
-    pub(super) fn operands<T: GemmTypes>(
-        &self,
-        device: &Device,
-        set: u32,
-    ) -> Result<GemmOperands<T>, Rejection> {
-        let [of_a, of_b, of_c, of_d] = self.offsets.lens();
-        let fill_a: Function<Fill<T::A>> = device.load(&data::fill::<T::A>(device.target())?)?;
-        let fill_b: Function<Fill<T::B>> = device.load(&data::fill::<T::B>(device.target())?)?;
-        let fill_d: Function<Fill<T::D>> = device.load(&data::fill::<T::D>(device.target())?)?;
+    pub(super) fn operands(&self, device: &Device, set: u32) -> Result<GemmOperands, Rejection> {
+        let ([len_a, len_b, len_c, len_d], [of_a, of_b, of_d]) = (self.offsets.lens(), self.types);
         let table = device.upload(&self.table)?;
-        let seed = |i: usize| SEEDS[i].wrapping_add(set.wrapping_mul(0x9e37_79b9));
-        let output = |i: usize, len| data::filled(device, (&fill_d, &table), seed(i), len);
+        let filled = |seed: usize, scalar, len| -> Result<AnyBuffer, Rejection> {
+            let fill = device.load(&data::fill_of(device.target(), scalar)?)?;
+            let seed = SEEDS[seed].wrapping_add(set.wrapping_mul(0x9e37_79b9));
+            Ok(data::filled_of(device, &fill, &table, seed, (scalar, len))?)
+        };
         let bias = self.epilogue.bias.map(|bias| {
             let extent = if bias == Bias::Row { self.problem.m } else { self.problem.n };
-            output(3, extent as usize)
+            filled(3, of_d, extent as usize)
         });
         Ok(GemmOperands {
-            a: data::filled(device, (&fill_a, &table), seed(0), of_a)?,
-            b: data::filled(device, (&fill_b, &table), seed(1), of_b)?,
-            d: device.zeros::<T::D>(of_d)?,
-            c: self.epilogue.beta.then(|| output(2, of_c)).transpose()?,
+            a: filled(0, of_a, len_a)?,
+            b: filled(1, of_b, len_b)?,
+            d: AnyBuffer::zeros(device, of_d, len_d)?,
+            c: self.epilogue.beta.then(|| filled(2, of_d, len_c)).transpose()?,
             bias: bias.transpose()?,
             reference: None,
         })
@@ -124,13 +122,13 @@ impl Matrices {
     ///
     /// # Errors
     /// Returns the error of `launch`, or [`Rejection::Wrong`].
-    pub(super) fn set_reference<T: GemmTypes>(
+    pub(super) fn set_reference(
         &self,
         stream: &Stream,
-        set: &mut GemmOperands<T>,
-        mut launch: impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection>,
+        set: &mut GemmOperands,
+        mut launch: impl FnMut(&Stream, &mut GemmOperands) -> Result<(), Rejection>,
     ) -> Result<(), Rejection> {
-        set.d.fill(not_a_number(), stream)?;
+        set.clear(stream)?;
         launch(stream, set)?;
         stream.synchronize()?;
         let found = set.d.to_vec()?;
@@ -142,14 +140,14 @@ impl Matrices {
             let at = if samples < 2 { 0 } else { sample * (len - 1) / (samples - 1) };
             let [matrix, row, column] = self.offsets.element(at);
             let found = number(found[self.offsets.d(matrix, row, column)]);
-            let right = self.element::<T>([matrix, row, column]);
+            let right = self.element([matrix, row, column]);
             // Written so that NaN is not close.
             let is_close = (found - right).abs() <= relative * right.abs() + absolute;
             if !is_close {
                 return Err(Rejection::Wrong(self.difference(1, at as u64, found, right)));
             }
         }
-        let mut reference = stream.device().zeros::<T::D>(set.d.len())?;
+        let mut reference = AnyBuffer::zeros(&stream.device(), set.d.scalar(), set.d.len())?;
         reference.copy_from(&set.d, stream)?;
         stream.synchronize()?;
         set.reference = Some(reference);
@@ -164,12 +162,12 @@ impl Matrices {
     /// # Errors
     /// Returns the error of `first` or `second`, or [`Rejection::Wrong`] if both are wrong.
     #[cfg(any(feature = "cublas", test))]
-    pub(super) fn set_reference_or<T: GemmTypes>(
+    pub(super) fn set_reference_or(
         &self,
         stream: &Stream,
-        set: &mut GemmOperands<T>,
-        first: impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection>,
-        second: impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection>,
+        set: &mut GemmOperands,
+        first: impl FnMut(&Stream, &mut GemmOperands) -> Result<(), Rejection>,
+        second: impl FnMut(&Stream, &mut GemmOperands) -> Result<(), Rejection>,
     ) -> Result<(), Rejection> {
         match self.set_reference(stream, set, first) {
             Err(Rejection::Wrong(_)) => self.set_reference(stream, set, second),
@@ -181,35 +179,30 @@ impl Matrices {
     ///
     /// # Errors
     /// [`Rejection::Wrong`], or [`Rejection::Failed`] if there is no reference.
-    pub(super) fn verify<T: GemmTypes>(&self, set: &GemmOperands<T>) -> Result<(), Rejection> {
+    pub(super) fn verify(&self, set: &GemmOperands) -> Result<(), Rejection> {
         let Some(reference) = &set.reference else {
             return Err(Rejection::Failed("there is no result to compare with".to_owned()));
         };
         let device = set.d.device();
-        let compare: Function<Compare<T::D>> =
-            device.load(&data::compare::<T::D>(device.target())?)?;
-        let mut found = device.upload(&[0, u64::MAX])?;
+        let compare = device.load(&data::compare_of(device.target(), set.d.scalar())?)?;
         let (len, offsets) = (self.offsets.elements(), self.offsets.of_d());
-        let args = (&set.d, reference, &mut found, self.tolerance, len as i64, offsets);
-        compare.launch(data::grid(len), args)?;
-        match found.to_vec()?[..] {
-            [0, _] => Ok(()),
-            [count, first] => {
-                let [matrix, row, column] = self.offsets.element(first as usize);
-                let at = self.offsets.d(matrix, row, column);
-                let (ours, theirs) = (set.d.to_vec()?, reference.to_vec()?);
-                let of = |d: &[T::D]| d.get(at).map_or(f64::NAN, |x| number(*x));
-                Err(Rejection::Wrong(self.difference(count, first, of(&ours), of(&theirs))))
-            }
-            _ => Err(Rejection::Failed("nothing was compared".to_owned())),
+        let both = [set.d.as_ref(), reference.as_ref()];
+        let [count, first] = data::compared(&compare, both, self.tolerance, len, offsets)?;
+        if count == 0 {
+            return Ok(());
         }
+        let [matrix, row, column] = self.offsets.element(first as usize);
+        let at = self.offsets.d(matrix, row, column);
+        let of = |d: Vec<Const>| d.get(at).map_or(f64::NAN, |x| number(*x));
+        let (ours, theirs) = (of(set.d.to_vec()?), of(reference.to_vec()?));
+        Err(Rejection::Wrong(self.difference(count, first, ours, theirs)))
     }
 
     /// Returns one element of the first set's D, in `f64`.
-    fn element<T: GemmTypes>(&self, [matrix, row, column]: [usize; 3]) -> f64 {
+    fn element(&self, [matrix, row, column]: [usize; 3]) -> f64 {
         let Matrices { table, epilogue, .. } = self;
         let number = |index: usize, seed: u32| table[data::table_index(index as u64, seed)];
-        let [of_a, of_b, of_d] = [T::A::SCALAR, T::B::SCALAR, T::D::SCALAR];
+        let [of_a, of_b, of_d] = self.types;
         let product = |depth: usize| {
             let a = self.offsets.a(matrix, row, depth);
             let b = self.offsets.b(matrix, column, depth);
@@ -247,15 +240,37 @@ impl Matrices {
 }
 
 /// Returns an element's value.
-fn number<T: Element>(x: T) -> f64 {
-    let value = x.to_const();
+fn number(value: Const) -> f64 {
     let integer = value.as_int().map(|integer| integer as f64);
     value.to_f64().or(integer).unwrap_or(f64::NAN)
 }
 
-pub(super) fn not_a_number<D: Element>() -> D {
-    // All exponent bits and some fraction bits.
-    D::from_bits(u64::MAX >> 1 >> (64 - 8 * size_of::<D>()))
+impl GemmOperands {
+    /// The arguments of a launch of a configuration.
+    pub(super) fn args(&mut self, config: &GemmConfig) -> AnyArgs<'_> {
+        let is_f64 = config.a == Scalar::F64;
+        let factor = |x: f32| match is_f64 {
+            true => Const::new(Scalar::F64, f64::from(x).to_bits()),
+            false => Const::new(Scalar::F32, x.to_bits().into()),
+        };
+        let GemmOperands { a, b, d, c, bias, .. } = self;
+        AnyArgs {
+            operands: Operands { a: a.as_ref(), b: b.as_ref(), d: d.as_mut() },
+            c: c.as_ref().map(AnyBuffer::as_ref),
+            bias: bias.as_ref().map(AnyBuffer::as_ref),
+            alpha: factor(if config.epilogue.alpha { ALPHA } else { 1.0 }),
+            beta: factor(if config.epilogue.beta { BETA } else { 0.0 }),
+            groups: None,
+            products: None,
+            workspace: None,
+        }
+    }
+
+    /// Fills D with NaN, or with integers that no product has.
+    pub(super) fn clear(&mut self, stream: &Stream) -> Result<(), RuntimeError> {
+        let byte = if self.d.scalar().is_float() { 0xff } else { 0x7f };
+        self.d.fill(byte, stream)
+    }
 }
 
 /// Returns a table value as the matrix stores it.
@@ -302,7 +317,22 @@ mod tests {
     use super::*;
     use crate::kernels::gemm::MatrixStrides;
 
-    type Set = GemmOperands<(bf16, bf16, f32)>;
+    use crate::ir::types::Const;
+
+    /// Returns the elements of A, B or D.
+    fn numbers(buffer: &AnyBuffer) -> Vec<f32> {
+        buffer.to_vec().unwrap().into_iter().map(|x| number(x) as f32).collect()
+    }
+
+    /// Writes D.
+    fn write(set: &mut GemmOperands, d: &[f32]) -> Result<(), Rejection> {
+        let bytes = |x: &f32| match set.d.scalar() {
+            Scalar::Bf16 => bf16::from_f32(*x).to_bits().to_le_bytes().to_vec(),
+            _ => x.to_le_bytes().to_vec(),
+        };
+        let bytes: Vec<u8> = d.iter().flat_map(bytes).collect();
+        Ok(set.d.bytes_mut().write(&bytes)?)
+    }
 
     /// Truncated `tf32` operands are up to 2^-10 too small, and their products up to twice that.
     #[test]
@@ -319,33 +349,37 @@ mod tests {
     }
 
     /// A problem on the simulator, with the matrices of the first set.
-    struct Work<T: GemmTypes> {
+    struct Work {
         stream: Stream,
         matrices: Matrices,
-        set: GemmOperands<T>,
+        set: GemmOperands,
     }
 
-    impl<T: GemmTypes> Work<T> {
-        fn new(problem: GemmProblem, majors: [Major; 2], epilogue: Epilogue) -> Work<T> {
+    impl Work {
+        fn new(
+            [input, output]: [Scalar; 2],
+            problem: GemmProblem,
+            majors: [Major; 2],
+            epilogue: Epilogue,
+        ) -> Work {
             let device = Device::sim().unwrap();
-            let (inputs, output) = ([T::A::SCALAR, T::B::SCALAR].into(), T::D::SCALAR);
-            let matrices = Matrices::new(problem, majors, inputs, output, epilogue).unwrap();
+            let matrices = Matrices::new(problem, majors, input.into(), output, epilogue).unwrap();
             let set = matrices.operands(&device, 0).unwrap();
             Work { stream: device.stream().unwrap(), matrices, set }
         }
 
         fn set_reference(
             &mut self,
-            launch: impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection>,
+            launch: impl FnMut(&Stream, &mut GemmOperands) -> Result<(), Rejection>,
         ) -> Result<(), Rejection> {
             self.matrices.set_reference(&self.stream, &mut self.set, launch)
         }
 
         fn check(
             &mut self,
-            mut launch: impl FnMut(&Stream, &mut GemmOperands<T>) -> Result<(), Rejection>,
+            mut launch: impl FnMut(&Stream, &mut GemmOperands) -> Result<(), Rejection>,
         ) -> Result<(), Rejection> {
-            self.set.d.fill(not_a_number(), &self.stream)?;
+            self.set.clear(&self.stream)?;
             launch(&self.stream, &mut self.set)?;
             self.stream.synchronize()?;
             self.matrices.verify(&self.set)
@@ -353,14 +387,14 @@ mod tests {
     }
 
     /// Computes the product by its definition, with a filler value between rows.
-    fn product(problem: GemmProblem, majors: [Major; 2]) -> impl Fn(&Set) -> Vec<f32> {
+    fn product(problem: GemmProblem, majors: [Major; 2]) -> impl Fn(&GemmOperands) -> Vec<f32> {
         let offsets = ElementOffsets::new(&problem, majors).unwrap();
-        move |set: &Set| {
-            let (a, b) = (set.a.to_vec().unwrap(), set.b.to_vec().unwrap());
+        move |set: &GemmOperands| {
+            let (a, b) = (numbers(&set.a), numbers(&set.b));
             let mut d = vec![-777.0; set.d.len()];
             for number in 0..offsets.elements() {
                 let [l, row, column] = offsets.element(number);
-                let of = |i| a[offsets.a(l, row, i)].to_f32() * b[offsets.b(l, column, i)].to_f32();
+                let of = |i| a[offsets.a(l, row, i)] * b[offsets.b(l, column, i)];
                 d[offsets.d(l, row, column)] = (0..problem.k as usize).map(of).sum();
             }
             d
@@ -387,22 +421,22 @@ mod tests {
 
     /// `wrong_at` is the offset of element (4, 1) of the second matrix.
     fn check_workload(problem: GemmProblem, majors: [Major; 2], wrong_at: usize) {
-        let mut work = Work::<(bf16, bf16, f32)>::new(problem, majors, Epilogue::default());
+        let types = [Scalar::Bf16, Scalar::F32];
+        let mut work = Work::new(types, problem, majors, Epilogue::default());
         let right = product(problem, majors);
         let error = work.check(|_, _| Ok(())).unwrap_err();
         assert_eq!(error.to_string(), "failed: there is no result to compare with");
-        let error =
-            work.set_reference(|_, set| Ok(set.d.write(&vec![0.5; set.d.len()])?)).unwrap_err();
+        let error = work.set_reference(|_, set| write(set, &vec![0.5; set.d.len()])).unwrap_err();
         assert!(matches!(error, Rejection::Wrong(_)), "{error}");
         // Unwritten elements are NaN.
         assert!(matches!(work.set_reference(|_, _| Ok(())), Err(Rejection::Wrong(_))));
-        work.set_reference(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
-        work.check(|_, set| Ok(set.d.write(&right(set))?)).unwrap();
+        work.set_reference(|_, set| write(set, &right(set))).unwrap();
+        work.check(|_, set| write(set, &right(set))).unwrap();
         for wrong in [f32::NAN, 1e3, f32::INFINITY] {
             let error = work.check(|_, set| {
                 let mut d = right(set);
                 d[wrong_at] = wrong;
-                Ok(set.d.write(&d)?)
+                write(set, &d)
             });
             let text = error.unwrap_err().to_string();
             let start = "wrong: 1 elements differ, the first at (11, 1): ";
@@ -417,22 +451,22 @@ mod tests {
     /// K are rounded to `bf16`, as cuBLAS may do, does not make a problem unmeasurable.
     #[test]
     fn a_wrong_first_product_is_not_the_reference() {
-        type Set = GemmOperands<(bf16, bf16, bf16)>;
         let problem = GemmProblem::new(52, 33, 717);
-        let mut work = Work::<(bf16, bf16, bf16)>::new(problem, [Major::K; 2], Epilogue::default());
+        let types = [Scalar::Bf16; 2];
+        let mut work = Work::new(types, problem, [Major::K; 2], Epilogue::default());
         let product = |depth: usize| {
-            move |_: &Stream, set: &mut Set| {
-                let (a, b) = (set.a.to_vec().unwrap(), set.b.to_vec().unwrap());
-                let of = |row: &[bf16], column: &[bf16]| {
-                    let terms = row.iter().zip(column).map(|(a, b)| a.to_f32() * b.to_f32());
+            move |_: &Stream, set: &mut GemmOperands| {
+                let (a, b) = (numbers(&set.a), numbers(&set.b));
+                let of = |row: &[f32], column: &[f32]| {
+                    let terms = row.iter().zip(column).map(|(a, b)| a * b);
                     bf16::from_f32(terms.sum()).to_f32()
                 };
-                let parts = |row: &[bf16], column: &[bf16]| -> f32 {
+                let parts = |row: &[f32], column: &[f32]| -> f32 {
                     row.chunks(depth).zip(column.chunks(depth)).map(|(a, b)| of(a, b)).sum()
                 };
                 let rows = a.chunks(717).flat_map(|row| b.chunks(717).map(move |b| (row, b)));
-                let d: Vec<bf16> = rows.map(|(a, b)| bf16::from_f32(parts(a, b))).collect();
-                Ok(set.d.write(&d)?)
+                let d: Vec<f32> = rows.map(|(a, b)| parts(a, b)).collect();
+                write(set, &d)
             }
         };
         let wrong = work.set_reference(product(256));
@@ -453,23 +487,29 @@ mod tests {
     #[test]
     fn epilogues_are_part_of_the_reference() {
         use crate::ir::Target;
-        use crate::kernels::gemm::{Gemm, GemmArgs, GemmConfig};
+        use crate::kernels::gemm::{AnyArgs, AnyGemm, GemmConfig};
+        use crate::runtime::LaunchOptions;
         let close = GemmProblem { batch: 2, ..GemmProblem::new(9, 11, 20) };
         let problems = [close, apart(close)];
         for (bias, problem) in [Bias::Row, Bias::Column].into_iter().zip(problems) {
             for activation in [None, Some(Activation::Relu), Some(Activation::Gelu)] {
                 let epilogue = Epilogue { alpha: true, beta: true, bias: Some(bias), activation };
                 let device = Device::sim().unwrap();
-                let mut work = Work::<(f32, f32, f32)>::new(problem, [Major::K; 2], epilogue);
+                let types = [Scalar::F32; 2];
+                let mut work = Work::new(types, problem, [Major::K; 2], epilogue);
                 let config =
                     GemmConfig { epilogue, ..GemmConfig::simt(Target::SM_80, Scalar::F32) };
-                let gemm = Gemm::<f32>::new(config).unwrap().load(&device).unwrap();
+                let gemm = AnyGemm::new(config).unwrap().load(&device).unwrap();
                 let launch = |alpha: f32| {
                     let gemm = &gemm;
-                    move |_: &Stream, set: &mut GemmOperands<(f32, f32, f32)>| {
-                        let args = GemmArgs::new(&set.a, &set.b, &mut set.d).alpha(alpha);
-                        let (c, bias) = (set.c.as_ref().unwrap(), set.bias.as_ref().unwrap());
-                        Ok(gemm.launch(&problem, args.beta(BETA, c).bias(bias))?)
+                    move |_: &Stream, set: &mut GemmOperands| {
+                        let factor = |x: f32| Const::new(Scalar::F32, x.to_bits().into());
+                        let args = AnyArgs {
+                            alpha: factor(alpha),
+                            beta: factor(BETA),
+                            ..set.args(&config)
+                        };
+                        Ok(gemm.launch_with(LaunchOptions::default(), &problem, args)?)
                     }
                 };
                 let wrong = work.set_reference(launch(1.0));

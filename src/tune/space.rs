@@ -47,6 +47,32 @@ pub struct GemmSpace {
 }
 
 impl GemmSpace {
+    /// Returns whether products of these element types are tuned. There are `bf16` and `f16` to the same type or to `f32`; `f32` and
+    /// `tf32` to `f32`; `f64`; any two floats of 8 bits to `bf16` or `f16`; and any two integers of 8 bits to `i32`.
+    ///
+    /// ```
+    /// use tilewright::ir::Target;
+    /// use tilewright::ir::types::Scalar;
+    /// use tilewright::tune::GemmSpace;
+    ///
+    /// let space = GemmSpace::new(Target::SM_90A, [Scalar::F8E4M3, Scalar::F8E5M2]);
+    /// assert!(space.has_types());
+    /// assert!(!GemmSpace { output: Scalar::F64, ..space }.has_types());
+    /// ```
+    pub fn has_types(&self) -> bool {
+        use Scalar as S;
+        let is_byte = |scalar| matches!(scalar, S::I8 | S::U8);
+        match (self.input.a, self.input.b, self.output) {
+            (S::Bf16, S::Bf16, S::Bf16 | S::F32) | (S::F16, S::F16, S::F16 | S::F32) => true,
+            (S::F32, S::F32, S::F32) | (S::Tf32, S::Tf32, S::F32) | (S::F64, S::F64, S::F64) => {
+                true
+            }
+            (a, b, S::Bf16 | S::F16) if a.is_f8() && b.is_f8() => true,
+            (a, b, S::I32) => is_byte(a) && is_byte(b),
+            _ => false,
+        }
+    }
+
     /// Returns the space for A and B of one type or of two, such as `[Scalar::F8E4M3,
     /// Scalar::F8E5M2]`, both K-major, with D of type [`InputTypes::output`] and no epilogue.
     pub fn new(target: Target, input: impl Into<InputTypes>) -> GemmSpace {

@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 
+use super::data::not_a_number;
 use super::data::{self, Fill};
-use super::operands::not_a_number;
 use super::search::Rejection;
 use super::tunable::Tunable;
 use crate::ir::builder::Converted;

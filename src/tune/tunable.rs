@@ -11,7 +11,7 @@ use crate::kernels::attention::{Attention, AttentionFunction};
 use crate::kernels::decode::{Decode, DecodeFunction};
 use crate::kernels::elementwise::{Elementwise, ElementwiseFunction};
 use crate::kernels::gather::{RowGather, RowGatherFunction};
-use crate::kernels::gemm::{Gemm, GemmFunction, Regime};
+use crate::kernels::gemm::{AnyGemm, AnyGemmFunction, Gemm, GemmFunction, Regime};
 use crate::kernels::norm::{Norm, NormFunction};
 use crate::kernels::permute::{Permute, PermuteFunction};
 use crate::kernels::reduce::{
@@ -247,6 +247,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Loadable
 
 loadable! {
     [A: Element, B: Element, C: Number, D: Converted, E: Parameter] Gemm<A, B, C, D, E> => GemmFunction<A, B, C, D, E>;
+    [] AnyGemm => AnyGemmFunction;
     [T: Element] Transpose<T> => TransposeFunction<T>;
     [T: VectorElement<2> | Converted] Softmax<T> => SoftmaxFunction<T>;
     [T: VectorElement<2> | Converted] Norm<T> => NormFunction<T>;

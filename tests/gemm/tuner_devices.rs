@@ -58,7 +58,7 @@ fn gpu_problems_of_every_kind_are_tuned() {
     let apart = GemmProblem { a: pitch(520), b: pitch(528), d: pitch(328), ..small };
     let folder = Folder::new("kinds");
     let store = TuningStore::in_folder(&folder.0);
-    let mut bench = GemmBench::<(bf16, bf16, bf16)>::new(&device).unwrap();
+    let mut bench = GemmBench::new(&device).unwrap();
     for (space, problem) in [
         (plain, small),
         (fused, small),
@@ -76,7 +76,7 @@ fn gpu_problems_of_every_kind_are_tuned() {
         let again = tuned().unwrap();
         assert!(again.is_from_store && again.config == first.config, "{what}");
     }
-    let mut bench = GemmBench::<(bf16, bf16, f32)>::new(&device).unwrap();
+    let mut bench = GemmBench::new(&device).unwrap();
     let product = bench.product(&wide, &small).unwrap();
     bench.tuner.tune(&product, &store, SMALL, Regime::Burst).unwrap();
 }
@@ -87,7 +87,7 @@ fn gpu_kernels_are_compared() {
     let Some(device) = device::wanted_gpu() else { return };
     let space = GemmSpace::new(device.target(), Scalar::Bf16);
     let problem = GemmProblem::new(512, 256, 256);
-    let mut bench = GemmBench::<(bf16, bf16, bf16)>::new(&device).unwrap();
+    let mut bench = GemmBench::new(&device).unwrap();
     let ours = GemmConfig::sm90(Scalar::Bf16, [128, 128]).best(&problem, &Machine::H200).unwrap();
     let product = bench.product(&space, &problem).unwrap();
     let compared = bench.compare(&product, Regime::Steady, &[ours], 2, &|| ());

@@ -7,8 +7,8 @@ use serde_json::Error as JsonError;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Comparison, Effort, Entry, GemmBench, GemmSpace, GemmTunable, GemmTypes, GemmWork, Machine,
-    Maker, Provenance, Regime, Report, SearchError, Sweep, Tunable, Tuned, TuningStore,
+    Comparison, Effort, Entry, GemmBench, GemmSpace, GemmTunable, Machine, Maker, Provenance,
+    Regime, Report, SearchError, Sweep, Tunable, Tuned, TuningStore,
 };
 
 use super::super::progress::Meter;
@@ -23,39 +23,23 @@ pub(super) fn run(
     configs: &Configs,
 ) -> Result<(), Failure> {
     let space = options.space(device.target());
-    let work = Measure { options, device, space, shapes, configs };
-    space.with_types(work).unwrap_or_else(|| Err(not_measured(&space)))
+    if !space.has_types() {
+        return Err(not_measured(&space));
+    }
+    Bench::new(options, device, space)?.run(shapes, configs)
 }
 
-/// Returns the error for types that [`GemmSpace::with_types`] does not support.
+/// The error of types that are not tuned.
 pub(super) fn not_measured(space: &GemmSpace) -> Failure {
     let GemmSpace { input, output, .. } = space;
     Failure::input(format!("products of {input} are not measured with results in {output}"))
 }
 
-/// A benchmark before its element types are known.
-struct Measure<'o> {
-    options: &'o Gemm,
-    device: &'o Device,
-    space: GemmSpace,
-    shapes: &'o [GemmProblem],
-    configs: &'o Configs,
-}
-
-impl GemmWork for Measure<'_> {
-    type Output = Result<(), Failure>;
-
-    fn run<T: GemmTypes>(self) -> Result<(), Failure> {
-        let bench = Bench::<T>::new(self.options, self.device, self.space)?;
-        bench.run(self.shapes, self.configs)
-    }
-}
-
 /// A benchmark on a GPU, with what it writes at the end.
-struct Bench<'o, T: GemmTypes> {
+struct Bench<'o> {
     options: &'o Gemm,
     space: GemmSpace,
-    bench: GemmBench<T>,
+    bench: GemmBench,
     device: &'o Device,
     store: TuningStore,
     report: Report,
@@ -69,7 +53,7 @@ struct Bench<'o, T: GemmTypes> {
     wrong: usize,
 }
 
-impl<'o, T: GemmTypes> Bench<'o, T> {
+impl<'o> Bench<'o> {
     fn new(options: &'o Gemm, device: &'o Device, space: GemmSpace) -> Result<Self, Failure> {
         let bench = GemmBench::new(device).map_err(Failure::run)?;
         let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
@@ -188,7 +172,7 @@ impl<'o, T: GemmTypes> Bench<'o, T> {
 
     fn tune(
         &mut self,
-        product: &GemmTunable<T>,
+        product: &GemmTunable,
         problem: &GemmProblem,
         regime: Regime,
         effort: Effort,

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Comparison, Entry, GemmBench, GemmModel, GemmSpace, GemmTypes, GemmWork, Machine, Maker,
-    Points, Prediction, Provenance, Regime, Report, Scatter, Sweep,
+    Comparison, Entry, GemmBench, GemmModel, GemmSpace, Machine, Maker, Points, Prediction,
+    Provenance, Regime, Report, Scatter, Sweep,
 };
 
 use super::super::progress::Meter;
@@ -116,23 +116,10 @@ pub(super) fn run(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<()
         return plan(options, device, drawn);
     }
     let space = options.space(device.target());
-    let work = Beside { options, device, drawn };
-    space.with_types(work).unwrap_or_else(|| Err(measure::not_measured(&space)))
-}
-
-/// A comparison with cuBLAS before its element types are known.
-struct Beside<'o> {
-    options: &'o Gemm,
-    device: &'o Device,
-    drawn: &'o [Drawn],
-}
-
-impl GemmWork for Beside<'_> {
-    type Output = Result<(), Failure>;
-
-    fn run<T: GemmTypes>(self) -> Result<(), Failure> {
-        beside::<T>(self.options, self.device, self.drawn)
+    if !space.has_types() {
+        return Err(measure::not_measured(&space));
     }
+    beside(options, device, drawn)
 }
 
 /// Prints which configurations the problems would get, if there is no GPU.
@@ -161,9 +148,9 @@ fn plan(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure>
 }
 
 /// Measures the problems beside cuBLAS.
-fn beside<T: GemmTypes>(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure> {
+fn beside(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure> {
     let space = options.space(device.target());
-    let mut bench = GemmBench::<T>::new(device).map_err(Failure::run)?;
+    let mut bench = GemmBench::new(device).map_err(Failure::run)?;
     let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let mut provenance = Provenance::of(device, format!("tilewright {command}"));
     provenance.cublas = bench.cublas_version().ok();

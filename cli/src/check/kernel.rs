@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Element, Kernel, Number, Target, parse_kernels};
+use tilewright::ir::{Element, Kernel, Number, Target, bf16, f8e4m3, f8e5m2, f16, parse_kernels};
 use tilewright::kernels::gemm::{
     Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, InputTypes, Machine,
 };
@@ -14,7 +14,6 @@ use tilewright::sim::{Options as SimOptions, RunError, run as simulate};
 
 use super::arguments::{Named, Owned, arguments};
 use crate::gemm::{best_guess, dtype, shape};
-use crate::ptx::{OfTypes, of_types};
 use crate::{Failure, read};
 
 /// A kernel and its launch.
@@ -227,6 +226,69 @@ impl OfTypes for Product<'_> {
             Err(error) => Err(Failure::input(error)),
         }
     }
+}
+
+/// Work on a matrix product, for the types of the elements of A, D, B and C.
+trait OfTypes {
+    type Out;
+
+    fn of<A: Element, D: Converted, B: Element, C: Number>(
+        self,
+        config: GemmConfig,
+    ) -> Result<Self::Out, Failure>;
+}
+
+/// Does work for buffers of the types that a configuration names.
+fn of_types<W: OfTypes>(config: GemmConfig, work: W) -> Result<W::Out, Failure> {
+    use Scalar as S;
+    config.check().map_err(Failure::input)?;
+    match (config.a, config.b) {
+        (S::F32 | S::Tf32, _) => of_inputs::<f32, f32, W>(config, work),
+        (S::F16, _) => of_inputs::<f16, f16, W>(config, work),
+        (S::Bf16, _) => of_inputs::<bf16, bf16, W>(config, work),
+        (S::F8E4M3, S::F8E4M3) => of_inputs::<f8e4m3, f8e4m3, W>(config, work),
+        (S::F8E4M3, _) => of_inputs::<f8e4m3, f8e5m2, W>(config, work),
+        (_, S::F8E4M3) => of_inputs::<f8e5m2, f8e4m3, W>(config, work),
+        (S::F64, _) => work.of::<f64, f64, f64, f64>(config),
+        (S::I8, S::I8) => of_inputs::<i8, i8, W>(config, work),
+        (S::I8, _) => of_inputs::<i8, u8, W>(config, work),
+        (S::U8, S::I8) => of_inputs::<u8, i8, W>(config, work),
+        (S::U8, _) => of_inputs::<u8, u8, W>(config, work),
+        _ => of_inputs::<f8e5m2, f8e5m2, W>(config, work),
+    }
+}
+
+fn of_inputs<A: Element, B: Element, W: OfTypes>(
+    config: GemmConfig,
+    work: W,
+) -> Result<W::Out, Failure> {
+    use Scalar as S;
+    let is_integer = matches!(config.a, S::I8 | S::U8);
+    // Each row is a kernel for each pair of inputs: these are the usual ones.
+    match (config.d, config.c) {
+        (S::F16, S::F16) => work.of::<A, f16, B, f16>(config),
+        (S::Bf16, S::Bf16) => work.of::<A, bf16, B, bf16>(config),
+        (S::F32, S::F32) => work.of::<A, f32, B, f32>(config),
+        (S::F8E4M3, S::Bf16) => work.of::<A, f8e4m3, B, bf16>(config),
+        (S::F8E5M2, S::Bf16) => work.of::<A, f8e5m2, B, bf16>(config),
+        (S::I8, S::F32) => work.of::<A, i8, B, f32>(config),
+        (S::I32, S::I32) => work.of::<A, i32, B, i32>(config),
+        _ if is_integer => of_no_types(&config),
+        (S::F16, S::Bf16) => work.of::<A, f16, B, bf16>(config),
+        (S::F16, S::F32) => work.of::<A, f16, B, f32>(config),
+        (S::Bf16, S::F16) => work.of::<A, bf16, B, f16>(config),
+        (S::Bf16, S::F32) => work.of::<A, bf16, B, f32>(config),
+        (S::F32, S::F16) => work.of::<A, f32, B, f16>(config),
+        (S::F32, S::Bf16) => work.of::<A, f32, B, bf16>(config),
+        _ => of_no_types(&config),
+    }
+}
+
+fn of_no_types<T>(config: &GemmConfig) -> Result<T, Failure> {
+    let GemmConfig { c, d, .. } = config;
+    Err(Failure::input(format!(
+        "this program has no kernel with C of {c} and D of {d}; `Gemm::new` in a program of yours builds it"
+    )))
 }
 
 /// Returns small values that repeat after a prime number of elements.

@@ -58,13 +58,22 @@ pub struct Gemm<
     D: Converted = C,
     E: Parameter = EpilogueParams<(A, C)>,
 > {
-    pub(crate) kernel: GemmKernel,
+    pub(crate) kernel: AnyGemm,
     buffers: PhantomData<(A, B, C, D)>,
     epilogue: PhantomData<fn() -> E>,
 }
 
-/// A [`Gemm`] without the types of its buffers.
-pub(crate) struct GemmKernel {
+/// A [`Gemm`] whose element types are those of its configuration, not Rust types: for programs that learn them when they run.
+///
+/// ```
+/// use tilewright::kernels::gemm::{AnyGemm, GemmConfig};
+///
+/// let config: GemmConfig = "sm80_f64_tn_64x64x16_s3_ms_strip8_direct".parse()?;
+/// let gemm = AnyGemm::new(config)?;
+/// assert!(gemm.ptx().text().contains("mma.sync.aligned.m8n8k4.row.col.f64"));
+/// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
+/// ```
+pub struct AnyGemm {
     pub(crate) config: GemmConfig,
     pub(crate) kernel: Kernel<Declared>,
     /// Set for warp-specialised kernels only.
@@ -238,7 +247,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter>
 impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C, D, E> {
     fn build(config: GemmConfig, epilogue: &dyn EpilogueForm) -> Result<Self, GemmError> {
         let buffers = [('A', A::SCALAR), ('B', B::SCALAR), ('C', C::SCALAR), ('D', D::SCALAR)];
-        let kernel = GemmKernel::build(config, buffers, epilogue)?;
+        let kernel = AnyGemm::build(config, buffers, epilogue)?;
         Ok(Gemm { kernel, buffers: PhantomData, epilogue: PhantomData })
     }
 
@@ -295,14 +304,49 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
     }
 }
 
-impl GemmKernel {
+impl fmt::Debug for AnyGemm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AnyGemm({})", self.config)
+    }
+}
+
+impl AnyGemm {
+    /// Builds the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Gemm::new`].
+    #[inline]
+    pub fn new(config: GemmConfig) -> Result<AnyGemm, GemmError> {
+        if config.pairs {
+            return Err(GemmError::PairsWithoutEpilogue);
+        }
+        let types = [in_memory(config.a), in_memory(config.b), config.c, config.d];
+        let buffers = [('A', types[0]), ('B', types[1]), ('C', types[2]), ('D', types[3])];
+        Self::build(config, buffers, &ConfiguredEpilogue(config.epilogue))
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &GemmConfig {
+        &self.config
+    }
+
+    /// The kernel as PTX.
+    pub fn ptx(&self) -> Ptx {
+        self.kernel.ptx()
+    }
+
+    /// The kernel as IR.
+    pub fn ir(&self) -> &KernelIr {
+        self.kernel.ir()
+    }
+
     /// Builds the kernel of a configuration, for buffers of these types.
     #[inline]
     fn build(
         config: GemmConfig,
         buffers: [(char, Scalar); 4],
         epilogue: &dyn EpilogueForm,
-    ) -> Result<GemmKernel, GemmError> {
+    ) -> Result<AnyGemm, GemmError> {
         config.check()?;
         let types = [in_memory(config.a), in_memory(config.b), config.c, config.d];
         for ((operand, found), expected) in buffers.into_iter().zip(types) {
@@ -316,7 +360,7 @@ impl GemmKernel {
             (None, Schedule::Simt) => simt::build(&config, epilogue),
             (None, _) => sm80::build(&config, epilogue),
         })?;
-        Ok(GemmKernel { config, kernel, plan: plan.map(Box::new), results: epilogue.results() })
+        Ok(AnyGemm { config, kernel, plan: plan.map(Box::new), results: epilogue.results() })
     }
 
     /// See [`Gemm::tensor_maps`].

@@ -11,7 +11,7 @@ use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::forms::LoadForm;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::epilogue::EpilogueArgs;
-use crate::kernels::gemm::kernel::GemmKernel;
+use crate::kernels::gemm::kernel::AnyGemm;
 use crate::kernels::gemm::launch::mode::How;
 use crate::kernels::gemm::launch::repack::Repack;
 use crate::kernels::gemm::sm90::groups::LaunchGroups;
@@ -38,10 +38,10 @@ impl Loaded {
     #[inline]
     pub(crate) fn new(
         options: LoadOptions<'_>,
-        kernel: &GemmKernel,
+        kernel: &AnyGemm,
         device: &Device,
     ) -> Result<Loaded, GemmError> {
-        let GemmKernel { config, kernel, plan, .. } = kernel;
+        let AnyGemm { config, kernel, plan, .. } = kernel;
         let maps = config.ragged.then(|| Maps::load(config, options, device)).transpose()?;
         let function = device.load_with(options, kernel)?;
         let workspace = config.has_workspace().then(|| SplitWorkspace::new(device)).transpose()?;

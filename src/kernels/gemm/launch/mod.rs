@@ -22,7 +22,7 @@ use crate::kernels::gemm::epilogue::terms::Results;
 use crate::kernels::gemm::epilogue::{
     EpilogueArgs, EpilogueParameter, EpilogueParams, FusedEpilogue,
 };
-use crate::kernels::gemm::kernel::{Gemm, GemmKernel};
+use crate::kernels::gemm::kernel::{AnyGemm, Gemm};
 use crate::kernels::gemm::launch::loaded::{Loaded, Operands, Sm90Args, Uneven};
 use crate::kernels::gemm::launch::mode::How;
 use crate::kernels::gemm::launch::repack::{Packing, Repack};
@@ -107,13 +107,13 @@ pub struct GemmFunction<
     D: Converted = C,
     E: Parameter = EpilogueParams<(A, C)>,
 > {
-    loaded: LoadedGemm,
+    loaded: AnyGemmFunction,
     buffers: PhantomData<fn() -> (A, B, C, D)>,
     epilogue: PhantomData<fn() -> E>,
 }
 
-/// A [`GemmFunction`] without the types of its buffers.
-struct LoadedGemm {
+/// An [`AnyGemm`] that a device has loaded.
+pub struct AnyGemmFunction {
     config: GemmConfig,
     device: Device,
     loaded: Loaded,
@@ -141,7 +141,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
         options: LoadOptions<'_>,
         device: &Device,
     ) -> Result<GemmFunction<A, B, C, D, E>, GemmError> {
-        let loaded = LoadedGemm::new(&self.kernel, options, device)?;
+        let loaded = AnyGemmFunction::new(&self.kernel, options, device)?;
         Ok(GemmFunction { loaded, buffers: PhantomData, epilogue: PhantomData })
     }
 }
@@ -162,15 +162,15 @@ struct PreparedGemm<'h> {
 }
 
 /// [`GemmArgs`] without the types of the buffers.
-struct AnyArgs<'h> {
-    operands: Operands<'h>,
-    c: Option<BufferRef<'h>>,
-    bias: Option<BufferRef<'h>>,
-    alpha: Const,
-    beta: Const,
-    groups: Option<GroupRows<'h>>,
-    products: Option<&'h Buffer<i64>>,
-    workspace: Option<&'h mut GemmWorkspace>,
+pub(crate) struct AnyArgs<'h> {
+    pub(crate) operands: Operands<'h>,
+    pub(crate) c: Option<BufferRef<'h>>,
+    pub(crate) bias: Option<BufferRef<'h>>,
+    pub(crate) alpha: Const,
+    pub(crate) beta: Const,
+    pub(crate) groups: Option<GroupRows<'h>>,
+    pub(crate) products: Option<&'h Buffer<i64>>,
+    pub(crate) workspace: Option<&'h mut GemmWorkspace>,
 }
 
 impl<'h, A: Element, B: Element, C: Element, D: Element> From<GemmArgs<'h, A, B, C, D>>
@@ -267,13 +267,64 @@ impl EpilogueArgs for EpilogueValues<'_> {
     }
 }
 
-impl LoadedGemm {
-    #[inline]
-    fn new(
-        kernel: &GemmKernel,
+impl AnyGemm {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::load`].
+    pub fn load(&self, device: &Device) -> Result<AnyGemmFunction, GemmError> {
+        self.load_with(LoadOptions::default(), device)
+    }
+
+    /// As [`AnyGemm::load`], with options.
+    ///
+    /// # Errors
+    /// Those of [`Device::load_with`].
+    pub fn load_with(
+        &self,
         options: LoadOptions<'_>,
         device: &Device,
-    ) -> Result<LoadedGemm, GemmError> {
+    ) -> Result<AnyGemmFunction, GemmError> {
+        AnyGemmFunction::new(self, options, device)
+    }
+}
+
+impl std::fmt::Debug for AnyGemmFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AnyGemmFunction({} on {})", self.config, self.device)
+    }
+}
+
+impl AnyGemmFunction {
+    /// The configuration.
+    pub fn config(&self) -> &GemmConfig {
+        &self.config
+    }
+
+    /// The compiler's log of the kernel: see [`Function::compiler_log`](crate::runtime::Function::compiler_log).
+    pub fn compiler_log(&self) -> &str {
+        self.loaded.function.compiler_log()
+    }
+
+    /// Starts the product with options.
+    #[cfg(feature = "tune")]
+    #[inline]
+    pub(crate) fn launch_with(
+        &self,
+        options: LaunchOptions<'_>,
+        problem: &GemmProblem,
+        args: AnyArgs<'_>,
+    ) -> Result<(), GemmError> {
+        let PreparedGemm { grid, mut args, mut epilogue, .. } = self.prepare(problem, args)?;
+        args.run(&mut How::Launch(options), grid, &mut epilogue)
+    }
+
+    #[inline]
+    fn new(
+        kernel: &AnyGemm,
+        options: LoadOptions<'_>,
+        device: &Device,
+    ) -> Result<AnyGemmFunction, GemmError> {
         let (config, results) = (kernel.config, kernel.results);
         let loaded = Loaded::new(options, kernel, device)?;
         // The simulator runs blocks one after the other. With several, a persistent kernel still
@@ -281,7 +332,7 @@ impl LoadedGemm {
         let sms = device.properties().map_or(4, |properties| properties.sm_count);
         let at_once = loaded.blocks_at_once(&config)?;
         let (sms, no_c) = (at_once.map_or(sms, |blocks| blocks.min(sms)), device.zeros(1)?);
-        Ok(LoadedGemm { config, device: device.clone(), loaded, results, sms, no_c })
+        Ok(AnyGemmFunction { config, device: device.clone(), loaded, results, sms, no_c })
     }
 
     #[inline]
