@@ -195,8 +195,8 @@ impl Swizzle {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
-    /// Returns [`LayoutError::Overflow`] if an operand does not fit in 64 bits.
-    /// [`LayoutError::Overflow`], of an operand.
+    /// # Errors
+    /// [`LayoutError::Overflow`] if an operand does not fit in 64 bits.
     pub fn apply_int(self, index: &Int) -> Result<Int> {
         if let Some(index) = index.as_static() {
             return Ok(Int::new(self.apply(index)));
@@ -232,8 +232,8 @@ impl Swizzle {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     ///
-    /// Returns [`LayoutError::BadSwizzleMasks`] if no single swizzle does both.
-    /// [`LayoutError::BadSwizzleMasks`] if no single swizzle does it.
+    /// # Errors
+    /// [`LayoutError::BadSwizzleMasks`] if no single swizzle does both.
     #[inline]
     pub fn compose(self, other: Swizzle) -> Result<Swizzle> {
         if self.shift != other.shift && (self.is_identity() || other.is_identity()) {
