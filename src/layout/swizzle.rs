@@ -9,10 +9,10 @@ use super::text::Parser;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// CuTe's `Swizzle<bits, base, shift>`, which XORs some bits of an index into others: `x ^ ((x & Y)
-/// >> shift)`. The mask `Y` of the bits that are read has `bits` bits from bit `base + max(shift,
-/// 0)` on. The mask `Z` of the bits that change has as many, from bit `base - min(shift, 0)` on. A
-/// negative `shift` shifts to the left. A swizzle is its own inverse.
+/// CuTe's `Swizzle<bits, base, shift>`, which XORs some bits of an index into others:
+/// `x ^ ((x & Y) >> shift)`. The mask `Y` of the bits that are read has `bits` bits from bit
+/// `base + max(shift, 0)` on. The mask `Z` of the bits that change has as many, from bit
+/// `base - min(shift, 0)` on. A negative `shift` shifts to the left. A swizzle is its own inverse.
 ///
 /// For example, `S<3,4,3>` is the 128-byte swizzle in bytes: it XORs the row (bits 7 to 9) into the
 /// 16-byte column (bits 4 to 6). To swizzle a layout, use

@@ -90,7 +90,7 @@ impl<T: Element> Buffer<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tensor_map(&self, map: &TensorMapDesc) -> Result<TensorMapArg<'_, T>, RuntimeError> {
-        Ok(TensorMapArg { map: Mapped::new((&*self).into(), map)?, elem: PhantomData })
+        Ok(TensorMapArg { map: Mapped::new(self.into(), map)?, elem: PhantomData })
     }
 
     /// Like [`Buffer::tensor_map`], but for a kernel that may write the tensor.

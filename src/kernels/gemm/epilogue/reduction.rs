@@ -247,7 +247,7 @@ impl<S: Float, E: EpilogueParameter, F> ReducedClosure<S, E> for F where
 struct ReducedForm<S, E, P, F> {
     apply: F,
     reduction: Option<Reduction>,
-    types: PhantomData<fn() -> (S, E, P)>,
+    types: PhantomData<(S, E, P)>,
 }
 
 impl<S: Float, E, P, F> EpilogueForm for ReducedForm<S, E, P, F>

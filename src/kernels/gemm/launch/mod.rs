@@ -108,7 +108,7 @@ pub struct GemmFunction<
     E: Parameter = EpilogueParams<(A, C)>,
 > {
     loaded: AnyGemmFunction,
-    buffers: PhantomData<fn() -> (A, B, C, D)>,
+    buffers: PhantomData<(A, B, C, D)>,
     epilogue: PhantomData<fn() -> E>,
 }
 
@@ -150,7 +150,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
 /// work. Made by [`GemmFunction::prepare`].
 pub struct GemmLaunch<'h, A: Element, B: Element = A, C: Number = A, D: Converted = C> {
     prepared: PreparedGemm<'h>,
-    buffers: PhantomData<fn() -> (A, B, C, D)>,
+    buffers: PhantomData<(A, B, C, D)>,
 }
 
 /// A [`GemmLaunch`] without the types of its buffers.
