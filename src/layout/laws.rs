@@ -459,7 +459,7 @@ pub fn check_filter(layout: &Layout, result: &Layout) -> Result<(), Violation> {
 /// // Swizzled layouts are composed layouts.
 /// let a: ComposedLayout = "S<2,0,2> o 0 o (4,4):(4,1)".parse()?;
 /// laws::check_composition(&a, &layout!(4:4), &a.composition(&layout!(4:4))?)?;
-/// assert!(laws::check_composition(&a, &layout!(4:4), &layout!(4:1)).is_err());
+/// assert!(laws::check_composition(&a, &layout!(4:4), &layout!(4:4)).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

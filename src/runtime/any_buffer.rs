@@ -42,7 +42,8 @@ impl AnyBuffer {
         BufferMut::from(&mut self.bytes).cast(self.scalar)
     }
 
-    /// The memory as bytes.
+    /// Returns the memory as bytes.
+    #[cfg(any(test, feature = "cublas"))]
     pub(crate) fn bytes_mut(&mut self) -> &mut Buffer<u8> {
         &mut self.bytes
     }
