@@ -185,7 +185,10 @@ impl Val<'_, Vector<i16, 2>> {
     }
 }
 
-/// A 16-bit integer type with packed arithmetic on pairs: `i16` and `u16`.
+/// One 16-bit half of a 32-bit word: the integer types `i16` and `u16`, not a half-precision float.
+/// `Val<Vector<T, 2>>` has [`add_packed`](Val::add_packed), [`min_packed`](Val::min_packed) and
+/// [`max_packed`](Val::max_packed) for them, one instruction for both halves. You only name the
+/// trait as a bound, in code that is generic over the two types.
 pub trait Half: Integer + VectorElement<2> {}
 impl Half for i16 {}
 impl Half for u16 {}
