@@ -211,8 +211,8 @@ fn in_parallel(count: usize, work: &(dyn Fn(usize) + Sync)) {
 /// Windows by name, and rejections by name.
 type Recorded = (Vec<(String, Window)>, Vec<(String, Rejection)>);
 
-/// The seconds per launch in each round, by configuration name; and the rejected configurations
-/// with their reasons.
+/// The result of a comparison by a [`Tuner`]: the seconds per launch in each round, by
+/// configuration name; and the rejected configurations with their reasons.
 pub type Compared = (Vec<(String, Vec<f64>)>, Vec<(String, Rejection)>);
 
 impl<K: Tunable> Workload<'_, K> {
