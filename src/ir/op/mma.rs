@@ -1,4 +1,5 @@
-//! Attributes of tensor core operations, and the registers that their fragments occupy.
+//! Attributes of tensor core operations, such as shape and types, and the registers that their
+//! fragments occupy. The builder, the simulator and the PTX writer share these tables.
 
 use std::fmt;
 use std::str::FromStr;
