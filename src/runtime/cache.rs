@@ -1,4 +1,5 @@
-//! [`ModuleCache`] keeps compiled modules in memory and on disk.
+//! [`ModuleCache`] keeps compiled modules in memory and on disk, so that a second load of a kernel
+//! does not compile it again.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,4 +1,5 @@
-//! Runs NVIDIA's assembler `ptxas`, if it is installed.
+//! Runs NVIDIA's assembler `ptxas`, if it is installed. Use it to read register counts and compiler
+//! notes without a GPU.
 
 use crate::errors::errors;
 use std::path::{Path, PathBuf};
