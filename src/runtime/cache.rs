@@ -90,7 +90,7 @@ impl Key {
     }
 }
 
-/// What a cache has done since it was created.
+/// What a module cache has done since it was created: read it to see whether loads still compile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CacheStats {
