@@ -1,4 +1,5 @@
-//! [`Tuner`]: finds the fastest configuration of a [`Tunable`] on a device.
+//! [`Tuner`]: finds the fastest configuration of a [`Tunable`] on a device. Make one per device and
+//! kernel type, and ask it problem by problem.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,5 +1,5 @@
 //! [`Words`]: the elements that a thread of the top-k kernel loads in one step, with 16-bit
-//! elements in pairs, so that one instruction compares two.
+//! elements in pairs, so that one instruction handles two.
 
 use crate::ir::builder::{Arithmetic, Converted, Fused, VectorElement};
 use crate::ir::op::PermuteMode;
