@@ -263,8 +263,15 @@ impl TensorMapDesc {
         &self.sources
     }
 
-    /// Returns the coordinates of the box that starts at `origin`, a coordinate of the tensor's
-    /// layout with one entry for each mode. Missing modes count as 0.
+    /// Translates a coordinate of the tensor's layout to the TMA coordinates that a copy
+    /// instruction takes, for example
+    /// [`cp_async_bulk_tensor_load`](crate::ir::Body::cp_async_bulk_tensor_load).
+    ///
+    /// Call it if you issue the instruction yourself with a map made by
+    /// [`from_layouts`](TensorMapDesc::from_layouts). `origin` is where the box starts, with one
+    /// entry per layout mode; missing modes count as 0. The result has one entry per dimension of
+    /// the map, the fastest first: in a row-major matrix `(row, column)` becomes `[column, row]`. A
+    /// mode that the map splits into several dimensions gets several entries.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
@@ -437,7 +444,8 @@ impl TensorMapDesc {
     }
 }
 
-/// `f32 (512,1000) by (4,2048) bytes, box (32,64), swizzle 128B`; `box (4,8) of pixels from (-1,-1) to (-1,-1)` in im2col mode
+/// `f32 (512,1000) by (4,2048) bytes, box (32,64), swizzle 128B`; `box (4,8) of pixels from (-1,-1)
+/// to (-1,-1)` in im2col mode
 impl fmt::Display for TensorMapDesc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, numbers: &[T]) -> fmt::Result {

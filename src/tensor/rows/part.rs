@@ -1,4 +1,5 @@
-//! [`RowPart`]: one thread's share of a row.
+//! [`RowPart`]: one thread's share of a matrix row that several threads hold together. Kernels
+//! that need whole rows, such as softmax and norms, load, reduce and store through it.
 
 use crate::ir::builder::{AnyVector, Arithmetic, Converted, VectorElement};
 use crate::ir::op::LoadAccess;
@@ -275,9 +276,9 @@ impl<'b> RowPart<'b> {
         vectors.chain(ends).collect()
     }
 
-    /// Loads the row that starts at `*row` and converts it to `f32`. Elements that the row does not
-    /// have become `fill`. See [`load_elements`](RowPart::load_elements), which needs fewer
-    /// registers.
+    /// Loads the thread's share of the row that starts at `*row` and converts it to `f32`. Where
+    /// the share reaches beyond the row, values become `fill`. Pick it for a single pass over the
+    /// values; [`load_elements`](RowPart::load_elements) needs fewer registers.
     #[track_caller]
     pub fn load<'k: 'b, P: RowPointer>(
         &self,
@@ -288,9 +289,15 @@ impl<'b> RowPart<'b> {
         self.load_elements(k, row, fill).to_f32()
     }
 
-    /// Loads the row that starts at `*row`. Elements that the row does not have become `fill`. All
-    /// loads are issued before any value is used, and until you convert them, two 16-bit elements
-    /// share a register.
+    /// Loads the thread's share of a row and keeps the elements as they are in memory. `row` points
+    /// to the row's first element (column 0) in all threads that share it, for example
+    /// `x.offset(start)`. Where the share reaches beyond the row, elements become `fill`: choose
+    /// one that does not change the result, for example 0 for a sum and negative infinity for a
+    /// maximum.
+    ///
+    /// Prefer this to [`load`](RowPart::load) if you need the elements more than once, for example
+    /// in softmax for the maximum, the sum and the result: until you convert them, two 16-bit
+    /// elements share a register. All loads are issued before any value is used.
     #[track_caller]
     pub fn load_elements<'k: 'b, P: RowPointer>(
         &self,

@@ -1,4 +1,5 @@
-//! Engines: what a tensor's layout indexes into (memory, registers or coordinates).
+//! Engines: what a tensor's layout indexes into (memory, registers or coordinates). Come here to
+//! see what a [`Tensor`](crate::tensor::Tensor) can do depending on where its elements are.
 
 use std::fmt;
 
@@ -76,8 +77,12 @@ pub trait Readable<'b>: Engine<'b> {
     fn address(&self, index: i64) -> ElementAddress<'b, Self::Elem>;
 }
 
-/// An element's address as a pointer and an offset in elements, for instructions that take only one
-/// memory space.
+/// An element's address, with one variant per memory space: a pointer and an offset from it in
+/// elements.
+///
+/// The crate's copies match on it before they issue an instruction that takes only certain spaces:
+/// `cp.async` and `cp.async.bulk` load from `Global` to `Shared`, `ldmatrix` reads `Shared`, and
+/// `stmatrix` writes it. Plain loads and stores need no match, because they work in every space.
 #[derive(Clone, Copy)]
 pub enum ElementAddress<'b, T> {
     /// In the thread's registers.
@@ -86,7 +91,8 @@ pub enum ElementAddress<'b, T> {
     Global(Val<'b, Global<T>>, i64),
     /// In the block's shared memory.
     Shared(Val<'b, Shared<T>>, i64),
-    /// In a memory space that only loads and stores reach.
+    /// In another space, for example behind a generic pointer: only plain loads and stores reach
+    /// it.
     Other,
 }
 
