@@ -265,7 +265,7 @@ impl TensorMapDesc {
 
     /// Translates a coordinate of the tensor's layout to the TMA coordinates that a copy
     /// instruction takes, for example
-    /// [`cp_async_bulk_tensor_load`](crate::ir::Body::cp_async_bulk_tensor_load).
+    /// [`cp_async_bulk_tensor_load`](crate::ir::Val::cp_async_bulk_tensor_load).
     ///
     /// Call it if you issue the instruction yourself with a map made by
     /// [`from_layouts`](TensorMapDesc::from_layouts). `origin` is where the box starts, with one

@@ -1,4 +1,6 @@
-//! [`MmaAtom`]: one MMA instruction with its thread and value layouts.
+//! [`MmaAtom`]: one MMA instruction with the layouts that say which thread holds which elements.
+//! Pick one by its CuTe name, then repeat it over a tile with
+//! [`TiledMma`](crate::tensor::TiledMma).
 
 use crate::ir::Target;
 use crate::layout::{Layout, layout};

@@ -1,4 +1,5 @@
-//! Chooses a shared-memory tile's swizzle so that its accesses have no bank conflicts.
+//! Chooses a shared-memory tile's swizzle so that its accesses have as few bank conflicts as
+//! possible. Use it on the host if no standard swizzle fits, for example for a transpose tile.
 
 use std::fmt;
 

@@ -1,4 +1,6 @@
-//! [`MatrixLoad`]: loads `mma.sync` operands from shared memory, with `ldmatrix` if possible.
+//! [`MatrixLoad`]: loads `mma.sync` operands from shared memory to registers, with `ldmatrix` if
+//! possible. Use it in the K loop between the pipeline's wait and
+//! [`gemm_sync`](crate::tensor::TiledMma::gemm_sync).
 
 use std::marker::PhantomData;
 

@@ -1,4 +1,5 @@
-//! [`Row`]: accesses a row that starts anywhere in memory, in vectors.
+//! [`Row`]: accesses a row that starts anywhere in memory, in vectors. Use it if one thread walks
+//! over a row without keeping it.
 
 use crate::ir::builder::{IntoOperand, VectorElement};
 use crate::ir::{Body, MutPointer, Pointer as PointerType, Val, Vector};

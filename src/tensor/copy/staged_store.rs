@@ -1,4 +1,5 @@
-//! [`StagedStore`]: an epilogue that stores `wgmma` accumulators through shared memory and TMA.
+//! [`StagedStore`]: an epilogue that stores `wgmma` accumulators through shared memory and TMA. Use
+//! it at the end of an `sm_90` GEMM, because direct stores of accumulators are not coalesced.
 
 use crate::arch::{Major, TensorMapDesc};
 use crate::ir::types::Scalar;

@@ -1,4 +1,5 @@
-//! [`ThrStore`]: a thread's share of a [`StagedStore`].
+//! [`ThrStore`]: a thread's share of a [`StagedStore`]. A GEMM's consumer threads call it in the
+//! epilogue to write their accumulators to global memory.
 
 use crate::ir::op::{BulkWait, MatrixOrder, ProxySpace};
 use crate::ir::{Body, Element, NamedBarrier, Registers, Shared, TensorMapMut, Val, Vector};

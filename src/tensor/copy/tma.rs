@@ -1,4 +1,5 @@
-//! [`TmaCopy`]: TMA copies of tiles between global and shared memory.
+//! [`TmaCopy`]: TMA copies of tiles between global and shared memory, the way to feed `wgmma` on
+//! `sm_90`. The host makes the tensor map, and one thread of the kernel issues each copy.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! [`TmaTensor`]: a tensor map as a tensor that you can tile and slice.
+//! [`TmaTensor`]: a tensor map as a tensor that you can tile and slice, so that a kernel addresses
+//! TMA tiles as it addresses any other tensor. CuTe's `get_tma_tensor`.
 
 use crate::ir::builder::{DeviceCoord, MbarrierRef, Ty};
 use crate::ir::{Body, Element, Global, TensorMap, TensorMapMut, Val};

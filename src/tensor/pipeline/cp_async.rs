@@ -1,4 +1,5 @@
 //! [`CpAsyncPipeline`]: a ring buffer that all threads fill with `cp.async` and all threads read.
+//! Use it for the main loop of an `sm_80` GEMM, to load tiles some K steps ahead.
 
 use crate::ir::{Body, Val, WARP};
 

@@ -1,4 +1,5 @@
-//! [`GroupSizes`]: the sizes of a ragged grouped GEMM, which only the device knows.
+//! [`GroupSizes`]: M, N and K of each GEMM in a grouped launch, which only the device knows. Pass
+//! it to [`TileScheduler::group_sizes`](crate::tensor::TileScheduler::group_sizes).
 
 use crate::ir::{Body, Global, Val};
 

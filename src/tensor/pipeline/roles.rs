@@ -1,4 +1,5 @@
-//! [`warp_roles`]: gives a block's warp groups different roles, such as producer and consumer.
+//! [`warp_roles`]: gives a block's warp groups different roles, such as producer and consumer. Use
+//! it at the top of a warp-specialised kernel.
 
 use crate::ir::op::SetmaxnregAction;
 use crate::ir::{Body, LaunchBounds, Val, WARP};

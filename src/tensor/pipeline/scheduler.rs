@@ -1,4 +1,5 @@
-//! [`TileScheduler`]: which tiles a persistent block computes, and in which order.
+//! [`TileScheduler`]: which output tiles a persistent block computes, and in which order. Use it in
+//! a GEMM whose blocks stay on their SM and loop over tiles.
 
 use crate::ir::builder::{DeviceCoord, IntoValues, Values};
 use crate::ir::{Body, GlobalMut, Val};

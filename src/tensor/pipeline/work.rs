@@ -1,4 +1,6 @@
-//! [`WorkScheduler`]: hands out work items to persistent thread blocks.
+//! [`WorkScheduler`]: hands out work items to persistent thread blocks, statically or from a
+//! counter in global memory. Use it if items are not matrix tiles, for example attention's (head,
+//! query tile) pairs; for tiles use [`TileScheduler`](crate::tensor::TileScheduler).
 
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::op::{FenceOrder, MemScope};

@@ -1,4 +1,5 @@
-//! [`ColumnTile`]: a block reduces a matrix's columns over its rows.
+//! [`ColumnTile`]: a block reduces a matrix along its columns, for example to sum a bias gradient
+//! over the batch or to find each column's maximum.
 
 use crate::ir::builder::{Converted, Range};
 use crate::ir::op::{BarrierForm, ClusterArrival};

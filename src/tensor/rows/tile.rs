@@ -1,4 +1,5 @@
-//! [`RowTile`]: which threads share a row, and how they access it.
+//! [`RowTile`]: which threads share a matrix row, and how they access it. Make one on the host when
+//! a kernel needs a whole row in registers, for example for softmax or a norm.
 
 use crate::ir::builder::Group;
 use crate::ir::types::Scalar;

@@ -1,4 +1,5 @@
-//! [`TileRows`]: a block copies a tile's rows to shared memory, or stores them from there.
+//! [`TileRows`]: a block copies a tile's rows to shared memory, or stores them from there. Use it
+//! to rearrange whole tiles, for example in a transpose.
 
 use crate::ir::builder::AnyVector;
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, range};

@@ -1,4 +1,5 @@
-//! [`TensorPointer`]: an address and what is known of it.
+//! [`TensorPointer`]: an address with its known alignment and its swizzle. Wrap a kernel parameter
+//! in one to promise an alignment, which is what allows vector accesses.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! [`Predicate`]: which elements of a copy are in bounds, for tiles that reach beyond their tensor.
+//! [`Predicate`]: which elements of a copy are in bounds. Pass one to
+//! [`copy_if`](crate::tensor::copy_if) and its siblings for tiles that reach beyond their tensor.
 
 use std::collections::HashMap;
 use std::fmt;

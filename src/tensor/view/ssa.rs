@@ -1,4 +1,5 @@
-//! [`TensorSsa`]: a tensor's elements as values.
+//! [`TensorSsa`]: a tensor's elements as immutable values, for element-wise math on what a thread
+//! holds, for example in an epilogue.
 
 mod access;
 mod broadcast;

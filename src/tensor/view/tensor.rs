@@ -1,4 +1,5 @@
-//! [`Tensor`]: an engine and a layout.
+//! [`Tensor`]: an engine (where the elements are) and a layout (how coordinates map to them). Come
+//! here to make tensors in memory, in registers or of coordinates, and to access single elements.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! [`PointerOffset`]: the types that you can add to a pointer.
+//! [`PointerOffset`]: the integers that you can add to a [`TensorPointer`], on the host or the
+//! device.
 
 use std::ops::{Add, Sub};
 
