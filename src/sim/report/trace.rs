@@ -1,4 +1,5 @@
-//! Writes a launch's trace as JSON.
+//! Writes a launch's trace as JSON, for the trace viewer: one cluster's timeline, stages and heat
+//! maps.
 
 use std::collections::HashMap;
 

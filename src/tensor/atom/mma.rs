@@ -11,7 +11,8 @@ use super::val_type::ValType;
 use super::wgmma::{OperandSource, Wgmma};
 use crate::arch::Major;
 
-/// The instruction of an [`MmaAtom`]. It prints as its CuTe name and parses from it.
+/// The instruction of an [`MmaAtom`]: which tensor-core (or FMA) instruction, with which shape and
+/// types. It prints as its CuTe name and parses from it.
 ///
 /// ```
 /// use tilewright::tensor::MmaOp;

@@ -110,7 +110,7 @@ impl SmemAccess {
     }
 }
 
-/// A swizzle of a tile, and what the accesses cost with it.
+/// One of the swizzles that [`choose_swizzle`] compares, and the bank conflicts that it leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwizzleCandidate {
     swizzle: Swizzle,

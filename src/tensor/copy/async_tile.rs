@@ -425,14 +425,15 @@ pub struct ThrAsyncTile<'b, T> {
     to: Val<'b, Shared<T>>,
 }
 
-/// Elements that a thread has loaded, with their addresses in shared memory. Empty if `cp.async`
-/// copies them.
+/// Elements that [`ThrAsyncTile::begin`] has loaded to registers, because they are narrower than
+/// `cp.async` can copy, with their addresses in shared memory. Empty if `cp.async` copies the tile.
 #[derive(Clone, Debug)]
 #[must_use = "the elements are not stored"]
 pub struct LoadedElements<'b, T>(Vec<(Val<'b, Shared<T>>, Val<'b, T>)>);
 
 impl<'b, T: Element> LoadedElements<'b, T> {
-    /// Stores the elements to shared memory.
+    /// Stores the elements to shared memory. Call it after other work, so that the loads have time
+    /// to arrive.
     #[track_caller]
     pub fn store<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         let k = &mut k.rescoped();

@@ -6,7 +6,8 @@ use crate::ir::{Body, LaunchBounds, Val, WARP};
 
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 
-/// A role: how many warp groups have it, and how many registers their threads get.
+/// A role of warp groups in a warp-specialised kernel, for example producer: how many warp groups
+/// have it, and how many registers their threads get. Pass the roles to [`warp_roles`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WarpRole {
     groups: u32,

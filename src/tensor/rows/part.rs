@@ -73,7 +73,8 @@ pub struct RowElements<'b, T> {
 }
 
 impl<'b, T: Converted> RowElements<'b, T> {
-    /// Converts the elements to `f32`, in the order of [`RowPart`].
+    /// Converts all elements to `f32` at once, in the order of [`RowPart`]. If you go through them
+    /// only once, [`iter_f32`](RowElements::iter_f32) needs fewer registers.
     #[track_caller]
     pub fn to_f32(&self) -> Vec<Val<'b, f32>> {
         self.iter_f32().collect()
@@ -85,7 +86,8 @@ impl<'b, T: Converted> RowElements<'b, T> {
         vectors.chain(self.singles.iter().copied()).map(|value| value.cvt::<f32>())
     }
 
-    /// Adds another row's elements, and rounds the sums to `T`.
+    /// Adds another row's elements, and rounds the sums to `T`, for example to add a residual
+    /// before a norm.
     #[track_caller]
     pub fn plus(&self, other: &Self) -> Self
     where
@@ -252,7 +254,8 @@ impl<'b> RowPart<'b> {
         (0..self.end_count()).map(|number| self.end(number)).collect()
     }
 
-    /// Returns the column of each of the thread's elements.
+    /// Returns the column of each of the thread's elements, in the order of
+    /// [`load`](RowPart::load), for example to find an argmax or to mask columns.
     #[track_caller]
     #[inline]
     pub fn columns(&self) -> Vec<Val<'b, i32>> {
@@ -263,7 +266,9 @@ impl<'b> RowPart<'b> {
         vectors.chain((0..self.end_count()).map(|number| self.end(number).0)).collect()
     }
 
-    /// Returns `value` for each of the thread's elements that exists, and `fill` for the others.
+    /// Returns `value` for each of the thread's elements that the row has, and `fill` for the
+    /// others, in the order of [`load`](RowPart::load). For example, 1 and 0 let a sum count
+    /// elements.
     #[track_caller]
     #[inline]
     pub fn where_present(&self, value: Val<'b, f32>, fill: f32) -> Vec<Val<'b, f32>> {
@@ -480,8 +485,9 @@ impl<'b> RowPart<'b> {
         }
     }
 
-    /// Stores elements bit by bit, as [`load_elements`](RowPart::load_elements) has loaded them, to
-    /// the row that starts at `*row`.
+    /// Stores elements unchanged, as [`load_elements`](RowPart::load_elements) has loaded them, to
+    /// the row that starts at `*row`. Use it to copy rows; [`store`](RowPart::store) is for
+    /// computed values.
     #[track_caller]
     pub fn store_elements<'k: 'b, T: Converted>(
         &self,

@@ -8,7 +8,8 @@ use crate::tensor::lead;
 
 use super::part::RowPart;
 
-/// How a matrix's rows are accessed.
+/// How a kernel accesses a matrix's rows, depending on where rows start. Pick the first one whose
+/// condition your matrices meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowAccess {
     /// Vectors of 16 bytes. Every row starts at a multiple of 16 bytes and consists of whole

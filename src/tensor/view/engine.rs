@@ -23,7 +23,8 @@ mod sealed {
 }
 
 /// What the indices of a tensor's layout start from: a [`TensorPointer`], registers ([`Rmem`]) or
-/// [`Coordinates`]. CuTe's `Engine`.
+/// [`Coordinates`]. CuTe's `Engine`. Name it as a bound (`E: Engine`) in functions that only slice
+/// or tile a tensor; functions that access elements need [`Readable`] or [`Writable`].
 pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
     /// Returns the engine moved to a coordinate of `layout`; each `_` counts as 0.
     ///
@@ -44,7 +45,8 @@ pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
     fn ends_with_tensor(&self) -> bool;
 }
 
-/// An engine whose elements you can read.
+/// An engine whose elements you can read: memory and registers, but not coordinates. The bound for
+/// functions that load, for example the source of a copy.
 pub trait Readable<'b>: Engine<'b> {
     /// The element type.
     type Elem: Element;
@@ -96,7 +98,7 @@ pub enum ElementAddress<'b, T> {
     Other,
 }
 
-/// An engine whose elements you can write.
+/// An engine whose elements you can write, the bound for functions that store.
 #[diagnostic::on_unimplemented(
     message = "the elements of this tensor cannot be written",
     note = "registers, shared memory and kernel parameters of type `GlobalMut<T>` can; `Global<T>` and coordinates cannot"
@@ -361,8 +363,9 @@ impl<T: Ty> fmt::Debug for Rmem<'_, T> {
     }
 }
 
-/// A position in a coordinate space: the engine of tensors whose elements are coordinates instead
-/// of data. CuTe's `ArithmeticTuple` iterator.
+/// The engine of a [`CoordTensor`](crate::tensor::CoordTensor), whose elements are positions such
+/// as (row, column) instead of data. You use it for predication and for TMA. CuTe's
+/// `ArithmeticTuple` iterator.
 #[derive(Clone)]
 pub struct Coordinates<'b> {
     /// The coordinate's tree; its leaves are `entries`.

@@ -26,7 +26,7 @@ pub struct Predicate<'b> {
 }
 
 impl<'b> Predicate<'b> {
-    /// Returns the shape.
+    /// Returns the shape, which is that of the tensors to copy.
     pub fn shape(&self) -> &IntTuple {
         &self.shape
     }
@@ -97,7 +97,8 @@ impl<'b> Predicate<'b> {
         coordinates.iter().all(|coordinate| value(coordinate) == first)
     }
 
-    /// Returns whether every element takes part, whatever the kernel's arguments are.
+    /// Returns whether every element takes part, whatever the kernel's arguments are, so that you
+    /// can leave out the predication.
     pub fn is_always(&self) -> bool {
         self.values.iter().all(Option::is_none)
     }
