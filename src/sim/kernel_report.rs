@@ -38,8 +38,8 @@ pub struct KernelReport {
     pub stages: Option<StageReport>,
 }
 
-/// How many bytes one mover (threads, `cp.async`, bulk copies, ..) moved to and from one memory.
-/// Use it to check a kernel's memory traffic.
+/// How many bytes one mover (threads, asynchronous copies or tensor cores) moved to and from one
+/// memory. Use it to check a kernel's memory traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrafficReport {

@@ -1,5 +1,5 @@
-//! The boxes of TMA copies: which bytes of shared memory receive which bytes of the tensor. TMA
-//! loads, stores and reductions go through it.
+//! The boxes of TMA copies: which bytes of shared memory receive which bytes of the tensor. Every
+//! simulated tensor copy asks it for its bytes.
 
 use crate::arch::{Fill, TensorMapDesc};
 use crate::ir::types::Scalar;

@@ -1,5 +1,4 @@
-//! Writes a launch's trace as JSON, for the trace viewer: one cluster's timeline, stages and heat
-//! maps.
+//! Writes a launch's trace as JSON: one cluster's timeline, its pipeline stages and heat maps.
 
 use std::collections::HashMap;
 

@@ -245,7 +245,7 @@ impl StagedStore {
         self.columns
     }
 
-    /// Returns the elements of shared memory that a warp group needs.
+    /// Returns how many elements of shared memory to allocate per warp group as staging memory.
     pub fn elements(&self) -> u32 {
         self.slots * self.slot_elements()
     }

@@ -1,4 +1,4 @@
-//! Random events (accesses, barriers, copies) that make up the oracle's random programs.
+//! Random events (accesses, barriers, fences, ..) that make up the oracle's random programs.
 
 use proptest::prelude::*;
 
