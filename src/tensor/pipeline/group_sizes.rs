@@ -41,7 +41,7 @@ pub struct GroupSizes<'b> {
 }
 
 impl<'b> GroupSizes<'b> {
-    /// Returns M, N and K of the group's GEMM with index `product`.
+    /// Returns M, N and K of the GEMM with index `product`.
     #[track_caller]
     #[inline]
     pub fn of(&self, k: &Body<'b, '_>, product: Val<'b, i32>) -> [Val<'b, i32>; 3] {
