@@ -274,8 +274,8 @@ impl TensorMapDesc {
     /// Call it if you issue the instruction yourself with a map made by
     /// [`from_layouts`](TensorMapDesc::from_layouts). `origin` is where the box starts, with one
     /// entry per layout mode; missing modes count as 0. The result has one entry per dimension of
-    /// the map, the fastest first: in a row-major matrix `(row, column)` becomes `[column, row]`. A
-    /// mode that the map splits into several dimensions gets several entries.
+    /// the map, the contiguous one first: in a row-major matrix `(row, column)` becomes
+    /// `[column, row]`. A mode that the map splits into several dimensions gets several entries.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
