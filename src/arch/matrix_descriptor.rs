@@ -9,7 +9,7 @@ use crate::errors::errors;
 use super::swizzle_mode::SwizzleMode;
 use crate::layout::{ComposedLayout, LayoutError, Swizzle};
 
-/// Which coordinate of an operand is contiguous in memory.
+/// Which mode of an MMA operand is contiguous in memory: K or M/N. A row-major A is K-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Major {
     /// The reduction coordinate `k`: A row-major, B column-major. All types support it.
@@ -69,13 +69,14 @@ errors! {
     pub enum DescriptorError {
         /// `{layout}` is no operand of wgmma, which is a static layout of two modes: {reason}
         NotStatic { layout: String, reason: LayoutError },
-        /// the second mode of an operand of wgmma is k with {expected} elements (32 bytes), not {found}: divide the layout
-        /// by the shape of the instruction first
+        /// the second mode of an operand of wgmma is k with {expected} elements (32 bytes), not
+        /// {found}: divide the layout by the shape of the instruction first
         KExtent { found: i64, expected: i64 },
-        /// wgmma does not know the swizzle `{swizzle}` of {elem_bits}-bit elements: on byte addresses it has S<1,4,3>,
-        /// S<2,4,3> and S<3,4,3>
+        /// wgmma does not know the swizzle `{swizzle}` of {elem_bits}-bit elements: on byte
+        /// addresses it has S<1,4,3>, S<2,4,3> and S<3,4,3>
         Swizzle { swizzle: Swizzle, elem_bits: u32 },
-        /// an operand of wgmma starts at its pointer, but the layout has the offset {offset}: add it to the pointer
+        /// an operand of wgmma starts at its pointer, but the layout has the offset {offset}: add
+        /// it to the pointer
         Offset { offset: String },
         /// The layout's swizzle is fine, but it has neither the K-major nor the MN-major form.
         Form {
@@ -101,7 +102,8 @@ errors! {
                  the table of `MatrixDescriptor`"
             )
         },
-        /// the parts of an operand of wgmma are {bytes} bytes apart, which must be a multiple of 16 below 262144
+        /// the parts of an operand of wgmma are {bytes} bytes apart, which must be a multiple of 16
+        /// below 262144
         Distance { bytes: i64 },
     }
 }

@@ -1,4 +1,5 @@
-//! Where the metadata of a sparse MMA operand is.
+//! Finds a sparse MMA operand's metadata: which thread's register holds the bits of which elements.
+//! Use it to pack metadata for `mma.sp` and sparse `wgmma` by hand.
 
 use crate::ir::types::Scalar;
 

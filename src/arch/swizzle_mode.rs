@@ -1,4 +1,5 @@
-//! [`SwizzleMode`]: how TMA and `wgmma` permute the 16-byte chunks in rows of shared memory.
+//! [`SwizzleMode`]: how TMA and `wgmma` permute the 16-byte chunks in rows of shared memory. A
+//! tensor map and a matrix descriptor of the same tile must use the same mode.
 
 use std::fmt;
 

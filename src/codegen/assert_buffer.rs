@@ -1,4 +1,5 @@
-//! The layout of the buffer that records failed assertions.
+//! The layout of the device buffer in which a kernel records failed assertions. You need it only if
+//! you launch the PTX without this crate's runtime, which allocates and reads the buffer.
 
 /// The memory to which a kernel with assertions writes its failures. You need this only if you
 /// launch the PTX without this crate's runtime, which does it for you.

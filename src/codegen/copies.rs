@@ -1,4 +1,5 @@
-//! Writes parallel copies: several registers get new values at once, some from each other.
+//! Writes parallel copies: several registers get new values at once, some from each other. Loops
+//! need this for their carried values, for example to swap two of them.
 
 use std::collections::{HashMap, HashSet};
 

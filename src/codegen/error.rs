@@ -1,4 +1,5 @@
-//! Errors of modules. A single verified kernel can always be written.
+//! Errors from putting several kernels into one module, for example two with the same name. A
+//! single verified kernel can always be written.
 
 use crate::errors::errors;
 

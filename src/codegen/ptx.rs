@@ -1,4 +1,5 @@
-//! A written PTX module, and the PTX version that each target needs.
+//! [`Ptx`]: a written PTX module, with its text, its entry names and its PTX version. `Kernel::ptx`
+//! returns one.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Finds unused values, so that pure operations with unused results can be left out.
+//! Finds unused values, so that the writer can leave out pure operations that only compute those.
 
 use crate::ir::op::{Arith, Control, Diagnostic, Effect, Mem, Op};
 use crate::ir::{Entity, KernelIr, OpId, RegionId, Value, ValueDef};

@@ -1,4 +1,5 @@
-//! Computes which version of the PTX ISA each operation needs.
+//! Computes which version of the PTX ISA each operation needs, so that a module declares the lowest
+//! version that suffices and older drivers accept it.
 
 use super::ptx::PtxVersion;
 use crate::ir::op::{

@@ -1,4 +1,5 @@
-//! Launch bounds: a kernel's block size, cluster shape and register limits.
+//! Launch bounds: a kernel's block size, cluster shape and register limits. Set them on a kernel so
+//! that `ptxas` can allocate registers for the launch you plan.
 
 /// A kernel's block size, cluster shape and register limits: the counterpart of
 /// `__launch_bounds__`. If an entry is `None`, each launch (or `ptxas`, for registers) chooses it.

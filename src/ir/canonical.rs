@@ -1,4 +1,5 @@
-//! The canonical form of a kernel, which equality of kernels compares.
+//! The canonical form of a kernel, in which ids are numbered in program order. Equality of kernels
+//! compares it, so that the order in which a pass created its operations does not matter.
 
 use std::collections::HashMap;
 

@@ -7,7 +7,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// A typed id: an index into an [`Arena`].
+/// A typed id, such as a `Value` or `OpId`: an index into an [`Arena`]. You name it as a bound in
+/// code that is generic over ids.
 pub trait Entity: Copy + Eq + 'static {
     /// Returns the id of the arena entry at `index`.
     fn from_index(index: usize) -> Self;
@@ -87,7 +88,8 @@ entity!(
     "location"
 );
 
-/// An append-only list of `T`, indexed by the id type `K`.
+/// An append-only list of `T`, indexed by the id type `K`. A kernel's IR keeps its operations,
+/// regions and values in arenas.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Arena<K, T> {
     items: Vec<T>,

@@ -346,7 +346,8 @@ pub struct Region {
     pub ops: Vec<OpId>,
 }
 
-/// An operation with its results, region and source location.
+/// An operation in a [`KernelIr`], with its results, region and source location. A pass or an
+/// analysis walks over these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OpData {
     /// The operation.
@@ -359,7 +360,8 @@ pub struct OpData {
     pub location: LocationId,
 }
 
-/// A value: its type and where it comes from.
+/// A value in a [`KernelIr`]: its type and where it comes from. Look here to go from an operand to
+/// the operation that computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ValueData {
     /// The value's type.

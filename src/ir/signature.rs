@@ -173,8 +173,9 @@ pub(in crate::ir) struct SymbolParam {
     pub(in crate::ir) scalar: Scalar,
 }
 
-/// The layouts, tuples and buffer lengths that a launch must match. Build one with
-/// [`KernelOptions::template`](crate::ir::KernelOptions::template).
+/// What a kernel requires of its launches: layout and tuple templates, and buffer lengths. Build
+/// one with [`KernelOptions::template`](crate::ir::KernelOptions::template); the runtime calls
+/// [`bind`](Signature::bind) at each launch.
 #[derive(Clone, Debug, Default)]
 pub struct Signature {
     /// The templates, each with its parameter index.
@@ -186,8 +187,10 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Matches the launch's layouts and tuples, in parameter order, against the templates. Returns
-    /// the value of each symbol with its parameter index, sorted by index.
+    /// Matches a launch's layouts and tuples (`given`, in parameter order, all static) against the
+    /// templates that the kernel was built with. Returns each symbol's value with its parameter
+    /// index, sorted by index: for the template `(M,N):(N,1)` and the layout `(4,8):(8,1)`, `M` is
+    /// 4 and `N` is 8. The launch inserts each value into its argument list at that index.
     ///
     /// # Errors
     /// Fails if an argument's form differs from its template, if a fixed leaf or a symbol has

@@ -1,4 +1,5 @@
-//! The GPU architectures that you can build a kernel for.
+//! The GPU architectures that you can build a kernel for. You pass one to `Kernel::build`, for
+//! example `Target::SM_90A`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! The types of IR values: scalars, vectors, pointers and tensor maps.
+//! The types of IR values: scalars, vectors, pointers and tensor maps. You meet them when you
+//! inspect a kernel or choose element types at run time; typed kernels are written with Rust types.
 
 use std::fmt;
 use std::str::FromStr;

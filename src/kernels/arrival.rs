@@ -1,5 +1,6 @@
 //! Arrival counters in global memory. When several thread blocks or warp groups each write a
-//! partial result, the last one to arrive combines them: split-K, stream-K, split keys, split axes.
+//! partial result, the last one to arrive combines them. Split-K and stream-K GEMM, decode with
+//! split keys and axis reductions use them.
 
 use crate::ir::op::AtomicOrder;
 use crate::ir::{Body, GlobalMut, NamedBarrier, Val};

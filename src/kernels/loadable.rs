@@ -1,5 +1,5 @@
 //! The macro that gives every ready kernel with a single [`Kernel`](crate::ir::Kernel) its
-//! `config`, `ir`, `ptx` and `load` methods.
+//! `config`, `ir`, `ptx` and `load` methods. Invoke it in the `launch.rs` of a new kernel.
 
 /// Defines `config`, `ir`, `ptx`, `load` and `load_with` for a kernel struct with the fields
 /// `config` and `kernel`, and `compiler_log` for the loaded kernel, which must have a field

@@ -1,5 +1,5 @@
-//! How many elements two layouts have in common, and how well a layout is aligned: the questions
-//! behind vectorized copies.
+//! How many elements two layouts have in common, and how well a layout is aligned. Come here to
+//! choose the vector width of a copy between two layouts.
 
 use smallvec::{SmallVec, smallvec};
 

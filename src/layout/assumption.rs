@@ -1,5 +1,6 @@
-//! [`Assumption`] is a fact about one symbol. If an operation is refused, the error names the one
-//! that would make it succeed.
+//! [`Assumption`] is a fact about one symbol, for example that `n` is a multiple of 8. If an
+//! operation on a symbolic layout is refused, the error names the assumption that would make it
+//! succeed.
 
 use std::fmt;
 

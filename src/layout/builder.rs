@@ -1,4 +1,5 @@
-//! [`LayoutBuilder`] builds a layout from left to right, leaf by leaf.
+//! [`LayoutBuilder`] builds a layout from left to right, leaf by leaf. Use it in code that computes
+//! a layout's modes in a loop; for known modes, `layout!` is shorter.
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,5 @@
-//! [`LayoutCases`] holds an operation's results by cases, for several assumptions about symbols.
+//! [`LayoutCases`] holds one result per case of an operation whose answer depends on symbols, each
+//! with the assumptions under which it holds.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! `coalesce`, `filter` and `filter_zeros`: simplify a layout so that it has fewer modes.
+//! `coalesce`, `filter` and `filter_zeros`: simplify a layout so that it has fewer modes, for
+//! example `(2,4):(1,2)` to `8:1`. Use them before you compare, print or vectorize.
 
 use super::builder::LayoutBuilder;
 use super::draft::{Draft, Operation, perform};

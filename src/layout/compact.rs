@@ -1,4 +1,5 @@
-//! Builds compact layouts: for a shape, in a given order, or like another layout.
+//! Builds compact layouts: for a shape, in a given order, or like another layout. Use them for new
+//! buffers, which have no strides yet.
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,5 @@
-//! Compares integer tuples: lexicographically, colexicographically, or leaf by leaf.
+//! Compares integer tuples: lexicographically, colexicographically, or leaf by leaf, for example to
+//! test whether a coordinate is inside a shape.
 
 use super::error::LayoutError;
 use super::int::Int;

@@ -1,5 +1,5 @@
 //! `complement` finds the indices that a layout does not reach, as a layout. Divides and products
-//! are built on it.
+//! are built on it; you rarely call it yourself.
 
 use super::assume::{Operands, advise};
 use super::coalesce::{Flat, Keep};

@@ -1,4 +1,5 @@
 //! `logical_divide` and its arrangements: splits a layout into a tile and the layout of the tiles.
+//! Use them to cut a tensor into block tiles or thread tiles.
 
 use super::coalesce::{Flat, Keep};
 use super::complement::complement_into;

@@ -1,5 +1,6 @@
 //! Inverts layouts. `right_inverse` and `left_inverse` map indices back to coordinates, and
-//! `nullspace` finds the coordinates with index 0.
+//! `nullspace` finds the coordinates with index 0. Use them to ask who holds an element, for
+//! example which thread and value.
 
 use std::cell::Cell;
 

@@ -1,4 +1,5 @@
-//! [`Layout`], the type at the centre of the algebra: a shape and a stride.
+//! [`Layout`], the type at the centre of the algebra: a shape and a stride, which map coordinates
+//! to memory indices.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

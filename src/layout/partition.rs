@@ -1,5 +1,5 @@
 //! `local_tile` and `local_partition`: the part of a layout that belongs to a thread block or a
-//! thread.
+//! thread. You call them at the start of most tiled kernels.
 
 use super::coord::Coord;
 use super::error::LayoutError;

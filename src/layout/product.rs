@@ -1,5 +1,6 @@
-//! Products: repeat a block. `logical_product` and its arrangements, `blocked_product`,
-//! `raked_product` and `tile_to_shape`.
+//! Products: repeat a layout as a block of a larger one. `logical_product` and its arrangements,
+//! `blocked_product`, `raked_product` and `tile_to_shape`. Use them to build a tile from an atom,
+//! for example a swizzled one.
 
 use super::assume::{Operands, advise};
 use super::builder::LayoutBuilder;

@@ -1,4 +1,4 @@
-//! [`Ratio`] is an exact fraction.
+//! [`Ratio`] is an exact fraction. Recasts need it if the element widths do not divide each other.
 
 use std::fmt;
 

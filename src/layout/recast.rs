@@ -1,4 +1,5 @@
-//! `upcast`, `downcast` and `recast_layout`: view the same memory as wider or narrower elements.
+//! `upcast`, `downcast` and `recast_layout`: view the same memory as wider or narrower elements,
+//! for example `f16` as 128-bit vectors.
 
 use super::assume::{Operands, advise};
 use super::basis::ScaledBasis;

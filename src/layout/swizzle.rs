@@ -1,4 +1,5 @@
-//! [`Swizzle`] XORs some bits of an index into others, so that accesses spread over the banks.
+//! [`Swizzle`] XORs some bits of an index into others, so that accesses spread over the banks. Use
+//! one for shared-memory tiles that are written along one mode and read along another.
 
 use std::fmt;
 use std::str::FromStr;

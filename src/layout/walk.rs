@@ -1,4 +1,5 @@
-//! Iterates over all indices of a layout like an odometer: one addition per step, no division.
+//! Iterates over all indices of a layout like an odometer: one addition per step, no division. For
+//! loops on the host that visit every element.
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,5 @@
-//! [`AnyBuffer`]: memory of a device whose element type is a value.
+//! [`AnyBuffer`]: device memory whose element type is a run-time value, for code such as the tuner
+//! that learns types from a configuration.
 
 use super::buffer::Buffer;
 use super::buffer_ref::{BufferMut, BufferRef};

@@ -1,4 +1,5 @@
-//! Defines which Rust values a launch takes for each parameter type.
+//! Defines which Rust values a launch takes for each parameter type, for example a `&Buffer<f32>`
+//! for a `Global<f32>`.
 
 use std::marker::PhantomData;
 

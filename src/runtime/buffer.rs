@@ -1,4 +1,5 @@
-//! Defines [`Buffer`]: typed device memory.
+//! Defines [`Buffer`]: typed device memory, which you get from `Device::upload` or `Device::zeros`
+//! and pass to launches.
 
 use std::fmt;
 use std::marker::PhantomData;

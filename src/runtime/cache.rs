@@ -1,4 +1,5 @@
-//! [`ModuleCache`] keeps compiled modules in memory and on disk.
+//! [`ModuleCache`] keeps compiled modules in memory and on disk, so that a second load of a kernel
+//! does not compile it again.
 
 use std::collections::HashMap;
 use std::io;
@@ -89,7 +90,7 @@ impl Key {
     }
 }
 
-/// What a cache has done since it was created.
+/// What a module cache has done since it was created: read it to see whether loads still compile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CacheStats {

@@ -1,4 +1,5 @@
-//! Exports a module cache to one file, and imports such files.
+//! Exports a module cache to one file, and imports such files, so that you can ship compiled
+//! kernels with a program.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};

@@ -1,4 +1,4 @@
-//! Finds folders for files that are kept between runs.
+//! Finds folders for files that are kept between runs: the module cache and the tuning store.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! Runs GEMMs with cuBLAS and cuBLASLt, as a baseline for measurements.
+//! Runs GEMMs with cuBLAS and cuBLASLt, as a baseline for measurements. The benchmarks use it;
+//! kernels do not.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Defines [`Device`]: a GPU or the simulator, and the calls that open one.
+//! Defines [`Device`]: a GPU or the simulator, and the calls that open one. Every program starts
+//! here.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Defines [`RuntimeError`]: the error type of all runtime calls.
+//! Defines [`RuntimeError`]: the error type of all runtime calls, such as loads, copies and
+//! launches.
 
 use crate::errors::errors;
 

@@ -1,4 +1,4 @@
-//! Defines [`Function`]: a loaded kernel and its launches.
+//! Defines [`Function`]: a loaded kernel and its launches. `Device::load` returns one.
 
 use std::fmt;
 use std::marker::PhantomData;

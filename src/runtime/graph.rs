@@ -1,4 +1,5 @@
-//! Defines [`Graph`]: launches that are recorded once and then run many times.
+//! Defines [`Graph`]: launches that are recorded once and then run many times, which saves the
+//! host's work per launch.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

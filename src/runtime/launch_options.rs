@@ -1,4 +1,5 @@
-//! Defines [`LaunchOptions`]: the stream and the attributes of a launch.
+//! Defines [`LaunchOptions`]: the stream and the attributes of a launch. Pass it to a `launch_with`
+//! method if the defaults do not suit.
 
 use super::stream::Stream;
 

@@ -1,4 +1,5 @@
-//! Defines [`Limits`]: the largest launch that a device takes.
+//! Defines [`Limits`]: the largest grid, block, cluster and shared memory that a device takes.
+//! Launches are checked against it.
 
 use super::error::RuntimeError;
 use crate::ir::{KernelIr, LaunchBounds, Target};

@@ -1,4 +1,5 @@
-//! Defines [`LoadOptions`]: which compiler, cache and checks a load uses.
+//! Defines [`LoadOptions`]: which compiler, cache and access checks a load uses. Pass it to
+//! `Device::load_with`.
 
 use std::sync::LazyLock;
 

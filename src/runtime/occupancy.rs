@@ -1,4 +1,5 @@
-//! Defines [`Occupancy`]: how many blocks of a kernel run at once.
+//! Defines [`Occupancy`]: how many blocks of a kernel run at once, for example to size the grid of
+//! a persistent kernel.
 
 /// How many blocks of a kernel a GPU runs at once, from
 /// [`Function::occupancy`](super::Function::occupancy).

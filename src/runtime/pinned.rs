@@ -1,4 +1,5 @@
-//! Defines [`Pinned`]: host memory for asynchronous copies.
+//! Defines [`Pinned`]: page-locked host memory, which asynchronous copies to and from a device
+//! need.
 
 use std::fmt;
 use std::marker::PhantomData;

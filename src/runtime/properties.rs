@@ -1,4 +1,5 @@
-//! Defines [`Properties`]: the resources of a GPU.
+//! Defines [`Properties`]: the resources of a GPU, such as its SM count, from which kernels and
+//! cost models choose their configuration.
 
 /// The resources of a GPU, from [`Device::properties`](super::Device::properties). Use them to
 /// choose tiles, stages and grids. For what a launch may ask for, see [`Limits`](super::Limits).

@@ -1,4 +1,5 @@
-//! Runs NVIDIA's assembler `ptxas`, if it is installed.
+//! Runs NVIDIA's assembler `ptxas`, if it is installed. Use it to read register counts and compiler
+//! notes without a GPU.
 
 use crate::errors::errors;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,8 @@ pub struct Assembled {
     pub log: String,
 }
 
-/// What `ptxas` reports about an entry.
+/// What `ptxas` reports about one entry of the PTX, such as its registers and spills: read it to
+/// see why a kernel's occupancy is low.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct EntryReport {

@@ -1,4 +1,5 @@
-//! Defines [`Stream`], a queue of device work, and [`Event`], a point in such a queue.
+//! Defines [`Stream`], a queue of device work, and [`Event`], a point in such a queue. You need
+//! them to overlap work or to time it.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Defines the tensor maps that a launch passes to a kernel.
+//! Defines the tensor maps that a launch passes to a kernel, so that TMA knows an operand's
+//! address, shape and strides.
 
 use std::fmt;
 use std::marker::PhantomData;

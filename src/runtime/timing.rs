@@ -1,4 +1,5 @@
-//! Defines [`Timing`] for a launch and [`LoadTimes`] for a load.
+//! Defines [`Timing`] for a launch and [`LoadTimes`] for a load: what you get back when you ask how
+//! long they took.
 
 use std::time::Duration;
 

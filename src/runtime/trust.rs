@@ -1,4 +1,5 @@
-//! Opens files that are kept between runs, and refuses files that other users can write.
+//! Opens files that are kept between runs, and refuses files that other users can write, because a
+//! cached module is code that runs on the GPU.
 
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};

@@ -1,4 +1,5 @@
-//! Atomic file writes, safe across processes.
+//! Atomic file writes, safe across processes. The caches use them, because several processes may
+//! write the same entry.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -1,5 +1,5 @@
-//! What a launch did, as a profiler would say it: instructions, bytes, bank conflicts, sectors,
-//! waits, stages.
+//! [`KernelReport`]: what a launch did, as a profiler would say it: instructions, bytes, bank
+//! conflicts, sectors, waits, stages. Use it to find out without a GPU why a kernel may be slow.
 
 use std::fmt;
 
@@ -38,7 +38,8 @@ pub struct KernelReport {
     pub stages: Option<StageReport>,
 }
 
-/// How many bytes one mover moved to and from one memory.
+/// How many bytes one mover (threads, asynchronous copies or tensor cores) moved to and from one
+/// memory. Use it to check a kernel's memory traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrafficReport {
@@ -52,7 +53,8 @@ pub struct TrafficReport {
     pub stored: u64,
 }
 
-/// The accesses made by one operation on one source line.
+/// The memory accesses made by one operation on one source line. Use it to find the line that has
+/// bank conflicts or touches too many sectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccessReport {
@@ -91,7 +93,8 @@ impl AccessReport {
     }
 }
 
-/// The waits of one operation on one source line.
+/// The waits of one operation on one source line, for example of an mbarrier wait. Use it to find
+/// where warps are held up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitReport {

@@ -31,7 +31,8 @@ use crate::ir::{KernelIr, LaunchBounds, OpData};
 use crate::launch::grid::Grid;
 use crate::sorting::sort_by_key;
 
-/// An argument of a launch.
+/// An argument for one kernel parameter, if you run IR on the simulator directly with
+/// [`run`](crate::sim::run). [`Device`](crate::runtime::Device) makes them for you.
 #[derive(Clone, Copy, Debug)]
 pub enum KernelArg<'a> {
     /// A value for a scalar parameter of the same type.

@@ -1,4 +1,5 @@
-//! The options of a simulation: scheduling, checks, numerics, reports, traces.
+//! [`Options`]: the options of a simulation. Come here to try other schedules, to turn checks on or
+//! off, to choose numerics, or to get reports and traces.
 
 use crate::ir::Target;
 use crate::sim::output::Output;
@@ -612,7 +613,8 @@ impl Options {
     }
 }
 
-/// How many operations a simulation executed.
+/// How many operations a simulation executed, for example to choose a limit for
+/// [`Options::fuel`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LaunchReport {

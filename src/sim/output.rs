@@ -1,4 +1,5 @@
-//! Where simulated kernels print to.
+//! Where simulated kernels print to: the process's standard output, a captured string that a test
+//! can check, or any writer.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};

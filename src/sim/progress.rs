@@ -1,4 +1,4 @@
-//! Tells a program how far a long launch is.
+//! [`Progress`]: tells a program how far a long launch is, for example for a progress bar.
 
 use std::fmt;
 use std::sync::Arc;

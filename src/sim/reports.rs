@@ -1,4 +1,5 @@
-//! The list that collects launch reports.
+//! [`Reports`]: the list that collects a report of each launch. Pass it to
+//! [`Options::reports`](crate::sim::Options::reports), and take the reports after the launches.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,5 @@
-//! Runs a launch under several schedules and compares their results.
+//! Runs a launch under several schedules and compares their results, to find kernels whose results
+//! depend on the order in which warps and copies run.
 
 use std::fmt;
 

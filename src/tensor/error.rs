@@ -1,4 +1,5 @@
-//! [`TensorError`]: errors from invalid tensor operations.
+//! [`TensorError`]: errors from invalid tensor operations. Host functions return them; inside a
+//! kernel they are recorded, and the build reports them.
 
 use crate::errors::errors;
 use std::fmt;
@@ -53,23 +54,26 @@ errors! {
     pub enum TensorErrorKind {
         /// {error}
         Layout(error: LayoutError),
-        /// registers have no addresses, so their index is a host number: use a host loop, or keep the tensor in shared
-        /// memory
+        /// registers have no addresses, so their index is a host number: use a host loop, or keep
+        /// the tensor in shared memory
         DeviceIndexOfRegisters,
-        /// memory is swizzled or plain, but the layout is composed with {inner}: apply it to the coordinates first
+        /// memory is swizzled or plain, but the layout is composed with {inner}: apply it to the
+        /// coordinates first
         NotASwizzle { inner: String },
         /// an alignment is a power of two, and {bytes} is none
         AlignmentNotPowerOfTwo { bytes: u32 },
-        /// the shapes {left} and {right} do not go together: modes are of the same form and extent, or one is 1 and is
-        /// repeated (`reduce_keepdims` leaves a 1 for each leaf that it folds)
+        /// the shapes {left} and {right} do not go together: modes are of the same form and extent,
+        /// or one is 1 and is repeated (`reduce_keepdims` leaves a 1 for each leaf that it folds)
         NoCommonShape { left: String, right: String },
-        /// the shape {shape} can be repeated to {to} in several ways: write `.reshape(shape!{first})` or
-        /// `.reshape(shape!{last})`, or use `reduce_keepdims` where it comes from a reduction
+        /// the shape {shape} can be repeated to {to} in several ways: write
+        /// `.reshape(shape!{first})` or `.reshape(shape!{last})`, or use `reduce_keepdims` where it
+        /// comes from a reduction
         AmbiguousBroadcast { shape: Box<str>, to: Box<str>, first: Box<str>, last: Box<str> },
-        /// control flow carries no swizzled pointer that a number of the device has moved: carry the number, and slice or
-        /// move the tensor in the body
+        /// control flow carries no swizzled pointer that a number of the device has moved: carry
+        /// the number, and slice or move the tensor in the body
         CarriedSwizzle,
-        /// the tensors have the shapes {left} and {right}: what is taken apart together has one shape
+        /// the tensors have the shapes {left} and {right}: what is taken apart together has one
+        /// shape
         ZipShapes { left: String, right: String },
         /// {len} elements of type {from} are no whole number of elements of type {to}
         BitcastSize { len: usize, from: crate::ir::types::Scalar, to: crate::ir::types::Scalar },
@@ -77,8 +81,8 @@ errors! {
         NoSuchAddress { address: i64, data: String },
         /// the tensor has no mode {mode}: there are {rank}
         NoSuchMode { mode: usize, rank: usize },
-        /// the shape {index} of the indices does not go with {tensor}: both have the same number of modes, and no mode but
-        /// {mode} of the indices is larger
+        /// the shape {index} of the indices does not go with {tensor}: both have the same number of
+        /// modes, and no mode but {mode} of the indices is larger
         GatherShapes { index: String, tensor: String, mode: usize },
         /// {len} elements do not have the shape {shape}: the size must stay the same
         ReshapeSize { shape: String, len: usize },
@@ -86,16 +90,17 @@ errors! {
         NoSuchElement { index: i64, len: usize },
         /// the coordinate {coord} is outside mode {mode}, whose extent is {extent}
         OutsideMode { coord: i64, mode: String, extent: i64 },
-        /// a tensor of shape {source} is not copied to one of shape {destination}: both must have the same number of
-        /// elements
+        /// a tensor of shape {source} is not copied to one of shape {destination}: both must have
+        /// the same number of elements
         CopySizes { source: String, destination: String },
         /// the layout needs {needed} bytes, but the range has {bytes}: make it longer
         RangeTooShort { needed: u32, bytes: u32 },
-        /// elements of {from} bits are no elements of {to} bits here: the address is known to be a multiple of {align}
-        /// bytes only; align the memory, or say what is known with `TensorPointer::assume_aligned`
+        /// elements of {from} bits are no elements of {to} bits here: the address is known to be a
+        /// multiple of {align} bytes only; align the memory, or say what is known with
+        /// `TensorPointer::assume_aligned`
         Recast { from: u32, to: u32, align: u32 },
-        /// each element of the tile must be reached once, but the {size} indices of {layout_tv} reach {reached} of its
-        /// {elements} elements: {fault}
+        /// each element of the tile must be reached once, but the {size} indices of {layout_tv}
+        /// reach {reached} of its {elements} elements: {fault}
         Coverage {
             layout_tv: String,
             elements: i64,
@@ -118,7 +123,8 @@ errors! {
             "the tile has {count} {what}, which whole atoms of {atom} do not make up: {} are left",
             count % atom
         ),
-        /// {instruction} copies {bits} bits at a time, which elements of {element} bits do not make up
+        /// {instruction} copies {bits} bits at a time, which elements of {element} bits do not make
+        /// up
         AtomBits { instruction: String, bits: i64, element: u32 },
         /// An allocation (registers or shared memory) that the tiler does not divide.
         RaggedTile {
@@ -167,29 +173,34 @@ errors! {
         NoOperation { instruction: String },
         /// {instruction} is executed by `{method}`
         OtherGemm { instruction: String, method: &'static str },
-        /// {instruction} takes more than a source and a destination, a barrier or the map of a tensor: `{method}` executes
-        /// it
+        /// {instruction} takes more than a source and a destination, a barrier or the map of a
+        /// tensor: `{method}` executes it
         OtherCopy { instruction: String, method: &'static str },
-        /// {elements} elements follow each other in both tensors, {bytes} bytes: bulk copies move multiples of 16 bytes
+        /// {elements} elements follow each other in both tensors, {bytes} bytes: bulk copies move
+        /// multiples of 16 bytes
         BulkRun { elements: i64, bytes: i64 },
-        /// a run of {tensor} is known to start at a multiple of {align} bytes: bulk copies start at multiples of 16; align
-        /// memory and strides, or say what is known with `TensorPointer::assume_aligned`
+        /// a run of {tensor} is known to start at a multiple of {align} bytes: bulk copies start at
+        /// multiples of 16; align memory and strides, or say what is known with
+        /// `TensorPointer::assume_aligned`
         BulkStart { tensor: String, align: u32 },
-        /// bulk copies move bytes in their order, and a swizzle exchanges those of {tensor}: copy it by `TmaCopy`
+        /// bulk copies move bytes in their order, and a swizzle exchanges those of {tensor}: copy
+        /// it by `TmaCopy`
         BulkSwizzle { tensor: String },
-        /// the elements of {operand} are {found}, but the instruction takes {expected}: convert them first
+        /// the elements of {operand} are {found}, but the instruction takes {expected}: convert
+        /// them first
         ElementType { operand: &'static str, found: crate::ir::types::Scalar, expected: String },
-        /// the accumulators of one instruction are registers that follow each other, those of C with the layout {layout} do not:
-        /// make them with `fragment_accumulators`
+        /// the accumulators of one instruction are registers that follow each other, those of C
+        /// with the layout {layout} do not: make them with `fragment_accumulators`
         AccumulatorsApart { layout: String },
         /// the instruction reads A from {expected}
         OperandMemory { expected: &'static str },
-        /// C of shape {c} is not the product of A of shape {a} and B of shape {b}: (V,M,N) is needed of (V,M,K) and (V,N,K)
+        /// C of shape {c} is not the product of A of shape {a} and B of shape {b}: (V,M,N) is
+        /// needed of (V,M,K) and (V,N,K)
         GemmShapes { c: String, a: String, b: String },
         /// no tensor copies move it: {why}
         TmaTile { why: &'static str },
-        /// no tensor copies move it: its layout is {found}, but the copy is of tiles {expected}; the tile of a copy of a
-        /// part comes from the layout of the whole tile by `composition`
+        /// no tensor copies move it: its layout is {found}, but the copy is of tiles {expected};
+        /// the tile of a copy of a part comes from the layout of the whole tile by `composition`
         TmaLayout { expected: String, found: String },
         /// threads cannot copy it together: {why}
         AsyncTile { why: &'static str },
@@ -197,26 +208,28 @@ errors! {
         TensorMap(error: Box<TensorMapError>),
         /// {error}
         Descriptor(error: Box<DescriptorError>),
-        /// a predicate of shape {shape} does not say which elements of shape {copy} are copied: a predicate is a tensor of
-        /// bools of the copy's shape
+        /// a predicate of shape {shape} does not say which elements of shape {copy} are copied: a
+        /// predicate is a tensor of bools of the copy's shape
         PredicateShape { shape: String, copy: String },
-        /// a predicate of shape {shape} does not say which of the {vectors} vectors of {elements} elements of shape {copy}
-        /// are copied: a predicate is a tensor of bools of the copy's shape, or has one for each vector, or one for each
-        /// coordinate of the modes after the first
+        /// a predicate of shape {shape} does not say which of the {vectors} vectors of {elements}
+        /// elements of shape {copy} are copied: a predicate is a tensor of bools of the copy's
+        /// shape, or has one for each vector, or one for each coordinate of the modes after the
+        /// first
         PredicateVectors { shape: String, copy: String, vectors: usize, elements: usize },
-        /// a vector of {elements} elements is copied as a whole, but inside of vector {vector} the predicate is not one
-        /// value: compare the first element of each vector alone, `within` of the coordinates sliced at `((0, ..), ..,
-        /// ..)`, or copy single elements
+        /// a vector of {elements} elements is copied as a whole, but inside of vector {vector} the
+        /// predicate is not one value: compare the first element of each vector alone, `within` of
+        /// the coordinates sliced at `((0, ..), .., ..)`, or copy single elements
         PredicateInVector { vector: usize, elements: usize },
-        /// all threads of a warp execute {instruction} together, so none of them can leave it out: put `k.if_` with a
-        /// condition that is the same in the warp around the copy
+        /// all threads of a warp execute {instruction} together, so none of them can leave it out:
+        /// put `k.if_` with a condition that is the same in the warp around the copy
         NoPredicate { instruction: String },
-        /// this atom executes {instruction} without zeros: make it with `zero_fill: true`, or leave the elements alone with
-        /// `copy_if`
+        /// this atom executes {instruction} without zeros: make it with `zero_fill: true`, or leave
+        /// the elements alone with `copy_if`
         NoZeroFill { instruction: String },
         /// {instruction} copies {takes}, not {found}
         CopySpaces { instruction: String, takes: &'static str, found: String },
-        /// the source is {source} copies of a thread, the destination {destination}: partition both by the same tiled copy
+        /// the source is {source} copies of a thread, the destination {destination}: partition both
+        /// by the same tiled copy
         CopyCounts { source: usize, destination: usize },
         /// A count outside its limits.
         Count {
@@ -237,11 +250,12 @@ errors! {
         },
         /// tiles cannot be drawn from a counter: {why}
         DrawnTiles { why: &'static str },
-        /// the threads {threads} do not stand one after the other: the stride {stride} overlaps a smaller one or is no
-        /// multiple of it
+        /// the threads {threads} do not stand one after the other: the stride {stride} overlaps a
+        /// smaller one or is no multiple of it
         Threads { threads: String, stride: i64 },
-        /// the extent {extent} of {shape} is known only when the kernel runs, and what is moved as a whole has a shape of
-        /// numbers: take a tile, `local_tile`, or go through the coordinates in a loop of the device
+        /// the extent {extent} of {shape} is known only when the kernel runs, and what is moved as
+        /// a whole has a shape of numbers: take a tile, `local_tile`, or go through the coordinates
+        /// in a loop of the device
         DynamicExtent { extent: String, shape: String },
     }
 }

@@ -1,4 +1,5 @@
-//! Checks rows of an attention output against the definition, on the device.
+//! Recomputes rows of an attention output from the definition, on the device, so that the tuner
+//! rejects a kernel that is fast but wrong.
 
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;

@@ -1,4 +1,5 @@
-//! [`BenchReport`]: a benchmark's times, as a table and as a chart.
+//! [`BenchReport`]: what [`bench()`](super::bench()) returns, a benchmark's times that print as a
+//! table and draw as a chart.
 
 use std::fmt;
 

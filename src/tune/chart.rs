@@ -1,4 +1,5 @@
-//! [`Chart`]: bar charts over named categories, as SVG.
+//! [`Chart`]: bar charts over named categories, as SVG. [`BenchReport`](super::BenchReport) and
+//! [`Report`](super::Report) draw theirs with it.
 
 use std::fmt::Write;
 
@@ -33,7 +34,7 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-/// One value per category, drawn in the same way.
+/// The bars of one colour in a [`Chart`], for example one library's kernel: one value per category.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// The name in the legend.

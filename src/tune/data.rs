@@ -1,4 +1,5 @@
 //! Kernels that fill matrices with random values and compare matrices, on the device.
+//! [`Tunable`](super::Tunable)s make their inputs and check their results with them.
 
 use crate::ir::builder::{Converted, Role, with_roles};
 use crate::ir::types::Scalar;

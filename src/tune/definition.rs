@@ -1,5 +1,6 @@
 //! [`Definition`]: checks a kernel's whole result against its mathematical definition, on the
-//! device.
+//! device. Tunables with cheap definitions, such as elementwise kernels, reject wrong
+//! configurations with it.
 
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, Val, range};

@@ -1,4 +1,5 @@
-//! [`ElementOffsets`]: where the elements of a GEMM problem's matrices are in memory.
+//! [`ElementOffsets`]: the memory offsets of the elements of a GEMM problem's matrices, whatever
+//! its strides and major modes. The tuner needs them to fill operands and to check results.
 
 use super::search::SearchError;
 use crate::arch::Major;

@@ -1,4 +1,5 @@
-//! Turns a [`Report`] into estimates and a chart.
+//! Turns a GEMM benchmark's [`Report`] into speedups over cuBLAS with confidence intervals, and
+//! into a chart.
 
 use super::chart::{Chart, Look, Series};
 use super::record::{Comparison, Entry, Maker, Report};

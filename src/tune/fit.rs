@@ -93,7 +93,8 @@ fn search<const N: usize>(
     point
 }
 
-/// How well a model ranks one problem's configurations.
+/// How well a cost model ranks one problem's configurations, from [`rankings`]. Compare them before
+/// and after a fit, mainly for the problems that were held out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
     /// M, N and K.
@@ -117,8 +118,8 @@ pub fn is_held_out(index: usize) -> bool {
     index / 3 % 3 == 1
 }
 
-/// Returns the best of the model's `first` choices for each problem, among the configurations that
-/// were measured.
+/// Returns, for each problem, the fastest of the `first` configurations that the model predicts to
+/// be best, among those that were measured. Call it after [`fit`] to judge the model.
 pub fn rankings(model: &GemmModel, groups: &[ProblemTimes], first: usize) -> Vec<Ranking> {
     let ranking = |(index, group): (usize, &ProblemTimes)| {
         let (config, regret) = regret(&predictions(model, group), group, first)?;

@@ -1,4 +1,5 @@
-//! [`GemmOperands`]: a GEMM's matrices on a device, with a reference result.
+//! [`GemmOperands`]: a GEMM's matrices on a device, with a reference result. The GEMM tuner
+//! launches candidates on them and compares what they write.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Records of measurements, as they are written to files: [`Report`], [`Sweep`] and their
+//! Records of GEMM measurements, as they are written to files: a [`Report`] compares kernels, a
+//! [`Sweep`] has the times of many configurations to fit the cost model, and both carry their
 //! [`Provenance`].
 
 use crate::errors::errors;
@@ -10,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::kernels::gemm::{GemmConfig, GemmProblem, Machine, Regime};
 use crate::runtime::Device;
 
-/// Where, when and with which software something was measured.
+/// Where, when and with which software something was measured: the part of a [`Report`] or
+/// [`Sweep`] that lets you judge or repeat it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The day in UTC, for example `2026-11-21`.
@@ -104,7 +106,8 @@ pub struct Sweep {
     pub shapes: Vec<SweepShape>,
 }
 
-/// The times for one problem.
+/// A sweep's times for one problem in one regime, in the compact form of the file. [`ProblemTimes`]
+/// is the form to compute with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepShape {
     /// M, N and K.
@@ -202,7 +205,8 @@ errors! {
 }
 crate::errors::message_as_debug!(SweepError);
 
-/// An interleaved measurement of one problem, round by round and not summarised.
+/// Kernels measured alternately on one problem. It keeps the time of every round, so that you can
+/// compute confidence intervals later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// M, N and K.
@@ -215,7 +219,7 @@ pub struct Comparison {
     pub entries: Vec<Entry>,
 }
 
-/// One kernel in a comparison.
+/// One kernel in a [`Comparison`], with its time in each round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Whose kernel it is.
@@ -226,7 +230,7 @@ pub struct Entry {
     pub seconds: Vec<f64>,
 }
 
-/// The library that a kernel comes from.
+/// The library that a kernel in a [`Comparison`] comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Maker {
@@ -238,7 +242,8 @@ pub enum Maker {
     CublasLt,
 }
 
-/// A benchmark's complete results.
+/// A GEMM benchmark's complete results, as they are written to a file: one [`Comparison`] per
+/// problem and regime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Where and when it was measured.

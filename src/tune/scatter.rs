@@ -1,4 +1,5 @@
-//! [`Scatter`]: scatter plots with two logarithmic axes, as SVG.
+//! [`Scatter`]: scatter plots with two logarithmic axes, as SVG, for example speedup over problem
+//! size.
 
 use std::fmt::Write;
 

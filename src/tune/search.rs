@@ -8,7 +8,8 @@ use super::stats::median;
 use super::store::{Best, Known, Outcome, TuningKey, TuningStore, hash};
 
 errors! {
-    /// Why a candidate cannot win.
+    /// Why a candidate cannot win a [`Search`]: it does not run, its result is wrong, or the device
+    /// is lost. [`Measure`]'s methods return it.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Rejection {
         /// failed: {why}
@@ -36,8 +37,9 @@ impl Rejection {
     }
 }
 
-/// How to measure candidates. A search calls these methods in this order, and stops at a
-/// candidate's first rejection.
+/// How a [`Search`] measures its candidates. Implement it to tune something other than a kernel;
+/// for kernels, a [`Tunable`](super::Tunable) is less work. A search calls these methods in this
+/// order, and stops at a candidate's first rejection.
 pub trait Measure<C> {
     /// Returns a text that changes whenever the candidate's code does, such as a hash of its PTX.
     ///
@@ -88,7 +90,7 @@ impl Default for Effort {
     }
 }
 
-/// The result of a search.
+/// The result of a search: the fastest candidate, its time, and how it was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned<C> {
     /// The fastest candidate that gives the right result.

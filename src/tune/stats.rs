@@ -1,4 +1,5 @@
-//! [`Estimate`]: medians with confidence intervals.
+//! [`Estimate`]: medians with confidence intervals, to say whether one kernel is really faster than
+//! another.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

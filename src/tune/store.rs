@@ -27,7 +27,8 @@ pub struct TuningStore {
     folder: Option<PathBuf>,
 }
 
-/// What a result depends on besides the kernel's code. (Each result also names its code.)
+/// What a stored result depends on besides the kernel's code: a search reuses results only if
+/// device, driver, problem and regime are the same. (Each result also names its code.)
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TuningKey {
     /// The device's name.
@@ -40,7 +41,7 @@ pub struct TuningKey {
     pub regime: Regime,
 }
 
-/// What became of a candidate.
+/// What became of a candidate in an earlier search, as [`TuningStore`] keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {

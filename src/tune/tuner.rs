@@ -1,4 +1,5 @@
-//! [`Tuner`]: finds the fastest configuration of a [`Tunable`] on a device.
+//! [`Tuner`]: finds the fastest configuration of a [`Tunable`] on a device. Make one per device and
+//! kernel type, and ask it problem by problem.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -211,8 +212,8 @@ fn in_parallel(count: usize, work: &(dyn Fn(usize) + Sync)) {
 /// Windows by name, and rejections by name.
 type Recorded = (Vec<(String, Window)>, Vec<(String, Rejection)>);
 
-/// The seconds per launch in each round, by configuration name; and the rejected configurations
-/// with their reasons.
+/// The result of a comparison by a [`Tuner`]: the seconds per launch in each round, by
+/// configuration name; and the rejected configurations with their reasons.
 pub type Compared = (Vec<(String, Vec<f64>)>, Vec<(String, Rejection)>);
 
 impl<K: Tunable> Workload<'_, K> {

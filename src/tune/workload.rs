@@ -10,7 +10,8 @@ use crate::kernels::gemm::Regime;
 use crate::runtime::{Device, Graph, RuntimeError, Stream};
 
 /// A problem's buffers on a device, in so many sets that they do not all fit in the L2 cache.
-/// Launches rotate through the sets and are recorded in CUDA graphs for timing.
+/// Launches rotate through the sets and are recorded in CUDA graphs for timing. Use one to time
+/// kernels on a problem yourself; a [`Tuner`](super::Tuner) makes its own.
 pub struct Workload<'k, K: Tunable> {
     kernel: &'k K,
     timer: Timer,

@@ -1,4 +1,5 @@
-//! Computes a tensor map from the layouts of a tensor and of a box.
+//! Computes a tensor map from two layouts: the tensor's in global memory and the box's in shared
+//! memory. Use it if you describe tiles with layouts, as CuTe does, instead of extents and strides.
 
 use smallvec::SmallVec;
 

@@ -66,7 +66,8 @@ pub struct TensorMapDesc {
     pixels: Option<PixelBox>,
 }
 
-/// What a copy writes for elements outside the tensor.
+/// What a copy writes to shared memory for elements outside the tensor. Keep zero for GEMM, where
+/// it does not change the result; NaN shows elements that a kernel should not have used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fill {
     /// Zero.
@@ -76,7 +77,8 @@ pub enum Fill {
     Nan,
 }
 
-/// How many bytes a copy brings into the L2 cache at once.
+/// How many bytes a copy brings into the L2 cache at once. Raise it if neighbouring bytes are
+/// needed soon after, for example by the next box.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum L2Promotion {
     /// Only the bytes that it needs.
@@ -90,7 +92,8 @@ pub enum L2Promotion {
     B256,
 }
 
-/// Which mode of the tensor's layout a dimension of the map steps along.
+/// Which mode of the tensor's layout a dimension of the map steps along. You need it to translate a
+/// layout coordinate to TMA coordinates yourself; [`TensorMapDesc::coords_of`] does it for you.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DimMode {
     /// The mode's index.
@@ -99,7 +102,8 @@ pub struct DimMode {
     pub step: u64,
 }
 
-/// One element of a box: its offsets in global and in shared memory.
+/// One element of a box: its offsets in global and in shared memory. Use
+/// [`TensorMapDesc::box_elements`] to check what a copy moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxElement {
     /// Bytes from the start of the tensor; `None` if the element is outside it.
@@ -263,8 +267,15 @@ impl TensorMapDesc {
         &self.sources
     }
 
-    /// Returns the coordinates of the box that starts at `origin`, a coordinate of the tensor's
-    /// layout with one entry for each mode. Missing modes count as 0.
+    /// Translates a coordinate of the tensor's layout to the TMA coordinates that a copy
+    /// instruction takes, for example
+    /// [`cp_async_bulk_tensor_load`](crate::ir::Val::cp_async_bulk_tensor_load).
+    ///
+    /// Call it if you issue the instruction yourself with a map made by
+    /// [`from_layouts`](TensorMapDesc::from_layouts). `origin` is where the box starts, with one
+    /// entry per layout mode; missing modes count as 0. The result has one entry per dimension of
+    /// the map, the contiguous one first: in a row-major matrix `(row, column)` becomes
+    /// `[column, row]`. A mode that the map splits into several dimensions gets several entries.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
@@ -374,8 +385,9 @@ impl TensorMapDesc {
         last.saturating_add(self.elem.size_bytes().into())
     }
 
-    /// Returns the offset in bytes of the element at these coordinates, or `None` if the element is
-    /// outside the tensor or there are not exactly `rank` coordinates.
+    /// Returns the offset in global memory, in bytes, of the element at TMA coordinates `coord`
+    /// (fastest dimension first), or `None` if the element is outside the tensor or there are not
+    /// exactly `rank` coordinates.
     pub fn global_offset(&self, coord: &[i64]) -> Option<u64> {
         if coord.len() != self.rank() {
             return None;
@@ -387,8 +399,9 @@ impl TensorMapDesc {
         })
     }
 
-    /// Returns the elements of the box at these coordinates, in the order of shared memory. In
-    /// im2col mode the offsets follow the coordinates. Missing values count as 0.
+    /// Returns the elements of the box at TMA coordinates `coord`, in the order of shared memory:
+    /// what one copy moves, for tests and for simulating it. In im2col mode the offsets follow the
+    /// coordinates. Missing values count as 0.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;
@@ -437,7 +450,8 @@ impl TensorMapDesc {
     }
 }
 
-/// `f32 (512,1000) by (4,2048) bytes, box (32,64), swizzle 128B`; `box (4,8) of pixels from (-1,-1) to (-1,-1)` in im2col mode
+/// `f32 (512,1000) by (4,2048) bytes, box (32,64), swizzle 128B`; `box (4,8) of pixels from (-1,-1)
+/// to (-1,-1)` in im2col mode
 impl fmt::Display for TensorMapDesc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, numbers: &[T]) -> fmt::Result {

@@ -1,5 +1,6 @@
 //! Finds values that are equal across a warp's lanes after a butterfly exchange, such as the result
-//! of a shuffle reduction.
+//! of a shuffle reduction. The uniformity analysis asks it, so that a branch on such a result does
+//! not count as divergent.
 
 use crate::ir::entity::{Entity, Value};
 use crate::ir::kernel::{KernelIr, ValueDef};

@@ -1,4 +1,5 @@
-//! Finds operations that jump, and loops without jumps.
+//! Finds operations that jump, and loops without jumps. The unrolling pass and the analyses behind
+//! prefetching ask it, because they cannot transform a body that jumps out.
 
 use std::collections::HashSet;
 

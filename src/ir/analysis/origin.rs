@@ -1,4 +1,6 @@
-//! Pointer origin analysis: finds the allocation that each pointer derives from.
+//! Pointer origin analysis: finds the allocation or parameter that each pointer derives from.
+//! Vectorizing needs it to tell which accesses may overlap, and the checked-kernel pass to find the
+//! bounds of an access.
 
 use crate::ir::entity::{ArrayId, Entity, LocalId, OpId, SharedId, Value};
 use crate::ir::kernel::KernelIr;

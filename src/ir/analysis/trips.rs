@@ -1,4 +1,4 @@
-//! Trip counts of loops with constant bounds.
+//! Trip counts of loops with constant bounds, for the unrolling pass and the verifier.
 
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;

@@ -1,4 +1,5 @@
-//! Loads and stores with memory order or cache hints, vector accesses, and prefetches.
+//! Loads and stores with memory order or cache hints, vector accesses, and prefetches. Come here if
+//! a plain `load` or `store` is not enough.
 
 use super::any_vector::{AnyVector, VectorOf};
 use super::body::Body;

@@ -1,4 +1,5 @@
-//! Promises about integers, such as the divisor of a row pitch.
+//! Promises about integers, for example `pitch.assume_divisible_by(4)`, so that the builder accepts
+//! vector accesses on addresses it could not prove to be aligned.
 
 use super::typed::{Integer, IntoOperand, Val};
 use crate::ir::op::Mem;

@@ -1,4 +1,5 @@
-//! Atomic operations: [`Atom`] returns the old value, [`Red`] returns nothing.
+//! Atomic operations: [`Atom`] returns the old value, [`Red`] returns nothing. Prefer `Red` if you
+//! do not need the old value.
 
 use super::body::Body;
 use super::typed::{
@@ -13,13 +14,14 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An element type with atomic addition.
+/// An element type with atomic addition. You name it as a bound in code that is generic over such
+/// types.
 pub trait AtomicAdd: Number + sealed::Sealed {}
-/// An integer type with atomic minimum, maximum and bitwise logic.
+/// An integer type with atomic minimum, maximum and bitwise logic. You name it as a bound.
 pub trait AtomicInt: Integer + Bits + AtomicAdd {}
-/// An element type with compare-and-swap: 16, 32 or 64 bits.
+/// An element type with compare-and-swap: 16, 32 or 64 bits. You name it as a bound.
 pub trait AtomicCas: Element + sealed::Sealed {}
-/// An element type with atomic exchange: 32 or 64 bits.
+/// An element type with atomic exchange: 32 or 64 bits. You name it as a bound.
 pub trait AtomicWord: AtomicCas {}
 /// An element type with atomic addition of `N`-element vectors: `f32` for 2 and 4, `f16` and `bf16`
 /// for 2, 4 and 8. Each element is added atomically, the vector as a whole is not.

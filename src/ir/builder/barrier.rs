@@ -1,4 +1,5 @@
-//! Named barriers, cluster barriers and memory fences.
+//! Named barriers, cluster barriers and memory fences: synchronisation beyond the block-wide
+//! `k.barrier()`, for example between the warps of one role.
 
 use super::body::Body;
 use super::typed::{IntoVal, Val};

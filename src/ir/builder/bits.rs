@@ -1,5 +1,6 @@
 //! Integer functions (wide, saturating and packed arithmetic, dot products, bit and byte
-//! manipulation) and conversions with an explicit rounding mode.
+//! manipulation) and conversions with an explicit rounding mode. Come here for what the operators
+//! do not cover, for example `mul_hi`.
 
 use super::body::Body;
 use super::typed::{Converted, Element, Float, Integer, IntoOperand, Number, Ty, Val};
@@ -7,7 +8,8 @@ use super::vector::{Vector, VectorElement};
 use crate::ir::number::Rounding;
 use crate::ir::op::{Arith, ByteHalf, Convert, Excess, FloatMode, IntArith};
 
-/// An integer of 32 or 64 bits: `i32`, `i64`, `u32` or `u64`.
+/// An integer of 32 or 64 bits: `i32`, `i64`, `u32` or `u64`. Bit-field extraction
+/// ([`bfe`](Val::bfe)) and the like need it; you only name it as a bound.
 pub trait Word: Integer {}
 impl Word for i32 {}
 impl Word for i64 {}
@@ -34,13 +36,16 @@ pub trait Word32: Word {}
 impl Word32 for i32 {}
 impl Word32 for u32 {}
 
-/// An integer type for which PTX has a product of twice the width.
+/// An integer type with a product of twice the width in PTX: 16 or 32 bits.
+/// [`mul_wide`](Val::mul_wide) and [`mad_wide`](Val::mad_wide) need it; you only name it as a
+/// bound.
 pub trait Widen: Integer {
     /// The type with twice the width.
     type Wide: Integer;
 }
 
-/// An integer that [`dp4a`](Val::dp4a) and [`dp2a`](Val::dp2a) multiply.
+/// An element of the packed words that [`dp4a`](Val::dp4a) and [`dp2a`](Val::dp2a) multiply: an
+/// 8-bit or 16-bit integer. You only name it as a bound.
 pub trait DotElement: Integer {
     /// The type of the sum if the other elements are unsigned.
     type Sum: Integer;
@@ -185,7 +190,10 @@ impl Val<'_, Vector<i16, 2>> {
     }
 }
 
-/// A 16-bit integer type with packed arithmetic on pairs: `i16` and `u16`.
+/// One 16-bit half of a 32-bit word: the integer types `i16` and `u16`, not a half-precision float.
+/// `Val<Vector<T, 2>>` has [`add_packed`](Val::add_packed), [`min_packed`](Val::min_packed) and
+/// [`max_packed`](Val::max_packed) for them, one instruction for both halves. You only name the
+/// trait as a bound, in code that is generic over the two types.
 pub trait Half: Integer + VectorElement<2> {}
 impl Half for i16 {}
 impl Half for u16 {}

@@ -27,7 +27,8 @@ pub struct Body<'b, 'o: 'b> {
     outer: PhantomData<&'o ()>,
 }
 
-/// An index or a size along x, y and z.
+/// A thread or block index, or a block or grid size, along x, y and z: what [`Body::thread_idx`]
+/// and [`Body::grid_dim`] return.
 #[derive(Clone, Copy, Debug)]
 pub struct Dim3<'b> {
     /// The x axis, which varies fastest from thread to thread.

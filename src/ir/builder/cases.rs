@@ -34,7 +34,8 @@ impl<V> CaseEnd<V> for Terminated {
     const CONTINUES: bool = false;
 }
 
-/// A chain of conditions that has no arm yet, made by [`Body::cases`].
+/// A chain of conditions that has no arm yet, made by [`Body::cases`]. Adding the first arm turns
+/// it into [`Cases`].
 #[must_use = "add arms with `when`, and end the chain with `otherwise`"]
 #[derive(Debug)]
 pub struct CasesStart<'k, 'b, 'o> {

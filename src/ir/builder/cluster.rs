@@ -1,4 +1,5 @@
-//! Distributed shared memory: accesses to the shared memory of other blocks in the cluster.
+//! Distributed shared memory: accesses to the shared memory of other blocks in the cluster, for
+//! example to combine partial results without global memory.
 
 use super::body::Body;
 use super::typed::{Element, IntoVal, Shared, SharedCluster, Val};

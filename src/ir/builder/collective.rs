@@ -31,7 +31,8 @@ use steps::{LANES, Steps};
 /// Operations made in these files get the source location of the user's call.
 const HERE: [&str; 4] = [file!(), pool::FILE, steps::FILE, steps::FOLD];
 
-/// The threads that reduce or scan together.
+/// The threads that take part in one reduction or scan: some neighbouring lanes, a warp, or the
+/// block. You pass it to [`Body::sum`] and the other collectives.
 #[doc(alias = "tiled_partition")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {

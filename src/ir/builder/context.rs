@@ -1,5 +1,5 @@
 //! [`Context`]: the state of one build, with the growing IR, the stack of open bodies, and the
-//! errors so far.
+//! errors so far. Every builder method appends its operation through it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,7 +21,8 @@ use crate::ir::types::{Scalar, Type};
 use crate::layout::{Int, Symbol};
 use crate::sorting::sort_by_key;
 
-/// The build that values and bodies belong to. Opaque to users.
+/// The build that values and bodies belong to. Opaque to users: you meet it only in the signatures
+/// of [`Values`](super::Values) and [`Parameter`](super::Parameter).
 pub struct Context {
     state: RefCell<State>,
 }

@@ -1,4 +1,4 @@
-//! Device-side assertions and `printf`.
+//! Device-side assertions and `printf`, to debug a kernel or to check its inputs.
 
 use super::body::Body;
 use super::control::ids_of;

@@ -1,5 +1,6 @@
-//! The rest of C's `math.h`: inverse and hyperbolic functions, remainders, and forms that stay
-//! exact near zero. As in `math`, the precise forms use only exactly rounded operations.
+//! The rest of C's `math.h`: inverse and hyperbolic functions, remainders, and variants that stay
+//! exact near zero. Come here for what `math` lacks; as there, the precise functions use only
+//! exactly rounded operations.
 
 use std::{f32, f64};
 

@@ -10,7 +10,8 @@ use crate::ir::types::{Scalar, Type};
 use crate::ir::verify::VerifyError;
 use crate::sorting::sort_by_key;
 
-/// One mistake found while a kernel was built or verified.
+/// One mistake found while a kernel was built or verified: its cause and its Rust line.
+/// [`BuildErrors`] has all of them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BuildError {
     /// The Rust line of the operation at fault.

@@ -1,4 +1,5 @@
-//! The macro [`values!`](crate::values): your own structs as groups of device values.
+//! The macro [`values!`](crate::values): your own structs of device values, so that a loop can
+//! carry them or an `if` return them under field names.
 
 /// Declares structs of device values that control flow carries and returns like a single value.
 ///

@@ -1,5 +1,6 @@
-//! [`HostPart`]: what the host knows about values that control flow carries, such as a tensor's
-//! layout or a pointer's alignment.
+//! [`HostPart`]: what the host knows about device values that a loop carries or an `if` returns,
+//! such as a tensor's layout or a pointer's alignment. Implement it for a type of your own that
+//! carries such facts.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -17,5 +18,6 @@ pub trait HostPart {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// The host parts of a group, one for each pointer, tensor and ring buffer in it.
+/// The host parts of a struct or tuple of device values ([`Values`](super::Values)): one for each
+/// pointer, tensor and ring buffer in it.
 pub type HostParts = Vec<Rc<dyn HostPart>>;

@@ -1,4 +1,5 @@
-//! Inline PTX, for instructions that have no operation here.
+//! Inline PTX, for instructions that have no operation here. Use it before you consider adding a
+//! row to the op table.
 
 use std::sync::Arc;
 

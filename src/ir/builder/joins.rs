@@ -1,4 +1,5 @@
-//! Joins what the host knows about values ([`HostPart`]) where control-flow paths meet.
+//! Joins what the host knows about values ([`HostPart`]) when control-flow paths meet. For example,
+//! a pointer aligned to 16 bytes on one path and 8 on the other is aligned to 8 afterwards.
 
 use std::rc::Rc;
 

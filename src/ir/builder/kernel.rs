@@ -1,5 +1,5 @@
 //! [`Kernel`] and [`KernelOptions`]: builds a whole kernel from its signature and body, verifies it
-//! and lowers it.
+//! and lowers it. Start here with `Kernel::build`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,8 +21,9 @@ use crate::ir::target::Target;
 use crate::ir::types::{Space, Type};
 use crate::ir::verify::{self, VerifyError, VerifyErrors, Violation};
 
-/// The signature of a kernel that was not built from Rust types: parsed, or made as data. Only the
-/// IR knows its parameters.
+/// The signature of a kernel that was not built from Rust types, but parsed from text or made as
+/// data, such as in [`Kernel::verify`]. Only the IR knows its parameters, so rustc cannot check a
+/// launch's arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum Untyped {}
 

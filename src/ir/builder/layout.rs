@@ -1,4 +1,5 @@
 //! Layouts inside a kernel: computes the offset of a coordinate that mixes host and device values.
+//! The tensors use it for indexing; call it yourself if you work with bare pointers.
 
 use std::ops::RangeFull;
 
@@ -9,7 +10,9 @@ use super::symbolic::int;
 use super::typed::{MemIndex, Val};
 use crate::layout::{Int, IntTupleRef, Layout, LayoutError, LayoutRef};
 
-/// A coordinate that mixes host integers, known when the kernel is built, with device values.
+/// A coordinate that mixes host integers, known when the kernel is built, with device values, for
+/// example `(0, k.thread_idx().x)`. You rarely name it: integers, values and tuples convert into
+/// it.
 #[derive(Clone, Debug)]
 pub enum DeviceCoord<'b> {
     /// A host integer.

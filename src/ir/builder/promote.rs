@@ -1,4 +1,5 @@
-//! The common type of two scalar types, for generic code that mixes them.
+//! The common type of two scalar types, for generic code that mixes them, for example an epilogue
+//! that adds an `f16` bias to an `f32` sum.
 
 use super::typed::{Element, Number, Val};
 use crate::ir::narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};

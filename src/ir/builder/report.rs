@@ -1,4 +1,5 @@
-//! [`Reported`]: typed errors that code on top of the builder adds to the build's errors.
+//! [`Reported`]: typed errors that code on top of the builder, such as a library of tile
+//! operations, adds to the build's errors.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Buffer lengths that a kernel requires, checked at every launch.
+//! Buffer lengths that a kernel requires, checked at every launch, so that a short buffer is a host
+//! error and not an out-of-bounds access.
 
 use super::body::Body;
 use super::error::BuildErrorKind;

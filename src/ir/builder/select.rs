@@ -1,5 +1,5 @@
-//! Choices that build on `select` and `if`: one value out of a list, and short-circuit `&&` and
-//! `||`.
+//! Choices that build on `select` and `if`: one value out of a list by a device index, and
+//! short-circuit `&&` and `||`.
 
 use super::body::Body;
 use super::error::BuildErrorKind;

@@ -50,7 +50,8 @@ pub trait Element: Ty + fmt::Debug + PartialEq + Default + Send + Sync {
 pub trait Arithmetic: Ty {}
 /// A scalar type with arithmetic: integers, [`f16`](struct@f16), [`bf16`], `f32` and `f64`.
 pub trait Number: Element + Arithmetic + Ordered + Converted {}
-/// A scalar type that can be compared: every [`Number`] and `bool`.
+/// A scalar type that can be compared ([`lt`](Val::lt) and so on): every [`Number`] and `bool`. You
+/// name it as a bound.
 pub trait Ordered: Element {}
 /// A scalar type that [`cvt`](Val::cvt) can convert to: every one except `bool`.
 #[diagnostic::on_unimplemented(

@@ -1,5 +1,5 @@
-//! [`Values`] and [`IntoValues`]: the groups of device values that control flow carries and
-//! returns.
+//! [`Values`] and [`IntoValues`]: what control flow can carry and return, such as a device value, a
+//! tuple or array of them, or a struct declared with [`values!`](crate::values).
 
 use std::rc::Rc;
 
@@ -12,8 +12,9 @@ use crate::ir::kernel::SourceLocation;
 use crate::ir::op::ValueList;
 use crate::ir::types::Type;
 
-/// A type of groups of device values: a [`Ty`], a tuple or array of groups, a struct declared with
-/// [`values!`](crate::values), or `()`.
+/// A type of what a loop can carry and an `if` can return: a device value (named by its [`Ty`]), a
+/// tuple or array of such types, a struct declared with [`values!`](crate::values), or `()`. You
+/// name it as a bound in generic code; the macro implements it for your structs.
 pub trait Values: 'static {
     /// The group as it exists in the body `'x`.
     type At<'x>: Clone;

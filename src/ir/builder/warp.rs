@@ -14,7 +14,8 @@ mod sealed {
     impl Sealed for u32 {}
 }
 
-/// A type that a warp reduces in one instruction: `i32` and `u32`.
+/// A type that a warp reduces in one instruction (`redux.sync`): `i32` and `u32`. You name it as a
+/// bound.
 pub trait Redux: Integer + sealed::Sealed {}
 impl Redux for i32 {}
 impl Redux for u32 {}

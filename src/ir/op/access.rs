@@ -1,4 +1,5 @@
-//! Attributes of memory accesses: memory order, scope and cache hints (PTX ISA 8 and 9.7.9).
+//! Attributes of loads, stores and atomics: memory order, scope and cache hints (PTX ISA 8 and
+//! 9.7.9). Kernel authors pass them to the builder's access methods.
 
 use std::fmt;
 use std::str::FromStr;

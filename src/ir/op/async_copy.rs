@@ -1,4 +1,5 @@
-//! Attributes of asynchronous copies and of the mbarriers that track them.
+//! Attributes of asynchronous copies and of the mbarriers that track them. Kernel authors pass them
+//! to the builder's copy methods.
 
 use crate::ir::name::named;
 

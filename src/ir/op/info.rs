@@ -1,5 +1,5 @@
-//! The columns of the op table: operand constraints, result types, type classes, effects, targets
-//! and PTX versions.
+//! The types behind the columns of the op table: operand constraints, result types, type classes,
+//! effects, targets and PTX versions. Come here to learn what a word in a row means.
 
 use std::fmt;
 
@@ -19,7 +19,8 @@ pub(super) const PTX_8_2: (u16, u16) = (8, 2);
 pub(super) const PTX_8_3: (u16, u16) = (8, 3);
 pub(super) const PTX_8_5: (u16, u16) = (8, 5);
 
-/// What type an operand must have.
+/// What type an operand must have, as an op-table row says it, for example `base: Pointer`. The
+/// verifier checks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Constraint {
     /// The row's type variable: the same type everywhere in the row, from the row's [`Class`].
@@ -62,7 +63,8 @@ pub enum Constraint {
     VarElem,
 }
 
-/// How a result's type follows from the operands and attributes.
+/// How a result's type follows from the operands and attributes, as an op-table row says it after
+/// `->`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResultKind {
     /// No result.
@@ -122,7 +124,7 @@ pub enum ResultKind {
     VarElem,
 }
 
-/// The set of types that a row's type variable ranges over.
+/// The set of types that the type variable `T` of an op-table row ranges over, for example `Int`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Every type except tensor maps, which only their own operations take.
@@ -239,7 +241,8 @@ impl fmt::Display for Class {
     }
 }
 
-/// What an operation does besides computing its results.
+/// What an operation does besides computing its results, as its op-table row says. Passes ask it
+/// before they remove or move an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Nothing: it may be repeated, moved or removed.
@@ -301,7 +304,8 @@ pub enum TypeSuffix {
     Dot,
 }
 
-/// A row of the op table.
+/// A row of the op table as data, from which the parser, the verifier and the PTX writer learn what
+/// an operation takes and returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpInfo {
     /// The name in the text form.

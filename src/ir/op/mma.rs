@@ -1,4 +1,6 @@
-//! Attributes of tensor core operations, and the registers that their fragments occupy.
+//! Attributes of tensor core operations, such as shape and types, and the registers that their
+//! fragments occupy. Kernel authors pass them to the builder's MMA methods; the simulator and the
+//! PTX writer read them back.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
 //! Arithmetic modes: attributes that PTX writes as instruction suffixes, such as rounding and
-//! `.ftz`.
+//! `.ftz`. Kernel authors pass them to the builder's methods with an explicit mode.
 
 use std::fmt;
 use std::str::FromStr;

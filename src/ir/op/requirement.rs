@@ -1,4 +1,5 @@
-//! What an operation requires of the target beyond its row.
+//! What an operation requires of the target beyond its row, for example because an attribute's
+//! value came with a later GPU.
 
 use super::{Diagnostic, Op};
 use crate::ir::entity::Value;

@@ -1,4 +1,4 @@
-//! Parse errors, with their position in the text.
+//! Errors from parsing a kernel's text form, with their position in the text.
 
 use std::fmt;
 

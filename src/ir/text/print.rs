@@ -1,4 +1,4 @@
-//! Prints kernels in the text form.
+//! Prints kernels in the text form, which the parser reads back.
 
 use std::collections::HashMap;
 use std::fmt;

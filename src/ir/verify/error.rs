@@ -564,7 +564,7 @@ errors! {
     }
 }
 
-/// A broken rule, and where.
+/// One rule of the verifier that a kernel breaks, and where. [`VerifyErrors`] has all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The source line of the operation or allocation at fault, if there is one.

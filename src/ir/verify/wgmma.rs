@@ -1,4 +1,6 @@
-//! Checks that no register operand of a `wgmma` is written while the `wgmma` may still read it.
+//! Rejects kernels in which a register operand of a `wgmma` is written while the `wgmma` may still
+//! read it: `VerifyError::WgmmaOperandComputed`. To fix it, the kernel's author computes the next A
+//! after the `wgmma_wait_group` that waits for the `wgmma`.
 //!
 //! A `wgmma` reads its A registers until a `wgmma_wait_group` has waited for it. In a loop, `ptxas`
 //! allocates the same registers to the next iteration's A. If an instruction writes them between

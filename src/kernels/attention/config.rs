@@ -1,5 +1,5 @@
-//! [`AttentionConfig`]: all decisions about an attention kernel. Schedule, tile, stages, and which
-//! masks it supports.
+//! [`AttentionConfig`]: all decisions about an attention kernel, such as schedule, tile, stages,
+//! and which masks it supports. You choose one before you build an `Attention`.
 
 use std::fmt;
 

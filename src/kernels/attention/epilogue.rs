@@ -1,5 +1,5 @@
-//! What a consumer group of the `sm_90a` kernel does at the end of an item: divides O by the row
-//! sums, and stores O and the LSE.
+//! What a consumer warp group of the `sm_90a` attention kernel does after an item's last tile of
+//! keys: divides O by the row sums, and stores O and the LSE.
 
 use crate::ir::{Body, TensorMapMut, Val};
 use crate::layout::{shape, tiler};

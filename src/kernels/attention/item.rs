@@ -1,5 +1,6 @@
-//! [`Item`]: a unit of work, which is a tile of queries with the tiles of keys it sees. Also
-//! masking and storing for both kernels.
+//! [`Item`]: a unit of work that a thread block takes, namely a tile of queries of one head with
+//! the tiles of keys it sees. Both attention kernels loop over items, and mask and store with the
+//! functions in this file.
 
 use crate::ir::builder::AnyVector;
 use crate::ir::{Body, Element, Val, WARP};

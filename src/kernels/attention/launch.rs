@@ -23,7 +23,8 @@ const SECTION: u64 = 24 << 20;
 /// Bytes that a thread copies at a time.
 const VECTOR: u32 = 16;
 
-/// The buffers of a launch.
+/// The buffers of an attention launch, for [`AttentionFunction::launch`]. Their sizes and strides
+/// are in the [`AttentionProblem`].
 pub struct AttentionArgs<'h, T> {
     /// Q.
     pub q: &'h Buffer<T>,
@@ -38,7 +39,8 @@ pub struct AttentionArgs<'h, T> {
     pub lse: &'h mut Buffer<f32>,
 }
 
-/// An [`Attention`] loaded on a device.
+/// An [`Attention`] loaded on a device, made by [`Attention::load`]. Load it once; each
+/// [`launch`](AttentionFunction::launch) takes its own problem and buffers.
 #[derive(Debug)]
 pub struct AttentionFunction<T: VectorElement<2>> {
     config: AttentionConfig,

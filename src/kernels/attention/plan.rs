@@ -1,5 +1,5 @@
-//! [`Plan`]: what the host computes before it builds the `sm_90a` kernel, and the parameters of all
-//! attention kernels.
+//! [`Plan`]: the layouts, tiled MMAs and TMA copies that the host computes before it builds the
+//! `sm_90a` attention kernel. Also the parameters of both attention kernels.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::builder::{Role, VectorElement};

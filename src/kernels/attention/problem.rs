@@ -1,4 +1,5 @@
-//! [`AttentionProblem`]: an attention's sizes, mask and strides.
+//! [`AttentionProblem`]: the sizes, mask and strides of one attention call. You pass it at launch,
+//! so one kernel serves many lengths.
 
 use super::error::AttentionError;
 

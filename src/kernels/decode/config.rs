@@ -1,4 +1,4 @@
-//! [`DecodeConfig`]: the warps and stages of a decode kernel.
+//! [`DecodeConfig`]: the head dimension, warps and stages for which a decode kernel is built.
 
 use std::fmt;
 

@@ -13,7 +13,8 @@ use super::plan::DecodePlan;
 use super::problem::DecodeProblem;
 use super::tiles::Params;
 
-/// The buffers of a launch.
+/// The buffers of a decode launch, for [`DecodeFunction::launch`]. Their sizes and strides are in
+/// the [`DecodeProblem`].
 pub struct DecodeArgs<'h, T> {
     /// Q.
     pub q: &'h Buffer<T>,
@@ -32,7 +33,9 @@ pub struct DecodeArgs<'h, T> {
     pub lse: Option<&'h mut Buffer<f32>>,
 }
 
-/// A [`Decode`] loaded on a device.
+/// A [`Decode`] loaded on a device, made by [`Decode::load`]. Load it once; each
+/// [`launch`](DecodeFunction::launch) takes its own problem and buffers, for example one layer of
+/// one decode step.
 #[derive(Debug)]
 pub struct DecodeFunction<T: VectorElement<2>> {
     config: DecodeConfig,

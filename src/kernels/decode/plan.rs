@@ -1,4 +1,5 @@
-//! [`DecodePlan`]: how a sequence's keys are split among thread blocks.
+//! [`DecodePlan`]: into how many parts a launch cuts each sequence's keys, so that a small batch
+//! still fills the GPU, and the workspace that this takes.
 
 use super::config::DecodeConfig;
 use super::error::DecodeError;

@@ -1,4 +1,4 @@
-//! [`DecodeProblem`]: the sizes and strides of a decode step.
+//! [`DecodeProblem`]: the sizes and strides of one decode step. You pass it at launch.
 
 use super::super::attention::span;
 use super::config::ROWS;

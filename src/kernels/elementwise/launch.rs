@@ -1,4 +1,5 @@
-//! [`ElementwiseFunction`]: an elementwise kernel loaded on a device.
+//! [`ElementwiseFunction`]: an elementwise kernel loaded on a device. Here buffers are checked
+//! against the problem and the kernel is launched.
 
 use crate::ir::builder::{Converted, VectorElement};
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
@@ -6,7 +7,8 @@ use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions}
 use super::super::rows::{RowError, check_aligned, check_len};
 use super::{Elementwise, Params, Work};
 
-/// An [`Elementwise`] that a device has loaded.
+/// An [`Elementwise`] loaded on a device, made by [`Elementwise::load`]. Load it once and
+/// [`launch`](ElementwiseFunction::launch) it on as many buffers as you like.
 #[derive(Debug)]
 pub struct ElementwiseFunction<T, D, const N: usize> {
     work: Work<N>,

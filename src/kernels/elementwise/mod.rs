@@ -16,7 +16,9 @@ use super::rows::{Input, Output, RowConfig, RowError, with_elements};
 pub use launch::ElementwiseFunction;
 use source::{Source, offsets_to_coordinates};
 
-/// The configuration of an [`Elementwise`].
+/// What decides the generated code of an [`Elementwise`] kernel, besides its closure.
+/// [`new`](ElementwiseConfig::new) chooses it for a number of inputs; set fields yourself if you
+/// tune.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ElementwiseConfig {
     /// The target.

@@ -1,4 +1,5 @@
-//! [`Source`]: where an input has the element that belongs to an output element.
+//! [`Source`]: finds the input element that belongs to an output element when their layouts differ,
+//! for example for a broadcast or transposed input.
 
 use crate::ir::builder::Converted;
 use crate::ir::op::LoadAccess;

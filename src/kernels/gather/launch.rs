@@ -1,4 +1,5 @@
-//! [`RowGatherFunction`]: a gather or scatter of rows, loaded on a device.
+//! [`RowGatherFunction`]: a gather or scatter loaded on a device. Here buffers are checked against
+//! the problem and the kernel is launched.
 
 use crate::ir::builder::Converted;
 use crate::runtime::{Buffer, Function, Grid, LaunchOptions};
@@ -7,7 +8,8 @@ use super::super::loadable::loadable;
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len};
 use super::{GatherSide, Params, RowGather, RowGatherConfig};
 
-/// A [`RowGather`] that a device has loaded.
+/// A [`RowGather`] loaded on a device, made by [`RowGather::load`]. Load it once; each
+/// [`launch`](RowGatherFunction::launch) takes its own problem and buffers.
 #[derive(Debug)]
 pub struct RowGatherFunction<T> {
     config: RowGatherConfig,

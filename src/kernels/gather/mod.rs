@@ -1,4 +1,5 @@
-//! Gather and scatter of a matrix's rows by a list of row indices.
+//! Gather and scatter of a matrix's rows by a list of row indices: embedding lookups, or tokens on
+//! their way to experts and back.
 
 mod launch;
 
@@ -12,7 +13,8 @@ use crate::tensor::RowAccess;
 use super::rows::{Input, RowConfig, RowError, RowProblem, own_row, with_elements};
 pub use launch::RowGatherFunction;
 
-/// Which side the list's indices refer to: the input (gather) or the output (scatter).
+/// Whether the list of row indices says where to read (gather, for example an embedding lookup) or
+/// where to write (scatter).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GatherSide {
     /// Gather: output row `i` is input row `index[i]`.
@@ -31,7 +33,8 @@ impl GatherSide {
     }
 }
 
-/// The configuration of a [`RowGather`].
+/// What decides the generated code of a [`RowGather`] kernel. [`new`](RowGatherConfig::new) chooses
+/// it for rows of a given size; set it yourself if you tune.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowGatherConfig {
     /// The target and the row tile. A row may be longer than the tile. Clusters are not supported.

@@ -1,4 +1,5 @@
-//! The element types of a GEMM kernel, as [roles](Role): its body is the same Rust code for all of them.
+//! The element types of a GEMM kernel, as [roles](Role). The kernel bodies name `A`, `B`, `C` and
+//! `D` instead of type parameters, so rustc compiles each body once for all types.
 
 use crate::ir::Val;
 use crate::ir::builder::{Role, with_roles};

@@ -1,4 +1,5 @@
-//! [`Gemm`]: the kernel built for a configuration, with its own or a caller's epilogue.
+//! [`Gemm`]: the kernel built for a configuration, with its own or a caller's epilogue. All three
+//! GEMM kernels are built from here, by the configuration's schedule.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,4 +1,5 @@
-//! [`NormFunction`]: a norm loaded on a device.
+//! [`NormFunction`]: a norm loaded on a device. Here buffers are checked against the problem and
+//! the kernel is launched.
 
 use crate::ir::builder::{Converted, VectorElement};
 use crate::runtime::{Buffer, Device, Function, LaunchOptions, LoadOptions};
@@ -7,7 +8,8 @@ use crate::tensor::RowAccess;
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len, row_grid};
 use super::{AnyKernel, Norm, NormConfig, Params, WithResidual};
 
-/// The arguments of a [`NormFunction`] launch.
+/// The buffers and factors of a norm, for [`NormFunction::launch`]. Start from
+/// [`new`](NormArgs::new) and add what the kernel's configuration asks for.
 pub struct NormArgs<'h, T, D = T> {
     /// The input.
     pub x: &'h Buffer<T>,
@@ -58,7 +60,8 @@ impl<'h, T, D> NormArgs<'h, T, D> {
     }
 }
 
-/// A [`Norm`] that a device has loaded.
+/// A [`Norm`] loaded on a device, made by [`Norm::load`]. Load it once; each
+/// [`launch`](NormFunction::launch) takes its own problem and buffers.
 pub struct NormFunction<T, D = T> {
     config: NormConfig,
     function: AnyFunction<T, D>,

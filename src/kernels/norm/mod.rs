@@ -35,7 +35,8 @@ impl fmt::Display for NormKind {
     }
 }
 
-/// The configuration of a [`Norm`].
+/// What decides the generated code of a [`Norm`] kernel. [`new`](NormConfig::new) chooses it for
+/// rows of a given size; set fields yourself to tune, or to ask for other options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NormConfig {
     /// The target and the row tile.

@@ -1,5 +1,5 @@
 //! [`ColumnParallel`]: gathers rows of activations, then multiplies them with a rank's columns of
-//! the weight.
+//! the weight. Use it for the first layer of a pair, such as the up projection.
 
 use std::fmt;
 

@@ -3,7 +3,9 @@
 use crate::ir::types::Scalar;
 use crate::kernels::gemm::{GemmConfig, GemmError, GemmProblem, Machine};
 
-/// The sizes of a parallel layer on one rank.
+/// The GEMM sizes of a parallel layer on one rank. Pass them to
+/// [`ColumnParallel`](super::ColumnParallel) and [`RowParallel`](super::RowParallel) when you make
+/// a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParallelSizes {
     /// Rows of activations per rank, when rows are divided. The GEMM has `ranks` times as many.

@@ -1,4 +1,5 @@
-//! [`RowParallel`]: multiplies with a rank's rows of the weight, then sums over the ranks.
+//! [`RowParallel`]: multiplies with a rank's rows of the weight, then sums over the ranks. Use it
+//! for the second layer of a pair, such as the down projection.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! [`PermuteFunction`]: a permutation loaded on a device.
+//! [`PermuteFunction`]: a permutation loaded on a device. Here buffers are checked against the
+//! problem and the kernel is launched.
 
 use crate::ir::builder::Converted;
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
@@ -8,7 +9,8 @@ use super::super::rows::{RowConfig, RowError, check_aligned, check_len};
 use super::super::transpose::TransposeFunction;
 use super::{AnyKernel, Params, Permute, PermuteConfig, PermuteProblem};
 
-/// A [`Permute`] that a device has loaded.
+/// A [`Permute`] loaded on a device, made by [`Permute::load`]. Load it once; each
+/// [`launch`](PermuteFunction::launch) takes its own problem and buffers.
 #[derive(Debug)]
 pub struct PermuteFunction<T> {
     function: AnyFunction<T>,

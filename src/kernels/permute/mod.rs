@@ -1,4 +1,5 @@
-//! Permutations of a tensor's modes: strided copies of rows, or transposes.
+//! Permutations of a tensor's modes, for example `(batch, position, head, dim)` to `(batch, head,
+//! position, dim)`. A strided copy if the last mode stays, a transpose if it moves.
 
 mod launch;
 mod problem;
@@ -16,7 +17,8 @@ use crate::tensor::strided;
 pub use launch::PermuteFunction;
 pub use problem::{PermuteMode, PermuteProblem};
 
-/// The configuration of a [`Permute`].
+/// What decides the generated code of a [`Permute`] kernel. [`new`](PermuteConfig::new) chooses it
+/// for a problem; set it yourself if you tune.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PermuteConfig {
     /// The rows stay contiguous, so the kernel copies them.

@@ -8,7 +8,8 @@ use crate::tensor::{RowAccess, RowTile};
 use super::super::rows::RowError;
 use super::super::transpose::{TransposeBatch, TransposeProblem};
 
-/// One mode of a tensor's rows.
+/// One mode of a permuted tensor, other than the one that is contiguous in the input: how many rows
+/// lie along it, and its strides before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PermuteMode {
     /// How many rows there are along the mode.
@@ -24,8 +25,8 @@ impl PermuteMode {
     pub const ONE: PermuteMode = PermuteMode { count: 1, input_stride: 0, output_stride: 0 };
 }
 
-/// A tensor's rows, each contiguous in the input, and their strides in input and output. Output
-/// rows must not overlap.
+/// A permutation of a tensor's modes, as strides: which rows are contiguous in the input, and where
+/// each goes in the output. Output rows must not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PermuteProblem {
     /// Elements per row.

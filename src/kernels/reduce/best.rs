@@ -1,4 +1,5 @@
-//! [`Best`]: the best elements that a warp has seen so far, for top-k.
+//! [`Best`]: the best elements of a row that a warp has seen so far, a sorted list over its lanes.
+//! The top-k kernel keeps it while it reads the row.
 
 use std::array;
 

@@ -1,4 +1,5 @@
-//! [`RowReduceFunction`]: a row reduction loaded on a device.
+//! [`RowReduceFunction`]: a row reduction loaded on a device. Here buffers are checked against the
+//! problem and the kernel is launched.
 
 use crate::ir::builder::Converted;
 use crate::runtime::{Buffer, Function, LaunchOptions};
@@ -7,7 +8,8 @@ use super::super::loadable::loadable;
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len, row_grid};
 use super::{Params, RowReduce, RowReduceConfig, reduced};
 
-/// A [`RowReduce`] that a device has loaded.
+/// A [`RowReduce`] loaded on a device, made by [`RowReduce::load`]. Load it once; each
+/// [`launch`](RowReduceFunction::launch) takes its own problem and buffers.
 #[derive(Debug)]
 pub struct RowReduceFunction<T, Y = f32> {
     config: RowReduceConfig,

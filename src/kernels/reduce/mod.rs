@@ -124,7 +124,8 @@ impl RowReduceOp {
 /// Combines two partial results.
 type Combine = for<'c> fn(Val<'c, f32>, Val<'c, f32>) -> Val<'c, f32>;
 
-/// The configuration of a [`RowReduce`].
+/// What decides the generated code of a [`RowReduce`] kernel. [`new`](RowReduceConfig::new) chooses
+/// it for rows of a given size; set it yourself if you tune.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowReduceConfig {
     /// The target and the row tile. A row may be longer than the tile.

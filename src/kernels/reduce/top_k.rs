@@ -1,4 +1,5 @@
-//! [`TopK`]: the k largest elements of each row, with their columns.
+//! [`TopK`]: the k largest elements of each row, with their columns. Use it to sample from logits
+//! or to route tokens to experts.
 
 use std::fmt;
 
@@ -18,7 +19,8 @@ use super::best::Best;
 use super::reduced;
 use super::words::{Words, element};
 
-/// The configuration of a [`TopK`].
+/// What decides the generated code of a [`TopK`] kernel. [`new`](TopKConfig::new) chooses it for
+/// rows of a given size; set fields yourself if you tune.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TopKConfig {
     /// The target and the row tile. One or more whole warps share a row, which may be longer than
@@ -176,7 +178,8 @@ loadable! {
     }
 }
 
-/// A [`TopK`] that a device has loaded.
+/// A [`TopK`] loaded on a device, made by [`TopK::load`]. Load it once; each
+/// [`launch`](TopKFunction::launch) takes its own problem and buffers.
 #[derive(Debug)]
 pub struct TopKFunction<T> {
     config: TopKConfig,

@@ -1,4 +1,5 @@
-//! [`Words`]: a thread's elements in one step, with 16-bit elements in pairs.
+//! [`Words`]: the elements that a thread of the top-k kernel loads in one step, with 16-bit
+//! elements in pairs, so that one instruction handles two.
 
 use crate::ir::builder::{Arithmetic, Converted, Fused, VectorElement};
 use crate::ir::op::PermuteMode;

@@ -1,4 +1,5 @@
-//! [`RowConfig`]: the target and tile of a row kernel.
+//! [`RowConfig`]: the target of a row kernel, and how its threads share a row. Softmax, norm, row
+//! reduction, top-k and gather configurations contain one.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! [`RowError`]: why a row kernel cannot be built or launched.
+//! [`RowError`]: why a row kernel cannot be built or launched. Softmax, norms, reductions, gathers,
+//! transposes, permutations and elementwise kernels return it.
 
 use crate::errors::errors;
 

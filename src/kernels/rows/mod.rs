@@ -1,4 +1,5 @@
-//! Problem sizes, configurations and errors that all kernels on the rows of a matrix share.
+//! Problem sizes, configurations and errors that all kernels on the rows of a matrix share. Come
+//! here for [`RowProblem`], which you pass at launch.
 
 mod config;
 mod error;

@@ -1,4 +1,5 @@
-//! [`SoftmaxFunction`]: a softmax loaded on a device.
+//! [`SoftmaxFunction`]: a softmax loaded on a device. Here buffers are checked against the problem
+//! and the kernel is launched.
 
 use crate::ir::Element;
 use crate::ir::builder::{Converted, VectorElement};
@@ -8,7 +9,8 @@ use super::super::loadable::loadable;
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len, row_grid};
 use super::{Params, Softmax, SoftmaxConfig};
 
-/// A [`Softmax`] that a device has loaded.
+/// A [`Softmax`] loaded on a device, made by [`Softmax::load`]. Load it once; each
+/// [`launch`](SoftmaxFunction::launch) takes its own problem and buffers.
 #[derive(Debug)]
 pub struct SoftmaxFunction<T, D = T> {
     config: SoftmaxConfig,

@@ -13,7 +13,8 @@ use crate::tensor::chained;
 use super::rows::{Input, Output, RowConfig, RowError, RowProblem, own_row, with_elements};
 pub use launch::SoftmaxFunction;
 
-/// The configuration of a [`Softmax`].
+/// What decides the generated code of a [`Softmax`] kernel. [`new`](SoftmaxConfig::new) chooses it
+/// for rows of a given size; set fields yourself to tune, or to ask for other options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SoftmaxConfig {
     /// The target and the row tile.

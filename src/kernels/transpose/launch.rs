@@ -1,4 +1,5 @@
-//! [`TransposeFunction`]: a transpose loaded on a device.
+//! [`TransposeFunction`]: a transpose loaded on a device. Here buffers are checked against the
+//! problem and the kernel is launched.
 
 use std::marker::PhantomData;
 
@@ -15,7 +16,8 @@ use super::super::rows::{Prepared, RowError, check_len};
 use super::tile::Tile;
 use super::{THREADS, Transpose, TransposeConfig, TransposeProblem, build};
 
-/// A [`Transpose`] that a device has loaded.
+/// A [`Transpose`] loaded on a device, made by [`Transpose::load`]. Load it once; each
+/// [`launch`](TransposeFunction::launch) takes its own problem and buffers.
 #[derive(Debug)]
 pub struct TransposeFunction<T> {
     function: LoadedTranspose,

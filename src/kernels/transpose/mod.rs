@@ -1,4 +1,5 @@
-//! Transposes of matrices, through a swizzled tile in shared memory.
+//! Transposes of matrices, or of a batch of them, through a swizzled tile in shared memory, so that
+//! both loads and stores are coalesced.
 
 mod launch;
 mod problem;
@@ -21,7 +22,8 @@ pub use launch::TransposeFunction;
 pub use problem::{TransposeBatch, TransposeProblem};
 use tile::Tile;
 
-/// The configuration of a [`Transpose`].
+/// What decides the generated code of a [`Transpose`] kernel. [`new`](TransposeConfig::new) chooses
+/// it for a problem; set it yourself if you tune.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransposeConfig {
     /// The target.

@@ -37,7 +37,8 @@ impl fmt::Display for TransposeProblem {
     }
 }
 
-/// One mode of a batch of matrices.
+/// One mode of a batch of matrices that are transposed in one launch, for example the heads: how
+/// many there are, and the distances between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransposeBatch {
     /// How many matrices there are along the mode.

@@ -1,4 +1,5 @@
-//! Counts bank conflicts and sectors when threads access memory through a layout.
+//! Counts shared-memory bank conflicts and global-memory sectors when threads access memory through
+//! a layout. Come here to judge a layout or a swizzle before you build a kernel.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Finds coordinates of two layouts that have the same index.
+//! Finds two coordinates with the same index, one in each of two layouts, or both in a layout that
+//! is not one-to-one. Come here to test whether writes through layouts would collide.
 
 use std::fmt;
 

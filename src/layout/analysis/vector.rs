@@ -1,4 +1,5 @@
-//! Finds the widest vector with which threads can access a layout.
+//! Finds the widest vector with which threads can access a layout, for example 8 contiguous `f16`
+//! per load.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! [`Env`] holds values for symbols.
+//! [`Env`] holds a value for each symbol of a symbolic layout, such as `n` in `(n,8):(8,1)`. Make
+//! one when you know the sizes and want integers from [`Int::eval`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,7 +7,9 @@ use std::fmt;
 use super::Int;
 use super::expr::{Symbol, SymbolKey};
 
-/// Values for symbols. Pass it to [`Int::eval`], or to the `eval` of a tuple or layout.
+/// The values of the symbols in symbolic integers, tuples and layouts, for example `n = 6`. Build
+/// one when the sizes are known, and pass it to [`Int::eval`], or to the `eval` of a tuple or
+/// layout, which puts the values in place of the symbols.
 ///
 /// ```
 /// use tilewright::layout::{Env, Int};

@@ -1,4 +1,5 @@
-//! [`AllLayouts`] enumerates all small layouts, for tests that try every case.
+//! [`AllLayouts`] enumerates all small layouts, for tests that try every case instead of random
+//! ones.
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,5 @@
-//! Defines [`Communicator`]: one rank of a set of devices.
+//! Defines [`Communicator`]: one rank of a set of devices. You call collectives such as all-reduce
+//! on it.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Defines [`UniqueId`]: the name under which ranks find each other.
+//! Defines [`UniqueId`]: the name under which ranks find each other. One rank creates it and sends
+//! it to the others before they connect.
 
 use std::fmt;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Interns kernel names for fault reports.
+//! Interns kernel names, so that work in flight can carry a small id and a fault report can still
+//! name the kernel.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Compiles PTX with the driver's compiler to code that can be cached.
+//! Compiles PTX with the driver's compiler to code that the module cache can keep.
 
 use std::ffi::CString;
 use std::ptr;

@@ -1,4 +1,5 @@
-//! Defines [`KeptBuffer`]: an error that returns the buffer of the failed call.
+//! Defines [`KeptBuffer`]: the error of a call that takes a buffer by value, such as an export to
+//! other code, and returns it if the call fails.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Issues asynchronous operations, and records them if the run is recorded.
+//! Issues asynchronous operations, and records them if the run is recorded, so that a trace shows
+//! when each copy started and ended.
 
 use std::ops::Range;
 

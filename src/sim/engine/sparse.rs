@@ -1,4 +1,4 @@
-//! Decodes the metadata of a sparse A.
+//! Decodes the metadata of a sparse MMA's operand A, to find the columns of its kept elements.
 
 use super::mma::Rows;
 use crate::arch::sparse_metadata_at;

@@ -1,4 +1,5 @@
-//! Boxes of tensors: which bytes of shared memory hold which bytes of the tensor.
+//! The boxes of TMA copies: which bytes of shared memory receive which bytes of the tensor. Every
+//! simulated tensor copy asks it for its bytes.
 
 use crate::arch::{Fill, TensorMapDesc};
 use crate::ir::types::Scalar;

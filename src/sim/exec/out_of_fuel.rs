@@ -1,4 +1,5 @@
-//! Finds where a cluster that does not end spends its time.
+//! Finds where a cluster that does not end spends its time, for the error message of a launch that
+//! ran out of [`Options::fuel`](crate::sim::Options::fuel).
 
 use super::cluster::{Cluster, Stop, Why};
 

@@ -1,4 +1,4 @@
-//! Records arrivals and waits of warps.
+//! Records arrivals and waits of warps, for reports and traces.
 
 use super::cluster::{Cluster, State};
 use crate::sim::memory::races::mbarrier_address;

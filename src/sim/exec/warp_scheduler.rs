@@ -1,4 +1,5 @@
-//! The warp scheduler: picks the warp that runs next.
+//! The warp scheduler: picks the warp of a cluster that runs next, in turn or at random. Come here
+//! if a bug only shows under one [`Order`](crate::sim::Order).
 
 use crate::sim::options::Order;
 

@@ -1,4 +1,4 @@
-//! The errors of a launch on the simulator.
+//! [`RunError`]: why a launch on the simulator failed, a fault in the kernel included.
 
 use std::fmt;
 

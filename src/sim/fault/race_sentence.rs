@@ -1,4 +1,5 @@
-//! Writes data races as sentences.
+//! Writes data races as the sentences that a fault report prints. Come here to change their
+//! wording.
 
 use std::fmt;
 

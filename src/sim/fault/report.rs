@@ -1,4 +1,5 @@
-//! What a fault report says: cause, operation, Rust line, thread, and the state of a deadlock.
+//! [`Fault`]: what a fault report says. Match on it in a test to check which operation and thread
+//! of a kernel went wrong; print it to read the cause and the cure.
 
 use super::cause::FaultCause;
 use crate::ir::SourceLocation;
@@ -44,7 +45,7 @@ pub struct Fault {
     pub also: Vec<Fault>,
 }
 
-/// A warp at the moment when no warp can go on.
+/// One warp of a deadlocked cluster, and what it waits for. A deadlock's [`Fault`] lists them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StuckWarp {
@@ -56,7 +57,7 @@ pub struct StuckWarp {
     pub waits: Option<WarpWait>,
 }
 
-/// A wait that does not end.
+/// The wait at which a [`StuckWarp`] is stuck: its operation, its Rust line, and what is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WarpWait {

@@ -1,4 +1,5 @@
-//! The parts of a fault in the kernel's terms: names and Rust lines.
+//! The parts of a fault in the kernel's terms, names and Rust lines: what a program reads from a
+//! [`Fault`](crate::sim::Fault).
 
 use super::terms::Terms;
 use crate::ir::SourceLocation;

@@ -1,4 +1,5 @@
-//! What mbarriers and asynchronous operations were doing when a fault was found.
+//! What mbarriers and asynchronous operations were doing when a fault was found. A fault report
+//! prints it, so that you can see which copy or phase was still open.
 
 /// What an asynchronous operation in flight does with some shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

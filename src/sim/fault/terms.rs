@@ -1,4 +1,5 @@
-//! How a fault names accesses, mbarriers, threads and operations.
+//! How a fault names accesses, mbarriers, threads and operations: once in the simulator's terms
+//! while the kernel runs, and once in the kernel's terms in a report.
 
 use std::fmt::Debug;
 

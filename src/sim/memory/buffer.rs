@@ -1,4 +1,4 @@
-//! Global memory.
+//! Global memory: the buffers that you pass to a launch, shared by all its threads.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Prints and failed assertions of a block's threads.
+//! Prints and failed assertions of a block's threads, kept until the launch passes them on.
 
 use smallvec::SmallVec;
 

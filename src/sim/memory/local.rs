@@ -1,4 +1,4 @@
-//! Local memory: each thread's own.
+//! Local memory: each thread's own, where a kernel's local arrays are.
 
 use super::mask::LANES;
 use super::shared::SharedRange;

@@ -1,4 +1,5 @@
-//! Register slots: where values live.
+//! Register slots: where a compiled kernel's values live. The compiler places each value in a slot
+//! and reuses the slot after the value's last use.
 
 use std::collections::{HashMap, HashSet};
 

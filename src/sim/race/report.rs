@@ -1,4 +1,5 @@
-//! A race, with both accesses and the synchronisation that is missing between them.
+//! A race as the detector reports it: both accesses and the synchronisation that is missing between
+//! them.
 
 use super::layout::{Layout, Source};
 use super::overlap::{Overlap, Overlapped};

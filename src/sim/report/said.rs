@@ -1,4 +1,5 @@
-//! Collects the prints and failed assertions of a launch's blocks.
+//! Collects the prints and failed assertions of a launch's blocks, which can run in parallel, and
+//! passes them on in block order.
 
 use crate::launch::assert::AssertFailures;
 use crate::sim::exec::cluster::Cluster;

@@ -1,4 +1,4 @@
-//! Writes a launch's trace as JSON.
+//! Writes a launch's trace as JSON: one cluster's timeline, its pipeline stages and heat maps.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Groups operations into classes for reports and traces, and counts their floating point
-//! operations.
+//! Groups operations into classes such as loads, MMAs and barriers, for reports and traces, and
+//! counts their floating point operations.
 
 use crate::ir::KernelIr;
 use crate::ir::op::{Arith, FloatArith, Mem, Mma, MmaShape, Op};

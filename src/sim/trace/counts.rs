@@ -1,4 +1,5 @@
-//! Counts for each step of the kernel: executions, bytes, wavefronts, sectors, waits.
+//! Counts for each step of the kernel: executions, bytes, wavefronts, sectors, waits. A
+//! [`KernelReport`](crate::sim::KernelReport) is made from them.
 
 use crate::sim::race::Target;
 

@@ -1,5 +1,5 @@
 //! Heat maps: for each operation, which words of shared memory and which sectors of global memory
-//! its lanes access.
+//! its lanes access, so that a trace can show bank conflicts and uncoalesced accesses.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

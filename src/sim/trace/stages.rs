@@ -1,9 +1,17 @@
-//! Pipeline stages: shared memory that asynchronous copies fill again and again.
+//! Finds the pipeline stages of a recorded run: pieces of shared memory that asynchronous copies
+//! fill again and again. The trace draws each fill as a bar, and
+//! [`StageReport`](crate::sim::StageReport) says how long stages are being filled, full, read and
+//! free, so that you can see whether copies or compute hold up a pipeline.
 //!
-//! A stage is recognised by what fills it. If its copies signal an mbarrier, that mbarrier names
-//! the stage, and the stage becomes free when the mbarrier completes that the filling warp had
-//! waited for before its copies. If `cp.async` groups fill it, the first byte names the stage, and
-//! it is free after its last read.
+//! A kernel does not declare its stages. They are recognised by what fills them:
+//!
+//! * Copies that signal an mbarrier, for example TMA loads: this *full* barrier identifies the
+//!   stage. The *empty* barrier is the one that the filling warp waited for before it issued the
+//!   copies. When a phase of the empty barrier completes after the fill, the consumers have
+//!   released the stage, and it is free.
+//! * `cp.async` groups: the first byte that they fill identifies the stage.
+//!
+//! Without an empty barrier, as with `cp.async`, the stage is free after its last read.
 
 use std::ops::Range;
 
@@ -28,7 +36,7 @@ pub(in crate::sim) enum Filler {
 pub(in crate::sim) struct Fill {
     pub(in crate::sim) block: usize,
     pub(in crate::sim) filler: Filler,
-    /// The mbarrier that the filling warp waited for before.
+    /// The empty barrier: the mbarrier that the filling warp waited for before its copies.
     pub(in crate::sim) empty: Option<MbarrierAddress>,
     pub(in crate::sim) ranges: Vec<Bytes>,
     pub(in crate::sim) begin: u32,
@@ -65,7 +73,9 @@ impl Fill {
         self.ranges.iter().any(|range| range.start < bytes.end && bytes.start < range.end)
     }
 
-    /// Returns when the stage became free, in a run that ended at `end`.
+    /// Returns when the stage became free: when its empty barrier completed or the next fill began,
+    /// or without an empty barrier at its last read. A stage that never became free ends with the
+    /// run, at `end`.
     pub(in crate::sim) fn end(&self, end: u32) -> u32 {
         // Without an mbarrier, the last read frees the stage.
         let read = self.last_read.filter(|_| self.empty.is_none());

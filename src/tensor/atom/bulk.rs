@@ -1,4 +1,6 @@
-//! Bulk copy instructions: TMA boxes and runs of contiguous bytes, started by one thread.
+//! Names the bulk copy instructions: TMA boxes and runs of contiguous bytes, started by one thread.
+//! To issue one, use [`TmaCopy`](crate::tensor::TmaCopy) or
+//! [`bulk_copy`](crate::tensor::bulk_copy).
 
 use crate::ir::op::BulkReduce;
 

@@ -45,7 +45,8 @@ pub enum CacheOp {
     Global,
 }
 
-/// The instruction of a [`CopyAtom`]. It prints as its CuTe name and parses from it.
+/// The instruction of a [`CopyAtom`], for example `cp.async` or `ldmatrix`. It prints as its CuTe
+/// name and parses from it.
 ///
 /// ```
 /// use tilewright::tensor::{CopyOp, TmaOp};

@@ -1,4 +1,6 @@
 //! Checks that a layout reaches each element of a tile exactly once, and names the mode that fails.
+//! [`TiledMma`](crate::tensor::TiledMma) and [`TiledCopy`](crate::tensor::TiledCopy) use it, so
+//! that no element is computed or copied twice or left out.
 
 use crate::errors::errors;
 

@@ -1,4 +1,5 @@
-//! [`AtomError`]: errors from instructions that do not exist.
+//! [`AtomError`]: you asked for an instruction that does not exist, for example an MMA with a shape
+//! or a CuTe name that no GPU has.
 
 use crate::errors::errors;
 
@@ -75,10 +76,11 @@ errors! {
                 )
             }
         },
-        /// a sparse matrix of {columns} columns has no such tile: tiles and rows are whole chunks of {multiple} columns, and
-        /// tiles are within the matrix
+        /// a sparse matrix of {columns} columns has no such tile: tiles and rows are whole chunks
+        /// of {multiple} columns, and tiles are within the matrix
         SparseColumns { columns: usize, multiple: usize },
-        /// the chunk from column {column} of row {row} has {found} elements that are not zero, and at most {max} are kept
+        /// the chunk from column {column} of row {row} has {found} elements that are not zero, and
+        /// at most {max} are kept
         SparseChunk { row: usize, column: usize, found: usize, max: usize },
         /// pairs of threads that are transposed are 1 or 4 apart, not {apart}
         ShuffleDistance { apart: u32 },
@@ -96,8 +98,8 @@ errors! {
         },
         /// {instruction} copies multiples of 128 bits, and {bits} are none
         BulkBits { instruction: String, bits: u32 },
-        /// elements of {bits} bits do not fill the 128 bits that a swizzle keeps together: the width must be a power of two
-        /// up to 128
+        /// elements of {bits} bits do not fill the 128 bits that a swizzle keeps together: the
+        /// width must be a power of two up to 128
         ElementBits { bits: u32 },
         /// No atom has this name.
         UnknownName {

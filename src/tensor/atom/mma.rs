@@ -1,4 +1,6 @@
-//! [`MmaAtom`]: one MMA instruction with its thread and value layouts.
+//! [`MmaAtom`]: one MMA instruction with the layouts that say which thread holds which elements.
+//! Pick one by its CuTe name, then repeat it over a tile with
+//! [`TiledMma`](crate::tensor::TiledMma).
 
 use crate::ir::Target;
 use crate::layout::{Layout, layout};
@@ -9,7 +11,8 @@ use super::val_type::ValType;
 use super::wgmma::{OperandSource, Wgmma};
 use crate::arch::Major;
 
-/// The instruction of an [`MmaAtom`]. It prints as its CuTe name and parses from it.
+/// The instruction of an [`MmaAtom`]: which tensor-core (or FMA) instruction, with which shape and
+/// types. It prints as its CuTe name and parses from it.
 ///
 /// ```
 /// use tilewright::tensor::MmaOp;

@@ -10,7 +10,8 @@ use super::error::AtomError;
 
 use crate::arch::Major;
 
-/// A shared-memory tile's swizzle.
+/// A shared-memory tile's swizzle, by its line length. Take the widest one whose line divides the
+/// tile's contiguous extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SmemSwizzle {
     /// No swizzle, lines of 16 bytes: CuTe's `INTER`, the interleaved layout.

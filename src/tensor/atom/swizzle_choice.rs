@@ -1,4 +1,5 @@
-//! Chooses a shared-memory tile's swizzle so that its accesses have no bank conflicts.
+//! Chooses a shared-memory tile's swizzle so that its accesses have as few bank conflicts as
+//! possible. Use it on the host if no standard swizzle fits, for example for a transpose tile.
 
 use std::fmt;
 
@@ -109,7 +110,7 @@ impl SmemAccess {
     }
 }
 
-/// A swizzle of a tile, and what the accesses cost with it.
+/// One of the swizzles that [`choose_swizzle`] compares, and the bank conflicts that it leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwizzleCandidate {
     swizzle: Swizzle,

@@ -1,4 +1,5 @@
-//! [`ThrCopy`]: a thread's share of a [`TiledCopy`], and the copies that it issues.
+//! [`ThrCopy`]: a thread's share of a [`TiledCopy`]. Use it inside the kernel to partition source
+//! and destination and to issue the copies.
 
 use crate::ir::builder::{AnyVector, DeviceCoord, WARP};
 use crate::ir::op::{CpAsyncCache, MatrixCount, MatrixOrder};

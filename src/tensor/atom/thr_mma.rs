@@ -1,4 +1,5 @@
-//! [`ThrMma`]: a thread's share of a [`TiledMma`].
+//! [`ThrMma`]: a thread's share of a [`TiledMma`]. Use it inside the kernel to partition A, B and C
+//! and to allocate the thread's fragments.
 
 use crate::ir::builder::{Accumulator, DeviceCoord, Ty};
 use crate::ir::{Body, Element};

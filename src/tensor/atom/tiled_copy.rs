@@ -1,4 +1,5 @@
-//! [`TiledCopy`]: a copy atom repeated over the threads and values of a tile.
+//! [`TiledCopy`]: one copy instruction repeated over the threads and values of a tile. Make one on
+//! the host when you want to choose yourself which thread copies which elements.
 
 use std::fmt;
 

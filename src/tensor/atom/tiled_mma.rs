@@ -1,4 +1,5 @@
-//! [`TiledMma`]: an MMA atom repeated over the threads and values of a tile.
+//! [`TiledMma`]: one MMA instruction repeated over the warps and values of a tile. Make one on the
+//! host per kernel; it decides which thread holds which element of A, B and C.
 
 use std::fmt;
 

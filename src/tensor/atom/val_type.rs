@@ -1,4 +1,4 @@
-//! [`ValType`]: the element types of MMA operands.
+//! [`ValType`]: the element types of MMA operands, which you name when you choose an instruction.
 
 use std::fmt;
 

@@ -16,7 +16,8 @@ use super::error::AtomError;
 use super::mma_sync::{per_register, values};
 use super::val_type::ValType;
 
-/// Where the instruction reads an operand from.
+/// Where an MMA reads operand A from. Choose registers for `wgmma` if A is computed in the kernel,
+/// for example attention's probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperandSource {
     /// Shared memory, through a descriptor.

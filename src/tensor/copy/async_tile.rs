@@ -1,4 +1,5 @@
-//! [`AsyncTile`]: a block copies matrix tiles to shared memory with `cp.async`.
+//! [`AsyncTile`]: a block copies matrix tiles to shared memory with `cp.async`. Use it for the
+//! loads of an `sm_80` main loop that feeds `mma.sync`.
 
 use crate::ir::op::CpAsyncCache;
 use crate::ir::types::Scalar;
@@ -204,12 +205,12 @@ impl AsyncTile {
         }
     }
 
-    /// Returns the extents (MN, K).
+    /// Returns the tile's extents (MN, K), for example to step along K by its depth.
     pub const fn shape(&self) -> [u32; 2] {
         [self.extent, self.depth]
     }
 
-    /// Returns the elements per line.
+    /// Returns how many elements a line has.
     pub const fn line(&self) -> u32 {
         self.line_bytes / self.elem.size_bytes()
     }
@@ -260,7 +261,8 @@ impl AsyncTile {
         self.lines_of_thread() * (self.contiguous() / self.line())
     }
 
-    /// Returns the layout of a ring buffer of `stages` tiles: (MN, K, stage).
+    /// Returns the layout of a ring buffer of `stages` tiles: (MN, K, stage). Allocate the shared
+    /// tensor that you pass to [`slice`](AsyncTile::slice) with it.
     ///
     /// # Errors
     /// [`TensorErrorKind::Layout`] if the ring buffer is too large.
@@ -284,9 +286,17 @@ impl AsyncTile {
         })
     }
 
-    /// Returns a thread's share of copies into `ring`, whose layout comes from this tile. The
-    /// matrix starts at `from`, its lines are `pitch` elements apart, and its extents are `limits`
-    /// (MN, K). The tiles' first row of A or column of B is `first`.
+    /// Returns a thread's share of the copies that move tiles of A or B into the ring buffer
+    /// `ring`. Allocate `ring` in shared memory with the layout that [`layout`](AsyncTile::layout)
+    /// returns for your stage count.
+    ///
+    /// Call it once per output tile, before the main loop, because it computes the thread's
+    /// addresses. In each K step call [`start`](ThrAsyncTile::start) on the result, with the stage
+    /// to fill and the K offset; [`CpAsyncPipeline`](crate::tensor::CpAsyncPipeline) provides
+    /// the stage.
+    ///
+    /// The matrix starts at `from`, its lines are `pitch` elements apart, and its extents are
+    /// `limits` (MN, K). `first` is the output tile's first row of A or column of B.
     #[track_caller]
     pub fn slice<'b, T: Element>(
         &self,
@@ -399,7 +409,8 @@ impl AsyncTile {
     }
 }
 
-/// A thread's share of an [`AsyncTile`].
+/// A thread's share of the copies of an [`AsyncTile`]. Made by [`AsyncTile::slice`] before the main
+/// loop, which calls [`start`](ThrAsyncTile::start) for each tile along K.
 #[derive(Clone, Debug)]
 pub struct ThrAsyncTile<'b, T> {
     tile: AsyncTile,
@@ -414,14 +425,15 @@ pub struct ThrAsyncTile<'b, T> {
     to: Val<'b, Shared<T>>,
 }
 
-/// Elements that a thread has loaded, with their addresses in shared memory. Empty if `cp.async`
-/// copies them.
+/// Elements that [`ThrAsyncTile::begin`] has loaded to registers, because they are narrower than
+/// `cp.async` can copy, with their addresses in shared memory. Empty if `cp.async` copies the tile.
 #[derive(Clone, Debug)]
 #[must_use = "the elements are not stored"]
 pub struct LoadedElements<'b, T>(Vec<(Val<'b, Shared<T>>, Val<'b, T>)>);
 
 impl<'b, T: Element> LoadedElements<'b, T> {
-    /// Stores the elements to shared memory.
+    /// Stores the elements to shared memory. Call it after other work, so that the loads have time
+    /// to arrive.
     #[track_caller]
     pub fn store<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         let k = &mut k.rescoped();

@@ -1,4 +1,5 @@
-//! Writes zeros to tensors in memory: [`clear`] in one thread, [`cooperative_clear`] in many.
+//! Writes zeros to tensors in global or shared memory: [`clear`] in one thread,
+//! [`cooperative_clear`] in many. Use them for example before atomic additions to a buffer.
 
 use crate::ir::builder::VectorElement;
 use crate::ir::{Body, MutPointer, Val, Vector};
@@ -9,8 +10,10 @@ use crate::tensor::view::elements::Vectors;
 use crate::tensor::view::pointer::{Recast, TensorPointer};
 use crate::tensor::view::tensor::Tensor;
 
-/// Writes zeros to a tensor in memory, in the widest vectors that its layout and alignment allow,
-/// up to 128 bits: CuTe's `clear`.
+/// Writes zeros to a tensor in global or shared memory from one thread, in the widest vectors that
+/// its layout and alignment allow, up to 128 bits: CuTe's `clear`. Pass the thread's own partition,
+/// or use [`cooperative_clear`] to split a tensor among threads. For registers, use
+/// [`Tensor::fill`](crate::tensor::Tensor::fill).
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -61,8 +64,14 @@ where
     }
 }
 
-/// Splits [`clear`] among `threads` threads, of which `thread` is the caller. `threads` must divide
-/// the vector count.
+/// Writes zeros to a tensor in global or shared memory, with the work split among `threads`
+/// threads. Each of them calls it with its own index `thread`, below `threads`. Use it for example
+/// to zero a histogram or sums in shared memory before the block adds to them.
+///
+/// The stores are those of [`clear`], as wide as layout and alignment allow. `threads` must divide
+/// their count: the 128 `f32` below are 32 vectors of 16 bytes, so each of 8 threads stores 4.
+/// There is no barrier inside. Before a thread reads or adds to elements that another one has
+/// cleared, put a barrier, for example [`Body::barrier`] if the threads are a block.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -88,7 +97,7 @@ where
 /// ```
 ///
 /// # Errors
-/// The build reports a [`LayoutError`] if `threads` does not divide the vector count.
+/// The build reports a [`LayoutError`] if `threads` does not divide the count of vector stores.
 #[track_caller]
 pub fn cooperative_clear<'b, P>(
     k: &Body<'b, '_>,

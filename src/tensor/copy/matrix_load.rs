@@ -1,4 +1,6 @@
-//! [`MatrixLoad`]: loads `mma.sync` operands from shared memory, with `ldmatrix` if possible.
+//! [`MatrixLoad`]: loads `mma.sync` operands from shared memory to registers, with `ldmatrix` if
+//! possible. Use it in the K loop between the pipeline's wait and
+//! [`gemm_sync`](crate::tensor::TiledMma::gemm_sync).
 
 use std::marker::PhantomData;
 
@@ -346,7 +348,8 @@ impl MatrixLoad {
 /// An address in shared memory: a byte pointer and a host offset.
 type Address<'b> = (Val<'b, Shared<u8>>, i64);
 
-/// A thread's loads from a ring buffer of tiles. Made by [`MatrixLoad::ring`].
+/// A thread's operand loads from a ring buffer of tiles, for the main loop. Made by
+/// [`MatrixLoad::ring`].
 #[derive(Clone, Debug)]
 pub struct MatrixRing<'m, 'b, T> {
     load: &'m MatrixLoad,
@@ -359,7 +362,7 @@ pub struct MatrixRing<'m, 'b, T> {
 }
 
 impl<'b, T: Element> MatrixRing<'_, 'b, T> {
-    /// Selects a stage.
+    /// Selects the stage that the next loads read, in each step of the main loop.
     #[must_use]
     #[track_caller]
     pub fn stage(&self, stage: Val<'b, i32>) -> Self {

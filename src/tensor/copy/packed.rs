@@ -1,4 +1,5 @@
-//! [`packed`]: converts accumulators to the words that are stored.
+//! [`packed`]: rounds accumulators to the output type and packs them into 32-bit words. The GEMM
+//! epilogues call it before they store.
 
 use crate::ir::builder::{Converted, Integer, VectorElement};
 use crate::ir::types::{Rounding, Scalar};

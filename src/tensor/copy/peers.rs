@@ -1,4 +1,4 @@
-//! [`ClusterPeers`]: the blocks of a cluster that need the same tile.
+//! [`ClusterPeers`]: the blocks of a cluster that need the same tile, for TMA multicast loads.
 
 use crate::ir::Val;
 

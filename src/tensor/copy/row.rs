@@ -1,4 +1,5 @@
-//! [`Row`]: accesses a row that starts anywhere in memory, in vectors.
+//! [`Row`]: accesses a row that starts anywhere in memory, in vectors. Use it if one thread walks
+//! over a row without keeping it.
 
 use crate::ir::builder::{IntoOperand, VectorElement};
 use crate::ir::{Body, MutPointer, Pointer as PointerType, Val, Vector};
@@ -70,7 +71,7 @@ where
         Row { base: base.offset(aligned), first, end: first + len }
     }
 
-    /// Returns the vector count.
+    /// Returns how many vectors of `N` elements the row touches: the bound of a loop over them.
     #[track_caller]
     pub fn vectors(&self) -> Val<'b, i32> {
         (self.end + (Self::LANES - 1)) / Self::LANES

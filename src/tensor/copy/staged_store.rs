@@ -1,4 +1,5 @@
-//! [`StagedStore`]: an epilogue that stores `wgmma` accumulators through shared memory and TMA.
+//! [`StagedStore`]: an epilogue that stores `wgmma` accumulators through shared memory and TMA. Use
+//! it at the end of an `sm_90` GEMM, because direct stores of accumulators are not coalesced.
 
 use crate::arch::{Major, TensorMapDesc};
 use crate::ir::types::Scalar;
@@ -244,7 +245,7 @@ impl StagedStore {
         self.columns
     }
 
-    /// Returns the elements of shared memory that a warp group needs.
+    /// Returns how many elements of shared memory to allocate per warp group as staging memory.
     pub fn elements(&self) -> u32 {
         self.slots * self.slot_elements()
     }

@@ -1,4 +1,5 @@
-//! [`ThrStore`]: a thread's share of a [`StagedStore`].
+//! [`ThrStore`]: a thread's share of a [`StagedStore`]. A GEMM's consumer threads call it in the
+//! epilogue to write their accumulators to global memory.
 
 use crate::ir::op::{BulkWait, MatrixOrder, ProxySpace};
 use crate::ir::{Body, Element, NamedBarrier, Registers, Shared, TensorMapMut, Val, Vector};
@@ -13,7 +14,8 @@ use crate::tensor::pipeline::row_groups::RowGroups;
 use crate::tensor::view::pointer::TensorPointer;
 use crate::tensor::view::tensor::{RegisterTensor, Tensor};
 
-/// Where a [`StagedStore`] writes, and thus how it gets there from shared memory.
+/// Where a [`StagedStore`] writes, and thus how the staged rows get there from shared memory: by
+/// TMA or by threads. Pick the variant when you make the thread's share of the store.
 #[derive(Clone, Debug)]
 pub enum StoreDestination<'b, T> {
     /// One batch of matrices, by TMA.
@@ -82,8 +84,8 @@ pub struct ThrStore<'s, 'b, T> {
     pub(super) barrier: NamedBarrier<'b>,
 }
 
-/// A thread's packed accumulators of 8 columns: first those of its first row, then those of its
-/// second row. A word holds two 16-bit or four 8-bit elements.
+/// What a thread stores of 8 accumulator columns, packed into 32-bit words: first the accumulators
+/// of its first row, then those of its second row. A word holds two 16-bit or four 8-bit elements.
 pub type StoreWords<'b> = Vec<Val<'b, u32>>;
 
 /// What a store applies to each accumulator at `coord` = (row, column, matrix): a closure, or `()`
@@ -162,7 +164,7 @@ struct Matrix<'b, T> {
 type Placed<'b, T> = ([Val<'b, i32>; 3], Matrix<'b, T>);
 
 impl<'b, T: Element> ThrStore<'_, 'b, T> {
-    /// Returns how many columns one store covers.
+    /// Returns how many columns one store covers, which is the step of the epilogue's column loop.
     pub fn columns(&self) -> u32 {
         self.store.columns
     }

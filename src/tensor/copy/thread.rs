@@ -1,4 +1,5 @@
-//! Copies by a single thread, element by element or in vectors.
+//! Copies by a single thread, element by element or in vectors. Call them on a thread's own
+//! partitions; each thread copies its part.
 
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Val};

@@ -1,4 +1,5 @@
-//! [`TmaCopy`]: TMA copies of tiles between global and shared memory.
+//! [`TmaCopy`]: TMA copies of tiles between global and shared memory, the way to feed `wgmma` on
+//! `sm_90`. The host makes the tensor map, and one thread of the kernel issues each copy.
 
 use std::fmt;
 
@@ -190,7 +191,8 @@ impl TmaCopy {
         self.boxes.len()
     }
 
-    /// Returns the tile's bytes: what the mbarrier has to expect.
+    /// Returns the tile's size in bytes: what the mbarrier has to expect
+    /// (`arrive_expect_tx`) before a [`load`](TmaCopy::load).
     pub fn bytes(&self) -> u32 {
         let elements: u32 = self.box_dims.iter().product();
         elements * self.elem.size_bytes() * self.boxes.len() as u32

@@ -1,4 +1,5 @@
-//! [`TmaTensor`]: a tensor map as a tensor that you can tile and slice.
+//! [`TmaTensor`]: a tensor map as a tensor that you can tile and slice, so that a kernel addresses
+//! TMA tiles as it addresses any other tensor. CuTe's `get_tma_tensor`.
 
 use crate::ir::builder::{DeviceCoord, MbarrierRef, Ty};
 use crate::ir::{Body, Element, Global, TensorMap, TensorMapMut, Val};
@@ -75,7 +76,8 @@ impl TmaCopy {
     }
 }
 
-/// Tensor maps in global memory, written by [`tensormap_replace`](Val::tensormap_replace).
+/// Tensor maps in global memory, written by [`tensormap_replace`](Val::tensormap_replace). Use it
+/// in a grouped GEMM, where the device makes a map for each group's matrix.
 #[derive(Clone, Copy, Debug)]
 pub struct MapArray<'b> {
     /// The first map.
@@ -85,7 +87,7 @@ pub struct MapArray<'b> {
 }
 
 impl<'b> MapArray<'b> {
-    /// Returns the address of map `number`.
+    /// Returns the address of map `number`, for example to fence or replace it.
     #[track_caller]
     pub fn at(&self, number: Val<'b, i32>) -> Val<'b, Global<u64>> {
         let first: Val<'b, Global<u64>> = self.first;
@@ -123,7 +125,8 @@ impl<'c, 'b, T: Element, const RANK: usize> TmaTensors<'c, 'b, T, RANK> {
 }
 
 impl<'c, 'b, M> TmaTensor<'c, 'b, M> {
-    /// Returns the elements' coordinates.
+    /// Returns the coordinates that this view covers as a [`CoordTensor`], for example to see where
+    /// a tile starts.
     pub fn coords(&self) -> &CoordTensor<'b> {
         &self.coords
     }

@@ -1,4 +1,5 @@
-//! [`AccumulatorOperand`]: turns one GEMM's accumulators into the next GEMM's operand A.
+//! [`AccumulatorOperand`]: turns one GEMM's accumulators into the next GEMM's operand A without
+//! leaving registers, for example attention's probabilities before they are multiplied by V.
 
 use std::collections::HashMap;
 

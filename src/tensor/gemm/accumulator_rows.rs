@@ -1,4 +1,5 @@
-//! [`AccumulatorRows`]: a thread's accumulators, arranged by rows and columns.
+//! [`AccumulatorRows`]: which row and column of the tile each of a thread's accumulators is. Use it
+//! for row-wise work after an MMA, for example the softmax, the mask or a row sum in an epilogue.
 
 use crate::ir::{Body, Val, WARP};
 use crate::layout::{Layout, LayoutError, shape};
@@ -125,7 +126,8 @@ impl AccumulatorRows {
         Ok(AccumulatorRows { shape, row_offsets, column_offsets, registers, lanes })
     }
 
-    /// Keeps only rows `first..end`.
+    /// Keeps only the thread's rows `first..end`, as indices into
+    /// [`row_offsets`](AccumulatorRows::row_offsets), so that you can process them in portions.
     #[must_use]
     pub fn part(&self, [first, end]: [usize; 2]) -> AccumulatorRows {
         let part = self.row_offsets.get(first..end).unwrap_or_default().to_vec();
@@ -133,17 +135,21 @@ impl AccumulatorRows {
         AccumulatorRows { row_offsets: part, registers, ..self.clone() }
     }
 
-    /// Returns the offsets of the thread's rows from its first row.
+    /// Returns the offsets of the thread's rows from its first row, for a loop over its rows: index
+    /// `r` of this slice is the `row` argument of [`fold`](AccumulatorRows::fold) and
+    /// [`map_row`](AccumulatorRows::map_row).
     pub fn row_offsets(&self) -> &[u32] {
         &self.row_offsets
     }
 
-    /// Returns the offsets of the thread's columns from its first column.
+    /// Returns the offsets of the thread's columns from its first column, for example to load the
+    /// bias of each column.
     pub fn column_offsets(&self) -> &[u32] {
         &self.column_offsets
     }
 
-    /// Returns the row and column of the first accumulator of `mma`'s thread `thread`.
+    /// Returns the tile's row and column that hold the first accumulator of `mma`'s thread
+    /// `thread`. Add the offsets to it to find where any other accumulator belongs.
     #[track_caller]
     #[inline]
     pub fn origin<'b>(
@@ -182,7 +188,8 @@ impl AccumulatorRows {
         self.registers.get(row).map_or(&[], Vec::as_slice)
     }
 
-    /// Replaces each accumulator of a row by `map(column offset, accumulator)`.
+    /// Replaces each accumulator of the thread's row `row` by `map(column offset, accumulator)`,
+    /// for example to scale the row or to add a bias.
     #[track_caller]
     pub fn map_row<'b>(
         &self,
@@ -198,8 +205,9 @@ impl AccumulatorRows {
         }
     }
 
-    /// Combines a row's accumulators within the thread, in four independent chains, and then with
-    /// `init`.
+    /// Combines the accumulators that this thread holds of a row, in four independent chains, and
+    /// then with `init`. For the whole row's maximum or sum, pass the result to
+    /// [`reduce_lanes`](AccumulatorRows::reduce_lanes).
     #[track_caller]
     pub fn fold<'b>(
         &self,
@@ -220,6 +228,7 @@ impl AccumulatorRows {
     }
 
     /// Combines `value` over the lanes that share the thread's rows; each of them gets the result.
+    /// The second half of a row reduction, after [`fold`](AccumulatorRows::fold).
     #[track_caller]
     pub fn reduce_lanes<'b>(
         &self,
@@ -231,7 +240,8 @@ impl AccumulatorRows {
         self.lanes.iter().fold(value, step)
     }
 
-    /// Replaces accumulators outside `low <= column < high` by `value`. `bounds` returns the limits
+    /// Replaces accumulators outside `low <= column < high` by `value`, for example by negative
+    /// infinity for causal masking before a softmax. `bounds` returns the limits
     /// for a row offset, relative to the thread's first column; `None` means no limit.
     #[track_caller]
     pub fn mask<'b>(

@@ -1,4 +1,5 @@
-//! [`WgmmaMainloop`]: a consumer warp group's main loop over a TMA pipeline.
+//! [`WgmmaMainloop`]: the main loop of a consumer warp group in a warp-specialised GEMM. It waits
+//! for the stages that a TMA producer fills, multiplies them with `wgmma`, and releases them.
 
 use crate::ir::builder::{Accumulator, IntoVal, IntoValues, Values};
 use crate::ir::op::ProxySpace;

@@ -1,4 +1,5 @@
-//! [`TiledMma::gemm_sync`]: GEMM on fragments with `mma.sync`.
+//! [`TiledMma::gemm_sync`]: multiplies operand fragments in registers with `mma.sync`, the inner
+//! step of an `sm_80` main loop.
 
 use crate::ir::builder::{Accumulator, AnyVector, Ty};
 use crate::ir::op::MmaOverflow;

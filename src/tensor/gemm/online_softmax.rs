@@ -1,4 +1,5 @@
-//! [`OnlineSoftmax`]: a softmax whose rows arrive tile by tile, as in FlashAttention.
+//! [`OnlineSoftmax`]: a softmax whose rows arrive tile by tile, as in FlashAttention. Use it if the
+//! scores of a row never exist all at once, because another GEMM consumes each tile.
 
 use crate::ir::{Body, Val, WARP};
 

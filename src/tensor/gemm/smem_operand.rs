@@ -1,4 +1,6 @@
-//! [`SmemOperand`]: an operand that `wgmma` reads from shared memory.
+//! [`SmemOperand`]: the matrix descriptors with which `wgmma` reads an operand tile from shared
+//! memory. Make one for A and one for B before the main loop, and pass both to
+//! [`TiledMma::gemm_async`](crate::tensor::TiledMma::gemm_async).
 
 use crate::arch::{Major, MatrixDescriptor};
 use crate::ir::types::Scalar;
@@ -8,12 +10,18 @@ use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 use crate::tensor::view::tensor::SharedTensor;
 
-/// A warp group's operand in shared memory: a matrix descriptor and the distances to the other
-/// instructions' descriptors. CuTe's descriptor iterator.
+/// A tile of A or B in shared memory, as `wgmma` takes it: the 64-bit matrix descriptor of the
+/// tile's first instruction, and the distances from there to the descriptors of the other
+/// instructions. CuTe's descriptor iterator.
 ///
-/// Make it from a swizzled tensor's partition (V, MN, K, ..) by a `wgmma`
-/// [`ThrMma`](crate::tensor::ThrMma); it has the modes (MN, K, ..). All threads of a warp must make
-/// it together, because lane 0 broadcasts its address so that the descriptor is uniform.
+/// Make it before the main loop from the tile's partition, which
+/// [`ThrMma::partition_a`](crate::tensor::ThrMma::partition_a) or `partition_b` returns with the
+/// modes (V, MN, K, ..); V is what one instruction reads. The operand keeps the modes (MN, K, ..).
+/// If the tile is a ring buffer (MN, K, stage), select the stage to read with
+/// [`stage`](SmemOperand::stage) in each step of the main loop.
+///
+/// All threads of a warp must make it together, because lane 0 broadcasts its address so that the
+/// descriptor is uniform.
 #[derive(Clone, Debug)]
 pub struct SmemOperand<'b> {
     /// The descriptor's lower half with the address. All distances change only this half.
@@ -28,7 +36,8 @@ pub struct SmemOperand<'b> {
 }
 
 impl<'b> SmemOperand<'b> {
-    /// Makes the operand of a partition (V, MN, K, ..).
+    /// Makes the operand from `part`, a `wgmma` thread's partition (V, MN, K, ..) of a swizzled
+    /// tile in shared memory.
     ///
     /// It is a build error if `wgmma` cannot read the layout ([`TensorErrorKind::Descriptor`]).
     ///
@@ -89,12 +98,15 @@ impl<'b> SmemOperand<'b> {
         }
     }
 
-    /// Returns the modes (MN, K, ..), in units of 16 bytes.
+    /// Returns the layout of the instructions' descriptors, (MN, K, ..). Strides count units of 16
+    /// bytes, as the address field of a descriptor does.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Selects a stage, the last mode.
+    /// Selects a stage of a ring buffer, which is the operand's last mode: (MN, K, stage) becomes
+    /// (MN, K). Call it in the main loop with the stage that the pipeline has just filled; it only
+    /// adds an offset to the descriptor.
     #[track_caller]
     #[inline]
     pub fn stage(&self, k: &Body<'b, '_>, stage: Val<'b, i32>) -> Self {

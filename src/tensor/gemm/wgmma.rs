@@ -1,4 +1,5 @@
-//! [`TiledMma::gemm_async`]: asynchronous GEMM with `wgmma`.
+//! [`TiledMma::gemm_async`]: starts a tile's `wgmma` instructions. Use it in an `sm_90a` main loop
+//! of your own; [`WgmmaMainloop`](crate::tensor::WgmmaMainloop) is the ready-made one.
 
 use crate::arch::Major;
 use crate::ir::builder::{Accumulator, AnyVector, IntoVal};

@@ -1,4 +1,5 @@
 //! [`CpAsyncPipeline`]: a ring buffer that all threads fill with `cp.async` and all threads read.
+//! Use it for the main loop of an `sm_80` GEMM, to load tiles some K steps ahead.
 
 use crate::ir::{Body, Val, WARP};
 
@@ -58,8 +59,8 @@ pub struct CpAsyncPipeline {
 }
 
 crate::values! {
-    /// The state of a [`CpAsyncPipeline`]: which stage to read and which to fill, as element
-    /// offsets.
+    /// The state of a [`CpAsyncPipeline`], which the main loop carries: which stage to read and
+    /// which to fill in this step, as offsets of their first elements in the ring buffer.
     pub struct CpAsyncState<'b> {
         /// The stage to read.
         pub read: Val<'b, i32>,
@@ -121,13 +122,15 @@ impl CpAsyncPipeline {
         self.wait(k);
     }
 
-    /// Commits the copies since the last commit as one group, which may be empty.
+    /// Commits the copies since the last commit as one group, which may be empty. Call it once in
+    /// each step, even if the step copies nothing, because waits count groups.
     #[track_caller]
     pub fn commit(&self, k: &Body<'_, '_>) {
         k.cp_async_commit_group();
     }
 
-    /// Waits until the next stage is full and all threads have left the current one.
+    /// Waits until the next stage is full and all threads have left the current one. Call it at the
+    /// end of each step, after [`commit`](CpAsyncPipeline::commit).
     #[track_caller]
     pub fn wait(&self, k: &Body<'_, '_>) {
         k.cp_async_wait_group(self.stages - 2);
@@ -146,7 +149,7 @@ impl CpAsyncPipeline {
         self.synchronise(k);
     }
 
-    /// Returns the state after [`fill`](CpAsyncPipeline::fill).
+    /// Returns the state after [`fill`](CpAsyncPipeline::fill), with which the main loop starts.
     #[track_caller]
     pub fn start<'b>(&self, k: &Body<'b, '_>) -> CpAsyncState<'b> {
         CpAsyncState { read: k.constant(0), write: k.value(self.ahead() * self.elements) }
@@ -158,7 +161,7 @@ impl CpAsyncPipeline {
         first.eq(self.ahead() * self.elements).select(0, first + self.elements)
     }
 
-    /// Returns the next step's state.
+    /// Returns the next step's state: both stages move on by one, around the ring buffer.
     #[track_caller]
     pub fn next<'b>(&self, state: CpAsyncState<'b>) -> CpAsyncState<'b> {
         CpAsyncState { read: self.after(state.read), write: self.after(state.write) }

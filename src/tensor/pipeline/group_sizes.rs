@@ -1,4 +1,5 @@
-//! [`GroupSizes`]: the sizes of a ragged grouped GEMM, which only the device knows.
+//! [`GroupSizes`]: M, N and K of each GEMM in a grouped launch, which only the device knows. Pass
+//! it to [`TileScheduler::group_sizes`](crate::tensor::TileScheduler::group_sizes).
 
 use crate::ir::{Body, Global, Val};
 
@@ -40,7 +41,7 @@ pub struct GroupSizes<'b> {
 }
 
 impl<'b> GroupSizes<'b> {
-    /// Returns M, N and K of a GEMM.
+    /// Returns M, N and K of the GEMM with index `product`.
     #[track_caller]
     #[inline]
     pub fn of(&self, k: &Body<'b, '_>, product: Val<'b, i32>) -> [Val<'b, i32>; 3] {

@@ -1,4 +1,6 @@
-//! [`Groups`]: goes through the tiles of matrices of different sizes, one matrix after the other.
+//! [`Groups`]: finds the group that a tile index belongs to, in a grouped GEMM. The tile scheduler
+//! uses it for both kinds: [`RowGroups`] (one matrix, split by rows) and [`GroupSizes`] (many
+//! GEMMs).
 
 use super::group_sizes::GroupSizes;
 use super::row_groups::{RowGroup, RowGroups};

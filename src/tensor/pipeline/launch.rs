@@ -1,4 +1,5 @@
-//! Waits for the previous launch in a programmatic dependent launch.
+//! Waits for the previous launch in a programmatic dependent launch. Kernels call it before
+//! their first read of global memory, after they have computed their addresses.
 
 use crate::ir::{Body, Val};
 

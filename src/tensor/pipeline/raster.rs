@@ -1,4 +1,5 @@
-//! [`Raster`]: the order in which a matrix's tiles are computed.
+//! [`Raster`]: the order in which a GEMM's output tiles are computed. Choose it so that tiles which
+//! are computed at the same time share rows of A and columns of B in L2.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,11 +1,13 @@
-//! [`warp_roles`]: gives a block's warp groups different roles, such as producer and consumer.
+//! [`warp_roles`]: gives a block's warp groups different roles, such as producer and consumer. Use
+//! it at the top of a warp-specialised kernel.
 
 use crate::ir::op::SetmaxnregAction;
 use crate::ir::{Body, LaunchBounds, Val, WARP};
 
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 
-/// A role: how many warp groups have it, and how many registers their threads get.
+/// A role of warp groups in a warp-specialised kernel, for example producer: how many warp groups
+/// have it, and how many registers their threads get. Pass the roles to [`warp_roles`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WarpRole {
     groups: u32,

@@ -1,4 +1,5 @@
-//! [`RowGroups`]: groups of rows in one matrix, as in grouped GEMM for mixture of experts.
+//! [`RowGroups`]: groups of rows in one matrix, for grouped GEMM. In a mixture of experts a group
+//! is the tokens of one expert, and each group is multiplied by its own expert's weights.
 
 use super::groups::Groups;
 use crate::ir::{Body, Global, Val};
@@ -54,27 +55,35 @@ pub struct RowGroups<'b> {
 }
 
 crate::values! {
-    /// A group, and where its tiles are among the tiles of all groups.
+    /// A position in a grouped GEMM's tiles: one group (in a mixture of experts the rows of one
+    /// expert), and which of the consecutive tile indices belong to it.
+    ///
+    /// [`TileScheduler`](crate::tensor::TileScheduler) hands out the tiles and keeps this position
+    /// for you if you call [`row_groups`](crate::tensor::TileScheduler::row_groups). You only need
+    /// it if you hand out tile indices yourself: [`RowGroups::start`] returns the first position,
+    /// and [`RowGroups::seek`] moves it to the group of the next tile.
     pub struct RowGroup<'b> {
         /// The group's index; the group count once all tiles are past.
         pub group: Val<'b, i32>,
-        /// The index of its first tile.
+        /// The index of the group's first tile, among the tiles of all groups.
         pub first: Val<'b, i32>,
-        /// Its count of row tiles.
+        /// How many tiles the group has along M.
         pub rows: Val<'b, i32>,
-        /// Its count of column tiles.
+        /// How many tiles the group has along N.
         pub columns: Val<'b, i32>,
     }
 }
 
 impl<'b> RowGroups<'b> {
-    /// Returns an upper limit for the row tiles of `size` rows in `count` groups with `rows` rows
-    /// in total.
+    /// Returns an upper limit for the tiles along M, with `size` rows per tile and `rows` rows in
+    /// total over `count` groups. Use it on the host to size a grid, because only the device knows
+    /// the groups' row counts.
     pub fn max_tiles(rows: u32, count: u32, size: u32) -> u64 {
         u64::from(rows / size.max(1)) + u64::from(count)
     }
 
-    /// Returns a group's first row and its end.
+    /// Returns a group's first matrix row and the row after its last one, for example to mask the
+    /// rows of a tile that reach beyond its group.
     #[track_caller]
     #[inline]
     pub fn range(&self, k: &Body<'b, '_>, group: Val<'b, i32>) -> [Val<'b, i32>; 2] {
@@ -86,7 +95,8 @@ impl<'b> RowGroups<'b> {
         [is_listed.select(bound, room), is_listed.select(next, end)]
     }
 
-    /// Returns the position before the first tile.
+    /// Returns the position before the first tile: what you pass to the first
+    /// [`seek`](RowGroups::seek).
     #[track_caller]
     pub fn start(&self, k: &Body<'b, '_>) -> RowGroup<'b> {
         RowGroup::before_all(k)

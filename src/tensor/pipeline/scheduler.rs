@@ -1,4 +1,5 @@
-//! [`TileScheduler`]: which tiles a persistent block computes, and in which order.
+//! [`TileScheduler`]: which output tiles a persistent block computes, and in which order. Use it in
+//! a GEMM whose blocks stay on their SM and loop over tiles.
 
 use crate::ir::builder::{DeviceCoord, IntoValues, Values};
 use crate::ir::{Body, GlobalMut, Val};
@@ -12,13 +13,14 @@ use crate::tensor::copy::ClusterPeers;
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 
 crate::values! {
-    /// A tile of a batch of matrices.
+    /// One output tile that the scheduler hands out. Multiply `row` and `column` by the tile's
+    /// extents to get its first matrix row and column.
     pub struct Tile<'b> {
-        /// The row of tiles.
+        /// The tile's index along M, in tiles.
         pub row: Val<'b, i32>,
-        /// The column of tiles.
+        /// The tile's index along N, in tiles.
         pub column: Val<'b, i32>,
-        /// The index of the matrix in the batch, or of the group.
+        /// The matrix's index in the batch, or the group's index in a grouped GEMM.
         pub batch: Val<'b, i32>,
     }
 }
@@ -324,8 +326,8 @@ impl<'b> TileScheduler<'b> {
         ]
     }
 
-    /// Runs `body` for each tile, carrying values from one tile to the next, and returns the last
-    /// ones.
+    /// Runs `body` for each of the block's tiles: the outer loop of a persistent kernel. It carries
+    /// values from one tile to the next, for example the pipeline state, and returns the last ones.
     #[track_caller]
     pub fn for_each<'k: 'b, I: IntoValues<'b>>(
         &self,
@@ -373,7 +375,8 @@ impl<'b> TileScheduler<'b> {
         StaticScheduler::strided([self.first, self.step, self.rows * self.columns * self.batch])
     }
 
-    /// Returns the tile with an index.
+    /// Returns the tile with index `number` in raster order. Use it if you loop over the indices
+    /// yourself instead of calling [`for_each`](TileScheduler::for_each).
     #[track_caller]
     #[inline]
     pub fn tile<'k: 'b>(&self, k: &mut Body<'k, '_>, number: Val<'b, i32>) -> Tile<'b> {

@@ -94,7 +94,8 @@ pub struct Sequences<'b> {
 }
 
 crate::values! {
-    /// A tile of a sequence.
+    /// A tile of a sequence, for example of queries in attention over sequences of different
+    /// lengths: what [`Sequences::decode`] returns for a slot.
     pub struct SequenceTile<'b> {
         /// The index of the sequence.
         pub sequence: Val<'b, i32>,

@@ -1,4 +1,5 @@
-//! [`TmaStorePipeline`]: a ring buffer that threads fill and one thread stores with TMA.
+//! [`TmaStorePipeline`]: a ring buffer that threads fill and one thread stores with TMA. Use it in
+//! an epilogue, so that the store of one part overlaps with the computation of the next.
 
 use crate::ir::op::{BulkWait, ProxySpace};
 use crate::ir::{Body, NamedBarrier, Val};

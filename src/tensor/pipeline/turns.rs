@@ -1,4 +1,5 @@
-//! [`PipelineTurns`]: producer warp groups that fill a pipeline's stages in turn.
+//! [`PipelineTurns`]: which K steps a producer warp group fills, if several of them fill a
+//! pipeline's stages in turn. GEMM uses it if threads load the operands instead of TMA.
 
 use crate::ir::{Body, Val, range};
 

@@ -1,4 +1,6 @@
-//! [`WorkScheduler`]: hands out work items to persistent thread blocks.
+//! [`WorkScheduler`]: hands out work items to persistent thread blocks, statically or from a
+//! counter in global memory. Use it if items are not matrix tiles, for example attention's (head,
+//! query tile) pairs; for tiles use [`TileScheduler`](crate::tensor::TileScheduler).
 
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::op::{FenceOrder, MemScope};
@@ -219,15 +221,16 @@ impl<'b> WorkCounter<'b> {
     }
 }
 
-/// Indices in shared memory that one thread writes and whole warps read. Put a barrier between
-/// write and read.
+/// Work-item indices in shared memory: one thread, for example the producer that draws items,
+/// writes an index to a slot, and the consumer warps read it. Put a barrier between write and read,
+/// for example a pipeline's full barrier.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkNumbers<'b> {
     slots: Val<'b, Shared<i32>>,
 }
 
 impl<'b> WorkNumbers<'b> {
-    /// Allocates `slots` indices.
+    /// Allocates `slots` indices in shared memory, for example two that are used in turn.
     #[track_caller]
     pub fn new(k: &Body<'b, '_>, slots: u32) -> Self {
         WorkNumbers { slots: k.shared::<i32>(slots) }

@@ -1,4 +1,5 @@
-//! [`ColumnTile`]: a block reduces a matrix's columns over its rows.
+//! [`ColumnTile`]: a block reduces a matrix along its columns, for example to sum a bias gradient
+//! over the batch or to find each column's maximum.
 
 use crate::ir::builder::{Converted, Range};
 use crate::ir::op::{BarrierForm, ClusterArrival};
@@ -65,7 +66,8 @@ pub struct ColumnTile {
     pub access: RowAccess,
 }
 
-/// The matrix columns that a [`ColumnTile`] reduces.
+/// The part of a row-major matrix that a [`ColumnTile`] reduces: the columns from `column` on, over
+/// the rows that you pass to the reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnRows<'b, T> {
     /// Row 0's first element. The memory must start at a multiple of 16 bytes and end with a row.
@@ -254,7 +256,10 @@ fn update<'c>(
     found.1.set(k, result.1);
 }
 
-/// Partial results of some columns in memory, two words per part and column.
+/// Partial results of a column reduction in global or shared memory, if several blocks or groups of
+/// threads (the *parts*) reduce different rows of the same columns. Each part
+/// [saves](ColumnResults::save) its result, and later one thread per column
+/// [joins](ColumnResults::join) them. A result takes two words: the value and its row.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnResults<'b, P> {
     /// The column count.
@@ -264,7 +269,7 @@ pub struct ColumnResults<'b, P> {
 }
 
 impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
-    /// Stores the result of a part and a column.
+    /// Stores part `part`'s result for column `column`.
     #[track_caller]
     pub fn save<'c>(
         &self,

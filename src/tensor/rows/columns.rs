@@ -1,4 +1,5 @@
-//! [`RowColumns`]: one value per column, such as a norm's weights, next to the elements of a row.
+//! [`RowColumns`]: one value per matrix column, such as a norm's weights or a bias, which a kernel
+//! combines with the elements of every row.
 
 use crate::ir::builder::Converted;
 use crate::ir::op::CpAsyncCache;
@@ -205,11 +206,15 @@ impl<'b> RowPart<'b> {
 }
 
 impl<'b, T: Converted> RowColumns<'b, T> {
-    /// Returns the values as `f32`, in the order of [`RowPart`]. Each vector is loaded and
-    /// converted only when the iterator reaches it, for example while [`RowPart::store`] stores it.
+    /// Iterates over the weights (or biases) of the thread's columns as `f32`: one value for each
+    /// element of the thread's share of the row, in the same order as [`RowElements::iter_f32`], so
+    /// you can `zip` the two. Each vector is loaded and converted only when the iterator reaches
+    /// it, for example while [`RowPart::store`] stores the products.
     ///
-    /// For ragged rows all threads of the block must call it together, because it can wait at a
-    /// block barrier. Put another barrier after the last use before you load the same values again.
+    /// For ragged rows all threads of the block must call it together. The weights can be in shared
+    /// memory, where a thread's vector can end in one that the next thread has copied, so the call
+    /// waits at a block barrier. Put another barrier after the last use before you load the same
+    /// weights again, because the new copies would overwrite what other threads still read.
     pub fn iter_f32<'k: 'b>(
         &self,
         k: &mut Body<'k, '_>,

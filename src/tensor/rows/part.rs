@@ -1,4 +1,5 @@
-//! [`RowPart`]: one thread's share of a row.
+//! [`RowPart`]: one thread's share of a matrix row that several threads hold together. Kernels
+//! that need whole rows, such as softmax and norms, load, reduce and store through it.
 
 use crate::ir::builder::{AnyVector, Arithmetic, Converted, VectorElement};
 use crate::ir::op::LoadAccess;
@@ -72,7 +73,8 @@ pub struct RowElements<'b, T> {
 }
 
 impl<'b, T: Converted> RowElements<'b, T> {
-    /// Converts the elements to `f32`, in the order of [`RowPart`].
+    /// Converts all elements to `f32` at once, in the order of [`RowPart`]. If you go through them
+    /// only once, [`iter_f32`](RowElements::iter_f32) needs fewer registers.
     #[track_caller]
     pub fn to_f32(&self) -> Vec<Val<'b, f32>> {
         self.iter_f32().collect()
@@ -84,7 +86,8 @@ impl<'b, T: Converted> RowElements<'b, T> {
         vectors.chain(self.singles.iter().copied()).map(|value| value.cvt::<f32>())
     }
 
-    /// Adds another row's elements, and rounds the sums to `T`.
+    /// Adds another row's elements, and rounds the sums to `T`, for example to add a residual
+    /// before a norm.
     #[track_caller]
     pub fn plus(&self, other: &Self) -> Self
     where
@@ -251,7 +254,8 @@ impl<'b> RowPart<'b> {
         (0..self.end_count()).map(|number| self.end(number)).collect()
     }
 
-    /// Returns the column of each of the thread's elements.
+    /// Returns the column of each of the thread's elements, in the order of
+    /// [`load`](RowPart::load), for example to find an argmax or to mask columns.
     #[track_caller]
     #[inline]
     pub fn columns(&self) -> Vec<Val<'b, i32>> {
@@ -262,7 +266,9 @@ impl<'b> RowPart<'b> {
         vectors.chain((0..self.end_count()).map(|number| self.end(number).0)).collect()
     }
 
-    /// Returns `value` for each of the thread's elements that exists, and `fill` for the others.
+    /// Returns `value` for each of the thread's elements that the row has, and `fill` for the
+    /// others, in the order of [`load`](RowPart::load). For example, 1 and 0 let a sum count
+    /// elements.
     #[track_caller]
     #[inline]
     pub fn where_present(&self, value: Val<'b, f32>, fill: f32) -> Vec<Val<'b, f32>> {
@@ -275,9 +281,9 @@ impl<'b> RowPart<'b> {
         vectors.chain(ends).collect()
     }
 
-    /// Loads the row that starts at `*row` and converts it to `f32`. Elements that the row does not
-    /// have become `fill`. See [`load_elements`](RowPart::load_elements), which needs fewer
-    /// registers.
+    /// Loads the thread's share of the row that starts at `*row` and converts it to `f32`. Where
+    /// the share reaches beyond the row, values become `fill`. Pick it for a single pass over the
+    /// values; [`load_elements`](RowPart::load_elements) needs fewer registers.
     #[track_caller]
     pub fn load<'k: 'b, P: RowPointer>(
         &self,
@@ -288,9 +294,15 @@ impl<'b> RowPart<'b> {
         self.load_elements(k, row, fill).to_f32()
     }
 
-    /// Loads the row that starts at `*row`. Elements that the row does not have become `fill`. All
-    /// loads are issued before any value is used, and until you convert them, two 16-bit elements
-    /// share a register.
+    /// Loads the thread's share of a row and keeps the elements as they are in memory. `row` points
+    /// to the row's first element (column 0) in all threads that share it, for example
+    /// `x.offset(start)`. Where the share reaches beyond the row, elements become `fill`: choose
+    /// one that does not change the result, for example 0 for a sum and negative infinity for a
+    /// maximum.
+    ///
+    /// Prefer this to [`load`](RowPart::load) if you need the elements more than once, for example
+    /// in softmax for the maximum, the sum and the result: until you convert them, two 16-bit
+    /// elements share a register. All loads are issued before any value is used.
     #[track_caller]
     pub fn load_elements<'k: 'b, P: RowPointer>(
         &self,
@@ -473,8 +485,9 @@ impl<'b> RowPart<'b> {
         }
     }
 
-    /// Stores elements bit by bit, as [`load_elements`](RowPart::load_elements) has loaded them, to
-    /// the row that starts at `*row`.
+    /// Stores elements unchanged, as [`load_elements`](RowPart::load_elements) has loaded them, to
+    /// the row that starts at `*row`. Use it to copy rows; [`store`](RowPart::store) is for
+    /// computed values.
     #[track_caller]
     pub fn store_elements<'k: 'b, T: Converted>(
         &self,

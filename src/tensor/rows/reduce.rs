@@ -1,4 +1,5 @@
-//! Reductions over the threads that share a row.
+//! Reductions over the threads that share a matrix row, for example the maximum and the sum that
+//! softmax needs.
 
 use std::borrow::Borrow;
 

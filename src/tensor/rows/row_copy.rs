@@ -1,4 +1,5 @@
-//! [`RowCopy`]: a row on its way to a destination with another alignment.
+//! [`RowCopy`]: a row on its way to a destination with another alignment. Use it for gathers,
+//! concatenation and padding, where the two rows start anywhere.
 
 use crate::ir::builder::Converted;
 use crate::ir::op::LoadAccess;

@@ -1,4 +1,5 @@
-//! [`RowTile`]: which threads share a row, and how they access it.
+//! [`RowTile`]: which threads share a matrix row, and how they access it. Make one on the host when
+//! a kernel needs a whole row in registers, for example for softmax or a norm.
 
 use crate::ir::builder::Group;
 use crate::ir::types::Scalar;
@@ -7,7 +8,8 @@ use crate::tensor::lead;
 
 use super::part::RowPart;
 
-/// How a matrix's rows are accessed.
+/// How a kernel accesses a matrix's rows, depending on where rows start. Pick the first one whose
+/// condition your matrices meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowAccess {
     /// Vectors of 16 bytes. Every row starts at a multiple of 16 bytes and consists of whole

@@ -1,4 +1,5 @@
-//! [`TileRows`]: a block copies a tile's rows to shared memory, or stores them from there.
+//! [`TileRows`]: a block copies a tile's rows to shared memory, or stores them from there. Use it
+//! to rearrange whole tiles, for example in a transpose.
 
 use crate::ir::builder::AnyVector;
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, range};
@@ -83,7 +84,8 @@ pub struct TileRows {
     pub access: RowAccess,
 }
 
-/// The rows of a batch of matrices in global memory, as a [`TileRows`] sees them from its tile.
+/// A tile's rows in a batch of matrices in global memory: where they are, and how much of the
+/// matrices remains from the tile's origin on. Pass it to the copies of a [`TileRows`].
 #[derive(Clone, Debug)]
 pub struct MatrixRows<'b, P> {
     /// The first matrix's first element, at a multiple of 16 bytes.
@@ -99,6 +101,8 @@ pub struct MatrixRows<'b, P> {
 }
 
 /// The leads of a matrix's rows: how many elements each row starts after a multiple of 16 bytes.
+/// Ragged rows need them to find an element in shared memory, where a copied row starts with its
+/// lead.
 #[derive(Clone, Copy, Debug)]
 pub struct Leads<'b> {
     start: Val<'b, i32>,
@@ -106,7 +110,8 @@ pub struct Leads<'b> {
     lanes: u32,
 }
 
-/// A vector of a tile's row.
+/// One 16-byte vector of a tile's row, and where it is in the tile and in memory. You need it to
+/// choose the vector's place in shared memory.
 #[derive(Clone, Copy, Debug)]
 pub struct RowVector<'b> {
     /// The vector's index among the thread's vectors.

@@ -1,4 +1,5 @@
-//! [`SmemAllocator`]: allocates shared memory piece by piece and tells how much a block uses.
+//! [`SmemAllocator`]: allocates shared memory piece by piece and tells how much a block uses. Use
+//! it as you would CuTe DSL's class of the same name.
 
 use crate::ir::{Body, Element};
 use crate::layout::{ComposedLayout, LayoutError, Swizzle};

@@ -11,7 +11,8 @@ use super::error::{TensorError, TensorErrorKind};
 use super::view::pointer::TensorPointer;
 use super::view::tensor::{SharedTensor, Tensor};
 
-/// A byte pointer into shared memory, from which members are made.
+/// A byte pointer into shared memory, from which a [`storage!`](crate::storage) struct makes its
+/// members.
 pub type StoragePointer<'b> = TensorPointer<'b, Shared<u8>>;
 
 /// A type that can live in shared memory: a scalar, a [`MemRange`], an [`Align`], or a type that
@@ -62,7 +63,8 @@ impl<T: Element> Storage for T {
     }
 }
 
-/// `N` contiguous elements of type `T`: CuTe DSL's `struct.MemRange`.
+/// `N` contiguous elements of type `T`, as a member of a shared-memory struct, for example a tile's
+/// buffer: CuTe DSL's `struct.MemRange`.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target};
@@ -96,7 +98,7 @@ impl<T: Element, const N: u32> Storage for MemRange<T, N> {
     }
 }
 
-/// A [`MemRange`], as a kernel sees it.
+/// A [`MemRange`] that has been allocated, as a kernel sees it: take a pointer or a tensor from it.
 pub struct MemRangeAt<'b, T> {
     pointer: TensorPointer<'b, Shared<T>>,
     len: u32,
@@ -211,7 +213,8 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
 }
 
 /// `S`, aligned to `BYTES` bytes, a power of two: CuTe DSL's `struct.Align`. The size stays the
-/// same.
+/// same. Use it for example for a TMA tile, which needs 128 bytes, or 1024 with the 128-byte
+/// swizzle.
 ///
 /// ```
 /// use tilewright::tensor::{Align, MemRange, Storage};

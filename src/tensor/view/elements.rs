@@ -1,4 +1,5 @@
-//! Visits a tensor's elements one by one or as vectors, for operations on whole tensors.
+//! Visits a tensor's elements one by one or as vectors. Whole-tensor operations such as copies and
+//! [`clear`](crate::tensor::clear) are loops over it.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! Engines: what a tensor's layout indexes into (memory, registers or coordinates).
+//! Engines: what a tensor's layout indexes into (memory, registers or coordinates). Come here to
+//! see what a [`Tensor`](crate::tensor::Tensor) can do depending on where its elements are.
 
 use std::fmt;
 
@@ -22,7 +23,8 @@ mod sealed {
 }
 
 /// What the indices of a tensor's layout start from: a [`TensorPointer`], registers ([`Rmem`]) or
-/// [`Coordinates`]. CuTe's `Engine`.
+/// [`Coordinates`]. CuTe's `Engine`. Name it as a bound (`E: Engine`) in functions that only slice
+/// or tile a tensor; functions that access elements need [`Readable`] or [`Writable`].
 pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
     /// Returns the engine moved to a coordinate of `layout`; each `_` counts as 0.
     ///
@@ -43,7 +45,8 @@ pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
     fn ends_with_tensor(&self) -> bool;
 }
 
-/// An engine whose elements you can read.
+/// An engine whose elements you can read: memory and registers, but not coordinates. The bound for
+/// functions that load, for example the source of a copy.
 pub trait Readable<'b>: Engine<'b> {
     /// The element type.
     type Elem: Element;
@@ -76,8 +79,12 @@ pub trait Readable<'b>: Engine<'b> {
     fn address(&self, index: i64) -> ElementAddress<'b, Self::Elem>;
 }
 
-/// An element's address as a pointer and an offset in elements, for instructions that take only one
-/// memory space.
+/// An element's address, with one variant per memory space: a pointer and an offset from it in
+/// elements.
+///
+/// The crate's copies match on it before they issue an instruction that takes only certain spaces:
+/// `cp.async` and `cp.async.bulk` load from `Global` to `Shared`, `ldmatrix` reads `Shared`, and
+/// `stmatrix` writes it. Plain loads and stores need no match, because they work in every space.
 #[derive(Clone, Copy)]
 pub enum ElementAddress<'b, T> {
     /// In the thread's registers.
@@ -86,11 +93,12 @@ pub enum ElementAddress<'b, T> {
     Global(Val<'b, Global<T>>, i64),
     /// In the block's shared memory.
     Shared(Val<'b, Shared<T>>, i64),
-    /// In a memory space that only loads and stores reach.
+    /// In another space, for example behind a generic pointer: only plain loads and stores reach
+    /// it.
     Other,
 }
 
-/// An engine whose elements you can write.
+/// An engine whose elements you can write, the bound for functions that store.
 #[diagnostic::on_unimplemented(
     message = "the elements of this tensor cannot be written",
     note = "registers, shared memory and kernel parameters of type `GlobalMut<T>` can; `Global<T>` and coordinates cannot"
@@ -355,8 +363,9 @@ impl<T: Ty> fmt::Debug for Rmem<'_, T> {
     }
 }
 
-/// A position in a coordinate space: the engine of tensors whose elements are coordinates instead
-/// of data. CuTe's `ArithmeticTuple` iterator.
+/// The engine of a [`CoordTensor`](crate::tensor::CoordTensor), whose elements are positions such
+/// as (row, column) instead of data. You use it for predication and for TMA. CuTe's
+/// `ArithmeticTuple` iterator.
 #[derive(Clone)]
 pub struct Coordinates<'b> {
     /// The coordinate's tree; its leaves are `entries`.

@@ -1,4 +1,5 @@
-//! Rearranges a tensor's modes without changing its elements: flatten, filter, take, get, append.
+//! Rearranges a tensor's modes: flatten, filter, take, get, append. Use it to bring a partition
+//! into the rank that another operation expects; no data moves.
 
 use crate::ir::Body;
 use crate::ir::builder::DeviceCoord;

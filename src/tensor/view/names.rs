@@ -1,4 +1,5 @@
-//! Mode names: they follow a tensor's modes through its views and appear in its errors.
+//! Mode names, such as `m` and `k`: they follow a tensor's modes through its views and appear in
+//! its errors. Name the modes of a kernel's inputs if you want an error to say which one is wrong.
 
 use crate::ir::Body;
 use crate::ir::builder::DeviceCoord;

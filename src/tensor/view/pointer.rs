@@ -1,4 +1,5 @@
-//! [`TensorPointer`]: an address and what is known of it.
+//! [`TensorPointer`]: an address with its known alignment and its swizzle. Wrap a kernel parameter
+//! in one to promise an alignment, which is what allows vector accesses.
 
 use std::fmt;
 
@@ -264,7 +265,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         P::Elem::scalar()
     }
 
-    /// The memory space that it points into.
+    /// Returns the memory space that it points into.
     pub fn space(&self) -> Space {
         match P::ty() {
             Type::Pointer { space, .. } => space,
@@ -273,7 +274,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         }
     }
 
-    /// The known alignment of the address in bytes, a power of two.
+    /// Returns the address's known alignment in bytes, a power of two. It limits how wide a vector
+    /// access can be.
     ///
     /// Under a swizzle it is the lowest alignment that the element can have.
     pub fn alignment(&self) -> u32 {
@@ -335,7 +337,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         alignment_of(block * size_of_element::<P>(), self.align)
     }
 
-    /// The swizzle that offsets pass through, if there is one.
+    /// Returns the swizzle that offsets pass through, if there is one.
     pub fn swizzle(&self) -> Option<Swizzle> {
         self.swizzle.map(|swizzled| swizzled.swizzle)
     }

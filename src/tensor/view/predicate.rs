@@ -1,4 +1,5 @@
-//! [`Predicate`]: which elements of a copy are in bounds, for tiles that reach beyond their tensor.
+//! [`Predicate`]: which elements of a copy are in bounds. Pass one to
+//! [`copy_if`](crate::tensor::copy_if) and its siblings for tiles that reach beyond their tensor.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,7 +26,7 @@ pub struct Predicate<'b> {
 }
 
 impl<'b> Predicate<'b> {
-    /// Returns the shape.
+    /// Returns the shape, which is that of the tensors to copy.
     pub fn shape(&self) -> &IntTuple {
         &self.shape
     }
@@ -96,7 +97,8 @@ impl<'b> Predicate<'b> {
         coordinates.iter().all(|coordinate| value(coordinate) == first)
     }
 
-    /// Returns whether every element takes part, whatever the kernel's arguments are.
+    /// Returns whether every element takes part, whatever the kernel's arguments are, so that you
+    /// can leave out the predication.
     pub fn is_always(&self) -> bool {
         self.values.iter().all(Option::is_none)
     }

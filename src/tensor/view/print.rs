@@ -1,4 +1,4 @@
-//! [`print_tensor`]: prints a tensor from inside a kernel.
+//! [`print_tensor`]: prints a tensor from inside a kernel, to debug its layout and contents.
 
 use std::fmt::Write;
 

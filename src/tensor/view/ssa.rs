@@ -1,4 +1,5 @@
-//! [`TensorSsa`]: a tensor's elements as values.
+//! [`TensorSsa`]: a tensor's elements as immutable values, for element-wise math on what a thread
+//! holds, for example in an epilogue.
 
 mod access;
 mod broadcast;
@@ -73,7 +74,8 @@ impl<T: Element> fmt::Debug for TensorSsa<'_, T> {
     }
 }
 
-/// The right-hand side of a [`TensorSsa`] operator: a tensor or a single value.
+/// The right-hand side of a [`TensorSsa`] operator: a tensor or a single value, for example in
+/// `&x * 2.0`. You only meet it as a bound.
 pub trait SsaOperand<'b, T> {
     /// Returns the operand; `other` is a value of the same build, from which constants can be made.
     #[doc(hidden)]
@@ -132,7 +134,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         }
     }
 
-    /// Returns the shape.
+    /// Returns the tensor's shape.
     pub fn shape(&self) -> &IntTuple {
         &self.shape
     }

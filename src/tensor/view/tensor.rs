@@ -1,4 +1,5 @@
-//! [`Tensor`]: an engine and a layout.
+//! [`Tensor`]: an engine (where the elements are) and a layout (how coordinates map to them). Come
+//! here to make tensors in memory, in registers or of coordinates, and to access single elements.
 
 use std::fmt;
 
@@ -70,7 +71,8 @@ pub type GlobalTensorMut<'b, T> = Tensor<TensorPointer<'b, GlobalMut<T>>>;
 pub type SharedTensor<'b, T> = Tensor<TensorPointer<'b, Shared<T>>>;
 /// A tensor in the thread's registers: a CuTe fragment. You can index it with host values only.
 pub type RegisterTensor<'b, T> = Tensor<Rmem<'b, T>>;
-/// A tensor whose elements are coordinates.
+/// A tensor whose elements are coordinates, for example to find the matrix row and column of each
+/// element that a thread holds. Made by [`CoordTensor::identity`].
 pub type CoordTensor<'b> = Tensor<Coordinates<'b>>;
 
 impl<E> Tensor<E> {
@@ -380,7 +382,8 @@ impl<'b> CoordTensor<'b> {
         }
     }
 
-    /// Returns the element at a coordinate: again a coordinate, of host or device values.
+    /// Returns the element at a coordinate of this view: the coordinate in the original tensor, as
+    /// host or device values.
     #[track_caller]
     pub fn coord(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> DeviceCoord<'b> {
         match self.element(k, "load", &coord.into()) {

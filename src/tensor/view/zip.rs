@@ -1,4 +1,5 @@
-//! Slices and tiles several tensors of one shape together.
+//! Slices and tiles several tensors of one shape together, for example the data and its coordinates
+//! for predication.
 
 use crate::ir::Body;
 use crate::ir::builder::DeviceCoord;

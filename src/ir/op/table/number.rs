@@ -1,4 +1,5 @@
-//! Rows for arithmetic, comparison and conversion.
+//! Op-table rows for arithmetic, comparison and conversion, one per operation (`table.rs` explains
+//! the notation). Come here to add an operation that computes a value from values.
 
 /// Passes these rows on, after the rows that came before.
 macro_rules! number_rows {

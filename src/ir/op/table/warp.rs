@@ -1,4 +1,5 @@
-//! Rows for tensor cores, warps and single threads.
+//! Op-table rows for tensor cores, warps and single threads, one per operation (`table.rs` explains
+//! the notation). Come here to add an MMA, a shuffle or vote, or a request to the hardware.
 
 /// Passes these rows on, after the rows that came before.
 macro_rules! warp_rows {

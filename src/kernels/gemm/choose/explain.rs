@@ -1,4 +1,5 @@
-//! [`Explanation`]: why a configuration was chosen, as predicted times by cause.
+//! [`Explanation`]: why a configuration was chosen, as predicted times by cause. Print it when a
+//! GEMM is slower than you expect.
 
 use std::fmt;
 

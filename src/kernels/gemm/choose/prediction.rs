@@ -1,6 +1,8 @@
-//! [`Prediction`]: the cost model's answer for one configuration and problem, with its parts.
+//! [`Prediction`]: the cost model's answer for one configuration and problem, with the parts that
+//! say what bounds the GEMM.
 
-/// The predicted time of a launch, with its parts.
+/// A launch's predicted time and its parts, which say what bounds it: for example, `memory_s` close
+/// to `seconds` means memory bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
     /// Seconds per launch. This is about the longest of the next four times, which overlap, plus

@@ -1,4 +1,5 @@
-//! [`Regime`]: how a GPU is loaded before and while a kernel is timed.
+//! [`Regime`]: how a GPU is loaded before and while a kernel is timed (a short window, a burst
+//! after rest, steady work), because clocks and power limits change which kernel is fastest.
 
 use std::fmt;
 use std::str::FromStr;

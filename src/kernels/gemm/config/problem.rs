@@ -1,5 +1,5 @@
-//! [`GemmProblem`]: a GEMM's sizes and strides, and the checks of a problem against a
-//! configuration.
+//! [`GemmProblem`]: a GEMM's sizes and strides, which you pass at launch, and the checks of a
+//! problem against the kernel's configuration.
 
 use crate::arch::Major;
 use crate::ir::types::Scalar;
@@ -14,7 +14,8 @@ use crate::kernels::gemm::split::parts::Splits;
 /// beyond the tensor.
 pub(crate) const STORE_BYTES: u64 = 16;
 
-/// The strides of a matrix, in elements. `None` means compact.
+/// The strides of one matrix of a [`GemmProblem`], in elements. `None` means compact; set them for
+/// padded rows or a submatrix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MatrixStrides {
     /// The leading dimension: from one row to the next, or from one column to the next if columns
@@ -67,7 +68,8 @@ pub struct GemmProblem {
     pub d: MatrixStrides,
 }
 
-/// All strides of a problem, in elements: `[leading dimension, batch stride]` of each matrix.
+/// All strides of a [`GemmProblem`], in elements and with the defaults filled in: `[leading
+/// dimension, batch stride]` of each matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmStrides {
     /// Of A.

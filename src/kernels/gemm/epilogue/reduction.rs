@@ -1,5 +1,6 @@
 //! Epilogues that also reduce: along rows or columns ([`Gemm::with_reduction`]), or to the largest
-//! absolute value of D ([`Gemm::with_amax`]).
+//! absolute value of D ([`Gemm::with_amax`]), for example to choose the scale of an 8-bit output.
+//! They save a pass over D.
 
 use std::marker::PhantomData;
 

@@ -1,5 +1,5 @@
-//! [`PaddedTile`]: a tile in shared memory with one line per step along K, copied by all threads of
-//! a block.
+//! [`PaddedTile`]: a tile of A or B in shared memory with one padded line per step along K, copied
+//! by all threads of a block. The kernel without tensor cores stages both operands in it.
 
 use crate::arch::Major;
 use crate::ir::op::CpAsyncCache;

@@ -1,6 +1,7 @@
-//! The forms in which the warp-specialised kernel takes A and B: tensor maps for TMA, or lines that
-//! threads fetch. For each: the kernel's parameters, their values in the body, and a launch's
-//! arguments.
+//! A and B as parameters of the warp-specialised kernel: tensor maps if TMA loads the tiles, or a
+//! pointer with strides if threads do (`LoadForm::Threads`). For each form, this file declares the
+//! kernel's parameters, makes their values in the body, and holds a launch's arguments. Come here
+//! to add a way to load A or B.
 
 use crate::arch::Major;
 use crate::ir::builder::{ParamList, ParamValues, Parameter};

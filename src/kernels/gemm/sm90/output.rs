@@ -1,5 +1,13 @@
-//! The forms in which the warp-specialised kernel takes D ([`OutputForm`]). For each: the kernel's
-//! parameters, their values in the body, and a launch's arguments.
+//! D as a parameter of the warp-specialised kernel. Its form ([`OutputForm`]) depends on how D is
+//! stored:
+//!
+//! * one tensor map, if TMA stores whole tiles,
+//! * a plain pointer with row pitch and batch stride, for `StoreForm::Direct`,
+//! * both of them, for grouped GEMM: TMA cannot store the tile in which a group ends,
+//! * a template map, and the maps and sizes of all problems in global memory, for ragged GEMM.
+//!
+//! For each form, this file declares the kernel's parameters, makes the [`StoreDestination`] in the
+//! body, and holds a launch's arguments. Come here to add a way to store D.
 
 use crate::ir::builder::{ParamList, ParamValues, Parameter};
 use crate::ir::{Body, Global, GlobalMut, TensorMapMut};

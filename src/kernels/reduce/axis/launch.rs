@@ -1,4 +1,5 @@
-//! [`AxisReduceFunction`]: a reduction along an axis, loaded on a device.
+//! [`AxisReduceFunction`]: an axis reduction loaded on a device. Here buffers are checked against
+//! the problem and the kernel is launched.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -29,7 +30,8 @@ loadable! {
     }
 }
 
-/// An [`AxisReduce`] that a device has loaded.
+/// An [`AxisReduce`] loaded on a device, made by [`AxisReduce::load`]. Load it once; each
+/// [`launch`](AxisReduceFunction::launch) takes its own problem and buffers.
 #[derive(Debug)]
 pub struct AxisReduceFunction<T, Y = f32> {
     config: AxisReduceConfig,

@@ -65,8 +65,9 @@ impl fmt::Display for AxisProblem {
     }
 }
 
-/// The configuration of an [`AxisReduce`]. A block's chunk is `team` 16-byte vectors wide, and the
-/// block reduces `threads / team` rows of it at a time.
+/// What decides the generated code of an [`AxisReduce`] kernel. [`new`](AxisReduceConfig::new)
+/// chooses it for a problem; set fields yourself if you tune. A block's chunk is `team` 16-byte
+/// vectors wide, and the block reduces `threads / team` rows of it at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AxisReduceConfig {
     /// The target.

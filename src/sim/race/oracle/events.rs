@@ -1,4 +1,4 @@
-//! Random events, of which the random programs consist.
+//! Random events (accesses, barriers, fences, ..) that make up the oracle's random programs.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,5 @@
-//! The naive model: a thread knows a set of accesses, and an edge is a union.
+//! The naive model of happens-before, with which tests compare the detector: a thread knows a set
+//! of accesses, and a synchronisation edge is a union of two sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 

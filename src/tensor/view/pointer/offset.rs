@@ -1,4 +1,5 @@
-//! [`PointerOffset`]: the types that you can add to a pointer.
+//! [`PointerOffset`]: the integers that you can add to a [`TensorPointer`], on the host or the
+//! device.
 
 use std::ops::{Add, Sub};
 
@@ -6,7 +7,8 @@ use crate::ir::{Pointer as PointerType, Val};
 
 use super::TensorPointer;
 
-/// An integer that you can add to a pointer: `i32`, `i64`, or a device value of these types.
+/// An integer that you can add to a [`TensorPointer`] with `+`: `i32`, `i64`, or a device value of
+/// these types. It counts elements.
 pub trait PointerOffset<'b>: sealed::Sealed {
     /// `pointer + self`
     #[doc(hidden)]

@@ -1,4 +1,5 @@
-//! Casts a pointer to another element type.
+//! Casts a pointer to another element type, CuTe's `recast_ptr`: for example to read pairs of
+//! `bf16` as `u32`.
 
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer as PointerType, Shared, Val};
 use crate::layout::LayoutError;
@@ -6,7 +7,13 @@ use crate::layout::LayoutError;
 use super::{Swizzled, TensorPointer, size_of_element};
 use crate::tensor::error::{TensorError, TensorErrorKind};
 
-/// A pointer type that exists for every element type, so that it can be recast.
+/// The pointer types that can be cast to another element type, for CuTe's `recast`: [`Global`],
+/// [`GlobalMut`] and [`Shared`]. For example `Global<bf16>` can become `Global<u32>`, which reads
+/// two elements at once.
+///
+/// You only name it as a bound (`P: Recast`) in functions that are generic over the pointer type.
+/// To cast, call [`TensorPointer::recast`] or, for a whole tensor,
+/// [`Tensor::recast`](crate::tensor::Tensor::recast).
 pub trait Recast: PointerType {
     /// The same pointer type with another element type.
     type Of<T: Element>: PointerType<Elem = T>;

@@ -1,4 +1,5 @@
-//! Operators and comparisons on value tensors.
+//! Operators and comparisons on [`TensorSsa`], so that you can write `&a * &b + c` for whole
+//! fragments.
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
