@@ -7,7 +7,8 @@ use crate::runtime::{Device, Properties};
 /// With the constants, you can rank configurations for a GPU that you do not have. Clocks, caches
 /// and memory sizes are NVIDIA's figures; memory bandwidth is 91.4 % of the peak, as measured for
 /// streams on an H200. Only the H200 is calibrated: for other GPUs trust the order of
-/// configurations, not the times ([`Prediction::is_calibrated`](super::Prediction::is_calibrated)).
+/// configurations, not the times: see
+/// [`Prediction::is_calibrated`](crate::kernels::gemm::Prediction::is_calibrated).
 ///
 /// ```
 /// use tilewright::ir::{Target, types::Scalar};
