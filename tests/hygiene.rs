@@ -487,7 +487,13 @@ fn check_marks(enum_path: &str, name: &str, mark: &str, folder: &str, tests: &st
     assert!(missing.is_empty(), "variants of {name} without a negative test: {missing:?}");
 }
 
-fn without_marks(enum_path: &str, name: &str, mark: &str, folder: &str, tests: &str) -> Vec<String> {
+fn without_marks(
+    enum_path: &str,
+    name: &str,
+    mark: &str,
+    folder: &str,
+    tests: &str,
+) -> Vec<String> {
     let tests = code(tests);
     let marks: String = files(folder, "kir").into_iter().map(|(_, text)| text).collect();
     variants(enum_path, name)

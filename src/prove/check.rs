@@ -1,0 +1,361 @@
+//! Asks at each operation what has to hold there: bounds, alignment, divisors and promises.
+
+use super::atom::Key;
+use super::claim::{Claim, Deps};
+use super::entail::Search;
+use super::numbers;
+use super::pointer::{Pointer, Root};
+use super::poly::Poly;
+use super::range::Range;
+use super::site::{Open, Requirement, Site, Subject, Verdict};
+use super::walk::{Known, Walk};
+use crate::ir::op::{Arith, Axis, Mem, Mma, Op, SpecialReg};
+use crate::ir::types::{Space, Type};
+use crate::ir::{Access, AccessBytes, LocalData, OpId, Value, accesses};
+
+impl Walk<'_> {
+    /// Adds the sites of an operation.
+    pub(super) fn check(&mut self, id: OpId) {
+        let ir = self.ir;
+        match &ir.ops[id].op {
+            Op::Arith(Arith::Div { rhs, .. } | Arith::Rem { rhs, .. }) => {
+                let rhs = *rhs;
+                let is_int = ir.type_of(rhs).scalar().is_some_and(|scalar| scalar.is_int());
+                let constant = super::ranges::constant_of(ir, rhs);
+                let is_safe = constant.is_some_and(|constant| constant.as_int() != Some(0));
+                if is_int && !is_safe {
+                    let verdict = self.divisor(rhs);
+                    self.sites.push(Site { op: id, subject: Subject::Division, verdict });
+                }
+            }
+            Op::Mem(Mem::AssumeAligned { base, bytes }) => {
+                let verdict = self.promised_alignment(*base, *bytes);
+                self.sites.push(Site { op: id, subject: Subject::Promise, verdict });
+            }
+            Op::Mem(Mem::AssumeDivisibleBy { value, divisor }) => {
+                let verdict = self.promised_multiple(*value, *divisor);
+                self.sites.push(Site { op: id, subject: Subject::Promise, verdict });
+            }
+            Op::Mem(Mem::AssumeBetween { value, low, high }) => {
+                let verdict = self.promised_range(*value, *low, *high);
+                self.sites.push(Site { op: id, subject: Subject::Promise, verdict });
+            }
+            Op::Mem(Mem::Mapa { cta, .. }) => {
+                let verdict = self.rank(*cta);
+                self.sites.push(Site { op: id, subject: Subject::Rank, verdict });
+            }
+            Op::Inline(_) => {
+                let verdict = Verdict::Assumed("inline PTX");
+                self.sites.push(Site { op: id, subject: Subject::InlinePtx, verdict });
+            }
+            Op::Mma(
+                Mma::Wgmma { .. }
+                | Mma::WgmmaRs { .. }
+                | Mma::WgmmaSp { .. }
+                | Mma::WgmmaRsSp { .. },
+            ) => {
+                let verdict = Verdict::Assumed("the matrix descriptor");
+                self.sites.push(Site { op: id, subject: Subject::Matrix, verdict });
+            }
+            Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_) | Op::Const(_) => {}
+            _ => {
+                for access in accesses(ir, id) {
+                    self.access(id, &access);
+                }
+            }
+        }
+    }
+
+    fn divisor(&mut self, value: Value) -> Verdict {
+        let Some(number) = self.exact(value) else { return Verdict::Open(Open::Index) };
+        let above = number.poly.plus_constant(-1);
+        let below = number.poly.scaled(-1).and_then(|poly| poly.plus_constant(-1));
+        let (Some(above), Some(below)) = (above, below) else { return Verdict::Open(Open::Index) };
+        for side in [&above, &below] {
+            if let Some(deps) = self.is_known(side) {
+                return Verdict::Relies(deps | number.deps);
+            }
+        }
+        // A launch may pass a negative divisor.
+        let found = if self.atoms.is_launch(&number.poly) {
+            self.require_all(Requirement::Any {
+                any: vec![above.clone(), below],
+                deps: number.deps,
+            })
+        } else {
+            self.ensure(&above)
+        };
+        match found {
+            Some(deps) => Verdict::Relies(deps | number.deps),
+            None => Verdict::Open(Open::Bound(above)),
+        }
+    }
+
+    fn promised_range(&mut self, value: Value, low: Value, high: Value) -> Verdict {
+        let numbers = [value, low, high].map(|value| self.exact(value));
+        let [Some(value), Some(low), Some(high)] = numbers else {
+            return Verdict::Open(Open::Index);
+        };
+        let mut deps = value.deps | low.deps | high.deps;
+        for (a, b) in [(&value, &low), (&high, &value)] {
+            let Some(left) = a.poly.minus(&b.poly) else { return Verdict::Open(Open::Index) };
+            match self.ensure(&left) {
+                Some(more) => deps |= more,
+                None => return Verdict::Open(Open::Bound(left)),
+            }
+        }
+        Verdict::Relies(deps)
+    }
+
+    fn promised_multiple(&mut self, value: Value, divisor: u32) -> Verdict {
+        let Some(number) = self.exact(value) else { return Verdict::Open(Open::Index) };
+        if let Some(deps) = self.is_multiple(&number.poly, divisor.into()) {
+            return Verdict::Relies(deps | number.deps);
+        }
+        if divisor > 0 && self.atoms.is_launch(&number.poly) {
+            let poly = number.poly.clone();
+            let wanted = Requirement::Multiple { poly, by: divisor, deps: number.deps };
+            if let Some(deps) = self.require_all(wanted) {
+                return Verdict::Relies(deps | number.deps);
+            }
+        }
+        Verdict::Open(Open::Alignment { offset: number.poly, bytes: divisor })
+    }
+
+    fn promised_alignment(&mut self, base: Value, bytes: u32) -> Verdict {
+        let pointer = self.pointer(base);
+        match self.alignment(&pointer, &pointer.offset, &pointer.since, bytes) {
+            Ok(deps) => Verdict::Relies(deps | pointer.deps),
+            Err(open) => Verdict::Open(open),
+        }
+    }
+
+    fn rank(&mut self, cta: Value) -> Verdict {
+        let Some(number) = self.exact(cta) else { return Verdict::Open(Open::Index) };
+        let reg = SpecialReg::ClusterNctaRank;
+        let count = super::ranges::of_register(self.ir, reg);
+        let count = self.atoms.of(Key::Register(reg), count, 1);
+        let Some(left) = count.minus(&number.poly).and_then(|left| left.plus_constant(-1)) else {
+            return Verdict::Open(Open::Index);
+        };
+        match (self.ensure(&left), self.ensure(&number.poly)) {
+            (Some(a), Some(b)) => Verdict::Relies(a | b | number.deps),
+            _ => Verdict::Open(Open::Bound(left)),
+        }
+    }
+
+    /// Returns what it relies on that the polynomial is a multiple of `by`.
+    fn is_multiple(&mut self, poly: &Poly, by: u128) -> Option<Deps> {
+        if by == 0 {
+            return None;
+        }
+        let is_multiple = |walk: &Self, poly: &Poly| walk.atoms.multiple(poly).is_multiple_of(by);
+        if is_multiple(self, poly) {
+            return Some(0);
+        }
+        // With the equations that hold here.
+        let (mut poly, mut deps) = (poly.clone(), 0);
+        for _ in 0..2 {
+            for i in (0..self.facts.equalities.len()).rev() {
+                let equality = &self.facts.equalities[i];
+                if !poly.contains(equality.atom) {
+                    continue;
+                }
+                let own = equality.deps;
+                if let Some(other) = poly.with(equality.atom, &equality.value.clone()) {
+                    poly = numbers::tidy(&mut self.atoms, other);
+                    deps |= own;
+                    if is_multiple(self, &poly) {
+                        return Some(deps);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Decides whether an address is a multiple of `bytes`.
+    fn alignment(
+        &mut self,
+        pointer: &Pointer,
+        offset: &Poly,
+        since: &Poly,
+        bytes: u32,
+    ) -> Result<Deps, Open> {
+        let by = u128::from(bytes.max(1));
+        if by == 1 {
+            return Ok(0);
+        }
+        if pointer.since_align.is_multiple_of(by)
+            && let Some(deps) = self.is_multiple(since, by)
+        {
+            return Ok(deps);
+        }
+        let ir = self.ir;
+        let own = match pointer.root {
+            Root::Param(param) => {
+                match ir.params.get(param as usize).map(|p| ir.type_of(p.value)) {
+                    Some(Type::Pointer { elem, .. }) => elem.size_bytes(),
+                    _ => 1,
+                }
+            }
+            Root::Shared(shared) | Root::Remote(shared) => ir.shared[shared].align_bytes,
+            Root::Local(_) => LocalData::ALIGN_BYTES,
+            Root::Array(array) => ir.arrays[array].elem.size_bytes(),
+            Root::Integer | Root::Unknown => return Err(Open::Origin),
+        };
+        let Some(deps) = self.is_multiple(offset, by) else {
+            return Err(Open::Alignment { offset: offset.clone(), bytes });
+        };
+        if own.is_multiple_of(bytes) {
+            return Ok(deps);
+        }
+        if let Root::Param(param) = pointer.root
+            && let Some(more) = self.require_all(Requirement::Aligned { param, bytes })
+        {
+            return Ok(deps | more);
+        }
+        Err(Open::Alignment { offset: offset.clone(), bytes })
+    }
+
+    fn access(&mut self, id: OpId, access: &Access) {
+        let ir = self.ir;
+        let Type::Pointer { space, .. } = ir.type_of(access.base) else { return };
+        let pointer = self.pointer(access.base);
+        let subject = Subject::Access {
+            operand: access.operand,
+            root: pointer.root,
+            space: match pointer.root {
+                Root::Param(_) | Root::Integer => Space::Global,
+                Root::Shared(_) => Space::Shared,
+                Root::Remote(_) => Space::SharedCluster,
+                Root::Local(_) => Space::Local,
+                Root::Array(_) => Space::Const,
+                Root::Unknown => space,
+            },
+            is_store: access.is_store,
+        };
+        let verdict = if pointer.root == Root::Integer {
+            Verdict::Assumed("a pointer made from an integer")
+        } else {
+            match self.decide(&pointer, access) {
+                Ok(deps) => Verdict::Relies(deps),
+                Err(open) => Verdict::Open(open),
+            }
+        };
+        self.sites.push(Site { op: id, subject, verdict });
+    }
+
+    fn decide(&mut self, pointer: &Pointer, access: &Access) -> Result<Deps, Open> {
+        let ir = self.ir;
+        let len = match pointer.root {
+            Root::Param(param) => {
+                let Some(Type::Pointer { elem, .. }) =
+                    ir.params.get(param as usize).map(|param| ir.type_of(param.value))
+                else {
+                    return Err(Open::Origin);
+                };
+                let len = self.len(param);
+                len.scaled(elem.size_bytes().into()).ok_or(Open::Index)?
+            }
+            Root::Shared(shared) | Root::Remote(shared) => {
+                let data = &ir.shared[shared];
+                Poly::constant(i128::from(data.len) * i128::from(data.elem.size_bytes()))
+            }
+            Root::Local(local) => Poly::constant(ir.locals[local].bytes().into()),
+            Root::Array(array) => Poly::constant(ir.arrays[array].bytes().into()),
+            Root::Integer | Root::Unknown => return Err(Open::Origin),
+        };
+        let index = self.exact(access.index).ok_or(Open::Index)?;
+        let bytes = index.poly.scaled(self.elem_bytes(access.base)).ok_or(Open::Index)?;
+        let sum = |base: &Poly| base.plus(&bytes).ok_or(Open::Index);
+        let offset = numbers::tidy(&mut self.atoms, sum(&pointer.offset)?);
+        let since = numbers::tidy(&mut self.atoms, sum(&pointer.since)?);
+        let mut deps = pointer.deps | index.deps;
+        let mark = self.facts.mark();
+        if let Some(lanes) = access.lanes {
+            self.only_lanes(lanes);
+        }
+        let found = self.bounds(access, &offset, &len);
+        let aligned = self.alignment(pointer, &offset, &since, access.align);
+        self.facts.back_to(mark);
+        deps |= found?;
+        deps |= aligned?;
+        Ok(deps)
+    }
+
+    /// Assumes that the thread is one of the first lanes of its warp.
+    fn only_lanes(&mut self, lanes: u32) {
+        let thread = Key::Register(SpecialReg::Tid(Axis::X));
+        let mut keys = vec![Key::Register(SpecialReg::LaneId)];
+        if let (Some(thread), Some([_, 1, 1])) = (self.atoms.find(&thread), self.ir.bounds.block) {
+            keys.push(Key::Rem(Poly::atom(thread), Poly::constant(32)));
+        }
+        for key in keys {
+            if let Some(lane) = self.atoms.find(&key)
+                && let Some(left) = Poly::constant(i128::from(lanes) - 1).minus(&Poly::atom(lane))
+            {
+                self.facts.add(&self.atoms, left, 0);
+            }
+        }
+    }
+
+    fn bounds(&mut self, access: &Access, offset: &Poly, len: &Poly) -> Result<Deps, Open> {
+        let (bytes, own) = match access.bytes {
+            AccessBytes::Known(bytes) => (Poly::constant(bytes.into()), 0),
+            AccessBytes::Box(map) => {
+                (self.atoms.of(Key::BoxBytes(map), Range::new(1, 1 << 30), 1), 0)
+            }
+            AccessBytes::Computed(bytes) => {
+                let number = self.exact(bytes).ok_or(Open::Index)?;
+                let choice =
+                    number.poly.as_atom().and_then(|atom| self.atoms.get(atom).choice.clone());
+                if let Some(choice) = choice {
+                    return self.chosen(&choice, offset, len).map(|deps| deps | number.deps);
+                }
+                (number.poly, number.deps)
+            }
+        };
+        self.inside(offset, &bytes, len).map(|deps| deps | own)
+    }
+
+    /// Decides about an access whose size depends on a condition. An access of no bytes may be
+    /// anywhere.
+    fn chosen(
+        &mut self,
+        choice: &super::atom::Choice,
+        offset: &Poly,
+        len: &Poly,
+    ) -> Result<Deps, Open> {
+        let mut deps = choice.cond.deps;
+        for (claims, bytes) in [(&choice.cond.yes, &choice.yes), (&choice.cond.no, &choice.no)] {
+            if bytes.as_constant() == Some(0) {
+                continue;
+            }
+            let mark = self.facts.mark();
+            for claim in claims {
+                Search::new(&mut self.atoms, &mut self.facts).assume(claim, choice.cond.deps);
+            }
+            let some = bytes.plus_constant(-1).ok_or(Open::Index)?;
+            Search::new(&mut self.atoms, &mut self.facts).assume(&Claim::Ge(some), 0);
+            let found = self.inside(offset, bytes, len);
+            self.facts.back_to(mark);
+            deps |= found?;
+        }
+        Ok(deps)
+    }
+
+    /// Decides whether `bytes` bytes from `offset` on are within the first `len`.
+    fn inside(&mut self, offset: &Poly, bytes: &Poly, len: &Poly) -> Result<Deps, Open> {
+        let lower = self.ensure(offset).ok_or_else(|| Open::Bound(offset.clone()))?;
+        let left = len.minus(offset).and_then(|left| left.minus(bytes)).ok_or(Open::Index)?;
+        let upper = self.ensure(&left).ok_or(Open::Bound(left))?;
+        Ok(lower | upper)
+    }
+
+    /// Returns what is known about a value, for the tests of this folder.
+    #[cfg(test)]
+    pub(super) fn known_of(&self, value: Value) -> Known {
+        self.known(value).clone()
+    }
+}
