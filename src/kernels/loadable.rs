@@ -18,6 +18,12 @@ macro_rules! loadable {
                 self.kernel.ir()
             }
 
+            /// Proves that the kernel's accesses are in bounds. See
+            /// [`Kernel::prove`]($crate::ir::Kernel::prove).
+            pub fn prove(&self) -> $crate::prove::Proof {
+                self.kernel.prove()
+            }
+
             /// The kernel as PTX.
             pub fn ptx(&self) -> $crate::codegen::Ptx {
                 self.kernel.ptx()

@@ -8,7 +8,7 @@ use super::pointer::{Pointer, Root};
 use super::poly::Poly;
 use super::range::Range;
 use super::site::{Open, Requirement, Site, Subject, Verdict};
-use super::walk::{Known, Walk};
+use super::walk::Walk;
 use crate::ir::op::{Arith, Axis, Mem, Mma, Op, SpecialReg};
 use crate::ir::types::{Space, Type};
 use crate::ir::{Access, AccessBytes, LocalData, OpId, Value, accesses};
@@ -351,11 +351,5 @@ impl Walk<'_> {
         let left = len.minus(offset).and_then(|left| left.minus(bytes)).ok_or(Open::Index)?;
         let upper = self.ensure(&left).ok_or(Open::Bound(left))?;
         Ok(lower | upper)
-    }
-
-    /// Returns what is known about a value, for the tests of this folder.
-    #[cfg(test)]
-    pub(super) fn known_of(&self, value: Value) -> Known {
-        self.known(value).clone()
     }
 }

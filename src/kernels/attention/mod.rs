@@ -82,6 +82,16 @@ impl<T: VectorElement<2>> Attention<T> {
         }
     }
 
+    /// Proves that the kernel's accesses are in bounds. See
+    /// [`Kernel::prove`](crate::ir::Kernel::prove).
+    pub fn prove(&self) -> crate::prove::Proof {
+        match &self.kernel {
+            AnyKernel::Tensor(_, TensorKernel::Whole(kernel)) => kernel.prove(),
+            AnyKernel::Tensor(_, TensorKernel::Sequences(kernel)) => kernel.prove(),
+            AnyKernel::Threads(kernel) => kernel.prove(),
+        }
+    }
+
     /// The kernel as PTX.
     pub fn ptx(&self) -> Ptx {
         match &self.kernel {

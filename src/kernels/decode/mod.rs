@@ -84,6 +84,12 @@ impl<T: VectorElement<2>> Decode<T> {
         self.kernel.ir()
     }
 
+    /// Proves that the kernel's accesses are in bounds. See
+    /// [`Kernel::prove`](crate::ir::Kernel::prove).
+    pub fn prove(&self) -> crate::prove::Proof {
+        self.kernel.prove()
+    }
+
     /// The kernel as PTX.
     pub fn ptx(&self) -> Ptx {
         self.kernel.ptx()

@@ -297,6 +297,12 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
         self.kernel.ir()
     }
 
+    /// Proves that the kernel's accesses are in bounds. See
+    /// [`Kernel::prove`](crate::ir::Kernel::prove).
+    pub fn prove(&self) -> crate::prove::Proof {
+        self.kernel.prove()
+    }
+
     /// The kernel in the text form of the IR.
     pub fn text(&self) -> String {
         self.kernel.to_string()

@@ -160,6 +160,15 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
         }
     }
 
+    /// Proves that the kernel's accesses are in bounds. See
+    /// [`Kernel::prove`](crate::ir::Kernel::prove).
+    pub fn prove(&self) -> crate::prove::Proof {
+        match &self.kernel {
+            AnyKernel::Plain(kernel) => kernel.prove(),
+            AnyKernel::Residual(kernel) => kernel.prove(),
+        }
+    }
+
     /// The kernel as PTX.
     pub fn ptx(&self) -> Ptx {
         match &self.kernel {

@@ -137,6 +137,15 @@ impl<T: Converted> Permute<T> {
         }
     }
 
+    /// Proves that the kernel's accesses are in bounds. See
+    /// [`Kernel::prove`](crate::ir::Kernel::prove).
+    pub fn prove(&self) -> crate::prove::Proof {
+        match &self.kernel {
+            AnyKernel::Rows(kernel) => kernel.prove(),
+            AnyKernel::Transpose(kernel) => kernel.prove(),
+        }
+    }
+
     /// The kernel as PTX.
     pub fn ptx(&self) -> Ptx {
         match &self.kernel {
