@@ -79,7 +79,7 @@ impl Walk<'_> {
         // A launch may pass a negative divisor.
         let found = if self.atoms.is_launch(&number.poly) {
             self.require_all(Requirement::Any {
-                any: vec![above.clone(), below],
+                any: vec![vec![above.clone()], vec![below]],
                 deps: number.deps,
             })
         } else {

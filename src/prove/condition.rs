@@ -140,8 +140,8 @@ impl Expr {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
-    /// One of the sums is at least 0. An empty list holds.
-    Any(Vec<Sum>),
+    /// In one of the lists all sums are at least 0. Without lists it holds.
+    Any(Vec<Vec<Sum>>),
     Aligned {
         param: u32,
         bytes: u32,
@@ -177,15 +177,21 @@ impl Condition {
         let name = |param: u32| ir.params.get(param as usize).map_or("?", |p| p.name.as_str());
         let (test, text, buffer) = match requirement {
             Requirement::Any { any, .. } => {
-                let sums =
-                    any.iter().map(|poly| Sum::of(atoms, poly)).collect::<Option<Vec<_>>>()?;
-                let texts: Vec<String> =
-                    any.iter().map(|poly| inequality(ir, atoms, poly)).collect();
-                let len =
-                    any.iter().flat_map(Poly::atoms).find_map(|atom| match atoms.get(atom).key {
+                let sums = |all: &Vec<Poly>| {
+                    all.iter().map(|poly| Sum::of(atoms, poly)).collect::<Option<Vec<_>>>()
+                };
+                let sums = any.iter().map(sums).collect::<Option<Vec<_>>>()?;
+                let text = |all: &Vec<Poly>| {
+                    let all = all.iter().map(|poly| inequality(ir, atoms, poly));
+                    all.collect::<Vec<_>>().join(" and ")
+                };
+                let texts: Vec<String> = any.iter().map(text).collect();
+                let len = any.iter().flatten().flat_map(Poly::atoms).find_map(|atom| {
+                    match atoms.get(atom).key {
                         Key::Len(param) => Some(param),
                         _ => None,
-                    });
+                    }
+                });
                 (Test::Any(sums), texts.join(" or "), len)
             }
             Requirement::Aligned { param, bytes } => {
@@ -209,7 +215,7 @@ impl Condition {
         match &self.test {
             Test::Any(any) => {
                 let holds = |sum: &Sum| sum.eval(launch).is_some_and(|value| value >= 0);
-                any.is_empty() || any.iter().any(holds)
+                any.is_empty() || any.iter().any(|all| all.iter().all(holds))
             }
             Test::Aligned { param, bytes } => {
                 let argument = launch.arguments.get(*param as usize);

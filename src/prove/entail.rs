@@ -7,7 +7,8 @@
 //! values is tried with both.
 //!
 //! If only atoms are left whose values a launch knows, the rest is a *launch condition*, for example
-//! `len(p0) - n >= 0`.
+//! `len(p0) - n >= 0`. The search may also assume something about a launch on its way, for example
+//! that a pitch is not negative; then the condition is both together.
 
 use super::atom::{Atoms, Key};
 use super::claim::{Claim, Cond, Deps};
@@ -21,6 +22,9 @@ const DEPTH: u32 = 9;
 /// The maximum count of steps of one search.
 const STEPS: u32 = 160;
 
+/// The maximum count of things that one branch assumes about the launch.
+const ASSUMED: usize = 3;
+
 /// The maximum count of launch conditions of one polynomial, any of which suffices.
 const CONDITIONS: usize = 4;
 
@@ -29,9 +33,15 @@ const CONDITIONS: usize = 4;
 pub(super) enum Answer {
     /// Never negative, if the conditions of these `Deps` hold.
     Yes(Deps),
-    /// Never negative if one of these polynomials over what a launch knows is at least 0 (and the
-    /// conditions beside it hold). There may be none.
-    If(Vec<(Poly, Deps)>),
+    /// Never negative if a launch fulfils one of these. There may be none.
+    If(Vec<Found>),
+}
+
+/// What a launch has to fulfil: all polynomials are at least 0, and the conditions of `deps` hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) all: Vec<Poly>,
+    pub(super) deps: Deps,
 }
 
 pub(super) struct Search<'a> {
@@ -40,12 +50,21 @@ pub(super) struct Search<'a> {
     steps: u32,
     /// Whether to collect launch conditions.
     collects: bool,
-    found: Vec<(Poly, Deps)>,
+    found: Vec<Found>,
+    /// What the present branch assumes about the launch.
+    assumed: Vec<Poly>,
 }
 
 impl<'a> Search<'a> {
     pub(super) fn new(atoms: &'a mut Atoms, facts: &'a mut Facts) -> Search<'a> {
-        Search { atoms, facts, steps: STEPS, collects: false, found: Vec::new() }
+        Search {
+            atoms,
+            facts,
+            steps: STEPS,
+            collects: false,
+            found: Vec::new(),
+            assumed: Vec::new(),
+        }
     }
 
     /// Decides whether `poly >= 0`, and collects launch conditions if it is not known.
@@ -80,15 +99,19 @@ impl<'a> Search<'a> {
         });
         order.dedup();
         let is_launch = order.first().is_some_and(|atom| self.atoms.get(*atom).is_launch);
-        if is_launch && self.collects && range.hi >= 0 && self.found.len() < CONDITIONS {
-            let is_new = self.found.iter().all(|(known, _)| known != poly);
-            if is_new {
-                self.found.push((poly.clone(), deps));
-            }
+        if is_launch && self.collects && range.hi >= 0 {
+            self.note(Some(poly), deps);
         }
         for atom in order {
             let Some((coefficient, rest)) = poly.split(atom) else { continue };
-            let Some((sign, sign_deps)) = self.sign(&coefficient, depth) else { continue };
+            let Some((sign, sign_deps)) = self.sign(&coefficient, depth) else {
+                if !is_launch && self.atoms.is_launch(&coefficient) {
+                    self.assuming(coefficient.clone(), |search| {
+                        search.eliminate(poly, (atom, 1), &coefficient, &rest, deps, depth)
+                    });
+                }
+                continue;
+            };
             let deps = deps | sign_deps;
             if let Some(found) =
                 self.eliminate(poly, (atom, sign), &coefficient, &rest, deps, depth)
@@ -101,6 +124,80 @@ impl<'a> Search<'a> {
             }
         }
         None
+    }
+
+    /// Notes what a launch has to fulfil.
+    fn note(&mut self, poly: Option<&Poly>, deps: Deps) {
+        let all: Vec<Poly> = self.assumed.iter().chain(poly).cloned().collect();
+        let found = Found { all, deps };
+        if self.found.len() < CONDITIONS && !self.found.contains(&found) {
+            self.found.push(found);
+        }
+    }
+
+    /// Searches on with `poly >= 0` about the launch. What that proves is a condition.
+    fn assuming(&mut self, poly: Poly, search: impl FnOnce(&mut Self) -> Option<Deps>) {
+        if !self.collects || self.assumed.len() >= ASSUMED || self.found.len() >= CONDITIONS {
+            return;
+        }
+        let mark = self.facts.mark();
+        self.facts.add(self.atoms, poly.clone(), 0);
+        self.assumed.push(poly);
+        if self.facts.dead.is_none()
+            && let Some(deps) = search(self)
+        {
+            self.note(None, deps);
+        }
+        self.assumed.pop();
+        self.facts.back_to(mark);
+    }
+
+    /// Proves two cases, each with claims of its own. If a launch has to fulfil something in one of
+    /// them, that is a condition of both together.
+    fn both_cases(
+        &mut self,
+        cases: [(&[Claim], Option<Poly>); 2],
+        (deps, claim_deps): (Deps, Deps),
+        depth: u32,
+    ) -> Option<Deps> {
+        let before = std::mem::take(&mut self.found);
+        let mut open = vec![Found { all: Vec::new(), deps }];
+        let mut proved = Some(deps);
+        for (claims, poly) in cases {
+            let mark = self.facts.mark();
+            for claim in claims {
+                self.assume(claim, claim_deps);
+            }
+            let own = poly.and_then(|poly| self.prove(&poly, deps, depth));
+            self.facts.back_to(mark);
+            let found = std::mem::take(&mut self.found);
+            let mut next = Vec::new();
+            for known in &open {
+                if let Some(own) = own {
+                    next.push(Found { all: known.all.clone(), deps: known.deps | own });
+                    continue;
+                }
+                for one in found.iter().take(2) {
+                    let mut all = known.all.clone();
+                    all.extend(one.all.iter().filter(|poly| !known.all.contains(poly)).cloned());
+                    next.push(Found { all, deps: known.deps | one.deps });
+                }
+            }
+            open = next;
+            proved = proved.and_then(|deps| Some(deps | own?));
+            if open.is_empty() {
+                break;
+            }
+        }
+        self.found = before;
+        if proved.is_none() && self.collects {
+            for one in open {
+                if self.found.len() < CONDITIONS && !self.found.contains(&one) {
+                    self.found.push(one);
+                }
+            }
+        }
+        proved
     }
 
     /// Returns 1 if the polynomial is never negative, -1 if it is never positive.
@@ -190,19 +287,8 @@ impl<'a> Search<'a> {
         deps: Deps,
         depth: u32,
     ) -> Option<Deps> {
-        // A condition of one case alone would not be enough.
-        let collects = std::mem::take(&mut self.collects);
-        let mut both = Some(deps | cond.deps);
-        for (claims, value) in [(&cond.yes, yes), (&cond.no, no)] {
-            let mark = self.facts.mark();
-            for claim in claims {
-                self.assume(claim, cond.deps);
-            }
-            both = both.and_then(|deps| self.prove(&poly.with(atom, value)?, deps, depth));
-            self.facts.back_to(mark);
-        }
-        self.collects = collects;
-        both
+        let cases = [(&cond.yes[..], poly.with(atom, yes)), (&cond.no[..], poly.with(atom, no))];
+        self.both_cases(cases, (deps | cond.deps, cond.deps), depth)
     }
 
     /// Adds a claim to the facts.
@@ -270,11 +356,7 @@ impl<'a> Search<'a> {
                     let found = self.prove(&a?, deps, depth);
                     return found.or_else(|| self.prove(&b?, deps, depth));
                 }
-                let collects = std::mem::take(&mut self.collects);
-                let both = a.and_then(|a| self.prove(&a, deps, depth));
-                let both = both.and_then(|deps| self.prove(&b?, deps, depth));
-                self.collects = collects;
-                both
+                self.both_cases([(&[], a), (&[], b)], (deps, 0), depth)
             }
             _ => None,
         }
@@ -295,17 +377,24 @@ impl<'a> Search<'a> {
         let k = own.scaled(sign)?;
         let c = coefficient.scaled(sign)?;
         let mut deps = deps;
+        let mut unknown = None;
         match k.as_constant() {
             Some(k) if k < 1 => return None,
             Some(_) => {}
             None => {
                 let (range, own) = self.facts.range_of(self.atoms, &k);
-                deps |= own;
-                if range.lo < 1 {
+                if range.lo >= 1 {
+                    deps |= own;
+                } else {
+                    let positive = k.plus_constant(-1)?;
                     let collects = std::mem::take(&mut self.collects);
-                    let known = self.prove(&k.plus_constant(-1)?, 0, depth.min(3));
+                    let known = self.prove(&positive, 0, depth.min(3));
                     self.collects = collects;
-                    deps |= known?;
+                    match known {
+                        Some(known) => deps |= known,
+                        None if self.atoms.is_launch(&k) => unknown = Some(positive),
+                        None => return None,
+                    }
                 }
             }
         }
@@ -315,6 +404,12 @@ impl<'a> Search<'a> {
         }
         // poly is an integer, so k * poly > -k is enough.
         let next = next.plus(&k)?.plus_constant(-1)?;
-        self.prove(&next, deps, depth)
+        match unknown {
+            None => self.prove(&next, deps, depth),
+            Some(positive) => {
+                self.assuming(positive, |search| search.prove(&next, deps, depth));
+                None
+            }
+        }
     }
 }

@@ -12,6 +12,9 @@ pub(super) fn div(atoms: &mut Atoms, poly: &Poly, by: &Poly) -> Option<Poly> {
     let Some(d) = by.as_constant() else {
         return symbolic(atoms, poly, by).map(|(quotient, _)| quotient);
     };
+    if d < 1 {
+        return None;
+    }
     if d == 1 {
         return Some(poly.clone());
     }
@@ -41,6 +44,9 @@ pub(super) fn rem(atoms: &mut Atoms, poly: &Poly, by: &Poly) -> Option<Poly> {
     let Some(d) = by.as_constant() else {
         return symbolic(atoms, poly, by).map(|(_, remainder)| remainder);
     };
+    if d < 1 {
+        return None;
+    }
     let (_, mut rest) = split_multiples(poly, d)?;
     rest.terms.retain(|term| atoms.of_term(term) % d.unsigned_abs() != 0);
     let range = atoms.range(&rest);

@@ -10,8 +10,8 @@ use crate::ir::types::Space;
 /// Something that a launch has to fulfil.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Requirement {
-    /// One of the polynomials is at least 0.
-    Any { any: Vec<Poly>, deps: Deps },
+    /// In one of the lists all polynomials are at least 0.
+    Any { any: Vec<Vec<Poly>>, deps: Deps },
     /// The buffer of the parameter starts at a multiple of `bytes`.
     Aligned { param: u32, bytes: u32 },
     /// The polynomial is a multiple of `by`.

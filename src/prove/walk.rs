@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use super::atom::{Atoms, Choice, Key};
 use super::claim::{Claim, Cond, Deps, MAX_DEPS};
-use super::entail::{Answer, Search};
+use super::entail::{Answer, Found, Search};
 use super::facts::{Facts, Mark};
 use super::numbers;
 use super::pointer::{Pointer, Root};
@@ -291,23 +291,21 @@ impl<'k> Walk<'k> {
     }
 
     /// Adds the launch condition that one of the polynomials is at least 0.
-    fn require(&mut self, found: Vec<(Poly, Deps)>) -> Option<Deps> {
+    fn require(&mut self, found: Vec<Found>) -> Option<Deps> {
         if found.is_empty() {
             return None;
         }
-        let mut any = Vec::new();
+        let mut any: Vec<Vec<Poly>> = Vec::new();
         let mut deps = 0;
-        for (poly, own) in found {
-            let content = i128::try_from(poly.content()).ok()?.max(1);
-            let mut poly = poly;
-            poly.constant = poly.constant.div_euclid(content);
-            for term in &mut poly.terms {
-                term.factor /= content;
-            }
+        for Found { all, deps: own } in found {
+            let all: Vec<Poly> = all.iter().filter_map(|poly| simplified(poly)).collect();
             deps |= own;
-            if !any.contains(&poly) {
-                any.push(poly);
+            // Leave out what says more than another one.
+            if any.iter().any(|known| is_implied(known, &all)) {
+                continue;
             }
+            any.retain(|known| !is_implied(&all, known));
+            any.push(all);
         }
         // The access happens only if the guards hold that the launch decides.
         let guards = self.facts.all.get(self.universal..).unwrap_or_default();
@@ -316,6 +314,7 @@ impl<'k> Walk<'k> {
             let Some(never) = fact.poly.scaled(-1).and_then(|poly| poly.plus_constant(-1)) else {
                 continue;
             };
+            let never = vec![never];
             if !any.contains(&never) {
                 any.push(never);
             }
@@ -1123,6 +1122,24 @@ impl<'k> Walk<'k> {
         }
         None
     }
+}
+
+/// Divides `poly >= 0` by the common factor of its terms.
+fn simplified(poly: &Poly) -> Option<Poly> {
+    let content = i128::try_from(poly.content()).ok()?.max(1);
+    let mut poly = poly.clone();
+    poly.constant = poly.constant.div_euclid(content);
+    for term in &mut poly.terms {
+        term.factor /= content;
+    }
+    Some(poly)
+}
+
+/// Returns whether each polynomial of `weak` is one of `strong`, or larger by a constant.
+fn is_implied(weak: &[Poly], strong: &[Poly]) -> bool {
+    weak.iter().all(|weak| {
+        strong.iter().any(|strong| weak.constant >= strong.constant && weak.terms == strong.terms)
+    })
 }
 
 /// The iterations of a `for`.

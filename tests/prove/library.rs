@@ -28,6 +28,10 @@ fn prove(all: &mut Vec<Proved>, family: &'static str, ir: &KernelIr, prove: &dyn
     let start = Instant::now();
     let proof = prove();
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+    if let Some(folder) = std::env::var_os("TILEWRIGHT_PROVE_SHOW") {
+        let path = std::path::Path::new(&folder).join(format!("{}.kir", ir.name));
+        std::fs::write(path, format!("{ir}\n")).unwrap();
+    }
     let (name, ops) = (ir.name.clone(), ir.reached_ops().len());
     all.push(Proved { family, name, proof, ops, milliseconds });
 }
