@@ -5,7 +5,7 @@ use super::claim::{Claim, Deps};
 use super::entail::Search;
 use super::numbers;
 use super::pointer::{Pointer, Root};
-use super::poly::Poly;
+use super::poly::{AtomId, Poly, Product, Term, gcd};
 use super::range::Range;
 use super::site::{Open, Requirement, Site, Subject, Verdict};
 use super::walk::Walk;
@@ -174,6 +174,120 @@ impl Walk<'_> {
         None
     }
 
+    /// Returns what it relies on that the polynomial is a multiple of `by`, perhaps launch conditions
+    /// about pitches.
+    fn ensure_multiple(&mut self, poly: &Poly, by: u32) -> Option<Deps> {
+        if let Some(deps) = self.is_multiple(poly, by.into()) {
+            return Some(deps);
+        }
+        let (poly, mut deps) = self.without_extrema(poly);
+        if let Some(more) = self.is_multiple(&poly, by.into()) {
+            return Some(deps | more);
+        }
+        // What a launch knows is put together for each product of the other atoms.
+        let mut parts: Vec<(Product, Poly)> = vec![(Product::new(), Poly::constant(poly.constant))];
+        for term in &poly.terms {
+            let (launch, other): (Product, Product) =
+                term.atoms.iter().copied().partition(|atom| self.atoms.get(*atom).is_launch);
+            let one = Term { atoms: launch, factor: term.factor };
+            let one = if one.atoms.is_empty() {
+                Poly::constant(one.factor)
+            } else {
+                Poly { terms: [one].into_iter().collect(), constant: 0 }
+            };
+            match parts.iter_mut().find(|(known, _)| *known == other) {
+                Some((_, sum)) => *sum = sum.plus(&one)?,
+                None => parts.push((other, one)),
+            }
+        }
+        for (other, sum) in parts {
+            let own = other.iter().map(|atom| self.atoms.get(*atom).multiple);
+            let own = own.fold(1u128, |all, factor| all.saturating_mul(factor));
+            let left = u128::from(by) / gcd(by.into(), own);
+            if let Some(more) = self.is_multiple(&sum, left) {
+                deps |= more;
+                continue;
+            }
+            if sum.as_constant().is_some() {
+                return None;
+            }
+            // `2*pitch` is a multiple of 16 if `pitch` is one of 8.
+            let content = gcd(sum.content(), sum.constant.unsigned_abs());
+            let common = gcd(content, left);
+            let small = Poly {
+                terms: sum
+                    .terms
+                    .iter()
+                    .map(|term| Term {
+                        atoms: term.atoms.clone(),
+                        factor: term.factor / common as i128,
+                    })
+                    .collect(),
+                constant: sum.constant / common as i128,
+            };
+            let by = u32::try_from(left / common).ok()?;
+            deps |= self.require_all(Requirement::Multiple { poly: small, by, deps: 0 })?;
+        }
+        Some(deps)
+    }
+
+    /// Replaces minima and maxima by the operand that they are here, if that is known.
+    fn without_extrema(&mut self, poly: &Poly) -> (Poly, Deps) {
+        let (mut poly, mut deps) = (poly.clone(), 0);
+        for _ in 0..4 {
+            let atoms: Vec<AtomId> = poly.atoms().collect();
+            let mut next = None;
+            for atom in atoms {
+                let (Key::Min(a, b) | Key::Max(a, b)) = self.atoms.get(atom).key.clone() else {
+                    continue;
+                };
+                let is_min = matches!(self.atoms.get(atom).key, Key::Min(..));
+                for (this, other) in [(&a, &b), (&b, &a)] {
+                    let (less, more) = if is_min { (this, other) } else { (other, this) };
+                    if let Some(left) = more.minus(less)
+                        && let Some(own) = self.is_refuted(&left, atom, other)
+                        && let Some(with) = poly.with(atom, this)
+                    {
+                        next = Some((with, own));
+                        break;
+                    }
+                }
+                if next.is_some() {
+                    break;
+                }
+            }
+            let Some((with, own)) = next else { break };
+            poly = numbers::tidy(&mut self.atoms, with);
+            deps |= own;
+        }
+        (poly, deps)
+    }
+
+    /// Returns what it relies on that `poly >= 0`, by assuming the opposite, in which case `atom`
+    /// is `value`, and finding a guard that then cannot hold.
+    fn is_refuted(&mut self, poly: &Poly, atom: AtomId, value: &Poly) -> Option<Deps> {
+        if let Some(deps) = self.is_known(poly) {
+            return Some(deps);
+        }
+        let guards: Vec<(Poly, Deps)> = self.facts.all[self.facts.universal..]
+            .iter()
+            .rev()
+            .take(3)
+            .map(|fact| (fact.poly.clone(), fact.deps))
+            .collect();
+        let mark = self.facts.mark();
+        let below = poly.scaled(-1)?.plus_constant(-1)?;
+        let equal = Poly::atom(atom).minus(value)?;
+        self.facts.add(&self.atoms, below, 0);
+        self.facts.add_equal(&self.atoms, &equal, 0);
+        let found = guards.into_iter().find_map(|(guard, own)| {
+            let never = guard.scaled(-1)?.plus_constant(-1)?;
+            self.is_known(&never).map(|deps| deps | own)
+        });
+        self.facts.back_to(mark);
+        found
+    }
+
     /// Decides whether an address is a multiple of `bytes`.
     fn alignment(
         &mut self,
@@ -187,7 +301,7 @@ impl Walk<'_> {
             return Ok(0);
         }
         if pointer.since_align.is_multiple_of(by)
-            && let Some(deps) = self.is_multiple(since, by)
+            && let Some(deps) = self.ensure_multiple(since, bytes)
         {
             return Ok(deps);
         }
@@ -204,7 +318,7 @@ impl Walk<'_> {
             Root::Array(array) => ir.arrays[array].elem.size_bytes(),
             Root::Integer | Root::Unknown => return Err(Open::Origin),
         };
-        let Some(deps) = self.is_multiple(offset, by) else {
+        let Some(deps) = self.ensure_multiple(offset, bytes) else {
             return Err(Open::Alignment { offset: offset.clone(), bytes });
         };
         if own.is_multiple_of(bytes) {

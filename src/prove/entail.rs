@@ -20,7 +20,10 @@ use super::range::Range;
 const DEPTH: u32 = 9;
 
 /// The maximum count of steps of one search.
-const STEPS: u32 = 160;
+const STEPS: u32 = 240;
+
+/// How many steps follow the first launch condition.
+const AFTER: u32 = 60;
 
 /// The maximum count of things that one branch assumes about the launch.
 const ASSUMED: usize = 3;
@@ -94,14 +97,18 @@ impl<'a> Search<'a> {
         }
         self.steps -= 1;
         let mut order: Vec<AtomId> = poly.atoms().collect();
-        order.sort_unstable_by_key(|atom| {
-            (self.atoms.get(*atom).is_launch, std::cmp::Reverse(*atom))
-        });
+        order.sort_unstable();
         order.dedup();
+        // Guards come first, because they are the tightest bounds.
+        order.sort_by_cached_key(|atom| {
+            let is_launch = self.atoms.get(*atom).is_launch;
+            (is_launch, !is_launch && !self.is_guarded(*atom), std::cmp::Reverse(*atom))
+        });
         let is_launch = order.first().is_some_and(|atom| self.atoms.get(*atom).is_launch);
         if is_launch && self.collects && range.hi >= 0 {
             self.note(Some(poly), deps);
         }
+        let mut tried = 0;
         for atom in order {
             let Some((coefficient, rest)) = poly.split(atom) else { continue };
             let Some((sign, sign_deps)) = self.sign(&coefficient, depth) else {
@@ -118,12 +125,18 @@ impl<'a> Search<'a> {
             {
                 return Some(found);
             }
-            // Another order of elimination finds the same bounds.
-            if !is_launch {
+            // Another order of elimination often finds the same bounds.
+            tried += 1;
+            if !is_launch && tried == if depth == DEPTH { 2 } else { 1 } {
                 break;
             }
         }
         None
+    }
+
+    /// Returns whether a condition of the place bounds the atom.
+    fn is_guarded(&self, atom: AtomId) -> bool {
+        self.facts.all[self.facts.universal..].iter().any(|fact| fact.poly.contains(atom))
     }
 
     /// Notes what a launch has to fulfil.
@@ -132,6 +145,8 @@ impl<'a> Search<'a> {
         let found = Found { all, deps };
         if self.found.len() < CONDITIONS && !self.found.contains(&found) {
             self.found.push(found);
+            // The first ones are the best ones.
+            self.steps = self.steps.min(AFTER);
         }
     }
 

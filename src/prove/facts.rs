@@ -31,6 +31,8 @@ pub(super) struct Facts {
     /// `undo`.
     ranges: HashMap<AtomId, (Range, Deps)>,
     undo: Vec<(AtomId, Option<(Range, Deps)>)>,
+    /// How many of `all` hold everywhere.
+    pub(super) universal: usize,
     /// Whether the place cannot be reached.
     pub(super) dead: Option<Deps>,
 }

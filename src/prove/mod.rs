@@ -49,6 +49,7 @@ mod ranges;
 mod show;
 mod signature;
 mod site;
+mod strided;
 mod walk;
 
 pub use condition::{Condition, LaunchValue, LaunchValues};

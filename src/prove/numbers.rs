@@ -139,42 +139,45 @@ fn join(atoms: &mut Atoms, poly: &Poly) -> Option<Poly> {
         return None;
     }
     for i in 0..poly.terms.len() {
-        let term = &poly.terms[i];
-        for position in 0..term.atoms.len() {
-            let atom = term.atoms[position];
+        for position in 0..poly.terms[i].atoms.len() {
+            let atom = poly.terms[i].atoms[position];
             let Key::Div(value, by) = &atoms.get(atom).key else { continue };
             let (value, by) = (value.clone(), by.clone());
-            // The quotient's term is `scale * by * quotient`.
-            let scale = match by.as_constant() {
-                Some(d) if term.factor % d == 0 && term.atoms.len() == 1 => term.factor / d,
-                Some(_) => continue,
-                None => match (by.as_atom(), &term.atoms[..]) {
-                    (Some(n), [a, b]) if *a == n || *b == n => term.factor,
-                    _ => continue,
-                },
-            };
-            let Some(remainder) = rem(atoms, &value, &by) else { continue };
-            if remainder.terms.is_empty() {
+            let multiple = by.times(&Poly::atom(atom))?;
+            let Some(first) = multiple.terms.first() else { continue };
+            let own = poly.terms.iter().find(|term| term.atoms == first.atoms);
+            let Some(scale) = own.map(|term| term.factor).filter(|f| f % first.factor == 0) else {
                 continue;
-            }
-            let has_all = remainder.terms.iter().all(|part| {
-                poly.terms.iter().any(|term| {
-                    term.atoms == part.atoms && Some(term.factor) == part.factor.checked_mul(scale)
-                })
-            });
-            if !has_all {
+            };
+            let scale = scale / first.factor;
+            if !has(poly, &multiple, scale) {
                 continue;
             }
             // scale * (by * quotient + remainder) = scale * value
-            let quotient = Poly::atom(atom).times(&by)?;
-            let both = quotient.plus(&remainder)?;
-            let joined = poly.plus_scaled(&both, -scale)?.plus_scaled(&value, scale)?;
+            let remainder = rem(atoms, &value, &by)?;
+            let joined = if !remainder.terms.is_empty() && has(poly, &remainder, scale) {
+                let both = multiple.plus(&remainder)?;
+                poly.plus_scaled(&both, -scale)?.plus_scaled(&value, scale)?
+            } else if !value.terms.is_empty() && has(poly, &value, -scale) {
+                let both = value.minus(&multiple)?;
+                poly.plus_scaled(&both, scale)?.plus_scaled(&remainder, -scale)?
+            } else {
+                continue;
+            };
             if joined.terms.len() < poly.terms.len() {
                 return Some(joined);
             }
         }
     }
     None
+}
+
+/// Returns whether the polynomial contains the terms of `part`, times `scale`.
+fn has(poly: &Poly, part: &Poly, scale: i128) -> bool {
+    part.terms.iter().all(|part| {
+        let factor = part.factor.checked_mul(scale);
+        poly.terms.iter().any(|term| term.atoms == part.atoms && Some(term.factor) == factor)
+    })
 }
 
 /// Returns the bits that may be set in the polynomial, if it is never negative.

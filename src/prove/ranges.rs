@@ -9,7 +9,9 @@
 
 use std::collections::HashMap;
 
+use super::poly::gcd;
 use super::range::Range;
+use super::strided::Strided;
 use crate::ir::op::{
     Arith, Axis, Compare, Control, Convert, IntArith, Mem, Op, SpecialReg, Thread, VolatileReg,
     Warp,
@@ -25,8 +27,8 @@ const WIDENINGS: u8 = 8;
 
 #[derive(Debug)]
 pub(super) struct Ranges {
-    values: Vec<Option<Range>>,
-    vars: Vec<Option<Range>>,
+    values: Vec<Option<Strided>>,
+    vars: Vec<Option<Strided>>,
 }
 
 impl Ranges {
@@ -42,7 +44,7 @@ impl Ranges {
         };
         for param in &ir.params {
             if let Some(range) = of_type(ir.type_of(param.value)) {
-                flow.ranges.values[param.value.index()] = Some(range);
+                flow.ranges.values[param.value.index()] = Some(Strided::of(range));
             }
         }
         while std::mem::take(&mut flow.changed) {
@@ -54,12 +56,17 @@ impl Ranges {
     /// Returns the range of an integer value.
     pub(super) fn of(&self, ir: &KernelIr, value: Value) -> Range {
         let all = of_type(ir.type_of(value)).unwrap_or(Range::ALL);
-        self.values[value.index()].unwrap_or(all)
+        self.values[value.index()].map_or(all, |strided| strided.range)
+    }
+
+    /// Returns an integer that divides every value of an integer value.
+    pub(super) fn multiple(&self, value: Value) -> u128 {
+        self.values[value.index()].map_or(1, Strided::multiple)
     }
 
     pub(super) fn of_var(&self, ir: &KernelIr, var: VarId) -> Range {
         let all = of_type(ir.vars[var].ty).unwrap_or(Range::ALL);
-        self.vars[var.index()].unwrap_or(all)
+        self.vars[var.index()].map_or(all, |strided| strided.range)
     }
 }
 
@@ -184,7 +191,7 @@ struct Flow<'k> {
     ir: &'k KernelIr,
     ranges: Ranges,
     /// The ranges of values that enclosing conditions make smaller.
-    smaller: HashMap<Value, Range>,
+    smaller: HashMap<Value, Strided>,
     /// For each value, how often its range has grown.
     grown: Vec<u8>,
     vars_grown: Vec<u8>,
@@ -194,7 +201,13 @@ struct Flow<'k> {
 }
 
 /// Returns `known` grown to hold `new`: in steps if it has grown often.
-fn grow(known: Option<Range>, new: Range, all: Range, grown: &mut u8, steps: &[i128]) -> Range {
+fn grow(
+    known: Option<Strided>,
+    new: Strided,
+    all: Range,
+    grown: &mut u8,
+    steps: &[i128],
+) -> Strided {
     let Some(known) = known else { return new };
     let both = known.or(new);
     if both == known {
@@ -204,21 +217,26 @@ fn grow(known: Option<Range>, new: Range, all: Range, grown: &mut u8, steps: &[i
     if *grown <= PATIENCE {
         return both;
     }
-    let (mut lo, mut hi) = (both.lo, both.hi);
-    if lo < known.lo {
+    let is_patient = *grown <= PATIENCE + WIDENINGS;
+    let Range { mut lo, mut hi } = both.range;
+    if lo < known.range.lo {
         let step = steps.iter().rev().find(|step| **step <= lo);
-        lo = step.copied().filter(|_| *grown <= PATIENCE + WIDENINGS).unwrap_or(all.lo);
+        lo = step.copied().filter(|_| is_patient).unwrap_or(all.lo).max(all.lo);
+        // The end has to be one of the integers.
+        if both.step > 1 {
+            lo = both.range.lo - (both.range.lo - lo) / both.step * both.step;
+        }
     }
-    if hi > known.hi {
+    if hi > known.range.hi {
         let step = steps.iter().find(|step| **step >= hi);
-        hi = step.copied().filter(|_| *grown <= PATIENCE + WIDENINGS).unwrap_or(all.hi);
+        hi = step.copied().filter(|_| is_patient).unwrap_or(all.hi).min(all.hi);
     }
-    Range::new(lo.max(all.lo), hi.min(all.hi))
+    Strided::new(Range { lo, hi }, both.step)
 }
 
 impl Flow<'_> {
     /// Makes the range of a value that several paths lead to larger.
-    fn raise(&mut self, value: Value, new: Range) {
+    fn raise(&mut self, value: Value, new: Strided) {
         let Some(all) = of_type(self.ir.type_of(value)) else { return };
         let i = value.index();
         let known = self.ranges.values[i];
@@ -236,7 +254,7 @@ impl Flow<'_> {
     }
 
     /// Returns the value's range; `None` if it is no integer, or no path to it has been seen yet.
-    fn known(&self, value: Value) -> Option<Range> {
+    fn known(&self, value: Value) -> Option<Strided> {
         of_type(self.ir.type_of(value))?;
         let known = self.ranges.values[value.index()]?;
         Some(self.smaller.get(&value).copied().unwrap_or(known))
@@ -269,19 +287,12 @@ impl Flow<'_> {
         for (number, &result) in data.results.iter().enumerate() {
             let Some(all) = of_type(ir.type_of(result)) else { continue };
             let found = if number == 0 { self.result(id, all) } else { Found::Any };
-            let range = match found {
-                Found::Unseen => continue,
-                Found::Any => all,
-                // A range that leaves the type may have wrapped.
-                Found::Range(range) if range.is_within(all) => range,
-                Found::Range(_) => all,
-            };
-            // A value has one operation, so its range follows its operands. The operands only grow,
-            // except that a refined one may be smaller in one round than in another.
+            let Some(new) = found.within(all) else { continue };
+            // A value has one operation, so its range follows its operands, which only grow.
             let known = &mut self.ranges.values[result.index()];
-            let range = known.map_or(range, |known| known.or(range));
-            self.changed |= *known != Some(range);
-            *known = Some(range);
+            let new = known.map_or(new, |known| known.or(new));
+            self.changed |= *known != Some(new);
+            *known = Some(new);
         }
     }
 
@@ -296,19 +307,15 @@ impl Flow<'_> {
                     let mut undo = Vec::new();
                     self.refine(*cond, holds, &mut undo, 4);
                     self.region(region);
-                    for (value, before) in undo.into_iter().rev() {
-                        match before {
-                            Some(before) => self.smaller.insert(value, before),
-                            None => self.smaller.remove(&value),
-                        };
-                    }
+                    self.restore(undo);
                 }
             }
             Control::For { lo, hi, init, body, .. } => {
                 if let (Some(&index), Some(lo), Some(hi)) =
                     (ir.regions[*body].args.first(), self.known(*lo), self.known(*hi))
                 {
-                    let last = Range::new(lo.lo, (hi.hi - 1).max(lo.lo));
+                    let (lo, hi) = (lo.range, hi.range);
+                    let last = Strided::of(Range::new(lo.lo, (hi.hi - 1).max(lo.lo)));
                     let known = &mut self.ranges.values[index.index()];
                     let last = known.map_or(last, |known| known.or(last));
                     self.changed |= *known != Some(last);
@@ -343,7 +350,7 @@ impl Flow<'_> {
         &mut self,
         cond: Value,
         holds: bool,
-        undo: &mut Vec<(Value, Option<Range>)>,
+        undo: &mut Vec<(Value, Option<Strided>)>,
         depth: u32,
     ) {
         let ir = self.ir;
@@ -368,7 +375,7 @@ impl Flow<'_> {
         {
             for (value, other, compare) in [(lhs, rhs, compare), (rhs, lhs, mirrored(compare))] {
                 if let (Some(known), Some(bound)) = (self.known(value), self.known(other)) {
-                    let smaller = cut(known, compare, bound);
+                    let smaller = cut(known, compare, bound.range);
                     if smaller != known {
                         undo.push((value, self.smaller.insert(value, smaller)));
                     }
@@ -378,64 +385,111 @@ impl Flow<'_> {
     }
 
     /// Returns the range that `value` has where `cond` is `holds`.
-    fn where_(&mut self, value: Value, cond: Value, holds: bool) -> Option<Range> {
+    fn where_(&mut self, value: Value, cond: Value, holds: bool) -> Option<Strided> {
         let ir = self.ir;
-        let known = self.known(value)?;
-        let ValueDef::Result(op, 0) = ir.values[cond].def else { return Some(known) };
-        let Op::Arith(Arith::Setp { lhs, rhs, compare }) = ir.ops[op].op else {
+        let mut known = self.known(value)?;
+        let (ValueDef::Result(cond_op, 0), def) = (ir.values[cond].def, ir.values[value].def)
+        else {
+            return Some(known);
+        };
+        // The operands of the value may be what is compared: compute it again.
+        let mut undo = Vec::new();
+        self.refine(cond, holds, &mut undo, 2);
+        if let (ValueDef::Result(op, 0), Some(all)) = (def, of_type(ir.type_of(value)))
+            && matches!(ir.ops[op].op, Op::Arith(Arith::Add { .. } | Arith::Sub { .. }))
+            && let Some(again) = self.result(op, all).within(all)
+            && again.range.is_within(known.range)
+        {
+            known = again;
+        }
+        self.restore(undo);
+        let Op::Arith(Arith::Setp { lhs, rhs, compare }) = ir.ops[cond_op].op else {
             return Some(known);
         };
         let Some(compare) = (if holds { Some(compare) } else { opposite(compare) }) else {
             return Some(known);
         };
         for (compared, other, compare) in [(lhs, rhs, compare), (rhs, lhs, mirrored(compare))] {
-            if !is_same(ir, compared, value, 3) {
-                continue;
-            }
-            if let Some(bound) = self.known(other) {
-                return Some(cut(known, compare, bound));
+            if is_same(ir, compared, value, 3)
+                && let Some(bound) = self.known(other)
+            {
+                return Some(cut(known, compare, bound.range));
             }
         }
         Some(known)
+    }
+
+    fn restore(&mut self, undo: Vec<(Value, Option<Strided>)>) {
+        for (value, before) in undo.into_iter().rev() {
+            match before {
+                Some(before) => self.smaller.insert(value, before),
+                None => self.smaller.remove(&value),
+            };
+        }
     }
 
     fn result(&mut self, id: OpId, all: Range) -> Found {
         let ir = self.ir;
         let op = &ir.ops[id].op;
         if let Op::Const(constant) = op {
-            return constant.as_int().map_or(Found::Any, |value| Found::Range(Range::point(value)));
+            return constant.as_int().map_or(Found::Any, |value| Found::range(Range::point(value)));
         }
         if let Op::Thread(Thread::Sreg { reg }) = op {
-            return Found::Range(of_register(ir, *reg));
+            return Found::range(of_register(ir, *reg));
         }
         if let Op::Thread(Thread::VolatileSreg { reg: VolatileReg::WarpId }) = op {
-            return Found::Range(Range::new(0, i32::MAX.into()));
+            return Found::range(Range::new(0, i32::MAX.into()));
         }
         if let Op::Mem(Mem::GetVar { var, .. }) = op {
-            return self.ranges.vars[var.index()].map_or(Found::Unseen, Found::Range);
+            return self.ranges.vars[var.index()].map_or(Found::Unseen, Found::Some);
         }
         if let Op::Arith(Arith::Selp { cond, then_value, else_value }) = *op {
             let yes = self.where_(then_value, cond, true);
             let no = self.where_(else_value, cond, false);
             return match (yes, no) {
-                (Some(yes), Some(no)) => Found::Range(yes.or(no)),
-                (Some(one), None) | (None, Some(one)) => Found::Range(one),
+                (Some(yes), Some(no)) => Found::Some(yes.or(no)),
+                (Some(one), None) | (None, Some(one)) => Found::Some(one),
                 (None, None) => Found::Unseen,
             };
         }
         let operands = op.operands();
-        let mut known = [Range::ALL; 3];
-        for (range, operand) in known.iter_mut().zip(&operands) {
+        let mut known = [Strided { range: Range::ALL, step: 1 }; 3];
+        for (strided, operand) in known.iter_mut().zip(&operands) {
             if of_type(ir.type_of(*operand)).is_some() {
                 match self.known(*operand) {
-                    Some(found) => *range = found,
+                    Some(found) => *strided = found,
                     None => return Found::Unseen,
                 }
             }
         }
-        let [a, b, c] = known;
         let bits = ir.ops[id].results.first().map_or(64, |value| ir.type_of(*value).bits());
-        of_operation(op, [a, b, c], bits, all).map_or(Found::Any, Found::Range)
+        let step = step_of(op, known);
+        let range = of_operation(op, known.map(|strided| strided.range), bits, all);
+        range.map_or(Found::Any, |range| Found::Some(Strided::new(range, step)))
+    }
+}
+
+/// Returns how far the results of an operation are apart.
+fn step_of(op: &Op, [a, b, c]: [Strided; 3]) -> i128 {
+    let common =
+        |x: i128, y: i128| i128::try_from(gcd(x.unsigned_abs(), y.unsigned_abs())).unwrap_or(1);
+    let product = |x: Strided, y: Strided| match (x.range.as_point(), y.range.as_point()) {
+        (Some(x), _) => y.step.checked_mul(x).unwrap_or(1),
+        (_, Some(y)) => x.step.checked_mul(y).unwrap_or(1),
+        (None, None) => 1,
+    };
+    match op {
+        Op::Arith(Arith::Add { .. } | Arith::Sub { .. }) => common(a.step, b.step),
+        Op::Arith(Arith::Mul { .. } | Arith::MulWide { .. }) => product(a, b),
+        Op::Arith(Arith::MadWide { .. }) | Op::IntArith(IntArith::Mad { .. }) => {
+            common(product(a, b), c.step)
+        }
+        Op::Arith(Arith::Shl { .. }) => match b.range.as_point() {
+            Some(amount @ 0..=62) => a.step.checked_mul(1 << amount).unwrap_or(1),
+            _ => 1,
+        },
+        Op::Convert(Convert::Cvt { .. } | Convert::Bitcast { .. }) => a.step,
+        _ => 1,
     }
 }
 
@@ -444,7 +498,22 @@ enum Found {
     Unseen,
     /// Any value of the type.
     Any,
-    Range(Range),
+    Some(Strided),
+}
+
+impl Found {
+    fn range(range: Range) -> Found {
+        Found::Some(Strided::of(range))
+    }
+
+    /// The integers, or all of the type if some are outside, because then a value may have wrapped.
+    fn within(self, all: Range) -> Option<Strided> {
+        match self {
+            Found::Unseen => None,
+            Found::Some(found) if found.range.is_within(all) => Some(found),
+            Found::Any | Found::Some(_) => Some(Strided::of(all)),
+        }
+    }
 }
 
 /// Returns the range of an operation's result from those of its operands, before it wraps.
@@ -537,19 +606,15 @@ fn mirrored(compare: Compare) -> Compare {
     }
 }
 
-/// Returns the part of `range` for which `value compare bound` can hold.
-fn cut(range: Range, compare: Compare, bound: Range) -> Range {
+/// Returns the part of `known` for which `value compare bound` can hold.
+fn cut(known: Strided, compare: Compare, bound: Range) -> Strided {
     match compare {
-        Compare::Eq => range.and(bound),
-        Compare::Ne => match bound.as_point() {
-            Some(end) if end == range.lo => range.and(Range::new(end + 1, Range::LIMIT)),
-            Some(end) if end == range.hi => range.and(Range::new(-Range::LIMIT, end - 1)),
-            _ => range,
-        },
-        Compare::Lt => range.and(Range::new(-Range::LIMIT, bound.hi - 1)),
-        Compare::Le => range.and(Range::new(-Range::LIMIT, bound.hi)),
-        Compare::Gt => range.and(Range::new(bound.lo + 1, Range::LIMIT)),
-        Compare::Ge => range.and(Range::new(bound.lo, Range::LIMIT)),
-        _ => range,
+        Compare::Eq => known.within(bound),
+        Compare::Ne => bound.as_point().map_or(known, |end| known.without(end)),
+        Compare::Lt => known.within(Range::new(-Range::LIMIT, bound.hi - 1)),
+        Compare::Le => known.within(Range::new(-Range::LIMIT, bound.hi)),
+        Compare::Gt => known.within(Range::new(bound.lo + 1, Range::LIMIT)),
+        Compare::Ge => known.within(Range::new(bound.lo, Range::LIMIT)),
+        _ => known,
     }
 }

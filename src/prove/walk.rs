@@ -63,8 +63,6 @@ pub(super) struct Walk<'k> {
     /// `continue`.
     obligations: HashMap<OpId, Vec<Obligation>>,
     pub(super) requirements: Vec<Requirement>,
-    /// How many facts hold everywhere.
-    universal: usize,
     /// How often a loop's body was walked again. Unknowns of different walks are not the same.
     generation: u32,
     pub(super) sites: Vec<Site>,
@@ -101,7 +99,6 @@ impl<'k> Walk<'k> {
             continues,
             obligations: HashMap::new(),
             requirements: Vec::new(),
-            universal: 0,
             generation: 0,
             sites: Vec::new(),
         };
@@ -125,7 +122,7 @@ impl<'k> Walk<'k> {
     /// Adds a fact that holds everywhere.
     pub(super) fn assume_everywhere(&mut self, poly: Poly) {
         self.facts.add(&self.atoms, poly, 0);
-        self.universal = self.facts.all.len();
+        self.facts.universal = self.facts.all.len();
     }
 
     /// The element count of a buffer.
@@ -163,7 +160,7 @@ impl<'k> Walk<'k> {
                 self.facts.add(&self.atoms, left, 0);
             }
         }
-        self.universal = self.facts.all.len();
+        self.facts.universal = self.facts.all.len();
     }
 
     fn register(&mut self, reg: SpecialReg) -> Poly {
@@ -184,8 +181,8 @@ impl<'k> Walk<'k> {
 
     /// Makes the value an unknown of its own.
     fn unknown(&mut self, value: Value) -> Number {
-        let range = self.ranges.of(self.ir, value);
-        Number { poly: self.atoms.of(Key::Value(value, self.generation), range, 1), deps: 0 }
+        let (range, multiple) = (self.ranges.of(self.ir, value), self.ranges.multiple(value));
+        Number { poly: self.atoms.of(Key::Value(value, self.generation), range, multiple), deps: 0 }
     }
 
     /// Returns the integer that the value is congruent to.
@@ -216,9 +213,7 @@ impl<'k> Walk<'k> {
             self.exact_undo.push(value);
             return Some(Number { poly: number.poly, deps: number.deps | deps });
         }
-        let range = self.ranges.of(self.ir, value);
-        let number =
-            Number { poly: self.atoms.of(Key::Value(value, self.generation), range, 1), deps: 0 };
+        let number = self.unknown(value);
         self.values[value.index()] = Known::Number(number.clone());
         Some(number)
     }
@@ -308,7 +303,7 @@ impl<'k> Walk<'k> {
             any.push(all);
         }
         // The access happens only if the guards hold that the launch decides.
-        let guards = self.facts.all.get(self.universal..).unwrap_or_default();
+        let guards = self.facts.all.get(self.facts.universal..).unwrap_or_default();
         let guards = guards.iter().filter(|fact| fact.deps == 0);
         for fact in guards.filter(|fact| self.atoms.is_launch(&fact.poly)).take(3) {
             let Some(never) = fact.poly.scaled(-1).and_then(|poly| poly.plus_constant(-1)) else {
@@ -486,8 +481,12 @@ impl<'k> Walk<'k> {
 
     /// Returns the sum of what a loop adds to `arg` to make `next`, if it is the same in each
     /// iteration: an integer, or an offset in bytes.
-    fn step_of(&mut self, arg: Value, next: Value, body: RegionId, depth: u32) -> Option<Number> {
-        if arg == next {
+    fn step_of(&mut self, arg: Carried, next: Value, body: RegionId, depth: u32) -> Option<Number> {
+        let is_start = match arg {
+            Carried::Arg(arg) => arg == next,
+            Carried::Register(register) => self.reads(register, next, body),
+        };
+        if is_start {
             return Some(Number { poly: Poly::default(), deps: 0 });
         }
         let (depth, ValueDef::Result(op, 0)) = (depth.checked_sub(1)?, self.ir.values[next].def)
@@ -512,8 +511,60 @@ impl<'k> Walk<'k> {
             let by = self.invariant(index, body)?;
             let poly = known.poly.plus_scaled(&by.poly, self.elem_bytes(base))?;
             return Some(Number { poly, deps: known.deps | by.deps });
+        } else if let Op::Mem(Mem::PtrCast { base, .. }) = self.ir.ops[op].op {
+            return self.step_of(arg, base, body, depth);
         }
         None
+    }
+
+    /// Returns whether the value is the register's at the start of an iteration.
+    fn reads(&self, register: (VarId, u32), value: Value, body: RegionId) -> bool {
+        let ValueDef::Result(op, 0) = self.ir.values[value].def else { return false };
+        let data = &self.ir.ops[op];
+        matches!(data.op, Op::Mem(Mem::GetVar { var, index }) if (var, index) == register)
+            && data.region == body
+    }
+
+    /// Finds what each iteration of a loop adds to the registers of variables that the body sets
+    /// once, at its top level.
+    fn register_steps(&mut self, body: RegionId, continues: &[OpId]) -> Vec<RegisterStep> {
+        let ir = self.ir;
+        if self.vars.is_empty() || continues.iter().any(|next| ir.ops[*next].region != body) {
+            return Vec::new();
+        }
+        let mut sets = Vec::new();
+        self.sets_in(body, &mut sets);
+        let mut found = Vec::new();
+        for &op in &sets {
+            let Op::Mem(Mem::SetVar { value, var, index }) = ir.ops[op].op else { continue };
+            let register = (var, index);
+            let is_only = sets.iter().all(|other| {
+                *other == op
+                    || !matches!(ir.ops[*other].op,
+                        Op::Mem(Mem::SetVar { var, index, .. }) if (var, index) == register)
+            });
+            let Some(initial) = self.vars.get(&register).cloned().filter(|_| is_only) else {
+                continue;
+            };
+            if ir.ops[op].region == body
+                && let Some(step) = self.step_of(Carried::Register(register), value, body, 6)
+            {
+                found.push(RegisterStep { register, initial, step });
+            }
+        }
+        found
+    }
+
+    /// Collects the operations of a region that set registers.
+    fn sets_in(&self, region: RegionId, found: &mut Vec<OpId>) {
+        for &op in &self.ir.regions[region].ops {
+            if matches!(self.ir.ops[op].op, Op::Mem(Mem::SetVar { .. })) {
+                found.push(op);
+            }
+            for inner in self.ir.ops[op].op.regions() {
+                self.sets_in(inner, found);
+            }
+        }
     }
 
     /// Returns the integer if the loop does not change it.
@@ -542,8 +593,9 @@ impl<'k> Walk<'k> {
         let initial = self.passed(init);
         let continues = self.continues.get(&id).cloned().unwrap_or_default();
         // The registers that the body sets have another value in the next iteration.
+        let registers = self.register_steps(body, &continues);
         self.forget_vars(body);
-        let outer_vars = self.vars.clone();
+        let after_vars = self.vars.clone();
         let mark = self.mark();
         let trip = self.trip(id, control);
         let count = match &trip {
@@ -559,7 +611,8 @@ impl<'k> Walk<'k> {
                 let Op::Control(Control::Continue { values, .. }) = &ir.ops[next].op else {
                     continue;
                 };
-                let found = values.get(i).and_then(|next| self.step_of(arg, *next, body, 6));
+                let found =
+                    values.get(i).and_then(|next| self.step_of(Carried::Arg(arg), *next, body, 6));
                 is_same &= match (&step, &found) {
                     (_, None) => false,
                     (None, Some(_)) => true,
@@ -606,10 +659,15 @@ impl<'k> Walk<'k> {
                     self.facts.add(&self.atoms, fact.clone(), *deps);
                 }
             }
+            for RegisterStep { register, initial, step } in &registers {
+                if let Some(known) = self.moved(initial, step, &count) {
+                    self.vars.insert(*register, known);
+                }
+            }
             let inside = self.mark();
             self.region(body);
             self.back_to(inside);
-            self.vars.clone_from(&outer_vars);
+            self.vars.clone_from(&after_vars);
             let is_kept = match self.obligations.get(&id) {
                 Some(all) => !all.is_empty(),
                 None => true,
@@ -655,17 +713,29 @@ impl<'k> Walk<'k> {
                 let obligation = Obligation { next, range: all, deps, requirement: 0 };
                 Some((known, Some(obligation)))
             }
-            Known::Pointer(initial) => {
-                let mut pointer = Pointer::clone(initial);
-                let moved = step.poly.times(count)?;
-                pointer.offset = pointer.offset.plus(&moved)?;
-                pointer.since = pointer.since.plus(&moved)?;
-                pointer.deps |= step.deps;
-                Some((Known::Pointer(Rc::new(pointer)), None))
-            }
+            initial @ Known::Pointer(_) => Some((self.moved(initial, step, count)?, None)),
             known if step.poly == Poly::default() => Some((known.clone(), None)),
             _ => None,
         }
+    }
+
+    /// What is known about a value after `count` steps.
+    fn moved(&self, initial: &Known, step: &Number, count: &Poly) -> Option<Known> {
+        let moved = step.poly.times(count)?;
+        Some(match initial {
+            Known::Number(initial) => {
+                let poly = initial.poly.plus(&moved)?;
+                Known::Number(Number { poly, deps: initial.deps | step.deps })
+            }
+            Known::Pointer(initial) => {
+                let mut pointer = Pointer::clone(initial);
+                pointer.offset = pointer.offset.plus(&moved)?;
+                pointer.since = pointer.since.plus(&moved)?;
+                pointer.deps |= step.deps;
+                Known::Pointer(Rc::new(pointer))
+            }
+            Known::Cond(_) | Known::Nothing => return None,
+        })
     }
 
     /// At a `continue`, the promises about carried values must hold for the next iteration.
@@ -1038,6 +1108,17 @@ impl<'k> Walk<'k> {
             let factor = 1i128.checked_shl(u32::try_from(amount).ok().filter(|n| *n < bits)?)?;
             return Some(Number { poly: a.poly.scaled(factor)?, deps: a.deps });
         }
+        // The lowest bits of a value are those of the integer that it is congruent to.
+        if let Arith::And { lhs, rhs } = *arith {
+            for (value, mask) in [(lhs, rhs), (rhs, lhs)] {
+                let mask = constant_of(ir, mask).and_then(|mask| mask.as_int());
+                if let Some(mask) = mask.filter(|mask| (0..1 << (bits - 1)).contains(mask)) {
+                    let a = self.number(value)?;
+                    let poly = numbers::and_constant(&mut self.atoms, &a.poly, mask, bits)?;
+                    return Some(Number { poly, deps: a.deps });
+                }
+            }
+        }
         // From here on, of the integers that the operands are.
         let exact = |walk: &mut Self, a: Value, b: Value| Some((walk.exact(a)?, walk.exact(b)?));
         if let Arith::MulWide { lhs, rhs } = *arith {
@@ -1140,6 +1221,21 @@ fn is_implied(weak: &[Poly], strong: &[Poly]) -> bool {
     weak.iter().all(|weak| {
         strong.iter().any(|strong| weak.constant >= strong.constant && weak.terms == strong.terms)
     })
+}
+
+/// What a loop carries: an argument of its body, or a register of a variable.
+#[derive(Clone, Copy, Debug)]
+enum Carried {
+    Arg(Value),
+    Register((VarId, u32)),
+}
+
+/// A register that each iteration of a loop adds the same to.
+#[derive(Debug)]
+struct RegisterStep {
+    register: (VarId, u32),
+    initial: Known,
+    step: Number,
 }
 
 /// The iterations of a `for`.
