@@ -380,7 +380,7 @@ impl Walk<'_> {
             Root::Array(array) => Poly::constant(ir.arrays[array].bytes().into()),
             Root::Integer | Root::Unknown => return Err(Open::Origin),
         };
-        let index = self.exact(access.index).ok_or(Open::Index)?;
+        let index = self.index(access.index).ok_or(Open::Index)?;
         let bytes = index.poly.scaled(self.elem_bytes(access.base)).ok_or(Open::Index)?;
         let sum = |base: &Poly| base.plus(&bytes).ok_or(Open::Index);
         let offset = numbers::tidy(&mut self.atoms, sum(&pointer.offset)?);

@@ -102,7 +102,11 @@ impl<'a> Search<'a> {
         // Guards come first, because they are the tightest bounds.
         order.sort_by_cached_key(|atom| {
             let is_launch = self.atoms.get(*atom).is_launch;
-            (is_launch, !is_launch && !self.is_guarded(*atom), std::cmp::Reverse(*atom))
+            let is_scaled = poly.terms.iter().any(|term| {
+                term.atoms.len() > 1 && term.atoms.contains(atom)
+            });
+            let is_guarded = !is_launch && self.is_guarded(*atom);
+            (is_launch, !is_guarded, is_guarded && is_scaled, std::cmp::Reverse(*atom))
         });
         let is_launch = order.first().is_some_and(|atom| self.atoms.get(*atom).is_launch);
         if is_launch && self.collects && range.hi >= 0 {

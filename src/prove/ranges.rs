@@ -392,6 +392,9 @@ impl Flow<'_> {
         else {
             return Some(known);
         };
+        if self.is_impossible(cond_op, holds) {
+            return None;
+        }
         // The operands of the value may be what is compared: compute it again.
         let mut undo = Vec::new();
         self.refine(cond, holds, &mut undo, 2);
@@ -417,6 +420,27 @@ impl Flow<'_> {
             }
         }
         Some(known)
+    }
+
+    /// Returns whether a comparison never has this result, as far as the ranges go now.
+    fn is_impossible(&self, cond: OpId, holds: bool) -> bool {
+        let Op::Arith(Arith::Setp { lhs, rhs, compare }) = self.ir.ops[cond].op else {
+            return false;
+        };
+        let Some(compare) = (if holds { Some(compare) } else { opposite(compare) }) else {
+            return false;
+        };
+        let (Some(a), Some(b)) = (self.known(lhs), self.known(rhs)) else { return false };
+        let (a, b) = (a.range, b.range);
+        match compare {
+            Compare::Eq => a.hi < b.lo || b.hi < a.lo,
+            Compare::Ne => a.as_point().is_some() && a == b,
+            Compare::Lt => a.lo >= b.hi,
+            Compare::Le => a.lo > b.hi,
+            Compare::Gt => a.hi <= b.lo,
+            Compare::Ge => a.hi < b.lo,
+            _ => false,
+        }
     }
 
     fn restore(&mut self, undo: Vec<(Value, Option<Strided>)>) {

@@ -228,6 +228,12 @@ impl<'k> Walk<'k> {
         Some(self.ensure(&above)? | self.ensure(&below)?)
     }
 
+    /// Returns the integer that an index is. Addresses have 64 bits, so an index of 64 bits may wrap
+    /// on its way as long as the whole offset ends inside the allocation.
+    pub(super) fn index(&mut self, value: Value) -> Option<Number> {
+        if self.ir.type_of(value).bits() == 64 { self.number(value) } else { self.exact(value) }
+    }
+
     fn cond(&self, value: Value) -> Option<Rc<Cond>> {
         if let Some(constant) = constant_of(self.ir, value) {
             return Some(Rc::new(Cond::known(constant.bits() & 1 == 1)));
@@ -920,7 +926,7 @@ impl<'k> Walk<'k> {
         } else if let Mem::IntToPtr { .. } = *mem {
             Pointer::new(Root::Integer)
         } else if let Mem::Offset { base, index } = *mem {
-            let index = self.exact(index)?;
+            let index = self.index(index)?;
             let bytes = index.poly.scaled(self.elem_bytes(base))?;
             let mut pointer = Pointer::clone(&self.pointer(base));
             pointer.offset = numbers::tidy(&mut self.atoms, pointer.offset.plus(&bytes)?);

@@ -255,7 +255,7 @@ fn wrapping_values() {
     st %s, %a, %one
     yield
   }",
-        "o",
+        "c",
     );
     expect(
         SHARED,
@@ -292,10 +292,9 @@ fn vectors_and_alignment() {
         &format!(
             "{splat}  %p = assume_divisible_by<4> %n : i32
   %i = mul %t, %p : i32
-  %low = setp<ge> %i, %zero : bool
   st_vec %y, %i, %v"
         ),
-        "co",
+        "cc",
     );
 }
 
