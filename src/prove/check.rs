@@ -380,12 +380,10 @@ impl Walk<'_> {
             Root::Array(array) => Poly::constant(ir.arrays[array].bytes().into()),
             Root::Integer | Root::Unknown => return Err(Open::Origin),
         };
-        let index = self.index(access.index).ok_or(Open::Index)?;
-        let bytes = index.poly.scaled(self.elem_bytes(access.base)).ok_or(Open::Index)?;
-        let sum = |base: &Poly| base.plus(&bytes).ok_or(Open::Index);
-        let offset = numbers::tidy(&mut self.atoms, sum(&pointer.offset)?);
-        let since = numbers::tidy(&mut self.atoms, sum(&pointer.since)?);
-        let mut deps = pointer.deps | index.deps;
+        let elem_bytes = self.elem_bytes(access.base);
+        let target = self.advanced(pointer, access.index, elem_bytes).ok_or(Open::Index)?;
+        let (offset, since) = (target.offset, target.since);
+        let mut deps = target.deps;
         let mark = self.facts.mark();
         if let Some(lanes) = access.lanes {
             self.only_lanes(lanes);

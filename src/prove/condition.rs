@@ -140,7 +140,7 @@ impl Expr {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
-    /// In one of the lists all sums are at least 0. Without lists it holds.
+    /// In one of the lists all sums are at least 0.
     Any(Vec<Vec<Sum>>),
     Aligned {
         param: u32,
@@ -202,9 +202,7 @@ impl Condition {
                 let text = format!("{} is a multiple of {by}", super::show::poly(ir, atoms, poly));
                 (Test::Multiple { sum: Sum::of(atoms, poly)?, by: *by }, text, None)
             }
-            Requirement::Loop { .. } => {
-                (Test::Any(Vec::new()), "no loop counter wraps".to_owned(), None)
-            }
+            Requirement::Loop { .. } => return None,
         };
         Some(Condition { test, text, buffer, location, op })
     }
@@ -215,7 +213,7 @@ impl Condition {
         match &self.test {
             Test::Any(any) => {
                 let holds = |sum: &Sum| sum.eval(launch).is_some_and(|value| value >= 0);
-                any.is_empty() || any.iter().any(|all| all.iter().all(holds))
+                any.iter().any(|all| all.iter().all(holds))
             }
             Test::Aligned { param, bytes } => {
                 let argument = launch.arguments.get(*param as usize);

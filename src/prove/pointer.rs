@@ -29,11 +29,14 @@ pub(super) struct Pointer {
     /// The promised alignment; 1 without a promise.
     pub(super) since_align: u128,
     pub(super) deps: Deps,
+    /// Whether one of the added indices may be of any size. If the whole offset is inside the
+    /// allocation, so is what one such index contributes, but two could cancel each other.
+    pub(super) is_loose: bool,
 }
 
 impl Pointer {
     pub(super) fn new(root: Root) -> Pointer {
         let zero = Poly::default();
-        Pointer { root, offset: zero.clone(), since: zero, since_align: 1, deps: 0 }
+        Pointer { root, offset: zero.clone(), since: zero, since_align: 1, deps: 0, is_loose: false }
     }
 }

@@ -98,6 +98,10 @@ impl Proof {
                     let mut all = Vec::new();
                     let mut is_whole = true;
                     for i in closure(requirements, deps) {
+                        // What a loop relies on is in the list itself.
+                        if matches!(requirements[i], Requirement::Loop { .. }) {
+                            continue;
+                        }
                         let index = public[i].or_else(|| {
                             let new =
                                 Condition::new(ir, atoms, &requirements[i], (name, location))?;
@@ -106,10 +110,7 @@ impl Proof {
                         });
                         public[i] = index;
                         is_whole &= index.is_some();
-                        // What a loop relies on is in the list itself.
-                        if !matches!(requirements[i], Requirement::Loop { .. }) {
-                            all.extend(index);
-                        }
+                        all.extend(index);
                     }
                     match (is_whole, all.is_empty()) {
                         (false, _) => Verdict::Checked("a condition on the launch".to_owned()),

@@ -26,6 +26,9 @@ use crate::ir::op::{
 use crate::ir::types::{Scalar, Type};
 use crate::ir::{Entity, KernelIr, OpId, RegionId, Value, ValueDef, VarId};
 
+/// Offsets up to this many bytes never leave the range of 64 bits when a few are added.
+const SMALL: i128 = 1 << 58;
+
 /// An integer: congruent to `poly` modulo the width of its type, if the conditions of `deps` hold.
 #[derive(Clone, Debug)]
 pub(super) struct Number {
@@ -228,10 +231,36 @@ impl<'k> Walk<'k> {
         Some(self.ensure(&above)? | self.ensure(&below)?)
     }
 
-    /// Returns the integer that an index is. Addresses have 64 bits, so an index of 64 bits may wrap
-    /// on its way as long as the whole offset ends inside the allocation.
-    pub(super) fn index(&mut self, value: Value) -> Option<Number> {
-        if self.ir.type_of(value).bits() == 64 { self.number(value) } else { self.exact(value) }
+    /// Adds an index to a pointer, in elements of `bytes` bytes.
+    ///
+    /// Addresses have 64 bits, so an index of 64 bits may wrap on its way as long as the whole offset
+    /// ends inside the allocation.
+    pub(super) fn advanced(
+        &mut self,
+        pointer: &Pointer,
+        index: Value,
+        bytes: i128,
+    ) -> Option<Pointer> {
+        let is_wide = self.ir.type_of(index).bits() == 64;
+        let number = if is_wide { self.number(index)? } else { self.exact(index)? };
+        let mut pointer = pointer.clone();
+        pointer.deps |= number.deps;
+        self.advance(&mut pointer, &number.poly.scaled(bytes)?)?;
+        Some(pointer)
+    }
+
+    /// Adds an offset in bytes to a pointer.
+    fn advance(&mut self, pointer: &mut Pointer, by: &Poly) -> Option<()> {
+        let small = Range::new(-SMALL, SMALL);
+        if !self.atoms.range(by).is_within(small) {
+            if pointer.is_loose {
+                pointer.deps |= self.is_within(by, small)?;
+            }
+            pointer.is_loose = true;
+        }
+        pointer.offset = numbers::tidy(&mut self.atoms, pointer.offset.plus(by)?);
+        pointer.since = numbers::tidy(&mut self.atoms, pointer.since.plus(by)?);
+        Some(())
     }
 
     fn cond(&self, value: Value) -> Option<Rc<Cond>> {
@@ -479,6 +508,7 @@ impl<'k> Walk<'k> {
                 pointer.offset = offset.clone();
                 pointer.since = offset;
                 pointer.deps = a.deps | b.deps;
+                pointer.is_loose = a.is_loose || b.is_loose;
                 Known::Pointer(Rc::new(pointer))
             }
             _ => Known::Nothing,
@@ -726,7 +756,7 @@ impl<'k> Walk<'k> {
     }
 
     /// What is known about a value after `count` steps.
-    fn moved(&self, initial: &Known, step: &Number, count: &Poly) -> Option<Known> {
+    fn moved(&mut self, initial: &Known, step: &Number, count: &Poly) -> Option<Known> {
         let moved = step.poly.times(count)?;
         Some(match initial {
             Known::Number(initial) => {
@@ -735,9 +765,8 @@ impl<'k> Walk<'k> {
             }
             Known::Pointer(initial) => {
                 let mut pointer = Pointer::clone(initial);
-                pointer.offset = pointer.offset.plus(&moved)?;
-                pointer.since = pointer.since.plus(&moved)?;
                 pointer.deps |= step.deps;
+                self.advance(&mut pointer, &moved)?;
                 Known::Pointer(Rc::new(pointer))
             }
             Known::Cond(_) | Known::Nothing => return None,
@@ -926,13 +955,7 @@ impl<'k> Walk<'k> {
         } else if let Mem::IntToPtr { .. } = *mem {
             Pointer::new(Root::Integer)
         } else if let Mem::Offset { base, index } = *mem {
-            let index = self.index(index)?;
-            let bytes = index.poly.scaled(self.elem_bytes(base))?;
-            let mut pointer = Pointer::clone(&self.pointer(base));
-            pointer.offset = numbers::tidy(&mut self.atoms, pointer.offset.plus(&bytes)?);
-            pointer.since = numbers::tidy(&mut self.atoms, pointer.since.plus(&bytes)?);
-            pointer.deps |= index.deps;
-            pointer
+            self.advanced(&self.pointer(base), index, self.elem_bytes(base))?
         } else if let Mem::AssumeAligned { base, bytes } = *mem {
             let mut pointer = Pointer::clone(&self.pointer(base));
             pointer.since = Poly::default();

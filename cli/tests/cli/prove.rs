@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use super::{check_refused, temporary, text, tilewright};
-use expect_test::expect;
+use super::{temporary, text, tilewright};
 
 /// A guarded copy with one line more.
 fn file(name: &str, line: &str) -> String {
@@ -52,8 +51,9 @@ fn an_open_access_is_named_with_its_line() {
 
 #[test]
 fn bad_input_is_refused() {
-    check_refused(
-        &["prove", "sm90a_nothing"],
-        &expect![[r#""#]],
-    );
+    for name in ["sm90a_nothing", "/nowhere/kernel.kir"] {
+        let output = tilewright(&["prove", name]);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
+        assert_eq!(text(&output.stderr).lines().count(), 1, "{name}");
+    }
 }
