@@ -117,9 +117,14 @@ impl<'a> Search<'a> {
             let Some((coefficient, rest)) = poly.split(atom) else { continue };
             let Some((sign, sign_deps)) = self.sign(&coefficient, depth) else {
                 if !is_launch && self.atoms.is_launch(&coefficient) {
-                    self.assuming(coefficient.clone(), |search| {
-                        search.eliminate(poly, (atom, 1), &coefficient, &rest, deps, depth)
-                    });
+                    // A launch decides: try the usual sign first, with positive pitches.
+                    let first = if coefficient.terms.iter().all(|t| t.factor < 0) { -1 } else { 1 };
+                    for sign in [first, -first] {
+                        let Some(signed) = coefficient.scaled(sign) else { continue };
+                        self.assuming(signed, |search| {
+                            search.eliminate(poly, (atom, sign), &coefficient, &rest, deps, depth)
+                        });
+                    }
                 }
                 continue;
             };

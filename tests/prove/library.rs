@@ -13,7 +13,7 @@ use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp};
 use tilewright::kernels::rows::RowProblem;
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 use tilewright::kernels::transpose::{Transpose, TransposeConfig, TransposeProblem};
-use tilewright::prove::{Proof, Verdict, What};
+use tilewright::prove::{LaunchValue, LaunchValues, Proof, Verdict, What};
 
 /// A proof, with its kernel's family.
 struct Proved {
@@ -90,6 +90,89 @@ fn proofs() -> Vec<Proved> {
     let simt = GemmConfig::simt(Target::SM_80, Scalar::F32);
     add!(all, "gemm simt", Gemm::<f32>::new(simt));
     all
+}
+
+/// A launch of the library on buffers that are exactly as long as needed.
+struct Launch {
+    proof: Proof,
+    name: String,
+    values: LaunchValues,
+}
+
+fn buffer(len: u64) -> LaunchValue {
+    LaunchValue::Buffer { len, alignment: 256 }
+}
+
+fn launches() -> Vec<Launch> {
+    let int = |value: i64| LaunchValue::Integer(value.into());
+    let target = Target::SM_90A;
+    let mut all = Vec::new();
+    let mut launch = |proof: Proof, ir: &KernelIr, blocks: u32, arguments: Vec<LaunchValue>| {
+        let threads = ir.bounds.block.unwrap();
+        let values = LaunchValues::new([blocks, 1, 1], threads, arguments);
+        all.push(Launch { proof, name: ir.name.clone(), values });
+    };
+    for n in [1000u64, 4096, 5000, 100_000] {
+        let config = ElementwiseConfig::new(target, 2);
+        let add = Elementwise::<bf16, bf16, 2>::new(config, "add", |_, [x, y]| x + y).unwrap();
+        let arguments = vec![buffer(n), buffer(n), buffer(n), int(n as i64)];
+        launch(add.prove(), add.ir(), n.div_ceil(4096) as u32, arguments);
+    }
+    for (rows, columns, pitch) in [(64, 4096, 4096), (64, 4096, 4104), (7, 1001, 1001), (3, 1001, 2000)] {
+        let problem = RowProblem::new(rows as u32, columns as u32);
+        let len = ((rows - 1) * pitch + columns) as u64;
+        let sizes = [int(rows), int(columns)];
+        let matrix = [buffer(len), int(pitch)];
+        let per_block = if columns == 4096 { 1 } else { 4 };
+        let blocks = (rows as u32).div_ceil(per_block);
+        let config = SoftmaxConfig::new(target, Scalar::Bf16, &problem).unwrap();
+        let softmax = Softmax::<bf16, bf16>::new(config).unwrap();
+        let arguments = [&matrix[..], &matrix, &sizes].concat();
+        launch(softmax.prove(), softmax.ir(), blocks, arguments);
+        let config = RowReduceConfig::new(RowReduceOp::Sum, target, Scalar::Bf16, &problem);
+        let sum = RowReduce::<bf16>::new(config).unwrap();
+        let arguments = [&matrix[..], &[buffer(rows as u64)], &sizes].concat();
+        launch(sum.prove(), sum.ir(), blocks, arguments);
+        let config = NormConfig::new(NormKind::Rms, target, Scalar::Bf16, &problem).unwrap();
+        let norm = Norm::<bf16, bf16>::new(config.weight()).unwrap();
+        let weight = [buffer(columns as u64), buffer(0), LaunchValue::Other, LaunchValue::Other];
+        let arguments = [&matrix[..], &matrix, &weight, &sizes].concat();
+        launch(norm.prove(), norm.ir(), blocks, arguments);
+    }
+    let config = GemmConfig::simt(Target::SM_80, Scalar::F32);
+    for (m, n, k) in [(128i64, 256, 64), (100, 200, 52)] {
+        let gemm = Gemm::<f32>::new(config).unwrap();
+        let matrix = |rows: i64, columns: i64| [buffer((rows * columns) as u64), int(columns), int(0)];
+        let sizes = [m, n, k, 1].map(int);
+        let rest = [LaunchValue::Other, LaunchValue::Other, buffer(0), int(0), int(0), buffer(0)];
+        let arguments =
+            [&matrix(m, k)[..], &matrix(n, k), &matrix(m, n), &sizes, &rest].concat();
+        let blocks = (m as u32).div_ceil(128) * (n as u32).div_ceil(128);
+        launch(gemm.prove(), gemm.ir(), blocks, arguments);
+    }
+    all
+}
+
+/// Conditions that a correct launch does not fulfil are too strong: they would refuse it.
+#[test]
+fn correct_launches_fulfil_the_conditions() {
+    let (mut fulfilled, mut refused) = (0, 0);
+    for Launch { proof, name, values } in launches() {
+        for obligation in proof.obligations() {
+            let Verdict::Condition(all) = &obligation.verdict else { continue };
+            let failing = all.iter().find(|i| !proof.conditions()[**i].holds(&values));
+            match failing {
+                None => fulfilled += 1,
+                Some(i) => {
+                    refused += 1;
+                    let condition = &proof.conditions()[*i];
+                    println!("{name}: {} at {}: {condition}", obligation.name, obligation.location);
+                }
+            }
+        }
+    }
+    println!("{fulfilled} obligations have conditions that correct launches fulfil, {refused} do not");
+    assert!(refused * 10 <= fulfilled, "{refused} of {fulfilled}");
 }
 
 /// Which column of the table an obligation belongs to.
