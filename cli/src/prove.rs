@@ -15,8 +15,10 @@ use super::{Failure, print, read};
 
 /// The options of `tilewright prove`.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 if every access is proved, perhaps with conditions on the launch; 1 if some stay \
-    open; 2 for bad input.")]
+#[command(
+    after_help = "Exit codes: 0 if every access is proved, perhaps with conditions on the launch; 1 if some stay \
+    open; 2 for bad input."
+)]
 pub(super) struct Options {
     /// A file with kernels in the text form (`.kir`), or the name of a GEMM configuration, such as
     /// `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`.
@@ -61,11 +63,9 @@ fn of_file(path: &str) -> Result<Vec<Proved>, Failure> {
     let text = read(Path::new(path))?;
     // Source locations keep their file name for the whole run.
     let name: &'static str = Box::leak(path.to_owned().into_boxed_str());
-    let first_line =
-        |error: String| error.lines().next().map(str::to_owned).unwrap_or_default();
-    let kernels = parse_kernels(name, &text).map_err(|error| {
-        Failure::input(format!("{path}:{}", first_line(error.to_string())))
-    })?;
+    let first_line = |error: String| error.lines().next().map(str::to_owned).unwrap_or_default();
+    let kernels = parse_kernels(name, &text)
+        .map_err(|error| Failure::input(format!("{path}:{}", first_line(error.to_string()))))?;
     let prove = |ir: KernelIr| {
         let kernel =
             Kernel::verify(ir).map_err(|errors| Failure::input(first_line(errors.to_string())))?;
@@ -99,7 +99,8 @@ impl Proved {
                 ("location", Json::text(condition.location())),
             ])
         });
-        let obligations = proof.obligations().iter().map(|obligation| self.obligation(ir, obligation));
+        let obligations =
+            proof.obligations().iter().map(|obligation| self.obligation(ir, obligation));
         Json::Object(vec![
             ("kernel", Json::text(proof.kernel())),
             ("complete", Json::Bool(proof.is_complete())),

@@ -102,9 +102,8 @@ impl<'a> Search<'a> {
         // Guards come first, because they are the tightest bounds.
         order.sort_by_cached_key(|atom| {
             let is_launch = self.atoms.get(*atom).is_launch;
-            let is_scaled = poly.terms.iter().any(|term| {
-                term.atoms.len() > 1 && term.atoms.contains(atom)
-            });
+            let is_scaled =
+                poly.terms.iter().any(|term| term.atoms.len() > 1 && term.atoms.contains(atom));
             let is_guarded = !is_launch && self.is_guarded(*atom);
             (is_launch, !is_guarded, is_guarded && is_scaled, std::cmp::Reverse(*atom))
         });

@@ -37,6 +37,13 @@ pub(super) struct Pointer {
 impl Pointer {
     pub(super) fn new(root: Root) -> Pointer {
         let zero = Poly::default();
-        Pointer { root, offset: zero.clone(), since: zero, since_align: 1, deps: 0, is_loose: false }
+        Pointer {
+            root,
+            offset: zero.clone(),
+            since: zero,
+            since_align: 1,
+            deps: 0,
+            is_loose: false,
+        }
     }
 }

@@ -118,7 +118,9 @@ fn launches() -> Vec<Launch> {
         let arguments = vec![buffer(n), buffer(n), buffer(n), int(n as i64)];
         launch(add.prove(), add.ir(), n.div_ceil(4096) as u32, arguments);
     }
-    for (rows, columns, pitch) in [(64, 4096, 4096), (64, 4096, 4104), (7, 1001, 1001), (3, 1001, 2000)] {
+    for (rows, columns, pitch) in
+        [(64, 4096, 4096), (64, 4096, 4104), (7, 1001, 1001), (3, 1001, 2000)]
+    {
         let problem = RowProblem::new(rows as u32, columns as u32);
         let len = ((rows - 1) * pitch + columns) as u64;
         let sizes = [int(rows), int(columns)];
@@ -142,11 +144,11 @@ fn launches() -> Vec<Launch> {
     let config = GemmConfig::simt(Target::SM_80, Scalar::F32);
     for (m, n, k) in [(128i64, 256, 64), (100, 200, 52)] {
         let gemm = Gemm::<f32>::new(config).unwrap();
-        let matrix = |rows: i64, columns: i64| [buffer((rows * columns) as u64), int(columns), int(0)];
+        let matrix =
+            |rows: i64, columns: i64| [buffer((rows * columns) as u64), int(columns), int(0)];
         let sizes = [m, n, k, 1].map(int);
         let rest = [LaunchValue::Other, LaunchValue::Other, buffer(0), int(0), int(0), buffer(0)];
-        let arguments =
-            [&matrix(m, k)[..], &matrix(n, k), &matrix(m, n), &sizes, &rest].concat();
+        let arguments = [&matrix(m, k)[..], &matrix(n, k), &matrix(m, n), &sizes, &rest].concat();
         let blocks = (m as u32).div_ceil(128) * (n as u32).div_ceil(128);
         launch(gemm.prove(), gemm.ir(), blocks, arguments);
     }
@@ -171,7 +173,9 @@ fn correct_launches_fulfil_the_conditions() {
             }
         }
     }
-    println!("{fulfilled} obligations have conditions that correct launches fulfil, {refused} do not");
+    println!(
+        "{fulfilled} obligations have conditions that correct launches fulfil, {refused} do not"
+    );
     assert!(refused * 10 <= fulfilled, "{refused} of {fulfilled}");
 }
 
