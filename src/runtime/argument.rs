@@ -135,27 +135,22 @@ impl<'h> ArgList<'h> {
 
     /// Appends a buffer to read.
     pub(crate) fn buffer(&mut self, buffer: BufferRef<'h>) {
-        self.push_buffer(buffer, false);
+        self.args.push(Arg::buffer(buffer, false));
     }
 
     /// Appends a buffer to write.
     pub(crate) fn buffer_mut(&mut self, buffer: BufferMut<'h>) {
-        self.push_buffer(buffer.into_ref(), true);
-    }
-
-    fn push_buffer(&mut self, buffer: BufferRef<'h>, mutable: bool) {
-        let value = ArgValue::Buffer(buffer.memory(), buffer.len());
-        self.args.push(Arg { ty: pointer(buffer.scalar(), mutable), value });
+        self.args.push(Arg::buffer(buffer.into_ref(), true));
     }
 
     /// Appends a tensor map to read.
     pub(crate) fn tensor_map(&mut self, map: &'h Mapped<'_>) {
-        self.args.push(Arg { ty: tensor_map(map, false), value: ArgValue::TensorMap(map) });
+        self.args.push(Arg::tensor_map(map, false));
     }
 
     /// Appends a tensor map to write.
     pub(crate) fn tensor_map_mut(&mut self, map: &'h mut Mapped<'_>) {
-        self.args.push(Arg { ty: tensor_map(map, true), value: ArgValue::TensorMap(map) });
+        self.args.push(Arg::tensor_map(map, true));
     }
 
     /// Appends a tensor map to write, and the address of its first element.
@@ -165,7 +160,7 @@ impl<'h> ArgList<'h> {
         let len = map.desc.tensor_bytes() / u64::from(elem.size_bytes());
         // The tensor is part of a buffer, so its length fits.
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        self.args.push(Arg { ty: tensor_map(map, true), value: ArgValue::TensorMap(map) });
+        self.args.push(Arg::tensor_map(map, true));
         let value = ArgValue::Buffer(map.memory, len);
         self.args.push(Arg { ty: pointer(elem, true), value });
     }
@@ -361,38 +356,40 @@ impl<T: Element> From<T> for Arg<'_> {
     }
 }
 
+impl<'h> Arg<'h> {
+    fn buffer(buffer: BufferRef<'h>, mutable: bool) -> Self {
+        let value = ArgValue::Buffer(buffer.memory(), buffer.len());
+        Arg { ty: pointer(buffer.scalar(), mutable), value }
+    }
+
+    fn tensor_map(map: &'h Mapped<'_>, mutable: bool) -> Self {
+        let (elem, rank) = (map.desc.elem(), map.desc.rank() as u8);
+        Arg { ty: Type::TensorMap { elem, rank, mutable }, value: ArgValue::TensorMap(map) }
+    }
+}
+
 impl<'h, T: Element> From<&'h Buffer<T>> for Arg<'h> {
     fn from(buffer: &'h Buffer<T>) -> Self {
-        Arg {
-            ty: pointer(T::scalar(), false),
-            value: ArgValue::Buffer(buffer.memory(), buffer.len()),
-        }
+        Arg::buffer(buffer.into(), false)
     }
 }
 
 impl<'h, T: Element> From<&'h mut Buffer<T>> for Arg<'h> {
     fn from(buffer: &'h mut Buffer<T>) -> Self {
-        Arg {
-            ty: pointer(T::scalar(), true),
-            value: ArgValue::Buffer(buffer.memory(), buffer.len()),
-        }
+        Arg::buffer((&*buffer).into(), true)
     }
 }
 
 impl<'h, T: Element> From<&'h TensorMapArg<'_, T>> for Arg<'h> {
     fn from(arg: &'h TensorMapArg<'_, T>) -> Self {
-        Arg { ty: tensor_map(arg.mapped(), false), value: ArgValue::TensorMap(arg.mapped()) }
+        Arg::tensor_map(arg.mapped(), false)
     }
 }
 
 impl<'h, T: Element> From<&'h mut TensorMapArgMut<'_, T>> for Arg<'h> {
     fn from(arg: &'h mut TensorMapArgMut<'_, T>) -> Self {
-        Arg { ty: tensor_map(arg.mapped(), true), value: ArgValue::TensorMap(arg.mapped()) }
+        Arg::tensor_map(arg.mapped(), true)
     }
-}
-
-fn tensor_map(map: &Mapped<'_>, mutable: bool) -> Type {
-    Type::TensorMap { elem: map.desc.elem(), rank: map.desc.rank() as u8, mutable }
 }
 
 fn pointer(elem: Scalar, mutable: bool) -> Type {

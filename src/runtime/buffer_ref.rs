@@ -24,7 +24,7 @@ pub(crate) struct BufferMut<'h>(BufferRef<'h>);
 
 impl<'h, T: Element> From<&'h Buffer<T>> for BufferRef<'h> {
     fn from(buffer: &'h Buffer<T>) -> Self {
-        BufferRef { memory: buffer.memory(), len: buffer.len(), scalar: T::SCALAR }
+        BufferRef { memory: buffer.memory(), len: buffer.len(), scalar: T::scalar() }
     }
 }
 
