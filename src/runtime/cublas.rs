@@ -144,9 +144,18 @@ impl Cublas {
         c: &mut Buffer<D>,
     ) -> Result<(), CublasError> {
         plan.plan.matmul().check(a, b, c)?;
+        self.run_of(plan, stream, [a.memory(), b.memory()], c.memory_mut())
+    }
+
+    fn run_of(
+        &self,
+        plan: &CublasLtPlan,
+        stream: &Stream,
+        [a, b]: [&Memory; 2],
+        c: &mut Memory,
+    ) -> Result<(), CublasError> {
         let stream = self.stream(stream)?;
-        let inputs = [on_gpu(a.memory())?, on_gpu(b.memory())?];
-        self.handles.run(&plan.plan, stream, inputs, on_gpu_mut(c.memory_mut())?)
+        self.handles.run(&plan.plan, stream, [on_gpu(a)?, on_gpu(b)?], on_gpu_mut(c)?)
     }
 
     /// As [`run`](Cublas::run).
@@ -160,9 +169,8 @@ impl Cublas {
         c: &mut AnyBuffer,
     ) -> Result<(), CublasError> {
         plan.plan.matmul().check_refs(a.as_ref(), b.as_ref(), c.as_ref())?;
-        let stream = self.stream(stream)?;
-        let inputs = [on_gpu(a.as_ref().memory())?, on_gpu(b.as_ref().memory())?];
-        self.handles.run(&plan.plan, stream, inputs, on_gpu_mut(c.bytes_mut().memory_mut())?)
+        let inputs = [a.as_ref().memory(), b.as_ref().memory()];
+        self.run_of(plan, stream, inputs, c.bytes_mut().memory_mut())
     }
 
     fn stream<'s>(&self, stream: &'s Stream) -> Result<&'s Arc<cuda::Stream>, CublasError> {
