@@ -16,11 +16,16 @@ pub(crate) type D = Role<3>;
 /// The registers of accumulators, in which epilogues compute: `f64` for `f64`, else `f32`.
 pub(crate) type Sum = Role<4>;
 
+/// Returns the types of a configuration's A, B, C and D in memory.
+pub(crate) fn in_buffers(config: &GemmConfig) -> [Scalar; 4] {
+    [in_memory(config.a), in_memory(config.b), config.c, config.d]
+}
+
 /// Builds a kernel of a configuration, with its element types.
 pub(crate) fn with_elements<R>(config: &GemmConfig, build: impl FnOnce() -> R) -> R {
     let sum = if config.a == Scalar::F64 { Scalar::F64 } else { Scalar::F32 };
-    let GemmConfig { a, b, c, d, .. } = *config;
-    with_roles(&[in_memory(a), in_memory(b), c, d, sum], build)
+    let [a, b, c, d] = in_buffers(config);
+    with_roles(&[a, b, c, d, sum], build)
 }
 
 /// Converts accumulators to the values that an epilogue computes with, and those to elements of D.

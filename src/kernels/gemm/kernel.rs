@@ -14,9 +14,8 @@ use crate::runtime::Declared;
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::forms::{Schedule, StoreForm};
 use crate::kernels::gemm::config::problem::GemmProblem;
-use crate::kernels::gemm::config::types::in_memory;
 use crate::kernels::gemm::config::{Epilogue, GemmConfig};
-use crate::kernels::gemm::elements::with_elements;
+use crate::kernels::gemm::elements::{in_buffers, with_elements};
 use crate::kernels::gemm::epilogue::terms::Results;
 use crate::kernels::gemm::epilogue::{
     ConfiguredEpilogue, EpilogueForm, EpilogueParameter, EpilogueParams, FusedEpilogue, FusedForm,
@@ -247,7 +246,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter>
 
 impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C, D, E> {
     fn build(config: GemmConfig, epilogue: &dyn EpilogueForm) -> Result<Self, GemmError> {
-        let buffers = [('A', A::SCALAR), ('B', B::SCALAR), ('C', C::SCALAR), ('D', D::SCALAR)];
+        let buffers = [A::SCALAR, B::SCALAR, C::SCALAR, D::SCALAR];
         let kernel = AnyGemm::build(config, buffers, epilogue)?;
         Ok(Gemm { kernel, buffers: PhantomData, epilogue: PhantomData })
     }
@@ -321,9 +320,7 @@ impl AnyGemm {
         if config.pairs {
             return Err(GemmError::PairsWithoutEpilogue);
         }
-        let types = [in_memory(config.a), in_memory(config.b), config.c, config.d];
-        let buffers = [('A', types[0]), ('B', types[1]), ('C', types[2]), ('D', types[3])];
-        Self::build(config, buffers, &ConfiguredEpilogue(config.epilogue))
+        Self::build(config, in_buffers(&config), &ConfiguredEpilogue(config.epilogue))
     }
 
     /// The configuration.
@@ -345,12 +342,12 @@ impl AnyGemm {
     #[inline]
     fn build(
         config: GemmConfig,
-        buffers: [(char, Scalar); 4],
+        buffers: [Scalar; 4],
         epilogue: &dyn EpilogueForm,
     ) -> Result<AnyGemm, GemmError> {
         config.check()?;
-        let types = [in_memory(config.a), in_memory(config.b), config.c, config.d];
-        for ((operand, found), expected) in buffers.into_iter().zip(types) {
+        let types = buffers.into_iter().zip(in_buffers(&config));
+        for (operand, (found, expected)) in ['A', 'B', 'C', 'D'].into_iter().zip(types) {
             if found != expected {
                 return Err(GemmError::BufferType { operand, found, expected });
             }

@@ -95,11 +95,12 @@ pub(crate) trait EpilogueForm {
 /// Declares the registers that an epilogue keeps, and clears them.
 #[inline]
 pub(crate) fn kept<'a>(k: &Body<'a, '_>, form: &dyn EpilogueForm) -> Option<Registers<'a, u32>> {
-    (form.kept() > 0).then(|| {
-        let kept = k.registers(form.kept());
-        kept.fill(k, 0);
-        kept
-    })
+    if form.kept() == 0 {
+        return None;
+    }
+    let kept = k.registers(form.kept());
+    kept.fill(k, 0);
+    Some(kept)
 }
 
 /// An epilogue in a kernel body `'a`, whatever its parameters are: the tiles of a kernel are built once for all of them.
