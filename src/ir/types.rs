@@ -433,6 +433,11 @@ impl Const {
             narrow => narrow::decode(narrow, self.bits as u32),
         }
     }
+
+    /// Returns the value of a constant of any type but `bool`, rounded if it is a large integer.
+    pub(crate) fn as_f64(self) -> Option<f64> {
+        self.to_f64().or(self.as_int().map(|integer| integer as f64))
+    }
 }
 
 /// Prints the value as Rust writes it (`-1`, `2.5`, `true`). NaN prints as `nan:` and its bits in

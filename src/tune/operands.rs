@@ -8,7 +8,7 @@ use super::element_offsets::ElementOffsets;
 use super::search::Rejection;
 use crate::arch::Major;
 use crate::ir::types::{Const, Scalar};
-use crate::ir::{BuildErrors, bf16, f8e4m3, f8e5m2, f16};
+use crate::ir::{BuildErrors, Element, bf16, f8e4m3, f8e5m2, f16};
 use crate::kernels::gemm::{
     Activation, AnyArgs, Bias, Epilogue, GemmConfig, GemmProblem, InputTypes, Operands,
 };
@@ -242,17 +242,15 @@ impl Matrices {
 
 /// Returns an element's value.
 fn number(value: Const) -> f64 {
-    let integer = value.as_int().map(|integer| integer as f64);
-    value.to_f64().or(integer).unwrap_or(f64::NAN)
+    value.as_f64().unwrap_or(f64::NAN)
 }
 
 impl GemmOperands {
     /// The arguments of a launch of a configuration.
     pub(super) fn args(&mut self, config: &GemmConfig) -> AnyArgs<'_> {
-        let is_f64 = config.a == Scalar::F64;
-        let factor = |x: f32| match is_f64 {
-            true => Const::new(Scalar::F64, f64::from(x).to_bits()),
-            false => Const::new(Scalar::F32, x.to_bits().into()),
+        let factor = |x: f32| match config.a {
+            Scalar::F64 => f64::from(x).to_const(),
+            _ => x.to_const(),
         };
         let GemmOperands { a, b, d, c, bias, .. } = self;
         AnyArgs {
@@ -317,8 +315,6 @@ fn tolerance(input: InputTypes, output: Scalar, k: u32, epilogue: Epilogue) -> [
 mod tests {
     use super::*;
     use crate::kernels::gemm::MatrixStrides;
-
-    use crate::ir::types::Const;
 
     /// Returns the elements of A, B or D.
     fn numbers(buffer: &AnyBuffer) -> Vec<f32> {
@@ -504,10 +500,9 @@ mod tests {
                 let launch = |alpha: f32| {
                     let gemm = &gemm;
                     move |_: &Stream, set: &mut GemmOperands| {
-                        let factor = |x: f32| Const::new(Scalar::F32, x.to_bits().into());
                         let args = AnyArgs {
-                            alpha: factor(alpha),
-                            beta: factor(BETA),
+                            alpha: alpha.to_const(),
+                            beta: BETA.to_const(),
                             ..set.args(&config)
                         };
                         Ok(gemm.launch_with(LaunchOptions::default(), &problem, args)?)

@@ -95,9 +95,7 @@ impl<const I: usize> Element for Role<I> {
 
     #[inline]
     fn from_bits(bits: u64) -> Self {
-        let value = Const::new(Self::scalar(), bits);
-        let integer = value.as_int().map(|integer| integer as f64);
-        Role(value.to_f64().or(integer).unwrap_or(bits as f64))
+        Role(Const::new(Self::scalar(), bits).as_f64().unwrap_or(bits as f64))
     }
 }
 
