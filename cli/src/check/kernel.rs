@@ -178,23 +178,24 @@ fn of_gemm(
     options: &KernelArgs,
     simulator: &SimOptions,
 ) -> Result<Ran, Failure> {
-    let found = of_types(config, Product { shape: options.shape, simulator })?;
+    let found = of_types(config, &CheckedGemm { shape: options.shape, simulator })?;
     checked(&config.to_string(), found)
 }
 
 /// Runs the GEMM of a configuration.
-struct Product<'o> {
+struct CheckedGemm<'o> {
     shape: Option<GemmProblem>,
     simulator: &'o SimOptions,
 }
 
-impl OfTypes for Product<'_> {
-    type Out = Result<(), RunError>;
+/// How the simulator ended a run.
+type GemmRun = Result<(), RunError>;
 
+impl CheckedGemm<'_> {
     fn of<A: Element, D: Converted, B: Element, C: Number>(
-        self,
+        &self,
         config: GemmConfig,
-    ) -> Result<Self::Out, Failure> {
+    ) -> Result<GemmRun, Failure> {
         let [tile_m, tile_n, tile_k] = config.tile;
         let default = GemmProblem::new(2 * tile_m, 2 * tile_n, 4 * tile_k);
         let problem = self.shape.unwrap_or(default);
@@ -228,63 +229,53 @@ impl OfTypes for Product<'_> {
     }
 }
 
-/// Work on a matrix product, for the types of the elements of A, D, B and C.
-trait OfTypes {
-    type Out;
-
-    fn of<A: Element, D: Converted, B: Element, C: Number>(
-        self,
-        config: GemmConfig,
-    ) -> Result<Self::Out, Failure>;
-}
-
-/// Does work for buffers of the types that a configuration names.
-fn of_types<W: OfTypes>(config: GemmConfig, work: W) -> Result<W::Out, Failure> {
+/// Runs the GEMM with buffers of the types that its configuration names.
+fn of_types(config: GemmConfig, gemm: &CheckedGemm<'_>) -> Result<GemmRun, Failure> {
     use Scalar as S;
     config.check().map_err(Failure::input)?;
     match (config.a, config.b) {
-        (S::F32 | S::Tf32, _) => of_inputs::<f32, f32, W>(config, work),
-        (S::F16, _) => of_inputs::<f16, f16, W>(config, work),
-        (S::Bf16, _) => of_inputs::<bf16, bf16, W>(config, work),
-        (S::F8E4M3, S::F8E4M3) => of_inputs::<f8e4m3, f8e4m3, W>(config, work),
-        (S::F8E4M3, _) => of_inputs::<f8e4m3, f8e5m2, W>(config, work),
-        (_, S::F8E4M3) => of_inputs::<f8e5m2, f8e4m3, W>(config, work),
-        (S::F64, _) => work.of::<f64, f64, f64, f64>(config),
-        (S::I8, S::I8) => of_inputs::<i8, i8, W>(config, work),
-        (S::I8, _) => of_inputs::<i8, u8, W>(config, work),
-        (S::U8, S::I8) => of_inputs::<u8, i8, W>(config, work),
-        (S::U8, _) => of_inputs::<u8, u8, W>(config, work),
-        _ => of_inputs::<f8e5m2, f8e5m2, W>(config, work),
+        (S::F32 | S::Tf32, _) => of_inputs::<f32, f32>(config, gemm),
+        (S::F16, _) => of_inputs::<f16, f16>(config, gemm),
+        (S::Bf16, _) => of_inputs::<bf16, bf16>(config, gemm),
+        (S::F8E4M3, S::F8E4M3) => of_inputs::<f8e4m3, f8e4m3>(config, gemm),
+        (S::F8E4M3, _) => of_inputs::<f8e4m3, f8e5m2>(config, gemm),
+        (_, S::F8E4M3) => of_inputs::<f8e5m2, f8e4m3>(config, gemm),
+        (S::F64, _) => gemm.of::<f64, f64, f64, f64>(config),
+        (S::I8, S::I8) => of_inputs::<i8, i8>(config, gemm),
+        (S::I8, _) => of_inputs::<i8, u8>(config, gemm),
+        (S::U8, S::I8) => of_inputs::<u8, i8>(config, gemm),
+        (S::U8, _) => of_inputs::<u8, u8>(config, gemm),
+        _ => of_inputs::<f8e5m2, f8e5m2>(config, gemm),
     }
 }
 
-fn of_inputs<A: Element, B: Element, W: OfTypes>(
+fn of_inputs<A: Element, B: Element>(
     config: GemmConfig,
-    work: W,
-) -> Result<W::Out, Failure> {
+    gemm: &CheckedGemm<'_>,
+) -> Result<GemmRun, Failure> {
     use Scalar as S;
     let is_integer = matches!(config.a, S::I8 | S::U8);
     // Each row is a kernel for each pair of inputs: these are the usual ones.
     match (config.d, config.c) {
-        (S::F16, S::F16) => work.of::<A, f16, B, f16>(config),
-        (S::Bf16, S::Bf16) => work.of::<A, bf16, B, bf16>(config),
-        (S::F32, S::F32) => work.of::<A, f32, B, f32>(config),
-        (S::F8E4M3, S::Bf16) => work.of::<A, f8e4m3, B, bf16>(config),
-        (S::F8E5M2, S::Bf16) => work.of::<A, f8e5m2, B, bf16>(config),
-        (S::I8, S::F32) => work.of::<A, i8, B, f32>(config),
-        (S::I32, S::I32) => work.of::<A, i32, B, i32>(config),
+        (S::F16, S::F16) => gemm.of::<A, f16, B, f16>(config),
+        (S::Bf16, S::Bf16) => gemm.of::<A, bf16, B, bf16>(config),
+        (S::F32, S::F32) => gemm.of::<A, f32, B, f32>(config),
+        (S::F8E4M3, S::Bf16) => gemm.of::<A, f8e4m3, B, bf16>(config),
+        (S::F8E5M2, S::Bf16) => gemm.of::<A, f8e5m2, B, bf16>(config),
+        (S::I8, S::F32) => gemm.of::<A, i8, B, f32>(config),
+        (S::I32, S::I32) => gemm.of::<A, i32, B, i32>(config),
         _ if is_integer => of_no_types(&config),
-        (S::F16, S::Bf16) => work.of::<A, f16, B, bf16>(config),
-        (S::F16, S::F32) => work.of::<A, f16, B, f32>(config),
-        (S::Bf16, S::F16) => work.of::<A, bf16, B, f16>(config),
-        (S::Bf16, S::F32) => work.of::<A, bf16, B, f32>(config),
-        (S::F32, S::F16) => work.of::<A, f32, B, f16>(config),
-        (S::F32, S::Bf16) => work.of::<A, f32, B, bf16>(config),
+        (S::F16, S::Bf16) => gemm.of::<A, f16, B, bf16>(config),
+        (S::F16, S::F32) => gemm.of::<A, f16, B, f32>(config),
+        (S::Bf16, S::F16) => gemm.of::<A, bf16, B, f16>(config),
+        (S::Bf16, S::F32) => gemm.of::<A, bf16, B, f32>(config),
+        (S::F32, S::F16) => gemm.of::<A, f32, B, f16>(config),
+        (S::F32, S::Bf16) => gemm.of::<A, f32, B, bf16>(config),
         _ => of_no_types(&config),
     }
 }
 
-fn of_no_types<T>(config: &GemmConfig) -> Result<T, Failure> {
+fn of_no_types(config: &GemmConfig) -> Result<GemmRun, Failure> {
     let GemmConfig { c, d, .. } = config;
     Err(Failure::input(format!(
         "this program has no kernel with C of {c} and D of {d}; `Gemm::new` in a program of yours builds it"
