@@ -20,7 +20,7 @@ use std::process::Command;
 use tilewright::ir::op::CpAsyncCache;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, GlobalMut, Kernel, KernelOptions, Record, Target, bf16, range};
-use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, LoadForm, StoreForm};
+use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, LoadMethod, StoreMethod};
 use tilewright::runtime::{Device, Grid, LoadOptions, RuntimeError};
 use tilewright::sim::{self, Fault, FaultCause, GlobalBuffer, KernelArg, Options};
 
@@ -262,8 +262,8 @@ fn results_are_the_same_with_checks() {
         let mut configs = vec![GemmConfig::sm80(target, Scalar::Bf16, [64, 64])];
         if target == Target::SM_90A {
             let sm90 = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
-            let direct = GemmConfig { store: StoreForm::Direct, ..sm90 };
-            configs.extend([sm90, direct, GemmConfig { load: LoadForm::Threads, ..direct }]);
+            let direct = GemmConfig { store: StoreMethod::Direct, ..sm90 };
+            configs.extend([sm90, direct, GemmConfig { load: LoadMethod::Threads, ..direct }]);
         }
         for config in configs {
             let gemm = Gemm::<bf16>::new(config).unwrap();

@@ -311,7 +311,7 @@ pub(super) struct Function {
 
 /// The parts of a launch that the kernel sees.
 #[derive(Clone, Copy)]
-struct How {
+struct LaunchShape {
     grid: Grid,
     cooperative: bool,
     programmatic: bool,
@@ -338,7 +338,7 @@ impl Function {
         args: impl Iterator<Item = LaunchArg<'h>> + Clone,
     ) -> Result<(), RuntimeError> {
         let Launch { grid, cooperative, programmatic, stream } = launch;
-        let how = How { grid, cooperative, programmatic };
+        let how = LaunchShape { grid, cooperative, programmatic };
         let record = |nodes: &mut Vec<Node>| {
             let args = args.clone().map(OwnedArg::from).collect();
             nodes.push(Node::Launch { function: Arc::clone(self), args, how });
@@ -358,7 +358,7 @@ impl Function {
         let Launch { grid, cooperative, programmatic, stream } = launch;
         stream.map_or(Ok(()), |stream| stream.check_runs("Function::time"))?;
         let order = stream.map_or(&self.order, Stream::order);
-        let how = How { grid, cooperative, programmatic };
+        let how = LaunchShape { grid, cooperative, programmatic };
         let timing = timed(|| self.run(how, args, order));
         order.finish();
         timing
@@ -367,11 +367,12 @@ impl Function {
     /// Runs the kernel and returns how many operations its threads ran in total.
     fn run<'h>(
         &self,
-        how: How,
+        how: LaunchShape,
         args: impl Iterator<Item = LaunchArg<'h>>,
         order: &sim::StreamOrder,
     ) -> Result<u64, RuntimeError> {
-        let (Function { name, program, checked, options, .. }, How { grid, .. }) = (self, how);
+        let (Function { name, program, checked, options, .. }, LaunchShape { grid, .. }) =
+            (self, how);
         let record = checked.as_ref().map(|_| sim::GlobalBuffer::zeros(8 * Record::WORDS));
         let record = record.as_ref();
         let args = borrowed(args, record);
@@ -443,7 +444,7 @@ enum Node {
     Launch {
         function: Arc<Function>,
         args: Vec<OwnedArg>,
-        how: How,
+        how: LaunchShape,
     },
     /// A copy or a fill.
     Memory(Box<dyn Fn() -> Result<(), RuntimeError> + Send + Sync>),

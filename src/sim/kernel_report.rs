@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::trace::class::OpClass;
-use super::trace::counts::{Moved, Mover};
+use super::trace::counts::{MemoryKind, TrafficSource};
 use super::trace::stages::StageTime;
 use crate::ir::SourceLocation;
 
@@ -44,9 +44,9 @@ pub struct KernelReport {
 #[non_exhaustive]
 pub struct TrafficReport {
     /// Which memory.
-    pub memory: Moved,
+    pub memory: MemoryKind,
     /// Who moved the bytes.
-    pub mover: Mover,
+    pub mover: TrafficSource,
     /// Bytes loaded.
     pub loaded: u64,
     /// Bytes stored.
@@ -139,7 +139,7 @@ impl StageReport {
 impl KernelReport {
     /// Returns how many bytes of global memory were loaded and stored.
     pub fn global_bytes(&self) -> u64 {
-        let global = self.traffic.iter().filter(|traffic| traffic.memory == Moved::Global);
+        let global = self.traffic.iter().filter(|traffic| traffic.memory == MemoryKind::Global);
         global.map(|traffic| traffic.loaded + traffic.stored).sum()
     }
 
@@ -195,13 +195,13 @@ impl fmt::Display for KernelReport {
         }
         for TrafficReport { memory, mover, loaded, stored } in &self.traffic {
             let memory = match memory {
-                Moved::Global => "global",
-                Moved::Shared => "shared",
+                MemoryKind::Global => "global",
+                MemoryKind::Shared => "shared",
             };
             let mover = match mover {
-                Mover::Threads => "threads",
-                Mover::Copies => "copies",
-                Mover::TensorCores => "wgmma",
+                TrafficSource::Threads => "threads",
+                TrafficSource::Copies => "copies",
+                TrafficSource::TensorCores => "wgmma",
             };
             let (loaded, stored) = (Short(*loaded), Short(*stored));
             writeln!(f, "  {memory:<12} {loaded:>9} B loaded  {stored:>9} B stored  by {mover}")?;

@@ -17,9 +17,9 @@ use super::program::code::Code;
 use super::program::special::{Shape, blocks_at_once};
 use super::progress::Ticker;
 use super::race::{Before, Footprint};
+use super::report::block_output::BlockOutput;
 use super::report::explain::{Launch, explain};
 use super::report::kernel::kernel_report;
-use super::report::said::Said;
 use super::report::trace::trace;
 use super::stream_order::{Earlier, NameRacer, StreamOrder, Uses};
 use super::trace::Recorder;
@@ -253,12 +253,12 @@ pub(in crate::sim) fn launch_once(
 
     let mut report = LaunchReport::default();
     let mut first: Option<(u64, Stop)> = None;
-    let mut all = Said::default();
-    for (count, said, stop) in results {
-        all.failed += said.failed;
-        all.failures.extend(said.failures);
-        all.prints.extend(said.prints);
-        all.add_records(said.records);
+    let mut all = BlockOutput::default();
+    for (count, output, stop) in results {
+        all.failed += output.failed;
+        all.failures.extend(output.failures);
+        all.prints.extend(output.prints);
+        all.add_records(output.records);
         report.thread_ops += count.thread_ops;
         report.warp_ops += count.warp_ops;
         if let Some((number, _)) = &stop
@@ -306,7 +306,7 @@ fn recorded(ir: &KernelIr, code: &Code, options: &Options) -> Option<Arc<[OpClas
 }
 
 /// Counts and diagnostics of some clusters, and the cluster that stopped.
-type Ran = (Count, Said, Option<(u64, Stop)>);
+type Ran = (Count, BlockOutput, Option<(u64, Stop)>);
 
 /// Runs the clusters on the host's threads, which take them in order. After a cluster has stopped,
 /// none above it is started, and all below it run to their end, so the lowest stopped cluster
@@ -320,22 +320,22 @@ fn in_parallel<'c>(
     let (next, stopped) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let work = || {
         let mut cluster = make();
-        let (mut total, mut said) = (Count::default(), Said::default());
+        let (mut total, mut output) = (Count::default(), BlockOutput::default());
         loop {
             let number = next.fetch_add(1, Relaxed);
             let number =
                 if options.race { cluster_of(number, clusters, options.order) } else { number };
             if number >= clusters || number > stopped.load(Relaxed) {
-                return (total, said, None);
+                return (total, output, None);
             }
             let run = cluster.run(number, options.order, options.fuel, ticker);
             ticker.cluster_ended();
-            said.add_all(number, &mut cluster);
+            output.add_all(number, &mut cluster);
             match run {
                 Ok(count) => total.add(count),
                 Err(stop) => {
                     stopped.fetch_min(number, Relaxed);
-                    return (total, said, Some((number, stop)));
+                    return (total, output, Some((number, stop)));
                 }
             }
         }
@@ -390,7 +390,7 @@ struct AtOnce<'c> {
     /// How many clusters may be live.
     width: u64,
     total: Count,
-    said: Said,
+    output: BlockOutput,
     /// The lowest cluster with a race, and a cluster that stopped for another reason.
     raced: Option<(u64, Stop)>,
     stopped: Option<(u64, Stop)>,
@@ -398,8 +398,8 @@ struct AtOnce<'c> {
 
 impl<'c> AtOnce<'c> {
     fn new(width: u64) -> AtOnce<'c> {
-        let (live, idle, total, said) = Default::default();
-        AtOnce { live, idle, width, total, said, raced: None, stopped: None }
+        let (live, idle, total, output) = Default::default();
+        AtOnce { live, idle, width, total, output, raced: None, stopped: None }
     }
 
     /// Runs the clusters until all have ended or one has stopped. A cluster starts as soon as there
@@ -450,7 +450,7 @@ impl<'c> AtOnce<'c> {
             self.end(0, Ok(()));
         }
         // Races happened before the fault that ended the run.
-        (self.total, self.said, self.raced.or(self.stopped))
+        (self.total, self.output, self.raced.or(self.stopped))
     }
 
     /// Ends a live cluster, given by its index.
@@ -468,7 +468,7 @@ impl<'c> AtOnce<'c> {
             Ok(()) => {}
         }
         self.total.add(cluster.count());
-        self.said.add_all(number, &mut cluster);
+        self.output.add_all(number, &mut cluster);
         self.idle.push(cluster);
     }
 }

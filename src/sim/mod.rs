@@ -86,7 +86,7 @@ pub use fault::cause::FaultCause;
 pub use fault::error::RunError;
 pub use fault::report::{Fault, StuckWarp, WarpWait};
 pub use fault::source::{
-    Barrier, HotLine, MemoryAccess, Racer, SourceAllocation, SourceOp, SourceTerms,
+    Barrier, HotLine, MemoryAccess, RacingAccess, SourceAllocation, SourceOp, SourceTerms,
 };
 pub use fault::state::{AsyncUse, BarrierState, WgmmaMatrix};
 pub use fault::terms::Terms;
@@ -101,7 +101,7 @@ pub use reports::Reports;
 pub use schedules::ResultsDiffer;
 pub use stream_order::StreamOrder;
 pub use trace::class::OpClass;
-pub use trace::counts::{Moved, Mover};
+pub use trace::counts::{MemoryKind, TrafficSource};
 
 use crate::ir::KernelIr;
 use crate::launch::grid::Grid;

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::fault::source::Racer;
+use super::fault::source::RacingAccess;
 use super::memory::buffer::GlobalBuffer;
 use super::race::{Before, Footprint, Party};
 
@@ -183,7 +183,7 @@ impl Uses {
 }
 
 /// Names an access of a launch.
-pub(in crate::sim) type NameRacer = Box<dyn Fn(Party) -> Option<Racer> + Send + Sync>;
+pub(in crate::sim) type NameRacer = Box<dyn Fn(Party) -> Option<RacingAccess> + Send + Sync>;
 
 /// A launch as later launches see it.
 pub(in crate::sim) struct Earlier {

@@ -12,8 +12,8 @@
 //! | a GEMM with `mma.sync` | [`TiledMma`], [`MatrixLoad`], [`CpAsyncPipeline`] |
 //! | a GEMM with `wgmma` | [`WgmmaMainloop`], [`TmaPipeline`], [`StagedStore`], [`warp_roles`] |
 //! | attention | [`AccumulatorRows`], [`OnlineSoftmax`], [`AccumulatorOperand`] |
-//! | a row in registers: softmax, norms | [`RowTile`], [`RowPart`], [`RowColumns`] |
-//! | other row and column work | [`RowCopy`], [`TileRows`], [`ColumnTile`] |
+//! | a row in registers: softmax, norms | [`RowTile`], [`RowPartition`], [`ColumnValues`] |
+//! | other row and column work | [`UnalignedRowCopy`], [`TiledRowCopy`], [`ColumnReduction`] |
 //! | work for persistent blocks | [`TileScheduler`], [`Raster`], [`WorkScheduler`] |
 //! | shared memory | [`SharedTensor`], [`Storage`], [`SmemAllocator`], [`choose_swizzle`] |
 //!
@@ -100,8 +100,9 @@ pub use pipeline::{
 pub(crate) use pipeline::{PipelineTurns, wait_for_launch};
 pub(crate) use rows::strided;
 pub use rows::{
-    ColumnResults, ColumnRows, ColumnTile, Indexed, Leads, MatrixRows, RowAccess, RowColumns,
-    RowCopy, RowElements, RowPart, RowPointer, RowTile, RowVector, TileRows, chained, tree,
+    ColumnReduction, ColumnResults, ColumnRows, ColumnValues, Indexed, MatrixRows, RowAccess,
+    RowFragment, RowMisalignment, RowPartition, RowPointer, RowTile, RowVector, TiledRowCopy,
+    UnalignedRowCopy, chained, tree,
 };
 
 #[doc(hidden)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernels::gemm::Regime;
 
-use super::chart::{Chart, Look, Series, number};
+use super::chart::{Chart, Series, SeriesStyle, number};
 use super::record::Provenance;
 use super::stats::{Estimate, median};
 
@@ -118,11 +118,11 @@ impl BenchReport {
             others.filter_map(|(_, seconds)| times.speed(seconds)).max_by(f64::total_cmp)
         });
         let memory = of(&|times| times.speed(&times.memory.as_ref()?.1));
-        let mut series = vec![Series::new("default", default).look(Look::Main)];
+        let mut series = vec![Series::new("default", default).style(SeriesStyle::Main)];
         if self.problems.iter().any(|times| times.configs.len() > 1) {
             series.push(Series::new("fastest of the others", fastest));
         }
-        series.push(Series::new("copy or read of as many bytes", memory).look(Look::Bound));
+        series.push(Series::new("copy or read of as many bytes", memory).style(SeriesStyle::Bound));
         let title = names.first().filter(|_| is_one).map(|[name, _]| name.clone());
         Chart {
             title: title.unwrap_or_default(),

@@ -42,24 +42,24 @@ pub struct Series {
     /// One value per category; `None` leaves a gap.
     pub values: Vec<Option<f64>>,
     /// How it is drawn.
-    pub look: Look,
+    pub style: SeriesStyle,
 }
 
 impl Series {
     /// Returns a series of plain bars.
     pub fn new(name: impl Into<String>, values: Vec<Option<f64>>) -> Series {
-        Series { name: name.into(), values, look: Look::Bar }
+        Series { name: name.into(), values, style: SeriesStyle::Bar }
     }
 
     /// Sets how the series is drawn.
-    pub fn look(self, look: Look) -> Series {
-        Series { look, ..self }
+    pub fn style(self, style: SeriesStyle) -> Series {
+        Series { style, ..self }
     }
 }
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Look {
+pub enum SeriesStyle {
     /// Bars with their values printed above: the series that the chart is about.
     Main,
     /// Plain bars.
@@ -159,7 +159,7 @@ impl Chart {
     }
 
     fn colour(&self, index: usize) -> &'static str {
-        let is_bound = |series: &Series| series.look == Look::Bound;
+        let is_bound = |series: &Series| series.style == SeriesStyle::Bound;
         match self.series.get(index) {
             Some(series) if is_bound(series) => BOUND,
             _ => {
@@ -223,7 +223,7 @@ impl Chart {
     fn legend(&self, out: &mut String) {
         let mut x = LEFT;
         for (i, series) in self.series.iter().enumerate() {
-            let place = if series.look == Look::Bound { (68.5, 3.0) } else { (63.0, 13.0) };
+            let place = if series.style == SeriesStyle::Bound { (68.5, 3.0) } else { (63.0, 13.0) };
             x = key(out, x, place, self.colour(i), &series.name);
         }
     }
@@ -232,7 +232,7 @@ impl Chart {
     /// to them.
     fn above(&self, category: usize, up: &impl Fn(f64) -> f64) -> f64 {
         let tops = |of_bounds: bool| {
-            let of = move |series: &&Series| (series.look == Look::Bound) == of_bounds;
+            let of = move |series: &&Series| (series.style == SeriesStyle::Bound) == of_bounds;
             let values = self
                 .series
                 .iter()
@@ -246,7 +246,7 @@ impl Chart {
     }
 
     fn marks(&self, out: &mut String, series: &Series, index: usize, up: &impl Fn(f64) -> f64) {
-        let is_bar = |series: &&Series| series.look != Look::Bound;
+        let is_bar = |series: &&Series| series.style != SeriesStyle::Bound;
         let bars = self.series.iter().filter(is_bar).count().max(1) as f64;
         let before = self.series.iter().take(index).filter(is_bar).count() as f64;
         // A category's bars take four fifths of its width, up to a maximum per bar.
@@ -259,7 +259,7 @@ impl Chart {
                 continue;
             }
             let (left, y) = (self.x(category) - bars * bar / 2.0, up(value.max(0.0)));
-            if series.look == Look::Bound {
+            if series.style == SeriesStyle::Bound {
                 put!(
                     out,
                     "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"3\" fill=\"{colour}\"/>",
@@ -276,7 +276,7 @@ impl Chart {
                 bar - 1.0,
                 HEIGHT - BOTTOM - y
             );
-            if series.look == Look::Main {
+            if series.style == SeriesStyle::Main {
                 put!(
                     out,
                     "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"12\" font-weight=\"bold\" fill=\"{colour}\">{}</text>",
@@ -324,8 +324,8 @@ mod tests {
         let values = |scale: f64| vec![Some(scale), None, Some(2.0 * scale)];
         for scale in [0.0, 1e-3, 0.7, 4.2, 99.0, 1070.0, 1e6] {
             let svg = chart(vec![
-                Series::new("<ours>", values(scale)).look(Look::Main),
-                Series::new("bound", vec![Some(scale); 3]).look(Look::Bound),
+                Series::new("<ours>", values(scale)).style(SeriesStyle::Main),
+                Series::new("bound", vec![Some(scale); 3]).style(SeriesStyle::Bound),
             ])
             .svg();
             assert!(svg.contains("a &lt; b &amp; &quot;c&quot;") && svg.contains("&lt;ours&gt;"));
@@ -363,7 +363,7 @@ mod tests {
     /// The simulator's GB/s are tiny; their chart still needs labels.
     #[test]
     fn a_chart_of_small_values_has_labels() {
-        let svg = chart(vec![Series::new("x", vec![Some(0.0042)]).look(Look::Main)]).svg();
+        let svg = chart(vec![Series::new("x", vec![Some(0.0042)]).style(SeriesStyle::Main)]).svg();
         assert!(svg.contains(">0.0042<") && svg.contains(">0.004<"));
         assert_eq!(svg.matches(">0<").count(), 1);
     }

@@ -1,8 +1,8 @@
 //! Turns a GEMM benchmark's [`Report`] into speedups over cuBLAS with confidence intervals, and
 //! into a chart.
 
-use super::chart::{Chart, Look, Series};
-use super::record::{Comparison, Entry, Maker, Report};
+use super::chart::{Chart, Series, SeriesStyle};
+use super::record::{Comparison, Entry, KernelSource, Report};
 use super::stats::{Estimate, median};
 use crate::ir::types::Scalar;
 use crate::kernels::gemm::{InputTypes, Machine, Regime};
@@ -21,7 +21,7 @@ impl Comparison {
     }
 
     /// Returns the fastest kernel of one maker.
-    pub fn best_of(&self, maker: Maker) -> Option<&Entry> {
+    pub fn best_of(&self, maker: KernelSource) -> Option<&Entry> {
         let timed = self.entries.iter().filter(|entry| entry.of == maker);
         timed
             .filter_map(|entry| Some((entry, entry.seconds()?)))
@@ -31,7 +31,7 @@ impl Comparison {
 
     /// Returns how many times faster `entry` is than the best of `maker`: the median of the
     /// per-round ratios.
-    pub fn ratio(&self, maker: Maker, entry: &Entry) -> Option<Estimate> {
+    pub fn ratio(&self, maker: KernelSource, entry: &Entry) -> Option<Estimate> {
         Estimate::of_ratios(&self.best_of(maker)?.seconds, &entry.seconds, 0)
     }
 
@@ -53,7 +53,7 @@ impl Report {
             let shape = comparison.shape().replace('x', " x");
             format!("{shape} {}", comparison.regime)
         };
-        let of = |maker: Maker| -> Vec<Option<f64>> {
+        let of = |maker: KernelSource| -> Vec<Option<f64>> {
             let speed = |comparison: &Comparison| {
                 Some(comparison.flops() / comparison.best_of(maker)?.seconds()? / 1e12)
             };
@@ -61,15 +61,16 @@ impl Report {
         };
         let bound = self.comparisons.iter().map(|comparison| roofline(machine, comparison));
         let makers = [
-            ("tilewright", Maker::Tilewright, Look::Main),
-            ("cuBLAS", Maker::Cublas, Look::Bar),
-            ("cuBLASLt, best of its first 8", Maker::CublasLt, Look::Bar),
+            ("tilewright", KernelSource::Tilewright, SeriesStyle::Main),
+            ("cuBLAS", KernelSource::Cublas, SeriesStyle::Bar),
+            ("cuBLASLt, best of its first 8", KernelSource::CublasLt, SeriesStyle::Bar),
         ];
         let lines =
-            makers.into_iter().map(|(name, maker, look)| Series::new(name, of(maker)).look(look));
+            makers.into_iter().map(|(name, maker, look)| Series::new(name, of(maker)).style(look));
         let mut series: Vec<Series> =
             lines.filter(|series| series.values.iter().any(Option::is_some)).collect();
-        series.push(Series::new("roofline at full clock", bound.collect()).look(Look::Bound));
+        series
+            .push(Series::new("roofline at full clock", bound.collect()).style(SeriesStyle::Bound));
         let types = self.comparisons.first().map(|comparison| comparison.types.join(" to "));
         Chart {
             title: format!("Matrix products, {}", types.unwrap_or_default()),
@@ -122,9 +123,9 @@ mod tests {
             types: ["bf16".into(), "bf16".into()],
             regime,
             entries: vec![
-                entry(Maker::Tilewright, "a", [1.0, 2.0, 4.0]),
-                entry(Maker::Tilewright, "b", [3.0, 3.0, 3.0]),
-                entry(Maker::Cublas, "cuBLAS", [2.0, 3.0, 4.0]),
+                entry(KernelSource::Tilewright, "a", [1.0, 2.0, 4.0]),
+                entry(KernelSource::Tilewright, "b", [3.0, 3.0, 3.0]),
+                entry(KernelSource::Cublas, "cuBLAS", [2.0, 3.0, 4.0]),
             ],
         };
         Report {
@@ -141,11 +142,11 @@ mod tests {
     fn ratios_are_those_of_rounds() {
         let report = report();
         let comparison = &report.comparisons[0];
-        let best = comparison.best_of(Maker::Tilewright).unwrap();
+        let best = comparison.best_of(KernelSource::Tilewright).unwrap();
         assert_eq!((best.name.as_str(), best.seconds()), ("a", Some(2.0)));
         // 2, 1.5 and 1.
-        assert_eq!(comparison.ratio(Maker::Cublas, best).unwrap().median, 1.5);
-        assert_eq!(comparison.ratio(Maker::CublasLt, best), None);
+        assert_eq!(comparison.ratio(KernelSource::Cublas, best).unwrap().median, 1.5);
+        assert_eq!(comparison.ratio(KernelSource::CublasLt, best), None);
         assert_eq!(comparison.flops(), 2.0 * 8192f64.powi(3));
         assert_eq!(report.of(Regime::Steady).count(), 0);
         assert_eq!(report.of(Regime::Latency).next().unwrap().shape(), "16x4096x14336");

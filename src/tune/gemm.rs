@@ -2,7 +2,7 @@
 
 use super::element_offsets::ElementOffsets;
 use super::operands::{GemmOperands, Matrices};
-use super::record::{Comparison, Entry, Maker};
+use super::record::{Comparison, Entry, KernelSource};
 use super::search::{Effort, Rejection, SearchError, Tuned};
 use super::space::GemmSpace;
 use super::store::TuningStore;
@@ -311,7 +311,7 @@ impl GemmBench {
         let (mut windows, mut rejected) =
             self.tuner.windows(product, &mut work, regime, ours, &|| ());
         #[allow(unused_mut, reason = "the features decide")]
-        let mut makers = vec![Maker::Tilewright; windows.len()];
+        let mut makers = vec![KernelSource::Tilewright; windows.len()];
         #[cfg(feature = "cublas")]
         if let Some(cublas) = product.cublas() {
             match nvidia(cublas, &product.matmul(), &mut work, regime) {
@@ -329,7 +329,7 @@ impl GemmBench {
         rejected.extend(failed);
         let maker = |name: &String| names.iter().position(|known| known == name);
         let entry = |(name, seconds): (String, Vec<f64>)| {
-            let of = maker(&name).map_or(Maker::Tilewright, |index| makers[index]);
+            let of = maker(&name).map_or(KernelSource::Tilewright, |index| makers[index]);
             Entry { of, name, seconds }
         };
         let GemmProblem { m, n, k, .. } = product.problem;
@@ -371,7 +371,7 @@ fn nvidia(
     matmul: &Matmul,
     work: &mut Workload<'_, GemmTunable>,
     regime: Regime,
-) -> Result<Vec<(Maker, String, Window)>, Rejection> {
+) -> Result<Vec<(KernelSource, String, Window)>, Rejection> {
     /// How many kernels the heuristic is asked for.
     const ASKED: usize = 8;
     const KEPT: usize = 2;
@@ -379,7 +379,7 @@ fn nvidia(
     if is_of_cublas(matmul) {
         let seconds = work.probe(run_cublas(cublas, *matmul))?;
         let window = work.window(regime, seconds, run_cublas(cublas, *matmul))?;
-        entries.push((Maker::Cublas, "cuBLAS".to_owned(), window));
+        entries.push((KernelSource::Cublas, "cuBLAS".to_owned(), window));
     }
     // Only kernels that are fast in short windows get long ones.
     let quick = regime.quick();
@@ -408,13 +408,13 @@ fn nvidia(
         // The heuristic's first suggestion is what a program without a search runs.
         let Some((seconds, number, plan)) = plans.first() else { return Ok(entries) };
         let window = work.window(regime, *seconds, run(plan))?;
-        entries.push((Maker::Cublas, format!("cuBLASLt #{number}"), window));
+        entries.push((KernelSource::Cublas, format!("cuBLASLt #{number}"), window));
         plans.remove(0);
     }
     plans.sort_by(|a, b| a.0.total_cmp(&b.0));
     for (seconds, number, plan) in plans.into_iter().take(KEPT) {
         let window = work.window(regime, seconds, run(&plan))?;
-        entries.push((Maker::CublasLt, format!("cuBLASLt #{number}"), window));
+        entries.push((KernelSource::CublasLt, format!("cuBLASLt #{number}"), window));
     }
     Ok(entries)
 }

@@ -64,7 +64,7 @@ pub use attention::{AttentionOperands, AttentionTunable};
 pub use bench::{
     BenchConfigs, BenchError, BenchOptions, BenchProgress, BenchReport, BenchTimes, bench, bench_on,
 };
-pub use chart::{Chart, Look, Series};
+pub use chart::{Chart, Series, SeriesStyle};
 pub use decode::{DecodeChoice, DecodeOperands, DecodeTunable};
 pub use elementwise::{ElementwiseChoice, ElementwiseTunable};
 pub use fit::{Ranking, fit, is_held_out, rankings};
@@ -73,12 +73,13 @@ pub use memory::{MemoryConfig, MemoryTunable};
 pub use movement::{GatherTunable, PermuteTunable};
 pub use operands::GemmOperands;
 pub use record::{
-    Comparison, Entry, Maker, ProblemTimes, Provenance, Report, Sweep, SweepError, SweepShape,
+    Comparison, Entry, KernelSource, ProblemTimes, Provenance, Report, Sweep, SweepError,
+    SweepShape,
 };
 pub use reduce::{AxisReduceTunable, RowReduceTunable, TopKTunable};
 pub use rounds::interleave;
 pub use rows::{NormOperands, NormTunable, SoftmaxTunable};
-pub use scatter::{Points, Scatter};
+pub use scatter::{PointSeries, Scatter};
 pub use search::{Effort, Measure, Rejection, Search, SearchError, Tuned};
 pub use space::{GemmSpace, USUAL_SHAPES};
 pub use stats::{Estimate, median};

@@ -223,7 +223,7 @@ pub struct Comparison {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Whose kernel it is.
-    pub of: Maker,
+    pub of: KernelSource,
     /// The kernel's name.
     pub name: String,
     /// Seconds per launch, one value per round.
@@ -233,7 +233,7 @@ pub struct Entry {
 /// The library that a kernel in a [`Comparison`] comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Maker {
+pub enum KernelSource {
     /// This crate.
     Tilewright,
     /// cuBLAS, with the kernel that it chooses itself.

@@ -12,12 +12,12 @@ use crate::layout::escaped;
 /// 1.
 ///
 /// ```
-/// use tilewright::tune::{Points, Scatter};
+/// use tilewright::tune::{PointSeries, Scatter};
 /// let scatter = Scatter {
 ///     title: "Beside cuBLAS".into(),
 ///     note: "made up".into(),
 ///     axes: ["operations".into(), "speed relative to cuBLAS".into()],
-///     series: vec![Points { name: "any sizes".into(), points: vec![[1e6, 1.4], [3e9, 0.97]] }],
+///     series: vec![PointSeries { name: "any sizes".into(), points: vec![[1e6, 1.4], [3e9, 0.97]] }],
 /// };
 /// assert_eq!(scatter.svg().matches("<circle").count(), 2);
 /// ```
@@ -30,12 +30,12 @@ pub struct Scatter {
     /// The quantities on the horizontal and the vertical axis.
     pub axes: [String; 2],
     /// The series, each in its own colour.
-    pub series: Vec<Points>,
+    pub series: Vec<PointSeries>,
 }
 
 /// One series of points.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Points {
+pub struct PointSeries {
     /// The name in the legend.
     pub name: String,
     /// Each point's horizontal and vertical value. A point with a value that is not positive and
@@ -133,7 +133,7 @@ mod tests {
         let points = vec![[1e4, 0.4], [2e12, 7.0], [1e9, f64::NAN], [0.0, 1.0]];
         for points in [points, vec![[5.0, 1.0]], Vec::new()] {
             let drawn = points.iter().filter(|point| is_drawn(point)).count();
-            let series = vec![Points { name: "<any>".into(), points }];
+            let series = vec![PointSeries { name: "<any>".into(), points }];
             let axes = ["operations".into(), "ratio".into()];
             let scatter = Scatter { title: "a & b".into(), note: String::new(), axes, series };
             let svg = scatter.svg();

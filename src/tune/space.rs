@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
-use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, InputTypes, Machine, StoreForm};
+use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, InputTypes, Machine, StoreMethod};
 use crate::tensor::Raster;
 
 /// The M, N and K to measure by default: squares, and a language model's layers with few rows.
@@ -89,7 +89,7 @@ impl GemmSpace {
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::ir::Target;
-    /// use tilewright::kernels::gemm::{GemmProblem, LoadForm, Machine};
+    /// use tilewright::kernels::gemm::{GemmProblem, LoadMethod, Machine};
     /// use tilewright::tune::GemmSpace;
     /// let space = GemmSpace::new(Target::SM_90A, Scalar::Bf16);
     /// let problem = GemmProblem::new(8192, 8192, 8192);
@@ -99,7 +99,7 @@ impl GemmSpace {
     /// // Rows of 100 elements are no multiple of 16 bytes: tensor copies take copies of them.
     /// let odd = space.configs(&GemmProblem::new(100, 100, 100), &Machine::H200);
     /// assert!(!odd.is_empty());
-    /// assert!(odd.iter().all(|of| (of.load != LoadForm::Tensor) == of.is_warp_specialised()));
+    /// assert!(odd.iter().all(|of| (of.load != LoadMethod::Tensor) == of.is_warp_specialised()));
     /// ```
     pub fn configs(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
         Self::around(&self.wanted(), problem, machine)
@@ -212,8 +212,8 @@ fn warp_specialised(
     for base in wanted.candidates(problem, machine) {
         let [m, n, _] = base.tile;
         all.extend([true, false].map(|programmatic| GemmConfig { programmatic, ..base }));
-        if base.store == StoreForm::Chunks {
-            all.push(GemmConfig { store: StoreForm::Rows, ..base }.with_max_stages(8));
+        if base.store == StoreMethod::Chunks {
+            all.push(GemmConfig { store: StoreMethod::Rows, ..base }.with_max_stages(8));
         }
         if m * n >= 128 * 128 && base.cluster == [1, 1] {
             all.push(GemmConfig { cluster: [2, 1], ..base });

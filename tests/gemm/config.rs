@@ -4,8 +4,8 @@ use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, GemmConfig, GemmError, GemmProblem, LoadForm, MatrixStrides,
-    Schedule, Splits, StoreForm,
+    Activation, Bias, Epilogue, GemmConfig, GemmError, GemmProblem, LoadMethod, MatrixStrides,
+    Schedule, Splits, StoreMethod,
 };
 use tilewright::tensor::Raster;
 
@@ -61,11 +61,11 @@ fn random(rng: &mut Rng) -> GemmConfig {
         ragged: rng.below(4) == 0,
         cluster: [0; 2].map(|_| one(rng, &[0, 1, 1, 1, 1, 2, 2, 4, 8, 3])),
         splits: match rng.below(8) {
-            0 => Splits::Stream,
-            _ => Splits::Even(one(rng, &[0, 1, 1, 1, 2, 64, u32::MAX])),
+            0 => Splits::StreamK,
+            _ => Splits::SplitK(one(rng, &[0, 1, 1, 1, 2, 64, u32::MAX])),
         },
         raster: one(rng, &rasters),
-        store: one(rng, &StoreForm::ALL),
+        store: one(rng, &StoreMethod::ALL),
         epilogue: Epilogue {
             alpha: rng.below(2) == 0,
             beta: rng.below(2) == 0,
@@ -75,7 +75,7 @@ fn random(rng: &mut Rng) -> GemmConfig {
         pairs: rng.below(4) == 0,
         registers: one(rng, &registers),
         alignment: one(rng, &[0, 1, 2, 4, 8, 16]),
-        load: [LoadForm::Tensor, LoadForm::Repack, LoadForm::Threads][rng.below(3)],
+        load: [LoadMethod::Tensor, LoadMethod::Repack, LoadMethod::Threads][rng.below(3)],
         programmatic: rng.below(2) == 0,
     }
 }
@@ -123,7 +123,7 @@ fn what_is_no_name_is_refused() {
 fn an_older_word_is_read() {
     let config: GemmConfig =
         "sm90a_bf16_tn_128x256x64_s4_coop_strip8_deferred_pdl".parse().unwrap();
-    assert_eq!(config.store, StoreForm::Overlapped);
+    assert_eq!(config.store, StoreMethod::Overlapped);
     assert_eq!(config.to_string(), "sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped_pdl");
 }
 
@@ -195,7 +195,7 @@ fn each_cause_has_its_error() {
         ),
         (GemmConfig { tile: [128, 136, 64], ..good }, "no equal parts"),
         (
-            GemmConfig { store: StoreForm::Overlapped, tile: [256, 128, 64], ..good },
+            GemmConfig { store: StoreMethod::Overlapped, tile: [256, 128, 64], ..good },
             "64 rows and 256 columns",
         ),
         (GemmConfig { registers: Some([40, 236]), ..good }, "a multiple of 8"),
@@ -210,7 +210,7 @@ fn each_cause_has_its_error() {
                 registers: None,
                 tile: [256, 200, 64],
                 stages: 3,
-                store: StoreForm::Rows,
+                store: StoreMethod::Rows,
                 ..good
             },
             "has 136",
@@ -267,7 +267,7 @@ fn problems_are_checked_against_the_configuration() {
         "{odd}"
     );
     // What is not written by tensor copies may lie anywhere.
-    let direct = GemmConfig { store: StoreForm::Direct, ..config };
+    let direct = GemmConfig { store: StoreMethod::Direct, ..config };
     assert!(direct.check_problem(&GemmProblem { n: 201, ..problem }).is_ok());
 }
 

@@ -137,7 +137,7 @@ fn kernels_are_right_on_the_simulator() {
     let device = Device::sim().unwrap();
     for config in part(offered(), 40) {
         let steps = match config.splits {
-            Splits::Even(parts) if parts > 1 => 2 * parts,
+            Splits::SplitK(parts) if parts > 1 => 2 * parts,
             _ => 4,
         };
         let is_whole = config.schedule == Schedule::Cooperative || config.splits.is_split();

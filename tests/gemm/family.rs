@@ -11,7 +11,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, MatrixStrides, Schedule,
-    StoreForm,
+    StoreMethod,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
@@ -46,7 +46,7 @@ fn small() -> GemmConfig {
 fn cooperative_kernels() {
     let device = device();
     let small = small();
-    let rows = GemmConfig { tile: [128, 40, 64], store: StoreForm::Rows, ..small };
+    let rows = GemmConfig { tile: [128, 40, 64], store: StoreMethod::Rows, ..small };
     let configs = [
         small,
         rows,
@@ -54,13 +54,13 @@ fn cooperative_kernels() {
         GemmConfig {
             tile: [64, 32, 128],
             stages: 3,
-            store: StoreForm::Rows,
+            store: StoreMethod::Rows,
             registers: None,
             ..small
         },
         // Parts of 24 and of 40 columns.
-        GemmConfig { tile: [128, 72, 64], store: StoreForm::Chunks, ..small },
-        GemmConfig { tile: [256, 120, 64], store: StoreForm::Chunks, ..small },
+        GemmConfig { tile: [128, 72, 64], store: StoreMethod::Chunks, ..small },
+        GemmConfig { tile: [256, 120, 64], store: StoreMethod::Chunks, ..small },
         GemmConfig { cluster: [2, 1], ..small },
         GemmConfig { tile: [256, 64, 64], cluster: [1, 2], raster: Raster::Hilbert, ..small },
         GemmConfig { raster: Raster::AlongM, programmatic: false, tile: [128, 192, 64], ..small },
@@ -99,7 +99,7 @@ fn low_tiles() {
 #[test]
 fn overlapped_stores() {
     let device = device();
-    let overlapped = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small() };
+    let overlapped = GemmConfig { store: StoreMethod::Overlapped, tile: [128, 256, 64], ..small() };
     for config in [overlapped, GemmConfig { cluster: [2, 2], stages: 3, ..overlapped }] {
         for problem in [GemmProblem::new(136, 200, 264), GemmProblem::new(400, 264, 264)] {
             Case::new(problem).check::<bf16, bf16>(&device, config);
@@ -115,13 +115,13 @@ fn pingpong_kernels() {
     let small = GemmConfig { schedule: Schedule::Pingpong, ..small() };
     let configs = [
         small,
-        GemmConfig { tile: [64, 40, 64], store: StoreForm::Rows, stages: 3, ..small },
+        GemmConfig { tile: [64, 40, 64], store: StoreMethod::Rows, stages: 3, ..small },
         GemmConfig { tile: [64, 64, 128], raster: Raster::AlongN, ..small },
         GemmConfig { cluster: [2, 1], ..small },
         GemmConfig {
             cluster: [1, 4],
             tile: [128, 40, 64],
-            store: StoreForm::Rows,
+            store: StoreMethod::Rows,
             stages: 3,
             ..small
         },
@@ -137,8 +137,8 @@ fn pingpong_kernels() {
 #[test]
 fn every_schedule_in_random_orders() {
     let cases = std::env::var("TILEWRIGHT_CASES").ok().and_then(|cases| cases.parse().ok());
-    let overlapped = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small() };
-    let rows = GemmConfig { store: StoreForm::Rows, tile: [128, 40, 64], stages: 3, ..small() };
+    let overlapped = GemmConfig { store: StoreMethod::Overlapped, tile: [128, 256, 64], ..small() };
+    let rows = GemmConfig { store: StoreMethod::Rows, tile: [128, 40, 64], stages: 3, ..small() };
     let configs = [
         GemmConfig { cluster: [2, 1], ..small() },
         GemmConfig { schedule: Schedule::Pingpong, ..small() },
@@ -184,7 +184,7 @@ fn all_majors_and_types() {
     }
     let wide = |config: GemmConfig| GemmConfig { d: Scalar::F32, c: Scalar::F32, ..config };
     Case::new(problem).check::<bf16, f32>(&device, wide(small()));
-    let rows = GemmConfig { store: StoreForm::Rows, tile: [128, 40, 64], ..wide(small()) };
+    let rows = GemmConfig { store: StoreMethod::Rows, tile: [128, 40, 64], ..wide(small()) };
     Case::new(problem).check::<bf16, f32>(&device, rows);
     let tf32 = GemmConfig { stages: 2, ..GemmConfig::sm90(Scalar::Tf32, [128, 64]) };
     Case::new(problem).check::<f32, f32>(&device, tf32);
@@ -418,7 +418,7 @@ fn epilogues() {
         Epilogue { activation: Some(Activation::Relu), ..none },
     ];
     let small = small();
-    let overlapped = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..small };
+    let overlapped = GemmConfig { store: StoreMethod::Overlapped, tile: [128, 256, 64], ..small };
     for epilogue in epilogues {
         Case::new(problem).check::<bf16, bf16>(&device, GemmConfig { epilogue, ..small });
         // The registers of loaded elements leave no room for an overlapped epilogue.

@@ -6,8 +6,8 @@ use crate::support::{device, ptxas};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Global, GlobalMut, Target, bf16};
 use tilewright::kernels::gemm::{
-    Epilogue, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm,
-    Schedule, Splits, StoreForm,
+    Epilogue, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadMethod,
+    Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 
@@ -36,20 +36,20 @@ fn scaled(
 
 pub(crate) fn configs() -> Vec<GemmConfig> {
     let sm90 = |tile| GemmConfig::sm90(Scalar::Bf16, tile);
-    let swap = GemmConfig { swap: true, store: StoreForm::Rows, stages: 3, ..sm90([24, 64]) };
+    let swap = GemmConfig { swap: true, store: StoreMethod::Rows, stages: 3, ..sm90([24, 64]) };
     let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
     vec![
         sm90([128, 64]),
-        GemmConfig { store: StoreForm::Rows, ..sm90([128, 40]) },
-        GemmConfig { store: StoreForm::Direct, ..sm90([64, 64]) },
+        GemmConfig { store: StoreMethod::Rows, ..sm90([128, 40]) },
+        GemmConfig { store: StoreMethod::Direct, ..sm90([64, 64]) },
         // Instructions have more rows than the tile.
         GemmConfig { stages: 4, ..sm90([32, 64]) },
-        GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) },
+        GemmConfig { store: StoreMethod::Overlapped, stages: 2, ..sm90([128, 256]) },
         GemmConfig { schedule: Schedule::Pingpong, ..sm90([64, 80]) },
         GemmConfig { cluster: [2, 2], ..sm90([128, 64]) },
-        GemmConfig { splits: Splits::Even(2), ..sm90([128, 64]) },
-        GemmConfig { splits: Splits::Stream, ..sm90([64, 64]) },
-        GemmConfig { load: LoadForm::Repack, ..sm90([64, 64]) },
+        GemmConfig { splits: Splits::SplitK(2), ..sm90([128, 64]) },
+        GemmConfig { splits: Splits::StreamK, ..sm90([64, 64]) },
+        GemmConfig { load: LoadMethod::Repack, ..sm90([64, 64]) },
         GemmConfig { registers: swap.usual_registers(), ..swap },
         GemmConfig { stages: 2, ..sm80 },
         GemmConfig { alignment: 2, ..sm80 },

@@ -10,7 +10,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Target, bf16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GemmWorkspace,
-    GroupRows, LoadForm, Machine, MatrixStrides, Schedule, Splits, StoreForm,
+    GroupRows, LoadMethod, Machine, MatrixStrides, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
@@ -25,11 +25,11 @@ fn sm90(tile: [u32; 2]) -> GemmConfig {
 fn configs() -> Vec<GemmConfig> {
     vec![
         sm90([128, 64]),
-        GemmConfig { store: StoreForm::Rows, ..sm90([256, 40]) },
-        GemmConfig { store: StoreForm::Rows, raster: Raster::AlongM, ..sm90([16, 32]) },
-        GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) },
+        GemmConfig { store: StoreMethod::Rows, ..sm90([256, 40]) },
+        GemmConfig { store: StoreMethod::Rows, raster: Raster::AlongM, ..sm90([16, 32]) },
+        GemmConfig { store: StoreMethod::Overlapped, stages: 2, ..sm90([128, 256]) },
         GemmConfig { schedule: Schedule::Pingpong, ..sm90([64, 64]) },
-        GemmConfig { schedule: Schedule::Pingpong, store: StoreForm::Rows, ..sm90([128, 80]) },
+        GemmConfig { schedule: Schedule::Pingpong, store: StoreMethod::Rows, ..sm90([128, 80]) },
         GemmConfig { major_b: Major::Mn, ..sm90([64, 128]) },
     ]
 }
@@ -168,7 +168,7 @@ fn every_group_has_its_own_matrix() {
     for device in sample(2, devices()) {
         for config in configs() {
             // Ragged ends, groups without rows at the start, inside and at the end, rows of no group.
-            let k = if config.store == StoreForm::Overlapped { 200 } else { 72 };
+            let k = if config.store == StoreMethod::Overlapped { 200 } else { 72 };
             Case::new(starts(3, &[0, 70, 1, 0, 0, 129, 40, 0]), [250, 104, k])
                 .check(&device, config);
         }
@@ -225,7 +225,7 @@ fn epilogues_see_rows_of_groups_alone() {
     let list = device.upload(list).unwrap();
     let untouched =
         |len: u32| device.upload(&vec![bf16::from_f32(UNTOUCHED); len as usize]).unwrap();
-    let overlapped = GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) };
+    let overlapped = GemmConfig { store: StoreMethod::Overlapped, stages: 2, ..sm90([128, 256]) };
     let pingpong = GemmConfig { schedule: Schedule::Pingpong, ..sm90([64, 128]) };
     for config in [sm90([128, 128]), overlapped, pingpong] {
         let gemm =
@@ -304,7 +304,7 @@ fn tiles_follow_the_rows_of_a_group() {
 #[test]
 fn launches_leave_the_counter_of_tiles() {
     let device = Device::sim_with(Options::default().race(true));
-    let overlapped = GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) };
+    let overlapped = GemmConfig { store: StoreMethod::Overlapped, stages: 2, ..sm90([128, 256]) };
     for config in [sm90([64, 64]), overlapped] {
         let function = Gemm::<bf16>::new(config).unwrap().load(&device).unwrap().with_sms(3);
         let mut given: Option<GemmWorkspace> = None;
@@ -344,9 +344,9 @@ fn a_launch_after_a_fault_has_all_tiles() {
     let Rows::Starts(list) = &case.rows else { panic!("starts") };
     let list = device.upload(list).unwrap();
     let grouped = sm90([64, 64]);
-    let split = GemmConfig { grouped: false, splits: Splits::Even(2), ..grouped };
+    let split = GemmConfig { grouped: false, splits: Splits::SplitK(2), ..grouped };
     let threads = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
-    let threads = GemmConfig { splits: Splits::Stream, ..threads };
+    let threads = GemmConfig { splits: Splits::StreamK, ..threads };
     for config in [grouped, split, threads] {
         let gemm = Gemm::<bf16>::with_epilogue::<Seen>(config, |k, x, [row, column, _], seen| {
             seen.count.store(k, row * seen.pitch + column, 1u32);
@@ -385,7 +385,7 @@ fn a_launch_after_a_fault_has_all_tiles() {
 fn warp_groups_without_rows_are_idle() {
     let device = Device::sim().unwrap();
     let zeros = |len: usize| device.zeros::<bf16>(len).unwrap();
-    let overlapped = GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) };
+    let overlapped = GemmConfig { store: StoreMethod::Overlapped, stages: 2, ..sm90([128, 256]) };
     for config in [sm90([128, 64]), overlapped] {
         let (n, k) = (config.tile[1] as usize, 512);
         let function = Gemm::<bf16>::new(config).unwrap().load(&device).unwrap();
@@ -411,9 +411,9 @@ fn mistakes_are_named() {
         other => panic!("{config}: {other:?}"),
     };
     assert_eq!(field(GemmConfig { cluster: [2, 1], ..config }), "grouped");
-    assert_eq!(field(GemmConfig { splits: Splits::Even(2), ..config }), "grouped");
-    assert_eq!(field(GemmConfig { load: LoadForm::Repack, ..config }), "grouped");
-    assert_eq!(field(GemmConfig { store: StoreForm::Direct, ..config }), "grouped");
+    assert_eq!(field(GemmConfig { splits: Splits::SplitK(2), ..config }), "grouped");
+    assert_eq!(field(GemmConfig { load: LoadMethod::Repack, ..config }), "grouped");
+    assert_eq!(field(GemmConfig { store: StoreMethod::Direct, ..config }), "grouped");
     // A group may start at a row at which no box of such an A may.
     let tall = GemmConfig { major_a: Major::Mn, ..config };
     assert_eq!(field(tall), "grouped");

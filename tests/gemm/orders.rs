@@ -6,7 +6,7 @@ use crate::support::slow::sample;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Kernel, KernelIr, Target, Untyped, bf16};
 use tilewright::kernels::gemm::{
-    Gemm, GemmArgs, GemmConfig, GemmProblem, LoadForm, Schedule, Splits, StoreForm,
+    Gemm, GemmArgs, GemmConfig, GemmProblem, LoadMethod, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::{Arg, Device};
 use tilewright::sim::{Options, Order};
@@ -31,17 +31,17 @@ fn no_order_of_warps_changes_a_result() {
         GemmConfig { stages: 2, ..multistage },
         GemmConfig { stages: 3, ..multistage },
         base,
-        GemmConfig { tile: [128, 40, 64], store: StoreForm::Rows, stages: 3, ..base },
+        GemmConfig { tile: [128, 40, 64], store: StoreMethod::Rows, stages: 3, ..base },
         GemmConfig { cluster: [2, 1], ..base },
         GemmConfig { cluster: [2, 2], ..base },
-        GemmConfig { tile: [128, 256, 64], store: StoreForm::Overlapped, ..base },
+        GemmConfig { tile: [128, 256, 64], store: StoreMethod::Overlapped, ..base },
         GemmConfig { tile: [128, 64, 64], schedule: Schedule::Pingpong, ..base },
-        GemmConfig { splits: Splits::Even(2), tile: [128, 64, 64], ..base },
-        GemmConfig { splits: Splits::Stream, tile: [128, 64, 64], ..base },
+        GemmConfig { splits: Splits::SplitK(2), tile: [128, 64, 64], ..base },
+        GemmConfig { splits: Splits::StreamK, tile: [128, 64, 64], ..base },
         GemmConfig {
             tile: [24, 128, 64],
             swap: true,
-            store: StoreForm::Rows,
+            store: StoreMethod::Rows,
             registers: Some([40, 232]),
             ..base
         },
@@ -63,14 +63,14 @@ fn programmatic_products_wait_for_the_one_before() {
     let base = cooperative();
     let multistage = GemmConfig::sm80(Target::SM_90, Scalar::Bf16, [64, 64]);
     let simt = GemmConfig { tile: [64, 64, 16], ..GemmConfig::simt(Target::SM_90, Scalar::Bf16) };
-    let threads = GemmConfig { load: LoadForm::Threads, store: StoreForm::Direct, ..base };
+    let threads = GemmConfig { load: LoadMethod::Threads, store: StoreMethod::Direct, ..base };
     let configs = [
         base,
         GemmConfig { tile: [128, 64, 64], schedule: Schedule::Pingpong, ..base },
         GemmConfig { tile: [64, 64, 64], registers: None, ..threads },
         pdl(multistage),
-        pdl(GemmConfig { splits: Splits::Even(2), ..multistage }),
-        pdl(GemmConfig { splits: Splits::Stream, ..multistage }),
+        pdl(GemmConfig { splits: Splits::SplitK(2), ..multistage }),
+        pdl(GemmConfig { splits: Splits::StreamK, ..multistage }),
         pdl(simt),
     ];
     let device = in_order(Order::Random { seed: 5 });

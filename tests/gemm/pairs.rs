@@ -9,8 +9,8 @@ use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, GlobalMut, Number, Target, bf16, f16};
 use tilewright::kernels::gemm::{
-    Epilogue, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm, Machine,
-    MatrixStrides, Schedule, Splits, StoreForm,
+    Epilogue, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadMethod,
+    Machine, MatrixStrides, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 
@@ -47,15 +47,15 @@ fn sm90(tile: [u32; 2]) -> GemmConfig {
 fn warp_specialised() -> Vec<GemmConfig> {
     vec![
         sm90([128, 128]),
-        GemmConfig { store: StoreForm::Rows, ..sm90([128, 48]) },
-        GemmConfig { store: StoreForm::Rows, ..sm90([16, 64]) },
-        GemmConfig { store: StoreForm::Direct, ..sm90([64, 64]) },
-        GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) },
-        GemmConfig { schedule: Schedule::Pingpong, store: StoreForm::Rows, ..sm90([64, 80]) },
+        GemmConfig { store: StoreMethod::Rows, ..sm90([128, 48]) },
+        GemmConfig { store: StoreMethod::Rows, ..sm90([16, 64]) },
+        GemmConfig { store: StoreMethod::Direct, ..sm90([64, 64]) },
+        GemmConfig { store: StoreMethod::Overlapped, stages: 2, ..sm90([128, 256]) },
+        GemmConfig { schedule: Schedule::Pingpong, store: StoreMethod::Rows, ..sm90([64, 80]) },
         GemmConfig { cluster: [1, 2], ..sm90([128, 128]) },
-        GemmConfig { splits: Splits::Even(2), ..sm90([128, 128]) },
-        GemmConfig { splits: Splits::Stream, ..sm90([128, 128]) },
-        GemmConfig { load: LoadForm::Repack, ..sm90([64, 128]) },
+        GemmConfig { splits: Splits::SplitK(2), ..sm90([128, 128]) },
+        GemmConfig { splits: Splits::StreamK, ..sm90([128, 128]) },
+        GemmConfig { load: LoadMethod::Repack, ..sm90([64, 128]) },
     ]
 }
 
@@ -123,7 +123,7 @@ fn every_schedule_combines_pairs_of_columns() {
             check::<bf16, bf16>(&device, config, sizes, 0);
         }
     }
-    let direct = GemmConfig { store: StoreForm::Direct, ..sm90([128, 96]) };
+    let direct = GemmConfig { store: StoreMethod::Direct, ..sm90([128, 96]) };
     check::<bf16, bf16>(&device, direct, [70, 106, 72], 3);
     for config in multistage() {
         for (sizes, pad) in sample(2, [([70, 136, 72], 0), ([33, 104, 136], 5)]) {
@@ -145,9 +145,9 @@ fn elements_of_pairs_have_all_types() {
         let config = GemmConfig::sm90(Scalar::Bf16, tile);
         of(GemmConfig { d: Scalar::F32, c: Scalar::F32, stages: 2, store, ..config })
     };
-    check::<bf16, f32>(&device, wide([128, 64], StoreForm::Chunks), [133, 136, 72], 0);
-    check::<bf16, f32>(&device, wide([64, 48], StoreForm::Rows), [70, 104, 72], 0);
-    check::<bf16, f32>(&device, wide([64, 48], StoreForm::Direct), [70, 106, 72], 1);
+    check::<bf16, f32>(&device, wide([128, 64], StoreMethod::Chunks), [133, 136, 72], 0);
+    check::<bf16, f32>(&device, wide([64, 48], StoreMethod::Rows), [70, 104, 72], 0);
+    check::<bf16, f32>(&device, wide([64, 48], StoreMethod::Direct), [70, 106, 72], 1);
     check::<f16, f16>(&device, of(GemmConfig::sm90(Scalar::F16, [64, 128])), [70, 144, 72], 0);
     let tf32 = GemmConfig::sm80(Target::SM_80, Scalar::Tf32, [64, 64]);
     check::<f32, f32>(&device, of(GemmConfig { stages: 2, ..tf32 }), [70, 72, 40], 0);
@@ -159,7 +159,8 @@ fn tiles_of_d_have_half_the_columns() {
     let plain = GemmConfig::sm90(Scalar::Bf16, [128, 256]);
     let pairs = GemmConfig { pairs: true, ..plain };
     assert_eq!(pairs.tile_of_d(), [128, 128]);
-    let rows = |config: GemmConfig| GemmConfig { store: StoreForm::Rows, ..config }.shared_bytes();
+    let rows =
+        |config: GemmConfig| GemmConfig { store: StoreMethod::Rows, ..config }.shared_bytes();
     // Rows of 128 columns of 64 rows less, for each of two warp groups.
     assert_eq!(rows(plain) - rows(pairs), 2 * 64 * 128 * 2);
     assert_eq!(pairs.to_string().parse(), Ok(pairs));
@@ -212,11 +213,11 @@ fn mistakes_are_named() {
         GemmError::Field { field, .. } => field,
         error => panic!("{error}"),
     };
-    let swap = GemmConfig { swap: true, store: StoreForm::Rows, stages: 3, ..sm90([24, 64]) };
+    let swap = GemmConfig { swap: true, store: StoreMethod::Rows, stages: 3, ..sm90([24, 64]) };
     assert_eq!(field(with(swap)), "pairs");
-    assert_eq!(field(with(GemmConfig { store: StoreForm::Direct, ..sm90([64, 24]) })), "pairs");
+    assert_eq!(field(with(GemmConfig { store: StoreMethod::Direct, ..sm90([64, 24]) })), "pairs");
     // 64 columns of A B are 64 bytes of D.
-    assert_eq!(field(with(GemmConfig { store: StoreForm::Chunks, ..plain })), "store");
+    assert_eq!(field(with(GemmConfig { store: StoreMethod::Chunks, ..plain })), "store");
     let problem = GemmProblem::new(8, 9, 8);
     assert_eq!(plain.check_problem(&problem), Err(GemmError::OddColumns { n: 9 }));
     // Rows of D of 8 elements, where A B has 16 columns.

@@ -9,8 +9,8 @@ use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Kernel, Site, bf16};
 use tilewright::kernels::gemm::{
-    Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm, Machine, RaggedProblem,
-    Schedule, Splits, StoreForm,
+    Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadMethod, Machine,
+    RaggedProblem, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
@@ -29,8 +29,8 @@ fn configs() -> Vec<GemmConfig> {
     let (k, mn) = (Major::K, Major::Mn);
     vec![
         sm90([128, 64]),
-        GemmConfig { store: StoreForm::Rows, raster: Raster::AlongM, ..sm90([256, 40]) },
-        GemmConfig { store: StoreForm::Rows, ..sm90([16, 32]) },
+        GemmConfig { store: StoreMethod::Rows, raster: Raster::AlongM, ..sm90([256, 40]) },
+        GemmConfig { store: StoreMethod::Rows, ..sm90([16, 32]) },
         GemmConfig { major_a: mn, major_b: mn, ..sm90([64, 128]) },
         GemmConfig { major_a: mn, major_b: k, ..sm90([128, 128]) },
     ]
@@ -196,7 +196,7 @@ fn epilogues_see_the_elements_of_each_product() {
     let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
     for tile in [[128, 128], [16, 32]] {
         let config = GemmConfig { pairs: true, ..sm90(tile) };
-        let store = if tile[1] == 32 { StoreForm::Rows } else { config.store };
+        let store = if tile[1] == 32 { StoreMethod::Rows } else { config.store };
         let case =
             Case::new(GemmConfig { store, ..config }, &[[70, 80, 72], [3, 8, 8], [40, 150, 40]]);
         let GemmProblem { m, n, batch, .. } = case.problem;
@@ -264,9 +264,9 @@ fn mistakes_are_named() {
     };
     assert_eq!(field(GemmConfig { grouped: true, ..config }), "ragged");
     assert_eq!(field(GemmConfig { cluster: [2, 1], ..config }), "ragged");
-    assert_eq!(field(GemmConfig { splits: Splits::Even(2), ..config }), "ragged");
-    assert_eq!(field(GemmConfig { load: LoadForm::Repack, ..config }), "ragged");
-    assert_eq!(field(GemmConfig { store: StoreForm::Direct, ..config }), "ragged");
+    assert_eq!(field(GemmConfig { splits: Splits::SplitK(2), ..config }), "ragged");
+    assert_eq!(field(GemmConfig { load: LoadMethod::Repack, ..config }), "ragged");
+    assert_eq!(field(GemmConfig { store: StoreMethod::Direct, ..config }), "ragged");
     assert_eq!(field(GemmConfig { schedule: Schedule::Pingpong, ..config }), "ragged");
     let beta = Epilogue { beta: true, ..Epilogue::default() };
     assert_eq!(field(GemmConfig { epilogue: beta, ..config }), "ragged");

@@ -9,7 +9,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, Number, Target, bf16, f16};
 use tilewright::kernels::gemm::{
     Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows, Reduction, Schedule,
-    Splits, StoreForm,
+    Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
@@ -111,15 +111,15 @@ fn every_schedule_reduces_rows_and_columns() {
     let others = [
         GemmConfig { pairs: true, ..sm90([128, 128]) },
         // Instructions have more rows than a tile, whose steps blocks share.
-        GemmConfig { splits: Splits::Stream, stages: 4, ..sm90([32, 64]) },
+        GemmConfig { splits: Splits::StreamK, stages: 4, ..sm90([32, 64]) },
         GemmConfig { pairs: true, ..GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]) },
         GemmConfig { pairs: true, tile: [32, 64, 16], ..simt },
-        GemmConfig { store: StoreForm::Rows, ..sm90([256, 40]) },
+        GemmConfig { store: StoreMethod::Rows, ..sm90([256, 40]) },
         GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [128, 64]) },
         GemmConfig { tile: [64, 32, 16], ..simt },
         GemmConfig { tile: [16, 256, 16], ..simt },
         GemmConfig { tile: [4, 256, 16], ..simt },
-        GemmConfig { splits: Splits::Stream, ..GemmConfig { tile: [32, 64, 16], ..simt } },
+        GemmConfig { splits: Splits::StreamK, ..GemmConfig { tile: [32, 64, 16], ..simt } },
     ];
     let bf16: Conversions<bf16, bf16> = (bf16::from_f32, |x| x.to_f32().into());
     for (i, config) in configs().into_iter().chain(others).enumerate() {
@@ -199,7 +199,7 @@ fn rows_of_groups_are_reduced() {
     let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
     let config = GemmConfig { grouped: true, ..GemmConfig::sm90(Scalar::F16, [128, 64]) };
     let small = GemmConfig {
-        store: StoreForm::Rows,
+        store: StoreMethod::Rows,
         stages: 3,
         ..GemmConfig { tile: [32, 64, 64], ..config }
     };
@@ -218,8 +218,8 @@ fn reductions_have_no_data_race() {
     let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
     let configs = [
         sm90([128, 64]),
-        GemmConfig { splits: Splits::Stream, ..sm90([128, 64]) },
-        GemmConfig { store: StoreForm::Overlapped, stages: 2, ..sm90([128, 256]) },
+        GemmConfig { splits: Splits::StreamK, ..sm90([128, 64]) },
+        GemmConfig { store: StoreMethod::Overlapped, stages: 2, ..sm90([128, 256]) },
         GemmConfig { pairs: true, ..sm80 },
     ];
     let bf16: Conversions<bf16, bf16> = (bf16::from_f32, |x| x.to_f32().into());
@@ -327,9 +327,9 @@ fn kernels_assemble_without_spills() {
     let large = [
         sm90([128, 256]),
         sm90([256, 128]),
-        GemmConfig { store: StoreForm::Overlapped, stages: 3, ..sm90([128, 256]) },
+        GemmConfig { store: StoreMethod::Overlapped, stages: 3, ..sm90([128, 256]) },
         GemmConfig { schedule: Schedule::Pingpong, ..sm90([64, 192]) },
-        GemmConfig { splits: Splits::Stream, ..sm90([128, 256]) },
+        GemmConfig { splits: Splits::StreamK, ..sm90([128, 256]) },
     ];
     for config in sample(3, configs()).chain(large) {
         let config = GemmConfig { registers: config.usual_registers(), ..config };

@@ -24,7 +24,7 @@ use tilewright::kernels::gemm::{
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
 use tilewright::tune::{
-    Effort, GemmModel, GemmSpace, Maker, Regime, Report, Sweep, USUAL_SHAPES, rankings,
+    Effort, GemmModel, GemmSpace, KernelSource, Regime, Report, Sweep, USUAL_SHAPES, rankings,
 };
 
 use crate::support::{gemm_case, ptxas};
@@ -98,7 +98,7 @@ fn check_on(device: &Device, config: GemmConfig) {
     let [tile_m, tile_n, depth] = config.tile;
     // Two tiles along each mode, the second one ragged, and a last step that is not whole.
     let k = match config.splits {
-        Splits::Even(parts) if parts > 1 => 2 * parts * depth - 8,
+        Splits::SplitK(parts) if parts > 1 => 2 * parts * depth - 8,
         _ => 5 * depth + 8,
     };
     let [m, n] = [tile_m + tile_m / 2 + 3, tile_n + 8 * (tile_n / 16).max(1)];
@@ -296,7 +296,7 @@ fn calibrated_times_are_close_to_the_measured_ones() {
     for comparison in &report.comparisons {
         let ([m, n, k], regime) = (comparison.sizes, comparison.regime);
         let bound = [0.16, 0.1, 0.02][regime as usize];
-        let ours = comparison.entries.iter().filter(|entry| entry.of == Maker::Tilewright);
+        let ours = comparison.entries.iter().filter(|entry| entry.of == KernelSource::Tilewright);
         for entry in ours {
             let config: GemmConfig = entry.name.parse().unwrap();
             let problem = GemmProblem::new(m, n, k);

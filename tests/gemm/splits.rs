@@ -10,7 +10,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmModel, GemmProblem,
-    GemmWorkspace, LoadForm, Machine, Regime, Schedule, Splits, StoreForm,
+    GemmWorkspace, LoadMethod, Machine, Regime, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::{Buffer, Device, LaunchOptions};
 use tilewright::sim::{Options, Order};
@@ -25,18 +25,19 @@ fn device_in(order: Order) -> Device {
 /// Thread blocks that share a tile: parts of unequal length, several groups, clusters, batches, every way to write D.
 #[test]
 fn blocks_share_a_tile() {
-    let plain = GemmConfig { splits: Splits::Even(3), ..GemmConfig::sm90(Scalar::Bf16, [128, 64]) };
+    let plain =
+        GemmConfig { splits: Splits::SplitK(3), ..GemmConfig::sm90(Scalar::Bf16, [128, 64]) };
     let exchanged = swapped(Scalar::Bf16, [24, 64]);
     let epilogue = Epilogue { alpha: true, bias: Some(Bias::Row), ..Epilogue::default() };
     let configs = [
         plain,
-        GemmConfig { splits: Splits::Even(2), cluster: [2, 1], ..plain },
-        GemmConfig { splits: Splits::Even(2), cluster: [1, 2], ..plain },
-        GemmConfig { epilogue, store: StoreForm::Rows, tile: [128, 40, 64], ..plain },
-        GemmConfig { splits: Splits::Even(3), load: LoadForm::Repack, ..exchanged },
-        direct(GemmConfig { splits: Splits::Even(3), load: LoadForm::Repack, ..exchanged }),
+        GemmConfig { splits: Splits::SplitK(2), cluster: [2, 1], ..plain },
+        GemmConfig { splits: Splits::SplitK(2), cluster: [1, 2], ..plain },
+        GemmConfig { epilogue, store: StoreMethod::Rows, tile: [128, 40, 64], ..plain },
+        GemmConfig { splits: Splits::SplitK(3), load: LoadMethod::Repack, ..exchanged },
+        direct(GemmConfig { splits: Splits::SplitK(3), load: LoadMethod::Repack, ..exchanged }),
         GemmConfig {
-            splits: Splits::Even(4),
+            splits: Splits::SplitK(4),
             tile: [16, 192, 64],
             registers: Some([32, 160]),
             ..exchanged
@@ -62,12 +63,13 @@ fn numbers(device: &Device, len: usize) -> Buffer<f16> {
 /// A function is launched again and again: its workspace is as it was, and the bits of a result do not change.
 #[test]
 fn sums_of_parts_are_reproducible() {
-    let config = GemmConfig { splits: Splits::Even(4), ..GemmConfig::sm90(Scalar::F16, [64, 64]) };
-    let stream = GemmConfig { splits: Splits::Stream, ..config };
+    let config =
+        GemmConfig { splits: Splits::SplitK(4), ..GemmConfig::sm90(Scalar::F16, [64, 64]) };
+    let stream = GemmConfig { splits: Splits::StreamK, ..config };
     let ms = GemmConfig::sm80(Target::SM_80, Scalar::F16, [64, 64]);
     let simt = GemmConfig { tile: [64, 64, 16], ..GemmConfig::simt(Target::SM_80, Scalar::F16) };
-    let [ms_stream, simt] = [ms, simt].map(|of| GemmConfig { splits: Splits::Stream, ..of });
-    let ms = GemmConfig { splits: Splits::Even(3), ..ms };
+    let [ms_stream, simt] = [ms, simt].map(|of| GemmConfig { splits: Splits::StreamK, ..of });
+    let ms = GemmConfig { splits: Splits::SplitK(3), ..ms };
     let all = [(config, 100), (stream, 100), (stream, 190), (ms, 70), (ms_stream, 70), (simt, 70)];
     for (config, m) in all {
         let problem = GemmProblem::new(m as u32, 136, 1024);
@@ -89,11 +91,12 @@ fn sums_of_parts_are_reproducible() {
 /// Launches with workspaces of their own, on two streams and in a graph, have the results of those with that of the function.
 #[test]
 fn workspaces_are_given() {
-    let config = GemmConfig { splits: Splits::Even(4), ..GemmConfig::sm90(Scalar::F16, [64, 64]) };
-    let stream = GemmConfig { splits: Splits::Stream, ..config };
+    let config =
+        GemmConfig { splits: Splits::SplitK(4), ..GemmConfig::sm90(Scalar::F16, [64, 64]) };
+    let stream = GemmConfig { splits: Splits::StreamK, ..config };
     let ms = GemmConfig::sm80(Target::SM_80, Scalar::F16, [64, 64]);
-    let ms = GemmConfig { splits: Splits::Even(2), ..ms };
-    let repack = GemmConfig { load: LoadForm::Repack, ..stream };
+    let ms = GemmConfig { splits: Splits::SplitK(2), ..ms };
+    let repack = GemmConfig { load: LoadMethod::Repack, ..stream };
     let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
     for (config, k) in [(config, 256), (stream, 256), (ms, 256), (repack, 253)] {
         let (m, n) = (40, 72);
@@ -133,7 +136,7 @@ fn workspaces_are_given() {
         let error = function.launch(&problem, args).unwrap_err();
         assert!(matches!(error, GemmError::Workspace { .. }), "{config}: {error}");
     }
-    let whole = Gemm::<f16>::new(GemmConfig { splits: Splits::Even(1), ..config }).unwrap();
+    let whole = Gemm::<f16>::new(GemmConfig { splits: Splits::SplitK(1), ..config }).unwrap();
     let (whole, problem) = (whole.load(&device).unwrap(), GemmProblem::new(64, 64, 64));
     let (a, mut d) = (numbers(&device, 64 * 64), device.zeros::<f16>(64 * 64).unwrap());
     let mut none = whole.workspace(&problem).unwrap();
@@ -144,8 +147,8 @@ fn workspaces_are_given() {
 /// Stream-K with every option that a tile has: fewer tiles than thread blocks, whole waves, one tile more, batches, clusters.
 #[test]
 fn blocks_share_runs_of_steps() {
-    let plain = GemmConfig { splits: Splits::Stream, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
-    let exchanged = GemmConfig { splits: Splits::Stream, ..swapped(Scalar::Bf16, [24, 64]) };
+    let plain = GemmConfig { splits: Splits::StreamK, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
+    let exchanged = GemmConfig { splits: Splits::StreamK, ..swapped(Scalar::Bf16, [24, 64]) };
     let epilogue = Epilogue {
         alpha: true,
         beta: true,
@@ -157,10 +160,10 @@ fn blocks_share_runs_of_steps() {
         GemmConfig { cluster: [2, 1], ..plain },
         GemmConfig { cluster: [1, 2], ..plain },
         GemmConfig { tile: [128, 64, 64], registers: Some([40, 232]), epilogue, ..plain },
-        GemmConfig { store: StoreForm::Rows, tile: [64, 40, 128], ..plain },
+        GemmConfig { store: StoreMethod::Rows, tile: [64, 40, 128], ..plain },
         exchanged,
-        direct(GemmConfig { load: LoadForm::Threads, ..plain }),
-        direct(GemmConfig { load: LoadForm::Repack, ..exchanged }),
+        direct(GemmConfig { load: LoadMethod::Threads, ..plain }),
+        direct(GemmConfig { load: LoadMethod::Repack, ..exchanged }),
         GemmConfig { tile: [16, 192, 64], registers: Some([32, 160]), ..exchanged },
     ];
     for (seed, config) in (0..).zip(configs) {
@@ -205,8 +208,9 @@ fn blocks_without_roles_share_a_tile() {
     for (seed, config) in (0..).zip(configs) {
         let device = device_in(Order::Random { seed });
         let even = [(2, 69, 40, 5), (3, 30, 136, 7), (4, 8, 16, 4)]
-            .map(|(parts, m, n, steps)| (Splits::Even(parts), m, n, steps));
-        let runs = [(69, 40, 19), (130, 136, 9)].map(|(m, n, steps)| (Splits::Stream, m, n, steps));
+            .map(|(parts, m, n, steps)| (Splits::SplitK(parts), m, n, steps));
+        let runs =
+            [(69, 40, 19), (130, 136, 9)].map(|(m, n, steps)| (Splits::StreamK, m, n, steps));
         for (splits, m, n, steps) in sample(2, even).chain(sample(1, runs)) {
             let config = GemmConfig { splits, ..config };
             assert_eq!(config.check(), Ok(()), "{config}");
@@ -225,14 +229,14 @@ fn blocks_without_roles_share_a_tile() {
 #[test]
 fn runs_cover_all_steps() {
     let plain = GemmConfig { stages: 2, ..GemmConfig::sm90(Scalar::F16, [64, 8]) };
-    let plain = GemmConfig { store: StoreForm::Rows, ..plain };
+    let plain = GemmConfig { store: StoreMethod::Rows, ..plain };
     let ms = GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::F16, [64, 64]) };
     let simt = GemmConfig { tile: [32, 64, 16], ..GemmConfig::simt(Target::SM_80, Scalar::F16) };
     let mut rng = Rng::new(21);
     let device = device_in(Order::RoundRobin);
     for case in 0..if slow() { 200 } else { 16 } {
         let plain = [plain, plain, ms, simt][case % 4];
-        let config = GemmConfig { splits: Splits::Stream, ..plain };
+        let config = GemmConfig { splits: Splits::StreamK, ..plain };
         let size = |mode: usize, tiles: usize| plain.tile[mode] as usize * (1 + tiles);
         let [m, n, k] = [size(0, rng.below(3)), size(1, rng.below(4)), size(2, rng.below(9))];
         let batch = 1 + rng.below(2);
@@ -259,7 +263,7 @@ fn runs_cover_all_steps() {
 #[test]
 fn grids_of_shared_steps() {
     let config =
-        GemmConfig { splits: Splits::Stream, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+        GemmConfig { splits: Splits::StreamK, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
     let blocks =
         |config: GemmConfig, m, n, k| config.grid(&GemmProblem::new(m, n, k), 132).blocks[0];
     assert_eq!(blocks(config, 128, 128, 65536), 132);
@@ -269,30 +273,33 @@ fn grids_of_shared_steps() {
     assert_eq!(blocks(GemmConfig { cluster: [2, 1], ..config }, 8192, 8192, 64), 132);
     // Four blocks of 3 stages of 16 KiB stay on an SM of 227 KiB.
     let ms = GemmConfig::sm80(Target::SM_90, Scalar::Bf16, [64, 64]);
-    let ms = GemmConfig { splits: Splits::Stream, ..ms };
+    let ms = GemmConfig { splits: Splits::StreamK, ..ms };
     assert_eq!((blocks(ms, 64, 64, 65536), blocks(ms, 8192, 8192, 64)), (256, 4 * 132));
 }
 
 #[test]
 fn splits_have_rules() {
-    let base = GemmConfig { splits: Splits::Even(4), ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+    let base =
+        GemmConfig { splits: Splits::SplitK(4), ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
     let said = |config: GemmConfig| config.check().unwrap_err().to_string();
-    assert!(said(GemmConfig { splits: Splits::Even(65), ..base }).contains("1 to 64 are possible"));
+    assert!(
+        said(GemmConfig { splits: Splits::SplitK(65), ..base }).contains("1 to 64 are possible")
+    );
     let pingpong = GemmConfig { schedule: Schedule::Pingpong, ..base };
     assert!(said(pingpong).contains("tiles of their own do not split K"));
-    let overlapped = GemmConfig { store: StoreForm::Overlapped, tile: [128, 256, 64], ..base };
+    let overlapped = GemmConfig { store: StoreMethod::Overlapped, tile: [128, 256, 64], ..base };
     assert!(said(overlapped).contains("not written under the next one"));
-    let stored = GemmConfig { splits: Splits::Even(2), ..direct(base) };
+    let stored = GemmConfig { splits: Splits::SplitK(2), ..direct(base) };
     assert!(said(stored).contains("one warp group alone"));
-    let grouped = GemmConfig { grouped: true, splits: Splits::Stream, ..base };
+    let grouped = GemmConfig { grouped: true, splits: Splits::StreamK, ..base };
     assert!(said(grouped).contains("no exchanged operands, clusters or splits"));
-    let stream = GemmConfig { splits: Splits::Stream, ..base };
+    let stream = GemmConfig { splits: Splits::StreamK, ..base };
     assert_eq!(stream.to_string().parse(), Ok(stream));
     let old = GemmConfig { programmatic: true, ..GemmConfig::simt(Target::SM_89, Scalar::F32) };
     assert_eq!(said(old), "`programmatic` cannot be `true`: programmatic launches need sm_90");
     let wide = GemmConfig::sm80(base.target, Scalar::Bf16, [128, 128]);
-    assert!(said(GemmConfig { splits: Splits::Even(2), ..wide }).contains("more than 64 accum"));
-    let wide = GemmConfig { splits: Splits::Even(2), ..swapped(Scalar::Bf16, [144, 256]) };
+    assert!(said(GemmConfig { splits: Splits::SplitK(2), ..wide }).contains("more than 64 accum"));
+    let wide = GemmConfig { splits: Splits::SplitK(2), ..swapped(Scalar::Bf16, [144, 256]) };
     assert!(said(wide).contains("more than 136 accumulators"));
     let steps = stream.check_problem(&GemmProblem::new(1 << 20, 1 << 16, 65536)).unwrap_err();
     assert!(matches!(steps, GemmError::Steps { .. }), "{steps}");
@@ -317,13 +324,13 @@ fn every_split() -> Vec<GemmConfig> {
         .into_iter()
         .flat_map(|input| [64, 128, 192, 256].map(|rows| (input, rows)))
     {
-        for (columns, splits) in
-            (1..=32).flat_map(|n| [Splits::Even(2), Splits::Stream].map(|splits| (8 * n, splits)))
+        for (columns, splits) in (1..=32)
+            .flat_map(|n| [Splits::SplitK(2), Splits::StreamK].map(|splits| (8 * n, splits)))
         {
             let plain = GemmConfig { splits, ..GemmConfig::sm90(input, [rows, columns]) };
             let exchanged =
                 GemmConfig { swap: true, tile: [columns, rows, plain.tile[2]], ..plain };
-            for config in [plain, GemmConfig { store: StoreForm::Rows, ..exchanged }] {
+            for config in [plain, GemmConfig { store: StoreMethod::Rows, ..exchanged }] {
                 let config = GemmConfig { registers: config.usual_registers(), ..config };
                 let config = config.with_max_stages(12);
                 // The planner splits K with one warp group where it has 116 accumulators or fewer.
@@ -380,14 +387,14 @@ fn the_assembler_has_no_remark_of_splits() {
 fn plans_have_splits() {
     let problem = GemmProblem::new(1792, 2560, 8192);
     let whole = GemmConfig::sm90(Scalar::Bf16, [128, 256]);
-    let stream = GemmConfig { splits: Splits::Stream, ..whole };
+    let stream = GemmConfig { splits: Splits::StreamK, ..whole };
     let predict = |config: &GemmConfig| GemmModel::H200.predict(config, &problem, Regime::Burst);
     let (shared, whole) = (predict(&stream), predict(&whole));
     assert!(shared.fix_up_s > 0.0 && whole.fix_up_s == 0.0);
     assert!(shared.mma_s < whole.mma_s, "{stream}");
     let tall = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     let all = tall.defaults(&problem, &Machine::H200);
-    assert!(all.iter().all(|config| config.splits != Splits::Stream));
+    assert!(all.iter().all(|config| config.splits != Splits::StreamK));
     let long = tall.best(&GemmProblem::new(128, 128, 65536), &Machine::H200).unwrap();
     assert!(long.splits.is_split(), "{long}");
     let simt = GemmConfig::simt(Target::SM_90A, Scalar::F32);
@@ -395,7 +402,7 @@ fn plans_have_splits() {
     assert!(why.config.splits.is_split() && why.prediction.fix_up_s > 0.0, "{why}");
     // 324 tiles of 128 x 128 are 2.45 waves of 132 SMs.
     let ragged = simt.explain(&GemmProblem::new(2300, 2300, 4096), &Machine::H200).unwrap();
-    assert_eq!(ragged.config.splits, Splits::Stream, "{ragged}");
+    assert_eq!(ragged.config.splits, Splits::StreamK, "{ragged}");
     let large = simt.best(&GemmProblem::new(4096, 4096, 4096), &Machine::H200).unwrap();
     assert!(!large.splits.is_split(), "{large}");
 }

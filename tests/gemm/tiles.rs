@@ -8,8 +8,8 @@ use tilewright::arch::{L2Promotion, Major};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{bf16, f8e4m3, f16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, LoadForm, Machine,
-    MatrixStrides, Schedule, Splits, StoreForm,
+    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmProblem, LoadMethod, Machine,
+    MatrixStrides, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 
@@ -20,7 +20,7 @@ fn device() -> Device {
 /// A configuration with exchanged operands and three stages.
 pub(crate) fn swapped(input: Scalar, [m, n]: [u32; 2]) -> GemmConfig {
     let config = GemmConfig { swap: true, ..GemmConfig::sm90(input, [m, n]) };
-    let config = GemmConfig { store: StoreForm::Rows, stages: 3, ..config };
+    let config = GemmConfig { store: StoreMethod::Rows, stages: 3, ..config };
     GemmConfig { registers: config.usual_registers(), ..config }
 }
 
@@ -58,8 +58,8 @@ fn exchanged_operands_take_every_option() {
         GemmConfig { cluster: [4, 1], ..base },
         GemmConfig { tile: [48, 64, 128], stages: 2, programmatic: false, ..base },
         // Parts of 24 and of 8 rows.
-        GemmConfig { store: StoreForm::Chunks, ..base },
-        GemmConfig { tile: [56, 128, 64], store: StoreForm::Chunks, ..base },
+        GemmConfig { store: StoreMethod::Chunks, ..base },
+        GemmConfig { tile: [56, 128, 64], store: StoreMethod::Chunks, ..base },
     ];
     for config in configs {
         let config = GemmConfig { registers: config.usual_registers(), ..config };
@@ -78,7 +78,7 @@ fn exchanged_operands_have_rules() {
     let base = swapped(Scalar::Bf16, [16, 64]);
     let said = |config: GemmConfig| config.check().unwrap_err().to_string();
     let table = [
-        (GemmConfig { store: StoreForm::Overlapped, ..base }, "not written under the next one"),
+        (GemmConfig { store: StoreMethod::Overlapped, ..base }, "not written under the next one"),
         (GemmConfig { d: Scalar::F32, ..base }, "only elements of 16 bits are stored transposed"),
         (
             GemmConfig { schedule: Schedule::Pingpong, tile: [64, 64, 64], ..base },
@@ -99,7 +99,7 @@ fn exchanged_operands_have_rules() {
 #[test]
 fn three_groups_share_a_tile() {
     let device = device();
-    for (tile, store) in [([192, 192], StoreForm::Chunks), ([192, 72], StoreForm::Rows)] {
+    for (tile, store) in [([192, 192], StoreMethod::Chunks), ([192, 72], StoreMethod::Rows)] {
         let config = GemmConfig { store, ..GemmConfig::sm90(Scalar::Bf16, tile) };
         let config = GemmConfig { registers: config.usual_registers(), stages: 2, ..config };
         assert_eq!((config.threads(), config.registers), (512, Some([32, 160])));
@@ -125,7 +125,7 @@ fn unaligned_pitches_are_not_promoted() {
 
 /// The same configuration, whose threads store D.
 pub(crate) fn direct(config: GemmConfig) -> GemmConfig {
-    GemmConfig { store: StoreForm::Direct, ..config }.with_max_stages(2)
+    GemmConfig { store: StoreMethod::Direct, ..config }.with_max_stages(2)
 }
 
 /// Threads store rows of D that start anywhere, in vectors and by single elements, and nothing beside them: every schedule,
@@ -149,7 +149,7 @@ fn rows_of_d_start_anywhere() {
         GemmConfig { schedule: Schedule::Pingpong, ..sm90([64, 80]) },
         direct(swapped(Scalar::Bf16, [24, 64])),
         direct(swapped(Scalar::Bf16, [40, 192])),
-        GemmConfig { splits: Splits::Even(2), cluster: [2, 1], ..sm90([64, 56]) },
+        GemmConfig { splits: Splits::SplitK(2), cluster: [2, 1], ..sm90([64, 56]) },
     ];
     for config in configs {
         let config = GemmConfig { registers: config.usual_registers(), ..config };
@@ -174,10 +174,10 @@ fn rows_of_d_start_anywhere() {
 fn odd_columns_are_stored_without_a_copy() {
     let base = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     let best = base.best(&GemmProblem::new(4096, 4093, 4096), &Machine::H200).unwrap();
-    assert!(best.is_warp_specialised() && best.load == LoadForm::Tensor, "{best}");
-    assert_eq!(best.store, StoreForm::Direct);
+    assert!(best.is_warp_specialised() && best.load == LoadMethod::Tensor, "{best}");
+    assert_eq!(best.store, StoreMethod::Direct);
     let best = base.best(&GemmProblem::new(4096, 4096, 4093), &Machine::H200).unwrap();
-    assert!(best.load == LoadForm::Repack && best.store != StoreForm::Direct, "{best}");
+    assert!(best.load == LoadMethod::Repack && best.store != StoreMethod::Direct, "{best}");
     let gemm = Gemm::<bf16>::new(direct(base)).unwrap();
     assert_eq!(gemm.tensor_maps(&GemmProblem::new(64, 63, 64)), Ok(None));
 }
@@ -185,17 +185,17 @@ fn odd_columns_are_stored_without_a_copy() {
 /// Rows of odd lengths are copied to a workspace, or fetched by threads: both operands and each, batches, epilogues.
 #[test]
 fn unaligned_operands_are_copied() {
-    operands_of_any_pitch(LoadForm::Repack);
+    operands_of_any_pitch(LoadMethod::Repack);
 }
 
 #[test]
 fn unaligned_operands_are_fetched_by_threads() {
-    operands_of_any_pitch(LoadForm::Threads);
+    operands_of_any_pitch(LoadMethod::Threads);
     let base = direct(GemmConfig::sm90(Scalar::Bf16, [64, 64]));
-    let threads = GemmConfig { load: LoadForm::Threads, ..base };
+    let threads = GemmConfig { load: LoadMethod::Threads, ..base };
     // Thread blocks that share tiles, tiles of two swizzle rows, bytes; as many stages as groups that fetch, two and three.
-    let split = GemmConfig { splits: Splits::Even(3), tile: [64, 24, 128], ..threads };
-    let swap = GemmConfig { tile: [16, 64, 64], swap: true, splits: Splits::Even(2), ..threads };
+    let split = GemmConfig { splits: Splits::SplitK(3), tile: [64, 24, 128], ..threads };
+    let swap = GemmConfig { tile: [16, 64, 64], swap: true, splits: Splits::SplitK(2), ..threads };
     for config in [
         split,
         GemmConfig { stages: 2, ..split },
@@ -210,7 +210,7 @@ fn unaligned_operands_are_fetched_by_threads() {
         "`load` cannot be `Threads`: threads fetch for one warp group alone"
     );
     assert_eq!(
-        said(GemmConfig { store: StoreForm::Rows, ..threads }),
+        said(GemmConfig { store: StoreMethod::Rows, ..threads }),
         "`load` cannot be `Threads`: threads that fetch tiles go with threads that write D (`direct`)"
     );
     assert_eq!(
@@ -228,7 +228,7 @@ fn unaligned_operands_are_fetched_by_threads() {
     assert_eq!(name.parse(), Ok(threads));
 }
 
-fn operands_of_any_pitch(load: LoadForm) {
+fn operands_of_any_pitch(load: LoadMethod) {
     let device = device();
     let plain = GemmConfig { load, ..direct(GemmConfig::sm90(Scalar::Bf16, [64, 64])) };
     let exchanged = GemmConfig { load, ..direct(swapped(Scalar::Bf16, [24, 64])) };
@@ -267,7 +267,8 @@ fn operands_of_any_pitch(load: LoadForm) {
 #[test]
 fn copied_operands_and_aligned_rows() {
     let device = device();
-    let stored = GemmConfig { load: LoadForm::Repack, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
+    let stored =
+        GemmConfig { load: LoadMethod::Repack, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
     Case::new(GemmProblem::new(65, 72, 77)).check::<bf16, bf16>(&device, stored);
     let error = stored.check_problem(&GemmProblem::new(65, 73, 77)).unwrap_err().to_string();
     assert_eq!(error, "the pitch of D is 146 bytes, but the kernel takes multiples of 16");
@@ -288,7 +289,7 @@ fn plans_of_awkward_sizes_are_right() {
     for [m, n, k] in sizes {
         let config = base.best(&GemmProblem::new(m, n, k), &Machine::H200).unwrap();
         let [tile_m, tile_n, depth] = config.tile;
-        let k = if config.load != LoadForm::Tensor { 4 * depth + 7 } else { 4 * depth + 8 };
+        let k = if config.load != LoadMethod::Tensor { 4 * depth + 7 } else { 4 * depth + 8 };
         let problem = GemmProblem::new(m.min(tile_m + 3), n.min(tile_n + 8), k);
         Case::new(problem).check::<bf16, bf16>(&device(), config);
     }
@@ -300,14 +301,18 @@ fn the_assembler_has_no_remark_of_the_new_tiles() {
     let tiles = [[16, 64], [208, 128], [192, 192], [200, 256]];
     let of = |tile| GemmConfig { stages: 2, ..swapped(Scalar::Bf16, tile) };
     let groups = GemmConfig::sm90(Scalar::Bf16, [192, 192]);
-    let split = GemmConfig { splits: Splits::Even(4), ..GemmConfig::sm90(Scalar::Bf16, [64, 128]) };
+    let split =
+        GemmConfig { splits: Splits::SplitK(4), ..GemmConfig::sm90(Scalar::Bf16, [64, 128]) };
     let stored = [
-        direct(GemmConfig { load: LoadForm::Repack, ..GemmConfig::sm90(Scalar::Bf16, [256, 168]) }),
+        direct(GemmConfig {
+            load: LoadMethod::Repack,
+            ..GemmConfig::sm90(Scalar::Bf16, [256, 168])
+        }),
         direct(GemmConfig {
             schedule: Schedule::Pingpong,
             ..GemmConfig::sm90(Scalar::Bf16, [64, 160])
         }),
-        direct(GemmConfig { splits: Splits::Even(4), ..swapped(Scalar::Bf16, [160, 64]) }),
+        direct(GemmConfig { splits: Splits::SplitK(4), ..swapped(Scalar::Bf16, [160, 64]) }),
         direct(GemmConfig::sm90(Scalar::Bf16, [256, 176])),
         direct(GemmConfig::sm90(Scalar::Bf16, [192, 144])),
     ];

@@ -11,7 +11,7 @@ use tilewright::kernels::gemm::{
 };
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Effort, GemmBench, GemmSpace, Maker, Regime, SearchError, TuningStore, tune,
+    Effort, GemmBench, GemmSpace, KernelSource, Regime, SearchError, TuningStore, tune,
 };
 
 const SMALL: Effort = Effort { candidates: 6, rounds: 1, finalists: 2, final_rounds: 2 };
@@ -93,9 +93,9 @@ fn gpu_kernels_are_compared() {
     let compared = bench.compare(&product, Regime::Steady, &[ours], 2, &|| ());
     let (comparison, rejected) = compared.unwrap();
     assert_eq!(rejected, []);
-    let makers: Vec<Maker> = comparison.entries.iter().map(|entry| entry.of).collect();
-    assert!(makers.contains(&Maker::Tilewright));
-    assert_eq!(makers.contains(&Maker::Cublas), bench.cublas_version().is_ok());
+    let makers: Vec<KernelSource> = comparison.entries.iter().map(|entry| entry.of).collect();
+    assert!(makers.contains(&KernelSource::Tilewright));
+    assert_eq!(makers.contains(&KernelSource::Cublas), bench.cublas_version().is_ok());
     assert!(comparison.entries.iter().all(|entry| entry.seconds.len() == 2));
 
     // What was compared computes what it should.

@@ -8,8 +8,8 @@ use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, Number, Target, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadForm,
-    Machine, Schedule, Splits, StoreForm,
+    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadMethod,
+    Machine, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 
@@ -105,30 +105,30 @@ fn configs(input: Scalar) -> Vec<GemmConfig> {
     let sm80 = GemmConfig::sm80(Target::SM_89, input, [64, 64]);
     vec![
         sm90([128, 64]),
-        GemmConfig { store: StoreForm::Rows, ..sm90([128, 48]) },
-        GemmConfig { store: StoreForm::Direct, ..sm90([64, 128]) },
+        GemmConfig { store: StoreMethod::Rows, ..sm90([128, 48]) },
+        GemmConfig { store: StoreMethod::Direct, ..sm90([64, 128]) },
         GemmConfig { stages: 4, ..sm90([32, 64]) },
-        GemmConfig { schedule: Schedule::Pingpong, store: StoreForm::Rows, ..sm90([64, 80]) },
+        GemmConfig { schedule: Schedule::Pingpong, store: StoreMethod::Rows, ..sm90([64, 80]) },
         GemmConfig { cluster: [2, 2], ..sm90([128, 128]) },
-        GemmConfig { splits: Splits::Even(2), store: StoreForm::Rows, ..sm90([128, 64]) },
-        GemmConfig { splits: Splits::Stream, store: StoreForm::Rows, ..sm90([64, 64]) },
-        GemmConfig { load: LoadForm::Repack, store: StoreForm::Direct, ..sm90([64, 64]) },
+        GemmConfig { splits: Splits::SplitK(2), store: StoreMethod::Rows, ..sm90([128, 64]) },
+        GemmConfig { splits: Splits::StreamK, store: StoreMethod::Rows, ..sm90([64, 64]) },
+        GemmConfig { load: LoadMethod::Repack, store: StoreMethod::Direct, ..sm90([64, 64]) },
         GemmConfig { stages: 2, ..sm80 },
-        GemmConfig { splits: Splits::Even(2), ..sm80 },
+        GemmConfig { splits: Splits::SplitK(2), ..sm80 },
         GemmConfig { alignment: 1, tile: [64, 32, 128], ..sm80 },
     ]
     .into_iter()
     .map(|config| {
         let stores = config.is_warp_specialised();
         let config = GemmConfig { registers: config.usual_registers(), ..config };
-        if stores { config } else { GemmConfig { store: StoreForm::Direct, ..config } }
+        if stores { config } else { GemmConfig { store: StoreMethod::Direct, ..config } }
     })
     .collect()
 }
 
 /// Sizes of whole and of ragged tiles.
 fn sizes(config: &GemmConfig) -> [u32; 3] {
-    let is_odd = config.load == LoadForm::Repack || config.alignment == 1;
+    let is_odd = config.load == LoadMethod::Repack || config.alignment == 1;
     if is_odd { [69, 75, 173] } else { [69, 80, 272] }
 }
 
@@ -157,8 +157,8 @@ fn operands_across_k_are_transposed() {
             GemmConfig {
                 major_a,
                 major_b,
-                load: LoadForm::Repack,
-                store: StoreForm::Direct,
+                load: LoadMethod::Repack,
+                store: StoreMethod::Direct,
                 ..config
             }
         };
@@ -168,9 +168,9 @@ fn operands_across_k_are_transposed() {
             check::<f32, f32, f32, f32>(&device, of(Scalar::Tf32), sizes);
             // And the plan for a problem takes them.
             let problem = GemmProblem::new(sizes[0], sizes[1], sizes[2]);
-            let wanted = GemmConfig { load: LoadForm::Tensor, ..of(Scalar::F8E4M3) };
+            let wanted = GemmConfig { load: LoadMethod::Tensor, ..of(Scalar::F8E4M3) };
             let found = wanted.best(&problem, &Machine::H200).unwrap();
-            assert_eq!((found.load, found.major_b), (LoadForm::Repack, major_b), "{found}");
+            assert_eq!((found.load, found.major_b), (LoadMethod::Repack, major_b), "{found}");
             check::<f8e4m3, f8e4m3, bf16, bf16>(&device, found, sizes);
         }
     }
@@ -183,7 +183,7 @@ fn large_sums_of_integers_are_not_rounded() {
     let (m, n, k) = (64, 64, 2048u32);
     let base = GemmConfig { stages: 2, ..GemmConfig::sm90(Scalar::I8, [64, 64]) };
     let sm80 = GemmConfig { stages: 2, ..GemmConfig::sm80(Target::SM_80, Scalar::I8, [64, 64]) };
-    let split = GemmConfig { splits: Splits::Even(2), ..base };
+    let split = GemmConfig { splits: Splits::SplitK(2), ..base };
     for config in [base, split, sm80] {
         let a = device.upload(&vec![127i8; m * k as usize]).unwrap();
         let mut b = vec![127i8; n * k as usize];
@@ -219,7 +219,7 @@ fn results_of_all_types() {
             // Rows of D in shared memory have the length that the type gives them.
             let config = match config.check() {
                 Err(GemmError::Field { field: "store", .. }) => {
-                    GemmConfig { store: StoreForm::Rows, ..config }
+                    GemmConfig { store: StoreMethod::Rows, ..config }
                 }
                 _ => config,
             };
@@ -277,7 +277,7 @@ fn closures_scale_results_of_8_bits() {
     type Scale = tilewright::ir::Global<f32>;
     let sm90 = GemmConfig { stages: 2, ..GemmConfig::sm90(Scalar::F8E4M3, [128, 64]) };
     let sm80 = GemmConfig::sm80(Target::SM_89, Scalar::F8E4M3, [64, 64]);
-    let sm90 = GemmConfig { store: StoreForm::Rows, ..sm90 };
+    let sm90 = GemmConfig { store: StoreMethod::Rows, ..sm90 };
     for config in [sm90, sm80].map(d8) {
         let gemm = Gemm::<f8e4m3, f8e4m3, bf16, f8e4m3>::with_epilogue::<Scale>(
             config,
@@ -322,8 +322,8 @@ fn products_of_doubles() {
         of(Target::SM_90, [64, 128]),
         of(Target::SM_90, [128, 64]),
         GemmConfig { alignment: 8, ..base },
-        GemmConfig { splits: Splits::Even(2), ..base },
-        GemmConfig { splits: Splits::Stream, ..base },
+        GemmConfig { splits: Splits::SplitK(2), ..base },
+        GemmConfig { splits: Splits::StreamK, ..base },
         GemmConfig { major_a: Major::Mn, major_b: Major::Mn, ..base },
         GemmConfig { major_b: Major::Mn, alignment: 8, ..of(Target::SM_80, [64, 64]) },
         GemmConfig { epilogue: all, ..base },

@@ -6,7 +6,9 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Kernel, Target, TensorMap, parse, range};
 use tilewright::layout::layout;
 use tilewright::runtime::{Device, Grid};
-use tilewright::sim::{KernelReport, Moved, Mover, Options, Order, Output, Reports, run};
+use tilewright::sim::{
+    KernelReport, MemoryKind, Options, Order, Output, Reports, TrafficSource, run,
+};
 use tilewright::tensor::{SharedTensor, Tensor, TmaCopy, TmaPipeline};
 
 /// Tiles of 1 KiB in two stages: warp 0 copies, warp 1 reads.
@@ -78,15 +80,15 @@ fn pipeline(order: Order) -> (KernelReport, Json) {
 fn a_report_counts_bytes_waits_and_stages() {
     for order in [Order::RoundRobin, Order::Paced, Order::Eager, Order::Random { seed: 3 }] {
         let (report, _) = pipeline(order);
-        let moved = |memory: Moved, mover: Mover| {
+        let moved = |memory: MemoryKind, mover: TrafficSource| {
             let found = report.traffic.iter().find(|t| (t.memory, t.mover) == (memory, mover));
             found.map(|traffic| (traffic.loaded, traffic.stored))
         };
         let bytes = u64::from(TILES) * 1024;
-        assert_eq!(moved(Moved::Global, Mover::Copies), Some((bytes, 0)), "{order:?}");
-        assert_eq!(moved(Moved::Shared, Mover::Copies), Some((0, bytes)));
-        assert_eq!(moved(Moved::Shared, Mover::Threads), Some((bytes / 8, 0)));
-        assert_eq!(moved(Moved::Global, Mover::Threads), Some((0, bytes / 8)));
+        assert_eq!(moved(MemoryKind::Global, TrafficSource::Copies), Some((bytes, 0)), "{order:?}");
+        assert_eq!(moved(MemoryKind::Shared, TrafficSource::Copies), Some((0, bytes)));
+        assert_eq!(moved(MemoryKind::Shared, TrafficSource::Threads), Some((bytes / 8, 0)));
+        assert_eq!(moved(MemoryKind::Global, TrafficSource::Threads), Some((0, bytes / 8)));
         let stages = report.stages.expect("it has stages");
         assert_eq!((stages.stages, stages.fills), (2, u64::from(TILES)));
         let all = stages.filling + stages.full + stages.read + stages.free;

@@ -61,9 +61,9 @@ mod swizzle;
 #[cfg(feature = "sim")]
 mod tensor;
 #[cfg(feature = "sim")]
-mod tile_rows;
-#[cfg(feature = "sim")]
 mod tiled;
+#[cfg(feature = "sim")]
+mod tiled_row_copy;
 #[cfg(feature = "sim")]
 mod values;
 #[cfg(feature = "sim")]

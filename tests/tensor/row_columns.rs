@@ -1,4 +1,4 @@
-//! `RowColumns`: elements of a vector at the columns of a row.
+//! `ColumnValues`: elements of a vector at the columns of a row.
 
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
 use tilewright::runtime::{Device, Grid};

@@ -204,7 +204,7 @@ fn medians(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilewright::kernels::gemm::StoreForm;
+    use tilewright::kernels::gemm::StoreMethod;
 
     /// Groups cover all rows, and each configuration's grouped GEMM is recorded as one launch.
     #[test]
@@ -220,7 +220,7 @@ mod tests {
         let list = device.upload(&[0, 13, 40]).unwrap();
         for (grouped_rows, pairs) in [(true, false), (false, true), (false, false)] {
             let config = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
-            let store = StoreForm::Rows;
+            let store = StoreMethod::Rows;
             let config = GemmConfig { grouped: grouped_rows, pairs, store, ..config };
             let (graph, args) = (device.graph().unwrap(), GemmArgs::new(&a, &b, &mut d));
             match grouped_rows {

@@ -7,8 +7,8 @@ use serde_json::Error as JsonError;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Comparison, Effort, Entry, GemmBench, GemmSpace, GemmTunable, Machine, Maker, Provenance,
-    Regime, Report, SearchError, Sweep, Tunable, Tuned, TuningStore,
+    Comparison, Effort, Entry, GemmBench, GemmSpace, GemmTunable, KernelSource, Machine,
+    Provenance, Regime, Report, SearchError, Sweep, Tunable, Tuned, TuningStore,
 };
 
 use super::super::progress::Meter;
@@ -227,7 +227,7 @@ fn lines(comparison: &Comparison) -> String {
     for entry in &comparison.entries {
         let Entry { of, name, .. } = entry;
         let Some(seconds) = entry.seconds() else { continue };
-        let ratio = |maker: Maker| match comparison.ratio(maker, entry) {
+        let ratio = |maker: KernelSource| match comparison.ratio(maker, entry) {
             Some(ratio) if *of != maker => {
                 format!("{:.3} [{:.3}, {:.3}]", ratio.median, ratio.low, ratio.high)
             }
@@ -240,8 +240,8 @@ fn lines(comparison: &Comparison) -> String {
             "{shape:<20} {:<7} {:>9.2} {speed:>8.1}  {:<22}  {:<22}  {name}",
             regime.name(),
             seconds * 1e6,
-            ratio(Maker::Cublas),
-            ratio(Maker::CublasLt),
+            ratio(KernelSource::Cublas),
+            ratio(KernelSource::CublasLt),
         );
     }
     text

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
 use tilewright::runtime::Device;
 use tilewright::tune::{
-    Comparison, Entry, GemmBench, GemmModel, GemmSpace, Machine, Maker, Points, Prediction,
-    Provenance, Regime, Report, Scatter, Sweep,
+    Comparison, Entry, GemmBench, GemmModel, GemmSpace, KernelSource, Machine, PointSeries,
+    Prediction, Provenance, Regime, Report, Scatter, Sweep,
 };
 
 use super::super::progress::Meter;
@@ -229,15 +229,18 @@ fn beside(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failur
 /// Returns the entry for a configuration.
 fn entry<'c>(comparison: &'c Comparison, config: &GemmConfig) -> Option<&'c Entry> {
     let name = config.to_string();
-    comparison.entries.iter().find(|entry| entry.of == Maker::Tilewright && entry.name == name)
+    comparison
+        .entries
+        .iter()
+        .find(|entry| entry.of == KernelSource::Tilewright && entry.name == name)
 }
 
 /// Returns the ratios to cuBLAS of the first configuration and of the best one, if cuBLAS supports
 /// the problem, and the line about them.
 fn line(comparison: &Comparison, plan: &[GemmConfig]) -> Option<(Option<[f64; 2]>, String)> {
-    let cublas = comparison.entries.iter().find(|entry| entry.of == Maker::Cublas);
-    let ratio = |entry| Some(comparison.ratio(Maker::Cublas, entry)?.median);
-    let ours = comparison.entries.iter().filter(|entry| entry.of == Maker::Tilewright);
+    let cublas = comparison.entries.iter().find(|entry| entry.of == KernelSource::Cublas);
+    let ratio = |entry| Some(comparison.ratio(KernelSource::Cublas, entry)?.median);
+    let ours = comparison.entries.iter().filter(|entry| entry.of == KernelSource::Tilewright);
     let best = ours.filter_map(ratio).fold(0.0, f64::max);
     let config = plan.first()?;
     let first = entry(comparison, config)?;
@@ -260,7 +263,7 @@ fn line(comparison: &Comparison, plan: &[GemmConfig]) -> Option<(Option<[f64; 2]
 fn scatter(note: String, space: &GemmSpace, points: [Vec<[f64; 2]>; 3]) -> Scatter {
     let series = CLASSES.iter().zip(points).map(|((name, _), points)| {
         let name = (*name).to_owned();
-        Points { name, points }
+        PointSeries { name, points }
     });
     Scatter {
         title: format!("Matrix products without tuning, {} to {}", space.input, space.output),
@@ -329,12 +332,12 @@ mod tests {
             sizes: [64; 3],
             types: ["i8xu8".to_owned(), "i32".to_owned()],
             regime: Regime::Burst,
-            entries: vec![entry(Maker::Tilewright, config.to_string(), 2e-6)],
+            entries: vec![entry(KernelSource::Tilewright, config.to_string(), 2e-6)],
         };
         let line = |comparison: &Comparison| super::line(comparison, &[config]);
         let alone = format!("    2.00       -      -      -  {config}");
         assert_eq!(line(&comparison), Some((None, alone)));
-        comparison.entries.push(entry(Maker::Cublas, "cuBLAS".to_owned(), 3e-6));
+        comparison.entries.push(entry(KernelSource::Cublas, "cuBLAS".to_owned(), 3e-6));
         let beside = format!("    2.00    3.00  1.500  1.500  {config}");
         assert_eq!(line(&comparison), Some((Some([1.5; 2]), beside)));
     }

@@ -179,7 +179,7 @@ fn configurations_are_shown_beside_their_rust_lines() {
         let source = match *file {
             "kernel.rs" => include_str!("../../../src/kernels/gemm/sm90/kernel.rs"),
             "plan.rs" => include_str!("../../../src/kernels/gemm/sm90/plan.rs"),
-            "parts.rs" => include_str!("../../../src/kernels/gemm/split/parts.rs"),
+            "work_tiles.rs" => include_str!("../../../src/kernels/gemm/split/work_tiles.rs"),
             "roles.rs" => include_str!("../../../src/kernels/gemm/sm90/roles.rs"),
             other => panic!("{other} is no file of the kernel"),
         };

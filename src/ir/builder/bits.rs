@@ -168,7 +168,7 @@ macro_rules! binary {
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-impl<T: Half> Val<'_, Vector<T, 2>> {
+impl<T: PackedInt16> Val<'_, Vector<T, 2>> {
     binary! {
         /// Returns `self + rhs` in both halves; each wraps. PTX ISA 9.7.1.1 `add.s16x2`.
         add_packed = AddPacked;
@@ -194,9 +194,9 @@ impl Val<'_, Vector<i16, 2>> {
 /// `Val<Vector<T, 2>>` has [`add_packed`](Val::add_packed), [`min_packed`](Val::min_packed) and
 /// [`max_packed`](Val::max_packed) for them, one instruction for both halves. You only name the
 /// trait as a bound, in code that is generic over the two types.
-pub trait Half: Integer + VectorElement<2> {}
-impl Half for i16 {}
-impl Half for u16 {}
+pub trait PackedInt16: Integer + VectorElement<2> {}
+impl PackedInt16 for i16 {}
+impl PackedInt16 for u16 {}
 
 /// Clamps integers to a narrow type and packs them into one word.
 macro_rules! cvt_pack {

@@ -66,7 +66,7 @@ pub use atomic::{
     Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector, AtomicWord, Red,
 };
 pub use barrier::NamedBarrier;
-pub use bits::{DotElement, Half, TruthTable, Widen, Word, Word32};
+pub use bits::{DotElement, PackedInt16, TruthTable, Widen, Word, Word32};
 pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
 pub use collective::Group;

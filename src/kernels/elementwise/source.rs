@@ -5,7 +5,7 @@ use crate::ir::builder::Converted;
 use crate::ir::op::LoadAccess;
 use crate::ir::{Body, Global, Val};
 use crate::layout::{ComposedLayout, Layout, LayoutError, Part};
-use crate::tensor::{RowAccess, RowElements, RowPart, RowTile, lead, shifted};
+use crate::tensor::{RowAccess, RowFragment, RowPartition, RowTile, lead, shifted};
 
 use super::super::rows::RowError;
 
@@ -105,7 +105,7 @@ impl Source {
         &self,
         k: &mut Body<'b, '_>,
         x: Val<'b, Global<T>>,
-        (part, start, len): (&RowPart<'b>, Val<'b, i64>, Val<'b, i64>),
+        (part, start, len): (&RowPartition<'b>, Val<'b, i64>, Val<'b, i64>),
         tile: &RowTile,
     ) -> Vec<Val<'b, f32>> {
         let vector = tile.vector(T::scalar());
@@ -173,7 +173,7 @@ impl Source {
                 let [low, high] = [0, 4].map(|at| words.load_vector_with::<4>(k, at, access));
                 let bytes = (shift * T::scalar().size_bytes()).cvt::<u32>();
                 let word = Val::pack(shifted(low.lanes(), high.lanes(), bytes));
-                let elements = RowElements::<T> { vectors: vec![word], singles: Vec::new() };
+                let elements = RowFragment::<T> { vectors: vec![word], singles: Vec::new() };
                 values.iter().zip(elements.to_f32()).for_each(|(to, value)| to.set(k, value));
             },
             |k| {
@@ -213,7 +213,7 @@ impl Source {
         let whole = self.modes.iter().skip(1).map(|(_, stride)| stride).all(aligned);
         if step == 1 && vector > 1 && whole && aligned(&self.offset) {
             let words = x.ptr_cast::<u32>().load_vector_with::<4>(k, 0, access);
-            return RowElements::<T> { vectors: vec![words], singles: Vec::new() }.to_f32();
+            return RowFragment::<T> { vectors: vec![words], singles: Vec::new() }.to_f32();
         }
         if step == 0 {
             return vec![x.load_with(k, 0, access).cvt::<f32>(); vector as usize];

@@ -12,7 +12,7 @@ use crate::ir::{Body, Element, Kernel, KernelIr, Number, Val};
 use crate::runtime::Declared;
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::forms::{Schedule, StoreForm};
+use crate::kernels::gemm::config::methods::{Schedule, StoreMethod};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::{Epilogue, GemmConfig};
 use crate::kernels::gemm::elements::{in_buffers, with_elements};
@@ -365,7 +365,7 @@ impl AnyGemm {
     #[inline]
     fn tensor_maps(&self, problem: &GemmProblem) -> Result<Option<[TensorMapDesc; 3]>, GemmError> {
         let strides = self.config.check_problem(problem)?;
-        let takes_maps = self.config.store != StoreForm::Direct && !self.config.ragged;
+        let takes_maps = self.config.store != StoreMethod::Direct && !self.config.ragged;
         let Some(plan) = self.plan.as_ref().filter(|_| takes_maps) else { return Ok(None) };
         let [a, b] = plan.maps(problem, &strides)?;
         Ok(Some([a, b, plan.map_of_d(problem, &strides)?]))

@@ -5,7 +5,7 @@ use crate::ir::builder::{Arithmetic, Converted, Fused, VectorElement};
 use crate::ir::op::PermuteMode;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Val, Vector, bf16, f16};
-use crate::tensor::{RowElements, tree};
+use crate::tensor::{RowFragment, tree};
 
 /// A thread's elements in one step, at most 32. A word holds one `f32`, or two 16-bit elements.
 pub(super) struct Words<'c> {
@@ -16,7 +16,7 @@ pub(super) struct Words<'c> {
 
 impl<'c> Words<'c> {
     /// Returns the elements of the vectors, or the single elements if there are no vectors.
-    pub(super) fn of<T: Converted>(elements: &RowElements<'c, T>) -> Words<'c> {
+    pub(super) fn of<T: Converted>(elements: &RowFragment<'c, T>) -> Words<'c> {
         if elements.vectors.is_empty() {
             let words = elements.singles.iter().map(|value| value.cvt::<f32>().bitcast::<u32>());
             return Words { words: words.collect(), elem: Scalar::F32 };

@@ -2,7 +2,7 @@
 
 use crate::ir::types::Scalar;
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle, layout};
-use crate::tensor::{RowAccess, RowTile, TileRows};
+use crate::tensor::{RowAccess, RowTile, TiledRowCopy};
 
 use super::{THREADS, TransposeConfig};
 
@@ -49,21 +49,21 @@ impl Tile {
     }
 
     /// Returns how threads load rows of the input.
-    pub(super) fn input(self) -> TileRows {
+    pub(super) fn input(self) -> TiledRowCopy {
         let vectors = self.columns / self.chunk;
         let Tile { rows, matrices, access, .. } = self;
-        TileRows { threads: THREADS, rows, matrices, vectors, across: vectors, access }
+        TiledRowCopy { threads: THREADS, rows, matrices, vectors, across: vectors, access }
     }
 
     /// Returns how threads store rows of the output, which are columns of the tile.
-    pub(super) fn output(self) -> TileRows {
+    pub(super) fn output(self) -> TiledRowCopy {
         let Tile { rows, columns, matrices, chunk, access, has_matrices } = self;
         let vectors = rows / chunk;
         // 8 threads store 128 bytes of a row, or more if the tile has few columns. With `ldmatrix`,
         // 4 threads share a row.
         let across = if has_matrices { 4 } else { 8.max(THREADS / (columns * matrices)) };
         let across = across.min(vectors);
-        TileRows { threads: THREADS, rows: columns, matrices, vectors, across, access }
+        TiledRowCopy { threads: THREADS, rows: columns, matrices, vectors, across, access }
     }
 
     /// Returns the shared-memory layout: (line, column) to element.
@@ -111,7 +111,7 @@ impl Tile {
     #[inline]
     pub(super) fn input_vectors(self) -> Layout {
         let [lines, chunk] = [self.rows * self.matrices, self.chunk].map(i64::from);
-        let TileRows { across, .. } = self.input();
+        let TiledRowCopy { across, .. } = self.input();
         let step = i64::from(THREADS / across);
         layout!((chunk, (i64::from(across), step), lines / step):(lines, (chunk * lines, 1), step))
     }
@@ -122,7 +122,7 @@ impl Tile {
     pub(super) fn output_vectors(self) -> Result<Layout, LayoutError> {
         let Tile { rows, columns, matrices, .. } = self;
         let [lines, chunk] = [rows * matrices, self.chunk].map(i64::from);
-        let TileRows { across, vectors, .. } = self.output();
+        let TiledRowCopy { across, vectors, .. } = self.output();
         let (step, more) = (i64::from(THREADS / across), i64::from(vectors / across));
         let [across, columns, rows] = [across, columns, rows].map(i64::from);
         let all = layout!((columns, i64::from(matrices)):(lines, rows));

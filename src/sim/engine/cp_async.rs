@@ -18,7 +18,7 @@ use crate::sim::program::compiler::Compiler;
 use crate::sim::program::context::Next;
 use crate::sim::program::refused::Refused;
 use crate::sim::race::Target;
-use crate::sim::trace::counts::Mover;
+use crate::sim::trace::counts::TrafficSource;
 
 impl Copies {
     /// Returns the remaining lanes whose group is due.
@@ -79,7 +79,7 @@ impl Memory<'_> {
         if self.recorder.is_none() {
             return;
         }
-        let (by, to) = ((origin, Mover::Copies), copies.to.map(|at| at as usize));
+        let (by, to) = ((origin, TrafficSource::Copies), copies.to.map(|at| at as usize));
         let shared = (Target::Shared(origin.block as usize), true);
         self.record_lanes(by, shared, (copies.lanes, copies.bytes as u32), &to);
         let (read, from) = (copies.read, copies.from.map(|(_, at)| at));

@@ -21,7 +21,7 @@ use crate::sim::program::context::{Act, ExecContext, Next};
 use crate::sim::program::refused::Refused;
 use crate::sim::program::slots::Slots;
 use crate::sim::race::{Lanes, Target};
-use crate::sim::trace::counts::Mover;
+use crate::sim::trace::counts::TrafficSource;
 
 /// The most elements along `k` in one instruction.
 pub(in crate::sim) const MAX_K: usize = 32;
@@ -220,7 +220,7 @@ fn detect_rows(
     let (at, lanes) = (context.origin.into(), FULL >> (LANES - 8 * count));
     let target = Target::Shared(context.memory.here);
     let what = Lanes { target, writes, strong: None, bytes: 16 };
-    let by = (context.origin, Mover::Threads);
+    let by = (context.origin, TrafficSource::Threads);
     context.memory.record_lanes(by, (target, writes), (lanes, 16), rows);
     context.memory.detect(Scalar::U16, |detector, _| {
         detector.races.access(at, lanes, what, |lane| rows[lane], |_| false);

@@ -8,7 +8,7 @@ use crate::sim::memory::agent::{Global, Load, Store, What};
 use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::mask::lanes_of;
 use crate::sim::memory::races::mbarrier_address;
-use crate::sim::trace::counts::{Moved, Mover};
+use crate::sim::trace::counts::{MemoryKind, TrafficSource};
 use crate::sim::trace::timeline::Engine;
 use crate::sorting::sort_by_key;
 
@@ -49,32 +49,32 @@ impl Memory<'_> {
         let (mut engine, mut bytes) = (Engine::Arrival, 0);
         let (mut barrier, mut group) = (None, None);
         let (mut writes, mut reads): (Of<Vec<Range<usize>>>, Of<Range<usize>>) = Default::default();
-        let mut moved: Vec<(Moved, bool, u64)> = Vec::new();
+        let mut moved: Vec<(MemoryKind, bool, u64)> = Vec::new();
         match what {
             What::Load(load) => {
                 (engine, bytes) = (Engine::Load, u64::from(load.bytes));
                 barrier = Some(mbarrier_address(load.block, load.barrier));
                 writes.push((load.block as usize, self.written(load)));
-                moved.push((Moved::Shared, true, bytes));
+                moved.push((MemoryKind::Shared, true, bytes));
                 match (load.source, load.from) {
                     (Some(rank), Global::Bytes(from)) => {
                         reads.push((rank as usize, from.at..from.at + load.bytes as usize));
-                        moved.push((Moved::Shared, false, bytes));
+                        moved.push((MemoryKind::Shared, false, bytes));
                     }
-                    _ => moved.push((Moved::Global, false, bytes)),
+                    _ => moved.push((MemoryKind::Global, false, bytes)),
                 }
             }
             What::Store(store) => {
                 (engine, bytes) = (Engine::Store, u64::from(store.bytes));
                 reads.extend(self.stored(store).into_iter().map(|range| (here, range)));
-                moved = vec![(Moved::Shared, false, bytes), (Moved::Global, true, bytes)];
+                moved = vec![(MemoryKind::Shared, false, bytes), (MemoryKind::Global, true, bytes)];
             }
             What::Remote(store) => {
                 let (rank, range) = store.bytes();
                 (engine, bytes) = (Engine::Remote, range.len() as u64);
                 barrier = Some(store.signals());
                 writes.push((rank, vec![range]));
-                moved.push((Moved::Shared, true, bytes));
+                moved.push((MemoryKind::Shared, true, bytes));
             }
             What::Copies(copies) => {
                 engine = Engine::CpAsync;
@@ -92,7 +92,7 @@ impl Memory<'_> {
         let mut flight = 0;
         self.record(|recorder| {
             for (memory, stores, bytes) in moved {
-                recorder.counts.moved(Mover::Copies, memory, stores, bytes);
+                recorder.counts.moved(TrafficSource::Copies, memory, stores, bytes);
             }
             let signals = (barrier, group);
             flight = recorder.timeline.take_off((engine, origin), bytes, signals, &writes, &reads);
@@ -129,7 +129,7 @@ impl Memory<'_> {
             let reads: Of<Range<usize>> =
                 joined(pieces).into_iter().map(|range| (here, range)).collect();
             if recorder.timeline.wgmma(of, number, bytes, &reads) {
-                recorder.counts.moved(Mover::TensorCores, Moved::Shared, false, bytes);
+                recorder.counts.moved(TrafficSource::TensorCores, MemoryKind::Shared, false, bytes);
             }
         });
     }

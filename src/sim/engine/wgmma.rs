@@ -28,7 +28,7 @@ use crate::sim::memory::lanes::Lane;
 use crate::sim::memory::mask::{LANES, lanes_of};
 use crate::sim::memory::proxy::Proxies;
 use crate::sim::memory::shared::Shared;
-use crate::sim::memory::warp_group::{Registers, Said, Wait, WarpGroup};
+use crate::sim::memory::warp_group::{Registers, Wait, WarpGroup, WgmmaOperands};
 use crate::sim::options::Accumulation;
 use crate::sim::program::compiler::Compiler;
 use crate::sim::program::context::{Act, ExecContext, Next, Park};
@@ -208,36 +208,36 @@ impl GroupMma for Wgmma {
         &self.accumulators.slots
     }
 
-    fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool {
+    fn reads(&self, descriptors: WgmmaOperands, bytes: &Range<usize>, exactly: bool) -> bool {
         let ([m, n, k], kept) = self.extents();
         let ([a, b], form) = (self.types, self.form);
         let has = |bits, extents, form| Matrix::new(bits).has(extents, form, bytes, exactly);
-        has(said.b, (n, k), (b, form.transpose_b))
-            || self.a_per_slot.is_none() && has(said.a, (m, kept), (a, form.transpose_a))
+        has(descriptors.b, (n, k), (b, form.transpose_b))
+            || self.a_per_slot.is_none() && has(descriptors.a, (m, kept), (a, form.transpose_a))
     }
 
-    fn chunks(&self, said: Said, f: &mut dyn FnMut(usize)) {
+    fn chunks(&self, descriptors: WgmmaOperands, f: &mut dyn FnMut(usize)) {
         let ([m, n, k], kept) = self.extents();
         let ([a, b], form) = (self.types, self.form);
-        Matrix::new(said.b).chunks((n, k), (b, form.transpose_b), &mut *f);
+        Matrix::new(descriptors.b).chunks((n, k), (b, form.transpose_b), &mut *f);
         if self.a_per_slot.is_none() {
-            Matrix::new(said.a).chunks((m, kept), (a, form.transpose_a), f);
+            Matrix::new(descriptors.a).chunks((m, kept), (a, form.transpose_a), f);
         }
     }
 
     fn run(
         &self,
-        (said, accumulation): (Said, Accumulation),
+        (descriptors, accumulation): (WgmmaOperands, Accumulation),
         registers: &[Option<Registers>; WarpGroup::WARPS],
         shared: (&Shared, Option<&Proxies>),
         warps: &mut [&mut Regs],
     ) -> Result<(), RawCause> {
-        let ((_, k), accumulate) = (self.extents(), said.accumulate);
+        let ((_, k), accumulate) = (self.extents(), descriptors.accumulate);
         let columns = self.kept_columns(registers)?;
         let sign = |negative: bool| if negative { -1.0 } else { 1.0 };
         let (a_sign, b_sign) = (sign(self.form.negate_a), sign(self.form.negate_b));
         if self.accumulators.elem == AccumulatorType::I32 {
-            let (a, b) = self.operands(said, registers, shared, int, int)?;
+            let (a, b) = self.operands(descriptors, registers, shared, int, int)?;
             for ((regs, a), kept) in warps.iter_mut().zip(a.chunks_exact(2 * k)).zip(&columns) {
                 let operands = Operands { rows: a, columns: &b, k, kept: kept.as_deref() };
                 let form = (accumulate, self.form.satfinite);
@@ -246,7 +246,8 @@ impl GroupMma for Wgmma {
             return Ok(());
         }
         let number = |sign: f32| move |elem: Scalar, bits: u32| sign * float(elem, bits);
-        let (a, b) = self.operands(said, registers, shared, number(a_sign), number(b_sign))?;
+        let (a, b) =
+            self.operands(descriptors, registers, shared, number(a_sign), number(b_sign))?;
         for ((regs, a), kept) in warps.iter_mut().zip(a.chunks_exact(2 * k)).zip(&columns) {
             let operands = Operands { rows: a, columns: &b, k, kept: kept.as_deref() };
             let bits = accumulation.fraction_bits(self.types[0].bits());
@@ -282,7 +283,7 @@ impl Wgmma {
     /// Returns A, warp after warp with two blocks of 8 rows each, and B.
     fn operands<T: Summand>(
         &self,
-        said: Said,
+        descriptors: WgmmaOperands,
         registers: &[Option<Registers>; WarpGroup::WARPS],
         shared: (&Shared, Option<&Proxies>),
         a_number: impl Fn(Scalar, u32) -> T,
@@ -304,7 +305,7 @@ impl Wgmma {
             }
             None => {
                 let form = (a_type, self.form.transpose_a);
-                let matrix = Matrix::new(said.a);
+                let matrix = Matrix::new(descriptors.a);
                 matrix.read(shared, (m, kept), form, WgmmaMatrix::A, |row, i, bits| {
                     a[row / 8 * kept + i][row % 8] = a_number(a_type, bits);
                 })?;
@@ -312,7 +313,7 @@ impl Wgmma {
         }
         let mut b = vec![[T::default(); 4]; n / 4 * k];
         let form = (b_type, self.form.transpose_b);
-        let matrix = Matrix::new(said.b);
+        let matrix = Matrix::new(descriptors.b);
         matrix.read(shared, (n, k), form, WgmmaMatrix::B, |column, i, bits| {
             let block = 2 * (column / 8) + column % 2;
             b[block * k + i][column % 8 / 2] = b_number(b_type, bits);
@@ -553,22 +554,23 @@ impl Compiler<'_> {
             if let Some(step) = group.in_flight(warp, accumulators, Some(&*wgmma)) {
                 return Err(RawFault::new(0, RawCause::AccumulatorInFlight { op: StepAt(step) }));
             }
-            let issued = group.issue(warp, (&wgmma, origin), Said { a, b, accumulate }, registers);
+            let issued =
+                group.issue(warp, (&wgmma, origin), WgmmaOperands { a, b, accumulate }, registers);
             issued.map_err(|cause| RawFault::new(0, cause))?;
             let (next, _) = group.numbers(warp);
-            let said = Said { a, b, accumulate };
+            let descriptors = WgmmaOperands { a, b, accumulate };
             context.memory.record_wgmma(
                 (origin, origin.warp as usize / WarpGroup::WARPS),
                 next - 1,
                 |f| {
-                    wgmma.chunks(said, f);
+                    wgmma.chunks(descriptors, f);
                 },
             );
             context.memory.detect(elem, |detector, memory| {
                 // A matrix outside shared memory is a fault of its own.
                 let len = memory.shared().len_bytes();
                 detector.races.wgmma_issue(origin.into(), next - 1, &mut |f| {
-                    wgmma.chunks(said, &mut |at| f(at, 16.min(len.saturating_sub(at))));
+                    wgmma.chunks(descriptors, &mut |at| f(at, 16.min(len.saturating_sub(at))));
                 });
             });
             Ok(Next::Go)

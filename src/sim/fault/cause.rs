@@ -4,7 +4,7 @@
 use super::raw::{
     AccessAt, AllocationAt, BarrierAt, InlineText, RacerAt, RawTerms, StepAt, ThreadAt,
 };
-use super::source::{Barrier, MemoryAccess, Racer, SourceAllocation, SourceOp, SourceTerms};
+use super::source::{Barrier, MemoryAccess, RacingAccess, SourceAllocation, SourceOp, SourceTerms};
 use super::state::{AsyncUse, BarrierState, WgmmaMatrix};
 use super::terms::Terms;
 use crate::ir::types::{Const, Scalar, Space};
@@ -18,7 +18,7 @@ pub(in crate::sim) trait Names {
     fn thread(&self, thread: ThreadAt) -> Option<[u32; 3]>;
     fn op(&self, step: StepAt) -> Option<SourceOp>;
     fn text(&self, text: InlineText) -> Option<String>;
-    fn racer(&self, racer: RacerAt) -> Option<Racer>;
+    fn racer(&self, racer: RacerAt) -> Option<RacingAccess>;
 }
 
 /// A field of a raw cause, which [`Names`] translates.
@@ -51,7 +51,7 @@ parts! {
     ThreadAt => [u32; 3], thread;
     StepAt => SourceOp, op;
     InlineText => String, text;
-    RacerAt => Racer, racer;
+    RacerAt => RacingAccess, racer;
     ; bool, i32, i64, u32, u64, [u32; 2], AsyncUse, BarrierState, Const, MissingEdge, Scalar, Space,
     WgmmaMatrix
 }
@@ -498,9 +498,9 @@ causes! {
             /// The later access, at the first element that both touch.
             access: T::Access,
             /// Who makes the later access: a thread, or an asynchronous operation that it started.
-            by: T::Racer,
+            by: T::RacingAccess,
             /// Who made the earlier access.
-            other: T::Racer,
+            other: T::RacingAccess,
             /// The synchronisation that is missing.
             missing: MissingEdge,
         },

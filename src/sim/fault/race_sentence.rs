@@ -5,14 +5,14 @@ use std::fmt;
 
 use super::report::Fault;
 use super::sentence::Triple;
-use super::source::{MemoryAccess, Racer};
+use super::source::{MemoryAccess, RacingAccess};
 use crate::sim::race::{Agent, MissingEdge};
 
 /// What a race's sentence is made of: the later access, who made it, and who made the earlier one.
 pub(super) struct RaceParts<'r> {
     pub(super) access: &'r MemoryAccess,
-    pub(super) by: &'r Racer,
-    pub(super) other: &'r Racer,
+    pub(super) by: &'r RacingAccess,
+    pub(super) other: &'r RacingAccess,
     pub(super) missing: MissingEdge,
 }
 
@@ -98,7 +98,7 @@ impl RaceParts<'_> {
     }
 }
 
-impl Racer {
+impl RacingAccess {
     /// Writes the thread and its warp.
     fn write_agent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (thread, warp) = (Triple(self.thread), self.warp);

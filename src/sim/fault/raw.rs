@@ -15,7 +15,7 @@ impl Terms for RawTerms {
     type Thread = ThreadAt;
     type Op = StepAt;
     type Text = InlineText;
-    type Racer = RacerAt;
+    type RacingAccess = RacerAt;
 }
 
 /// A lane of the faulting warp.

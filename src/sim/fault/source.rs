@@ -18,7 +18,7 @@ impl Terms for SourceTerms {
     type Thread = [u32; 3];
     type Op = SourceOp;
     type Text = String;
-    type Racer = Racer;
+    type RacingAccess = RacingAccess;
 }
 
 /// An operation of the kernel.
@@ -45,7 +45,7 @@ pub struct HotLine {
 /// One of the two accesses of a race.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Racer {
+pub struct RacingAccess {
     /// Whether the thread made the access itself, or an asynchronous operation that it started.
     pub agent: Agent,
     /// True for a write, false for a read.

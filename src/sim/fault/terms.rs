@@ -19,5 +19,5 @@ pub trait Terms {
     /// The text of inline PTX.
     type Text: Clone + Debug + Eq;
     /// One of the two accesses of a race.
-    type Racer: Clone + Debug + Eq;
+    type RacingAccess: Clone + Debug + Eq;
 }

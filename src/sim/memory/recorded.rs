@@ -10,7 +10,7 @@ use super::space::MemorySpace;
 use crate::sim::fault::raw::Origin;
 use crate::sim::race::{MbarrierAddress, Target};
 use crate::sim::trace::Recorder;
-use crate::sim::trace::counts::{LaneAccess, Mover};
+use crate::sim::trace::counts::{LaneAccess, TrafficSource};
 use crate::sim::trace::timeline::BarrierKey;
 
 impl Memory<'_> {
@@ -69,7 +69,7 @@ impl Memory<'_> {
             let at = |lane: usize| (start as u64).saturating_add(offsets[lane]);
             let (writes, bytes) = (accessed.writes, address.bytes_accessed());
             let access = LaneAccess { target, writes, bytes, mask, at: &at };
-            recorder.access(origin, Mover::Threads, &access);
+            recorder.access(origin, TrafficSource::Threads, &access);
             Ok(())
         });
         self.recorder = Some(recorder);
@@ -78,7 +78,7 @@ impl Memory<'_> {
     /// Records accesses of lanes to the own block's shared memory, or to a buffer.
     pub(in crate::sim) fn record_lanes(
         &mut self,
-        (origin, by): (Origin, Mover),
+        (origin, by): (Origin, TrafficSource),
         (target, writes): (Target, bool),
         (mask, bytes): (u32, u32),
         at: &[usize; LANES],

@@ -22,7 +22,7 @@ pub(in crate::sim) type Registers = Box<[[u32; LANES]]>;
 
 /// The operands on which a group's warps must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::sim) struct Said {
+pub(in crate::sim) struct WgmmaOperands {
     pub(in crate::sim) a: u64,
     pub(in crate::sim) b: u64,
     pub(in crate::sim) accumulate: bool,
@@ -35,15 +35,15 @@ pub(in crate::sim) trait GroupMma: Debug + Send + Sync {
 
     /// Returns whether an operand in shared memory contains one of the bytes: exactly, or as a
     /// quick upper bound.
-    fn reads(&self, said: Said, bytes: &Range<usize>, exactly: bool) -> bool;
+    fn reads(&self, operands: WgmmaOperands, bytes: &Range<usize>, exactly: bool) -> bool;
 
     /// Calls `f` with the address of each 16 bytes of shared memory that it reads.
-    fn chunks(&self, said: Said, f: &mut dyn FnMut(usize));
+    fn chunks(&self, operands: WgmmaOperands, f: &mut dyn FnMut(usize));
 
     /// Computes on the registers of the four warps.
     fn run(
         &self,
-        form: (Said, Accumulation),
+        form: (WgmmaOperands, Accumulation),
         registers: &[Option<Registers>; WarpGroup::WARPS],
         shared: (&Shared, Option<&Proxies>),
         warps: &mut [&mut Regs],
@@ -55,7 +55,7 @@ pub(in crate::sim) trait GroupMma: Debug + Send + Sync {
 struct Issued {
     op: Arc<dyn GroupMma>,
     origin: Origin,
-    said: Said,
+    operands: WgmmaOperands,
     /// Each warp's part of A, if A is in registers.
     registers: [Option<Registers>; WarpGroup::WARPS],
     /// The warps that have come.
@@ -115,7 +115,7 @@ impl WarpGroup {
         &mut self,
         warp: usize,
         (op, origin): (&Arc<dyn GroupMma>, Origin),
-        said: Said,
+        operands: WgmmaOperands,
         registers: Option<Registers>,
     ) -> Result<(), RawCause> {
         let index = (self.next[warp] - self.base) as usize;
@@ -123,14 +123,14 @@ impl WarpGroup {
             Some(found) if found.origin.step != origin.step => {
                 return Err(RawCause::OtherWgmma { op: StepAt(found.origin.step) });
             }
-            Some(found) if found.said != said => {
+            Some(found) if found.operands != operands => {
                 return Err(RawCause::OtherWgmma { op: StepAt(found.origin.step) });
             }
             Some(_) => {}
             None => self.queue.push_back(Issued {
                 op: Arc::clone(op),
                 origin,
-                said,
+                operands,
                 registers: Default::default(),
                 warps: 0,
                 done: false,
@@ -207,7 +207,7 @@ impl WarpGroup {
     pub(in crate::sim) fn reader(&self, bytes: &Range<usize>, exactly: bool) -> Option<Origin> {
         let waited = self.waited.iter().copied().max().unwrap_or(0);
         let pending = self.queue.iter().skip((waited - self.base) as usize);
-        let reads = |issued: &&Issued| issued.op.reads(issued.said, bytes, exactly);
+        let reads = |issued: &&Issued| issued.op.reads(issued.operands, bytes, exactly);
         pending.into_iter().find(reads).map(|issued| issued.origin)
     }
 
@@ -228,7 +228,7 @@ impl WarpGroup {
         let count = end.saturating_sub(self.base) as usize;
         for issued in self.queue.iter_mut().take(count).filter(|issued| !issued.done) {
             let (op, registers) = (&issued.op, &issued.registers);
-            let done = op.run((issued.said, accumulation), registers, shared, warps);
+            let done = op.run((issued.operands, accumulation), registers, shared, warps);
             done.map_err(|cause| {
                 let origin = Some(issued.origin);
                 Box::new(RawFault { lane: 0, cause, origin })

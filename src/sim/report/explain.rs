@@ -17,7 +17,7 @@ use crate::sim::fault::raw::{
 };
 use crate::sim::fault::report::{Fault, StuckWarp, WarpWait};
 use crate::sim::fault::source::{
-    Barrier, HotLine, MemoryAccess, Racer, SourceAllocation, SourceOp,
+    Barrier, HotLine, MemoryAccess, RacingAccess, SourceAllocation, SourceOp,
 };
 use crate::sim::memory::diagnostics::Failure;
 use crate::sim::memory::mask::LANES;
@@ -26,7 +26,7 @@ use crate::sim::options::Order;
 use crate::sim::program::code::Code;
 use crate::sim::program::special::Shape;
 use crate::sim::race::Party;
-use crate::sim::report::said::Said;
+use crate::sim::report::block_output::BlockOutput;
 use crate::sim::stream_order::{Earlier, NameRacer};
 use crate::sorting::{sort, sort_by_key};
 
@@ -71,8 +71,8 @@ impl Launch<'_> {
     }
 
     /// Returns the failures of the lowest blocks and threads.
-    pub(in crate::sim) fn failures(&self, said: Said) -> AssertFailures {
-        let Said { failed, mut failures, .. } = said;
+    pub(in crate::sim) fn failures(&self, output: BlockOutput) -> AssertFailures {
+        let BlockOutput { failed, mut failures, .. } = output;
         // The sort is stable, so a block's failures keep their order.
         sort_by_key(&mut failures, |(block, _)| *block);
         let sites = AssertSites::new(self.ir, self.ir);
@@ -173,7 +173,7 @@ impl Names for Site<'_> {
         self.launch.op(step.0)
     }
 
-    fn racer(&self, RacerAt(party): RacerAt) -> Option<Racer> {
+    fn racer(&self, RacerAt(party): RacerAt) -> Option<RacingAccess> {
         let Launch { grid, shape, before, .. } = *self.launch;
         match party.launch {
             Some(launch) => (before.get(launch as usize)?.0.racer)(party),
@@ -193,8 +193,8 @@ fn racer(
     op: SourceOp,
     (grid, shape): (Grid, Shape),
     kernel: Option<String>,
-) -> Racer {
-    Racer {
+) -> RacingAccess {
+    RacingAccess {
         agent: party.agent,
         writes: party.writes,
         op,

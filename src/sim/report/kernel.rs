@@ -11,7 +11,7 @@ use crate::sim::options::LaunchReport;
 use crate::sim::report::explain::Launch;
 use crate::sim::trace::Records;
 use crate::sim::trace::class::{OpClass, flops};
-use crate::sim::trace::counts::{Moved, Mover, StepCount};
+use crate::sim::trace::counts::{MemoryKind, StepCount, TrafficSource};
 use crate::sorting::sort_by_key;
 
 /// Counts by operation and source line.
@@ -89,8 +89,8 @@ pub(in crate::sim) fn kernel_report(
 
 fn traffic(records: &Records) -> Vec<TrafficReport> {
     let mut all = Vec::new();
-    for memory in [Moved::Global, Moved::Shared] {
-        for mover in [Mover::Threads, Mover::Copies, Mover::TensorCores] {
+    for memory in [MemoryKind::Global, MemoryKind::Shared] {
+        for mover in [TrafficSource::Threads, TrafficSource::Copies, TrafficSource::TensorCores] {
             let [loaded, stored] = records.counts.moved[mover as usize][memory as usize];
             if loaded + stored > 0 {
                 all.push(TrafficReport { memory, mover, loaded, stored });

@@ -14,7 +14,7 @@ use crate::sim::memory::shared::SharedRange;
 use crate::sim::race::MbarrierAddress;
 use crate::sim::report::explain::Launch;
 use crate::sim::trace::class::OpClass;
-use crate::sim::trace::counts::{Moved, Mover};
+use crate::sim::trace::counts::{MemoryKind, TrafficSource};
 use crate::sim::trace::heat::Mapped;
 use crate::sim::trace::stages::{Fill, Filler};
 use crate::sim::trace::timeline::{
@@ -309,13 +309,13 @@ fn report_json(index: &mut Index, report: &KernelReport) -> Json {
     };
     let traffic = report.traffic.iter().map(|traffic| {
         let memory = match traffic.memory {
-            Moved::Global => "global",
-            Moved::Shared => "shared",
+            MemoryKind::Global => "global",
+            MemoryKind::Shared => "shared",
         };
         let mover = match traffic.mover {
-            Mover::Threads => "threads",
-            Mover::Copies => "copies",
-            Mover::TensorCores => "wgmma",
+            TrafficSource::Threads => "threads",
+            TrafficSource::Copies => "copies",
+            TrafficSource::TensorCores => "wgmma",
         };
         let (loaded, stored) = (number(traffic.loaded), number(traffic.stored));
         Json::List(vec![Json::text(memory), Json::text(mover), loaded, stored])

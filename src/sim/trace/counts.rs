@@ -31,7 +31,7 @@ impl Pieces {
 /// Who moves bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Mover {
+pub enum TrafficSource {
     /// Threads, by loads, stores and atomics.
     Threads,
     /// Asynchronous copies: `cp.async`, bulk and tensor copies.
@@ -43,7 +43,7 @@ pub enum Mover {
 /// Which memory bytes are moved to or from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Moved {
+pub enum MemoryKind {
     /// Global memory.
     Global,
     /// Shared memory of the block and of its cluster.
@@ -202,21 +202,27 @@ impl Counts {
     }
 
     /// Counts bytes that something moves.
-    pub(in crate::sim) fn moved(&mut self, by: Mover, memory: Moved, writes: bool, bytes: u64) {
+    pub(in crate::sim) fn moved(
+        &mut self,
+        by: TrafficSource,
+        memory: MemoryKind,
+        writes: bool,
+        bytes: u64,
+    ) {
         self.moved[by as usize][memory as usize][usize::from(writes)] += bytes;
     }
 
     /// Counts an access by lanes.
-    pub(in crate::sim) fn access(&mut self, step: u32, by: Mover, access: &LaneAccess<'_>) {
+    pub(in crate::sim) fn access(&mut self, step: u32, by: TrafficSource, access: &LaneAccess<'_>) {
         let memory = match access.target {
-            Target::Global(_) => Moved::Global,
-            Target::Shared(_) => Moved::Shared,
+            Target::Global(_) => MemoryKind::Global,
+            Target::Shared(_) => MemoryKind::Shared,
         };
         self.moved(by, memory, access.writes, access.all_bytes());
         let Some(counts) = self.steps.get_mut(step as usize) else { return };
         match memory {
-            Moved::Global => counts.global.add(access.sectors()),
-            Moved::Shared => {
+            MemoryKind::Global => counts.global.add(access.sectors()),
+            MemoryKind::Shared => {
                 let banks = &mut counts.banks;
                 let pieces = access.wavefronts(|bank, words| {
                     banks.get_or_insert_default()[bank] += words;

@@ -13,7 +13,7 @@ pub(in crate::sim) mod timeline;
 use std::sync::Arc;
 
 use self::class::OpClass;
-use self::counts::{Counts, LaneAccess, Mover};
+use self::counts::{Counts, LaneAccess, TrafficSource};
 use self::stages::StageTime;
 use self::timeline::{Arriver, BarrierKey, Timeline};
 use crate::sim::fault::raw::Origin;
@@ -106,14 +106,19 @@ impl Recorder {
     }
 
     /// Lanes accessed memory.
-    pub(in crate::sim) fn access(&mut self, origin: Origin, by: Mover, access: &LaneAccess<'_>) {
+    pub(in crate::sim) fn access(
+        &mut self,
+        origin: Origin,
+        by: TrafficSource,
+        access: &LaneAccess<'_>,
+    ) {
         self.counts.access(origin.step, by, access);
         if self.traced == Some(self.cluster) {
             self.timeline.heat.add(origin.step, access);
         }
         if let (Target::Shared(rank), false, Some((start, end))) =
             (access.target, access.writes, access.hull())
-            && by == Mover::Threads
+            && by == TrafficSource::Threads
         {
             self.timeline.read(rank, &(start as usize..end as usize));
         }

@@ -10,7 +10,7 @@ use crate::ir::{Body, MutPointer, Pointer as PointerType, Val, Vector};
 ///
 /// Use it in a loop of your own, when a thread walks over a row that it does not keep. If threads
 /// share a row, [`RowTile`](crate::tensor::RowTile) distributes it over their registers, and
-/// [`RowCopy`](crate::tensor::RowCopy) copies it between two alignments.
+/// [`UnalignedRowCopy`](crate::tensor::UnalignedRowCopy) copies it between two alignments.
 ///
 /// Vectors start at the row's start, rounded down to a multiple of `N`: vector `i` covers the `N`
 /// elements from `i * N` on, counted from there. Lanes outside the row are neither read nor

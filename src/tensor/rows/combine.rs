@@ -1,5 +1,6 @@
 //! [`tree`] and [`chained`]: combine one thread's values with short dependency chains, for example
-//! to a partial sum before [`RowPart::reduce`](crate::tensor::RowPart::reduce) joins the threads.
+//! to a partial sum before [`RowPartition::reduce`](crate::tensor::RowPartition::reduce) joins the
+//! threads.
 
 /// Combines a thread's values pairwise in a tree, so that the longest dependency chain is
 /// logarithmic. Returns `identity` for no values. Use it when the values are already in registers.

@@ -1,17 +1,17 @@
 //! Rows and columns of a matrix that several threads share, with any start and any length.
 //!
 //! A [`RowTile`] says which threads share a row: some lanes of a warp, a block or a cluster. Its
-//! [`part`](RowTile::part) is the thread's [`RowPart`], which loads, reduces and stores. Start
+//! [`part`](RowTile::part) is the thread's [`RowPartition`], which loads, reduces and stores. Start
 //! there for softmax, norms and row reductions.
 //!
 //! | you want to | use | it costs |
 //! |---|---|---|
-//! | hold a row in registers | [`RowTile`], [`RowPart`] | 4 registers per vector until converted |
-//! | keep it unconverted | [`RowElements`] | half of `f32`'s registers for 16-bit types |
-//! | add one value per column | [`RowColumns`] | registers, or shared memory if many |
-//! | copy a row to another alignment | [`RowCopy`] | two loads per vector |
-//! | reduce columns over many rows | [`ColumnTile`], [`ColumnRows`] | one join at the end |
-//! | stage a block of rows | [`TileRows`], [`MatrixRows`] | shared memory and a barrier |
+//! | hold a row in registers | [`RowTile`], [`RowPartition`] | 4 registers per vector until converted |
+//! | keep it unconverted | [`RowFragment`] | half of `f32`'s registers for 16-bit types |
+//! | add one value per column | [`ColumnValues`] | registers, or shared memory if many |
+//! | copy a row to another alignment | [`UnalignedRowCopy`] | two loads per vector |
+//! | reduce columns over many rows | [`ColumnReduction`], [`ColumnRows`] | one join at the end |
+//! | stage a block of rows | [`TiledRowCopy`], [`MatrixRows`] | shared memory and a barrier |
 //! | walk along a row in one thread | [`Row`](super::Row) | nothing is kept |
 //!
 //! A row is *aligned* if it starts at a multiple of 16 bytes and consists of whole vectors of 16
@@ -19,20 +19,20 @@
 //! the first aligned vector, its *lead* the elements in memory between the previous multiple of 16
 //! bytes and its start.
 
-mod column_tile;
-mod columns;
+mod column_reduction;
+mod column_values;
 mod combine;
-mod part;
+mod partition;
 mod reduce;
-mod row_copy;
-mod tile;
-mod tile_rows;
+mod row_tile;
+mod tiled_row_copy;
+mod unaligned_row_copy;
 
-pub use column_tile::{ColumnResults, ColumnRows, ColumnTile, Indexed};
-pub use columns::RowColumns;
+pub use column_reduction::{ColumnReduction, ColumnResults, ColumnRows, Indexed};
+pub use column_values::ColumnValues;
 pub use combine::{chained, tree};
-pub use part::{RowElements, RowPart, RowPointer};
-pub use row_copy::RowCopy;
-pub use tile::{RowAccess, RowTile};
-pub(crate) use tile_rows::strided;
-pub use tile_rows::{Leads, MatrixRows, RowVector, TileRows};
+pub use partition::{RowFragment, RowPartition, RowPointer};
+pub use row_tile::{RowAccess, RowTile};
+pub(crate) use tiled_row_copy::strided;
+pub use tiled_row_copy::{MatrixRows, RowMisalignment, RowVector, TiledRowCopy};
+pub use unaligned_row_copy::UnalignedRowCopy;

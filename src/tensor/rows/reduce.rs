@@ -7,10 +7,10 @@ use crate::ir::builder::Group;
 use crate::ir::op::{BarrierForm, ClusterArrival};
 use crate::ir::{Body, Val};
 
-use super::part::RowPart;
-use super::tile::RowTile;
+use super::partition::RowPartition;
+use super::row_tile::RowTile;
 
-impl<'b> RowPart<'b> {
+impl<'b> RowPartition<'b> {
     /// Combines `value` over all threads that share the row, in thread order, and returns the
     /// result in all of them. `combine` must be associative. All threads of the block must call it
     /// together. A cluster exchanges its blocks' results through distributed shared memory.
@@ -69,7 +69,7 @@ impl<'b> RowPart<'b> {
         k.reduce(Group::Lanes(cluster), results, &combine)
     }
 
-    /// Adds up `value` over all threads that share the row; see [`reduce`](RowPart::reduce).
+    /// Adds up `value` over all threads that share the row; see [`reduce`](RowPartition::reduce).
     #[track_caller]
     #[inline]
     pub fn sum<'o>(&self, k: &mut Body<'o, '_>, value: Val<'o, f32>) -> Val<'o, f32> {
@@ -83,10 +83,10 @@ impl<'b> RowPart<'b> {
     /// Use it for example for the target's logit in a loss. Loading it again from memory would race
     /// with the stores of a kernel that works in place.
     ///
-    /// `values` are the thread's elements in the order of [`load`](RowPart::load). All threads of
-    /// the block must call it together, and those that share a row must pass the same column. Each
-    /// thread compares the column with those of its elements; then the threads exchange one word,
-    /// as in [`reduce`](RowPart::reduce).
+    /// `values` are the thread's elements in the order of [`load`](RowPartition::load). All threads
+    /// of the block must call it together, and those that share a row must pass the same column.
+    /// Each thread compares the column with those of its elements; then the threads exchange one
+    /// word, as in [`reduce`](RowPartition::reduce).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

@@ -15,10 +15,10 @@ use crate::kernels::gemm::choose::model::GemmModel;
 use crate::kernels::gemm::choose::prediction::Prediction;
 use crate::kernels::gemm::choose::regime::Regime;
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
+use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::problem::{GemmProblem, STORE_BYTES};
 use crate::kernels::gemm::config::{GemmConfig, L2_LINE_BYTES};
-use crate::kernels::gemm::split::parts::Splits;
+use crate::kernels::gemm::split::work_tiles::Splits;
 
 /// How many configurations to return at most: nobody measures more.
 const MAX: usize = 12;
@@ -65,7 +65,7 @@ impl GemmConfig {
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::ir::Target;
-    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, LoadForm, Machine};
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, LoadMethod, Machine};
     ///
     /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     /// let best = |m, n, k| wanted.defaults(&GemmProblem::new(m, n, k), &Machine::H200).swap_remove(0);
@@ -77,7 +77,7 @@ impl GemmConfig {
     /// let of = |size| simt.defaults(&GemmProblem::new(size, size, size), &Machine::H200).swap_remove(0).tile;
     /// assert_eq!([4096, 2048, 1024].map(of), [[128, 256, 32], [128, 128, 32], [128, 64, 16]]);
     /// // Rows of 4001 16-bit elements are not multiples of 16 bytes, so they are repacked first.
-    /// assert_eq!(best(4096, 4096, 4001).load, LoadForm::Repack);
+    /// assert_eq!(best(4096, 4096, 4001).load, LoadMethod::Repack);
     /// ```
     #[inline]
     pub fn defaults(&self, problem: &GemmProblem, machine: &Machine) -> Vec<GemmConfig> {
@@ -114,7 +114,7 @@ impl GemmConfig {
             ranked.filter(|(config, _)| fits(config)).take(MAX).collect()
         };
         let mut all = self.candidates(problem, machine);
-        if all.first().is_some_and(|config| config.load != LoadForm::Tensor) {
+        if all.first().is_some_and(|config| config.load != LoadMethod::Tensor) {
             // For small problems, skipping the repacking is faster.
             all.extend(self.of_threads(problem, machine));
         }
@@ -126,14 +126,14 @@ impl GemmConfig {
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
-    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, LoadForm, Machine};
+    /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, LoadMethod, Machine};
     ///
     /// let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     /// let problem = GemmProblem::new(4096, 4096, 4001);
     /// let why = wanted.explain(&problem, &Machine::H200)?;
     /// assert_eq!(why.config, wanted.best(&problem, &Machine::H200)?);
     /// // Rows of 4001 elements are repacked before the GEMM.
-    /// assert!(why.config.load == LoadForm::Repack && why.prediction.copies_s > 0.0);
+    /// assert!(why.config.load == LoadMethod::Repack && why.prediction.copies_s > 0.0);
     /// assert!(why.to_string().contains("copies of A and B"));
     /// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
     /// ```
@@ -194,11 +194,11 @@ impl GemmConfig {
         let problem = &if self.grouped { problem.mean_group() } else { *problem };
         let base = self.wanted(GemmConfig::sm90(self.a, [128, 128]));
         let [a, b, by_threads] = base.unaligned_operands(problem, 16);
-        let load = if a || b { LoadForm::Repack } else { LoadForm::Tensor };
+        let load = if a || b { LoadMethod::Repack } else { LoadMethod::Tensor };
         let base = GemmConfig { load, ..base };
         // Repacked copies are also aligned to L2 lines.
         let [a, b, _] = base.unaligned_operands(problem, L2_LINE_BYTES.into());
-        let unaligned = load == LoadForm::Tensor && (a || b);
+        let unaligned = load == LoadMethod::Tensor && (a || b);
         let tiles = base.tiles_and_schedules(problem);
         let clusters = tiles.flat_map(|config| config.clusters(problem, machine, unaligned));
         let mut all = Vec::new();
@@ -212,7 +212,7 @@ impl GemmConfig {
                 }
             }
             if config.overlaps_stores() && !by_threads {
-                all.push(ready(StoreForm::Overlapped));
+                all.push(ready(StoreMethod::Overlapped));
             }
         }
         all
@@ -275,13 +275,13 @@ impl GemmConfig {
     /// not spill registers: see "Tiles that threads fetch" in docs/evidence/gpu.md.
     #[inline]
     fn fetched_by_threads(self, problem: &GemmProblem, machine: &Machine) -> Option<GemmConfig> {
-        let stored = self.ready(StoreForm::Direct, problem, machine);
+        let stored = self.ready(StoreMethod::Direct, problem, machine);
         // Vectors in flight need room in the L1 cache, which shares its memory with the stages.
         let stages = stored.stages.min(3);
-        let config = GemmConfig { load: LoadForm::Threads, stages, ..stored };
+        let config = GemmConfig { load: LoadMethod::Threads, stages, ..stored };
         let config = GemmConfig { registers: config.usual_registers(), ..config };
         let fits = config.load_rule().is_none() && config.stage_bytes() < FETCHED;
-        (self.load == LoadForm::Repack && fits).then_some(config)
+        (self.load == LoadMethod::Repack && fits).then_some(config)
     }
 
     /// Returns whether K may be split: the schedule must be cooperative, and the threads that sum
@@ -296,7 +296,7 @@ impl GemmConfig {
     /// registers for the rows they keep.
     #[inline]
     fn overlaps_stores(&self) -> bool {
-        let overlapped = GemmConfig { store: StoreForm::Overlapped, ..*self };
+        let overlapped = GemmConfig { store: StoreMethod::Overlapped, ..*self };
         overlapped.store_rule().is_none() && !self.swap && self.consumers() == 2
     }
 
@@ -315,7 +315,7 @@ impl GemmConfig {
         let slots = tiles.div_ceil(at_once.into()) * u64::from(at_once);
         let stream = self.cluster == [1, 1] && max < 2 && steps >= 8;
         let stream = stream && slots <= 4 * u64::from(at_once) && 8 * tiles <= 7 * slots;
-        let splits = even.map(Splits::Even).chain(stream.then_some(Splits::Stream));
+        let splits = even.map(Splits::SplitK).chain(stream.then_some(Splits::StreamK));
         splits.map(move |splits| {
             let config = GemmConfig { splits, ..self };
             GemmConfig { registers: config.usual_registers(), ..config }
@@ -325,7 +325,7 @@ impl GemmConfig {
     /// Completes the configuration: takes this store form, and everything that follows from the
     /// tile.
     #[inline]
-    fn ready(self, store: StoreForm, problem: &GemmProblem, machine: &Machine) -> GemmConfig {
+    fn ready(self, store: StoreMethod, problem: &GemmProblem, machine: &Machine) -> GemmConfig {
         let programmatic = !self.suffers_from_overlap(problem, machine);
         let (raster, registers) = (self.usual_raster(problem), self.usual_registers());
         let config = GemmConfig { store, raster, registers, programmatic, ..self };

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::kernels::gemm::choose::prediction::Prediction;
 use crate::kernels::gemm::config::GemmConfig;
-use crate::kernels::gemm::split::parts::Splits;
+use crate::kernels::gemm::split::work_tiles::Splits;
 
 /// Why [`GemmConfig::explain`] chose a configuration: its predicted time by cause, and the
 /// runners-up.
@@ -36,8 +36,8 @@ impl fmt::Display for Explanation {
         let order = if p.is_calibrated { "" } else { " (the order only: not calibrated)" };
         writeln!(f, "{:>10.2} us predicted{order}; limit: {}", us(p.seconds), p.limit())?;
         let splits = match config.splits {
-            Splits::Even(parts) => format!("{parts} splits"),
-            Splits::Stream => "shared steps".to_owned(),
+            Splits::SplitK(parts) => format!("{parts} splits"),
+            Splits::StreamK => "shared steps".to_owned(),
         };
         writeln!(
             f,

@@ -9,10 +9,10 @@ use crate::kernels::gemm::choose::parameters::Parameters;
 use crate::kernels::gemm::choose::prediction::Prediction;
 use crate::kernels::gemm::choose::regime::Regime;
 use crate::kernels::gemm::choose::traffic::{Traffic, lines_of};
-use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
+use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::{Activation, GROUP, GemmConfig, L2_LINE_BYTES, WGMMA_ROWS};
-use crate::kernels::gemm::split::parts::Splits;
+use crate::kernels::gemm::split::work_tiles::Splits;
 
 /// The busiest SM's work: its tiles, its total cycles, and the cycles of the parts, which overlap.
 struct Busy {
@@ -62,7 +62,7 @@ impl Share {
     #[inline]
     fn stream([tiles, steps]: [f64; 2], [at_once, resident]: [f64; 2]) -> Share {
         let [tiles, each, max] = [tiles, steps, at_once * resident].map(|x| x as u64);
-        let blocks = Splits::Stream.blocks(tiles, each, max);
+        let blocks = Splits::StreamK.blocks(tiles, each, max);
         let shared = Splits::shared(tiles, blocks);
         let whole = ((tiles - shared) / blocks) as f64;
         if shared == 0 {
@@ -183,9 +183,9 @@ impl GemmModel {
         let longest = times.into_iter().fold(0.0, f64::max);
         let sum: f64 = times.iter().map(|seconds| (seconds / longest).powf(p.power)).sum();
         let stream = match (config.splits, config.schedule) {
-            (Splits::Stream, Schedule::Simt) => p.stream_simt_share,
-            (Splits::Stream, _) => p.stream_share,
-            (Splits::Even(_), _) => 1.0,
+            (Splits::StreamK, Schedule::Simt) => p.stream_simt_share,
+            (Splits::StreamK, _) => p.stream_share,
+            (Splits::SplitK(_), _) => 1.0,
         };
         let is_hindered =
             config.programmatic && config.suffers_from_overlap(problem, &self.machine);
@@ -234,7 +234,7 @@ impl GemmModel {
     #[inline]
     fn copies(&self, config: &GemmConfig, problem: &GemmProblem) -> f64 {
         let p = &self.parameters;
-        if config.load != LoadForm::Repack {
+        if config.load != LoadMethod::Repack {
             return 0.0;
         }
         let [m, n, k] = [problem.m, problem.n, problem.k].map(f64::from);
@@ -291,10 +291,10 @@ impl GemmModel {
         };
         let at_once = f64::from(self.machine.clusters(cluster));
         let share = match config.splits {
-            Splits::Even(parts) => {
+            Splits::SplitK(parts) => {
                 Share::even([clusters, f64::from(steps)], parts.max(1), [at_once, resident.into()])
             }
-            Splits::Stream => {
+            Splits::StreamK => {
                 Share::stream([clusters, f64::from(steps)], [at_once, resident.into()])
             }
         };
@@ -343,7 +343,7 @@ impl GemmModel {
         let step = (products + own).max(fill).max(latency).max(serial);
         let drained = products + own / lines.max(1.0);
         let step = step.max(drained);
-        let step = if config.load == LoadForm::Threads {
+        let step = if config.load == LoadMethod::Threads {
             let vectors = f64::from(config.stage_bytes()) / f64::from(16 * GROUP);
             let each = (share.steps / share.tiles.max(1.0)).max(1.0);
             let first = step.max(vectors * vectors * p.first_cycles);
@@ -358,12 +358,12 @@ impl GemmModel {
         let end = self.end_cycles(config, problem);
         let seen = match (config.schedule, config.store) {
             (Schedule::Pingpong, _) => p.pingpong_share,
-            (_, StoreForm::Overlapped) => p.overlapped_share,
+            (_, StoreMethod::Overlapped) => p.overlapped_share,
             // Nothing overlaps with stores by threads.
-            (Schedule::Cooperative, StoreForm::Direct) => p.direct_share,
-            (_, StoreForm::Chunks) if narrow(config) => 1.0,
-            (_, StoreForm::Chunks | StoreForm::Direct) => p.chunks_share,
-            (_, StoreForm::Rows) => 1.0,
+            (Schedule::Cooperative, StoreMethod::Direct) => p.direct_share,
+            (_, StoreMethod::Chunks) if narrow(config) => 1.0,
+            (_, StoreMethod::Chunks | StoreMethod::Direct) => p.chunks_share,
+            (_, StoreMethod::Rows) => 1.0,
         };
         // With only one tile, a second warp group has no tile of its own and hides nothing.
         let alone = config.is_pingpong() && share.waves < 2.0;
@@ -418,17 +418,17 @@ impl GemmModel {
             return switch + f64::from(m) * f64::from(n.min(columns)) * cycles;
         }
         let by_rows = match (config.is_warp_specialised(), config.store) {
-            (true, StoreForm::Direct) if config.swap => {
+            (true, StoreMethod::Direct) if config.swap => {
                 let quick = config.consumers() == 1 && (m.is_multiple_of(16) || m < 16);
                 let high = f64::from(m.saturating_sub(64));
                 (if quick { p.exchanged_cycles } else { p.exchanged_more_cycles })
                     + high * p.exchanged_row_cycles
             }
-            (true, StoreForm::Direct) => {
+            (true, StoreMethod::Direct) => {
                 p.direct_cycles + p.row_cycles * f64::from(config.rows_of_consumer())
             }
             // Threads wait for each other before and after each part.
-            (true, StoreForm::Chunks) if narrow(config) => {
+            (true, StoreMethod::Chunks) if narrow(config) => {
                 let parts = config.rows_of_consumer() / 64 * config.store_parts();
                 f64::from(parts) * p.part_cycles
             }
@@ -511,7 +511,7 @@ fn bank_conflicts(config: &GemmConfig) -> f64 {
     let columns = config.store_columns();
     let is_unswizzled = config.is_warp_specialised()
         && !config.swap
-        && matches!(config.store, StoreForm::Rows | StoreForm::Chunks)
+        && matches!(config.store, StoreMethod::Rows | StoreMethod::Chunks)
         && columns != config.line_columns();
     let units = (columns * config.d.size_bytes() / 16).max(1);
     let ways = if is_unswizzled { 1 << units.trailing_zeros().min(3) } else { 1 };

@@ -5,7 +5,7 @@ use crate::ir::types::Scalar;
 use crate::tensor::Raster;
 
 use crate::kernels::gemm::choose::model::GemmModel;
-use crate::kernels::gemm::config::forms::{LoadForm, StoreForm};
+use crate::kernels::gemm::config::methods::{LoadMethod, StoreMethod};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::{GemmConfig, L2_LINE_BYTES};
 
@@ -66,7 +66,7 @@ impl GemmModel {
                 let bytes = pitch * size;
                 // The repacked copies are aligned.
                 bytes.is_multiple_of(L2_LINE_BYTES.into())
-                    || (config.load == LoadForm::Repack && !bytes.is_multiple_of(16))
+                    || (config.load == LoadMethod::Repack && !bytes.is_multiple_of(16))
             });
             let lines = if aligned || !config.is_warp_specialised() { 1.0 } else { unaligned };
             k * size as f64 * lines
@@ -130,7 +130,8 @@ impl GemmModel {
             (elements * u64::from(config.d.size_bytes())).is_multiple_of(SECTOR_BYTES)
         };
         let [_, width] = config.tile_of_d();
-        let width = if config.store == StoreForm::Chunks { config.store_columns() } else { width };
+        let width =
+            if config.store == StoreMethod::Chunks { config.store_columns() } else { width };
         let stored =
             (n / f64::from(config.accumulators_per_element()) / f64::from(width.max(1))).ceil();
         let pitch = problem.strides(config).map_or(1, |strides| strides.d[0]);
@@ -142,8 +143,8 @@ impl GemmModel {
         };
         let torn = m * (stored - 1.0).max(0.0) * of_line;
         let read = match config.load {
-            LoadForm::Threads => read * lines_of(config),
-            LoadForm::Tensor | LoadForm::Repack => read,
+            LoadMethod::Threads => read * lines_of(config),
+            LoadMethod::Tensor | LoadMethod::Repack => read,
         };
         Traffic {
             l2: stages * self.stage_l2_bytes(config, problem),

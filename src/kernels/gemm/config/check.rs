@@ -6,9 +6,9 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
+use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::{GROUP, GemmConfig, SM_REGISTERS};
-use crate::kernels::gemm::split::parts::Splits;
+use crate::kernels::gemm::split::work_tiles::Splits;
 use crate::tensor::StagedStore;
 
 /// The most registers per thread for elements of D. The rest of the 255 hold addresses, descriptors
@@ -176,7 +176,7 @@ impl GemmConfig {
             Some("only cooperative warp groups exchange their operands")
         } else if self.d.bits() != 16 {
             Some("only elements of 16 bits are stored transposed")
-        } else if self.store == StoreForm::Overlapped {
+        } else if self.store == StoreMethod::Overlapped {
             Some("a transposed tile is not written under the next one")
         } else {
             None
@@ -188,7 +188,7 @@ impl GemmConfig {
             None
         } else if !self.is_warp_specialised() || !self.a.is_f8() {
             Some("it is for products of 8-bit floats by `wgmma`, whose accumulators have few bits")
-        } else if self.store == StoreForm::Overlapped {
+        } else if self.store == StoreMethod::Overlapped {
             Some(
                 "a tile that is written under the next one has no registers for accumulators of two levels",
             )
@@ -222,7 +222,7 @@ impl GemmConfig {
             Some("groups of rows need a warp-specialised kernel for sm_90a")
         } else if self.swap || self.cluster != [1, 1] || self.splits.is_split() {
             Some("groups of rows have no exchanged operands, clusters or splits")
-        } else if self.load != LoadForm::Tensor || self.store == StoreForm::Direct {
+        } else if self.load != LoadMethod::Tensor || self.store == StoreMethod::Direct {
             Some("tensor copies fetch A and B of groups, and store D")
         } else {
             None
@@ -244,18 +244,18 @@ impl GemmConfig {
 
     #[inline]
     pub(crate) fn splits_rule(&self) -> Option<&'static str> {
-        if self.splits == Splits::Even(1) {
+        if self.splits == Splits::SplitK(1) {
             None
         } else if self.is_pingpong() {
             Some("warp groups with tiles of their own do not split K")
-        } else if self.store == StoreForm::Overlapped {
+        } else if self.store == StoreMethod::Overlapped {
             Some("a split tile is not written under the next one")
-        } else if self.store == StoreForm::Direct && self.consumers() > 1 {
+        } else if self.store == StoreMethod::Direct && self.consumers() > 1 {
             // Here, and with more accumulators per thread, `ptxas` spills.
             Some("threads that store D split K with one warp group alone")
         } else if !self.is_warp_specialised() && self.accumulators() > 64 {
             Some("threads with more than 64 accumulators do not split K")
-        } else if self.splits != Splits::Stream
+        } else if self.splits != Splits::StreamK
             && self.consumers() == 2
             && self.accumulators() > 136
             && (self.swap || self.d.bits() == 32)
@@ -263,7 +263,7 @@ impl GemmConfig {
             Some(
                 "two warp groups with more than 136 accumulators split K where D has 16 bits and is not exchanged",
             )
-        } else if !(1..=64).contains(&self.splits.even()) || self.splits == Splits::Even(0) {
+        } else if !(1..=64).contains(&self.splits.even()) || self.splits == Splits::SplitK(0) {
             Some("1 to 64 are possible")
         } else {
             None
@@ -289,20 +289,20 @@ impl GemmConfig {
     #[inline]
     pub(crate) fn load_rule(&self) -> Option<&'static str> {
         match self.load {
-            LoadForm::Tensor => None,
+            LoadMethod::Tensor => None,
             _ if !self.is_warp_specialised() => Some("only tensor copies need aligned operands"),
-            LoadForm::Repack => None,
+            LoadMethod::Repack => None,
             // A producer that has given registers away has too few for the vectors it fetches.
-            LoadForm::Threads if self.consumers() > 1 => {
+            LoadMethod::Threads if self.consumers() > 1 => {
                 Some("threads fetch for one warp group alone")
             }
-            LoadForm::Threads if self.cluster != [1, 1] => {
+            LoadMethod::Threads if self.cluster != [1, 1] => {
                 Some("only tensor copies are for clusters")
             }
-            LoadForm::Threads if self.store != StoreForm::Direct => {
+            LoadMethod::Threads if self.store != StoreMethod::Direct => {
                 Some("threads that fetch tiles go with threads that write D (`direct`)")
             }
-            LoadForm::Threads => None,
+            LoadMethod::Threads => None,
         }
     }
 
@@ -310,27 +310,27 @@ impl GemmConfig {
     pub(crate) fn store_rule(&self) -> Option<&'static str> {
         let [_, n] = self.tile_of_d();
         match self.store {
-            StoreForm::Direct => None,
+            StoreMethod::Direct => None,
             _ if !self.is_warp_specialised() => {
                 Some("only warp-specialised kernels for sm_90a write by tensor copies")
             }
-            StoreForm::Rows => (!(n * self.d.size_bytes()).is_multiple_of(16))
+            StoreMethod::Rows => (!(n * self.d.size_bytes()).is_multiple_of(16))
                 .then_some("a row of the tile is no multiple of 16 bytes"),
-            StoreForm::Chunks => self.chunk_columns().is_none().then_some(
+            StoreMethod::Chunks => self.chunk_columns().is_none().then_some(
                 "the tile has no equal parts of up to 64 columns that meet no bank twice",
             ),
-            StoreForm::Overlapped if self.is_pingpong() => {
+            StoreMethod::Overlapped if self.is_pingpong() => {
                 Some("warp groups with tiles of their own write while the others multiply anyway")
             }
-            StoreForm::Overlapped if self.d.bits() != 16 || self.acc == Scalar::I32 => Some(
+            StoreMethod::Overlapped if self.d.bits() != 16 || self.acc == Scalar::I32 => Some(
                 "only elements of 16 bits of accumulators of floats are kept while the next tile is multiplied",
             ),
-            StoreForm::Overlapped
+            StoreMethod::Overlapped
                 if self.tile[1] != 4 * self.line_columns() || self.rows_of_consumer() != 64 =>
             {
                 Some("it is for 64 rows and 256 columns of a warp group")
             }
-            StoreForm::Overlapped => None,
+            StoreMethod::Overlapped => None,
         }
     }
 
@@ -370,7 +370,7 @@ impl GemmConfig {
         let registers = self.registers;
         let error = |rule| Err(GemmError::Registers { registers, rule });
         let accumulators = self.accumulators() * if self.promote { 2 } else { 1 };
-        let kept = if self.store == StoreForm::Overlapped { self.kept_words() } else { 0 };
+        let kept = if self.store == StoreMethod::Overlapped { self.kept_words() } else { 0 };
         // Elements of C and of a bias are loaded a few at a time. So are elements of A and B that
         // `cp.async` cannot copy.
         let loads = self.epilogue.beta || self.epilogue.bias.is_some();
@@ -381,15 +381,15 @@ impl GemmConfig {
         };
         // Addresses in the workspace, and of the rows of D that threads store.
         let parts = match self.splits {
-            Splits::Stream => 16,
+            Splits::StreamK => 16,
             splits if splits.is_split() => 8,
             _ => 0,
         };
         let rows = match (self.is_warp_specialised(), self.store, self.splits.is_split()) {
             // Tiles fetched by threads are small, so that addresses of D's rows take few registers.
             _ if self.producers() == 3 => 8,
-            (true, StoreForm::Direct, true) => 32,
-            (true, StoreForm::Direct, false) => 24,
+            (true, StoreMethod::Direct, true) => 32,
+            (true, StoreMethod::Direct, false) => 24,
             _ => 0,
         };
         // Element coordinates, and what the epilogue makes of two accumulators.
@@ -414,7 +414,7 @@ impl GemmConfig {
                 }
                 // Threads that fetch hold vectors in registers. A thread that only starts TMA
                 // copies holds none.
-                let (less, more, rule) = if self.load == LoadForm::Threads {
+                let (less, more, rule) = if self.load == LoadMethod::Threads {
                     (multiply, fetch, "threads that multiply give registers to those that fetch")
                 } else {
                     (fetch, multiply, "threads that fetch give registers to those that multiply")

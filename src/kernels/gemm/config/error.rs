@@ -10,7 +10,7 @@ use crate::layout::LayoutError;
 use crate::runtime::RuntimeError;
 use crate::tensor::{AtomError, TensorError};
 
-use crate::kernels::gemm::config::forms::Schedule;
+use crate::kernels::gemm::config::methods::Schedule;
 use crate::kernels::rows::RowError;
 
 errors! {

@@ -3,7 +3,7 @@
 
 pub(crate) mod check;
 pub(crate) mod error;
-pub(crate) mod forms;
+pub(crate) mod methods;
 pub(crate) mod names;
 pub(crate) mod problem;
 pub(crate) mod shared_memory;
@@ -15,10 +15,10 @@ use crate::ir::types::Scalar;
 use crate::runtime::Grid;
 use crate::tensor::{Raster, RowGroups};
 
-use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
+use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::types::InputTypes;
-use crate::kernels::gemm::split::parts::Splits;
+use crate::kernels::gemm::split::work_tiles::Splits;
 
 /// Which vector the epilogue adds. It has the element type of C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,12 +68,12 @@ pub struct Epilogue {
 /// ```
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::ir::Target;
-/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, StoreForm};
+/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, StoreMethod};
 /// use tilewright::tensor::Raster;
 ///
 /// let config = GemmConfig {
 ///     stages: 3,
-///     store: StoreForm::Rows,
+///     store: StoreMethod::Rows,
 ///     raster: Raster::Swizzle { width: 8 },
 ///     ..GemmConfig::sm90(Scalar::Bf16, [256, 200])
 /// };
@@ -151,7 +151,7 @@ pub struct GemmConfig {
     pub raster: Raster,
     /// How a tile of D gets from registers to global memory. It changes the speed, the shared
     /// memory left for stages, and which alignments of D are accepted.
-    pub store: StoreForm,
+    pub store: StoreMethod,
     /// The operations applied before D is written.
     pub epilogue: Epilogue,
     /// Combines pairs of columns: columns `2 j` and `2 j + 1` of A B become column `j` of D, which
@@ -170,7 +170,7 @@ pub struct GemmConfig {
     pub alignment: u32,
     /// How tiles of A and B get to shared memory. Change it if TMA cannot read your operands,
     /// because they are misaligned.
-    pub load: LoadForm,
+    pub load: LoadMethod,
     /// Programmatic dependent launch: the kernel may start before the previous launch on its stream
     /// has ended, and waits for it itself before it reads or writes global memory. It hides launch
     /// latency and does not change the result. Needs `sm_90`.
@@ -205,7 +205,7 @@ impl GemmConfig {
             ..Self::base(Target::SM_90A, inputs, [m, n, depth])
         };
         let registers = config.usual_registers();
-        let store = config.stores(false).next().unwrap_or(StoreForm::Rows);
+        let store = config.stores(false).next().unwrap_or(StoreMethod::Rows);
         GemmConfig { store, registers, ..config }.with_max_stages(8)
     }
 
@@ -261,14 +261,14 @@ impl GemmConfig {
             grouped: false,
             ragged: false,
             cluster: [1, 1],
-            splits: Splits::Even(1),
+            splits: Splits::SplitK(1),
             raster: Raster::AlongN,
-            store: StoreForm::Direct,
+            store: StoreMethod::Direct,
             epilogue: Epilogue::default(),
             pairs: false,
             registers: None,
             alignment: 16,
-            load: LoadForm::Tensor,
+            load: LoadMethod::Tensor,
             programmatic: false,
         }
     }
@@ -290,7 +290,7 @@ impl GemmConfig {
     /// Returns whether the repacked copies of A and B are transposed to be contiguous along K.
     #[inline]
     pub(crate) const fn transposes_copies(&self) -> bool {
-        let copies = matches!(self.load, LoadForm::Repack) && self.is_warp_specialised();
+        let copies = matches!(self.load, LoadMethod::Repack) && self.is_warp_specialised();
         copies && !self.takes_mn_major()
     }
 
@@ -362,7 +362,7 @@ impl GemmConfig {
     }
 
     const fn fetches_by_threads(&self) -> bool {
-        matches!(self.load, LoadForm::Threads)
+        matches!(self.load, LoadMethod::Threads)
     }
 
     /// Returns whether thread blocks draw tiles from a global counter. Grouped GEMM does, because
@@ -496,7 +496,7 @@ impl GemmConfig {
             None
         } else if self.consumers() == 3 {
             Some([32, 160])
-        } else if matches!(self.splits, Splits::Stream) {
+        } else if matches!(self.splits, Splits::StreamK) {
             // Stream-K gives the producer more to track: its block's run of steps.
             Some([56, 224])
         } else if self.accumulators() > 200 || (self.accumulators() > 192 && self.is_pingpong()) {
@@ -563,10 +563,10 @@ impl GemmConfig {
         let max = match self.splits {
             _ if self.is_warp_specialised() => u64::from(sms) / cluster,
             // All these blocks can run at once, because a block's shared memory is at most an SM's.
-            Splits::Stream => {
+            Splits::StreamK => {
                 u64::from(sms) * u64::from(self.resident(self.target.max_shared_bytes()))
             }
-            Splits::Even(_) => u64::MAX,
+            Splits::SplitK(_) => u64::MAX,
         };
         let blocks = self.splits.blocks(clusters, steps, max).saturating_mul(cluster);
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);

@@ -9,12 +9,13 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
+use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::types::InputTypes;
 use crate::kernels::gemm::config::{Activation, Bias, GemmConfig};
-use crate::kernels::gemm::split::parts::Splits;
+use crate::kernels::gemm::split::work_tiles::Splits;
 
-/// The older spelling of [`StoreForm::Overlapped`], still accepted so that old sweeps can be read.
+/// The older spelling of [`StoreMethod::Overlapped`], still accepted so that old sweeps can be
+/// read.
 const DEFERRED: &str = "deferred";
 
 /// One word of a name.
@@ -155,13 +156,13 @@ words! {
     /// * `k` and the split-K parts (`k4`), or `streamk`, if K is split;
     word None =>
         |of| match of.splits {
-            Splits::Even(1) => None,
-            Splits::Even(parts) => Some(format!("k{parts}")),
-            Splits::Stream => Some("streamk".to_owned()),
+            Splits::SplitK(1) => None,
+            Splits::SplitK(parts) => Some(format!("k{parts}")),
+            Splits::StreamK => Some("streamk".to_owned()),
         },
         |of, text| match text {
-            "streamk" => set(&mut of.splits, Some(Splits::Stream)),
-            _ => set(&mut of.splits, number(text.strip_prefix('k')?).map(Splits::Even)),
+            "streamk" => set(&mut of.splits, Some(Splits::StreamK)),
+            _ => set(&mut of.splits, number(text.strip_prefix('k')?).map(Splits::SplitK)),
         },
         |of| of.rule("splits", format!("{:?}", of.splits), of.splits_rule());
     /// * the raster order;
@@ -176,8 +177,8 @@ words! {
     word Some("`direct`, `rows`, `chunks` or `overlapped`") =>
         |of| Some(of.store.name().to_owned()),
         |of, text| {
-            let text = if text == DEFERRED { StoreForm::Overlapped.name() } else { text };
-            set(&mut of.store, StoreForm::ALL.into_iter().find(|one| one.name() == text))?;
+            let text = if text == DEFERRED { StoreMethod::Overlapped.name() } else { text };
+            set(&mut of.store, StoreMethod::ALL.into_iter().find(|one| one.name() == text))?;
             // A name that does not mention registers has the default ones.
             of.registers = of.usual_registers();
             Some(())
@@ -231,7 +232,7 @@ words! {
     word None =>
         |of| of.load.name().map(str::to_owned),
         |of, text| {
-            let found = [LoadForm::Repack, LoadForm::Threads].into_iter();
+            let found = [LoadMethod::Repack, LoadMethod::Threads].into_iter();
             set(&mut of.load, found.into_iter().find(|one| one.name() == Some(text)))?;
             of.registers = of.usual_registers();
             Some(())
@@ -300,7 +301,7 @@ impl FromStr for GemmConfig {
             return error(part, "the end, or words in their order");
         }
         // Refuses numbers with leading zeros, and words that spell out a default.
-        if config.to_string() == text.replacen(DEFERRED, StoreForm::Overlapped.name(), 1) {
+        if config.to_string() == text.replacen(DEFERRED, StoreMethod::Overlapped.name(), 1) {
             Ok(config)
         } else {
             error(text, "the name that the configuration is printed as")

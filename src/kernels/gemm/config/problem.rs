@@ -7,8 +7,8 @@ use crate::tensor::GlobalLines;
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
-use crate::kernels::gemm::split::parts::Splits;
+use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
+use crate::kernels::gemm::split::work_tiles::Splits;
 
 /// A TMA store writes units of this many bytes: in a row's last unit, it also writes elements
 /// beyond the tensor.
@@ -159,10 +159,10 @@ impl GemmConfig {
         let strides = problem.strides(self)?;
         self.check_groups(problem)?;
         let mut operands = vec![('A', strides.a, self.a), ('B', strides.b, self.b)];
-        if self.load != LoadForm::Tensor || self.ragged {
+        if self.load != LoadMethod::Tensor || self.ragged {
             operands.clear();
         }
-        if self.is_warp_specialised() && !self.ragged && self.store != StoreForm::Direct {
+        if self.is_warp_specialised() && !self.ragged && self.store != StoreMethod::Direct {
             operands.push(('D', strides.d, self.d));
         }
         for (operand, [pitch, next], scalar) in operands {
@@ -177,7 +177,7 @@ impl GemmConfig {
                 }
             }
         }
-        if self.is_warp_specialised() && self.store != StoreForm::Direct && !self.ragged {
+        if self.is_warp_specialised() && self.store != StoreMethod::Direct && !self.ragged {
             let columns = u64::from(problem.n / self.accumulators_per_element());
             let bytes = columns * u64::from(self.d.size_bytes());
             if !bytes.is_multiple_of(STORE_BYTES) {
@@ -199,7 +199,7 @@ impl GemmConfig {
                 }
             }
         }
-        if self.load == LoadForm::Threads {
+        if self.load == LoadMethod::Threads {
             let of = |operand, major, extent, [pitch, next]: [u64; 2], scalar: Scalar| {
                 let (extent, k, batch) = (u64::from(extent), u64::from(problem.k), problem.batch);
                 let [lines, columns] = if major == Major::K { [extent, k] } else { [k, extent] };
@@ -218,7 +218,7 @@ impl GemmConfig {
             of('B', self.major_b, problem.n, strides.b, self.b)?;
         }
         let tiles = self.tiles(problem).map(u64::from);
-        if self.store == StoreForm::Overlapped && tiles[2] < self.store_parts().into() {
+        if self.store == StoreMethod::Overlapped && tiles[2] < self.store_parts().into() {
             let min = self.tile[2].saturating_mul(self.store_parts() - 1).saturating_add(1);
             return Err(GemmError::Depth { k: problem.k, min });
         }
@@ -235,7 +235,7 @@ impl GemmConfig {
             return Err(GemmError::Tiles { tiles: blocks });
         }
         let steps = blocks.saturating_mul(tiles[2]);
-        if self.splits == Splits::Stream && steps >= 1 << 30 {
+        if self.splits == Splits::StreamK && steps >= 1 << 30 {
             return Err(GemmError::Steps { steps });
         }
         Ok(strides)

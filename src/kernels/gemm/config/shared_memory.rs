@@ -2,7 +2,7 @@
 //! D, and how many stages fit.
 
 use crate::kernels::gemm::config::GemmConfig;
-use crate::kernels::gemm::config::forms::{Schedule, StoreForm};
+use crate::kernels::gemm::config::methods::{Schedule, StoreMethod};
 
 /// The narrowest part of a tile stored by one TMA copy, in columns, if D is not transposed.
 const MIN_COLUMNS: u32 = 24;
@@ -22,17 +22,17 @@ impl GemmConfig {
     /// best, because the first parts are in flight while later ones are still converted. Narrower
     /// parts are slower than whole rows, but may make room for a fourth stage.
     #[inline]
-    pub(crate) fn stores(&self, by_threads: bool) -> impl Iterator<Item = StoreForm> + use<> {
+    pub(crate) fn stores(&self, by_threads: bool) -> impl Iterator<Item = StoreMethod> + use<> {
         let of = |store| GemmConfig { store, ..*self }.with_max_stages(4).stages;
         let (usual, other) = match self.chunk_columns() {
-            _ if by_threads => (StoreForm::Direct, None),
+            _ if by_threads => (StoreMethod::Direct, None),
             Some(columns) if columns == self.line_columns() && !self.swap => {
-                (StoreForm::Chunks, None)
+                (StoreMethod::Chunks, None)
             }
-            Some(_) if of(StoreForm::Chunks) > of(StoreForm::Rows) => {
-                (StoreForm::Rows, Some(StoreForm::Chunks))
+            Some(_) if of(StoreMethod::Chunks) > of(StoreMethod::Rows) => {
+                (StoreMethod::Rows, Some(StoreMethod::Chunks))
             }
-            _ => (StoreForm::Rows, None),
+            _ => (StoreMethod::Rows, None),
         };
         [usual].into_iter().chain(other)
     }
@@ -74,11 +74,11 @@ impl GemmConfig {
     #[inline]
     pub const fn store_columns(&self) -> u32 {
         match self.store {
-            StoreForm::Direct | StoreForm::Rows => {
+            StoreMethod::Direct | StoreMethod::Rows => {
                 self.mma_tile()[1] / self.accumulators_per_element()
             }
-            StoreForm::Overlapped => self.line_columns(),
-            StoreForm::Chunks => match self.chunk_columns() {
+            StoreMethod::Overlapped => self.line_columns(),
+            StoreMethod::Chunks => match self.chunk_columns() {
                 Some(columns) => columns,
                 None => self.mma_tile()[1] / self.accumulators_per_element(),
             },
@@ -114,7 +114,7 @@ impl GemmConfig {
     const fn store_line_bytes(&self, columns: u32) -> u32 {
         let bytes = columns.saturating_mul(self.d.size_bytes());
         let even = bytes.is_multiple_of(32) && bytes != 128 && !self.swap;
-        if even && matches!(self.store, StoreForm::Direct) {
+        if even && matches!(self.store, StoreMethod::Direct) {
             bytes.saturating_add(16)
         } else {
             bytes
@@ -130,10 +130,10 @@ impl GemmConfig {
     #[inline]
     const fn slots_of(&self, columns: u32) -> u32 {
         match self.store {
-            StoreForm::Direct => self.is_warp_specialised() as u32,
-            StoreForm::Rows => 1,
+            StoreMethod::Direct => self.is_warp_specialised() as u32,
+            StoreMethod::Rows => 1,
             // Two buffers alternate if each tile has an even number of stores.
-            StoreForm::Chunks | StoreForm::Overlapped => {
+            StoreMethod::Chunks | StoreMethod::Overlapped => {
                 let parts = self.parts_of(columns);
                 let stores = (self.rows_of_consumer() / 64).saturating_mul(parts);
                 if stores.is_multiple_of(2) { 2 } else { 1 }

@@ -6,7 +6,7 @@ use crate::layout::{Layout, LayoutError};
 use crate::tensor::{Operand, Tile, TiledMma};
 
 use crate::kernels::gemm::config::GemmConfig;
-use crate::kernels::gemm::config::forms::Schedule;
+use crate::kernels::gemm::config::methods::Schedule;
 
 /// An element of D: the two registers that make it (twice the same without `pairs`), and its offset
 /// from the thread's first element.

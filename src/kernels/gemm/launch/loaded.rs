@@ -8,11 +8,11 @@ use crate::runtime::{
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::forms::LoadForm;
+use crate::kernels::gemm::config::methods::LoadMethod;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::epilogue::EpilogueArgs;
 use crate::kernels::gemm::kernel::AnyGemm;
-use crate::kernels::gemm::launch::mode::How;
+use crate::kernels::gemm::launch::mode::LaunchMode;
 use crate::kernels::gemm::launch::repack::Repack;
 use crate::kernels::gemm::sm90::groups::LaunchGroups;
 use crate::kernels::gemm::sm90::input::InputArgs;
@@ -26,7 +26,7 @@ pub(crate) struct Loaded {
     pub(crate) function: Function<Declared>,
     /// Set for warp-specialised kernels.
     pub(crate) plan: Option<Box<Plan>>,
-    /// Copies operands that TMA or the tensor cores cannot read. Set for [`LoadForm::Repack`].
+    /// Copies operands that TMA or the tensor cores cannot read. Set for [`LoadMethod::Repack`].
     pub(crate) repack: Option<Box<Repack>>,
     /// Makes the tensor maps on the device. Set for ragged kernels.
     maps: Option<Box<Maps>>,
@@ -45,7 +45,7 @@ impl Loaded {
         let maps = config.ragged.then(|| Maps::load(config, options, device)).transpose()?;
         let function = device.load_with(options, kernel)?;
         let workspace = config.has_workspace().then(|| SplitWorkspace::new(device)).transpose()?;
-        let copies = config.load == LoadForm::Repack;
+        let copies = config.load == LoadMethod::Repack;
         let repack = copies.then(|| Repack::load(config, options, device)).transpose()?;
         Ok(Loaded {
             function,
@@ -130,7 +130,7 @@ impl<'h> Sm90Args<'h> {
     #[inline]
     pub(crate) fn run(
         &mut self,
-        how: &mut How<'_>,
+        mode: &mut LaunchMode<'_>,
         grid: Grid,
         epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
@@ -141,7 +141,7 @@ impl<'h> Sm90Args<'h> {
             SizeParams { row_tiles, column_tiles, steps, batch, batched_a, batched_b, extents };
         let maps = match (loaded.maps.as_ref().zip(table), &*input, &mut *output) {
             (Some((maps, table)), InputArgs::Maps(input), OutputArgs::Map(d)) => {
-                Some(maps.make(how, input, d, table, batch)?)
+                Some(maps.make(mode, input, d, table, batch)?)
             }
             _ => None,
         };
@@ -156,7 +156,7 @@ impl<'h> Sm90Args<'h> {
         epilogue.push(&mut list);
         output.push(made, &mut list);
         reserved.push(config, &mut list);
-        let launched = how.run(&loaded.function, grid, list);
+        let launched = mode.run(&loaded.function, grid, list);
         reserved.end(launched)
     }
 }

@@ -24,7 +24,7 @@ use crate::kernels::gemm::epilogue::{
 };
 use crate::kernels::gemm::kernel::{AnyGemm, Gemm};
 use crate::kernels::gemm::launch::loaded::{Loaded, Operands, Sm90Args, Uneven};
-use crate::kernels::gemm::launch::mode::How;
+use crate::kernels::gemm::launch::mode::LaunchMode;
 use crate::kernels::gemm::launch::repack::{Packing, Repack};
 use crate::kernels::gemm::sm80::arguments::ThreadsArgs;
 use crate::kernels::gemm::sm90::groups::GroupRows;
@@ -202,14 +202,14 @@ impl BoundArgs<'_> {
     #[inline]
     fn run(
         &mut self,
-        how: &mut How<'_>,
+        mode: &mut LaunchMode<'_>,
         grid: Grid,
         epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
         match self {
-            BoundArgs::Sm90(args) => args.run(how, grid, epilogue),
-            BoundArgs::Repacked(args) => args.run(how, grid, epilogue),
-            BoundArgs::Threads(args) => args.run(how, grid, epilogue),
+            BoundArgs::Sm90(args) => args.run(mode, grid, epilogue),
+            BoundArgs::Repacked(args) => args.run(mode, grid, epilogue),
+            BoundArgs::Threads(args) => args.run(mode, grid, epilogue),
         }
     }
 }
@@ -229,7 +229,7 @@ impl RepackedArgs<'_> {
     #[inline]
     fn run(
         &mut self,
-        how: &mut How<'_>,
+        mode: &mut LaunchMode<'_>,
         grid: Grid,
         epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
@@ -237,10 +237,10 @@ impl RepackedArgs<'_> {
         let Operands { a, b, d } = &mut self.operands;
         let own = Operands { a: *a, b: *b, d: d.reborrow() };
         let workspace = self.workspace.as_deref_mut();
-        repack.run(how, &packing, own, |how, operands| {
+        repack.run(mode, &packing, own, |mode, operands| {
             let (problem, uneven) = (&packing.problem, Uneven::default());
             Sm90Args::new(loaded, plan, operands, problem, &strides, uneven, workspace)?
-                .run(how, grid, epilogue)
+                .run(mode, grid, epilogue)
         })
     }
 }
@@ -316,7 +316,7 @@ impl AnyGemmFunction {
         args: AnyArgs<'_>,
     ) -> Result<(), GemmError> {
         let PreparedGemm { grid, mut args, mut epilogue, .. } = self.prepare(problem, args)?;
-        args.run(&mut How::Launch(options), grid, &mut epilogue)
+        args.run(&mut LaunchMode::Launch(options), grid, &mut epilogue)
     }
 
     #[inline]
@@ -454,7 +454,7 @@ impl AnyGemmFunction {
     #[inline]
     fn run(
         &self,
-        how: &mut How<'_>,
+        mode: &mut LaunchMode<'_>,
         problem: &GemmProblem,
         args: AnyArgs<'_>,
         mut epilogue: ArgList<'_>,
@@ -463,7 +463,7 @@ impl AnyGemmFunction {
         self.check_epilogue(problem, &strides, &args)?;
         let mut args = self.bind(problem, &strides, args)?;
         self.results.check(&self.config, problem, &epilogue)?;
-        args.run(how, self.config.grid(problem, self.sms), &mut epilogue)
+        args.run(mode, self.config.grid(problem, self.sms), &mut epilogue)
     }
 }
 
@@ -571,7 +571,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
         epilogue: E::Arg<'h, 'b>,
     ) -> Result<(), GemmError> {
         let options = options.programmatic(self.loaded.config.programmatic);
-        self.run(&mut How::Launch(options), problem, args, epilogue)
+        self.run(&mut LaunchMode::Launch(options), problem, args, epilogue)
     }
 
     /// Runs the GEMM, waits for it, and returns how long it took.
@@ -585,19 +585,19 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
         args: GemmArgs<'_, A, B, C, D>,
         epilogue: E::Arg<'h, 'b>,
     ) -> Result<Timing, GemmError> {
-        How::timed(|how| self.run(how, problem, args, epilogue))
+        LaunchMode::timed(|mode| self.run(mode, problem, args, epilogue))
     }
 
     fn run<'h, 'b: 'h>(
         &self,
-        how: &mut How<'_>,
+        mode: &mut LaunchMode<'_>,
         problem: &GemmProblem,
         args: GemmArgs<'_, A, B, C, D>,
         epilogue: E::Arg<'h, 'b>,
     ) -> Result<(), GemmError> {
         let mut list = ArgList::default();
         E::erase(epilogue, &mut list);
-        self.loaded.run(how, problem, args.into(), list)
+        self.loaded.run(mode, problem, args.into(), list)
     }
 }
 
@@ -635,7 +635,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
     /// # Errors
     /// Those of [`Function::launch_with`](crate::runtime::Function::launch_with).
     pub fn launch_with(&mut self, options: LaunchOptions<'_>) -> Result<(), GemmError> {
-        self.run(&mut How::Launch(options))
+        self.run(&mut LaunchMode::Launch(options))
     }
 
     /// Runs the GEMM, waits for it, and returns how long it took.
@@ -643,12 +643,12 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
     /// # Errors
     /// Those of [`Function::time`](crate::runtime::Function::time).
     pub fn time(&mut self) -> Result<Timing, GemmError> {
-        How::timed(|how| self.run(how))
+        LaunchMode::timed(|mode| self.run(mode))
     }
 
-    fn run(&mut self, how: &mut How<'_>) -> Result<(), GemmError> {
+    fn run(&mut self, mode: &mut LaunchMode<'_>) -> Result<(), GemmError> {
         let PreparedGemm { grid, args, epilogue, .. } = &mut self.prepared;
-        args.run(how, *grid, epilogue)
+        args.run(mode, *grid, epilogue)
     }
 
     /// Records the launch in a graph.

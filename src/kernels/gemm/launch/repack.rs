@@ -18,7 +18,7 @@ use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides, MatrixStri
 use crate::kernels::gemm::config::types::in_memory;
 use crate::kernels::gemm::elements::{A, B, with_elements};
 use crate::kernels::gemm::launch::loaded::Operands;
-use crate::kernels::gemm::launch::mode::How;
+use crate::kernels::gemm::launch::mode::LaunchMode;
 use crate::kernels::rows::Prepared;
 use crate::kernels::transpose::{
     LoadedTranspose, TransposeBatch, TransposeConfig, TransposeProblem,
@@ -282,7 +282,7 @@ impl Transposes {
     #[inline]
     fn run(
         &self,
-        how: &mut How<'_>,
+        mode: &mut LaunchMode<'_>,
         packed: &Packed,
         from: BufferRef<'_>,
         to: BufferMut<'_>,
@@ -291,7 +291,7 @@ impl Transposes {
         let is_aligned = problem.access(from.scalar()) == RowAccess::Aligned;
         let transpose = if is_aligned { &self.aligned } else { &self.ragged };
         match transpose.bind(&problem, from, to)? {
-            Some(Prepared { grid, args }) => how.run_in_turn(&transpose.function, grid, args),
+            Some(Prepared { grid, args }) => mode.run_in_turn(&transpose.function, grid, args),
             None => Ok(()),
         }
     }
@@ -338,7 +338,7 @@ impl PackedOperand {
     #[inline]
     fn transpose(
         &mut self,
-        how: &mut How<'_>,
+        mode: &mut LaunchMode<'_>,
         packed: &Packed,
         from: BufferRef<'_>,
     ) -> Result<(), GemmError> {
@@ -346,7 +346,7 @@ impl PackedOperand {
         match transposes {
             Some(transposes) => {
                 let to = BufferMut::from(workspace).cast(*scalar);
-                transposes.run(how, packed, from, to)
+                transposes.run(mode, packed, from, to)
             }
             None => Ok(()),
         }
@@ -379,10 +379,10 @@ impl Repack {
     /// Copies A and B to the workspace if they need it, then runs `product` on the result.
     pub(crate) fn run(
         &self,
-        how: &mut How<'_>,
+        mode: &mut LaunchMode<'_>,
         packing: &Packing,
         operands: Operands<'_>,
-        product: impl FnOnce(&mut How<'_>, Operands<'_>) -> Result<(), GemmError>,
+        product: impl FnOnce(&mut LaunchMode<'_>, Operands<'_>) -> Result<(), GemmError>,
     ) -> Result<(), GemmError> {
         let Operands { a, b, d } = operands;
         let mut own_a = self.a.lock().unwrap_or_else(PoisonError::into_inner);
@@ -390,18 +390,18 @@ impl Repack {
         let [of_a, of_b] = [packing.a, packing.b].map(|of| of.unwrap_or(Packed::NONE));
         own_a.reserve(&self.device, &of_a)?;
         own_b.reserve(&self.device, &of_b)?;
-        own_a.transpose(how, &of_a, a)?;
-        own_b.transpose(how, &of_b, b)?;
+        own_a.transpose(mode, &of_a, a)?;
+        own_b.transpose(mode, &of_b, b)?;
         let copied = [of_a, of_b].map(|of| if of.transposed { Packed::NONE } else { of });
         if copied != [Packed::NONE; 2] {
             let ([of_a, of_b], mut list) = (copied, ArgList::default());
             let parts = of_a.push_copy(a, own_a.packed_mut(), &mut list)?;
             let parts = parts + of_b.push_copy(b, own_b.packed_mut(), &mut list)?;
-            how.run(&self.pack, grid(parts), list)?;
+            mode.run(&self.pack, grid(parts), list)?;
         }
         let a = if packing.a.is_some() { own_a.packed() } else { a };
         let b = if packing.b.is_some() { own_b.packed() } else { b };
-        product(how, Operands { a, b, d })
+        product(mode, Operands { a, b, d })
     }
 }
 

@@ -26,7 +26,7 @@ use crate::kernels::gemm::simt::padded_tile::PaddedTile;
 use crate::kernels::gemm::sm80::arguments::{
     self, ThreadsBody, count, matrix, of_d, threads_of_block,
 };
-use crate::kernels::gemm::split::parts::Parts;
+use crate::kernels::gemm::split::work_tiles::WorkTiles;
 
 /// Adjacent rows, and adjacent columns, per thread.
 const RUN: u32 = 4;
@@ -81,7 +81,7 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
         let (rows, columns, depths) = (args.m, args.n, args.k);
         let extents = [count(rows, m), count(columns, n), args.batch];
         let all_steps = count(depths, depth);
-        let parts = Parts::new(k, &config, (extents, (None, None)), all_steps, None);
+        let parts = WorkTiles::new(k, &config, (extents, (None, None)), all_steps, None);
         if config.programmatic {
             k.griddepcontrol_launch_dependents();
         }

@@ -7,14 +7,14 @@ use crate::runtime::{ArgList, Declared, Grid};
 use crate::tensor::Tile;
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::forms::Schedule;
+use crate::kernels::gemm::config::methods::Schedule;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::config::{GemmConfig, SM_REGISTERS};
 use crate::kernels::gemm::elements::{A, B, D};
 use crate::kernels::gemm::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, kept};
 use crate::kernels::gemm::launch::loaded::{Loaded, Operands};
-use crate::kernels::gemm::launch::mode::How;
-use crate::kernels::gemm::split::parts::Splits;
+use crate::kernels::gemm::launch::mode::LaunchMode;
+use crate::kernels::gemm::split::work_tiles::Splits;
 use crate::kernels::gemm::split::{GemmWorkspace, SplitArgs, SplitParams, Threads, Workspace};
 
 crate::params! {
@@ -77,7 +77,7 @@ impl GemmConfig {
         let by_shared = shared_bytes / self.shared_bytes().saturating_add(1024);
         // A thread needs about 64 registers besides its accumulators, and 128 if it tracks a
         // stream-K run while it holds two steps of operands.
-        let follows = self.schedule == Schedule::Simt && self.splits == Splits::Stream;
+        let follows = self.schedule == Schedule::Simt && self.splits == Splits::StreamK;
         let others = if follows { 128 } else { 64 };
         let registers = self.accumulators().saturating_add(others).min(255);
         let by_registers = SM_REGISTERS / registers.saturating_mul(self.threads()).max(1);
@@ -140,7 +140,7 @@ impl<'h> ThreadsArgs<'h> {
     #[inline]
     pub(crate) fn run(
         &mut self,
-        how: &mut How<'_>,
+        mode: &mut LaunchMode<'_>,
         grid: Grid,
         epilogue: &mut dyn EpilogueArgs,
     ) -> Result<(), GemmError> {
@@ -158,7 +158,7 @@ impl<'h> ThreadsArgs<'h> {
         list.scalars(sizes);
         epilogue.push(&mut list);
         reserved.push(config, &mut list);
-        let launched = how.run(&self.loaded.function, grid, list);
+        let launched = mode.run(&self.loaded.function, grid, list);
         reserved.end(launched)
     }
 }

@@ -28,7 +28,7 @@ use crate::kernels::gemm::epilogue::direct_store::DirectStore;
 use crate::kernels::gemm::epilogue::fragment::offsets;
 use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueRef};
 use crate::kernels::gemm::sm80::arguments::{ThreadsBody, count, matrix, of_d, threads_of_block};
-use crate::kernels::gemm::split::parts::Parts;
+use crate::kernels::gemm::split::work_tiles::WorkTiles;
 
 /// Everything about the kernel that is known on the host.
 struct Plan {
@@ -95,7 +95,7 @@ fn body(config: GemmConfig) -> Result<Box<ThreadsBody>, GemmError> {
         let sa = SharedTensor::<A>::shared_aligned(k, rings[0].clone(), SWIZZLE_ALIGN);
         let sb = SharedTensor::<B>::shared_aligned(k, rings[1].clone(), SWIZZLE_ALIGN);
         let extents = [count(rows, m), count(columns, n), args.batch];
-        let parts = Parts::new(k, &config, (extents, (None, None)), count(depths, depth), None);
+        let parts = WorkTiles::new(k, &config, (extents, (None, None)), count(depths, depth), None);
         if config.programmatic {
             k.griddepcontrol_launch_dependents();
         }

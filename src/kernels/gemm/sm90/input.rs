@@ -1,7 +1,7 @@
 //! A and B as parameters of the warp-specialised kernel: tensor maps if TMA loads the tiles, or a
-//! pointer with strides if threads do (`LoadForm::Threads`). For each form, this file declares the
-//! kernel's parameters, makes their values in the body, and holds a launch's arguments. Come here
-//! to add a way to load A or B.
+//! pointer with strides if threads do (`LoadMethod::Threads`). For each form, this file declares
+//! the kernel's parameters, makes their values in the body, and holds a launch's arguments. Come
+//! here to add a way to load A or B.
 
 use crate::arch::Major;
 use crate::ir::builder::{ParamList, ParamValues, Parameter};
@@ -10,7 +10,7 @@ use crate::runtime::{ArgList, BufferRef, Mapped};
 use crate::tensor::{GlobalLines, ThrLines, TmaTensors};
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::forms::LoadForm;
+use crate::kernels::gemm::config::methods::LoadMethod;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::config::{GROUP, GemmConfig};
 use crate::kernels::gemm::elements::{A, B};
@@ -55,7 +55,7 @@ impl Plan {
     #[inline]
     pub(crate) fn declare_input(&self, list: &mut ParamList) {
         let GemmConfig { load, ragged, .. } = self.config;
-        if load == LoadForm::Threads {
+        if load == LoadMethod::Threads {
             return LineParams::declare(list);
         }
         MapParams::declare(list);
@@ -72,7 +72,7 @@ impl Plan {
         values: &mut ParamValues<'_>,
     ) -> Input<'_, 'a> {
         let GemmConfig { tile: [m, n, depth], load, major_a, major_b, ragged, .. } = self.config;
-        if load == LoadForm::Threads {
+        if load == LoadMethod::Threads {
             let BothLinesAt { a, b } = LineParams::make(k.context(), values);
             let a = a.slice(k, major_a, [m, depth]);
             return Input::Lines(Box::new((a, b.slice(k, major_b, [n, depth]))));
@@ -132,7 +132,7 @@ impl<'h> InputArgs<'h> {
         strides: &GemmStrides,
     ) -> Result<Self, GemmError> {
         let (GemmProblem { m, n, k, batch, .. }, config) = (*problem, &plan.config);
-        if config.load == LoadForm::Threads {
+        if config.load == LoadMethod::Threads {
             let a = LineArg::new(a, config.major_a, [m, k, batch], strides.a);
             return Ok(InputArgs::Lines(
                 a,

@@ -8,14 +8,14 @@ use crate::tensor::{
     WgmmaMainloop, warp_roles,
 };
 
-use crate::kernels::gemm::config::forms::StoreForm;
+use crate::kernels::gemm::config::methods::StoreMethod;
 use crate::kernels::gemm::config::{GROUP, SWIZZLE_ALIGN};
 use crate::kernels::gemm::elements::{A, B, D};
 use crate::kernels::gemm::epilogue::EpilogueRef;
 use crate::kernels::gemm::sm90::input::Input;
 use crate::kernels::gemm::sm90::plan::{Plan, Sizes};
 use crate::kernels::gemm::sm90::roles::{Consumer, Producer};
-use crate::kernels::gemm::split::parts::Parts;
+use crate::kernels::gemm::split::work_tiles::WorkTiles;
 use crate::kernels::gemm::split::{SplitArgs, Threads};
 
 impl Plan {
@@ -39,7 +39,7 @@ impl Plan {
         let pipe = pipe.cluster(config.cluster_blocks()).written_by(config.writers().min(GROUP));
         let order = config.is_pingpong().then(|| OrderedBarrier::new(k, 2));
         let tiles = [sizes.row_tiles, sizes.column_tiles, sizes.batch];
-        let parts = Parts::new(k, config, (tiles, output.groups()), sizes.steps, split);
+        let parts = WorkTiles::new(k, config, (tiles, output.groups()), sizes.steps, split);
         let (plan, thread) = (self, k.thread_idx().x);
         if config.programmatic {
             k.griddepcontrol_launch_dependents();
@@ -80,7 +80,7 @@ impl Plan {
             let products = products.promoted(config.promote);
             let warps = Consumer { plan, sizes, epilogue, split, threads, pipe, products, store };
             match (config.store, order) {
-                (StoreForm::Overlapped, _) => warps.consume_overlapped(k, parts.tiles),
+                (StoreMethod::Overlapped, _) => warps.consume_overlapped(k, parts.tiles),
                 (_, Some(order)) => warps.consume_ordered(k, (parts, order)),
                 (_, None) => warps.consume(k, parts),
             }

@@ -5,12 +5,12 @@
 //! and fills it with a tile of A and a tile of B by TMA. The other warp groups are consumers. They
 //! wait for a full stage, multiply it with `wgmma` and release it. After a tile's last step they
 //! apply the epilogue, stage their rows of D in shared memory, and store them by TMA (by threads,
-//! with `StoreForm::Direct`).
+//! with `StoreMethod::Direct`).
 //!
 //! Consumers share each tile (cooperative) or take turns with a tile each (ping-pong). All roles
 //! walk the same tiles in the same order, so they need not tell each other which tile is next. The
 //! exception is grouped GEMM: there the producer draws tiles from a global counter and passes them
-//! on. With [`LoadForm::Threads`](crate::kernels::gemm::LoadForm), two or three whole producer
+//! on. With [`LoadMethod::Threads`](crate::kernels::gemm::LoadMethod), two or three whole producer
 //! groups fetch.
 //!
 //! `plan` computes layouts and tensor maps on the host. `kernel` is the frame of the device code,

@@ -2,7 +2,7 @@
 //! stored:
 //!
 //! * one tensor map, if TMA stores whole tiles,
-//! * a plain pointer with row pitch and batch stride, for `StoreForm::Direct`,
+//! * a plain pointer with row pitch and batch stride, for `StoreMethod::Direct`,
 //! * both of them, for grouped GEMM: TMA cannot store the tile in which a group ends,
 //! * a template map, and the maps and sizes of all problems in global memory, for ragged GEMM.
 //!
@@ -16,7 +16,7 @@ use crate::tensor::{GlobalRows, GroupSizes, RowGroups, StoreDestination};
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::forms::StoreForm;
+use crate::kernels::gemm::config::methods::StoreMethod;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::elements::D;
 use crate::kernels::gemm::sm90::groups::LaunchGroups;
@@ -72,8 +72,8 @@ impl OutputForm {
         match config.store {
             _ if config.grouped => OutputForm::Groups,
             _ if config.ragged => OutputForm::Products,
-            StoreForm::Direct => OutputForm::Rows,
-            StoreForm::Rows | StoreForm::Chunks | StoreForm::Overlapped => OutputForm::Map,
+            StoreMethod::Direct => OutputForm::Rows,
+            StoreMethod::Rows | StoreMethod::Chunks | StoreMethod::Overlapped => OutputForm::Map,
         }
     }
 }

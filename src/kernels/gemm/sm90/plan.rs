@@ -12,7 +12,7 @@ use crate::tensor::{
 };
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::forms::StoreForm;
+use crate::kernels::gemm::config::methods::StoreMethod;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::config::types::{in_memory, val_type};
 use crate::kernels::gemm::config::{GemmConfig, L2_LINE_BYTES, WGMMA_ROWS};
@@ -132,7 +132,7 @@ impl Plan {
             StagedStore::of_rows(config.d, rows.min(WGMMA_ROWS), stored, slots)?
         };
         let store = if config.pairs { store.of_pairs() } else { store };
-        let store = if config.store == StoreForm::Direct { store.by_threads()? } else { store };
+        let store = if config.store == StoreMethod::Direct { store.by_threads()? } else { store };
         let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((groups, 1, 1)), tiler!(_, _, _))?;
         let order = Layout::new(i64::from(columns), 1)?;
         let mut offsets = offsets(&mma, [config.rows_of_products(), columns], &order)?;

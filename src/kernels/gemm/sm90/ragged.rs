@@ -11,10 +11,10 @@ use crate::tensor::MapArray;
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::forms::{LoadForm, Schedule, StoreForm};
+use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::elements::{A, B, D, with_elements};
-use crate::kernels::gemm::launch::mode::How;
+use crate::kernels::gemm::launch::mode::LaunchMode;
 use crate::kernels::gemm::sm90::input::MapArgs;
 
 /// Elements per tensor map, 8 bytes each.
@@ -202,7 +202,7 @@ impl Maps {
     #[inline]
     pub(crate) fn make(
         &self,
-        how: &mut How<'_>,
+        mode: &mut LaunchMode<'_>,
         MapArgs { a, b }: &MapArgs<'_>,
         d: &mut Mapped<'_>,
         table: &Buffer<i64>,
@@ -224,7 +224,7 @@ impl Maps {
         list.buffer(table.into());
         list.buffer_mut((&mut *maps).into());
         list.scalars([count]);
-        how.run(&self.make, Grid::new([blocks, 1, 1], [THREADS, 1, 1]), list)?;
+        mode.run(&self.make, Grid::new([blocks, 1, 1], [THREADS, 1, 1]), list)?;
         Ok(maps)
     }
 }
@@ -247,8 +247,8 @@ impl GemmConfig {
             Some("products of different sizes are for cooperative warp groups")
         } else if self.swap || self.cluster != [1, 1] || self.splits.is_split() {
             Some("products of different sizes have no exchanged operands, clusters or splits")
-        } else if self.load != LoadForm::Tensor
-            || !matches!(self.store, StoreForm::Rows | StoreForm::Chunks)
+        } else if self.load != LoadMethod::Tensor
+            || !matches!(self.store, StoreMethod::Rows | StoreMethod::Chunks)
         {
             Some("tensor copies fetch A and B of different sizes, and store D (`rows`, `chunks`)")
         } else if self.epilogue.beta || self.epilogue.bias.is_some() {

@@ -14,7 +14,7 @@ use crate::kernels::gemm::elements::{A, B, D};
 use crate::kernels::gemm::epilogue::EpilogueRef;
 use crate::kernels::gemm::sm90::input::Input;
 use crate::kernels::gemm::sm90::plan::{Plan, Sizes};
-use crate::kernels::gemm::split::parts::{Part, Parts};
+use crate::kernels::gemm::split::work_tiles::{WorkTile, WorkTiles};
 use crate::kernels::gemm::split::{SplitArgs, Threads};
 
 /// The producer: fetches tiles of A and B into the ring buffer. With TMA it is one thread,
@@ -33,13 +33,13 @@ impl<'a: 'b, 'b> Producer<'_, 'a, 'b> {
     /// Fetches every step of every part. With TMA, one thread starts the copies. If threads fetch,
     /// each producer group does it together, and the groups take the steps in turn.
     #[inline]
-    pub(crate) fn produce(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
+    pub(crate) fn produce(&self, k: &mut Body<'b, '_>, parts: WorkTiles<'b>) {
         let Producer { plan, sizes, input, pipe, turns, sa, sb } = *self;
         let GemmConfig { tile: [m, n, depth], programmatic, .. } = plan.config;
         let sa = sa.local_tile(k, &tiler!(m, depth, 1), (0, 0, ..));
         let [along_m, along_n] = parts.tiles.peers(k);
         let start = turns.start(pipe.producer(k));
-        parts.for_each(k, start, |k, Part { tile, first, end, .. }, turn| {
+        parts.for_each(k, start, |k, WorkTile { tile, first, end, .. }, turn| {
             let [of_a, of_b] = [sizes.batched_a, sizes.batched_b].map(|next| tile.batch * next);
             let first_row = parts.tiles.first_row(k, tile);
             let known = [(tile.row | tile.column | tile.batch).cvt::<i64>() + 1];
@@ -75,7 +75,7 @@ impl<'a: 'b, 'b> Producer<'_, 'a, 'b> {
 }
 
 /// A block's parts of tiles, and the barrier that makes its two warp groups take turns.
-type Ordered<'b> = (Parts<'b>, OrderedBarrier<'b>);
+type Ordered<'b> = (WorkTiles<'b>, OrderedBarrier<'b>);
 
 /// A consumer warp group: multiplies, applies the epilogue and stores its rows of D.
 pub(crate) struct Consumer<'p, 'a, 'b> {
@@ -93,7 +93,7 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
     /// Cooperative: all consumer groups multiply each tile together. A group whose rows are all
     /// beyond the end of D skips the tile.
     #[inline]
-    pub(crate) fn consume(&self, k: &mut Body<'b, '_>, parts: Parts<'b>) {
+    pub(crate) fn consume(&self, k: &mut Body<'b, '_>, parts: WorkTiles<'b>) {
         parts.for_each(k, self.pipe.consumer(k), |k, part, state| {
             let is_idle = parts.tiles.is_behind(k, part.tile, self.threads.group * WGMMA_ROWS);
             let (skipped, steps) = ((state, ()), part.steps());

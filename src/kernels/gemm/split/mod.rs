@@ -2,7 +2,7 @@
 //! partial accumulators to a workspace, and the last one to arrive sums them in a fixed order and
 //! stores the tile.
 
-pub(crate) mod parts;
+pub(crate) mod work_tiles;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::runtime::{ArgList, Argument, Buffer, Device, Grid};
 use crate::kernels::arrival::{have_others_arrived, is_last_to_arrive};
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::split::parts::{Part, Parts, Slots, Splits};
+use crate::kernels::gemm::split::work_tiles::{Slots, Splits, WorkTile, WorkTiles};
 
 crate::params! {
     /// The workspace of a kernel that splits K, or whose blocks draw tiles from a counter.
@@ -53,7 +53,7 @@ pub(crate) struct Threads<'b> {
     pub(crate) barrier: NamedBarrier<'b>,
 }
 
-impl<'b> Parts<'b> {
+impl<'b> WorkTiles<'b> {
     /// Runs `write` on the accumulators of a whole tile. If the threads have only a part of one,
     /// they write it to the workspace; the last ones to arrive sum all parts in the order of K and
     /// run `write`.
@@ -61,7 +61,7 @@ impl<'b> Parts<'b> {
         &self,
         k: &mut Body<'b, '_>,
         args: Option<&SplitArgs<'a>>,
-        part: Part<'b>,
+        part: WorkTile<'b>,
         (threads, accumulators): (Threads<'b>, &Registers<'b, S>),
         write: impl for<'c> FnOnce(&mut Body<'c, 'b>),
     ) {
@@ -291,8 +291,8 @@ fn lengths(
     let ([m, n], consumers) = (config.cluster.map(u64::from), u64::from(config.consumers()));
     let tiles = (rows + m - 1) * (columns + n - 1) * batch;
     let slots = match config.splits {
-        Splits::Even(parts) => tiles * u64::from(parts),
-        Splits::Stream => {
+        Splits::SplitK(parts) => tiles * u64::from(parts),
+        Splits::StreamK => {
             let blocks = (u64::from(grid.blocks[0]) / (m * n)).max(1);
             let tiles = rows.div_ceil(m) * columns.div_ceil(n) * batch;
             (blocks + Splits::shared(tiles, blocks)) * m * n
@@ -323,7 +323,7 @@ fn lengths(
 /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Splits};
 /// use tilewright::runtime::{Device, LaunchOptions};
 ///
-/// let config = GemmConfig { splits: Splits::Even(2), ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
+/// let config = GemmConfig { splits: Splits::SplitK(2), ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
 /// let (device, problem) = (Device::sim()?, GemmProblem::new(64, 64, 256));
 /// let gemm = Gemm::<bf16>::new(config)?.load(&device)?;
 /// let a = device.upload(&vec![bf16::from_f32(0.5); 64 * 256])?;

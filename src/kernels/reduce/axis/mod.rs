@@ -8,7 +8,7 @@ use std::fmt;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Kernel, Target};
-use crate::tensor::{ColumnTile, RowAccess, RowTile};
+use crate::tensor::{ColumnReduction, RowAccess, RowTile};
 
 use super::super::rows::{RowError, with_elements};
 use super::RowReduceOp;
@@ -162,9 +162,9 @@ impl AxisReduceConfig {
 
     /// Returns the columns of a block's chunk, and the threads that reduce them.
     #[inline]
-    fn tile(&self) -> ColumnTile {
+    fn tile(&self) -> ColumnReduction {
         let AxisReduceConfig { access, threads, team, rows, cluster, .. } = *self;
-        ColumnTile { threads, team, rows, cluster, access }
+        ColumnReduction { threads, team, rows, cluster, access }
     }
 
     /// Returns how many chunks a problem has.

@@ -1,12 +1,12 @@
-//! [`TileRows`]: a block copies a tile's rows to shared memory, or stores them from there. Use it
-//! to rearrange whole tiles, for example in a transpose.
+//! [`TiledRowCopy`]: a block copies a tile's rows to shared memory, or stores them from there. Use
+//! it to rearrange whole tiles, for example in a transpose.
 
 use crate::ir::builder::AnyVector;
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, range};
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 use crate::tensor::view::tensor::SharedTensor;
 
-use super::tile::{RowAccess, RowTile};
+use super::row_tile::{RowAccess, RowTile};
 
 /// A block of rows of a tile that all threads copy to shared memory or store to global memory, in
 /// vectors of 16 bytes.
@@ -31,11 +31,11 @@ use super::tile::{RowAccess, RowTile};
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{MatrixRows, RowAccess, SharedTensor, TileRows};
+/// use tilewright::tensor::{MatrixRows, RowAccess, SharedTensor, TiledRowCopy};
 ///
 /// // Copies 20 rows of 13 elements: from rows 13 elements apart to rows 15 elements apart.
 /// let access = RowAccess::Ragged;
-/// let tile = TileRows { threads: 32, rows: 32, matrices: 1, vectors: 4, across: 4, access };
+/// let tile = TiledRowCopy { threads: 32, rows: 32, matrices: 1, vectors: 4, across: 4, access };
 /// type Params = (Global<bf16>, GlobalMut<bf16>);
 /// let kernel = Kernel::<Params>::build("copy", Target::SM_80, |k, (x, y)| {
 ///     let first = [0; 3].map(|at| k.constant(at));
@@ -68,7 +68,7 @@ use super::tile::{RowAccess, RowTile};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TileRows {
+pub struct TiledRowCopy {
     /// Threads per block.
     pub threads: u32,
     /// Rows per matrix.
@@ -85,7 +85,7 @@ pub struct TileRows {
 }
 
 /// A tile's rows in a batch of matrices in global memory: where they are, and how much of the
-/// matrices remains from the tile's origin on. Pass it to the copies of a [`TileRows`].
+/// matrices remains from the tile's origin on. Pass it to the copies of a [`TiledRowCopy`].
 #[derive(Clone, Debug)]
 pub struct MatrixRows<'b, P> {
     /// The first matrix's first element, at a multiple of 16 bytes.
@@ -104,7 +104,7 @@ pub struct MatrixRows<'b, P> {
 /// Ragged rows need them to find an element in shared memory, where a copied row starts with its
 /// lead.
 #[derive(Clone, Copy, Debug)]
-pub struct Leads<'b> {
+pub struct RowMisalignment<'b> {
     start: Val<'b, i32>,
     pitch: Val<'b, i32>,
     lanes: u32,
@@ -157,15 +157,15 @@ impl<'b, P: Pointer> MatrixRows<'b, P> {
 
     /// Returns the leads of the rows of a matrix of the tile.
     #[track_caller]
-    pub fn leads(&self, matrix: Val<'b, i32>) -> Leads<'b> {
+    pub fn leads(&self, matrix: Val<'b, i32>) -> RowMisalignment<'b> {
         let [row, element, _] = self.first.map(|at| at.cvt::<i64>());
         let start = (self.start(matrix) + row * self.pitch + element).cvt::<i32>();
         let lanes = RowTile::vector_len(P::Elem::scalar());
-        Leads { start, pitch: self.pitch.cvt::<i32>(), lanes }
+        RowMisalignment { start, pitch: self.pitch.cvt::<i32>(), lanes }
     }
 }
 
-impl Leads<'_> {
+impl RowMisalignment<'_> {
     /// Returns the lead of a row of the tile.
     #[track_caller]
     pub fn of<'c>(&self, row: Val<'c, i32>) -> Val<'c, i32>
@@ -176,12 +176,12 @@ impl Leads<'_> {
     }
 }
 
-impl TileRows {
+impl TiledRowCopy {
     /// Checks that all extents are powers of two, and that each thread has a vector.
     #[inline]
     fn check(&self) -> Result<(), TensorErrorKind> {
         const MAX: u32 = 1 << 10;
-        let TileRows { threads, rows, matrices, vectors, across, .. } = *self;
+        let TiledRowCopy { threads, rows, matrices, vectors, across, .. } = *self;
         for (what, count, min, max) in [
             ("threads", threads, 1, MAX),
             ("vectors", vectors, 1, MAX),
@@ -212,7 +212,7 @@ impl TileRows {
         k: &Body<'b, '_>,
         of: &'r MatrixRows<'b, P>,
     ) -> impl Iterator<Item = RowVector<'b>> + use<'r, 'b, P> {
-        let TileRows { threads, across, vectors, .. } = self;
+        let TiledRowCopy { threads, across, vectors, .. } = self;
         let lanes = RowTile::vector_len(P::Elem::scalar());
         let (thread, step) = (k.thread_idx().x, threads / across);
         let [column, row] = [thread % across as i32 * lanes as i32, thread / across as i32];
@@ -269,7 +269,7 @@ impl TileRows {
         to: &SharedTensor<'b, T>,
     ) {
         let (k, _call) = (&mut k.rescoped(), k.call());
-        if !self.is_possible(k, "TileRows::copy_to") {
+        if !self.is_possible(k, "TiledRowCopy::copy_to") {
             return;
         }
         let (thread, lanes) = (k.thread_idx().x, RowTile::vector_len(T::scalar()) as i32);
@@ -322,7 +322,7 @@ impl TileRows {
         F: for<'c> Fn(&mut Body<'c, 'b>, &[Val<'c, i32>]) -> Option<AnyVector<'c>>,
     {
         let (k, _call): (&mut Body<'b, 'b>, _) = (&mut k.rescoped(), k.call());
-        if !self.is_possible(k, "TileRows::store") {
+        if !self.is_possible(k, "TiledRowCopy::store") {
             return;
         }
         let lanes = RowTile::vector_len(T::scalar()) as i32;

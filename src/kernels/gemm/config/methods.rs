@@ -1,4 +1,4 @@
-//! [`Schedule`], [`LoadForm`] and [`StoreForm`]: which warps do what, how tiles of A and B are
+//! [`Schedule`], [`LoadMethod`] and [`StoreMethod`]: which warps do what, how tiles of A and B are
 //! fetched, and how tiles of D are written.
 
 /// Which instructions multiply, and how the warps of a block share the work.
@@ -52,7 +52,7 @@ impl Schedule {
 /// `Tensor` is the fastest. If your operands are misaligned for it, `Repack` costs a copy per
 /// launch, and `Threads` fetches more slowly but saves that copy, which pays for small problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LoadForm {
+pub enum LoadMethod {
     /// By TMA, straight from the operands. Their addresses, pitches and batch strides must be
     /// multiples of 16 bytes. The other schedules copy by threads anyway, and keep this value.
     Tensor,
@@ -68,7 +68,7 @@ pub enum LoadForm {
 ///
 /// With TMA stores, rows of D must be multiples of 16 bytes. `Direct` accepts everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StoreForm {
+pub enum StoreMethod {
     /// By the threads, to any address and pitch. Warp-specialised kernels stage the tile in shared
     /// memory and write aligned 16-byte vectors; the other schedules store from registers.
     Direct,
@@ -83,31 +83,31 @@ pub enum StoreForm {
     Overlapped,
 }
 
-impl LoadForm {
+impl LoadMethod {
     /// Returns the word for this form in configuration names, or `None` for the default.
     #[inline]
     pub(crate) const fn name(self) -> Option<&'static str> {
         match self {
-            LoadForm::Tensor => None,
-            LoadForm::Repack => Some("repack"),
-            LoadForm::Threads => Some("threads"),
+            LoadMethod::Tensor => None,
+            LoadMethod::Repack => Some("repack"),
+            LoadMethod::Threads => Some("threads"),
         }
     }
 }
 
-impl StoreForm {
+impl StoreMethod {
     /// All forms.
-    pub const ALL: [StoreForm; 4] =
-        [StoreForm::Direct, StoreForm::Rows, StoreForm::Chunks, StoreForm::Overlapped];
+    pub const ALL: [StoreMethod; 4] =
+        [StoreMethod::Direct, StoreMethod::Rows, StoreMethod::Chunks, StoreMethod::Overlapped];
 
     /// Returns the word for this form in configuration names.
     #[inline]
     pub const fn name(self) -> &'static str {
         match self {
-            StoreForm::Direct => "direct",
-            StoreForm::Rows => "rows",
-            StoreForm::Chunks => "chunks",
-            StoreForm::Overlapped => "overlapped",
+            StoreMethod::Direct => "direct",
+            StoreMethod::Rows => "rows",
+            StoreMethod::Chunks => "chunks",
+            StoreMethod::Overlapped => "overlapped",
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::sim::trace::Records;
 
 /// What the blocks that one host thread ran have printed and asserted, in block order.
 #[derive(Default)]
-pub(in crate::sim) struct Said {
+pub(in crate::sim) struct BlockOutput {
     /// How many assertions have failed in all.
     pub(in crate::sim) failed: u64,
     /// The failures that are kept, each with the block's index.
@@ -19,7 +19,7 @@ pub(in crate::sim) struct Said {
     pub(in crate::sim) records: Option<Records>,
 }
 
-impl Said {
+impl BlockOutput {
     pub(in crate::sim) fn add_all(&mut self, number: u64, cluster: &mut Cluster<'_>) {
         for (block, diagnostics) in cluster.diagnostics() {
             self.add(number, block, diagnostics);

@@ -1,19 +1,19 @@
-//! [`RowColumns`]: one value per matrix column, such as a norm's weights or a bias, which a kernel
-//! combines with the elements of every row.
+//! [`ColumnValues`]: one value per matrix column, such as a norm's weights or a bias, which a
+//! kernel combines with the elements of every row.
 
 use crate::ir::builder::Converted;
 use crate::ir::op::CpAsyncCache;
 use crate::ir::{Body, Global, Shared, Val};
 
-use super::part::{RowElements, RowPart, RowPointer, filled, lanes_of, narrow};
-use super::tile::RowAccess;
+use super::partition::{RowFragment, RowPartition, RowPointer, filled, lanes_of, narrow};
+use super::row_tile::RowAccess;
 use crate::tensor::{ByteShift, lead};
 
 /// One value per column (a norm's weights, a bias) at the thread's columns. It is loaded early, so
 /// that the loads overlap with those of the row, and read late.
 ///
-/// Use it instead of [`RowPart::load_elements`] for values that every row shares: it keeps them in
-/// registers only if they are few, and otherwise in shared memory.
+/// Use it instead of [`RowPartition::load_elements`] for values that every row shares: it keeps
+/// them in registers only if they are few, and otherwise in shared memory.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -43,8 +43,8 @@ use crate::tensor::{ByteShift, lead};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct RowColumns<'b, T> {
-    part: RowPart<'b>,
+pub struct ColumnValues<'b, T> {
+    part: RowPartition<'b>,
     vector: Val<'b, Global<T>>,
     held: Held<'b, T>,
 }
@@ -52,14 +52,14 @@ pub struct RowColumns<'b, T> {
 /// Where the values are until they are used.
 #[derive(Clone, Debug)]
 enum Held<'b, T> {
-    Registers(RowElements<'b, T>),
+    Registers(RowFragment<'b, T>),
     /// The thread's first slot, and its values at the row's ends. In a ragged row also how many
     /// elements of a slot precede the thread's vector, which continues in the next slot.
     Slots(Val<'b, Shared<u32>>, Vec<Val<'b, T>>, Option<Val<'b, i32>>),
     Global,
 }
 
-impl<'b> RowPart<'b> {
+impl<'b> RowPartition<'b> {
     /// Starts loading a vector of column values for the row's columns.
     ///
     /// An aligned row with fewer than 8 vectors per thread loads them into registers. Otherwise
@@ -74,7 +74,7 @@ impl<'b> RowPart<'b> {
         &self,
         k: &mut Body<'k, '_>,
         vector: Val<'b, Global<T>>,
-    ) -> RowColumns<'b, T> {
+    ) -> ColumnValues<'b, T> {
         let (k, _call) = (&mut k.rescoped(), k.call());
         let tile = self.tile;
         let has_slots = match tile.access {
@@ -99,9 +99,9 @@ impl<'b> RowPart<'b> {
             Held::Global
         } else {
             let singles = self.columns_by_vector(k, vector).collect();
-            Held::Registers(RowElements { vectors: Vec::new(), singles })
+            Held::Registers(RowFragment { vectors: Vec::new(), singles })
         };
-        RowColumns { part: *self, vector, held }
+        ColumnValues { part: *self, vector, held }
     }
 
     /// Copies the aligned vectors in which the thread's vectors start to its slots. In a ragged row
@@ -205,11 +205,11 @@ impl<'b> RowPart<'b> {
     }
 }
 
-impl<'b, T: Converted> RowColumns<'b, T> {
+impl<'b, T: Converted> ColumnValues<'b, T> {
     /// Iterates over the weights (or biases) of the thread's columns as `f32`: one value for each
-    /// element of the thread's share of the row, in the same order as [`RowElements::iter_f32`], so
+    /// element of the thread's share of the row, in the same order as [`RowFragment::iter_f32`], so
     /// you can `zip` the two. Each vector is loaded and converted only when the iterator reaches
-    /// it, for example while [`RowPart::store`] stores the products.
+    /// it, for example while [`RowPartition::store`] stores the products.
     ///
     /// For ragged rows all threads of the block must call it together. The weights can be in shared
     /// memory, where a thread's vector can end in one that the next thread has copied, so the call

@@ -1,19 +1,19 @@
-//! [`RowCopy`]: a row on its way to a destination with another alignment. Use it for gathers,
-//! concatenation and padding, where the two rows start anywhere.
+//! [`UnalignedRowCopy`]: a row on its way to a destination with another alignment. Use it for
+//! gathers, concatenation and padding, where the two rows start anywhere.
 
 use crate::ir::builder::Converted;
 use crate::ir::op::LoadAccess;
 use crate::ir::{Body, GlobalMut, Val, Vector};
 use crate::tensor::{lead, shifted};
 
-use super::part::{RowElements, RowPart, RowPointer, narrow};
+use super::partition::{RowFragment, RowPartition, RowPointer, narrow};
 
 /// One thread's elements of a row that is copied to a row with any other alignment. Made by
-/// [`RowPart::load_copy`], stored by [`RowPart::store_copy`].
+/// [`RowPartition::load_copy`], stored by [`RowPartition::store_copy`].
 ///
 /// Use it for gathers, concatenation or padding, where source and destination start anywhere. If
-/// both rows have the same alignment, [`RowPart::load_elements`] and [`RowPart::store_elements`]
-/// need half the loads.
+/// both rows have the same alignment, [`RowPartition::load_elements`] and
+/// [`RowPartition::store_elements`] need half the loads.
 ///
 /// In a ragged row, vectors are loaded from the source's multiples of 16 bytes; two of them are
 /// shifted together into one vector at a multiple of 16 bytes in the destination. The elements
@@ -50,30 +50,30 @@ use super::part::{RowElements, RowPart, RowPointer, narrow};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct RowCopy<'b, T> {
-    elements: RowElements<'b, T>,
+pub struct UnalignedRowCopy<'b, T> {
+    elements: RowFragment<'b, T>,
     /// For each vector of a ragged row, the vector that follows it.
     next: Vec<Val<'b, Vector<u32, 4>>>,
 }
 
-impl<'b> RowPart<'b> {
+impl<'b> RowPartition<'b> {
     /// Loads the thread's elements of the row that starts at `*row`, for
-    /// [`store_copy`](RowPart::store_copy). Make the part with
+    /// [`store_copy`](RowPartition::store_copy). Make the part with
     /// [`RowTile::part_at`](super::RowTile::part_at) at `row`.
     #[track_caller]
     pub fn load_copy<'k: 'b, P: RowPointer>(
         &self,
         k: &mut Body<'k, '_>,
         row: Val<'b, P>,
-    ) -> RowCopy<'b, P::Elem> {
+    ) -> UnalignedRowCopy<'b, P::Elem> {
         let (k, _call) = (&mut k.rescoped(), k.call());
         // `ptxas` may move non-coherent loads behind the stores, and then one waits for the other.
         let access = LoadAccess::default();
         let elements = self.load_inner(k, row, 0.0, access);
         if self.head.is_none() {
-            return RowCopy { elements, next: Vec::new() };
+            return UnalignedRowCopy { elements, next: Vec::new() };
         }
-        let after = RowPart { thread: self.thread + 1, ..*self };
+        let after = RowPartition { thread: self.thread + 1, ..*self };
         let next = after.load_inner(k, row, 0.0, access).vectors;
         let zero = k.constant(narrow::<P::Elem>(0.0));
         let load = |number| {
@@ -82,16 +82,17 @@ impl<'b> RowPart<'b> {
             k.if_with(has, zero, |k| row.load_with(k, column, access))
         };
         let singles = (0..self.singles()).map(load).collect();
-        RowCopy { elements: RowElements { singles, ..elements }, next }
+        UnalignedRowCopy { elements: RowFragment { singles, ..elements }, next }
     }
 
-    /// Stores what [`load_copy`](RowPart::load_copy) has loaded to the row that starts at `*row`.
+    /// Stores what [`load_copy`](RowPartition::load_copy) has loaded to the row that starts at
+    /// `*row`.
     #[track_caller]
     pub fn store_copy<'k: 'b, T: Converted>(
         &self,
         k: &mut Body<'k, '_>,
         row: Val<'b, GlobalMut<T>>,
-        copy: &RowCopy<'b, T>,
+        copy: &UnalignedRowCopy<'b, T>,
     ) {
         let Some(head) = self.head else { return self.store_elements(k, row, &copy.elements) };
         let (k, _call) = (&mut k.rescoped(), k.call());
@@ -100,12 +101,12 @@ impl<'b> RowPart<'b> {
         let bytes = (shift * T::scalar().size_bytes()).cvt::<u32>();
         // The source's last vector has no next one.
         let vectors = shift.eq(0).select(self.vectors, self.vectors - 1).max(0);
-        let to = RowPart { head: Some(head + shift), vectors, ..*self };
+        let to = RowPartition { head: Some(head + shift), vectors, ..*self };
         let words = copy.elements.vectors.iter().zip(&copy.next);
         let vectors = words
             .map(|(vector, next)| Val::pack(shifted(vector.lanes(), next.lanes(), bytes)))
             .collect();
-        to.store_elements(k, row, &RowElements { vectors, singles: Vec::new() });
+        to.store_elements(k, row, &RowFragment { vectors, singles: Vec::new() });
         for (number, value) in (0..).zip(&copy.elements.singles) {
             let (is_first, column) = self.single(number);
             let is_single = is_first.select(column.lt(head + shift), column.ge(to.vector_end()));

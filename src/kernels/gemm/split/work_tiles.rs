@@ -8,9 +8,10 @@ use crate::tensor::{CpAsyncPipeline, GroupSizes, RowGroups, Tile, TileScheduler}
 use crate::kernels::gemm::config::{GROUP, GemmConfig};
 use crate::kernels::gemm::split::SplitArgs;
 
-/// How thread blocks divide the steps along K. Take the default, `Even(1)`, if D has enough tiles
-/// to fill the SMs. If it has few and K is long, `Even(n)` (split-K) gives each tile to `n` blocks.
-/// If the last wave of tiles would be mostly empty, `Stream` (stream-K) balances the blocks.
+/// How thread blocks divide the steps along K. Take the default, `SplitK(1)`, if D has enough tiles
+/// to fill the SMs. If it has few and K is long, `SplitK(n)` (split-K) gives each tile to `n`
+/// blocks. If the last wave of tiles would be mostly empty, `StreamK` (stream-K) balances the
+/// blocks.
 ///
 /// Every schedule but [`Schedule::Pingpong`](crate::kernels::gemm::Schedule) supports splits.
 /// Blocks that share a tile sum their parts in the order of K, so results are reproducible bit for
@@ -20,7 +21,7 @@ use crate::kernels::gemm::split::SplitArgs;
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Splits};
 ///
-/// let config = GemmConfig { splits: Splits::Stream, ..GemmConfig::sm90(Scalar::Bf16, [128, 256]) };
+/// let config = GemmConfig { splits: Splits::StreamK, ..GemmConfig::sm90(Scalar::Bf16, [128, 256]) };
 /// assert!(config.to_string().contains("_coop_streamk_"));
 /// // 150 tiles are 1.14 waves of 132 SMs: thread blocks share the 64 steps of all of them.
 /// let problem = GemmProblem::new(1920, 2560, 4096);
@@ -31,13 +32,13 @@ use crate::kernels::gemm::split::SplitArgs;
 pub enum Splits {
     /// Split-K: divides each tile into this many parts. All have the same steps, except that the
     /// last may have fewer. 1 means no split.
-    Even(u32),
+    SplitK(u32),
     /// Stream-K ([Osama et al. 2023](https://arxiv.org/abs/2301.03598)). With `t` tiles of `s`
     /// steps and `b` thread blocks, the blocks share what does not fill a wave, `t % b` tiles, and
     /// if `t > b` a full wave more. (If `b` divides `t`, they share none.) Each block first
     /// computes a run of `ceil(shared s / b)` steps, for example the end of one tile and the start
     /// of the next. Then it computes whole tiles, as many as every other block.
-    Stream,
+    StreamK,
 }
 
 impl Splits {
@@ -46,14 +47,14 @@ impl Splits {
 
     /// Returns whether thread blocks share tiles.
     pub const fn is_split(self) -> bool {
-        !matches!(self, Splits::Even(0 | 1))
+        !matches!(self, Splits::SplitK(0 | 1))
     }
 
     /// Returns the parts per tile, or 1 if that differs from tile to tile.
     pub(crate) const fn even(self) -> u32 {
         match self {
-            Splits::Even(0) | Splits::Stream => 1,
-            Splits::Even(parts) => parts,
+            Splits::SplitK(0) | Splits::StreamK => 1,
+            Splits::SplitK(parts) => parts,
         }
     }
 
@@ -63,8 +64,8 @@ impl Splits {
     pub(crate) fn blocks(self, tiles: u64, steps: u64, max: u64) -> u64 {
         let max = max.max(1);
         match self {
-            Splits::Even(parts) => tiles.saturating_mul(parts.max(1).into()).min(max),
-            Splits::Stream => (tiles.saturating_mul(steps) / Self::MIN_RUN).max(tiles).min(max),
+            Splits::SplitK(parts) => tiles.saturating_mul(parts.max(1).into()).min(max),
+            Splits::StreamK => (tiles.saturating_mul(steps) / Self::MIN_RUN).max(tiles).min(max),
         }
     }
 
@@ -80,7 +81,7 @@ type Groups<'b> = (Option<RowGroups<'b>>, Option<GroupSizes<'b>>);
 
 /// The parts of tiles that a thread block computes, and in which order.
 #[derive(Clone, Copy)]
-pub(crate) struct Parts<'b> {
+pub(crate) struct WorkTiles<'b> {
     /// The tiles. With split-K, the parts are scheduled like further matrices of the batch.
     pub(crate) tiles: TileScheduler<'b>,
     pub(crate) splits: Splits,
@@ -98,7 +99,7 @@ pub(crate) struct Parts<'b> {
 
 /// A part of a tile.
 #[derive(Clone, Copy)]
-pub(crate) struct Part<'b> {
+pub(crate) struct WorkTile<'b> {
     pub(crate) tile: Tile<'b>,
     /// The first step along K, and the end.
     pub(crate) first: Val<'b, i32>,
@@ -134,7 +135,7 @@ struct Runs<'b> {
     len: Val<'b, i32>,
 }
 
-impl<'b> Part<'b> {
+impl<'b> WorkTile<'b> {
     /// Returns the steps along K.
     #[inline]
     pub(crate) fn steps(self) -> Val<'b, i32> {
@@ -142,7 +143,7 @@ impl<'b> Part<'b> {
     }
 }
 
-impl<'b> Parts<'b> {
+impl<'b> WorkTiles<'b> {
     /// Returns the parts of `extents` (row tiles, column tiles, matrices) with `steps` steps per
     /// tile, or those of a grouped or ragged GEMM.
     #[inline]
@@ -161,13 +162,13 @@ impl<'b> Parts<'b> {
         let sizes = sizes.map(|sizes| (sizes, k.constant(depth.cast_signed())));
         let draws = split.filter(|_| config.draws_tiles());
         let tiles = tiles.drawn(k, draws.map(|split| (split.arrivals, GROUP * config.consumers())));
-        Parts { tiles, splits, extents, steps, sizes, cluster, acc }
+        WorkTiles { tiles, splits, extents, steps, sizes, cluster, acc }
     }
 
     /// The same parts, for a warp-group role: see [`TileScheduler::of_role`].
     #[inline]
     pub(crate) fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
-        Parts { tiles: self.tiles.of_role(k, is_producer), ..self }
+        WorkTiles { tiles: self.tiles.of_role(k, is_producer), ..self }
     }
 
     /// Runs `body` for each part of a block without roles: the part with the block's index, or with
@@ -175,9 +176,9 @@ impl<'b> Parts<'b> {
     pub(crate) fn for_each_of_block(
         &self,
         k: &mut Body<'b, '_>,
-        body: impl for<'c> FnOnce(&mut Body<'c, 'b>, Part<'c>),
+        body: impl for<'c> FnOnce(&mut Body<'c, 'b>, WorkTile<'c>),
     ) {
-        if self.splits == Splits::Stream {
+        if self.splits == Splits::StreamK {
             return self.for_each_of_runs(k, (), |k, part, ()| body(k, part));
         }
         let k: &mut Body<'b, '_> = &mut k.rescoped();
@@ -190,14 +191,14 @@ impl<'b> Parts<'b> {
     /// Drains the ring buffer after a part, if the block may get another one.
     #[inline]
     pub(crate) fn leave(&self, k: &Body<'_, '_>, ring: CpAsyncPipeline) {
-        if self.splits == Splits::Stream {
+        if self.splits == Splits::StreamK {
             ring.drain(k);
         }
     }
 
     /// Returns the part for a tile of the scheduler.
     #[inline]
-    fn of_tile<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> Part<'c>
+    fn of_tile<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> WorkTile<'c>
     where
         'b: 'c,
     {
@@ -205,16 +206,21 @@ impl<'b> Parts<'b> {
         if let Some((sizes, depth)) = self.sizes {
             let [_, _, columns] = sizes.of(k, tile.batch);
             let end = (columns + (depth - 1)) / depth;
-            return Part { tile, first: zero, end, number: zero };
+            return WorkTile { tile, first: zero, end, number: zero };
         }
         if splits == 1 {
-            return Part { tile, first: zero, end: self.steps, number: zero };
+            return WorkTile { tile, first: zero, end: self.steps, number: zero };
         }
         let batch = tile.batch / splits;
         let number = tile.batch - batch * splits;
         let each = (self.steps + (splits - 1)) / splits;
         let first = number * each;
-        Part { tile: Tile { batch, ..tile }, first, end: (first + each).min(self.steps), number }
+        WorkTile {
+            tile: Tile { batch, ..tile },
+            first,
+            end: (first + each).min(self.steps),
+            number,
+        }
     }
 
     /// Runs `body` for each part. Carries values from one part to the next, and returns the last
@@ -225,11 +231,11 @@ impl<'b> Parts<'b> {
         init: I,
         body: impl for<'c> FnOnce(
             &mut Body<'c, 'b>,
-            Part<'c>,
+            WorkTile<'c>,
             <I::V as Values>::At<'c>,
         ) -> <I::V as Values>::At<'c>,
     ) -> <I::V as Values>::At<'b> {
-        if self.splits == Splits::Stream {
+        if self.splits == Splits::StreamK {
             return self.for_each_of_runs(k, init, body);
         }
         self.tiles.for_each(k, init, |k, tile, carried| {
@@ -245,7 +251,7 @@ impl<'b> Parts<'b> {
         init: I,
         body: impl for<'c> FnOnce(
             &mut Body<'c, 'b>,
-            Part<'c>,
+            WorkTile<'c>,
             <I::V as Values>::At<'c>,
         ) -> <I::V as Values>::At<'c>,
     ) -> <I::V as Values>::At<'b> {
@@ -261,7 +267,7 @@ impl<'b> Parts<'b> {
             |k, (number, first, left, carried)| {
                 let is_shared = left.gt(0);
                 let end = is_shared.select((first + left).min(steps), steps);
-                let part = Part { tile: self.tiles.tile(k, number), first, end, number };
+                let part = WorkTile { tile: self.tiles.tile(k, number), first, end, number };
                 let carried = body(k, part, carried);
                 let left = (left - part.steps()).max(0);
                 let whole = is_shared.select(runs.shared + runs.block, number + runs.blocks);
@@ -288,11 +294,11 @@ impl<'b> Parts<'b> {
 
     /// Returns whether a part is less than its tile, or `None` if every part is.
     #[inline]
-    pub(crate) fn is_partial<'c>(&self, part: Part<'c>) -> Option<Val<'c, bool>>
+    pub(crate) fn is_partial<'c>(&self, part: WorkTile<'c>) -> Option<Val<'c, bool>>
     where
         'b: 'c,
     {
-        (self.splits == Splits::Stream).then(|| part.steps().lt(self.steps))
+        (self.splits == Splits::StreamK).then(|| part.steps().lt(self.steps))
     }
 
     /// Returns the slots of a part's tile. `even` is the parts per tile with split-K.
@@ -303,7 +309,7 @@ impl<'b> Parts<'b> {
     pub(crate) fn slots<'c>(
         &self,
         k: &Body<'c, '_>,
-        part: Part<'c>,
+        part: WorkTile<'c>,
         even: Val<'c, i32>,
     ) -> Slots<'c>
     where
@@ -314,12 +320,12 @@ impl<'b> Parts<'b> {
         let ([m, n], cluster) = (self.cluster, self.cluster[0] * self.cluster[1]);
         let tile = (batch * (columns + (n - 1)) + column) * (rows + (m - 1)) + row;
         match self.splits {
-            Splits::Even(_) => {
+            Splits::SplitK(_) => {
                 let parts = self.splits.even();
                 let (first, number) = (tile * parts, part.number);
                 Slots { tile, first, step: 1, number, count: even, first_is_late: false }
             }
-            Splits::Stream => {
+            Splits::StreamK => {
                 let (runs, start) = (self.runs(k), part.number * self.steps);
                 let block = start / runs.len;
                 let last = (start + (self.steps - 1)) / runs.len;

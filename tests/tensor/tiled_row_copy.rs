@@ -1,13 +1,14 @@
-//! Rows of tiles: a copy through shared memory moves every element of the rows, and nothing else is written.
+//! Rows of tiles: a copy through shared memory moves every element of the rows, and nothing else is
+//! written.
 
 use proptest::prelude::*;
 use tilewright::ir::builder::AnyVector;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::layout::layout;
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{MatrixRows, RowAccess, SharedTensor, TileRows};
+use tilewright::tensor::{MatrixRows, RowAccess, SharedTensor, TiledRowCopy};
 
-const TILE: TileRows = TileRows {
+const TILE: TiledRowCopy = TiledRowCopy {
     threads: 64,
     rows: 16,
     matrices: 2,
@@ -16,11 +17,12 @@ const TILE: TileRows = TileRows {
     access: RowAccess::Ragged,
 };
 
-/// The input with its length, the output; the sizes of the matrices, and the pitches and batch strides of both.
+/// The input with its length, the output; the sizes of the matrices, and the pitches and batch
+/// strides of both.
 type Params = (Global<u16>, i64, GlobalMut<u16>, [i32; 3], [i64; 2], [i64; 2]);
 
 /// Each block copies up to 16 rows of 2 matrices, of up to 57 elements.
-fn copy(tile: TileRows) -> Result<Kernel<Params>, tilewright::ir::BuildErrors> {
+fn copy(tile: TiledRowCopy) -> Result<Kernel<Params>, tilewright::ir::BuildErrors> {
     Kernel::<Params>::build("copy", Target::SM_80, |k, (x, len, y, sizes, pitches, strides)| {
         let first = [k.constant(0), k.constant(0), k.block_idx().x * 2];
         let left = [sizes[0], sizes[1], sizes[2] - first[2]];
@@ -73,15 +75,15 @@ proptest! {
 #[test]
 fn extents_are_powers_of_two_with_a_vector_for_each_thread() {
     for tile in [
-        TileRows { threads: 0, ..TILE },
-        TileRows { across: 0, ..TILE },
-        TileRows { across: 16, ..TILE },
-        TileRows { vectors: 6, ..TILE },
-        TileRows { rows: 1 << 20, ..TILE },
-        TileRows { rows: 4, ..TILE },
-        TileRows { matrices: 0, ..TILE },
+        TiledRowCopy { threads: 0, ..TILE },
+        TiledRowCopy { across: 0, ..TILE },
+        TiledRowCopy { across: 16, ..TILE },
+        TiledRowCopy { vectors: 6, ..TILE },
+        TiledRowCopy { rows: 1 << 20, ..TILE },
+        TiledRowCopy { rows: 4, ..TILE },
+        TiledRowCopy { matrices: 0, ..TILE },
     ] {
         let error = copy(tile).unwrap_err().to_string();
-        assert!(error.contains("TileRows::copy_to"), "{tile:?}: {error}");
+        assert!(error.contains("TiledRowCopy::copy_to"), "{tile:?}: {error}");
     }
 }

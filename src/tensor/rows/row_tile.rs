@@ -6,7 +6,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, KernelOptions, Pointer, Val};
 use crate::tensor::lead;
 
-use super::part::RowPart;
+use super::partition::RowPartition;
 
 /// How a kernel accesses a matrix's rows, depending on where rows start. Pick the first one whose
 /// condition your matrices meet.
@@ -17,7 +17,7 @@ pub enum RowAccess {
     Aligned,
     /// Vectors of 16 bytes inside the row, single elements at its ends. Rows can start and end
     /// anywhere. All matrices of a kernel must start a row at the same offset from a multiple of 16
-    /// bytes, in elements, except those of a [`RowCopy`](super::RowCopy).
+    /// bytes, in elements, except those of a [`UnalignedRowCopy`](super::UnalignedRowCopy).
     Ragged,
     /// Single elements. Rows can start and end anywhere, and matrices need not agree. The slowest
     /// way.
@@ -30,8 +30,8 @@ pub enum RowAccess {
 /// Use it if a kernel needs a whole row at once, for example softmax, a norm or a row reduction. It
 /// reads the row from memory only once. It costs 4 registers per vector and thread, and twice that
 /// once 16-bit elements are `f32`. A row above the [`capacity`](RowTile::capacity) takes several
-/// [`steps`](RowPart::steps) and is read again in every pass. To bring rows to shared memory
-/// instead, use [`TileRows`](crate::tensor::TileRows).
+/// [`steps`](RowPartition::steps) and is read again in every pass. To bring rows to shared memory
+/// instead, use [`TiledRowCopy`](crate::tensor::TiledRowCopy).
 ///
 /// Vector `v` of a row belongs to thread `v % sharers`, so that adjacent threads access adjacent
 /// vectors.
@@ -177,8 +177,8 @@ impl RowTile {
         k: &Body<'b, '_>,
         start: Val<'b, i64>,
         columns: Val<'b, i32>,
-    ) -> RowPart<'b> {
-        RowPart::new(k, *self, self.vector(T::scalar()), self.thread(k), start, columns)
+    ) -> RowPartition<'b> {
+        RowPartition::new(k, *self, self.vector(T::scalar()), self.thread(k), start, columns)
     }
 
     /// Returns this thread's index among those that share its row.
@@ -193,14 +193,14 @@ impl RowTile {
     }
 
     /// Returns this thread's share of a row that starts at `*row`, at any address. Use it for a
-    /// [`RowCopy`](super::RowCopy).
+    /// [`UnalignedRowCopy`](super::UnalignedRowCopy).
     #[track_caller]
     pub fn part_at<'b, P: Pointer>(
         &self,
         k: &Body<'b, '_>,
         row: Val<'b, P>,
         columns: Val<'b, i32>,
-    ) -> RowPart<'b> {
+    ) -> RowPartition<'b> {
         self.part::<P::Elem>(k, lead(row).cvt::<i64>(), columns)
     }
 }

@@ -1,4 +1,4 @@
-//! [`RowPart`]: one thread's share of a matrix row that several threads hold together. Kernels
+//! [`RowPartition`]: one thread's share of a matrix row that several threads hold together. Kernels
 //! that need whole rows, such as softmax and norms, load, reduce and store through it.
 
 use crate::ir::builder::{AnyVector, Arithmetic, Converted, VectorElement};
@@ -7,7 +7,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, bf16, f16};
 
 use super::combine::tree;
-use super::tile::{RowAccess, RowTile};
+use super::row_tile::{RowAccess, RowTile};
 
 /// A pointer to a row in global memory: [`Global`] or [`GlobalMut`].
 pub trait RowPointer: Pointer<Elem: Converted> {
@@ -46,10 +46,10 @@ impl<T: Converted> RowPointer for GlobalMut<T> {
 ///
 /// It loads and stores the row, reduces over the threads that share it, and tells you which columns
 /// the thread holds. Values are always in the same order: first the vectors' elements, then the
-/// single elements. [`load`](RowPart::load) returns them like that and [`store`](RowPart::store)
-/// expects them like that.
+/// single elements. [`load`](RowPartition::load) returns them like that and
+/// [`store`](RowPartition::store) expects them like that.
 #[derive(Clone, Copy, Debug)]
-pub struct RowPart<'b> {
+pub struct RowPartition<'b> {
     pub(super) tile: RowTile,
     /// Elements per vector.
     pub(super) vector: u32,
@@ -65,16 +65,16 @@ pub struct RowPart<'b> {
 
 /// One thread's elements of a row, as they are in memory. Two 16-bit elements share a register, so
 /// it takes half as many registers as the converted values; convert late with
-/// [`iter_f32`](RowElements::iter_f32).
+/// [`iter_f32`](RowFragment::iter_f32).
 #[derive(Clone, Debug)]
-pub struct RowElements<'b, T> {
+pub struct RowFragment<'b, T> {
     pub(crate) vectors: Vec<Val<'b, Vector<u32, 4>>>,
     pub(crate) singles: Vec<Val<'b, T>>,
 }
 
-impl<'b, T: Converted> RowElements<'b, T> {
-    /// Converts all elements to `f32` at once, in the order of [`RowPart`]. If you go through them
-    /// only once, [`iter_f32`](RowElements::iter_f32) needs fewer registers.
+impl<'b, T: Converted> RowFragment<'b, T> {
+    /// Converts all elements to `f32` at once, in the order of [`RowPartition`]. If you go through
+    /// them only once, [`iter_f32`](RowFragment::iter_f32) needs fewer registers.
     #[track_caller]
     pub fn to_f32(&self) -> Vec<Val<'b, f32>> {
         self.iter_f32().collect()
@@ -102,7 +102,7 @@ impl<'b, T: Converted> RowElements<'b, T> {
         });
         let singles = self.singles.iter().zip(&other.singles);
         let singles = singles.map(|(a, b)| (a.cvt::<f32>() + b.cvt::<f32>()).cvt::<T>());
-        RowElements { vectors: vectors.collect(), singles: singles.collect() }
+        RowFragment { vectors: vectors.collect(), singles: singles.collect() }
     }
 
     /// Returns the maximum of the elements and `lowest`, which must not be NaN. 16-bit elements are
@@ -144,7 +144,7 @@ where
     largest.into_iter().flat_map(|pair| pair.lanes()).map(|value| value.cvt::<f32>()).collect()
 }
 
-impl<'b> RowPart<'b> {
+impl<'b> RowPartition<'b> {
     #[track_caller]
     pub(super) fn new(
         k: &Body<'b, '_>,
@@ -158,14 +158,14 @@ impl<'b> RowPart<'b> {
         match tile.access {
             RowAccess::Aligned | RowAccess::Elements => {
                 let (end_thread, vectors) = (thread, columns / lanes);
-                RowPart { tile, vector, thread, end_thread, head: None, vectors, columns }
+                RowPartition { tile, vector, thread, end_thread, head: None, vectors, columns }
             }
             RowAccess::Ragged => {
                 let ahead = (k.constant(0) - start.cvt::<i32>()) & (lanes - 1);
                 let head = ahead.min(columns);
                 let vectors = (columns - head) / lanes;
                 let (end_thread, head) = (thread, Some(head));
-                RowPart { tile, vector, thread, end_thread, head, vectors, columns }
+                RowPartition { tile, vector, thread, end_thread, head, vectors, columns }
             }
         }
     }
@@ -178,21 +178,22 @@ impl<'b> RowPart<'b> {
         ((self.vectors + (at_once - 1)) / at_once).max(1)
     }
 
-    /// Returns the thread's share in step `number`, which must be below [`steps`](RowPart::steps).
-    /// The single elements at the row's ends belong to step 0, which is `self`.
+    /// Returns the thread's share in step `number`, which must be below
+    /// [`steps`](RowPartition::steps). The single elements at the row's ends belong to step 0,
+    /// which is `self`.
     #[track_caller]
-    pub fn step(&self, number: Val<'b, i32>) -> RowPart<'b> {
+    pub fn step(&self, number: Val<'b, i32>) -> RowPartition<'b> {
         let at_once = (self.tile.sharers() * self.tile.vectors) as i32;
         // From index `4 * vector` on, a thread has no single elements, not even in a row copy.
         let end_thread = number.eq(0).select(self.end_thread, 4 * self.vector as i32);
-        RowPart { thread: self.thread + number * at_once, end_thread, ..*self }
+        RowPartition { thread: self.thread + number * at_once, end_thread, ..*self }
     }
 
     /// Returns the same share if `holds`, else that of an empty row.
     #[track_caller]
-    pub(crate) fn only_if(&self, holds: Val<'b, bool>) -> RowPart<'b> {
+    pub(crate) fn only_if(&self, holds: Val<'b, bool>) -> RowPartition<'b> {
         let [vectors, columns] = [self.vectors, self.columns].map(|count| holds.select(count, 0));
-        RowPart { vectors, columns, ..*self }
+        RowPartition { vectors, columns, ..*self }
     }
 
     /// Returns whether this is the leader, the first thread that shares the row: the one to store
@@ -255,7 +256,7 @@ impl<'b> RowPart<'b> {
     }
 
     /// Returns the column of each of the thread's elements, in the order of
-    /// [`load`](RowPart::load), for example to find an argmax or to mask columns.
+    /// [`load`](RowPartition::load), for example to find an argmax or to mask columns.
     #[track_caller]
     #[inline]
     pub fn columns(&self) -> Vec<Val<'b, i32>> {
@@ -267,7 +268,7 @@ impl<'b> RowPart<'b> {
     }
 
     /// Returns `value` for each of the thread's elements that the row has, and `fill` for the
-    /// others, in the order of [`load`](RowPart::load). For example, 1 and 0 let a sum count
+    /// others, in the order of [`load`](RowPartition::load). For example, 1 and 0 let a sum count
     /// elements.
     #[track_caller]
     #[inline]
@@ -283,7 +284,7 @@ impl<'b> RowPart<'b> {
 
     /// Loads the thread's share of the row that starts at `*row` and converts it to `f32`. Where
     /// the share reaches beyond the row, values become `fill`. Pick it for a single pass over the
-    /// values; [`load_elements`](RowPart::load_elements) needs fewer registers.
+    /// values; [`load_elements`](RowPartition::load_elements) needs fewer registers.
     #[track_caller]
     pub fn load<'k: 'b, P: RowPointer>(
         &self,
@@ -300,16 +301,16 @@ impl<'b> RowPart<'b> {
     /// one that does not change the result, for example 0 for a sum and negative infinity for a
     /// maximum.
     ///
-    /// Prefer this to [`load`](RowPart::load) if you need the elements more than once, for example
-    /// in softmax for the maximum, the sum and the result: until you convert them, two 16-bit
-    /// elements share a register. All loads are issued before any value is used.
+    /// Prefer this to [`load`](RowPartition::load) if you need the elements more than once, for
+    /// example in softmax for the maximum, the sum and the result: until you convert them, two
+    /// 16-bit elements share a register. All loads are issued before any value is used.
     #[track_caller]
     pub fn load_elements<'k: 'b, P: RowPointer>(
         &self,
         k: &mut Body<'k, '_>,
         row: Val<'b, P>,
         fill: f32,
-    ) -> RowElements<'b, P::Elem> {
+    ) -> RowFragment<'b, P::Elem> {
         let (k, _call) = (&mut k.rescoped(), k.call());
         let mut elements = self.load_inner(k, row, fill, P::access());
         elements.singles.extend(self.load_ends(k, row, fill).singles);
@@ -324,7 +325,7 @@ impl<'b> RowPart<'b> {
         row: Val<'b, P>,
         fill: f32,
         access: LoadAccess,
-    ) -> RowElements<'b, P::Elem> {
+    ) -> RowFragment<'b, P::Elem> {
         let first = row.offset(self.first_column());
         if self.vector == 1 {
             let fill = k.constant(narrow::<P::Elem>(fill));
@@ -334,12 +335,12 @@ impl<'b> RowPart<'b> {
                     k.if_with(self.has_vector(number), fill, |k| first.load_with(k, at, access))
                 })
                 .collect();
-            return RowElements { vectors: Vec::new(), singles: values };
+            return RowFragment { vectors: Vec::new(), singles: values };
         }
         let (first, words) = (P::words(first), filled(k, narrow::<P::Elem>(fill)));
         let load = |number| self.load_vector::<P>(k, first, number, words, access);
         let vectors = (0..self.tile.vectors).map(load).collect();
-        RowElements { vectors, singles: Vec::new() }
+        RowFragment { vectors, singles: Vec::new() }
     }
 
     /// Loads the thread's vector `number`; `first` points to its first vector.
@@ -368,9 +369,9 @@ impl<'b> RowPart<'b> {
         k: &mut Body<'k, '_>,
         row: Val<'b, P>,
         fill: f32,
-    ) -> RowElements<'b, P::Elem> {
+    ) -> RowFragment<'b, P::Elem> {
         let singles = (0..self.end_count()).map(|number| self.load_end(k, row, number, fill));
-        RowElements { vectors: Vec::new(), singles: singles.collect() }
+        RowFragment { vectors: Vec::new(), singles: singles.collect() }
     }
 
     /// Reloads the thread's elements of a step and at the row's ends. Returns the lowest column
@@ -485,15 +486,15 @@ impl<'b> RowPart<'b> {
         }
     }
 
-    /// Stores elements unchanged, as [`load_elements`](RowPart::load_elements) has loaded them, to
-    /// the row that starts at `*row`. Use it to copy rows; [`store`](RowPart::store) is for
-    /// computed values.
+    /// Stores elements unchanged, as [`load_elements`](RowPartition::load_elements) has loaded
+    /// them, to the row that starts at `*row`. Use it to copy rows; [`store`](RowPartition::store)
+    /// is for computed values.
     #[track_caller]
     pub fn store_elements<'k: 'b, T: Converted>(
         &self,
         k: &mut Body<'k, '_>,
         row: Val<'b, GlobalMut<T>>,
-        elements: &RowElements<'b, T>,
+        elements: &RowFragment<'b, T>,
     ) {
         let (k, _call) = (&mut k.rescoped(), k.call());
         let first = row.offset(self.first_column());

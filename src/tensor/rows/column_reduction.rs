@@ -1,5 +1,5 @@
-//! [`ColumnTile`]: a block reduces a matrix along its columns, for example to sum a bias gradient
-//! over the batch or to find each column's maximum.
+//! [`ColumnReduction`]: a block reduces a matrix along its columns, for example to sum a bias
+//! gradient over the batch or to find each column's maximum.
 
 use crate::ir::builder::{Converted, Range};
 use crate::ir::op::{BarrierForm, ClusterArrival};
@@ -8,8 +8,8 @@ use crate::ir::{Body, Global, KernelOptions, MutPointer, Shared, Val, Var, WARP,
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 use crate::tensor::{lead, shifted};
 
-use super::part::{RowElements, RowPointer, filled, narrow};
-use super::tile::{RowAccess, RowTile};
+use super::partition::{RowFragment, RowPointer, filled, narrow};
+use super::row_tile::{RowAccess, RowTile};
 
 /// A value and the row that it comes from, for example for argmax.
 pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
@@ -19,8 +19,8 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 /// [`RowTile`](crate::tensor::RowTile).
 ///
 /// `team` adjacent threads share a row, each with one vector of 16 bytes, so the block reads
-/// `threads / team` rows at a time. [`fold`](ColumnTile::fold) accumulates in each thread's
-/// registers; [`join`](ColumnTile::join) then combines the threads through shuffles and shared
+/// `threads / team` rows at a time. [`fold`](ColumnReduction::fold) accumulates in each thread's
+/// registers; [`join`](ColumnReduction::join) then combines the threads through shuffles and shared
 /// memory.
 ///
 /// ```
@@ -28,11 +28,11 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16, range};
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{ColumnRows, ColumnTile, RowAccess};
+/// use tilewright::tensor::{ColumnRows, ColumnReduction, RowAccess};
 ///
 /// // The sums of the columns of a matrix of 100 x 13 elements.
 /// let access = RowAccess::Ragged;
-/// let tile = ColumnTile { threads: 64, team: 2, rows: 2, cluster: 1, access };
+/// let tile = ColumnReduction { threads: 64, team: 2, rows: 2, cluster: 1, access };
 /// assert_eq!(tile.columns(Scalar::Bf16), 16);
 /// type Params = (Global<bf16>, GlobalMut<f32>, i32, i32);
 /// let kernel = Kernel::<Params>::build_with(tile.options(), "sums", Target::SM_80, |k, (x, y, rows, columns)| {
@@ -52,7 +52,7 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ColumnTile {
+pub struct ColumnReduction {
     /// Threads per block: a power of two from 32 to 1024, at least `8 * team`.
     pub threads: u32,
     /// Threads that share a row: a power of two from 1 to 32.
@@ -66,8 +66,8 @@ pub struct ColumnTile {
     pub access: RowAccess,
 }
 
-/// The part of a row-major matrix that a [`ColumnTile`] reduces: the columns from `column` on, over
-/// the rows that you pass to the reduction.
+/// The part of a row-major matrix that a [`ColumnReduction`] reduces: the columns from `column` on,
+/// over the rows that you pass to the reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnRows<'b, T> {
     /// Row 0's first element. The memory must start at a multiple of 16 bytes and end with a row.
@@ -80,7 +80,7 @@ pub struct ColumnRows<'b, T> {
     pub rows: Val<'b, i64>,
 }
 
-impl ColumnTile {
+impl ColumnReduction {
     /// Returns how many columns the tile covers.
     pub fn columns(&self, elem: Scalar) -> u32 {
         self.team * RowTile::vector_len(elem)
@@ -126,7 +126,7 @@ impl ColumnTile {
         let ColumnRows { x, column, columns, rows } = *matrix;
         if let Err(kind) = self.check(T::scalar()) {
             k.report(TensorError {
-                operation: "ColumnTile::fold",
+                operation: "ColumnReduction::fold",
                 operand: format!("{self:?}"),
                 kind,
             });
@@ -165,7 +165,7 @@ impl ColumnTile {
             for (row, low, high) in (0..at_once).map(load).collect::<Vec<_>>() {
                 let vector =
                     high.map_or(low, |high| Val::pack(shifted(low.lanes(), high.lanes(), bytes)));
-                let values = RowElements::<T> { vectors: vec![vector], singles: Vec::new() };
+                let values = RowFragment::<T> { vectors: vec![vector], singles: Vec::new() };
                 let values = values.iter_f32().zip(&found);
                 values.for_each(|(value, found)| update(k, found, (value, row), &add));
             }
