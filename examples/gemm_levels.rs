@@ -10,13 +10,18 @@ use std::time::Duration;
 use tilewright::arch::Major;
 use tilewright::layout::ComposedLayout;
 use tilewright::prelude::*;
-use tilewright::tensor::{
-    AsyncTile, CacheOp, CopyAtom, CopyOp, CpAsyncPipeline, GlobalTensor, GlobalTensorMut,
-    MatrixLoad, MmaAtom, MmaOp, MmaSync, Operand, OperandSource, PipelineState, Raster,
-    RegisterTensor, SmemAtom, SmemSwizzle, StagedStore, TensorPointer, ThrCopy, TileScheduler,
-    TiledCopy, TiledMma, TmaCopy, TmaPipeline, TmaTensor, ValType, WarpRole, Wgmma, WgmmaMainloop,
-    autovec_copy, gemm, warp_roles,
+use tilewright::tensor::atom::{
+    CacheOp, CopyAtom, CopyOp, MmaAtom, MmaOp, MmaSync, Operand, OperandSource, SmemAtom,
+    SmemSwizzle, ThrCopy, TiledCopy, TiledMma, ValType, Wgmma,
 };
+use tilewright::tensor::copy::{
+    AsyncTile, MatrixLoad, StagedStore, TmaCopy, TmaTensor, autovec_copy,
+};
+use tilewright::tensor::mma::{WgmmaMainloop, gemm};
+use tilewright::tensor::pipeline::{
+    CpAsyncPipeline, PipelineState, Raster, TileScheduler, TmaPipeline, WarpRole, warp_roles,
+};
+use tilewright::tensor::view::{GlobalTensor, GlobalTensorMut, RegisterTensor, TensorPointer};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

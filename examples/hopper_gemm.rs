@@ -17,11 +17,15 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Kernel, KernelOptions, Target, TensorMap, TensorMapMut, Val, bf16, range};
 use tilewright::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use tilewright::runtime::{Buffer, Device, Grid, TensorMapArg, TensorMapArgMut};
-use tilewright::tensor::{
-    MmaAtom, OperandSource, Raster, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, Tile,
-    TileScheduler, TiledMma, TmaCopy, TmaPipeline, ValType, WarpRole, Wgmma, WgmmaMainloop,
-    warp_roles,
+use tilewright::tensor::atom::{
+    MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
 };
+use tilewright::tensor::copy::{StagedStore, TmaCopy};
+use tilewright::tensor::mma::WgmmaMainloop;
+use tilewright::tensor::pipeline::{
+    Raster, Tile, TileScheduler, TmaPipeline, WarpRole, warp_roles,
+};
+use tilewright::tensor::view::SharedTensor;
 
 /// The tile of D that a block computes, and the depth of one step along K.
 const TILE: [u32; 3] = [128, 256, 64];

@@ -11,9 +11,8 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, f16, range};
 use tilewright::layout::layout;
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{
-    CacheOp, CopyAtom, CopyOp, SharedTensor, Tensor, TensorPointer, TensorSsa, TiledCopy,
-};
+use tilewright::tensor::atom::{CacheOp, CopyAtom, CopyOp, TiledCopy};
+use tilewright::tensor::view::{SharedTensor, Tensor, TensorPointer, TensorSsa};
 
 /// Tokens per page.
 const PAGE: u32 = 16;

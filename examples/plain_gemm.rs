@@ -14,10 +14,12 @@ use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target, TensorMap, bf16, 
 use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem};
 use tilewright::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{
-    MmaAtom, OperandSource, SharedTensor, SmemAtom, SmemOperand, SmemSwizzle, Tensor, TiledMma,
-    TmaCopy, ValType, Wgmma, copy_if,
+use tilewright::tensor::atom::{
+    MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
 };
+use tilewright::tensor::copy::{TmaCopy, copy_if};
+use tilewright::tensor::mma::SmemOperand;
+use tilewright::tensor::view::{SharedTensor, Tensor};
 
 /// M and N of a tile of D, and the depth of a step.
 const TILE: [u32; 3] = [128, 128, 64];

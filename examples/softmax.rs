@@ -6,8 +6,7 @@
 
 use std::error::Error;
 
-use tilewright::ir::builder::Group;
-use tilewright::ir::{BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Target};
+use tilewright::ir::{BuildErrors, Global, GlobalMut, Group, Kernel, KernelOptions, Target};
 use tilewright::runtime::{Device, Grid};
 
 /// Threads per block.

@@ -30,4 +30,4 @@ pub use crate::layout::{Int, IntTuple, Layout, LayoutError};
 pub use crate::layout::{layout, shape, tiler};
 pub use crate::runtime::{Buffer, Device, Function};
 pub use crate::runtime::{Grid, LaunchOptions, RuntimeError};
-pub use crate::tensor::{SharedTensor, Tensor};
+pub use crate::tensor::view::{SharedTensor, Tensor};

@@ -4,11 +4,12 @@
 use std::fmt;
 
 use super::bounds::LaunchBounds;
-use super::builder::{Kernel, Untyped, lowered};
+use super::builder::lowered;
 use super::kernel::{KernelIr, SourceLocation};
 use super::passes;
 use super::types::{Scalar, Space};
 use super::verify::VerifyErrors;
+use crate::ir::{Kernel, Untyped};
 
 /// A kernel with checks compiled into its code, because a GPU itself checks almost nothing.
 /// [`Kernel::checked`] makes one.

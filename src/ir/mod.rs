@@ -63,13 +63,21 @@ mod vector;
 mod verify;
 
 pub use bounds::{ClusterShape, LaunchBounds};
-#[doc(no_inline)]
-pub use builder::{
-    Body, BuildError, BuildErrors, Constant, Dim3, Element, End, Float, Generic, GenericMut,
-    Global, GlobalMut, Group, Integer, Join, Kernel, KernelOptions, Local, Loop, MutPointer,
-    NamedBarrier, Number, Params, Pointer, Range, Registers, Shared, SharedCluster, TensorMap,
-    TensorMapMut, Untyped, Val, Var, Vector, WARP, range,
+pub use builder::barrier::NamedBarrier;
+pub use builder::body::{Body, Dim3, Registers, Var};
+pub use builder::collective::Group;
+pub use builder::control::{End, Join};
+pub use builder::error::{BuildError, BuildErrors};
+pub use builder::kernel::{Kernel, KernelOptions, Untyped};
+pub use builder::loops::Loop;
+pub use builder::params::Params;
+pub use builder::range::{Range, range};
+pub use builder::typed::{
+    Constant, Element, Float, Generic, GenericMut, Global, GlobalMut, Integer, Local, MutPointer,
+    Number, Pointer, Shared, SharedCluster, TensorMap, TensorMapMut, Val,
 };
+pub use builder::vector::Vector;
+pub use builder::warp::WARP;
 pub use checked::{Check, CheckedAccess, CheckedKernel, Record, Site};
 pub use entity::{
     Arena, ArrayId, Entity, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId,

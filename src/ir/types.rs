@@ -14,13 +14,13 @@ pub use super::vector::VectorType;
 /// Use it where a type is data at run time. In Rust code, the types that implement
 /// [`Element`](super::Element) stand for the same set, and [`SCALAR`](super::Element::SCALAR) maps
 /// each of them to its `Scalar`. Tensor core instructions have a larger set of operand types,
-/// [`ValType`](crate::tensor::ValType), because they also take types that no register holds alone,
-/// for example `s4`. [`ValType::scalar`](crate::tensor::ValType::scalar) returns the `Scalar` if
-/// there is one.
+/// [`ValType`](crate::tensor::atom::ValType), because they also take types that no register holds
+/// alone, for example `s4`. [`ValType::scalar`](crate::tensor::atom::ValType::scalar) returns the
+/// `Scalar` if there is one.
 ///
 /// ```
 /// use tilewright::ir::{Element, bf16, types::Scalar};
-/// use tilewright::tensor::ValType;
+/// use tilewright::tensor::atom::ValType;
 /// assert_eq!((bf16::SCALAR, ValType::Bf16.scalar()), (Scalar::Bf16, Some(Scalar::Bf16)));
 /// assert_eq!((ValType::S8.scalar(), ValType::S4.scalar()), (Some(Scalar::I8), None));
 /// ```

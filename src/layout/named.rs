@@ -30,7 +30,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// | `slice` | those of the modes that stay; if several parts of a mode stay, all have its name |
 /// | `group_modes` | `(m,(n,k))` |
 ///
-/// A [`Tensor`](crate::tensor::Tensor) with this layout has the same names.
+/// A [`Tensor`](crate::tensor::view::Tensor) with this layout has the same names.
 ///
 /// ```
 /// use tilewright::layout::{coord, layout, tiler};

@@ -20,7 +20,8 @@ use super::atom::coverage::CoverageFault;
 /// use tilewright::ir::builder::BuildErrorKind;
 /// use tilewright::ir::{Global, Kernel, Target};
 /// use tilewright::layout::layout;
-/// use tilewright::tensor::{Tensor, TensorError, TensorErrorKind};
+/// use tilewright::tensor::{TensorError, TensorErrorKind};
+/// use tilewright::tensor::view::Tensor;
 ///
 /// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
 ///     let x = Tensor::new(k, x, layout!((8, 4) : (1, 8)));

@@ -17,15 +17,15 @@
 //! | work for persistent blocks | [`TileScheduler`], [`Raster`], [`WorkScheduler`] |
 //! | shared memory | [`SharedTensor`], [`Storage`], [`SmemAllocator`], [`choose_swizzle`] |
 //!
-//! A [`Tensor`] is an engine and a layout: `T(c) = *(p + L(c))`. Tiles, partitions and slices of it
-//! are again tensors, computed with the algebra of [`layout`](crate::layout). What the host knows
-//! of a coordinate costs nothing at run time. If you make a mistake, the build collects it with its
-//! Rust line ([`TensorError`]).
+//! A [`Tensor`] is an engine and a layout: `T(c) = *(p + L(c))`. Tiles, partitions
+//! and slices of it are again tensors, computed with the algebra of [`layout`](crate::layout). What
+//! the host knows of a coordinate costs nothing at run time. If you make a mistake, the build
+//! collects it with its Rust line ([`TensorError`]).
 //!
 //! ```
 //! use tilewright::ir::{Global, Kernel, Target};
 //! use tilewright::layout::{layout, tiler};
-//! use tilewright::tensor::Tensor;
+//! use tilewright::tensor::view::Tensor;
 //!
 //! Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
 //!     let x = Tensor::new(k, x, layout!((64, 32):(32, 1)));
@@ -39,14 +39,15 @@
 //! ```
 //!
 //! An **atom** is one instruction with the threads that execute it together, and layouts that say
-//! which element each value of each thread is. [`MmaAtom`] and [`CopyAtom`] hold these layouts
-//! under CuTe's names. [`SmemAtom`] is a swizzled shared-memory tile that the tensor cores of
-//! `sm_90a` read. A [`TiledMma`] or [`TiledCopy`] repeats an atom over the threads and values of a
-//! tile.
+//! which element each value of each thread is. [`MmaAtom`] and
+//! [`CopyAtom`] hold these layouts under CuTe's names. [`SmemAtom`]
+//! is a swizzled shared-memory tile that the tensor cores of `sm_90a` read. A
+//! [`TiledMma`] or [`TiledCopy`] repeats an atom over the threads
+//! and values of a tile.
 //!
 //! ```
 //! use tilewright::layout::{layout, tiler};
-//! use tilewright::tensor::{MmaAtom, TiledMma};
+//! use tilewright::tensor::atom::{MmaAtom, TiledMma};
 //!
 //! let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
 //! assert_eq!(atom.op().instruction(), "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32");
@@ -59,57 +60,57 @@
 //! assert_eq!(mma.layout_c_tv()?.to_string(), "((4,8,2,2),((2,2),(1,2))):((64,1,16,256),((32,8),(0,512)))");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! [`CopyAtom`]: atom::CopyAtom
+//! [`MmaAtom`]: atom::MmaAtom
+//! [`SmemAtom`]: atom::SmemAtom
+//! [`TiledCopy`]: atom::TiledCopy
+//! [`TiledMma`]: atom::TiledMma
+//! [`choose_swizzle`]: atom::choose_swizzle
+//! [`AsyncTile`]: copy::AsyncTile
+//! [`Im2colCopy`]: copy::Im2colCopy
+//! [`MatrixLoad`]: copy::MatrixLoad
+//! [`Row`]: copy::Row
+//! [`StagedStore`]: copy::StagedStore
+//! [`TmaCopy`]: copy::TmaCopy
+//! [`TmaTensor`]: copy::TmaTensor
+//! [`autovec_copy`]: copy::autovec_copy
+//! [`bulk_copy`]: copy::bulk_copy
+//! [`copy()`]: copy::copy()
+//! [`copy_if`]: copy::copy_if
+//! [`AccumulatorOperand`]: mma::AccumulatorOperand
+//! [`AccumulatorRows`]: mma::AccumulatorRows
+//! [`OnlineSoftmax`]: mma::OnlineSoftmax
+//! [`WgmmaMainloop`]: mma::WgmmaMainloop
+//! [`CpAsyncPipeline`]: pipeline::CpAsyncPipeline
+//! [`Raster`]: pipeline::Raster
+//! [`TileScheduler`]: pipeline::TileScheduler
+//! [`TmaPipeline`]: pipeline::TmaPipeline
+//! [`WorkScheduler`]: pipeline::WorkScheduler
+//! [`warp_roles`]: pipeline::warp_roles
+//! [`ColumnReduction`]: rows::ColumnReduction
+//! [`ColumnValues`]: rows::ColumnValues
+//! [`RowPartition`]: rows::RowPartition
+//! [`RowTile`]: rows::RowTile
+//! [`TiledRowCopy`]: rows::TiledRowCopy
+//! [`UnalignedRowCopy`]: rows::UnalignedRowCopy
+//! [`SmemAllocator`]: storage::SmemAllocator
+//! [`Storage`]: storage::Storage
+//! [`Predicate`]: view::Predicate
+//! [`RegisterTensor`]: view::RegisterTensor
+//! [`SharedTensor`]: view::SharedTensor
+//! [`Tensor`]: view::Tensor
+//! [`TensorSsa`]: view::TensorSsa
 
-mod atom;
-mod copy;
+pub mod atom;
+pub mod copy;
 mod error;
-mod gemm;
-mod pipeline;
-mod rows;
-mod storage;
+pub mod mma;
+pub mod pipeline;
+pub mod rows;
+pub mod storage;
 #[cfg(feature = "proptest")]
 pub mod strategies;
-mod view;
+pub mod view;
 
-pub use atom::{
-    AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, CoverageFault, Matrices, MmaAtom, MmaOp,
-    MmaSync, Operand, OperandSource, SmemAccess, SmemAtom, SmemSwizzle, SparseMatrix, SparseMma,
-    SwizzleCandidate, SwizzleChoice, ThrCopy, ThrMma, TiledCopy, TiledMma, TmaOp, ValType, Wgmma,
-    choose_swizzle,
-};
-pub use copy::{
-    AccumulatorMap, AsyncTile, ClusterPeers, FetchedLines, Filter, GlobalLines, GlobalRows,
-    Im2colCopy, LoadedElements, MapArray, MatrixLoad, MatrixRing, Row, StagedStore,
-    StoreDestination, StoreWords, ThrAsyncTile, ThrLines, ThrStore, TmaCopy, TmaTensor, TmaTensors,
-    autovec_copy, autovec_copy_if, bulk_copy, bulk_store, clear, cooperative_clear, copy, copy_if,
-    copy_zfill,
-};
-pub(crate) use copy::{ByteShift, lead, packed, shifted};
 pub use error::{TensorError, TensorErrorKind};
-pub(crate) use gemm::copy_bits;
-pub use gemm::{
-    AccumulatorOperand, AccumulatorRows, OnlineSoftmax, SmemOperand, WgmmaMainloop, WgmmaOperand,
-    gemm,
-};
-pub use pipeline::{
-    CpAsyncPipeline, CpAsyncState, DynamicScheduler, DynamicWork, GroupSizes, HeadSections,
-    OrderedBarrier, ParseRasterError, PipelineState, Raster, RowGroup, RowGroups, SequenceTile,
-    Sequences, StaticScheduler, Tile, TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole,
-    WorkCounter, WorkNumbers, WorkScheduler, warp_roles,
-};
-pub(crate) use pipeline::{PipelineTurns, wait_for_launch};
-pub(crate) use rows::strided;
-pub use rows::{
-    ColumnReduction, ColumnResults, ColumnRows, ColumnValues, Indexed, MatrixRows, RowAccess,
-    RowFragment, RowMisalignment, RowPartition, RowPointer, RowTile, RowVector, TiledRowCopy,
-    UnalignedRowCopy, chained, tree,
-};
-
-#[doc(hidden)]
-pub use storage::round_up;
-pub use storage::{Align, MemRange, MemRangeAt, SmemAllocator, Storage, StoragePointer};
-pub use view::{
-    CoordTensor, Coordinates, Engine, GlobalTensor, GlobalTensorMut, IntoPredicate, PointerOffset,
-    Predicate, Readable, Recast, RegisterTensor, Rmem, SharedTensor, SsaOperand, Tensor,
-    TensorLayout, TensorPointer, TensorSsa, Writable, ZipTensor, print_tensor,
-};

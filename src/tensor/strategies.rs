@@ -13,7 +13,7 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::{CopyAtom, CopyOp, TiledCopy};
+use super::atom::{CopyAtom, CopyOp, TiledCopy};
 use crate::ir::types::Scalar;
 use crate::layout::strategies::threads_and_values;
 

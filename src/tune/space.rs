@@ -6,7 +6,7 @@ use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
 use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, InputTypes, Machine, StoreMethod};
-use crate::tensor::Raster;
+use crate::tensor::pipeline::Raster;
 
 /// The M, N and K to measure by default: squares, and a language model's layers with few rows.
 ///

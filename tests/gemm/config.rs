@@ -7,7 +7,7 @@ use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, GemmConfig, GemmError, GemmProblem, LoadMethod, MatrixStrides,
     Schedule, Splits, StoreMethod,
 };
-use tilewright::tensor::Raster;
+use tilewright::tensor::pipeline::Raster;
 
 use crate::support::rng;
 

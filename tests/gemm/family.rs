@@ -15,7 +15,7 @@ use tilewright::kernels::gemm::{
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
-use tilewright::tensor::Raster;
+use tilewright::tensor::pipeline::Raster;
 
 fn device() -> Device {
     device::gpu().unwrap_or_else(|| Device::sim().unwrap())

@@ -14,7 +14,7 @@ use tilewright::kernels::gemm::{
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
-use tilewright::tensor::Raster;
+use tilewright::tensor::pipeline::Raster;
 
 fn sm90(tile: [u32; 2]) -> GemmConfig {
     let config = GemmConfig { grouped: true, ..GemmConfig::sm90(Scalar::Bf16, tile) };

@@ -10,7 +10,7 @@ use tilewright::kernels::gemm::{
 };
 use tilewright::runtime::{Arg, Device};
 use tilewright::sim::{Options, Order};
-use tilewright::tensor::Raster;
+use tilewright::tensor::pipeline::Raster;
 
 fn in_order(order: Order) -> Device {
     Device::sim_with(Options::default().order(order))

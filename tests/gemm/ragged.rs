@@ -14,7 +14,7 @@ use tilewright::kernels::gemm::{
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
-use tilewright::tensor::Raster;
+use tilewright::tensor::pipeline::Raster;
 
 /// The elements of D before a launch.
 const UNTOUCHED: f32 = -77.0;

@@ -7,10 +7,9 @@ use tilewright::ir::{
 };
 use tilewright::kernels::gemm::{Gemm, GemmConfig};
 use tilewright::layout::{layout, shape};
-use tilewright::tensor::{
-    Raster, Tensor, TensorPointer, TileScheduler, TmaPipeline, WarpRole, autovec_copy, copy_if,
-    copy_zfill, warp_roles,
-};
+use tilewright::tensor::copy::{autovec_copy, copy_if, copy_zfill};
+use tilewright::tensor::pipeline::{Raster, TileScheduler, TmaPipeline, WarpRole, warp_roles};
+use tilewright::tensor::view::{Tensor, TensorPointer};
 
 type Axpy = (f32, Global<f32>, GlobalMut<f32>, i32);
 

@@ -9,8 +9,9 @@ use crate::support::kernels::checked;
 mod softmax;
 
 use device::devices;
-use tilewright::ir::builder::Group;
-use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Target, Val, range};
+use tilewright::ir::{
+    Body, Element, Global, GlobalMut, Group, Kernel, KernelOptions, Target, Val, range,
+};
 use tilewright::runtime::{Device, Grid, RuntimeError};
 use tilewright::sim;
 

@@ -8,9 +8,10 @@ use tilewright::ir::builder::BuildErrorKind;
 use tilewright::ir::{Body, Global, GlobalMut, Kernel, Registers, Target, Val, Var, range};
 use tilewright::layout::{layout, shape};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{
+use tilewright::tensor::copy::{autovec_copy_if, copy, copy_if, copy_zfill};
+use tilewright::tensor::pipeline::{TileScheduler, TmaPipeline};
+use tilewright::tensor::view::{
     CoordTensor, GlobalTensor, Predicate, RegisterTensor, SharedTensor, Tensor, TensorSsa,
-    TileScheduler, TmaPipeline, autovec_copy_if, copy, copy_if, copy_zfill,
 };
 
 type Params = (Global<f32>, GlobalMut<f32>, i32);

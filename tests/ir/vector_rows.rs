@@ -3,7 +3,7 @@
 use tilewright::ir::builder::VectorElement;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector, bf16, f8e4m3, f16, range};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::Row;
+use tilewright::tensor::copy::Row;
 
 /// Eight elements become `f32`, go through memory as such, and come back.
 fn check_wide<T: VectorElement<8>>(numbers: [f32; 8], narrow: impl Fn(f32) -> T) {

@@ -8,7 +8,7 @@ use tilewright::kernels::permute::{Permute, PermuteConfig, PermuteMode, PermuteP
 use tilewright::kernels::reduce::{AxisProblem, AxisReduce, AxisReduceConfig, RowReduceOp};
 use tilewright::kernels::rows::RowError;
 use tilewright::runtime::Device;
-use tilewright::tensor::RowAccess;
+use tilewright::tensor::rows::RowAccess;
 
 use super::matrix::{Real, UNTOUCHED, devices};
 use crate::support::rng::Rng;

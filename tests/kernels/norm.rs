@@ -7,7 +7,7 @@ use tilewright::ir::{Target, bf16, f8e4m3, f16};
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
 use tilewright::kernels::rows::{RowConfig, RowError, RowProblem};
 use tilewright::runtime::Device;
-use tilewright::tensor::{RowAccess, RowTile};
+use tilewright::tensor::rows::{RowAccess, RowTile};
 
 use super::matrix::{Real, check, devices, problems, random, some_configs, untouched};
 use crate::support::{ptxas, text};

@@ -7,7 +7,7 @@ use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp};
 use tilewright::kernels::rows::{RowConfig, RowError, RowProblem};
 use tilewright::runtime::Device;
-use tilewright::tensor::{RowAccess, RowTile};
+use tilewright::tensor::rows::{RowAccess, RowTile};
 
 use super::matrix::{Real, devices, problems, random};
 use crate::support::{ptxas, text};

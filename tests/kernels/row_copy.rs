@@ -7,7 +7,7 @@ use tilewright::kernels::permute::{Permute, PermuteConfig, PermuteProblem};
 use tilewright::kernels::rows::RowProblem;
 use tilewright::runtime::{Device, Function, Grid};
 use tilewright::sim::Options;
-use tilewright::tensor::{RowAccess, RowTile};
+use tilewright::tensor::rows::{RowAccess, RowTile};
 
 use super::matrix::{Real, UNTOUCHED};
 use crate::support::{ptxas, text};

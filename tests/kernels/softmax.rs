@@ -8,7 +8,7 @@ use tilewright::kernels::rows::{RowConfig, RowError, RowProblem};
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
-use tilewright::tensor::{RowAccess, RowTile};
+use tilewright::tensor::rows::{RowAccess, RowTile};
 
 use super::matrix::{Real, check, devices, problems, random, some_configs, untouched};
 use crate::support::{ptxas, text};

@@ -7,7 +7,7 @@ use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::reduce::{TopK, TopKConfig};
 use tilewright::kernels::rows::{RowConfig, RowError, RowProblem};
 use tilewright::runtime::Device;
-use tilewright::tensor::RowTile;
+use tilewright::tensor::rows::RowTile;
 
 use super::matrix::{Real, devices, random};
 use crate::support::slow::sample;

@@ -8,7 +8,7 @@ use tilewright::kernels::transpose::{
     Transpose, TransposeBatch, TransposeConfig, TransposeProblem,
 };
 use tilewright::runtime::Device;
-use tilewright::tensor::RowAccess;
+use tilewright::tensor::rows::RowAccess;
 
 use super::matrix::devices;
 use crate::support::slow::{sample, slow};

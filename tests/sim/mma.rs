@@ -8,7 +8,7 @@ use tilewright::ir::{Kernel, bf16, f8e4m3, f8e5m2, f16, parse, tf32};
 use tilewright::layout::{ComposedLayout, Layout, Swizzle};
 use tilewright::runtime::Grid;
 use tilewright::sim::{Accumulation, GlobalBuffer, KernelArg, Options, Order, run};
-use tilewright::tensor::{MmaAtom, MmaSync, ValType};
+use tilewright::tensor::atom::{MmaAtom, MmaSync, ValType};
 
 /// SplitMix64.
 struct Random(u64);

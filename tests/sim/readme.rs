@@ -5,10 +5,10 @@ use tilewright::ir::{Global, GlobalMut, Kernel, Target, parse, range};
 use tilewright::layout::{Analysis, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
-use tilewright::tensor::{
-    CopyAtom, CopyOp, MmaAtom, MmaOp, SharedTensor, Tensor, TiledCopy, TiledMma, ValType, copy,
-    gemm,
-};
+use tilewright::tensor::atom::{CopyAtom, CopyOp, MmaAtom, MmaOp, TiledCopy, TiledMma, ValType};
+use tilewright::tensor::copy::copy;
+use tilewright::tensor::mma::gemm;
+use tilewright::tensor::view::{SharedTensor, Tensor};
 
 #[path = "../../examples/plain_gemm.rs"]
 mod plain_gemm;

@@ -9,7 +9,9 @@ use tilewright::runtime::{Device, Grid};
 use tilewright::sim::{
     KernelReport, MemoryKind, Options, Order, Output, Reports, TrafficSource, run,
 };
-use tilewright::tensor::{SharedTensor, Tensor, TmaCopy, TmaPipeline};
+use tilewright::tensor::copy::TmaCopy;
+use tilewright::tensor::pipeline::TmaPipeline;
+use tilewright::tensor::view::{SharedTensor, Tensor};
 
 /// Tiles of 1 KiB in two stages: warp 0 copies, warp 1 reads.
 const TILES: u32 = 6;

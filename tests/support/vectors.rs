@@ -7,7 +7,7 @@ use tilewright::layout::{
     ComposedLayout, Coord, Env, Int, IntTuple, Layout, LayoutError, Ratio, Slot, StrideTuple,
     Swizzle, Tiler, TilerLeaf, laws,
 };
-use tilewright::tensor::AtomError;
+use tilewright::tensor::atom::AtomError;
 
 use super::oracle;
 

@@ -5,7 +5,7 @@ use tilewright::layout::{
     ComposedLayout, Int, IntTuple, Layout, Swizzle, Tuple, compact_col_major, compact_row_major,
     crd2crd, crd2idx, domain_distribute, idx2crd, idx2crd_with,
 };
-use tilewright::tensor::{CopyAtom, MmaAtom, Operand, SmemAtom, TiledMma};
+use tilewright::tensor::atom::{CopyAtom, MmaAtom, Operand, SmemAtom, TiledMma};
 
 use super::{Answer, Args, Failure, Out};
 

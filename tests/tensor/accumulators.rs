@@ -4,9 +4,10 @@ use tilewright::ir::builder::DeviceCoord;
 use tilewright::ir::{Body, GlobalMut, Kernel, KernelOptions, Target};
 use tilewright::layout::{layout, shape, tiler};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{
-    AccumulatorOperand, AccumulatorRows, CoordTensor, MmaAtom, Tensor, TiledMma, copy,
-};
+use tilewright::tensor::atom::{MmaAtom, TiledMma};
+use tilewright::tensor::copy::copy;
+use tilewright::tensor::mma::{AccumulatorOperand, AccumulatorRows};
+use tilewright::tensor::view::{CoordTensor, Tensor};
 
 use crate::support::device;
 

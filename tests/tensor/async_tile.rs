@@ -4,9 +4,9 @@ use tilewright::arch::Major;
 use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target, bf16};
 use tilewright::layout::{Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{
-    AsyncTile, MatrixLoad, MmaAtom, Operand, SharedTensor, SmemAtom, SmemSwizzle, TiledMma,
-};
+use tilewright::tensor::atom::{MmaAtom, Operand, SmemAtom, SmemSwizzle, TiledMma};
+use tilewright::tensor::copy::{AsyncTile, MatrixLoad};
+use tilewright::tensor::view::SharedTensor;
 
 /// A, its pitch, its rows and columns, what came.
 type Copies<T> = (Global<T>, i64, i32, i32, GlobalMut<T>);

@@ -9,9 +9,10 @@ use proptest::prelude::*;
 use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::layout::{Layout, LayoutError, Tiler, TilerLeaf, layout, tiler};
-use tilewright::tensor::{
+use tilewright::tensor::TensorErrorKind;
+use tilewright::tensor::atom::{
     AtomError, BitOp, BulkOp, CacheOp, CopyAtom, CopyOp, Matrices, MmaAtom, MmaOp, MmaSync,
-    Operand, OperandSource, SmemAtom, SmemSwizzle, TensorErrorKind, TiledMma, ValType, Wgmma,
+    Operand, OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
 };
 
 use crate::support::ptxas;

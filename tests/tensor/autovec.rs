@@ -3,10 +3,8 @@
 use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::layout::{ComposedLayout, Layout, layout};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{
-    RegisterTensor, SharedTensor, Tensor, TensorPointer, autovec_copy, autovec_copy_if, copy,
-    copy_if,
-};
+use tilewright::tensor::copy::{autovec_copy, autovec_copy_if, copy, copy_if};
+use tilewright::tensor::view::{RegisterTensor, SharedTensor, Tensor, TensorPointer};
 
 const LAYOUTS: [&str; 9] = [
     "(4,8):(1,4)",

@@ -7,9 +7,9 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::layout::{ComposedLayout, Layout, layout};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{
-    CopyAtom, CopyOp, SharedTensor, Tensor, TensorPointer, TiledCopy, TmaOp, bulk_copy, bulk_store,
-};
+use tilewright::tensor::atom::{CopyAtom, CopyOp, TiledCopy, TmaOp};
+use tilewright::tensor::copy::{bulk_copy, bulk_store};
+use tilewright::tensor::view::{SharedTensor, Tensor, TensorPointer};
 
 /// A tensor goes to shared memory and back: each element arrives at its coordinate, in as many copies as there are runs.
 #[test]

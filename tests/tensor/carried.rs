@@ -5,9 +5,9 @@ use crate::support::device;
 use tilewright::ir::{BuildErrors, Global, GlobalMut, Kernel, Params, Target, Val, range};
 use tilewright::layout::{ComposedLayout, layout};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{
-    GlobalTensor, RegisterTensor, SharedTensor, Tensor, TensorPointer, TmaPipeline, autovec_copy,
-};
+use tilewright::tensor::copy::autovec_copy;
+use tilewright::tensor::pipeline::TmaPipeline;
+use tilewright::tensor::view::{GlobalTensor, RegisterTensor, SharedTensor, Tensor, TensorPointer};
 
 type InOut = (Global<i32>, GlobalMut<i32>);
 

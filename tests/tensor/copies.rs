@@ -13,9 +13,12 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Body, Element, Global, GlobalMut, Kernel, Target, bf16, f16, range};
 use tilewright::layout::{ComposedLayout, Layout, Swizzle, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{
-    CacheOp, CoordTensor, CopyAtom, CopyOp, Matrices, MmaAtom, Operand, RegisterTensor,
-    SharedTensor, Tensor, TensorPointer, TensorSsa, TiledCopy, TiledMma, copy,
+use tilewright::tensor::atom::{
+    CacheOp, CopyAtom, CopyOp, Matrices, MmaAtom, Operand, TiledCopy, TiledMma,
+};
+use tilewright::tensor::copy::copy;
+use tilewright::tensor::view::{
+    CoordTensor, RegisterTensor, SharedTensor, Tensor, TensorPointer, TensorSsa,
 };
 
 fn cases() -> usize {

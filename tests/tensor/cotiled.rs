@@ -6,7 +6,9 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, Global, GlobalMut, Kernel, Target, f16};
 use tilewright::layout::{Layout, idx2crd, layout, shape, tiler};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{CopyAtom, CopyOp, MmaAtom, Tensor, TiledCopy, TiledMma, copy};
+use tilewright::tensor::atom::{CopyAtom, CopyOp, MmaAtom, TiledCopy, TiledMma};
+use tilewright::tensor::copy::copy;
+use tilewright::tensor::view::Tensor;
 
 /// The place of the tile's element in a matrix of `rows` rows, through the rows and columns of the tile.
 fn place(tiled: &TiledCopy, index: i64, rows: i64) -> i64 {
@@ -101,8 +103,8 @@ fn cotiled_copies_run() {
     let kernel =
         Kernel::<(Global<f32>, GlobalMut<f32>)>::build("rows", Target::SM_80, |k, (x, y)| {
             let thr = tiled.slice(k.thread_idx().x);
-            let x = tilewright::tensor::TensorPointer::new(x).assume_aligned(k, 16);
-            let y = tilewright::tensor::TensorPointer::new(y).assume_aligned(k, 16);
+            let x = tilewright::tensor::view::TensorPointer::new(x).assume_aligned(k, 16);
+            let y = tilewright::tensor::view::TensorPointer::new(y).assume_aligned(k, 16);
             let (x, y) = (Tensor::new(k, x, data.clone()), Tensor::new(k, y, data.clone()));
             thr.copy(k, &thr.partition_s(k, &x), &thr.partition_d(k, &y));
         });

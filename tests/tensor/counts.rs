@@ -11,10 +11,13 @@ use tilewright::ir::{
 };
 use tilewright::layout::{Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{
-    MmaAtom, OperandSource, SharedTensor, SmemAtom, SmemSwizzle, StagedStore, TiledMma, TmaCopy,
-    TmaPipeline, ValType, WarpRole, Wgmma, WgmmaMainloop, warp_roles,
+use tilewright::tensor::atom::{
+    MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
 };
+use tilewright::tensor::copy::{StagedStore, TmaCopy};
+use tilewright::tensor::mma::WgmmaMainloop;
+use tilewright::tensor::pipeline::{TmaPipeline, WarpRole, warp_roles};
+use tilewright::tensor::view::SharedTensor;
 
 /// A small whole number: sums of products of them are exact.
 fn number(i: u32) -> f32 {

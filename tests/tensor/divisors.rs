@@ -5,7 +5,8 @@ use crate::support::{device, rng::Rng};
 use tilewright::ir::{Body, Global, GlobalMut, Kernel, KernelOptions, Target, Val, range};
 use tilewright::layout::{Int, IntTuple, Layout, layout, shape};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{RegisterTensor, Tensor, TensorPointer, autovec_copy};
+use tilewright::tensor::copy::autovec_copy;
+use tilewright::tensor::view::{RegisterTensor, Tensor, TensorPointer};
 
 /// A random expression over three numbers.
 fn expression<'b>(

@@ -8,10 +8,13 @@ use tilewright::ir::{
 };
 use tilewright::layout::{Env, Int, IntTuple, Layout, LayoutError, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{
-    CacheOp, CopyAtom, CopyOp, GlobalTensor, GlobalTensorMut, MmaAtom, MmaOp, RegisterTensor,
-    SharedTensor, Tensor, TensorPointer, TiledCopy, TiledMma, ValType, autovec_copy, clear, copy,
-    copy_if, copy_zfill, gemm,
+use tilewright::tensor::atom::{
+    CacheOp, CopyAtom, CopyOp, MmaAtom, MmaOp, TiledCopy, TiledMma, ValType,
+};
+use tilewright::tensor::copy::{autovec_copy, clear, copy, copy_if, copy_zfill};
+use tilewright::tensor::mma::gemm;
+use tilewright::tensor::view::{
+    GlobalTensor, GlobalTensorMut, RegisterTensor, SharedTensor, Tensor, TensorPointer,
 };
 
 type Params = (Layout, Global<f32>, Layout, GlobalMut<f32>);

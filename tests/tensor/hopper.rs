@@ -11,11 +11,14 @@ use tilewright::ir::{
 };
 use tilewright::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{
-    MmaAtom, OperandSource, PipelineState, Raster, SharedTensor, SmemAtom, SmemSwizzle,
-    StagedStore, TileScheduler, TiledMma, TmaCopy, TmaPipeline, ValType, WarpRole, Wgmma,
-    warp_roles,
+use tilewright::tensor::atom::{
+    MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
 };
+use tilewright::tensor::copy::{StagedStore, TmaCopy};
+use tilewright::tensor::pipeline::{
+    PipelineState, Raster, TileScheduler, TmaPipeline, WarpRole, warp_roles,
+};
+use tilewright::tensor::view::SharedTensor;
 
 const RASTERS: [Raster; 6] = [
     Raster::AlongM,

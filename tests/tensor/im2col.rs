@@ -9,7 +9,9 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target, TensorMap, TensorMapMut};
 use tilewright::layout::{IntTuple, Layout, layout};
 use tilewright::runtime::{Device, Grid, RuntimeError};
-use tilewright::tensor::{CopyAtom, CopyOp, Filter, Im2colCopy, SharedTensor, TmaCopy, TmaOp};
+use tilewright::tensor::atom::{CopyAtom, CopyOp, TmaOp};
+use tilewright::tensor::copy::{Filter, Im2colCopy, TmaCopy};
+use tilewright::tensor::view::SharedTensor;
 
 /// A convolution of images with channels last: output `(q, n)` at output channel `k` is the sum over filter positions `s`
 /// and channels `c` of `x[c, q * stride + s * dilation - padding, n] * w[c, s, k]`.

@@ -5,7 +5,10 @@ use std::f32::consts::LOG2_E;
 use tilewright::ir::{GlobalMut, Kernel, Target, range};
 use tilewright::layout::{layout, shape, tiler};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{AccumulatorRows, OnlineSoftmax, Tensor, TiledMma, copy};
+use tilewright::tensor::atom::TiledMma;
+use tilewright::tensor::copy::copy;
+use tilewright::tensor::mma::{AccumulatorRows, OnlineSoftmax};
+use tilewright::tensor::view::Tensor;
 
 use crate::support::device;
 

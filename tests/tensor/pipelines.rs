@@ -10,11 +10,14 @@ use tilewright::ir::{
 use tilewright::layout::{layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
-use tilewright::tensor::{
-    CacheOp, CopyAtom, CopyOp, CpAsyncPipeline, MmaAtom, Raster, RowGroups, SharedTensor, Tensor,
-    TensorPointer, TileScheduler, TiledCopy, TiledMma, TmaCopy, TmaPipeline, TmaStorePipeline,
-    WarpRole, copy, gemm, warp_roles,
+use tilewright::tensor::atom::{CacheOp, CopyAtom, CopyOp, MmaAtom, TiledCopy, TiledMma};
+use tilewright::tensor::copy::{TmaCopy, copy};
+use tilewright::tensor::mma::gemm;
+use tilewright::tensor::pipeline::{
+    CpAsyncPipeline, Raster, RowGroups, TileScheduler, TmaPipeline, TmaStorePipeline, WarpRole,
+    warp_roles,
 };
+use tilewright::tensor::view::{SharedTensor, Tensor, TensorPointer};
 
 /// Copies what a thread has of a row of 64 elements.
 fn copy_row<'b>(

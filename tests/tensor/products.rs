@@ -17,10 +17,12 @@ use tilewright::ir::{
 };
 use tilewright::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{
-    MmaAtom, MmaOp, MmaSync, OperandSource, RegisterTensor, SharedTensor, SmemAtom, SmemOperand,
-    SmemSwizzle, Tensor, ThrMma, TiledMma, ValType, Wgmma, copy, gemm,
+use tilewright::tensor::atom::{
+    MmaAtom, MmaOp, MmaSync, OperandSource, SmemAtom, SmemSwizzle, ThrMma, TiledMma, ValType, Wgmma,
 };
+use tilewright::tensor::copy::copy;
+use tilewright::tensor::mma::{SmemOperand, gemm};
+use tilewright::tensor::view::{RegisterTensor, SharedTensor, Tensor};
 
 /// The whole number in a type.
 fn number<T: Element>(x: i64) -> T {

@@ -3,7 +3,7 @@
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
 use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
-use tilewright::tensor::{RowAccess, RowTile};
+use tilewright::tensor::rows::{RowAccess, RowTile};
 
 /// `y(j) = x(j) * w(j)`, for rows of any start that take several steps: the last vector of a step ends in the vector after it, which
 /// belongs to the next thread, to the next step or to no thread.

@@ -3,7 +3,7 @@
 use tilewright::ir::{GlobalMut, Kernel, Target, WARP};
 use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
-use tilewright::tensor::{RowAccess, RowTile, tree};
+use tilewright::tensor::rows::{RowAccess, RowTile, tree};
 
 /// Adds the sum and the last element of a row to its elements, in place: all threads read the element that one of them
 /// overwrites behind the reduction. Returns what the launch says.

@@ -6,7 +6,7 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
 use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
-use tilewright::tensor::{RowAccess, RowTile, tree};
+use tilewright::tensor::rows::{RowAccess, RowTile, tree};
 
 /// Teams of lanes, warps, blocks and clusters, with each form of accesses, and the columns of a row that fills the tile.
 fn tiles() -> Vec<(RowTile, u32)> {

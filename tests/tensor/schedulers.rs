@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tilewright::ir::{Body, BuildErrors, Global, GlobalMut, Kernel, Target, Val};
 use tilewright::runtime::{Device, Grid};
 use tilewright::sim::Options;
-use tilewright::tensor::{
+use tilewright::tensor::pipeline::{
     DynamicScheduler, HeadSections, Raster, Sequences, StaticScheduler, TileScheduler, WorkCounter,
     WorkScheduler,
 };

@@ -12,7 +12,7 @@ use tilewright::ir::{
 };
 use tilewright::layout::Layout;
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{AtomError, OperandSource, SparseMatrix, SparseMma, ValType, Wgmma};
+use tilewright::tensor::atom::{AtomError, OperandSource, SparseMatrix, SparseMma, ValType, Wgmma};
 
 /// The place of `(thread, value)`.
 fn place(layout: &Layout, thread: usize, value: usize) -> usize {

@@ -8,7 +8,8 @@ use std::mem::{align_of, offset_of, size_of};
 use tilewright::ir::{GlobalMut, Kernel, Target};
 use tilewright::layout::{ComposedLayout, LayoutError, Swizzle, layout};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{Align, MemRange, SmemAllocator, Storage, Tensor};
+use tilewright::tensor::storage::{Align, MemRange, SmemAllocator, Storage};
+use tilewright::tensor::view::Tensor;
 
 tilewright::storage! {
     struct Complex<'b> { real: f32, imag: f32 }

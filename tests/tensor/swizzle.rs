@@ -9,10 +9,11 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Kernel, Target};
 use tilewright::layout::{Analysis, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{
-    CacheOp, CopyAtom, CopyOp, Matrices, MmaAtom, Operand, SharedTensor, SmemAccess, SmemAtom,
-    Tensor, TiledCopy, TiledMma, choose_swizzle,
+use tilewright::tensor::atom::{
+    CacheOp, CopyAtom, CopyOp, Matrices, MmaAtom, Operand, SmemAccess, SmemAtom, TiledCopy,
+    TiledMma, choose_swizzle,
 };
+use tilewright::tensor::view::{SharedTensor, Tensor};
 
 type Result = std::result::Result<(), Box<dyn Error>>;
 

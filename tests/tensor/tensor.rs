@@ -8,7 +8,7 @@ use tilewright::ir::builder::DeviceCoord;
 use tilewright::ir::{Body, BuildErrors, GlobalMut, Kernel, Target, Val, range};
 use tilewright::layout::{ComposedLayout, Int, Layout, LayoutError, layout, shape, tiler};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{
+use tilewright::tensor::view::{
     CoordTensor, GlobalTensorMut, RegisterTensor, SharedTensor, Tensor, TensorPointer,
 };
 

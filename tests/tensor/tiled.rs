@@ -10,10 +10,10 @@ use tilewright::ir::types::Scalar;
 use tilewright::ir::{Body, Global, GlobalMut, Kernel, Target};
 use tilewright::layout::{Layout, layout, shape, tiler};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{
-    CoordTensor, CopyAtom, CopyOp, Matrices, MmaAtom, Operand, RegisterTensor, SharedTensor,
-    Tensor, TiledCopy, TiledMma, copy, gemm,
-};
+use tilewright::tensor::atom::{CopyAtom, CopyOp, Matrices, MmaAtom, Operand, TiledCopy, TiledMma};
+use tilewright::tensor::copy::copy;
+use tilewright::tensor::mma::gemm;
+use tilewright::tensor::view::{CoordTensor, RegisterTensor, SharedTensor, Tensor};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

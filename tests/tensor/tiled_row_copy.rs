@@ -6,7 +6,8 @@ use tilewright::ir::builder::AnyVector;
 use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 use tilewright::layout::layout;
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::{MatrixRows, RowAccess, SharedTensor, TiledRowCopy};
+use tilewright::tensor::rows::{MatrixRows, RowAccess, TiledRowCopy};
+use tilewright::tensor::view::SharedTensor;
 
 const TILE: TiledRowCopy = TiledRowCopy {
     threads: 64,

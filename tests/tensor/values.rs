@@ -5,9 +5,9 @@ use crate::support::device;
 use tilewright::ir::{Body, BuildErrors, Element, GlobalMut, Kernel, Target, Val, f16};
 use tilewright::layout::{IntTuple, Layout, LayoutError, coord, layout, shape, tiler};
 use tilewright::runtime::Grid;
-use tilewright::tensor::{
-    CoordTensor, RegisterTensor, SharedTensor, Tensor, TensorPointer, TensorSsa, autovec_copy_if,
-    copy, copy_if, copy_zfill,
+use tilewright::tensor::copy::{autovec_copy_if, copy, copy_if, copy_zfill};
+use tilewright::tensor::view::{
+    CoordTensor, RegisterTensor, SharedTensor, Tensor, TensorPointer, TensorSsa,
 };
 
 type InOut = (GlobalMut<i32>, GlobalMut<i32>, i32);

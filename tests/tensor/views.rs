@@ -6,7 +6,8 @@ use tilewright::ir::{BuildErrors, Global, GlobalMut, Kernel, Target, f16};
 use tilewright::layout::{IntTuple, Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
 use tilewright::sim;
-use tilewright::tensor::{CoordTensor, Tensor, TensorSsa, ZipTensor, copy_if, print_tensor};
+use tilewright::tensor::copy::copy_if;
+use tilewright::tensor::view::{CoordTensor, Tensor, TensorSsa, ZipTensor, print_tensor};
 
 /// A view has the layout that the algebra of the host gives, and the elements of that layout.
 #[test]

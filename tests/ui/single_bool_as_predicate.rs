@@ -1,6 +1,7 @@
 use tilewright::ir::{GlobalMut, Kernel, Target};
 use tilewright::layout::layout;
-use tilewright::tensor::{Tensor, copy_if};
+use tilewright::tensor::copy::copy_if;
+use tilewright::tensor::view::Tensor;
 
 fn main() {
     let _ = Kernel::<(GlobalMut<f32>, i32)>::build("one", Target::SM_80, |k, (x, n)| {

@@ -1,6 +1,6 @@
 use tilewright::ir::{Global, Kernel, Target};
 use tilewright::layout::layout;
-use tilewright::tensor::Tensor;
+use tilewright::tensor::view::Tensor;
 
 fn main() {
     let _ = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {

@@ -82,8 +82,7 @@ impl<'o> Body<'o, '_> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Kernel, Target};
-    /// use tilewright::ir::builder::Group;
+    /// use tilewright::ir::{GlobalMut, Group, Kernel, Target};
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// // The largest value of a block and the last thread that has it.
@@ -148,8 +147,7 @@ impl<'o> Body<'o, '_> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Kernel, Target};
-    /// use tilewright::ir::builder::Group;
+    /// use tilewright::ir::{GlobalMut, Group, Kernel, Target};
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sums", Target::SM_80, |k, (x,)| {
@@ -203,8 +201,7 @@ impl<'o> Body<'o, '_> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
-    /// use tilewright::ir::builder::Group;
+    /// use tilewright::ir::{GlobalMut, Group, Kernel, Target, range};
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// // Sums up to each of 160 elements, by a block of 64 threads.
@@ -277,8 +274,7 @@ impl<'o> Body<'o, '_> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Kernel, Target};
-    /// use tilewright::ir::builder::Group;
+    /// use tilewright::ir::{GlobalMut, Group, Kernel, Target};
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sums", Target::SM_80, |k, (x,)| {
@@ -323,8 +319,7 @@ impl<'o> Body<'o, '_> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
-    /// use tilewright::ir::builder::Group;
+    /// use tilewright::ir::{GlobalMut, Group, Kernel, KernelOptions, Target};
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// let options = KernelOptions::default().block([64, 1, 1]);
@@ -378,8 +373,7 @@ impl<'o> Body<'o, '_> {
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
-    /// use tilewright::ir::{GlobalMut, Kernel, Target};
-    /// use tilewright::ir::builder::Group;
+    /// use tilewright::ir::{GlobalMut, Group, Kernel, Target};
     /// use tilewright::runtime::{Device, Grid};
     ///
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("argmax", Target::SM_80, |k, (x,)| {

@@ -36,7 +36,7 @@
 /// ```
 /// tilewright::values! {
 ///     struct Rows<'b>: Clone {
-///         tile: tilewright::tensor::GlobalTensor<'b, f32>,
+///         tile: tilewright::tensor::view::GlobalTensor<'b, f32>,
 ///         first: tilewright::ir::Val<'b, i32>,
 ///     }
 /// }

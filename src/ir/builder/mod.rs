@@ -18,18 +18,18 @@ mod any_vector;
 mod assume;
 mod async_copy;
 mod atomic;
-mod barrier;
+pub(super) mod barrier;
 mod bits;
-mod body;
+pub(super) mod body;
 mod call;
 mod cases;
 mod cluster;
-mod collective;
+pub(super) mod collective;
 mod context;
-mod control;
+pub(super) mod control;
 mod diagnostic;
 mod elementary;
-mod error;
+pub(super) mod error;
 mod float;
 mod group;
 mod host_part;
@@ -37,17 +37,17 @@ mod im2col;
 mod inline;
 mod int4;
 mod joins;
-mod kernel;
+pub(super) mod kernel;
 mod layout;
-mod loops;
+pub(super) mod loops;
 mod math;
 mod mbarrier;
 mod mma;
 mod ops;
-mod params;
+pub(super) mod params;
 mod plain;
 mod promote;
-mod range;
+pub(super) mod range;
 mod report;
 mod required_len;
 mod role;
@@ -56,44 +56,36 @@ mod space;
 mod sparse;
 mod special;
 mod symbolic;
-mod typed;
+pub(super) mod typed;
 mod values;
-mod vector;
-mod warp;
+pub(super) mod vector;
+pub(super) mod warp;
 
 pub use any_vector::{AnyVector, VectorOf};
 pub use atomic::{
     Atom, AtomicAdd, AtomicCas, AtomicHalf, AtomicInt, AtomicVector, AtomicWord, Red,
 };
-pub use barrier::NamedBarrier;
 pub use bits::{DotElement, PackedInt16, TruthTable, Widen, Word, Word32};
-pub use body::{Body, Dim3, Registers, Var};
 pub use cases::{CaseEnd, Cases, CasesStart};
-pub use collective::Group;
 pub use context::Context;
-pub use control::{ArmEnd, End, Join, Terminated};
-pub use error::{BuildError, BuildErrorKind, BuildErrors};
+pub use control::{ArmEnd, Terminated};
+pub use error::BuildErrorKind;
 pub use host_part::{HostPart, HostParts};
 pub use int4::FromInt4;
 pub(in crate::ir) use kernel::lowered;
-pub use kernel::{BodyResult, Kernel, KernelOptions, MergedShared, Untyped};
+pub use kernel::{BodyResult, MergedShared};
 pub use layout::DeviceCoord;
-pub use loops::Loop;
 pub use mbarrier::MbarrierRef;
-pub use params::{
-    Field, InSignature, ParamList, ParamSource, ParamValues, Parameter, Params, Same,
-};
+pub use params::{Field, InSignature, ParamList, ParamSource, ParamValues, Parameter, Same};
 pub use promote::{Promote, promote};
-pub use range::{Bound, IntoBound, IntoLimit, Range, range};
+pub use range::{Bound, IntoBound, IntoLimit};
 pub use report::Reported;
 pub(crate) use role::{Role, with_roles};
 pub use space::{GenericPointer, SpacePointer};
 pub use typed::{
-    Accumulator, Arithmetic, Bits, Constant, Converted, Element, Float, Fused, Generic, GenericMut,
-    Global, GlobalMut, Integer, IntoIndex, IntoOperand, IntoVal, Local, MemIndex, MutPointer,
-    Number, Ordered, Pointer, Shared, SharedCluster, Signed, TensorMap, TensorMapMut,
-    TensorMapType, Ty, Val,
+    Accumulator, Arithmetic, Bits, Converted, Fused, IntoIndex, IntoOperand, IntoVal, MemIndex,
+    Ordered, Signed, TensorMapType, Ty,
 };
 pub use values::{IntoValues, Values};
-pub use vector::{Vector, VectorElement};
-pub use warp::{Redux, WARP};
+pub use vector::VectorElement;
+pub use warp::Redux;

@@ -7,14 +7,14 @@ use crate::ir::op::{Mma, MmaOverflow, MmaShape, WgmmaForm};
 use crate::ir::types::Scalar;
 
 /// MMAs with a structured-sparse A: of every 4 elements in a row of A 2 are kept, or of every 2
-/// `tf32` elements one. [`SparseMma`](crate::tensor::SparseMma) compresses a matrix into the kept
-/// elements and their metadata.
+/// `tf32` elements one. [`SparseMma`](crate::tensor::atom::SparseMma) compresses a matrix into the
+/// kept elements and their metadata.
 impl<'b> Body<'b, '_> {
     /// Computes as [`mma_sync`](Body::mma_sync) does, with a sparse A, 16 rows and 8 columns. `a`
     /// holds the thread's kept elements, distributed as in an `mma_sync` with half the K.
     /// `metadata` says which columns they come from. One, two or all four threads of each group of
     /// four supply it; `selector` says which, and must be below
-    /// [`SparseMma::selectors`](crate::tensor::SparseMma::selectors). PTX ISA 9.7.14.6.3
+    /// [`SparseMma::selectors`](crate::tensor::atom::SparseMma::selectors). PTX ISA 9.7.14.6.3
     /// `mma.sp::ordered_metadata`.
     ///
     /// ```

@@ -381,7 +381,7 @@ impl<T: Integer> Val<'_, T> {
     /// >> & | ^`, `min`, `max`, `select` and integer conversions. An unknown integer has divisor 1.
     ///
     /// ```
-    /// use tilewright::ir::{Global, Kernel, Target, builder::range};
+    /// use tilewright::ir::{Global, Kernel, Target, range};
     ///
     /// Kernel::<(Global<f32>, i32)>::build("k", Target::SM_80, |k, (_, n)| {
     ///     let thread = k.thread_idx().x;

@@ -106,8 +106,8 @@ pub struct AttentionConfig {
     pub overlap: SoftmaxOverlap,
     /// Rescales the output only if a score exceeds the running maximum by more than 8 powers of
     /// two, instead of at every tile of keys
-    /// ([`OnlineSoftmax::maxima`](crate::tensor::OnlineSoftmax::maxima)). Saves multiplications for
-    /// large value dimensions.
+    /// ([`OnlineSoftmax::maxima`](crate::tensor::mma::OnlineSoftmax::maxima)). Saves
+    /// multiplications for large value dimensions.
     pub lazy: bool,
     /// Supports sequences of different lengths in one tensor.
     pub varlen: bool,

@@ -3,7 +3,9 @@
 
 use crate::ir::{Body, TensorMapMut, Val};
 use crate::layout::{shape, tiler};
-use crate::tensor::{OnlineSoftmax, PipelineState, RegisterTensor, TmaStorePipeline};
+use crate::tensor::mma::OnlineSoftmax;
+use crate::tensor::pipeline::{PipelineState, TmaStorePipeline};
+use crate::tensor::view::RegisterTensor;
 
 use super::config::{OUTPUT_STAGES, ROWS};
 use super::item::{Item, Own};

@@ -7,7 +7,8 @@ use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Target};
 use crate::layout::LayoutError;
 use crate::runtime::RuntimeError;
-use crate::tensor::{AtomError, TensorError};
+use crate::tensor::TensorError;
+use crate::tensor::atom::AtomError;
 
 errors! {
     /// Why an attention kernel cannot be built, or why it cannot run a problem.

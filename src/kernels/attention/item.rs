@@ -4,7 +4,10 @@
 
 use crate::ir::builder::AnyVector;
 use crate::ir::{Body, Element, Val, WARP};
-use crate::tensor::{AccumulatorRows, HeadSections, RegisterTensor, Sequences, TiledMma};
+use crate::tensor::atom::TiledMma;
+use crate::tensor::mma::AccumulatorRows;
+use crate::tensor::pipeline::{HeadSections, Sequences};
+use crate::tensor::view::RegisterTensor;
 
 use super::config::AttentionConfig;
 use super::plan::{ParamsAt, SequencesAt, X};

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::ir::builder::VectorElement;
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
-use crate::tensor::Sequences;
+use crate::tensor::pipeline::Sequences;
 
 use super::Attention;
 use super::config::AttentionConfig;

@@ -6,10 +6,12 @@ use crate::ir::builder::{Role, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val};
 use crate::layout::{ComposedLayout, Layout, layout, shape, tiler};
-use crate::tensor::{
-    AccumulatorOperand, AccumulatorRows, CopyAtom, CopyOp, Matrices, MmaAtom, Operand,
-    OperandSource, SmemAtom, SmemSwizzle, TiledCopy, TiledMma, TmaCopy, ValType, Wgmma,
+use crate::tensor::atom::{
+    CopyAtom, CopyOp, Matrices, MmaAtom, Operand, OperandSource, SmemAtom, SmemSwizzle, TiledCopy,
+    TiledMma, ValType, Wgmma,
 };
+use crate::tensor::copy::TmaCopy;
+use crate::tensor::mma::{AccumulatorOperand, AccumulatorRows};
 
 use super::config::{AttentionConfig, OUTPUT_STAGES, ROWS, Staging, swizzle_of};
 use super::error::AttentionError;

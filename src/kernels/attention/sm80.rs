@@ -9,10 +9,11 @@
 use crate::arch::Major;
 use crate::ir::{Body, Element, Kernel, KernelOptions, Val, range};
 use crate::layout::{ComposedLayout, layout, shape, tiler};
-use crate::tensor::{
-    AccumulatorOperand, AccumulatorRows, AsyncTile, CpAsyncPipeline, MatrixLoad, MmaAtom, MmaSync,
-    OnlineSoftmax, Operand, SharedTensor, ThrAsyncTile, TiledMma, ValType,
-};
+use crate::tensor::atom::{MmaAtom, MmaSync, Operand, TiledMma, ValType};
+use crate::tensor::copy::{AsyncTile, MatrixLoad, ThrAsyncTile};
+use crate::tensor::mma::{AccumulatorOperand, AccumulatorRows, OnlineSoftmax};
+use crate::tensor::pipeline::CpAsyncPipeline;
+use crate::tensor::view::SharedTensor;
 
 use super::config::AttentionConfig;
 use super::error::AttentionError;

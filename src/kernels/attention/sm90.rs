@@ -17,11 +17,13 @@ use crate::ir::builder::{IntoVal, MbarrierRef};
 use crate::ir::op::BulkWait;
 use crate::ir::{Body, NamedBarrier, Val, range};
 use crate::layout::{ComposedLayout, shape};
-use crate::tensor::{
-    OnlineSoftmax, OrderedBarrier, PipelineState, RegisterTensor, SharedTensor, SmemOperand,
-    TiledMma, TmaPipeline, WarpRole, WgmmaOperand, WorkCounter, WorkNumbers, WorkScheduler,
+use crate::tensor::atom::TiledMma;
+use crate::tensor::mma::{OnlineSoftmax, SmemOperand, WgmmaOperand};
+use crate::tensor::pipeline::{
+    OrderedBarrier, PipelineState, TmaPipeline, WarpRole, WorkCounter, WorkNumbers, WorkScheduler,
     warp_roles,
 };
+use crate::tensor::view::{RegisterTensor, SharedTensor};
 
 use super::config::{GROUP, ROWS, SoftmaxOverlap};
 use super::item::Item;

@@ -6,7 +6,8 @@ use crate::errors::errors;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Target};
 use crate::runtime::RuntimeError;
-use crate::tensor::{AtomError, TensorError};
+use crate::tensor::TensorError;
+use crate::tensor::atom::AtomError;
 
 errors! {
     /// Why a decode kernel cannot be built, or why it cannot run a problem.

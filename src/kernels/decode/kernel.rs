@@ -13,7 +13,9 @@
 use crate::ir::op::CpAsyncCache;
 use crate::ir::{Body, Global, MutPointer, Pointer, Range, Shared, Val, WARP, range};
 use crate::layout::shape;
-use crate::tensor::{OnlineSoftmax, Operand, Tensor, TensorPointer};
+use crate::tensor::atom::Operand;
+use crate::tensor::mma::OnlineSoftmax;
+use crate::tensor::view::{Tensor, TensorPointer};
 
 use super::super::arrival::is_last_to_arrive;
 use super::config::{KEYS, ROWS};

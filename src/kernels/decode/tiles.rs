@@ -5,10 +5,10 @@ use crate::ir::builder::{Role, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions};
 use crate::layout::{Layout, layout, tiler};
-use crate::tensor::{
-    AccumulatorOperand, AccumulatorRows, CpAsyncPipeline, MatrixLoad, MmaAtom, MmaSync, Operand,
-    TiledMma, ValType,
-};
+use crate::tensor::atom::{MmaAtom, MmaSync, Operand, TiledMma, ValType};
+use crate::tensor::copy::MatrixLoad;
+use crate::tensor::mma::{AccumulatorOperand, AccumulatorRows};
+use crate::tensor::pipeline::CpAsyncPipeline;
 
 use super::config::{DecodeConfig, KEYS, ROWS};
 use super::error::DecodeError;

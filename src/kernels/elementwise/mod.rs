@@ -10,7 +10,7 @@ use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Target, Val};
 use crate::layout::{ComposedLayout, Layout};
-use crate::tensor::{RowAccess, RowTile};
+use crate::tensor::rows::{RowAccess, RowTile};
 
 use super::rows::{Input, Output, RowConfig, RowError, with_elements};
 pub use launch::ElementwiseFunction;

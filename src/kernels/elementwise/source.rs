@@ -5,7 +5,8 @@ use crate::ir::builder::Converted;
 use crate::ir::op::LoadAccess;
 use crate::ir::{Body, Global, Val};
 use crate::layout::{ComposedLayout, Layout, LayoutError, Part};
-use crate::tensor::{RowAccess, RowFragment, RowPartition, RowTile, lead, shifted};
+use crate::tensor::copy::{lead, shifted};
+use crate::tensor::rows::{RowAccess, RowFragment, RowPartition, RowTile};
 
 use super::super::rows::RowError;
 

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val, range};
-use crate::tensor::RowAccess;
+use crate::tensor::rows::RowAccess;
 
 use super::rows::{Input, RowConfig, RowError, RowProblem, own_row, with_elements};
 pub use launch::RowGatherFunction;

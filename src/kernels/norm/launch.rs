@@ -3,7 +3,7 @@
 
 use crate::ir::builder::{Converted, VectorElement};
 use crate::runtime::{Buffer, Device, Function, LaunchOptions, LoadOptions};
-use crate::tensor::RowAccess;
+use crate::tensor::rows::RowAccess;
 
 use super::super::rows::{RowError, RowProblem, check_aligned, check_len, row_grid};
 use super::{AnyKernel, Norm, NormConfig, Params, WithResidual};

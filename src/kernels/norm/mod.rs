@@ -10,7 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{
     Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, KernelOptions, Target, Val,
 };
-use crate::tensor::{chained, tree};
+use crate::tensor::rows::{chained, tree};
 
 use super::rows::{Input, Output, RowConfig, RowError, RowProblem, own_row, with_elements};
 pub use launch::{NormArgs, NormFunction};

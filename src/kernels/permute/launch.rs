@@ -3,7 +3,7 @@
 
 use crate::ir::builder::Converted;
 use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
-use crate::tensor::RowAccess;
+use crate::tensor::rows::RowAccess;
 
 use super::super::rows::{RowConfig, RowError, check_aligned, check_len};
 use super::super::transpose::TransposeFunction;

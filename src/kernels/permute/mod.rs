@@ -13,7 +13,7 @@ use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Targe
 
 use super::rows::{Input, RowConfig, RowError, own_row, with_elements};
 use super::transpose::{Transpose, TransposeConfig};
-use crate::tensor::strided;
+use crate::tensor::rows::strided;
 pub use launch::PermuteFunction;
 pub use problem::{PermuteMode, PermuteProblem};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::ir::types::Scalar;
-use crate::tensor::{RowAccess, RowTile};
+use crate::tensor::rows::{RowAccess, RowTile};
 
 use super::super::rows::RowError;
 use super::super::transpose::{TransposeBatch, TransposeProblem};

@@ -6,7 +6,7 @@ use std::array;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Global, Shared, Val, Var, WARP, f16};
-use crate::tensor::{RowPointer, tree};
+use crate::tensor::rows::{RowPointer, tree};
 
 /// An element with its column, packed so that a better element is a larger integer, first word
 /// first. 0 means no element.

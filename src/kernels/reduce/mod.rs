@@ -12,7 +12,7 @@ use std::fmt;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val, range};
-use crate::tensor::{Indexed, RowAccess, RowPointer, RowTile, tree};
+use crate::tensor::rows::{Indexed, RowAccess, RowPointer, RowTile, tree};
 
 use super::rows::{Input, Output, RowConfig, RowError, RowProblem, own_row, with_elements};
 pub use axis::{AxisProblem, AxisReduce, AxisReduceConfig, AxisReduceFunction};

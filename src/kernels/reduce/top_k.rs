@@ -8,7 +8,7 @@ use crate::ir::op::FindFrom;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, WARP, range};
 use crate::runtime::{Buffer, Function, LaunchOptions};
-use crate::tensor::{RowPointer, RowTile, tree};
+use crate::tensor::rows::{RowPointer, RowTile, tree};
 
 use super::super::loadable::loadable;
 use super::super::rows::{

@@ -5,7 +5,7 @@ use crate::ir::builder::{Arithmetic, Converted, Fused, VectorElement};
 use crate::ir::op::PermuteMode;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Val, Vector, bf16, f16};
-use crate::tensor::{RowFragment, tree};
+use crate::tensor::rows::{RowFragment, tree};
 
 /// A thread's elements in one step, at most 32. A word holds one `f32`, or two 16-bit elements.
 pub(super) struct Words<'c> {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::ir::Target;
 use crate::ir::types::Scalar;
-use crate::tensor::{RowAccess, RowTile};
+use crate::tensor::rows::{RowAccess, RowTile};
 
 use super::error::RowError;
 use super::problem::RowProblem;

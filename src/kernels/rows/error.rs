@@ -6,7 +6,7 @@ use crate::errors::errors;
 use crate::ir::BuildErrors;
 use crate::ir::types::Scalar;
 use crate::runtime::RuntimeError;
-use crate::tensor::RowAccess;
+use crate::tensor::rows::RowAccess;
 
 errors! {
     /// Errors for unsupported row-kernel configurations and invalid launches.

@@ -14,7 +14,7 @@ use crate::ir::builder::{Role, with_roles};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Kernel, Val};
 use crate::runtime::{ArgList, Grid};
-use crate::tensor::RowTile;
+use crate::tensor::rows::RowTile;
 
 /// The element types of a kernel's input and output in its body, which is the same Rust code for all of them.
 pub(in crate::kernels) type Input = Role<0>;

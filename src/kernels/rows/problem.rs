@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::ir::types::Scalar;
-use crate::tensor::{RowAccess, RowTile};
+use crate::tensor::rows::{RowAccess, RowTile};
 
 use super::error::RowError;
 
@@ -13,7 +13,7 @@ use super::error::RowError;
 /// ```
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::kernels::rows::RowProblem;
-/// use tilewright::tensor::RowAccess;
+/// use tilewright::tensor::rows::RowAccess;
 ///
 /// let problem = RowProblem::new(8192, 4095);
 /// assert_eq!(problem.access(Scalar::Bf16), RowAccess::Ragged);

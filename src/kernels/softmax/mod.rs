@@ -8,7 +8,7 @@ use std::fmt;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val};
-use crate::tensor::chained;
+use crate::tensor::rows::chained;
 
 use super::rows::{Input, Output, RowConfig, RowError, RowProblem, own_row, with_elements};
 pub use launch::SoftmaxFunction;

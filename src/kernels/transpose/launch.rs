@@ -9,7 +9,7 @@ use crate::runtime::{
     ArgList, Buffer, BufferMut, BufferRef, Declared, Device, Function, Grid, LaunchOptions,
     LoadOptions,
 };
-use crate::tensor::RowAccess;
+use crate::tensor::rows::RowAccess;
 
 use super::super::loadable::loadable;
 use super::super::rows::{Prepared, RowError, check_len};

@@ -14,7 +14,9 @@ use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Target};
 use crate::layout::LayoutError;
 use crate::runtime::Declared;
-use crate::tensor::{MatrixRows, Raster, RowAccess, RowTile, SharedTensor, TileScheduler};
+use crate::tensor::pipeline::{Raster, TileScheduler};
+use crate::tensor::rows::{MatrixRows, RowAccess, RowTile};
+use crate::tensor::view::SharedTensor;
 
 use super::rows::RowError;
 pub(in crate::kernels) use launch::LoadedTranspose;

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::ir::types::Scalar;
-use crate::tensor::{RowAccess, RowTile};
+use crate::tensor::rows::{RowAccess, RowTile};
 
 /// The sizes of a matrix, and the strides of it and its transpose. Rows of both are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use crate::ir::types::Scalar;
 use crate::layout::{ComposedLayout, Layout, LayoutError, Swizzle, layout};
-use crate::tensor::{RowAccess, RowTile, TiledRowCopy};
+use crate::tensor::rows::{RowAccess, RowTile, TiledRowCopy};
 
 use super::{THREADS, TransposeConfig};
 
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::ir::Target;
     use crate::kernels::transpose::TransposeProblem;
-    use crate::tensor::{SmemAccess, SwizzleCandidate, choose_swizzle};
+    use crate::tensor::atom::{SmemAccess, SwizzleCandidate, choose_swizzle};
 
     /// The tile's swizzle is among those that `choose_swizzle` finds, and has no bank conflicts.
     #[test]

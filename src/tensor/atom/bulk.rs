@@ -1,10 +1,10 @@
 //! Names the bulk copy instructions: TMA boxes and runs of contiguous bytes, started by one thread.
-//! To issue one, use [`TmaCopy`](crate::tensor::TmaCopy) or
-//! [`bulk_copy`](crate::tensor::bulk_copy).
+//! To issue one, use [`TmaCopy`](crate::tensor::copy::TmaCopy) or
+//! [`bulk_copy`](crate::tensor::copy::bulk_copy).
 
 use crate::ir::op::BulkReduce;
 
-/// A TMA instruction. [`TmaCopy`](crate::tensor::TmaCopy) issues it.
+/// A TMA instruction. [`TmaCopy`](crate::tensor::copy::TmaCopy) issues it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TmaOp {
     /// Global to shared memory, completing on an mbarrier. CuTe's `SM90_TMA_LOAD`.
@@ -93,8 +93,8 @@ impl TmaOp {
     }
 }
 
-/// A bulk copy of contiguous bytes. [`bulk_copy`](crate::tensor::bulk_copy) and
-/// [`bulk_store`](crate::tensor::bulk_store) issue it.
+/// A bulk copy of contiguous bytes. [`bulk_copy`](crate::tensor::copy::bulk_copy) and
+/// [`bulk_store`](crate::tensor::copy::bulk_store) issue it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BulkOp {
     /// Global to shared memory, completing on an mbarrier. CuTe's `SM90_BULK_COPY_G2S`.

@@ -49,7 +49,7 @@ pub enum CacheOp {
 /// name and parses from it.
 ///
 /// ```
-/// use tilewright::tensor::{CopyOp, TmaOp};
+/// use tilewright::tensor::atom::{CopyOp, TmaOp};
 /// let op: CopyOp = "SM75_U16x8_LDSM_T".parse()?;
 /// assert_eq!(op.instruction(), "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16");
 /// assert_eq!(op.to_string(), "SM75_U16x8_LDSM_T");
@@ -57,7 +57,7 @@ pub enum CacheOp {
 /// // Bulk copies have any number of bits, which is a parameter of CuTe's traits: here a box of 16 KiB.
 /// let op: CopyOp = "SM90_TMA_LOAD<131072>".parse()?;
 /// assert_eq!(op, CopyOp::Tma { op: TmaOp::Load, bits: 131_072 });
-/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// # Ok::<(), tilewright::tensor::atom::AtomError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyOp {
@@ -168,8 +168,9 @@ impl CopyOp {
         }
     }
 
-    /// The function that issues the instruction, if [`ThrCopy::copy`](crate::tensor::ThrCopy::copy)
-    /// cannot, because it needs a barrier or a tensor map.
+    /// The function that issues the instruction, if
+    /// [`ThrCopy::copy`](crate::tensor::atom::ThrCopy::copy) cannot, because it needs a barrier or
+    /// a tensor map.
     pub(in crate::tensor) fn method(&self) -> Option<&'static str> {
         match self {
             CopyOp::Tma { op, .. } => Some(op.method()),
@@ -254,14 +255,14 @@ fn matrix(name: &str, matrices: Matrices, transposed: bool) -> String {
 /// layout on the side where threads hold registers.
 ///
 /// ```
-/// use tilewright::tensor::{CopyAtom, CopyOp, Matrices};
+/// use tilewright::tensor::atom::{CopyAtom, CopyOp, Matrices};
 /// let op = CopyOp::LdMatrix { matrices: Matrices::X2, transposed: false };
 /// let atom = CopyAtom::new(op)?;
 /// // 16 threads give addresses of 128 bits each, the others read along.
 /// assert_eq!(atom.layout_src_tv().to_string(), "((16,2),128):((128,0),1)");
 /// // Each thread gets two registers of 32 bits, one of each matrix.
 /// assert_eq!(atom.layout_dst_tv().to_string(), "(32,(32,2)):(32,(1,1024))");
-/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// # Ok::<(), tilewright::tensor::atom::AtomError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CopyAtom {

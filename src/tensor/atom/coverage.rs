@@ -1,6 +1,6 @@
 //! Checks that a layout reaches each element of a tile exactly once, and names the mode that fails.
-//! [`TiledMma`](crate::tensor::TiledMma) and [`TiledCopy`](crate::tensor::TiledCopy) use it, so
-//! that no element is computed or copied twice or left out.
+//! [`TiledMma`](crate::tensor::atom::TiledMma) and [`TiledCopy`](crate::tensor::atom::TiledCopy)
+//! use it, so that no element is computed or copied twice or left out.
 
 use crate::errors::errors;
 
@@ -15,7 +15,8 @@ errors! {
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::{CopyAtom, CopyOp, CoverageFault, TensorErrorKind, TiledCopy};
+    /// use tilewright::tensor::TensorErrorKind;
+    /// use tilewright::tensor::atom::{CopyAtom, CopyOp, CoverageFault, TiledCopy};
     ///
     /// // The four columns of threads are one and the same.
     /// let atom = CopyAtom::new(CopyOp::Universal { bits: 32 })?;

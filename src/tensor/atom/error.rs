@@ -11,7 +11,7 @@ errors! {
     /// An instruction that does not exist, or a name that no atom has.
     ///
     /// ```
-    /// use tilewright::tensor::{AtomError, MmaAtom, MmaSync, ValType};
+    /// use tilewright::tensor::atom::{AtomError, MmaAtom, MmaSync, ValType};
     /// let tf32 = MmaSync::new([16, 8, 16], ValType::Tf32, ValType::Tf32, ValType::F32);
     /// let error = MmaAtom::new(tf32).unwrap_err();
     /// assert!(matches!(error, AtomError::Shape { .. }));

@@ -1,6 +1,6 @@
 //! [`MmaAtom`]: one MMA instruction with the layouts that say which thread holds which elements.
 //! Pick one by its CuTe name, then repeat it over a tile with
-//! [`TiledMma`](crate::tensor::TiledMma).
+//! [`TiledMma`](crate::tensor::atom::TiledMma).
 
 use crate::ir::Target;
 use crate::layout::{Layout, layout};
@@ -15,11 +15,11 @@ use crate::arch::Major;
 /// types. It prints as its CuTe name and parses from it.
 ///
 /// ```
-/// use tilewright::tensor::MmaOp;
+/// use tilewright::tensor::atom::MmaOp;
 /// let op: MmaOp = "SM90_64x128x16_F32BF16BF16_SS".parse()?;
 /// assert_eq!(op.instruction(), "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16");
 /// assert_eq!(op.to_string(), "SM90_64x128x16_F32BF16BF16_SS");
-/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// # Ok::<(), tilewright::tensor::atom::AtomError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MmaOp {
@@ -175,7 +175,7 @@ impl MmaOp {
 /// every thread sees all of it, so its thread mode has stride 0.
 ///
 /// ```
-/// use tilewright::tensor::{MmaAtom, OperandSource, ValType, Wgmma};
+/// use tilewright::tensor::atom::{MmaAtom, OperandSource, ValType, Wgmma};
 /// let op = Wgmma::new(96, ValType::Tf32, ValType::Tf32, ValType::F32, OperandSource::Registers);
 /// let atom = MmaAtom::new(op)?;
 /// assert_eq!(atom.op().to_string(), "SM90_64x96x8_F32TF32TF32_RS_TN");

@@ -31,12 +31,12 @@ pub enum BitOp {
 /// An `mma.sync` instruction, with A row-major and B column-major (both K-major). PTX ISA, "mma".
 ///
 /// ```
-/// use tilewright::tensor::{BitOp, MmaAtom, MmaSync, ValType};
+/// use tilewright::tensor::atom::{BitOp, MmaAtom, MmaSync, ValType};
 /// let op = MmaSync::new([16, 8, 32], ValType::S8, ValType::U8, ValType::S32).saturate();
 /// assert_eq!(op.instruction(), "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.u8.s32");
 /// let bits = MmaSync::new([8, 8, 128], ValType::B1, ValType::B1, ValType::S32).bit_op(BitOp::And);
 /// assert_eq!(MmaAtom::new(bits)?.layout_a_tv().to_string(), "((4,8),32):((256,1),8)");
-/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// # Ok::<(), tilewright::tensor::atom::AtomError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MmaSync {

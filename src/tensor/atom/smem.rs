@@ -52,7 +52,7 @@ impl SmemSwizzle {
 /// ```
 /// use tilewright::layout::shape;
 /// use tilewright::arch::Major;
-/// use tilewright::tensor::{SmemAtom, SmemSwizzle};
+/// use tilewright::tensor::atom::{SmemAtom, SmemSwizzle};
 /// let atom = SmemAtom::new(Major::K, SmemSwizzle::Sw128);
 /// assert_eq!(atom.swizzle().to_string(), "S<3,4,3>"); // of bytes
 /// let f16 = atom.position_independent(16)?;

@@ -20,13 +20,13 @@ use crate::layout::{Layout, LayoutError, layout};
 /// atoms with their `ELayout`, and a warp's `mma.sp`.
 ///
 /// ```
-/// use tilewright::tensor::{OperandSource, SparseMma, ValType, Wgmma};
+/// use tilewright::tensor::atom::{OperandSource, SparseMma, ValType, Wgmma};
 /// let half = Wgmma::new(128, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
 /// let mma = SparseMma::wgmma(half)?;
 /// assert_eq!(mma.shape_mnk(), [64, 128, 32]);
 /// assert_eq!(mma.instruction(), "wgmma.mma_async.sp.sync.aligned.m64n128k32.f32.bf16.bf16");
 /// assert_eq!(mma.layout_e_tv().to_string(), "((2,2,8,4),(16,2)):((1024,0,1,16),(64,8))");
-/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// # Ok::<(), tilewright::tensor::atom::AtomError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SparseMma {
@@ -241,7 +241,7 @@ fn metadata_layout(elem: Scalar, [m, _, k]: [u32; 3]) -> Result<Layout, LayoutEr
 /// non-zero, for `tf32` at most one of each 2.
 ///
 /// ```
-/// use tilewright::tensor::SparseMatrix;
+/// use tilewright::tensor::atom::SparseMatrix;
 /// // Two rows of 8 elements.
 /// let dense = [0i8, 5, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3];
 /// let sparse = SparseMatrix::compress(&dense, 8)?;
@@ -249,7 +249,7 @@ fn metadata_layout(elem: Scalar, [m, _, k]: [u32; 3]) -> Result<Layout, LayoutEr
 /// // Columns 1 and 3; a chunk with fewer elements keeps zeros too.
 /// assert_eq!([0, 1].map(|chunk| sparse.bits(0, chunk)), [0b1101, 0b0100]);
 /// assert_eq!(sparse.to_dense(), dense);
-/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// # Ok::<(), tilewright::tensor::atom::AtomError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct SparseMatrix<T> {

@@ -39,8 +39,9 @@ impl SmemAccess {
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
     /// use tilewright::layout::tiler;
-    /// use tilewright::tensor::{
-    ///     CopyAtom, CopyOp, Matrices, MmaAtom, Operand, SmemAccess, TiledCopy, TiledMma, choose_swizzle,
+    /// use tilewright::tensor::atom::{
+    ///     CopyAtom, CopyOp, Matrices, MmaAtom, Operand, SmemAccess, TiledCopy, TiledMma,
+    ///     choose_swizzle,
     /// };
     ///
     /// let tile = layout!((64, 64) : (64, 1));
@@ -179,7 +180,7 @@ impl SwizzleChoice {
     }
 
     /// Returns the tile with the best swizzle, ready for
-    /// [`SharedTensor::shared`](crate::tensor::SharedTensor::shared).
+    /// [`SharedTensor::shared`](crate::tensor::view::SharedTensor::shared).
     ///
     /// # Errors
     /// Those of [`ComposedLayout::new`].
@@ -234,7 +235,7 @@ fn swizzled(swizzle: Swizzle, tile: &Layout) -> Result<ComposedLayout, LayoutErr
 /// ```
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
-/// use tilewright::tensor::{SmemAccess, choose_swizzle};
+/// use tilewright::tensor::atom::{SmemAccess, choose_swizzle};
 ///
 /// // 64 x 64 elements of 16 bits, written row by row, 16 bytes a thread; read by `ldmatrix`, 8 rows at a time.
 /// let tile = layout!((64, 64) : (64, 1));

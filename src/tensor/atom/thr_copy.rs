@@ -1,10 +1,10 @@
 //! [`ThrCopy`]: a thread's share of a [`TiledCopy`]. Use it inside the kernel to partition source
 //! and destination and to issue the copies.
 
-use crate::ir::builder::{AnyVector, DeviceCoord, WARP};
+use crate::ir::builder::{AnyVector, DeviceCoord};
 use crate::ir::op::{CpAsyncCache, MatrixCount, MatrixOrder};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Val};
+use crate::ir::{Body, Element, Val, WARP};
 use crate::layout::{Analysis, IntTuple};
 
 use super::tiled_copy::{Side, TiledCopy};
@@ -33,9 +33,8 @@ use crate::tensor::view::tensor::Tensor;
 /// use tilewright::ir::{Global, Kernel, Target, f16};
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::{layout, shape};
-/// use tilewright::tensor::{
-///     CacheOp, CopyAtom, CopyOp, RegisterTensor, Matrices, TensorPointer, SharedTensor, Tensor, TiledCopy,
-/// };
+/// use tilewright::tensor::atom::{CacheOp, CopyAtom, CopyOp, Matrices, TiledCopy};
+/// use tilewright::tensor::view::{RegisterTensor, SharedTensor, Tensor, TensorPointer};
 ///
 /// // 32 threads bring 16 x 64 elements to shared memory, 8 of a row each time, and load them as 8 x 8 matrices.
 /// let cp_async = CopyOp::CpAsync { bits: 128, cache: CacheOp::Global, zero_fill: false };
@@ -78,7 +77,8 @@ impl<'b> ThrCopy<'_, 'b> {
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::{CopyAtom, CopyOp, Tensor, TiledCopy};
+    /// use tilewright::tensor::atom::{CopyAtom, CopyOp, TiledCopy};
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// let atom = CopyAtom::new(CopyOp::Universal { bits: 32 })?;
     /// let copy = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (4, 1)), &layout!((1, 4)))?;
@@ -133,7 +133,8 @@ impl<'b> ThrCopy<'_, 'b> {
     }
 
     /// Rearranges a fragment of another partition, for example of a
-    /// [`ThrMma`](crate::tensor::ThrMma), into the modes of this copy's source: CuTe's `retile_S`.
+    /// [`ThrMma`](crate::tensor::atom::ThrMma), into the modes of this copy's source: CuTe's
+    /// `retile_S`.
     #[doc(alias = "retile")]
     #[track_caller]
     pub fn retile_s<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
@@ -141,7 +142,7 @@ impl<'b> ThrCopy<'_, 'b> {
     }
 
     /// Rearranges a fragment of another partition, for example of a
-    /// [`ThrMma`](crate::tensor::ThrMma), into the modes of this copy's destination: CuTe's
+    /// [`ThrMma`](crate::tensor::atom::ThrMma), into the modes of this copy's destination: CuTe's
     /// `retile_D`. The fragment must have the modes (value, ..) of the operand that the copy was
     /// made for ([`TiledCopy::of_operand`]).
     ///
@@ -149,9 +150,10 @@ impl<'b> ThrCopy<'_, 'b> {
     /// use tilewright::ir::{Kernel, Target, f16};
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::{layout, shape, tiler};
-    /// use tilewright::tensor::{
-    ///     CopyAtom, CopyOp, Matrices, MmaAtom, Operand, SharedTensor, TiledCopy, TiledMma,
+    /// use tilewright::tensor::atom::{
+    ///     CopyAtom, CopyOp, Matrices, MmaAtom, Operand, TiledCopy, TiledMma,
     /// };
+    /// use tilewright::tensor::view::SharedTensor;
     ///
     /// let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
     /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, 32, _))?;
@@ -230,7 +232,8 @@ impl<'b> ThrCopy<'_, 'b> {
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::{layout, shape};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{CacheOp, CopyAtom, CopyOp, TensorPointer, SharedTensor, Tensor, TiledCopy};
+    /// use tilewright::tensor::atom::{CacheOp, CopyAtom, CopyOp, TiledCopy};
+    /// use tilewright::tensor::view::{SharedTensor, Tensor, TensorPointer};
     ///
     /// // Eight threads: a row of 16 each. Rows below `rows` exist.
     /// let op = CopyOp::CpAsync { bits: 128, cache: CacheOp::Global, zero_fill: true };

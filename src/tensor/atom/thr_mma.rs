@@ -58,7 +58,8 @@ impl TiledMma {
 /// ```
 /// use tilewright::ir::{Kernel, Target};
 /// use tilewright::layout::{layout, shape, tiler};
-/// use tilewright::tensor::{MmaAtom, MmaOp, SharedTensor, TiledMma, ValType};
+/// use tilewright::tensor::atom::{MmaAtom, MmaOp, TiledMma, ValType};
+/// use tilewright::tensor::view::SharedTensor;
 ///
 /// let atom = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 })?;
 /// let mma = TiledMma::new(atom, &layout!((16, 16, 1) : (16, 1, 0)), tiler!(_, _, _))?;
@@ -153,8 +154,8 @@ impl<'b> ThrMma<'_, 'b> {
     }
 
     /// Allocates registers for the thread's elements of an (MN, K) operand A or B, as 32-bit words
-    /// that hold neighbours along K: (V, MN, K). [`MatrixLoad`](crate::tensor::MatrixLoad) fills
-    /// them and [`TiledMma::gemm_sync`] takes them.
+    /// that hold neighbours along K: (V, MN, K). [`MatrixLoad`](crate::tensor::copy::MatrixLoad)
+    /// fills them and [`TiledMma::gemm_sync`] takes them.
     #[track_caller]
     pub fn fragment_words(
         &self,
@@ -216,7 +217,7 @@ impl<'b> ThrMma<'_, 'b> {
     /// ```
     /// use tilewright::ir::{Kernel, Target, Val, Vector, f16};
     /// use tilewright::layout::{layout, shape, tiler};
-    /// use tilewright::tensor::{MmaAtom, TiledMma};
+    /// use tilewright::tensor::atom::{MmaAtom, TiledMma};
     ///
     /// let atom: MmaAtom = "SM80_16x8x16_F16F16F16F16_TN".parse()?;
     /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, _, _))?;

@@ -17,8 +17,8 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// `TiledCopy`.
 ///
 /// Use it for thread copies, `cp.async` and `ldmatrix`. For TMA use
-/// [`TmaCopy`](crate::tensor::TmaCopy); for tiles of any extent that a block copies with
-/// `cp.async`, [`AsyncTile`](crate::tensor::AsyncTile) chooses the threads for you.
+/// [`TmaCopy`](crate::tensor::copy::TmaCopy); for tiles of any extent that a block copies with
+/// `cp.async`, [`AsyncTile`](crate::tensor::copy::AsyncTile) chooses the threads for you.
 ///
 /// `layout_tv` maps (thread, value) to an index of the tile, in the order of the atom's registers.
 /// Constructors check that each element of the tile is reached exactly once.
@@ -26,7 +26,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// ```
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
-/// use tilewright::tensor::{CopyAtom, CopyOp, TiledCopy};
+/// use tilewright::tensor::atom::{CopyAtom, CopyOp, TiledCopy};
 ///
 /// // 32 threads copy four neighbours of a row each: a tile of 8 x 16.
 /// let atom = CopyAtom::new(CopyOp::Universal { bits: 128 })?;
@@ -153,7 +153,7 @@ impl TiledCopy {
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::{layout, tiler};
-    /// use tilewright::tensor::{CopyAtom, CopyOp, MmaAtom, TiledCopy, TiledMma};
+    /// use tilewright::tensor::atom::{CopyAtom, CopyOp, MmaAtom, TiledCopy, TiledMma};
     ///
     /// let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
     /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(32, 32, 16))?;
@@ -194,7 +194,7 @@ impl TiledCopy {
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::{CopyAtom, CopyOp, TiledCopy};
+    /// use tilewright::tensor::atom::{CopyAtom, CopyOp, TiledCopy};
     ///
     /// // 32 threads copy runs of 4 addresses, whatever coordinates these have: here they are columns.
     /// let atom = CopyAtom::new(CopyOp::Universal { bits: 128 })?;

@@ -41,11 +41,11 @@ impl Operand {
 /// modes first.
 ///
 /// Use it with `mma.sync` ([`TiledMma::gemm_sync`]), `wgmma` ([`TiledMma::gemm_async`]) or FMA
-/// ([`gemm`](crate::tensor::gemm())).
+/// ([`gemm`](crate::tensor::mma::gemm())).
 ///
 /// ```
 /// use tilewright::layout::{Layout, layout, tiler};
-/// use tilewright::tensor::{MmaAtom, Operand, TiledMma};
+/// use tilewright::tensor::atom::{MmaAtom, Operand, TiledMma};
 /// let atom: MmaAtom = "SM80_16x8x8_F32TF32TF32F32_TN".parse()?;
 /// let mma = TiledMma::new(atom, &layout!((2, 2, 1):(2, 1, 1)), tiler!(_, _, _))?;
 /// assert_eq!(mma.tile_size_mnk(0)?, 32);
@@ -80,14 +80,14 @@ impl TiledMma {
     ///
     /// ```
     /// use tilewright::layout::{layout, tiler};
-    /// use tilewright::tensor::{MmaAtom, TiledMma};
+    /// use tilewright::tensor::atom::{MmaAtom, TiledMma};
     /// let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
     /// // Two atoms along N are 16 columns, which are not a part of 24.
     /// let error = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(32, 24, 16)).unwrap_err();
     /// assert!(error.to_string().ends_with(
     ///     "the tile has 24 elements along N, which whole atoms of 16 do not make up: 8 are left"
     /// ));
-    /// # Ok::<(), tilewright::tensor::AtomError>(())
+    /// # Ok::<(), tilewright::tensor::atom::AtomError>(())
     /// ```
     ///
     /// # Errors
@@ -223,7 +223,7 @@ impl TiledMma {
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
-    /// # use tilewright::tensor::{MmaAtom, Operand, TiledMma};
+    /// # use tilewright::tensor::atom::{MmaAtom, Operand, TiledMma};
     /// let atom: MmaAtom = "SM80_8x8x4_F64F64F64F64_TN".parse()?;
     /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(32, 32, 16))?;
     /// assert_eq!(mma.layout_tv(Operand::A)?.to_string(), "((4,16,2),(1,(2,4))):((32,1,0),(0,(16,128)))");

@@ -11,7 +11,7 @@ use crate::ir::types::Scalar;
 /// `Scalar` of an operand type; types narrower than a byte and complex types have none.
 ///
 /// ```
-/// use tilewright::tensor::ValType;
+/// use tilewright::tensor::atom::ValType;
 /// assert_eq!(ValType::Bf16.to_string(), "BF16");
 /// assert_eq!((ValType::E4M3.ptx(), ValType::E4M3.bits()), ("e4m3", 8));
 /// ```
@@ -90,7 +90,7 @@ impl ValType {
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
-    /// use tilewright::tensor::ValType;
+    /// use tilewright::tensor::atom::ValType;
     /// assert_eq!((ValType::S8.scalar(), ValType::U4.scalar()), (Some(Scalar::I8), None));
     /// ```
     pub const fn scalar(self) -> Option<Scalar> {

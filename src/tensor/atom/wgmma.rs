@@ -29,12 +29,12 @@ pub enum OperandSource {
 /// A `wgmma.mma_async` instruction. PTX ISA, "wgmma.mma_async".
 ///
 /// ```
-/// use tilewright::tensor::{MmaAtom, OperandSource, ValType, Wgmma};
+/// use tilewright::tensor::atom::{MmaAtom, OperandSource, ValType, Wgmma};
 /// let op = Wgmma::new(256, ValType::E4M3, ValType::E5M2, ValType::F32, OperandSource::Shared);
 /// assert_eq!(op.shape_mnk(), [64, 256, 32]);
 /// let atom = MmaAtom::new(op)?;
 /// assert_eq!(atom.layout_c_tv().to_string(), "((4,8,4),(2,2,32)):((128,1,16),(64,8,512))");
-/// # Ok::<(), tilewright::tensor::AtomError>(())
+/// # Ok::<(), tilewright::tensor::atom::AtomError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wgmma {

@@ -17,8 +17,8 @@ use crate::tensor::view::tensor::SharedTensor;
 /// This is how `sm_80` kernels feed `mma.sync`. It handles any extent (elements beyond the matrix
 /// become zero) and any pitch, but every thread computes addresses and holds registers for it. If
 /// you have `sm_90` and a pitch that is a multiple of 16 bytes,
-/// [`TmaCopy`](crate::tensor::TmaCopy) is cheaper. A plain [`TiledCopy`](crate::tensor::TiledCopy)
-/// leaves threads, edges and swizzle to you.
+/// [`TmaCopy`](crate::tensor::copy::TmaCopy) is cheaper. A plain
+/// [`TiledCopy`](crate::tensor::atom::TiledCopy) leaves threads, edges and swizzle to you.
 ///
 /// Lines run along the matrix's contiguous mode. They have 128 bytes if the tile consists of whole
 /// lines of 128 bytes, else 64.
@@ -26,7 +26,7 @@ use crate::tensor::view::tensor::SharedTensor;
 /// ```
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::arch::Major;
-/// use tilewright::tensor::AsyncTile;
+/// use tilewright::tensor::copy::AsyncTile;
 ///
 /// let tile = AsyncTile::new(Scalar::F16, Major::K, 64, 128, 16)?;
 /// assert_eq!(tile.layout(3)?.to_string(), "S<3,3,3> o 0 o ((8,8),(64,1),(1,3)):((64,512),(1,0),(0,4096))");
@@ -90,7 +90,7 @@ impl AsyncTile {
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::arch::Major;
-    /// use tilewright::tensor::AsyncTile;
+    /// use tilewright::tensor::copy::AsyncTile;
     ///
     /// let keys = AsyncTile::of_shape(Scalar::F16, Major::K, [64, 96], 128)?;
     /// assert_eq!(keys.layout(1)?.to_string(), "S<2,3,3> o 0 o ((8,8),(32,3),(1,1)):((32,256),(1,2048),(0,0))");
@@ -127,7 +127,7 @@ impl AsyncTile {
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::arch::Major;
-    /// use tilewright::tensor::AsyncTile;
+    /// use tilewright::tensor::copy::AsyncTile;
     ///
     /// let tile = AsyncTile::new(Scalar::F16, Major::K, 64, 128, 4)?.with_depth(32)?;
     /// assert_eq!((tile.shape(), tile.line(), tile.copies()), ([64, 32], 32, 2));
@@ -180,7 +180,7 @@ impl AsyncTile {
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::arch::Major;
-    /// use tilewright::tensor::AsyncTile;
+    /// use tilewright::tensor::copy::AsyncTile;
     ///
     /// let tile = AsyncTile::new(Scalar::F16, Major::K, 64, 128, 16)?.interleaved();
     /// assert_eq!(tile.rows().to_string(), "(2,4,4,2):(1,8,2,32)");
@@ -292,8 +292,8 @@ impl AsyncTile {
     ///
     /// Call it once per output tile, before the main loop, because it computes the thread's
     /// addresses. In each K step call [`start`](ThrAsyncTile::start) on the result, with the stage
-    /// to fill and the K offset; [`CpAsyncPipeline`](crate::tensor::CpAsyncPipeline) provides
-    /// the stage.
+    /// to fill and the K offset; [`CpAsyncPipeline`](crate::tensor::pipeline::CpAsyncPipeline)
+    /// provides the stage.
     ///
     /// The matrix starts at `from`, its lines are `pitch` elements apart, and its extents are
     /// `limits` (MN, K). `first` is the output tile's first row of A or column of B.
@@ -343,7 +343,8 @@ impl AsyncTile {
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{AsyncTile, SharedTensor};
+    /// use tilewright::tensor::copy::AsyncTile;
+    /// use tilewright::tensor::view::SharedTensor;
     ///
     /// // Rows of two matrices of 8 x 32 numbers alternate.
     /// let tile = AsyncTile::of_shape(Scalar::I32, Major::K, [16, 32], 64)?;

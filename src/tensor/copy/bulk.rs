@@ -14,17 +14,18 @@ use crate::tensor::view::tensor::{GlobalTensorMut, SharedTensor, Tensor};
 /// Copies a tensor from global to shared memory with bulk copies that complete on `full`. Call it
 /// in one thread and make `full` expect the returned byte count. CuTe's `SM90_BULK_COPY_G2S`.
 ///
-/// It needs neither a tensor map nor the host, unlike [`TmaCopy`](crate::tensor::TmaCopy), but it
-/// cannot swizzle and does not clip at the tensor's edge. Each run that is contiguous in both
-/// tensors becomes one copy, for example a whole tensor or each of its rows. Runs must start at
-/// multiples of 16 bytes and be multiples of 16 bytes long.
+/// It needs neither a tensor map nor the host, unlike [`TmaCopy`](crate::tensor::copy::TmaCopy),
+/// but it cannot swizzle and does not clip at the tensor's edge. Each run that is contiguous in
+/// both tensors becomes one copy, for example a whole tensor or each of its rows. Runs must start
+/// at multiples of 16 bytes and be multiples of 16 bytes long.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{TensorPointer, SharedTensor, Tensor, bulk_copy};
+/// use tilewright::tensor::copy::bulk_copy;
+/// use tilewright::tensor::view::{SharedTensor, Tensor, TensorPointer};
 ///
 /// // Rows 2 and 3 of 32 numbers, of a matrix with rows of 40.
 /// let kernel = Kernel::<(Global<i32>, GlobalMut<i32>)>::build("rows", Target::SM_90, |k, (x, y)| {
@@ -94,7 +95,8 @@ where
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{TensorPointer, SharedTensor, Tensor, bulk_store};
+/// use tilewright::tensor::copy::bulk_store;
+/// use tilewright::tensor::view::{SharedTensor, Tensor, TensorPointer};
 ///
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("squares", Target::SM_90, |k, (y,)| {
 ///     let y = Tensor::new(k, TensorPointer::new(y).assume_aligned(k, 16), layout!(32));

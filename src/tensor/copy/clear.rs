@@ -13,12 +13,13 @@ use crate::tensor::view::tensor::Tensor;
 /// Writes zeros to a tensor in global or shared memory from one thread, in the widest vectors that
 /// its layout and alignment allow, up to 128 bits: CuTe's `clear`. Pass the thread's own partition,
 /// or use [`cooperative_clear`] to split a tensor among threads. For registers, use
-/// [`Tensor::fill`](crate::tensor::Tensor::fill).
+/// [`Tensor::fill`](crate::tensor::view::Tensor::fill).
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
-/// use tilewright::tensor::{TensorPointer, Tensor, clear};
+/// use tilewright::tensor::copy::clear;
+/// use tilewright::tensor::view::{Tensor, TensorPointer};
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |k, (x,)| {
 ///     let x = TensorPointer::new(x).assume_aligned(k, 16);
@@ -78,7 +79,8 @@ where
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{TensorPointer, Tensor, cooperative_clear};
+/// use tilewright::tensor::copy::cooperative_clear;
+/// use tilewright::tensor::view::{Tensor, TensorPointer};
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |k, (x,)| {
 ///     let x = TensorPointer::new(x).assume_aligned(k, 16);

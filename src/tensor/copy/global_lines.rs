@@ -19,8 +19,8 @@ const GROUP: u32 = 128;
 /// Use it as GEMM's operand source when TMA cannot read the matrix because its address or pitch is
 /// not a multiple of 16 bytes. A warp group loads every 16 bytes as the two aligned vectors that
 /// contain them and shifts them together, so it costs registers and about twice the load
-/// instructions of aligned copies. [`GlobalRows`](crate::tensor::GlobalRows) is the counterpart for
-/// stores.
+/// instructions of aligned copies. [`GlobalRows`](crate::tensor::copy::GlobalRows) is the
+/// counterpart for stores.
 #[derive(Clone, Debug)]
 pub struct GlobalLines<'b, T> {
     /// The first matrix's first element.

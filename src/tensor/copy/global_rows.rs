@@ -11,9 +11,10 @@ const GROUP: u32 = 128;
 
 /// A batch of row-major matrices in global memory whose rows can start at any element.
 ///
-/// Use it as a [`StagedStore`](crate::tensor::StagedStore)'s destination when TMA cannot write the
-/// matrix because its address or pitch is not a multiple of 16 bytes. Threads write aligned vectors
-/// of 16 bytes and single elements at the ends of a row; unlike TMA, all of them must take part.
+/// Use it as a [`StagedStore`](crate::tensor::copy::StagedStore)'s destination when TMA cannot
+/// write the matrix because its address or pitch is not a multiple of 16 bytes. Threads write
+/// aligned vectors of 16 bytes and single elements at the ends of a row; unlike TMA, all of them
+/// must take part.
 #[derive(Clone, Debug)]
 pub struct GlobalRows<'b, T> {
     /// The first matrix's first element.

@@ -61,7 +61,7 @@ impl Filter {
     /// Returns how many outputs `extent` pixels give, or 0 if the filter does not fit.
     ///
     /// ```
-    /// use tilewright::tensor::Filter;
+    /// use tilewright::tensor::copy::Filter;
     /// assert_eq!(Filter::new(3).padding(1).outputs(56), 56);
     /// assert_eq!(Filter::new(7).stride(2).padding(3).outputs(224), 112);
     /// assert_eq!(Filter::new(3).outputs(2), 0);
@@ -83,7 +83,7 @@ impl Filter {
 /// ```
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
-/// use tilewright::tensor::{Filter, Im2colCopy};
+/// use tilewright::tensor::copy::{Filter, Im2colCopy};
 ///
 /// // Images of 14 x 9 pixels and 64 channels, channels last; a filter of 3 x 3 with padding 1.
 /// let tile = layout!((32, 16) : (16, 1));

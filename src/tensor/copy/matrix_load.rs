@@ -1,6 +1,6 @@
 //! [`MatrixLoad`]: loads `mma.sync` operands from shared memory to registers, with `ldmatrix` if
 //! possible. Use it in the K loop between the pipeline's wait and
-//! [`gemm_sync`](crate::tensor::TiledMma::gemm_sync).
+//! [`gemm_sync`](crate::tensor::atom::TiledMma::gemm_sync).
 
 use std::marker::PhantomData;
 
@@ -33,9 +33,9 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 /// use tilewright::ir::{Kernel, Target, bf16};
 /// use tilewright::layout::{layout, shape, tiler};
 /// use tilewright::arch::Major;
-/// use tilewright::tensor::{
-///     MatrixLoad, MmaAtom, Operand, SharedTensor, SmemAtom, SmemSwizzle, TiledMma,
-/// };
+/// use tilewright::tensor::atom::{MmaAtom, Operand, SmemAtom, SmemSwizzle, TiledMma};
+/// use tilewright::tensor::copy::MatrixLoad;
+/// use tilewright::tensor::view::SharedTensor;
 ///
 /// let atom: MmaAtom = "SM80_16x8x16_F32BF16BF16F32_TN".parse()?;
 /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, 32, _))?;
@@ -209,9 +209,9 @@ impl MatrixLoad {
     /// use tilewright::ir::{Kernel, Target};
     /// use tilewright::layout::{layout, shape, tiler};
     /// use tilewright::arch::Major;
-    /// use tilewright::tensor::{
-    ///     AsyncTile, MatrixLoad, MmaAtom, Operand, SharedTensor, TiledMma,
-    /// };
+    /// use tilewright::tensor::atom::{MmaAtom, Operand, TiledMma};
+    /// use tilewright::tensor::copy::{AsyncTile, MatrixLoad};
+    /// use tilewright::tensor::view::SharedTensor;
     /// # use tilewright::ir::{Element, bf16};
     /// let atom: MmaAtom = "SM80_16x8x16_F32BF16BF16F32_TN".parse()?;
     /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, 32, _))?;

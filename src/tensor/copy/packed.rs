@@ -1,9 +1,9 @@
 //! [`packed`]: rounds accumulators to the output type and packs them into 32-bit words. The GEMM
 //! epilogues call it before they store.
 
-use crate::ir::builder::{Converted, Integer, VectorElement};
+use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::{Rounding, Scalar};
-use crate::ir::{Val, Vector, bf16, f8e4m3, f8e5m2, f16};
+use crate::ir::{Integer, Val, Vector, bf16, f8e4m3, f8e5m2, f16};
 
 /// Converts accumulators to elements of type `elem` and packs them into words, lowest bits first.
 /// Conversion rounds to nearest; 8-bit integers saturate. For 32-bit elements the words are the

@@ -3,7 +3,7 @@
 use crate::ir::Val;
 
 /// The blocks of a cluster that need the same tile, seen from one of them: the targets of multicast
-/// copies. Made by [`TileScheduler::peers`](crate::tensor::TileScheduler::peers).
+/// copies. Made by [`TileScheduler::peers`](crate::tensor::pipeline::TileScheduler::peers).
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterPeers<'b> {
     /// How many blocks need the tile.

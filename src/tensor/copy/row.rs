@@ -9,8 +9,8 @@ use crate::ir::{Body, MutPointer, Pointer as PointerType, Val, Vector};
 /// element by element.
 ///
 /// Use it in a loop of your own, when a thread walks over a row that it does not keep. If threads
-/// share a row, [`RowTile`](crate::tensor::RowTile) distributes it over their registers, and
-/// [`UnalignedRowCopy`](crate::tensor::UnalignedRowCopy) copies it between two alignments.
+/// share a row, [`RowTile`](crate::tensor::rows::RowTile) distributes it over their registers, and
+/// [`UnalignedRowCopy`](crate::tensor::rows::UnalignedRowCopy) copies it between two alignments.
 ///
 /// Vectors start at the row's start, rounded down to a multiple of `N`: vector `i` covers the `N`
 /// elements from `i * N` on, counted from there. Lanes outside the row are neither read nor
@@ -20,7 +20,7 @@ use crate::ir::{Body, MutPointer, Pointer as PointerType, Val, Vector};
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, bf16, range};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::Row;
+/// use tilewright::tensor::copy::Row;
 ///
 /// // Doubles 21 elements from element 3 on.
 /// let kernel = Kernel::<(GlobalMut<bf16>,)>::build("twice", Target::SM_90, |k, (x,)| {

@@ -26,7 +26,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 ///
 /// ```
 /// use tilewright::ir::types::Scalar;
-/// use tilewright::tensor::StagedStore;
+/// use tilewright::tensor::copy::StagedStore;
 ///
 /// let store = StagedStore::new(Scalar::Bf16, 64, 2)?;
 /// assert_eq!(store.slot().to_string(), "S<3,3,3> o 0 o ((8,8),(64,1)):((64,512),(1,0))");
@@ -140,7 +140,7 @@ impl StagedStore {
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
-    /// use tilewright::tensor::StagedStore;
+    /// use tilewright::tensor::copy::StagedStore;
     ///
     /// let store = StagedStore::transposed(Scalar::F16, 24, 1)?;
     /// assert_eq!(store.slot().to_string(), "S<3,3,3> o 0 o ((8,3),(64,1)):((64,512),(1,0))");
@@ -209,7 +209,7 @@ impl StagedStore {
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
-    /// use tilewright::tensor::StagedStore;
+    /// use tilewright::tensor::copy::StagedStore;
     ///
     /// let store = StagedStore::new(Scalar::Bf16, 128, 1)?.by_threads()?;
     /// assert_eq!(store.slot().to_string(), "(64,128):(136,1)");

@@ -189,7 +189,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// use tilewright::ir::{GlobalMut, Kernel, Target, TensorMapMut, bf16};
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::StagedStore;
+    /// use tilewright::tensor::copy::StagedStore;
     ///
     /// let store = StagedStore::new(Scalar::Bf16, 64, 1)?;
     /// type Params = (TensorMapMut<bf16, 3>, GlobalMut<i32>);

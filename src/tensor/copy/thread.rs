@@ -19,7 +19,8 @@ use crate::tensor::view::tensor::Tensor;
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{Tensor, copy};
+/// use tilewright::tensor::copy::copy;
+/// use tilewright::tensor::view::Tensor;
 ///
 /// type Signature = (Global<i32>, GlobalMut<i32>);
 /// let kernel = Kernel::<Signature>::build("transpose", Target::SM_80, |k, (x, y)| {
@@ -53,7 +54,8 @@ where
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::{layout, shape};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{Tensor, copy_if};
+/// use tilewright::tensor::copy::copy_if;
+/// use tilewright::tensor::view::Tensor;
 ///
 /// type Signature = (Global<i32>, GlobalMut<i32>, i32);
 /// let kernel = Kernel::<Signature>::build("first", Target::SM_80, |k, (x, y, n)| {
@@ -95,7 +97,8 @@ pub fn copy_if<'k: 'b, 'b, S, D>(
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::{layout, shape};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{Tensor, copy_zfill};
+/// use tilewright::tensor::copy::copy_zfill;
+/// use tilewright::tensor::view::Tensor;
 ///
 /// type Signature = (Global<i32>, GlobalMut<i32>, i32);
 /// let kernel = Kernel::<Signature>::build("first", Target::SM_80, |k, (x, y, n)| {
@@ -140,7 +143,8 @@ pub fn copy_zfill<'k: 'b, 'b, S, D>(
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{RegisterTensor, TensorPointer, Tensor, autovec_copy};
+/// use tilewright::tensor::copy::autovec_copy;
+/// use tilewright::tensor::view::{RegisterTensor, Tensor, TensorPointer};
 ///
 /// type Signature = (Global<f32>, GlobalMut<f32>);
 /// let kernel = Kernel::<Signature>::build("rows", Target::SM_80, |k, (x, y)| {
@@ -189,7 +193,8 @@ where
 /// ```
 /// use tilewright::ir::{Global, Kernel, Target};
 /// use tilewright::layout::{layout, shape};
-/// use tilewright::tensor::{RegisterTensor, TensorPointer, Tensor, autovec_copy_if};
+/// use tilewright::tensor::copy::autovec_copy_if;
+/// use tilewright::tensor::view::{RegisterTensor, Tensor, TensorPointer};
 ///
 /// let kernel = Kernel::<(Global<f32>, i32)>::build("rows", Target::SM_80, |k, (x, rows)| {
 ///     let x = TensorPointer::new(x).assume_aligned(k, 16);

@@ -19,9 +19,10 @@ use crate::tensor::view::tensor::SharedTensor;
 ///
 /// Use it on `sm_90` whenever the tensor's address and pitches are multiples of 16 bytes. One
 /// thread issues the copy, the hardware computes addresses, clips at the tensor's edges, swizzles,
-/// and completes on an mbarrier ([`TmaPipeline`](crate::tensor::TmaPipeline)). Without a tensor
-/// map, for contiguous data, use [`bulk_copy`](crate::tensor::bulk_copy); for other pitches use
-/// [`AsyncTile`](crate::tensor::AsyncTile) or [`GlobalLines`](crate::tensor::GlobalLines).
+/// and completes on an mbarrier ([`TmaPipeline`](crate::tensor::pipeline::TmaPipeline)). Without a
+/// tensor map, for contiguous data, use [`bulk_copy`](crate::tensor::copy::bulk_copy); for other
+/// pitches use [`AsyncTile`](crate::tensor::copy::AsyncTile) or
+/// [`GlobalLines`](crate::tensor::copy::GlobalLines).
 ///
 /// Make it from the element type and the tile's layout in shared memory, with one mode per mode of
 /// the tensor. On the host, [`desc`](TmaCopy::desc) makes the tensor map. In the kernel, one thread
@@ -33,7 +34,8 @@ use crate::tensor::view::tensor::SharedTensor;
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::{Layout, layout, shape};
 /// use tilewright::arch::Major;
-/// use tilewright::tensor::{SmemAtom, SmemSwizzle, TmaCopy};
+/// use tilewright::tensor::atom::{SmemAtom, SmemSwizzle};
+/// use tilewright::tensor::copy::TmaCopy;
 ///
 /// // 128 rows of 64 elements, contiguous along the second mode; the third counts matrices.
 /// let rows = SmemAtom::new(Major::K, SmemSwizzle::Sw128).position_independent(16)?;
@@ -204,7 +206,8 @@ impl TmaCopy {
     /// ```
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::{TmaCopy, TmaOp};
+    /// use tilewright::tensor::atom::TmaOp;
+    /// use tilewright::tensor::copy::TmaCopy;
     ///
     /// let copy = TmaCopy::new(Scalar::F32, layout!((8, 32) : (32, 1)))?;
     /// let atom = copy.atom(TmaOp::Store)?;
@@ -445,7 +448,8 @@ impl TmaCopy {
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{SharedTensor, TmaCopy};
+    /// use tilewright::tensor::copy::TmaCopy;
+    /// use tilewright::tensor::view::SharedTensor;
     ///
     /// // Each of three blocks adds its number to all elements of a tile.
     /// let tile = layout!((8, 32) : (32, 1));
@@ -501,7 +505,7 @@ impl TmaCopy {
     /// use tilewright::ir::{Kernel, Target, TensorMap};
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::TmaCopy;
+    /// use tilewright::tensor::copy::TmaCopy;
     ///
     /// let copy = TmaCopy::new(Scalar::F32, layout!((8, 32) : (32, 1)))?;
     /// let kernel = Kernel::<(TensorMap<f32, 2>,)>::build("ahead", Target::SM_90, |k, (x,)| {

@@ -22,7 +22,9 @@ use crate::tensor::view::tensor::{CoordTensor, SharedTensor, Tensor};
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::{layout, tiler};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{SharedTensor, TmaCopy, TmaPipeline};
+/// use tilewright::tensor::copy::TmaCopy;
+/// use tilewright::tensor::pipeline::TmaPipeline;
+/// use tilewright::tensor::view::SharedTensor;
 ///
 /// // Copies the tile of 8 x 32 in column 1 of the row of tiles that the block has.
 /// let tile = layout!((8, 32) : (32, 1));

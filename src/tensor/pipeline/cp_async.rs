@@ -20,7 +20,7 @@ use crate::tensor::error::{TensorError, count_of};
 /// use tilewright::ir::op::CpAsyncCache;
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::CpAsyncPipeline;
+/// use tilewright::tensor::pipeline::CpAsyncPipeline;
 ///
 /// // Sums of 32 columns of 8 rows, which come through a ring of 3 rows; each thread uses what its neighbour copied.
 /// let pipe = CpAsyncPipeline::new(3, 32)?;

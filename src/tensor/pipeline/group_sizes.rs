@@ -1,5 +1,5 @@
 //! [`GroupSizes`]: M, N and K of each GEMM in a grouped launch, which only the device knows. Pass
-//! it to [`TileScheduler::group_sizes`](crate::tensor::TileScheduler::group_sizes).
+//! it to [`TileScheduler::group_sizes`](crate::tensor::pipeline::TileScheduler::group_sizes).
 
 use crate::ir::{Body, Global, Val};
 
@@ -13,7 +13,7 @@ use crate::ir::{Body, Global, Val};
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{GroupSizes, Raster, TileScheduler};
+/// use tilewright::tensor::pipeline::{GroupSizes, Raster, TileScheduler};
 ///
 /// // Counts the tiles of 4 x 8 of each product.
 /// type Params = (Global<i64>, GlobalMut<i32>, i32);

@@ -14,7 +14,7 @@ use std::str::FromStr;
 /// `hilbert`.
 ///
 /// ```
-/// use tilewright::tensor::Raster;
+/// use tilewright::tensor::pipeline::Raster;
 ///
 /// let order = |raster: Raster| (0..6).map(|i| raster.tile(i, [3, 2])).collect::<Vec<_>>();
 /// assert_eq!(order(Raster::AlongN), [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]);

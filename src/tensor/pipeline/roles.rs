@@ -48,7 +48,7 @@ impl WarpRole {
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{WarpRole, warp_roles};
+/// use tilewright::tensor::pipeline::{WarpRole, warp_roles};
 ///
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("roles", Target::SM_90A, |k, (x,)| {
 ///     let roles = [WarpRole::new(1), WarpRole::new(2)];

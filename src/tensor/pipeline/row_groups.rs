@@ -18,7 +18,7 @@ use crate::ir::{Body, Global, Val};
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{Raster, RowGroups, TileScheduler};
+/// use tilewright::tensor::pipeline::{Raster, RowGroups, TileScheduler};
 ///
 /// // Tiles of 4 rows count their own ones.
 /// type Params = (Global<i32>, GlobalMut<i32>, [i32; 2]);
@@ -58,10 +58,11 @@ crate::values! {
     /// A position in a grouped GEMM's tiles: one group (in a mixture of experts the rows of one
     /// expert), and which of the consecutive tile indices belong to it.
     ///
-    /// [`TileScheduler`](crate::tensor::TileScheduler) hands out the tiles and keeps this position
-    /// for you if you call [`row_groups`](crate::tensor::TileScheduler::row_groups). You only need
-    /// it if you hand out tile indices yourself: [`RowGroups::start`] returns the first position,
-    /// and [`RowGroups::seek`] moves it to the group of the next tile.
+    /// [`TileScheduler`](crate::tensor::pipeline::TileScheduler) hands out the tiles and keeps this
+    /// position for you if you call
+    /// [`row_groups`](crate::tensor::pipeline::TileScheduler::row_groups). You only need it if you
+    /// hand out tile indices yourself: [`RowGroups::start`] returns the first position, and
+    /// [`RowGroups::seek`] moves it to the group of the next tile.
     pub struct RowGroup<'b> {
         /// The group's index; the group count once all tiles are past.
         pub group: Val<'b, i32>,

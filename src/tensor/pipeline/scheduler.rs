@@ -35,7 +35,7 @@ crate::values! {
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{Raster, TileScheduler};
+/// use tilewright::tensor::pipeline::{Raster, TileScheduler};
 ///
 /// type Params = (GlobalMut<i32>, i32, i32);
 /// let kernel = Kernel::<Params>::build("order", Target::SM_80, |k, (x, rows, columns)| {
@@ -189,7 +189,7 @@ impl<'b> TileScheduler<'b> {
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{Raster, RowGroups, TileScheduler};
+    /// use tilewright::tensor::pipeline::{Raster, RowGroups, TileScheduler};
     ///
     /// // A thread draws tiles of 4 rows, and a warp counts their rows.
     /// type Params = (Global<i32>, GlobalMut<i32>, GlobalMut<u32>);

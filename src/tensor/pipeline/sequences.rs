@@ -11,7 +11,7 @@ use crate::ir::{Body, Global, Val};
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{HeadSections, StaticScheduler, WorkScheduler};
+/// use tilewright::tensor::pipeline::{HeadSections, StaticScheduler, WorkScheduler};
 ///
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("order", Target::SM_80, |k, (x,)| {
 ///     let [tiles, heads, section] = [2, 3, 2].map(|count| k.constant(count));
@@ -64,7 +64,7 @@ impl<'b> HeadSections<'b> {
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{Sequences, StaticScheduler, WorkScheduler};
+/// use tilewright::tensor::pipeline::{Sequences, StaticScheduler, WorkScheduler};
 ///
 /// // Tiles of 4 positions count their own ones.
 /// type Params = (Global<i32>, GlobalMut<i32>, [i32; 2]);

@@ -18,7 +18,7 @@ use crate::tensor::error::{TensorError, count_of};
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
-/// use tilewright::tensor::TmaPipeline;
+/// use tilewright::tensor::pipeline::TmaPipeline;
 ///
 /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("ring", Target::SM_90, |k, (x,)| {
 ///     let pipe = TmaPipeline::new(k, 3, 128, 1);
@@ -183,7 +183,9 @@ const MAX_STAGES: u32 = i32::MAX as u32 / 2;
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{SharedTensor, TmaCopy, TmaPipeline};
+/// use tilewright::tensor::copy::TmaCopy;
+/// use tilewright::tensor::pipeline::TmaPipeline;
+/// use tilewright::tensor::view::SharedTensor;
 ///
 /// // Rows of 32 numbers pass through a ring of two: the first warp uses what the second one fetches.
 /// let copy = TmaCopy::new(Scalar::I32, layout!((1, 32) : (32, 1)))?;
@@ -276,7 +278,8 @@ impl<'b> TmaPipeline<'b> {
     /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
     /// use tilewright::layout::layout;
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{SharedTensor, TmaPipeline};
+    /// use tilewright::tensor::pipeline::TmaPipeline;
+    /// use tilewright::tensor::view::SharedTensor;
     ///
     /// // The second warp writes rows of 32 numbers, the first one adds them up.
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("sum", Target::SM_90, |k, (y,)| {
@@ -410,7 +413,7 @@ impl<'b> TmaPipeline<'b> {
     /// use tilewright::ir::op::{L2Policy, ProxySpace};
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, range};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::TmaPipeline;
+    /// use tilewright::tensor::pipeline::TmaPipeline;
     ///
     /// // Row `i` of 5 has `4 * (i + 1)` numbers. Each role looks at its next stage before it waits.
     /// type Params = (Global<i32>, GlobalMut<i32>);

@@ -10,7 +10,7 @@ use crate::tensor::error::{TensorError, count_of};
 /// copies, while the others fill the next stages: CuTe's `PipelineTmaStore`.
 ///
 /// Use it for output that a loop produces step by step. For `wgmma` accumulators,
-/// [`StagedStore`](crate::tensor::StagedStore) does the same with the right layout.
+/// [`StagedStore`](crate::tensor::copy::StagedStore) does the same with the right layout.
 ///
 /// All threads that share the barrier loop over [`acquire`](TmaStorePipeline::acquire), their
 /// writes and [`commit`](TmaStorePipeline::commit), and call [`finish`](TmaStorePipeline::finish)
@@ -22,7 +22,9 @@ use crate::tensor::error::{TensorError, count_of};
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{SharedTensor, TmaCopy, TmaStorePipeline};
+/// use tilewright::tensor::copy::TmaCopy;
+/// use tilewright::tensor::pipeline::TmaStorePipeline;
+/// use tilewright::tensor::view::SharedTensor;
 ///
 /// // A warp writes 5 rows of 32 numbers through a ring of two rows.
 /// let copy = TmaCopy::new(Scalar::I32, layout!((1, 32) : (32, 1)))?;

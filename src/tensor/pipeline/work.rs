@@ -1,6 +1,6 @@
 //! [`WorkScheduler`]: hands out work items to persistent thread blocks, statically or from a
 //! counter in global memory. Use it if items are not matrix tiles, for example attention's (head,
-//! query tile) pairs; for tiles use [`TileScheduler`](crate::tensor::TileScheduler).
+//! query tile) pairs; for tiles use [`TileScheduler`](crate::tensor::pipeline::TileScheduler).
 
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::op::{FenceOrder, MemScope};
@@ -28,7 +28,7 @@ use super::tma::{PipelineState, TmaPipeline};
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{Body, GlobalMut, Kernel, Target, Val};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{StaticScheduler, WorkCounter, WorkScheduler};
+/// use tilewright::tensor::pipeline::{StaticScheduler, WorkCounter, WorkScheduler};
 ///
 /// /// Counts how often each item is taken.
 /// fn count<'b>(k: &mut Body<'b, '_>, work: impl WorkScheduler<'b>, x: Val<'b, GlobalMut<i32>>) {
@@ -266,7 +266,7 @@ impl<'b> WorkNumbers<'b> {
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{DynamicScheduler, WorkScheduler};
+/// use tilewright::tensor::pipeline::{DynamicScheduler, WorkScheduler};
 ///
 /// // A warp draws, two warps count.
 /// type Params = (GlobalMut<i32>, GlobalMut<u32>, i32);

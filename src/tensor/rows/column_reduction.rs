@@ -1,12 +1,12 @@
 //! [`ColumnReduction`]: a block reduces a matrix along its columns, for example to sum a bias
 //! gradient over the batch or to find each column's maximum.
 
-use crate::ir::builder::{Converted, Range};
+use crate::ir::builder::Converted;
 use crate::ir::op::{BarrierForm, ClusterArrival};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Global, KernelOptions, MutPointer, Shared, Val, Var, WARP, range};
+use crate::ir::{Body, Global, KernelOptions, MutPointer, Range, Shared, Val, Var, WARP, range};
+use crate::tensor::copy::{lead, shifted};
 use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
-use crate::tensor::{lead, shifted};
 
 use super::partition::{RowFragment, RowPointer, filled, narrow};
 use super::row_tile::{RowAccess, RowTile};
@@ -16,7 +16,7 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 
 /// Reduces a chunk of columns over many rows with one block, for example for column sums or the
 /// gradient of a norm's weights. To reduce along a row instead, use
-/// [`RowTile`](crate::tensor::RowTile).
+/// [`RowTile`](crate::tensor::rows::RowTile).
 ///
 /// `team` adjacent threads share a row, each with one vector of 16 bytes, so the block reads
 /// `threads / team` rows at a time. [`fold`](ColumnReduction::fold) accumulates in each thread's
@@ -28,7 +28,7 @@ pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16, range};
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{ColumnRows, ColumnReduction, RowAccess};
+/// use tilewright::tensor::rows::{ColumnReduction, ColumnRows, RowAccess};
 ///
 /// // The sums of the columns of a matrix of 100 x 13 elements.
 /// let access = RowAccess::Ragged;

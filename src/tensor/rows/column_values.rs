@@ -7,7 +7,7 @@ use crate::ir::{Body, Global, Shared, Val};
 
 use super::partition::{RowFragment, RowPartition, RowPointer, filled, lanes_of, narrow};
 use super::row_tile::RowAccess;
-use crate::tensor::{ByteShift, lead};
+use crate::tensor::copy::{ByteShift, lead};
 
 /// One value per column (a norm's weights, a bias) at the thread's columns. It is loaded early, so
 /// that the loads overlap with those of the row, and read late.
@@ -19,7 +19,7 @@ use crate::tensor::{ByteShift, lead};
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{RowAccess, RowTile};
+/// use tilewright::tensor::rows::{RowAccess, RowTile};
 ///
 /// // y(i, j) = x(i, j) * w(j) with a block for each row.
 /// let tile = RowTile { threads: 128, team: 128, cluster: 1, vectors: 8, access: RowAccess::Aligned };

@@ -1,6 +1,6 @@
 //! [`tree`] and [`chained`]: combine one thread's values with short dependency chains, for example
-//! to a partial sum before [`RowPartition::reduce`](crate::tensor::RowPartition::reduce) joins the
-//! threads.
+//! to a partial sum before [`RowPartition::reduce`](crate::tensor::rows::RowPartition::reduce)
+//! joins the threads.
 
 /// Combines a thread's values pairwise in a tree, so that the longest dependency chain is
 /// logarithmic. Returns `identity` for no values. Use it when the values are already in registers.
@@ -9,7 +9,7 @@
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::tree;
+/// use tilewright::tensor::rows::tree;
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("sum", Target::SM_80, |k, (x,)| {
 ///     let values: Vec<_> = (0..5).map(|i| x.load(k, i)).collect();
@@ -42,7 +42,7 @@ pub fn tree<V: Copy>(identity: V, values: &[V], combine: impl Fn(V, V) -> V + Co
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::chained;
+/// use tilewright::tensor::rows::chained;
 ///
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("squares", Target::SM_80, |k, (x,)| {
 ///     let values: Vec<_> = (0..5).map(|i| x.load(k, i)).collect();

@@ -3,9 +3,8 @@
 
 use std::borrow::Borrow;
 
-use crate::ir::builder::Group;
 use crate::ir::op::{BarrierForm, ClusterArrival};
-use crate::ir::{Body, Val};
+use crate::ir::{Body, Group, Val};
 
 use super::partition::RowPartition;
 use super::row_tile::RowTile;
@@ -92,7 +91,7 @@ impl<'b> RowPartition<'b> {
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{RowAccess, RowTile};
+    /// use tilewright::tensor::rows::{RowAccess, RowTile};
     ///
     /// // loss(row) = sum of the row - x(row, target(row)), for rows of 50 elements.
     /// let access = RowAccess::Ragged;

@@ -1,10 +1,9 @@
 //! [`RowTile`]: which threads share a matrix row, and how they access it. Make one on the host when
 //! a kernel needs a whole row in registers, for example for softmax or a norm.
 
-use crate::ir::builder::Group;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, KernelOptions, Pointer, Val};
-use crate::tensor::lead;
+use crate::ir::{Body, Element, Group, KernelOptions, Pointer, Val};
+use crate::tensor::copy::lead;
 
 use super::partition::RowPartition;
 
@@ -31,7 +30,7 @@ pub enum RowAccess {
 /// reads the row from memory only once. It costs 4 registers per vector and thread, and twice that
 /// once 16-bit elements are `f32`. A row above the [`capacity`](RowTile::capacity) takes several
 /// [`steps`](RowPartition::steps) and is read again in every pass. To bring rows to shared memory
-/// instead, use [`TiledRowCopy`](crate::tensor::TiledRowCopy).
+/// instead, use [`TiledRowCopy`](crate::tensor::rows::TiledRowCopy).
 ///
 /// Vector `v` of a row belongs to thread `v % sharers`, so that adjacent threads access adjacent
 /// vectors.
@@ -41,7 +40,7 @@ pub enum RowAccess {
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{RowAccess, RowTile, tree};
+/// use tilewright::tensor::rows::{RowAccess, RowTile, tree};
 ///
 /// // Divides rows of at most 8 * 2 * 8 = 128 elements by their sums; 4 rows for each block.
 /// let tile = RowTile { threads: 32, team: 8, cluster: 1, vectors: 2, access: RowAccess::Ragged };
@@ -129,7 +128,7 @@ impl RowTile {
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
-    /// use tilewright::tensor::{RowAccess, RowTile};
+    /// use tilewright::tensor::rows::{RowAccess, RowTile};
     ///
     /// let access = RowAccess::Ragged;
     /// let tile = RowTile { threads: 256, team: 256, cluster: 1, vectors: 8, access };

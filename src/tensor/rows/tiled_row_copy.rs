@@ -13,9 +13,9 @@ use super::row_tile::{RowAccess, RowTile};
 ///
 /// Use it if a kernel needs rows in another arrangement than they are loaded in, for example a
 /// transpose or a permutation. To hold rows in registers instead, use
-/// [`RowTile`](crate::tensor::RowTile). Compared with [`AsyncTile`](crate::tensor::AsyncTile), it
-/// keeps 16-byte loads for rows with any start and takes batches with any strides, but its copies
-/// pass through registers.
+/// [`RowTile`](crate::tensor::rows::RowTile). Compared with
+/// [`AsyncTile`](crate::tensor::copy::AsyncTile), it keeps 16-byte loads for rows with any start
+/// and takes batches with any strides, but its copies pass through registers.
 ///
 /// Rows can start anywhere: a row starts `lead` elements after a multiple of 16 bytes. With `n`
 /// elements per vector, vector `v` covers the elements from `v * n - lead` on. `across` adjacent
@@ -31,7 +31,8 @@ use super::row_tile::{RowAccess, RowTile};
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16};
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{MatrixRows, RowAccess, SharedTensor, TiledRowCopy};
+/// use tilewright::tensor::rows::{MatrixRows, RowAccess, TiledRowCopy};
+/// use tilewright::tensor::view::SharedTensor;
 ///
 /// // Copies 20 rows of 13 elements: from rows 13 elements apart to rows 15 elements apart.
 /// let access = RowAccess::Ragged;

@@ -4,7 +4,7 @@
 use crate::ir::builder::Converted;
 use crate::ir::op::LoadAccess;
 use crate::ir::{Body, GlobalMut, Val, Vector};
-use crate::tensor::{lead, shifted};
+use crate::tensor::copy::{lead, shifted};
 
 use super::partition::{RowFragment, RowPartition, RowPointer, narrow};
 
@@ -24,7 +24,7 @@ use super::partition::{RowFragment, RowPartition, RowPointer, narrow};
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, bf16, range};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{RowAccess, RowTile};
+/// use tilewright::tensor::rows::{RowAccess, RowTile};
 ///
 /// // Copies 100 elements from element 3 on to element 6 and those after it.
 /// let access = RowAccess::Ragged;

@@ -19,7 +19,7 @@ use crate::tensor::view::tensor::SharedTensor;
 /// ```
 /// use tilewright::ir::{Kernel, Target};
 /// use tilewright::layout::{Swizzle, layout};
-/// use tilewright::tensor::{MemRange, SmemAllocator};
+/// use tilewright::tensor::storage::{MemRange, SmemAllocator};
 ///
 /// tilewright::storage! {
 ///     struct Barriers<'b> { full: MemRange<u64, 3>, empty: MemRange<u64, 3> }

@@ -69,7 +69,7 @@ impl<T: Element> Storage for T {
 /// ```
 /// use tilewright::ir::{Kernel, Target};
 /// use tilewright::layout::layout;
-/// use tilewright::tensor::{MemRange, Storage};
+/// use tilewright::tensor::storage::{MemRange, Storage};
 ///
 /// assert_eq!(MemRange::<f32, 128>::size_in_bytes(), 512);
 /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
@@ -217,7 +217,7 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
 /// swizzle.
 ///
 /// ```
-/// use tilewright::tensor::{Align, MemRange, Storage};
+/// use tilewright::tensor::storage::{Align, MemRange, Storage};
 /// assert_eq!(<Align<MemRange<f32, 3>, 16> as Storage>::ALIGN, 16);
 /// assert_eq!(<Align<MemRange<f32, 3>, 16> as Storage>::SIZE, 12);
 /// ```
@@ -250,19 +250,19 @@ pub const fn round_up(offset: u32, align: u32) -> u32 {
 /// Declares structs and unions in shared memory, laid out as in C. Use it to give barriers, tiles
 /// and scalars one address computation and named fields.
 ///
-/// A member is a scalar, a [`MemRange`](crate::tensor::MemRange), an
-/// [`Align`](crate::tensor::Align) of one of these, or another declared type, written with the
-/// lifetime `'static`. The declared type has the members as public fields: a scalar becomes a
-/// [`TensorPointer`](crate::tensor::TensorPointer) to load and store, a range a
-/// [`MemRangeAt`](crate::tensor::MemRangeAt), a struct its own type. The lifetime is that of the
-/// body in which the storage is allocated.
+/// A member is a scalar, a [`MemRange`](crate::tensor::storage::MemRange), an
+/// [`Align`](crate::tensor::storage::Align) of one of these, or another declared type, written with
+/// the lifetime `'static`. The declared type has the members as public fields: a scalar becomes a
+/// [`TensorPointer`](crate::tensor::view::TensorPointer) to load and store, a range a
+/// [`MemRangeAt`](crate::tensor::storage::MemRangeAt), a struct its own type. The lifetime is that
+/// of the body in which the storage is allocated.
 ///
 /// A struct's members start at the next multiple of their alignment, a union's members all at 0.
 /// The type's alignment is its members' maximum, and its size is padded to it.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target};
-/// use tilewright::tensor::{Align, MemRange, Storage};
+/// use tilewright::tensor::storage::{Align, MemRange, Storage};
 ///
 /// tilewright::storage! {
 ///     /// A complex number.
@@ -300,7 +300,7 @@ macro_rules! storage {
     ) => {
         $crate::__storage_type! {
             [$(#[$meta])*] [$vis] $Name $body [$($(#[$field_meta])* $field: $Field),+]
-            next |offset: u32, size: u32, align: u32| $crate::tensor::round_up(offset, align)
+            next |offset: u32, size: u32, align: u32| $crate::tensor::storage::round_up(offset, align)
         }
         $crate::storage! { $($rest)* }
     };
@@ -330,7 +330,7 @@ macro_rules! __storage_type {
         $vis struct $Name<$body> {
             $(
                 $(#[$field_meta])*
-                pub $field: <$Field as $crate::tensor::Storage>::At<$body>
+                pub $field: <$Field as $crate::tensor::storage::Storage>::At<$body>
             ),+
         }
 
@@ -339,8 +339,8 @@ macro_rules! __storage_type {
             pub const OFFSETS: [(&'static str, u32); [$(stringify!($field)),+].len()] = {
                 let mut offsets = [$((stringify!($field), 0)),+];
                 let members = [$((
-                    <$Field as $crate::tensor::Storage>::SIZE,
-                    <$Field as $crate::tensor::Storage>::ALIGN,
+                    <$Field as $crate::tensor::storage::Storage>::SIZE,
+                    <$Field as $crate::tensor::storage::Storage>::ALIGN,
                 )),+];
                 let (mut $offset, mut i) = (0, 0);
                 while i < members.len() {
@@ -356,19 +356,19 @@ macro_rules! __storage_type {
             };
         }
 
-        impl $crate::tensor::Storage for $Name<'static> {
+        impl $crate::tensor::storage::Storage for $Name<'static> {
             const SIZE: u32 = {
-                let sizes = [$(<$Field as $crate::tensor::Storage>::SIZE),+];
+                let sizes = [$(<$Field as $crate::tensor::storage::Storage>::SIZE),+];
                 let (mut end, mut i) = (0, 0);
                 while i < sizes.len() {
                     let after = Self::OFFSETS[i].1 + sizes[i];
                     end = if after > end { after } else { end };
                     i += 1;
                 }
-                $crate::tensor::round_up(end, <Self as $crate::tensor::Storage>::ALIGN)
+                $crate::tensor::storage::round_up(end, <Self as $crate::tensor::storage::Storage>::ALIGN)
             };
             const ALIGN: u32 = {
-                let aligns = [$(<$Field as $crate::tensor::Storage>::ALIGN),+];
+                let aligns = [$(<$Field as $crate::tensor::storage::Storage>::ALIGN),+];
                 let (mut align, mut i) = (1, 0);
                 while i < aligns.len() {
                     align = if aligns[i] > align { aligns[i] } else { align };
@@ -381,11 +381,11 @@ macro_rules! __storage_type {
             #[track_caller]
             fn at<'at>(
                 k: &$crate::ir::Body<'at, '_>,
-                bytes: $crate::tensor::StoragePointer<'at>,
+                bytes: $crate::tensor::storage::StoragePointer<'at>,
             ) -> $Name<'at> {
                 let mut offsets = Self::OFFSETS.iter().map(|(_, offset)| i64::from(*offset));
                 $(
-                    let $field = <$Field as $crate::tensor::Storage>::at(
+                    let $field = <$Field as $crate::tensor::storage::Storage>::at(
                         k,
                         bytes + offsets.next().unwrap_or(0),
                     );

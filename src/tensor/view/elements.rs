@@ -1,5 +1,5 @@
 //! Visits a tensor's elements one by one or as vectors. Whole-tensor operations such as copies and
-//! [`clear`](crate::tensor::clear) are loops over it.
+//! [`clear`](crate::tensor::copy::clear) are loops over it.
 
 use std::collections::HashMap;
 

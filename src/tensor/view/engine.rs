@@ -1,5 +1,5 @@
 //! Engines: what a tensor's layout indexes into (memory, registers or coordinates). Come here to
-//! see what a [`Tensor`](crate::tensor::Tensor) can do depending on where its elements are.
+//! see what a [`Tensor`](crate::tensor::view::Tensor) can do depending on where its elements are.
 
 use std::fmt;
 
@@ -202,7 +202,7 @@ impl<'b, P: MutPointer> Writable<'b> for TensorPointer<'b, P> {
     }
 }
 
-/// A thread's registers: the engine of a [`RegisterTensor`](crate::tensor::RegisterTensor).
+/// A thread's registers: the engine of a [`RegisterTensor`](crate::tensor::view::RegisterTensor).
 pub struct Rmem<'b, T> {
     registers: Registers<'b, T>,
     offset: i64,
@@ -363,8 +363,8 @@ impl<T: Ty> fmt::Debug for Rmem<'_, T> {
     }
 }
 
-/// The engine of a [`CoordTensor`](crate::tensor::CoordTensor), whose elements are positions such
-/// as (row, column) instead of data. You use it for predication and for TMA. CuTe's
+/// The engine of a [`CoordTensor`](crate::tensor::view::CoordTensor), whose elements are positions
+/// such as (row, column) instead of data. You use it for predication and for TMA. CuTe's
 /// `ArithmeticTuple` iterator.
 #[derive(Clone)]
 pub struct Coordinates<'b> {

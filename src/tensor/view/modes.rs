@@ -15,7 +15,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let x = Tensor::new(k, x, layout!(((2, 4), (3, 1), 5) : ((1, 2), (0, 7), 8)));
@@ -82,7 +82,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::layout::{layout, tiler};
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
     ///     let a = Tensor::new(k, a, layout!((16, 8) : (1, 16)));

@@ -14,7 +14,7 @@ use super::tensor::Tensor;
 /// ```
 /// use tilewright::ir::{Global, Kernel, Target};
 /// use tilewright::layout::{layout, tiler};
-/// use tilewright::tensor::Tensor;
+/// use tilewright::tensor::view::Tensor;
 ///
 /// let layout = layout!((64, 32) : (32, 1)).named(["m", "k"])?;
 /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
@@ -77,7 +77,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::layout::{layout, tiler};
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
     ///     let a = Tensor::new(k, a, layout!((64, 32) : (32, 1))).named(k, ["m", "k"]);

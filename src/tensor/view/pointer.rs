@@ -25,7 +25,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 ///
 /// ```
 /// use tilewright::ir::{Global, Kernel, Target};
-/// use tilewright::tensor::TensorPointer;
+/// use tilewright::tensor::view::TensorPointer;
 ///
 /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
 ///     let x = TensorPointer::new(x).assume_aligned(k, 16);
@@ -216,7 +216,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::TensorPointer;
+    /// use tilewright::tensor::view::TensorPointer;
     ///
     /// let kernel = Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let at = (TensorPointer::new(x) + k.thread_idx().x).align(k, 16);
@@ -318,7 +318,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// ```
     /// use tilewright::ir::{Kernel, Target};
     /// use tilewright::layout::ComposedLayout;
-    /// use tilewright::tensor::SharedTensor;
+    /// use tilewright::tensor::view::SharedTensor;
     ///
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     // The swizzle keeps 4 neighbours together.
@@ -513,7 +513,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
-    /// use tilewright::tensor::TensorPointer;
+    /// use tilewright::tensor::view::TensorPointer;
     ///
     /// let kernel = Kernel::<(GlobalMut<i64>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let (at, tile) = (TensorPointer::new(x) + 2, TensorPointer::new(k.shared::<f32>(8)) + 5);

@@ -1,5 +1,6 @@
 //! [`Predicate`]: which elements of a copy are in bounds. Pass one to
-//! [`copy_if`](crate::tensor::copy_if) and its siblings for tiles that reach beyond their tensor.
+//! [`copy_if`](crate::tensor::copy::copy_if) and its siblings for tiles that reach beyond their
+//! tensor.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -117,8 +118,8 @@ impl fmt::Debug for Predicate<'_> {
     }
 }
 
-/// What [`copy_if`](crate::tensor::copy_if) takes as predicate: a [`Predicate`], or a [`TensorSsa`]
-/// or [`RegisterTensor`] of bools.
+/// What [`copy_if`](crate::tensor::copy::copy_if) takes as predicate: a [`Predicate`], or a
+/// [`TensorSsa`] or [`RegisterTensor`] of bools.
 #[diagnostic::on_unimplemented(
     message = "a predicate is a tensor of bools of the copy's shape, not `{Self}`",
     label = "expected a `Predicate`, a `TensorSsa` of bools or a `RegisterTensor` of bools",
@@ -189,7 +190,7 @@ impl<'b> CoordTensor<'b> {
     /// ```
     /// use tilewright::ir::{Kernel, Target};
     /// use tilewright::layout::{layout, shape, tiler};
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// let kernel = Kernel::<(i32,)>::build("k", Target::SM_80, |k, (n,)| {
     ///     let (block, thread) = (k.block_idx(), k.thread_idx().x);

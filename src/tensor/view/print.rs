@@ -23,7 +23,7 @@ use crate::layout::LayoutError;
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::{Device, Grid};
 /// use tilewright::sim;
-/// use tilewright::tensor::{Tensor, print_tensor};
+/// use tilewright::tensor::view::{Tensor, print_tensor};
 ///
 /// let kernel = Kernel::<(Global<i32>,)>::build("show", Target::SM_80, |k, (x,)| {
 ///     let x = Tensor::new(k, x, layout!((2, 3) : (3, 1)));

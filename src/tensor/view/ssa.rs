@@ -32,7 +32,7 @@ use broadcast::{common_shape, repeated};
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::layout::{layout, shape};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::Tensor;
+/// use tilewright::tensor::view::Tensor;
 ///
 /// // Softmax over the rows of a 2 x 4 tensor, but for the exponential.
 /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("rows", Target::SM_80, |k, (x,)| {
@@ -269,7 +269,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     /// ```
     /// use tilewright::ir::{Kernel, Target};
     /// use tilewright::layout::shape;
-    /// use tilewright::tensor::TensorSsa;
+    /// use tilewright::tensor::view::TensorSsa;
     ///
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     let square = TensorSsa::<f32>::full(k, shape!(4, 4), 1.0);
@@ -317,7 +317,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     /// ```
     /// use tilewright::ir::{Kernel, Target};
     /// use tilewright::layout::shape;
-    /// use tilewright::tensor::TensorSsa;
+    /// use tilewright::tensor::view::TensorSsa;
     ///
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     // The accumulators of a thread: pairs of columns, two rows, four repeats along the columns.
@@ -527,7 +527,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let x = Tensor::new(k, x, layout!(((2, 2), 4, 3) : ((32, 1), 12, 2)));

@@ -35,7 +35,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::{layout, tiler};
-/// use tilewright::tensor::Tensor;
+/// use tilewright::tensor::view::Tensor;
 ///
 /// type Signature = (Global<f32>, GlobalMut<f32>);
 /// let kernel = Kernel::<Signature>::build("transpose", Target::SM_80, |k, (x, y)| {
@@ -115,7 +115,7 @@ impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
     /// use tilewright::ir::{GlobalMut, Kernel, KernelOptions, Target};
     /// use tilewright::layout::{Layout, layout, tiler};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// // A matrix of rows, of any size and pitch.
     /// let rows = layout!((8, 8) : (8, 1)).mark_layout_dynamic(1)?;
@@ -188,7 +188,7 @@ impl<'b, T: Element> SharedTensor<'b, T> {
     /// ```
     /// use tilewright::ir::{Kernel, Target};
     /// use tilewright::layout::ComposedLayout;
-    /// use tilewright::tensor::SharedTensor;
+    /// use tilewright::tensor::view::SharedTensor;
     ///
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     let layout: ComposedLayout = "S<3,2,3> o 0 o (8,32):(32,1)".parse()?;
@@ -356,7 +356,7 @@ impl<'b> CoordTensor<'b> {
     /// ```
     /// use tilewright::ir::{Kernel, Target};
     /// use tilewright::layout::{shape, tiler};
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     let coords = Tensor::identity(k, shape!(100, 50));
@@ -494,7 +494,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::ir::types::{Scalar, Space};
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::{TensorPointer, Tensor};
+    /// use tilewright::tensor::view::{Tensor, TensorPointer};
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 16), layout!((8, 4)));
@@ -526,7 +526,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// let error = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let x = Tensor::new(k, x, layout!((8, 4)));

@@ -21,7 +21,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let x = Tensor::new(k, x, layout!((4, (2, 8), 3) : (2, (1, 8), 64)));
@@ -118,7 +118,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::layout::{layout, tiler};
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
     ///     let a = Tensor::new(k, a, layout!((64, 32) : (32, 1)));
@@ -168,7 +168,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
     ///     let a = Tensor::new(k, a, layout!((16, 8) : (1, 16)));
@@ -230,7 +230,7 @@ impl<'b, P: Recast> Tensor<TensorPointer<'b, P>> {
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::{TensorPointer, Tensor};
+    /// use tilewright::tensor::view::{Tensor, TensorPointer};
     ///
     /// Kernel::<(GlobalMut<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let x = Tensor::new(k, TensorPointer::new(x).assume_aligned(k, 8), layout!((8, 4) : (1, 8)));
@@ -265,7 +265,7 @@ impl<'b, T: Element> RegisterTensor<'b, T> {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     /// use tilewright::layout::layout;
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{RegisterTensor, Tensor};
+    /// use tilewright::tensor::view::{RegisterTensor, Tensor};
     ///
     /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("pairs", Target::SM_80, |k, (x,)| {
     ///     let halves = RegisterTensor::<u16>::registers(k, layout!((2, 3) : (1, 2)));
@@ -352,7 +352,7 @@ by_tiler! {
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::layout::{layout, tiler};
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
     ///     let a = Tensor::new(k, a, layout!((16, 8) : (1, 16)));

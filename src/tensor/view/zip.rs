@@ -21,7 +21,7 @@ mod sealed {
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::{layout, shape, tiler};
-/// use tilewright::tensor::{CoordTensor, Tensor, ZipTensor};
+/// use tilewright::tensor::view::{CoordTensor, Tensor, ZipTensor};
 ///
 /// type Signature = (Global<f32>, GlobalMut<f32>);
 /// Kernel::<Signature>::build("k", Target::SM_80, |k, (x, y)| {

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
-use crate::tensor::Raster;
+use crate::tensor::pipeline::Raster;
 
 use crate::kernels::gemm::choose::explain::Explanation;
 use crate::kernels::gemm::choose::machine::Machine;

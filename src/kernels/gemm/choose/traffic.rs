@@ -2,7 +2,7 @@
 //! model.
 
 use crate::ir::types::Scalar;
-use crate::tensor::Raster;
+use crate::tensor::pipeline::Raster;
 
 use crate::kernels::gemm::choose::model::GemmModel;
 use crate::kernels::gemm::config::methods::{LoadMethod, StoreMethod};

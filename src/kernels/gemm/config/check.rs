@@ -9,7 +9,7 @@ use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::{GROUP, GemmConfig, SM_REGISTERS};
 use crate::kernels::gemm::split::work_tiles::Splits;
-use crate::tensor::StagedStore;
+use crate::tensor::copy::StagedStore;
 
 /// The most registers per thread for elements of D. The rest of the 255 hold addresses, descriptors
 /// and counters.

@@ -8,7 +8,8 @@ use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Target};
 use crate::layout::LayoutError;
 use crate::runtime::RuntimeError;
-use crate::tensor::{AtomError, TensorError};
+use crate::tensor::TensorError;
+use crate::tensor::atom::AtomError;
 
 use crate::kernels::gemm::config::methods::Schedule;
 use crate::kernels::rows::RowError;

@@ -13,7 +13,7 @@ use crate::arch::Major;
 use crate::ir::Target;
 use crate::ir::types::Scalar;
 use crate::runtime::Grid;
-use crate::tensor::{Raster, RowGroups};
+use crate::tensor::pipeline::{Raster, RowGroups};
 
 use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::problem::GemmProblem;
@@ -69,7 +69,7 @@ pub struct Epilogue {
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::ir::Target;
 /// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, StoreMethod};
-/// use tilewright::tensor::Raster;
+/// use tilewright::tensor::pipeline::Raster;
 ///
 /// let config = GemmConfig {
 ///     stages: 3,

@@ -3,7 +3,7 @@
 
 use crate::arch::Major;
 use crate::ir::types::Scalar;
-use crate::tensor::GlobalLines;
+use crate::tensor::copy::GlobalLines;
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;

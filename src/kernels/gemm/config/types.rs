@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::ir::ParseNameError;
 use crate::ir::types::Scalar;
-use crate::tensor::ValType;
+use crate::tensor::atom::ValType;
 
 /// The element types of A and B as they are multiplied: one type, or two if they differ.
 ///

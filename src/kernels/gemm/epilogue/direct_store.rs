@@ -1,10 +1,11 @@
 //! [`DirectStore`]: stores accumulators from registers straight to D, as vectors if D's alignment
 //! allows. The kernels without warp roles use it.
 
-use crate::ir::builder::{DeviceCoord, Element};
+use crate::ir::builder::DeviceCoord;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, GlobalMut, Registers, Val, Vector};
-use crate::tensor::{Tile, packed};
+use crate::ir::{Body, Element, GlobalMut, Registers, Val, Vector};
+use crate::tensor::copy::packed;
+use crate::tensor::pipeline::Tile;
 
 use crate::kernels::gemm::elements::{D, Sum};
 use crate::kernels::gemm::epilogue::EpilogueRef;

@@ -3,7 +3,8 @@
 
 use crate::ir::{Body, Val};
 use crate::layout::{Layout, LayoutError};
-use crate::tensor::{Operand, Tile, TiledMma};
+use crate::tensor::atom::{Operand, TiledMma};
+use crate::tensor::pipeline::Tile;
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::methods::Schedule;

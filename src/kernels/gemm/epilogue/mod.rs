@@ -9,11 +9,12 @@ pub(crate) mod terms;
 
 use std::marker::PhantomData;
 
-use crate::ir::builder::{Context, Float, ParamList, ParamSource, ParamValues, Parameter};
+use crate::ir::builder::{Context, ParamList, ParamSource, ParamValues, Parameter};
 use crate::ir::types::Scalar;
-use crate::ir::{Body, Element, Global, Number, Registers, Val};
+use crate::ir::{Body, Element, Float, Global, Number, Registers, Val};
 use crate::runtime::{ArgList, Argument};
-use crate::tensor::{AccumulatorMap, Tile};
+use crate::tensor::copy::AccumulatorMap;
+use crate::tensor::pipeline::Tile;
 
 use crate::kernels::gemm::config::{Activation, Bias, Epilogue, GemmConfig};
 use crate::kernels::gemm::elements::{C, Numbers, Sum};

@@ -4,10 +4,8 @@
 
 use std::marker::PhantomData;
 
-use crate::ir::builder::{
-    Context, Converted, Float, ParamList, ParamSource, ParamValues, Parameter,
-};
-use crate::ir::{Body, Element, GlobalMut, Number, Registers, Val, WARP};
+use crate::ir::builder::{Context, Converted, ParamList, ParamSource, ParamValues, Parameter};
+use crate::ir::{Body, Element, Float, GlobalMut, Number, Registers, Val, WARP};
 use crate::runtime::ArgList;
 
 use crate::kernels::gemm::config::GemmConfig;

@@ -1,8 +1,7 @@
 //! Epilogue reductions: [`Reduction`] says what is reduced along rows or columns, [`Terms`] is the
 //! part of an epilogue that reduces, and here is how a warp reduces the terms of its lanes.
 
-use crate::ir::builder::Float;
-use crate::ir::{Body, Registers, Val, WARP};
+use crate::ir::{Body, Float, Registers, Val, WARP};
 
 use crate::kernels::gemm::elements::{Numbers, Sum};
 use crate::kernels::gemm::epilogue::fragment::Fragment;

@@ -10,7 +10,9 @@ use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
 use crate::runtime::{
     ArgList, Buffer, BufferMut, BufferRef, Declared, Device, Function, Grid, LoadOptions,
 };
-use crate::tensor::{RowAccess, shifted, wait_for_launch};
+use crate::tensor::copy::shifted;
+use crate::tensor::pipeline::wait_for_launch;
+use crate::tensor::rows::RowAccess;
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;

@@ -15,7 +15,7 @@ use crate::ir::builder::DeviceCoord;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Kernel, Registers, Shared, Val, Vector, range};
 use crate::runtime::Declared;
-use crate::tensor::{CpAsyncPipeline, CpAsyncState, wait_for_launch};
+use crate::tensor::pipeline::{CpAsyncPipeline, CpAsyncState, wait_for_launch};
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::{GemmConfig, SM_REGISTERS};

@@ -4,7 +4,7 @@
 use crate::ir::builder::{ParamList, Parameter};
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
 use crate::runtime::{ArgList, Declared, Grid};
-use crate::tensor::Tile;
+use crate::tensor::pipeline::Tile;
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::methods::Schedule;

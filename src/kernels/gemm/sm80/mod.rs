@@ -15,10 +15,11 @@ use crate::ir::types::Scalar;
 use crate::ir::{Body, Kernel, Target, Val, range};
 use crate::layout::{layout, shape, tiler};
 use crate::runtime::Declared;
-use crate::tensor::{
-    AsyncTile, CpAsyncPipeline, MatrixLoad, MatrixRing, MmaAtom, MmaSync, Operand, RegisterTensor,
-    SharedTensor, Tensor, TiledMma, copy_bits, wait_for_launch,
-};
+use crate::tensor::atom::{MmaAtom, MmaSync, Operand, TiledMma};
+use crate::tensor::copy::{AsyncTile, MatrixLoad, MatrixRing};
+use crate::tensor::mma::copy_bits;
+use crate::tensor::pipeline::{CpAsyncPipeline, wait_for_launch};
+use crate::tensor::view::{RegisterTensor, SharedTensor, Tensor};
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::types::{in_memory, val_type};

@@ -7,7 +7,7 @@ use crate::arch::Major;
 use crate::ir::builder::{ParamList, ParamValues, Parameter};
 use crate::ir::{Body, Element, Global, TensorMap};
 use crate::runtime::{ArgList, BufferRef, Mapped};
-use crate::tensor::{GlobalLines, ThrLines, TmaTensors};
+use crate::tensor::copy::{GlobalLines, ThrLines, TmaTensors};
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::methods::LoadMethod;

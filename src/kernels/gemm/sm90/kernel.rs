@@ -3,10 +3,10 @@
 
 use crate::ir::Body;
 use crate::ir::op::BarrierForm;
-use crate::tensor::{
-    OrderedBarrier, PipelineTurns, SharedTensor, StoreDestination, TmaPipeline, WarpRole,
-    WgmmaMainloop, warp_roles,
-};
+use crate::tensor::copy::StoreDestination;
+use crate::tensor::mma::WgmmaMainloop;
+use crate::tensor::pipeline::{OrderedBarrier, PipelineTurns, TmaPipeline, WarpRole, warp_roles};
+use crate::tensor::view::SharedTensor;
 
 use crate::kernels::gemm::config::methods::StoreMethod;
 use crate::kernels::gemm::config::{GROUP, SWIZZLE_ALIGN};

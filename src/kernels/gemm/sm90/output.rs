@@ -12,7 +12,8 @@
 use crate::ir::builder::{ParamList, ParamValues, Parameter};
 use crate::ir::{Body, Global, GlobalMut, TensorMapMut};
 use crate::runtime::{ArgList, BufferMut, Mapped};
-use crate::tensor::{GlobalRows, GroupSizes, RowGroups, StoreDestination};
+use crate::tensor::copy::{GlobalRows, StoreDestination};
+use crate::tensor::pipeline::{GroupSizes, RowGroups};
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;

@@ -7,9 +7,8 @@ use crate::ir::types::Scalar;
 use crate::ir::{Kernel, KernelOptions};
 use crate::layout::{ComposedLayout, IntTuple, Layout, layout, shape, tiler};
 use crate::runtime::Declared;
-use crate::tensor::{
-    MmaAtom, OperandSource, SmemAtom, SmemSwizzle, StagedStore, TiledMma, TmaCopy, Wgmma,
-};
+use crate::tensor::atom::{MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, Wgmma};
+use crate::tensor::copy::{StagedStore, TmaCopy};
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::methods::StoreMethod;

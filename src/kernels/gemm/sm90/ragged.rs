@@ -7,7 +7,7 @@ use crate::arch::Major;
 use crate::ir::types::Scalar;
 use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val};
 use crate::runtime::{ArgList, Buffer, Declared, Device, Function, Grid, LoadOptions, Mapped};
-use crate::tensor::MapArray;
+use crate::tensor::copy::MapArray;
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;

@@ -4,10 +4,12 @@
 
 use crate::ir::{Body, Val};
 use crate::layout::{shape, tiler};
-use crate::tensor::{
-    OrderedBarrier, PipelineTurns, RegisterTensor, SharedTensor, ThrStore, Tile, TileScheduler,
-    TmaPipeline, WgmmaMainloop, wait_for_launch,
+use crate::tensor::copy::ThrStore;
+use crate::tensor::mma::WgmmaMainloop;
+use crate::tensor::pipeline::{
+    OrderedBarrier, PipelineTurns, Tile, TileScheduler, TmaPipeline, wait_for_launch,
 };
+use crate::tensor::view::{RegisterTensor, SharedTensor};
 
 use crate::kernels::gemm::config::{GemmConfig, WGMMA_ROWS};
 use crate::kernels::gemm::elements::{A, B, D};

@@ -6,9 +6,8 @@ pub(crate) mod work_tiles;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::ir::builder::Float;
 use crate::ir::types::Scalar;
-use crate::ir::{Body, GlobalMut, NamedBarrier, Registers, Val, Vector, WARP, range};
+use crate::ir::{Body, Float, GlobalMut, NamedBarrier, Registers, Val, Vector, WARP, range};
 use crate::runtime::{ArgList, Argument, Buffer, Device, Grid};
 
 use crate::kernels::arrival::{have_others_arrived, is_last_to_arrive};

@@ -3,7 +3,7 @@
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Val};
-use crate::tensor::{CpAsyncPipeline, GroupSizes, RowGroups, Tile, TileScheduler};
+use crate::tensor::pipeline::{CpAsyncPipeline, GroupSizes, RowGroups, Tile, TileScheduler};
 
 use crate::kernels::gemm::config::{GROUP, GemmConfig};
 use crate::kernels::gemm::split::SplitArgs;

@@ -1,7 +1,7 @@
 //! Builds the kernel of [`AxisReduce`](super::AxisReduce).
 
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, range};
-use crate::tensor::{ColumnResults, ColumnRows};
+use crate::tensor::rows::{ColumnResults, ColumnRows};
 
 use super::super::super::arrival::is_last_to_arrive;
 use super::super::super::rows::{Input, Output};

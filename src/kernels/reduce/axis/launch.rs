@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::ir::builder::Converted;
 use crate::runtime::{Buffer, Function, Grid, LaunchOptions};
-use crate::tensor::RowAccess;
+use crate::tensor::rows::RowAccess;
 
 use super::super::super::loadable::loadable;
 use super::super::super::rows::{RowError, check_len};

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Kernel, Target};
-use crate::tensor::{ColumnReduction, RowAccess, RowTile};
+use crate::tensor::rows::{ColumnReduction, RowAccess, RowTile};
 
 use super::super::rows::{RowError, with_elements};
 use super::RowReduceOp;

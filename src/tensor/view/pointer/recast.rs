@@ -13,7 +13,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 ///
 /// You only name it as a bound (`P: Recast`) in functions that are generic over the pointer type.
 /// To cast, call [`TensorPointer::recast`] or, for a whole tensor,
-/// [`Tensor::recast`](crate::tensor::Tensor::recast).
+/// [`Tensor::recast`](crate::tensor::view::Tensor::recast).
 pub trait Recast: PointerType {
     /// The same pointer type with another element type.
     type Of<T: Element>: PointerType<Elem = T>;
@@ -55,7 +55,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
-    /// use tilewright::tensor::TensorPointer;
+    /// use tilewright::tensor::view::TensorPointer;
     ///
     /// let errors = Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let x = TensorPointer::new(x).assume_aligned(k, 8);

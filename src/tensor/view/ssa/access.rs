@@ -17,7 +17,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     /// ```
     /// use tilewright::ir::{Kernel, Target};
     /// use tilewright::layout::shape;
-    /// use tilewright::tensor::TensorSsa;
+    /// use tilewright::tensor::view::TensorSsa;
     ///
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     let x = TensorSsa::<f32>::full(k, shape!(8, (2, 4)), 1.0);
@@ -64,7 +64,7 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     /// ```
     /// use tilewright::ir::{Kernel, Target, f16};
     /// use tilewright::layout::shape;
-    /// use tilewright::tensor::TensorSsa;
+    /// use tilewright::tensor::view::TensorSsa;
     ///
     /// Kernel::<()>::build("k", Target::SM_80, |k, ()| {
     ///     let x = TensorSsa::<f32>::full(k, shape!(2, 4), 1.0);
@@ -109,7 +109,7 @@ impl<'b> TensorSsa<'b, bool> {
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     /// use tilewright::layout::layout;
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// Kernel::<(GlobalMut<i32>,)>::build("k", Target::SM_80, |k, (x,)| {
     ///     let x = Tensor::new(k, x, layout!(8)).load_all(k);
@@ -139,7 +139,7 @@ impl<'b> TensorSsa<'b, bool> {
     /// use tilewright::ir::{Global, Kernel, Target};
     /// use tilewright::layout::layout;
     /// use tilewright::runtime::{Device, Grid, RuntimeError};
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// let kernel = Kernel::<(Global<f32>,)>::build("check", Target::SM_80, |k, (x,)| {
     ///     let x = Tensor::new(k, x, layout!((2, 3))).load_all(k);
@@ -205,7 +205,7 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
     /// use tilewright::layout::layout;
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::Tensor;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// // Reverses each row by indices, and back.
     /// type Signature = (Global<f32>, Global<i32>, GlobalMut<f32>);

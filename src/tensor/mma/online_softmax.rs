@@ -21,7 +21,8 @@ crate::values! {
     /// use tilewright::ir::{GlobalMut, Kernel, Target, range};
     /// use tilewright::layout::{layout, shape, tiler};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{AccumulatorRows, MmaAtom, OnlineSoftmax, TiledMma};
+    /// use tilewright::tensor::atom::{MmaAtom, TiledMma};
+    /// use tilewright::tensor::mma::{AccumulatorRows, OnlineSoftmax};
     ///
     /// // The logarithm of the sum of the powers of e of 3 tiles of 16 x 8 whose elements are 0, 1 and 2.
     /// let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
@@ -154,7 +155,7 @@ impl<'b> OnlineSoftmax<'b> {
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::OnlineSoftmax;
+    /// use tilewright::tensor::mma::OnlineSoftmax;
     ///
     /// // The powers of 2 of 5 and 3, and of 6: relative to the larger maximum, the first sum is halved.
     /// let kernel = Kernel::<(GlobalMut<f32>,)>::build("join", Target::SM_80, |k, (y,)| {

@@ -26,7 +26,10 @@ const CHAINS: usize = 4;
 /// use tilewright::ir::{GlobalMut, Kernel, Target};
 /// use tilewright::layout::{layout, shape, tiler};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{AccumulatorRows, MmaAtom, Tensor, TiledMma, copy};
+/// use tilewright::tensor::atom::{MmaAtom, TiledMma};
+/// use tilewright::tensor::copy::copy;
+/// use tilewright::tensor::mma::AccumulatorRows;
+/// use tilewright::tensor::view::Tensor;
 ///
 /// let atom: MmaAtom = "SM80_16x8x16_F32F16F16F32_TN".parse()?;
 /// let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _))?;

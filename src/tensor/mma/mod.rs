@@ -53,7 +53,10 @@ use super::view::tensor::{RegisterTensor, Tensor};
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::{layout, shape, tiler};
 /// use tilewright::runtime::{Device, Grid};
-/// use tilewright::tensor::{MmaAtom, MmaOp, Tensor, TiledMma, ValType, copy, gemm};
+/// use tilewright::tensor::atom::{MmaAtom, MmaOp, TiledMma, ValType};
+/// use tilewright::tensor::copy::copy;
+/// use tilewright::tensor::mma::gemm;
+/// use tilewright::tensor::view::Tensor;
 ///
 /// let atom = MmaAtom::new(MmaOp::UniversalFma { ty: ValType::F32 })?;
 /// let mma = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(_, _, _))?;

@@ -20,7 +20,8 @@ use crate::tensor::view::tensor::RegisterTensor;
 ///
 /// ```
 /// use tilewright::layout::{layout, tiler};
-/// use tilewright::tensor::{AccumulatorOperand, MmaAtom, TiledMma};
+/// use tilewright::tensor::atom::{MmaAtom, TiledMma};
+/// use tilewright::tensor::mma::AccumulatorOperand;
 ///
 /// let mma = |name: &str| -> Result<TiledMma, Box<dyn std::error::Error>> {
 ///     Ok(TiledMma::new(name.parse::<MmaAtom>()?, &layout!((1, 1, 1)), tiler!(_, _, _))?)

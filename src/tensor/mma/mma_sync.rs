@@ -18,18 +18,21 @@ impl TiledMma {
     /// (V, M, K) and (V, N, K), one K step after the other. CuTe's `gemm` on register tensors. It
     /// takes every `mma.sync` atom that kernels support.
     ///
-    /// A and B hold the atom's element types ([`fragment_a`](crate::tensor::ThrMma::fragment_a)) or
-    /// 32-bit words of them ([`fragment_words`](crate::tensor::ThrMma::fragment_words)). `f32` also
-    /// works for `tf32`; the instruction truncates it. Make the accumulators with
-    /// [`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators), which gives pairs
-    /// for `F16`.
+    /// A and B hold the atom's element types
+    /// ([`fragment_a`](crate::tensor::atom::ThrMma::fragment_a)) or 32-bit words of them
+    /// ([`fragment_words`](crate::tensor::atom::ThrMma::fragment_words)). `f32` also works for
+    /// `tf32`; the instruction truncates it. Make the accumulators with
+    /// [`fragment_accumulators`](crate::tensor::atom::ThrMma::fragment_accumulators), which gives
+    /// pairs for `F16`.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
     /// use tilewright::layout::{layout, shape, tiler};
     /// use tilewright::runtime::{Device, Grid};
-    /// use tilewright::tensor::{MmaAtom, Tensor, TiledMma, copy};
+    /// use tilewright::tensor::atom::{MmaAtom, TiledMma};
+    /// use tilewright::tensor::copy::copy;
+    /// use tilewright::tensor::view::Tensor;
     ///
     /// let atom: MmaAtom = "SM80_16x8x32_S32S8S8S32_TN".parse()?;
     /// let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _))?;

@@ -1,6 +1,6 @@
 //! [`SmemOperand`]: the matrix descriptors with which `wgmma` reads an operand tile from shared
 //! memory. Make one for A and one for B before the main loop, and pass both to
-//! [`TiledMma::gemm_async`](crate::tensor::TiledMma::gemm_async).
+//! [`TiledMma::gemm_async`](crate::tensor::atom::TiledMma::gemm_async).
 
 use crate::arch::{Major, MatrixDescriptor};
 use crate::ir::types::Scalar;
@@ -15,9 +15,9 @@ use crate::tensor::view::tensor::SharedTensor;
 /// instructions. CuTe's descriptor iterator.
 ///
 /// Make it before the main loop from the tile's partition, which
-/// [`ThrMma::partition_a`](crate::tensor::ThrMma::partition_a) or `partition_b` returns with the
-/// modes (V, MN, K, ..); V is what one instruction reads. The operand keeps the modes (MN, K, ..).
-/// If the tile is a ring buffer (MN, K, stage), select the stage to read with
+/// [`ThrMma::partition_a`](crate::tensor::atom::ThrMma::partition_a) or `partition_b` returns with
+/// the modes (V, MN, K, ..); V is what one instruction reads. The operand keeps the modes (MN, K,
+/// ..). If the tile is a ring buffer (MN, K, stage), select the stage to read with
 /// [`stage`](SmemOperand::stage) in each step of the main loop.
 ///
 /// All threads of a warp must make it together, because lane 0 broadcasts its address so that the
@@ -45,10 +45,11 @@ impl<'b> SmemOperand<'b> {
     /// use tilewright::ir::{Kernel, Target, bf16};
     /// use tilewright::layout::{layout, shape, tiler};
     /// use tilewright::arch::Major;
-    /// use tilewright::tensor::{
-    ///     MmaAtom, OperandSource, SharedTensor, SmemAtom, SmemOperand, SmemSwizzle, TiledMma, ValType,
-    ///     Wgmma,
+    /// use tilewright::tensor::atom::{
+    ///     MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
     /// };
+    /// use tilewright::tensor::mma::SmemOperand;
+    /// use tilewright::tensor::view::SharedTensor;
     ///
     /// let op = Wgmma::new(64, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
     /// let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((1, 1, 1)), tiler!(_, _, _))?;

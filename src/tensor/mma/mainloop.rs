@@ -24,10 +24,12 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 /// use tilewright::ir::{Kernel, Target, bf16};
 /// use tilewright::layout::{layout, shape, tiler};
 /// use tilewright::arch::Major;
-/// use tilewright::tensor::{
-///     MmaAtom, OperandSource, SharedTensor, SmemAtom, SmemSwizzle, TiledMma, TmaPipeline, ValType,
-///     Wgmma, WgmmaMainloop,
+/// use tilewright::tensor::atom::{
+///     MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
 /// };
+/// use tilewright::tensor::mma::WgmmaMainloop;
+/// use tilewright::tensor::pipeline::TmaPipeline;
+/// use tilewright::tensor::view::SharedTensor;
 ///
 /// let op = Wgmma::new(64, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
 /// let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((1, 1, 1)), tiler!(_, _, _))?;

@@ -1,5 +1,5 @@
 //! [`TiledMma::gemm_async`]: starts a tile's `wgmma` instructions. Use it in an `sm_90a` main loop
-//! of your own; [`WgmmaMainloop`](crate::tensor::WgmmaMainloop) is the ready-made one.
+//! of your own; [`WgmmaMainloop`](crate::tensor::mma::WgmmaMainloop) is the ready-made one.
 
 use crate::arch::Major;
 use crate::ir::builder::{Accumulator, AnyVector, IntoVal};
@@ -185,17 +185,18 @@ impl TiledMma {
     /// (C7513); the build refuses the cases in which `ptxas` is known to do so.
     ///
     /// Whether A is in shared memory or in registers depends on the atom. Registers hold elements
-    /// ([`fragment_a`](crate::tensor::ThrMma::fragment_a)) or words of them. Make the accumulators
-    /// with [`fragment_accumulators`](crate::tensor::ThrMma::fragment_accumulators). `f32` also
+    /// ([`fragment_a`](crate::tensor::atom::ThrMma::fragment_a)) or words of them. Make the
+    /// accumulators with
+    /// [`fragment_accumulators`](crate::tensor::atom::ThrMma::fragment_accumulators). `f32` also
     /// works for `tf32`; the instruction truncates it.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target, Val, Vector, f16};
     /// use tilewright::layout::{layout, shape, tiler};
     /// use tilewright::arch::Major;
-    /// use tilewright::tensor::{
-    ///     MmaAtom, SharedTensor, SmemAtom, SmemOperand, SmemSwizzle, TiledMma,
-    /// };
+    /// use tilewright::tensor::atom::{MmaAtom, SmemAtom, SmemSwizzle, TiledMma};
+    /// use tilewright::tensor::mma::SmemOperand;
+    /// use tilewright::tensor::view::SharedTensor;
     ///
     /// let atom: MmaAtom = "SM90_64x64x16_F16F16F16_RS".parse()?;
     /// let mma = TiledMma::new(atom, &layout!((1, 1, 1)), tiler!(_, _, _))?;
