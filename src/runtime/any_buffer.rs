@@ -8,7 +8,8 @@ use super::error::RuntimeError;
 use super::stream::Stream;
 use crate::ir::types::{Const, Scalar};
 
-/// A [`Buffer`] whose element type is known when the program runs, for kernels whose element types are, too.
+/// A [`Buffer`] whose element type is a run-time value. The tuner uses it for the operands of
+/// kernels whose element types come from a configuration.
 #[derive(Debug)]
 pub(crate) struct AnyBuffer {
     bytes: Buffer<u8>,
@@ -54,7 +55,7 @@ impl AnyBuffer {
         self.bytes.fill(byte, stream)
     }
 
-    /// Copies the elements of a buffer of as many elements of the same type.
+    /// Copies all elements from a buffer that has the same element type and length.
     pub(crate) fn copy_from(
         &mut self,
         other: &AnyBuffer,
@@ -63,7 +64,8 @@ impl AnyBuffer {
         self.bytes.copy_from(&other.bytes, stream)
     }
 
-    /// Copies the elements to the host, after all launches before this call.
+    /// Copies the elements to the host, after all launches before this call. The tuner compares
+    /// kernels' results with it.
     pub(crate) fn to_vec(&self) -> Result<Vec<Const>, RuntimeError> {
         let size = self.scalar.size_bytes() as usize;
         let bytes = self.bytes.to_vec()?;

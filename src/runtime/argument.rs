@@ -1,5 +1,6 @@
 //! Defines which Rust values a launch takes for each parameter type, for example a `&Buffer<f32>`
-//! for a `Global<f32>`.
+//! for a `Global<f32>`. Come here to see what to pass for a parameter, or to make another parameter
+//! type launchable.
 
 use std::marker::PhantomData;
 
@@ -36,7 +37,8 @@ pub trait Argument: 'static {
     /// lifetime inside: with a single lifetime you could pass the map only once. All mutable tensor
     /// maps of one launch share one `'b`, so make them in the same scope.
     type Arg<'h, 'b: 'h>;
-    /// Appends the argument to the list, without its Rust type.
+    /// Appends the argument to the list, without its Rust type. A launch calls it for each
+    /// argument, so that the code which checks and passes the list is compiled only once.
     fn erase<'h, 'b: 'h>(arg: Self::Arg<'h, 'b>, out: &mut ArgList<'h>);
 }
 
@@ -83,7 +85,8 @@ impl<T: Element, const RANK: usize> Argument for TensorMapMut<T, RANK> {
     }
 }
 
-/// A kernel signature that a launch can use: a tuple of [`Argument`] types, or [`Untyped`].
+/// A kernel signature that a launch can use: a tuple of [`Argument`] types, or [`Untyped`]. Use it
+/// as a bound in functions that launch kernels of any signature.
 #[diagnostic::on_unimplemented(
     message = "a kernel of signature `{Self}` cannot be launched",
     label = "not a tuple of types that a launch can pass",
@@ -93,16 +96,18 @@ pub trait Arguments {
     /// The launch arguments: a tuple with one argument per parameter, or a list for [`Untyped`].
     /// [`Argument::Arg`] explains the lifetimes.
     type Args<'h, 'b: 'h>;
-    /// Appends the arguments to the list in order, without their Rust types.
+    /// Appends the arguments to the list in order, without their Rust types. A launch calls it
+    /// first; everything after that is the same code for all signatures.
     fn erase<'h, 'b: 'h>(args: Self::Args<'h, 'b>, out: &mut ArgList<'h>);
 }
 
-/// Launch arguments without their Rust types.
+/// Launch arguments without their Rust types. [`Arguments::erase`] fills it; you only see it if you
+/// implement [`Argument`] for a type of your own.
 #[derive(Debug, Default)]
 pub struct ArgList<'h> {
-    /// Scalars and buffers.
+    /// Scalars, buffers and tensor maps, in parameter order.
     pub(super) args: SmallVec<[Arg<'h>; 8]>,
-    /// Layouts and tuples.
+    /// Layouts and tuples of integers, which `resolve` turns into one scalar per symbolic integer.
     pub(super) given: Vec<Template>,
 }
 
@@ -114,7 +119,7 @@ impl<'h> ArgList<'h> {
         self.given.extend(other.given);
     }
 
-    /// Returns the last argument's element count, if the argument is a buffer.
+    /// Returns the last argument's element count, or `None` if the argument is not a buffer.
     pub(crate) fn last_len(&self) -> Option<usize> {
         match self.args.last()?.value {
             ArgValue::Buffer(_, len) => Some(len),
@@ -153,7 +158,8 @@ impl<'h> ArgList<'h> {
         self.args.push(Arg::tensor_map(map, true));
     }
 
-    /// Appends a tensor map to write, and the address of its first element.
+    /// Appends a tensor map to write, and the address of its first element, for kernels that store
+    /// some tiles through TMA and others directly.
     pub(crate) fn mapped_rows(&mut self, map: &'h mut Mapped<'_>) {
         let map: &'h Mapped<'_> = map;
         let elem = map.desc.elem();
@@ -178,7 +184,8 @@ impl<'h> ArgList<'h> {
         list
     }
 
-    /// Inserts the values of symbolic integers, so that each kernel parameter has an argument.
+    /// Replaces layouts and tuples by the values of their symbolic integers, so that each kernel
+    /// parameter has an argument.
     pub(super) fn resolve(
         &mut self,
         kernel: &str,
@@ -216,7 +223,9 @@ fn refused(kernel: &str, error: SignatureError) -> RuntimeError {
     RuntimeError::Signature { kernel: kernel.to_owned(), error: Box::new(error) }
 }
 
-/// Passes a layout of integers. It must have the form that the parameter was built with.
+/// Passes a layout of integers, for a parameter that the kernel was built with a symbolic layout
+/// for. It must have the same nesting, and the same integer wherever the built layout has no
+/// symbol.
 #[diagnostic::do_not_recommend]
 impl Argument for Layout {
     type Arg<'h, 'b: 'h> = &'h Layout;
@@ -227,7 +236,8 @@ impl Argument for Layout {
     }
 }
 
-/// Passes a tuple of integers. It must have the form that the parameter was built with.
+/// Passes a tuple of integers, for a parameter that the kernel was built with a symbolic tuple for.
+/// It must have the same nesting, and the same integer wherever the built tuple has no symbol.
 #[diagnostic::do_not_recommend]
 impl Argument for IntTuple {
     type Arg<'h, 'b: 'h> = &'h IntTuple;
@@ -273,8 +283,8 @@ tuples! {
     (A B C D E F G H)
 }
 
-/// Marks the launch side of a struct that is declared with [`params!`](crate::params): its fields
-/// are the arguments.
+/// Marks the launch side of a struct that is declared with [`params!`](crate::params): with this
+/// marker, the struct's fields are the launch arguments. The macro names it; you need not.
 #[derive(Clone, Copy, Debug)]
 pub struct AtLaunch<'h, 'b>(PhantomData<&'h &'b ()>);
 
@@ -320,8 +330,8 @@ impl Arguments for Untyped {
     }
 }
 
-/// The signature of a kernel that declares its parameters one by one (`Kernel::declared`). A launch
-/// passes their list.
+/// The signature of a kernel that declares its parameters one by one (`Kernel::declared`). To
+/// launch such a kernel, pass an [`ArgList`] with one argument per parameter.
 #[derive(Debug)]
 pub(crate) enum Declared {}
 
@@ -333,9 +343,9 @@ impl Arguments for Declared {
     }
 }
 
-/// An argument for an untyped kernel, one that was not built from Rust types, so that the launch
-/// has to check the argument's type. Converts from a scalar, a `&Buffer<T>`, a `&mut Buffer<T>`, or
-/// a tensor map.
+/// An argument for an untyped kernel, which was not built from Rust types (for example one that was
+/// parsed from text), so that the launch has to check the argument's type. You get it with `into()`
+/// from a scalar, a `&Buffer<T>`, a `&mut Buffer<T>`, or a tensor map.
 #[derive(Debug)]
 pub struct Arg<'h> {
     pub(super) ty: Type,

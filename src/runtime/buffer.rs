@@ -35,14 +35,15 @@ pub struct Buffer<T> {
     elem: PhantomData<fn() -> T>,
 }
 
-/// A part of a buffer that you can use wherever a `&Buffer` is expected; made by [`Buffer::part`].
+/// A part of a buffer that you can use wherever a `&Buffer` is expected, for example to launch on
+/// the first half of a buffer. Made by [`Buffer::part`].
 pub struct BufferPart<'b, T> {
     buffer: Buffer<T>,
     whole: PhantomData<&'b Buffer<T>>,
 }
 
-/// A part of a buffer that you can use wherever a `&mut Buffer` is expected; made by
-/// [`Buffer::part_mut`].
+/// A part of a buffer that you can use wherever a `&mut Buffer` is expected, for example to
+/// overwrite one row of a matrix. Made by [`Buffer::part_mut`].
 pub struct BufferPartMut<'b, T> {
     buffer: Buffer<T>,
     whole: PhantomData<&'b mut Buffer<T>>,
@@ -119,7 +120,7 @@ impl Memory {
 }
 
 impl Device {
-    /// Allocates a buffer and copies `data` into it.
+    /// Allocates a buffer and copies `data` into it. Use it for a kernel's inputs.
     ///
     /// # Errors
     /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device still works; the fault of
@@ -129,7 +130,8 @@ impl Device {
         Buffer::upload(self, data)
     }
 
-    /// Allocates a buffer of `len` elements and sets its bytes to zero.
+    /// Allocates a buffer of `len` elements and sets its bytes to zero. Use it for a kernel's
+    /// outputs.
     ///
     /// # Errors
     /// [`OutOfMemory`](RuntimeError::OutOfMemory), after which the device still works; the fault of
@@ -179,13 +181,15 @@ impl<T: Element> Buffer<T> {
         self.len == 0
     }
 
-    /// Returns the device that owns the buffer.
+    /// Returns the device that owns the buffer. Only functions and streams of this device can use
+    /// it.
     pub fn device(&self) -> Device {
         self.memory.device()
     }
 
-    /// Returns whether the first element's address is a multiple of `bytes`. Memory from this crate
-    /// starts at a multiple of 256; memory from other code may start anywhere.
+    /// Returns whether the first element's address is a multiple of `bytes`, for example of 16
+    /// before a kernel that loads 16-byte vectors. Memory from this crate starts at a multiple of
+    /// 256; memory from other code may start anywhere.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -261,7 +265,8 @@ impl<T: Element> Buffer<T> {
         &mut self.memory
     }
 
-    /// Copies the elements to the host, after all earlier launches that write them.
+    /// Copies the elements to the host, after all earlier launches that write them. This is how you
+    /// read a kernel's result.
     ///
     /// # Errors
     /// The fault or the failed assertions of an earlier launch; a failed driver call.
@@ -273,7 +278,8 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Like [`Buffer::to_vec`], but copies into memory that you provide.
+    /// Like [`Buffer::to_vec`], but copies into memory that you provide, so that repeated reads do
+    /// not allocate.
     ///
     /// # Errors
     /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault or the failed assertions of an
@@ -289,7 +295,8 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Overwrites all elements, after all earlier launches that use the buffer.
+    /// Overwrites all elements with `data`, after all earlier launches that use the buffer. Use it
+    /// to run a kernel on new data without allocating again.
     ///
     /// # Errors
     /// [`LengthMismatch`](RuntimeError::LengthMismatch); the fault or the failed assertions of an
@@ -310,7 +317,8 @@ impl<T: Element> Buffer<T> {
     }
 }
 
-/// Shows device, element type and length. The values would need a copy from the device.
+/// Shows device, element type and length, but not the values, because they would have to be copied
+/// from the device.
 impl<T: Element> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Buffer<{}>({} elements on {})", T::SCALAR, self.len, self.device())

@@ -39,7 +39,7 @@ impl<'h> BufferRef<'h> {
         self.memory
     }
 
-    /// Returns the number of elements.
+    /// Returns the element count.
     pub(crate) fn len(self) -> usize {
         self.len
     }
@@ -67,12 +67,13 @@ impl<'h> BufferRef<'h> {
 }
 
 impl<'h> BufferMut<'h> {
-    /// Returns the buffer for a launch that reads it.
+    /// Returns the same buffer as one that a launch only reads.
     pub(crate) fn as_ref(&self) -> BufferRef<'_> {
         self.0
     }
 
-    /// Returns the buffer for a shorter time.
+    /// Returns the same buffer for a shorter lifetime, so that it can be passed to several
+    /// launches.
     pub(crate) fn reborrow(&mut self) -> BufferMut<'_> {
         BufferMut(self.0)
     }

@@ -1,5 +1,6 @@
 //! [`ModuleCache`] keeps compiled modules in memory and on disk, so that a second load of a kernel
-//! does not compile it again.
+//! does not compile it again. Come here if loads compile too often, or to choose where the code is
+//! kept.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,7 +12,9 @@ use super::cache_disk::Disk;
 use super::cache_folder::CacheFolder;
 use super::trust::{Refusal, RefusalReason, Unusable};
 
-/// A cache of modules that the driver or `ptxas` has compiled.
+/// A cache of modules that the driver or `ptxas` has compiled. Loads use [`ModuleCache::shared`]
+/// unless you pass another one with [`LoadOptions::cache`](super::LoadOptions::cache), for example
+/// one in a folder of your own.
 ///
 /// An entry is named by the SHA-256 hash of everything that affects its code: the PTX text, the
 /// device's target, the driver version, the compiler and its options. On disk, an entry is a file
@@ -139,18 +142,21 @@ const MAGIC: &[u8; 16] = b"tilewright cub 1";
 const MEMORY_BYTES: usize = 256 << 20;
 
 impl ModuleCache {
-    /// Returns the cache that loading uses by default.
+    /// Returns the cache that loading uses by default, for example to read its
+    /// [`stats`](Self::stats) or to [`clear`](Self::clear) it.
     pub fn shared() -> &'static ModuleCache {
         static SHARED: OnceLock<ModuleCache> = OnceLock::new();
         SHARED.get_or_init(|| ModuleCache::with(CacheFolder::of_user("modules")))
     }
 
-    /// Creates a cache that keeps modules in memory only.
+    /// Creates a cache that keeps modules in memory only, for programs and tests that must not
+    /// write to disk. Its entries are lost when the process ends.
     pub fn in_memory() -> ModuleCache {
         ModuleCache::with(None)
     }
 
-    /// Creates a cache in a folder. The folder is created when the first entry is written.
+    /// Creates a module cache in a folder. If the folder has entries from an earlier run, the cache
+    /// uses them; if there is no folder, it is created when the first entry is written.
     pub fn in_folder(folder: impl Into<PathBuf>) -> ModuleCache {
         ModuleCache::with(Some(CacheFolder::named(folder.into())))
     }
@@ -164,10 +170,10 @@ impl ModuleCache {
         }
     }
 
-    /// Limits how many bytes all entries of the folder have together. If several processes write to
-    /// a folder, each has its own limit, and lists the folder only after it has written a sixteenth
-    /// of that limit. Until then it does not see what the others write, so the folder can exceed
-    /// the limit.
+    /// Limits how many bytes all entries of the folder may have together; without a call, the limit
+    /// is 1 GiB. If several processes write to one folder, each applies its own limit, and looks at
+    /// the folder's real size only after it has written a sixteenth of the limit itself. Until then
+    /// it does not see what the other processes write, so the folder can exceed the limit.
     ///
     /// ```
     /// use tilewright::runtime::ModuleCache;
@@ -178,12 +184,12 @@ impl ModuleCache {
         ModuleCache { disk: self.disk.map(|disk| disk.limited(bytes)), ..self }
     }
 
-    /// Returns the cache's folder, if it has one.
+    /// Returns the cache's folder, or `None` if it keeps modules in memory only.
     pub fn folder(&self) -> Option<&Path> {
         self.disk.as_ref().map(Disk::folder)
     }
 
-    /// Returns what the cache has done so far.
+    /// Returns what the cache has done since it was created: see [`CacheStats`].
     pub fn stats(&self) -> CacheStats {
         let stats = &self.stats;
         CacheStats {
@@ -200,8 +206,9 @@ impl ModuleCache {
         }
     }
 
-    /// Returns the last folder or entry that the cache did not use because of what it is or because
-    /// of who can write it. [`ModuleCache::stats`] counts all of them.
+    /// Returns the last folder or entry that the cache did not use because it is not a regular file
+    /// or folder, is too large, or could have been written by another user. Read it if a cache
+    /// folder seems to have no effect. [`ModuleCache::stats`] counts all such refusals.
     ///
     /// ```
     /// use tilewright::runtime::ModuleCache;
@@ -226,7 +233,7 @@ impl ModuleCache {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks a module up in memory, then on disk.
+    /// Looks a module up in memory, then on disk. A load calls it before it compiles.
     pub(super) fn find(&self, key: Key) -> Option<Arc<Compiled>> {
         if let Some(found) = self.memory().entries.get(&key).cloned() {
             self.stats.memory_hits.fetch_add(1, Relaxed);
@@ -249,7 +256,7 @@ impl ModuleCache {
         }
     }
 
-    /// Removes an entry that turned out not to be a module.
+    /// Counts and removes an entry that the driver refused or that cannot be decoded.
     pub(super) fn note_corrupt(&self, key: Key) {
         self.stats.corrupt.fetch_add(1, Relaxed);
         let mut memory = self.memory();
@@ -262,7 +269,7 @@ impl ModuleCache {
         }
     }
 
-    /// Adds a module that was just compiled.
+    /// Adds a module that was just compiled, and counts a miss.
     pub(super) fn insert(&self, key: Key, compiled: Compiled) -> Arc<Compiled> {
         self.stats.misses.fetch_add(1, Relaxed);
         if self.write(key, &compiled).is_err() {
@@ -304,12 +311,14 @@ impl ModuleCache {
         Ok(())
     }
 
-    /// Returns how many entries are on disk, and their total size in bytes.
+    /// Returns how many entries are on disk, and their total size in bytes; `(0, 0)` if the cache
+    /// keeps modules in memory only.
     pub fn size(&self) -> (usize, u64) {
         self.disk.as_ref().map_or((0, 0), Disk::size)
     }
 
-    /// Removes all entries, and the temporary files of killed processes.
+    /// Removes all entries from memory and disk, and the temporary files of killed processes. Later
+    /// loads compile again.
     ///
     /// # Errors
     /// The error of the first file that cannot be removed.

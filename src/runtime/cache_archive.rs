@@ -15,8 +15,9 @@ use super::whole_file::{Purpose, write_file};
 const ARCHIVE_MAGIC: &[u8; 16] = b"tilewright arc 1";
 
 impl ModuleCache {
-    /// Writes all valid disk entries to one file, so that [`ModuleCache::import`] can add them to
-    /// another cache. Returns how many. Leaves out entries that a load would refuse. If `file` is a
+    /// Writes all valid disk entries to one file, for example to ship compiled kernels with a
+    /// program: on the user's machine, [`ModuleCache::import`] adds them to another cache. Returns
+    /// how many entries were written. Leaves out entries that a load would refuse. If `file` is a
     /// link, replaces the link.
     ///
     /// # Errors
@@ -42,8 +43,9 @@ impl ModuleCache {
         Ok(count)
     }
 
-    /// Adds the valid entries of an exported cache, and returns how many. Entries for other
-    /// devices, drivers or options do no harm, because nobody looks them up.
+    /// Adds the valid entries of an exported cache, and returns how many it added. Call it before
+    /// the first load, so that loads find their code. Entries for other devices, drivers or options
+    /// do no harm, because nobody looks them up.
     ///
     /// Later loads run the code in these entries, so import only files that you trust.
     ///

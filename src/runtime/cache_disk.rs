@@ -1,4 +1,5 @@
-//! [`Disk`] reads and writes a module cache's folder.
+//! [`Disk`] reads and writes a module cache's folder: one file per entry, written atomically. Come
+//! here for the eviction of old entries.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -59,7 +60,7 @@ impl Disk {
         &self.folder.path
     }
 
-    /// Returns the path of the entry with this name, which has 64 hexadecimal digits.
+    /// Returns the path of the entry with this name, which consists of 64 hexadecimal digits.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path.join(name).with_extension(EXTENSION)
     }

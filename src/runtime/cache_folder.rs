@@ -1,4 +1,5 @@
-//! Finds folders for files that are kept between runs: the module cache and the tuning store.
+//! Finds the folders in which files are kept between runs. The module cache and the tuning store
+//! start here.
 
 use std::path::{Path, PathBuf};
 

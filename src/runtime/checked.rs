@@ -1,4 +1,5 @@
-//! Defines [`Checked`]: what a launch passes to a kernel whose code contains checks.
+//! Loads and launches kernels that are built with access checks (the option
+//! `LoadOptions::checked`). Such a kernel takes additional arguments; [`Checked`] appends them.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::codegen::{Module, Ptx};
 use crate::ir::types::{Const, Scalar, Type};
 use crate::ir::{CheckedKernel, Kernel, KernelIr, Target, Untyped};
 
-/// A kernel with checks, ready to be loaded.
+/// A kernel to which access checks were added, ready to be loaded instead of the original one.
 #[derive(Clone, Debug)]
 pub(super) struct WithChecks(Arc<CheckedKernel>);
 
@@ -29,7 +30,8 @@ impl WithChecks {
         CheckedKernel::of(ir).ok().map(|checked| WithChecks(Arc::new(checked)))
     }
 
-    /// Returns all kernels of a module with checks, or `None` if one of them has none.
+    /// Returns all kernels of a module with access checks. Returns `None` if one of them cannot get
+    /// any, so that the module is loaded without checks.
     #[inline]
     pub(super) fn of_module(
         module: &Module<'_>,
@@ -43,7 +45,7 @@ impl WithChecks {
         module.kernels().iter().map(checked).collect()
     }
 
-    /// Builds a module from kernels with checks.
+    /// Puts kernels with checks into one module, which is loaded instead of the original one.
     #[inline]
     pub(super) fn module(checked: &[WithChecks], target: Target) -> Module<'_> {
         let mut module = Module::new(target);
@@ -68,12 +70,15 @@ impl WithChecks {
         &self.0
     }
 
-    /// Returns what a launch on the simulator passes. The simulator adds a record of its own.
+    /// Returns what a launch on the simulator appends to the arguments. It has no address for the
+    /// record of the first violation, because the simulator adds a record of its own to each
+    /// launch.
     pub(super) fn on_simulator(self) -> Checked {
         Checked { kernel: self.0, record: None }
     }
 
-    /// Returns what a launch on a GPU passes.
+    /// Returns what a launch on a GPU appends to the arguments, with a new record for the kernel's
+    /// first violation.
     pub(super) fn on_gpu(self, context: &'static cuda::Context) -> Result<Checked, RuntimeError> {
         #[cfg(feature = "sim")]
         let record = context.record_of(&self.0)?;
@@ -83,16 +88,18 @@ impl WithChecks {
     }
 }
 
-/// The additional arguments of a kernel with checks.
+/// The arguments that a kernel with checks takes in addition to its own: the sizes that the checks
+/// compare with, and where to record the first violation.
 #[derive(Debug)]
 pub(super) struct Checked {
     kernel: Arc<CheckedKernel>,
-    /// The record's device address; `None` on the simulator.
+    /// The device address of the violation record; `None` on the simulator.
     record: Option<u64>,
 }
 
 impl Checked {
-    /// Appends the byte sizes of buffers and boxes, then the record's address.
+    /// Appends the byte sizes of buffers and tensor-map boxes, then the violation record's address.
+    /// A launch calls it after its own arguments.
     pub(super) fn append(&self, list: &mut ArgList<'_>) {
         for extent in self.kernel.extents() {
             let bytes = list.args.get(*extent as usize).map_or(0, bytes_of);

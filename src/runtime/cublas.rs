@@ -14,8 +14,8 @@ use super::error::RuntimeError;
 use super::stream::{Stream, StreamBackend};
 use crate::ir::Element;
 
-/// cuBLAS and cuBLASLt on a GPU. They are loaded at run time: nothing links them, and if a machine
-/// does not have them, [`Cublas::open`] returns a typed error.
+/// cuBLAS and cuBLASLt on a GPU, as a baseline for your own GEMMs. They are loaded at run time:
+/// nothing links them, and if a machine does not have them, [`Cublas::open`] returns a typed error.
 ///
 /// ```no_run
 /// use tilewright::arch::Major;
@@ -60,7 +60,8 @@ impl Cublas {
         }
     }
 
-    /// Returns the cuBLAS version, such as `13.1.0`.
+    /// Returns the cuBLAS version, such as `13.1.0`, so that a measurement can say what it compares
+    /// with.
     ///
     /// # Errors
     /// [`Status`](CublasError::Status).
@@ -69,9 +70,9 @@ impl Cublas {
         Ok(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
     }
 
-    /// Queues a GEMM with the kernel that cuBLAS chooses. `A` and `B` must have the types in
-    /// [`Matmul::inputs`] (`f32` for `tf32`), and `C` the type in [`Matmul::output`]. The stream
-    /// may record a graph.
+    /// Queues the GEMM `C = A B` with the kernel that cuBLAS chooses. `A` and `B` must have the
+    /// types in [`Matmul::inputs`] (`f32` for `tf32`), and `C` the type in [`Matmul::output`]. If
+    /// the stream records a graph, the GEMM becomes part of the graph.
     ///
     /// # Errors
     /// [`Buffer`](CublasError::Buffer), [`UnsupportedInputs`](CublasError::UnsupportedInputs),
@@ -131,7 +132,8 @@ impl Cublas {
         Ok(plans.into_iter().map(|plan| CublasLtPlan { plan: Arc::new(plan) }).collect())
     }
 
-    /// Queues a GEMM with the kernel of a plan for this device. The stream may record a graph.
+    /// Queues the GEMM `C = A B` with the kernel of a plan, which must come from this device. If
+    /// the stream records a graph, the GEMM becomes part of the graph.
     ///
     /// # Errors
     /// Those of [`Cublas::gemm`].
@@ -191,7 +193,8 @@ impl fmt::Debug for Cublas {
     }
 }
 
-/// A cuBLASLt kernel for a problem, made by [`Cublas::plans`].
+/// A cuBLASLt kernel for one problem, made by [`Cublas::plans`]. Pass it to [`Cublas::run`] to
+/// measure it beside the other plans.
 #[derive(Clone)]
 pub struct CublasLtPlan {
     plan: Arc<cuda::CublasLtPlan>,

@@ -1,4 +1,5 @@
-//! Defines GEMM problems for cuBLAS, their column-major form, and the errors.
+//! Defines [`Matmul`]: which GEMM cuBLAS should compute, and the errors if it cannot. The libraries
+//! are column-major, so this is also where a row-major problem is turned around.
 
 use std::fmt;
 
@@ -10,26 +11,29 @@ use crate::errors::errors;
 use crate::ir::Element;
 use crate::ir::types::Scalar;
 
-/// A GEMM `C[M,N] = A[M,K] B[K,N]`. Accumulators are `f32`, or `i32` for `i8` inputs and `f64` for
-/// `f64` inputs. C is row-major, and no matrix is padded.
+/// The GEMM `C[M,N] = A[M,K] B[K,N]` that [`Cublas`](super::Cublas) should compute. It accumulates
+/// in `f32`, except `i8` inputs in `i32` and `f64` inputs in `f64`. C is row-major. Rows have no
+/// padding: the leading dimension of a matrix is its row or column length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matmul {
     /// M, N and K.
     pub sizes: [u32; 3],
-    /// The contiguous mode of A.
+    /// The mode of A that is contiguous in memory.
     pub a: Major,
-    /// The contiguous mode of B.
+    /// The mode of B that is contiguous in memory.
     pub b: Major,
-    /// The types in which A and B are multiplied: both `bf16`, `f16`, `f32`, `f64`, `i8` or `tf32`,
-    /// which is stored as `f32`. Only cuBLASLt multiplies 8-bit floats: `e4m3` by `e4m3`, `e4m3` by
-    /// `e5m2` and `e5m2` by `e4m3`, all contiguous along K. Their sums stay in the tensor cores.
+    /// The types in which A and B are multiplied. Both must be the same: `bf16`, `f16`, `f32`,
+    /// `f64`, `i8` or `tf32`, which is stored as `f32`. Only cuBLASLt multiplies 8-bit floats:
+    /// `e4m3` by `e4m3`, `e4m3` by `e5m2` and `e5m2` by `e4m3`, all contiguous along K. For 8-bit
+    /// floats, cuBLASLt's fast accumulation is on.
     pub inputs: [Scalar; 2],
-    /// The element type of C: the type of A and B in memory, or `f32`. For 8-bit floats `bf16` or
-    /// `f16`, for `i8` `i32`.
+    /// The element type of C: the type that A and B have in memory, or `f32`. With 8-bit floats it
+    /// is `bf16` or `f16`, and with `i8` it is `i32`.
     pub output: Scalar,
 }
 
-/// One of NVIDIA's GEMM libraries.
+/// One of NVIDIA's two GEMM libraries. An error names the library that does not support the
+/// problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CublasLibrary {
     /// cuBLAS, which chooses a kernel itself.

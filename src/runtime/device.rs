@@ -92,7 +92,7 @@ impl Device {
         }
     }
 
-    /// Returns the simulator, with target `sm_80`.
+    /// Returns the simulator, with target `sm_80`. Use it for tests that must run without a GPU.
     ///
     /// # Errors
     /// [`SimulatorNotBuilt`](RuntimeError::SimulatorNotBuilt).
@@ -154,7 +154,8 @@ impl Device {
         Backend::Sim(options.into()).into()
     }
 
-    /// Returns the GPU with CUDA ordinal `ordinal`, counted from 0.
+    /// Returns the GPU with CUDA ordinal `ordinal`, counted from 0. Use it if the program must run
+    /// on a particular GPU; [`Device::default`] picks one.
     ///
     /// # Errors
     /// [`CudaNotBuilt`](RuntimeError::CudaNotBuilt), [`NoDriver`](RuntimeError::NoDriver),
@@ -167,7 +168,8 @@ impl Device {
         cuda::Context::open(ordinal).map(|context| Backend::Cuda(context).into())
     }
 
-    /// Returns how many GPUs the CUDA driver offers, at least 1.
+    /// Returns how many GPUs the CUDA driver offers, at least 1. Use it to open each with
+    /// [`Device::cuda`].
     ///
     /// # Errors
     /// See [`Device::cuda`].
@@ -178,7 +180,8 @@ impl Device {
     }
 
     /// Returns all devices of the machine: every GPU that is supported and works, then the
-    /// simulator. Opens each GPU, which takes the driver some tenths of a second.
+    /// simulator, for example to run a test on each. Opens each GPU, which takes the driver some
+    /// tenths of a second.
     ///
     /// ```
     /// use tilewright::runtime::Device;
@@ -191,7 +194,8 @@ impl Device {
         (0..count).map(Device::cuda).chain([Device::sim()]).filter_map(Result::ok).collect()
     }
 
-    /// Returns the device that the user chose, for example on a command line.
+    /// Returns the device that the user chose, for example on a command line: parse the text as a
+    /// [`DeviceChoice`] first.
     ///
     /// # Errors
     /// See [`Device::default`], [`Device::sim`] and [`Device::cuda`].
@@ -238,7 +242,7 @@ impl Device {
         }
     }
 
-    /// Returns whether this is the simulator.
+    /// Returns whether this is the simulator, for example to choose a small problem there.
     pub fn is_sim(&self) -> bool {
         match &self.backend {
             Backend::Sim(_) => true,
@@ -246,8 +250,8 @@ impl Device {
         }
     }
 
-    /// Returns the limits that a launch has to respect: grid, cluster and block size, shared
-    /// memory.
+    /// Returns the limits that a launch has to respect: the maximum grid, cluster and block size,
+    /// and the maximum shared memory. Check them if your program computes the block or tile size.
     pub fn limits(&self) -> Limits {
         match &self.backend {
             Backend::Sim(_) => Limits::SIMULATOR,
@@ -255,7 +259,8 @@ impl Device {
         }
     }
 
-    /// Returns the properties of the GPU; `None` on the simulator.
+    /// Returns the GPU's properties, such as its SM count and L2 size, from which you can choose
+    /// tiles and grids; `None` on the simulator.
     #[doc(alias = "cudaGetDeviceProperties")]
     pub fn properties(&self) -> Option<Properties> {
         match &self.backend {
@@ -264,7 +269,8 @@ impl Device {
         }
     }
 
-    /// Returns the CUDA version of the driver; `None` on the simulator.
+    /// Returns the CUDA version that the driver implements; `None` on the simulator. Print it with
+    /// measurements, because the driver also compiles the kernels.
     pub fn cuda_version(&self) -> Option<CudaVersion> {
         match &self.backend {
             Backend::Sim(_) => None,
@@ -272,14 +278,14 @@ impl Device {
         }
     }
 
-    /// Returns the NVIDIA driver's release, such as `580.95.05`; `None` if the system does not tell
-    /// it, and on the simulator.
+    /// Returns the NVIDIA driver's release, such as `580.95.05`. Returns `None` on the simulator,
+    /// and if the system does not tell the release.
     pub fn driver_release(&self) -> Option<String> {
         if self.is_sim() { None } else { driver_release() }
     }
 
-    /// Returns the GPU's free and total memory in bytes; `None` on the simulator, which uses host
-    /// memory.
+    /// Returns the GPU's free and total memory in bytes, for example to choose a batch size; `None`
+    /// on the simulator, which uses host memory.
     ///
     /// # Errors
     /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
@@ -291,7 +297,8 @@ impl Device {
     }
 
     /// Compiles PTX text with the driver and returns the compiler's messages: registers, spills and
-    /// shared memory of each entry. Neither keeps nor runs the code. Errors call the text `name`.
+    /// shared memory of each entry. Use it to check hand-written or changed PTX; the code is
+    /// neither kept nor run. Errors call the text `name`.
     ///
     /// # Errors
     /// [`PtxRejected`](RuntimeError::PtxRejected) with the compiler's log,
@@ -332,7 +339,8 @@ impl Device {
         }
     }
 
-    /// Waits for all earlier launches on all streams.
+    /// Waits for all earlier launches on all streams. Call it before you stop a clock, or to learn
+    /// whether a launch has failed.
     ///
     /// # Errors
     /// The fault of one of these launches, if there was one;
@@ -351,7 +359,7 @@ impl Device {
     }
 }
 
-/// `simulator`, or `GPU 0 (NVIDIA H200)`.
+/// Shows `simulator`, or for example `GPU 0 (NVIDIA H200)`.
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.backend {
@@ -361,7 +369,8 @@ impl fmt::Display for Device {
     }
 }
 
-/// Returns the driver's CUDA version, even if this crate refuses all GPUs.
+/// Returns the driver's CUDA version, even if there is no GPU that this crate supports. Use it to
+/// explain why [`Device::cuda`] fails.
 ///
 /// # Errors
 /// The reason why no driver starts; see [`Device::cuda`].

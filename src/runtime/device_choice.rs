@@ -1,4 +1,4 @@
-//! Defines [`DeviceChoice`]: the device that a user asks for.
+//! Defines [`DeviceChoice`]: the device that a user asks for on a command line, as text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +35,7 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// The error for a text that names no device.
+/// The error if a text that should name a device is not `auto`, `sim`, `cuda` or `cuda:N`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseDeviceError {
     text: String,

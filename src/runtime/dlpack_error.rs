@@ -1,4 +1,5 @@
-//! Defines DLPack element types and the errors of an exchange.
+//! Defines [`DlpackError`], and which DLPack type each element type has. Come here if a tensor of
+//! PyTorch or another library is refused.
 
 use crate::errors::errors;
 

@@ -1,4 +1,5 @@
 //! Defines what the CUDA driver reports: its version, its status codes, and why it rejects PTX.
+//! Errors contain these types, and programs print them.
 
 use std::fmt;
 
@@ -19,12 +20,14 @@ pub struct CudaVersion {
 }
 
 impl CudaVersion {
-    /// Returns the version `major.minor`.
+    /// Returns the version `major.minor`, for example to compare it with
+    /// [`Device::cuda_version`](super::Device::cuda_version).
     pub const fn new(major: u16, minor: u16) -> CudaVersion {
         CudaVersion { major, minor }
     }
 
-    /// Decodes CUDA's version integer, `1000 * major + 10 * minor`. A negative integer counts as 0.
+    /// Decodes the integer in which CUDA functions such as `cuDriverGetVersion` return a version,
+    /// `1000 * major + 10 * minor`. A negative integer counts as 0.
     pub const fn from_number(number: i32) -> CudaVersion {
         let number = if number < 0 { 0 } else { number };
         CudaVersion { major: (number / 1000) as u16, minor: (number % 1000 / 10) as u16 }
@@ -37,7 +40,7 @@ impl fmt::Display for CudaVersion {
     }
 }
 
-/// The status that a CUDA driver call returned: a `CUresult`.
+/// The status that a failed CUDA driver call returned, a `CUresult`. Errors contain it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DriverStatus {
     /// The numeric value.
@@ -55,7 +58,8 @@ impl fmt::Display for DriverStatus {
     }
 }
 
-/// Why the driver's compiler rejected PTX.
+/// Why the driver's compiler rejected PTX, and which Rust line produced the rejected PTX line. You
+/// get it in [`RuntimeError::PtxRejected`](super::RuntimeError::PtxRejected).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PtxRejection {
     /// The kernel's name.
@@ -87,8 +91,9 @@ impl fmt::Display for PtxRejection {
     }
 }
 
-/// Like [`Device::driver_release`](super::Device::driver_release), but works even if the driver or
-/// its GPUs cannot be used.
+/// Returns the NVIDIA driver's release, such as `580.95.05`, even if the driver or its GPUs cannot
+/// be used; otherwise like [`Device::driver_release`](super::Device::driver_release). Use it in bug
+/// reports.
 pub fn driver_release() -> Option<String> {
     let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())

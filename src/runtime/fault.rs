@@ -2,15 +2,17 @@
 
 use std::fmt;
 
-/// A fault from which a GPU does not recover. The process has to end before it can use the GPU
-/// again.
+/// A fault from which a GPU does not recover, for example an access to unmapped memory. You get it
+/// in [`RuntimeError::Fault`](super::RuntimeError::Fault). The process has to end before it can use
+/// the GPU again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceFault {
     /// The faulting device.
     pub device: String,
     /// What happened.
     pub kind: FaultKind,
-    /// How many launches were in flight. One of them caused the fault.
+    /// How many launches were in flight. One of them caused the fault; if there were several, wait
+    /// after each launch to learn which.
     pub launches: u64,
     /// The kernel of the most recent launch in flight.
     pub kernel: Option<String>,
@@ -31,7 +33,9 @@ impl fmt::Display for DeviceFault {
     }
 }
 
-/// The faults that a GPU reports.
+/// What a GPU reports about a [`DeviceFault`]. To find the line behind a wrong access, run the
+/// kernel on the simulator or load it with checks
+/// ([`LoadOptions::checked`](super::LoadOptions::checked)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {

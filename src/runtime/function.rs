@@ -1,4 +1,5 @@
-//! Defines [`Function`]: a loaded kernel and its launches. `Device::load` returns one.
+//! Defines [`Function`]: a kernel that `Device::load` has compiled and loaded. Come here to launch
+//! or time it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -87,7 +88,8 @@ impl Device {
         Function::load(self, kernel, &LoadOptions::default())
     }
 
-    /// Like [`Device::load`], but with options, for example checks or another compiler.
+    /// Like [`Device::load`], but with options: access checks, another cache, or `ptxas` as the
+    /// compiler.
     ///
     /// # Errors
     /// Those of [`Device::load`]; [`Ptxas`](RuntimeError::Ptxas).
@@ -132,7 +134,7 @@ impl<P> Function<P> {
         Function { inner: Arc::new(inner), params: PhantomData }
     }
 
-    /// Returns the kernel's name.
+    /// Returns the kernel's name, which messages and profilers show.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
@@ -142,8 +144,9 @@ impl<P> Function<P> {
         self.inner.checked.is_some()
     }
 
-    /// Returns the compiler's log for the kernel: registers, spills, shared memory. It is empty on
-    /// the simulator, and if the driver took the code from a cache and so says nothing.
+    /// Returns the compiler's log for the kernel, which tells registers, spills and shared memory.
+    /// The log is empty on the simulator, and if the driver took the code from a cache, because it
+    /// then compiles nothing.
     pub fn compiler_log(&self) -> &str {
         match &self.inner.code {
             Code::Sim(_) => "",
@@ -151,15 +154,16 @@ impl<P> Function<P> {
         }
     }
 
-    /// Returns what the compiler says about code that will be slower than written, for example a
-    /// serialised `wgmma`. It is empty whenever [`compiler_log`](Function::compiler_log) is.
+    /// Returns the compiler's warnings about code that will be slower than written, for example a
+    /// serialised `wgmma`. Read them if a kernel is unexpectedly slow. The list is empty whenever
+    /// [`compiler_log`](Function::compiler_log) is.
     pub fn compiler_notes(&self) -> Vec<CompilerNote> {
         CompilerNote::all(self.compiler_log())
     }
 
-    /// Returns how long compiling and loading took. For a function from a
-    /// [`LoadedModule`](super::LoadedModule), these are the module's times. They are zero on the
-    /// simulator.
+    /// Returns how long compiling and loading took, for example to see whether the module cache
+    /// works. If the function comes from a [`LoadedModule`](super::LoadedModule), these are the
+    /// times of the whole module. They are zero on the simulator.
     pub fn load_times(&self) -> LoadTimes {
         match &self.inner.code {
             Code::Sim(_) => LoadTimes::default(),
@@ -167,7 +171,7 @@ impl<P> Function<P> {
         }
     }
 
-    /// Returns the device that the kernel is loaded on.
+    /// Returns the device that the kernel is loaded on. The buffers of a launch must be there, too.
     pub fn device(&self) -> &Device {
         &self.inner.device
     }
@@ -222,8 +226,8 @@ impl<P> Function<P> {
         self.launch_with(LaunchOptions::default(), grid, args)
     }
 
-    /// Like [`Function::launch`], but with options: a stream, a cooperative or a programmatic
-    /// launch.
+    /// Like [`Function::launch`], but with [`LaunchOptions`]: on another stream than the default
+    /// one, as a cooperative launch, or with programmatic dependent launch.
     ///
     /// # Errors
     /// Those of [`Function::launch`]; [`TooManyBlocksAtOnce`](RuntimeError::TooManyBlocksAtOnce) for a
@@ -254,7 +258,7 @@ impl<P> Function<P> {
         self.time_with(LaunchOptions::default(), grid, args)
     }
 
-    /// Like [`Function::time`], but with options.
+    /// Like [`Function::time`], but with [`LaunchOptions`], for example on another stream.
     ///
     /// # Errors
     /// Those of [`Function::launch_with`], and on a GPU the fault of this launch and
@@ -273,7 +277,8 @@ impl<P> Function<P> {
         Inner::time(&self.inner, &options, grid, &mut list)
     }
 
-    /// Returns how many blocks of `threads_per_block` threads run at once; `None` on the simulator.
+    /// Returns how many blocks of `threads_per_block` threads the GPU runs at once, for example to
+    /// size the grid of a persistent kernel; `None` on the simulator.
     ///
     /// # Errors
     /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
@@ -285,7 +290,8 @@ impl<P> Function<P> {
         }
     }
 
-    /// Returns how many clusters of the grid run at once; `None` on the simulator.
+    /// Returns how many clusters of the grid the GPU runs at once, for example to size the grid of
+    /// a persistent kernel with clusters; `None` on the simulator.
     ///
     /// # Errors
     /// Those of [`Function::launch`] about the grid; the fault of an earlier launch, if there was

@@ -91,7 +91,7 @@ impl GraphBuilder {
         &self.stream
     }
 
-    /// Appends a launch to the recording.
+    /// Appends a launch to the recording. The kernel runs each time the finished graph is launched.
     ///
     /// # Errors
     /// Those of [`Function::launch`].
@@ -159,9 +159,9 @@ impl Graph {
         }
     }
 
-    /// Like [`Graph::launch`], but waits for the end and returns how long the whole graph took. A
-    /// GPU measures the time between two events around the graph; the simulator adds up the
-    /// `thread_ops` of all launches.
+    /// Like [`Graph::launch`], but waits for the end and returns how long the whole graph took. On
+    /// a GPU, `elapsed` is the time between two events around the graph. On the simulator it is
+    /// wall-clock time, and `thread_ops` counts the operations of all launches in the graph.
     ///
     /// # Errors
     /// Those of [`Graph::launch`], and on a GPU the fault of this launch and
@@ -198,7 +198,7 @@ impl Graph {
         }
     }
 
-    /// Like [`Graph::time`], but on a stream of your choice.
+    /// Like [`Graph::time`], but runs the graph on `stream` instead of the default stream.
     ///
     /// # Errors
     /// Those of [`Graph::launch_on`] and [`Graph::time`].
@@ -224,7 +224,8 @@ impl Graph {
         }
     }
 
-    /// Like [`Graph::launch`], but on a stream of your choice.
+    /// Like [`Graph::launch`], but runs the graph on `stream` instead of the default stream, after
+    /// that stream's earlier work.
     ///
     /// # Errors
     /// Those of [`Graph::launch`]; [`OtherDeviceStream`](RuntimeError::OtherDeviceStream);
@@ -242,7 +243,7 @@ impl Graph {
         }
     }
 
-    /// Returns how many launches, copies and fills the graph has.
+    /// Returns how many launches, copies and fills one launch of the graph runs.
     pub fn len(&self) -> usize {
         match &self.backend {
             GraphBackend::Sim(graph) => graph.nodes(),

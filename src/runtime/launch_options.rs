@@ -3,7 +3,9 @@
 
 use super::stream::Stream;
 
-/// Options of a launch besides its grid and its arguments. By default, all of them are off.
+/// Options of a launch besides its grid and its arguments; pass them to
+/// [`Function::launch_with`](super::Function::launch_with). By default, all of them are off, and
+/// the launch runs on the default stream.
 ///
 /// ```
 /// use tilewright::runtime::LaunchOptions;
@@ -32,17 +34,18 @@ pub struct LaunchOptions<'s> {
 }
 
 impl<'s> LaunchOptions<'s> {
-    /// Turns programmatic dependent launch on or off.
+    /// Turns programmatic dependent launch on or off (the field of this name says what the kernel
+    /// must do). Use it to overlap the start of a kernel with the end of the previous launch.
     pub const fn programmatic(self, programmatic: bool) -> LaunchOptions<'s> {
         LaunchOptions { programmatic, ..self }
     }
 
-    /// Turns cooperative launch on or off.
+    /// Turns cooperative launch on or off. You need it if blocks wait for each other.
     pub const fn cooperative(self, cooperative: bool) -> LaunchOptions<'s> {
         LaunchOptions { cooperative, ..self }
     }
 
-    /// Launches on a stream.
+    /// Launches on `stream` instead of the default stream.
     pub const fn stream(self, stream: &'s Stream) -> LaunchOptions<'s> {
         LaunchOptions { stream: Some(stream), ..self }
     }

@@ -5,7 +5,9 @@ use super::error::RuntimeError;
 use crate::ir::{KernelIr, LaunchBounds, Target};
 use crate::launch::grid::Grid;
 
-/// A device's limits for the grid, the block, the cluster and the shared memory of a launch.
+/// A device's limits for the grid, the block, the cluster and the shared memory of a launch, from
+/// [`Device::limits`](super::Device::limits). Each launch is checked against them; read them if
+/// your program computes its block or tile size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Maximum blocks per grid along each axis.
@@ -25,7 +27,7 @@ pub struct Limits {
 
 impl Limits {
     /// The limits that hold for every target (CUDA C++ Programming Guide, "Technical Specifications
-    /// per Compute Capability").
+    /// per Compute Capability"). Use them if a configuration must run on any GPU.
     pub const EVERY_TARGET: Limits = Limits {
         blocks: [i32::MAX as u32, 65_535, 65_535],
         threads: [1024, 1024, 64],
@@ -43,7 +45,8 @@ impl Limits {
         ..Limits::EVERY_TARGET
     };
 
-    /// Returns the bounds on grids without clusters, so that a launch can skip [`Limits::check`].
+    /// Returns bounds within which a grid without clusters is valid. [`Function`](super::Function)
+    /// computes them once, so that most launches need not call [`Limits::check`].
     pub(super) fn plain_grids(&self, bounds: &LaunchBounds) -> PlainGrids {
         let threads_per_block = bounds.max_threads.unwrap_or(u32::MAX).min(self.threads_per_block);
         PlainGrids {
@@ -56,8 +59,9 @@ impl Limits {
         }
     }
 
-    /// Checks whether the kernel `kernel` with these bounds can run on `grid`. Returns the blocks
-    /// per cluster along each axis, which is `[1, 1, 1]` without clusters.
+    /// Returns an error if the kernel `kernel`, which was built with `bounds`, cannot run on
+    /// `grid`. A launch does this by itself; call it to check a grid early. Returns the blocks per
+    /// cluster along each axis, which is `[1, 1, 1]` without clusters.
     ///
     /// # Errors
     /// [`EmptyGrid`](RuntimeError::EmptyGrid), [`GridTooLarge`](RuntimeError::GridTooLarge),
@@ -108,7 +112,8 @@ impl Limits {
     }
 }
 
-/// Bounds within which a grid is valid, so that a few comparisons check nearly every launch.
+/// Bounds within which a grid is valid, so that a few comparisons are enough for nearly every
+/// launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlainGrids {
     max_blocks: [u32; 3],

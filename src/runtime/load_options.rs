@@ -25,12 +25,14 @@ use super::ptxas::Ptxas;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LoadOptions<'o> {
-    /// The cache of compiled code; with `None`, every load compiles.
+    /// The cache of compiled code. With `None`, every load compiles, for example to measure compile
+    /// times.
     #[cfg(feature = "cuda-any-version")]
     pub cache: Option<&'o ModuleCache>,
-    /// The `ptxas` that compiles instead of the driver.
+    /// The `ptxas` that compiles. With `None`, the driver compiles.
     pub ptxas: Option<&'o Ptxas>,
-    /// Whether the kernel's code gets checks; for `None` see [`LoadOptions::checked`].
+    /// Whether the kernel's code gets access checks. With `None`, the environment and the build
+    /// decide: see [`LoadOptions::checked`].
     pub checked: Option<bool>,
 }
 
@@ -55,22 +57,25 @@ impl<'o> LoadOptions<'o> {
         self.checked.or(*WANTED).unwrap_or(default)
     }
 
-    /// Uses this cache, or none.
+    /// Sets the cache of compiled code; with `None`, the load compiles even if the code was
+    /// compiled before.
     #[cfg(feature = "cuda-any-version")]
     pub fn cache(self, cache: Option<&'o ModuleCache>) -> LoadOptions<'o> {
         LoadOptions { cache, ..self }
     }
 
-    /// Compiles with this `ptxas`, or with the driver.
+    /// Sets the `ptxas` that compiles, for example one from another toolkit than the driver's; with
+    /// `None`, the driver compiles.
     pub fn ptxas(self, ptxas: Option<&'o Ptxas>) -> LoadOptions<'o> {
         LoadOptions { ptxas, ..self }
     }
 
-    /// Puts checks into the kernel's code, as [`Kernel::checked`](crate::ir::Kernel::checked) does:
-    /// bounds of buffers and allocations, alignment, divisors, loop steps and `assume_aligned`. If
-    /// you do not set this option, the environment variable `TILEWRIGHT_CHECKED` decides: `1` turns
-    /// checks on, any other value turns them off. If it is not set either, a build with debug
-    /// assertions checks on a GPU.
+    /// Puts access checks into the kernel's code, as
+    /// [`Kernel::checked`](crate::ir::Kernel::checked) does: bounds of buffers and allocations,
+    /// alignment, divisors, loop steps and `assume_aligned`. Turn it on to find the line behind a
+    /// GPU fault or a wrong result. If you do not set this option, the environment variable
+    /// `TILEWRIGHT_CHECKED` decides: `1` turns checks on, any other value turns them off. If it is
+    /// not set either, a build with debug assertions checks on a GPU.
     ///
     /// On a GPU the first violation stops the kernel before the access. A call that waits for the
     /// kernel returns `RuntimeError::Violation` with the fault that the simulator would report. The

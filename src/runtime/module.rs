@@ -1,4 +1,5 @@
-//! Defines [`LoadedModule`]: several kernels that are compiled and loaded together.
+//! Defines [`LoadedModule`]: several kernels that are compiled and loaded together, which is faster
+//! than loading each by itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -68,7 +69,8 @@ impl Device {
         LoadedModule::load(self, module, &LoadOptions::default())
     }
 
-    /// Like [`Device::load_module`], but with options.
+    /// Like [`Device::load_module`], but with options: access checks, another cache, or `ptxas` as
+    /// the compiler.
     ///
     /// # Errors
     /// Those of [`Device::load_with`].
@@ -111,7 +113,8 @@ impl LoadedModule {
         })
     }
 
-    /// Returns a kernel of the module as a function that you can launch.
+    /// Returns a kernel of the module as a function that you can launch. `kernel` must be one that
+    /// was added to the module.
     ///
     /// # Errors
     /// [`NotInModule`](RuntimeError::NotInModule); on a GPU [`Driver`](RuntimeError::Driver).

@@ -1,4 +1,5 @@
-//! Parses compiler notes about code that will not run as it was written.
+//! Parses the compiler's notes about code that will not run as it was written. Loading a kernel
+//! checks them, because a kernel whose `setmaxnreg` is ignored must not be launched.
 
 use std::fmt;
 
@@ -23,7 +24,8 @@ use super::error::RuntimeError;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CompilerNote {
-    /// What the note is about.
+    /// What the note is about; [`Other`](CompilerNoteKind::Other) for codes that are not known
+    /// here.
     pub kind: CompilerNoteKind,
     /// The note's code, for example 7508 for `C7508`.
     pub code: u32,
@@ -33,14 +35,14 @@ pub struct CompilerNote {
     pub message: String,
 }
 
-/// What a [`CompilerNote`] is about.
+/// What a [`CompilerNote`] is about. Match on it to see which optimisation the compiler gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CompilerNoteKind {
     /// `setmaxnreg` has no effect, so the warps cannot hand registers over. Loading such a kernel
     /// fails with [`RuntimeError::SetMaxNRegIgnored`](super::RuntimeError::SetMaxNRegIgnored).
     SetMaxNRegIgnored,
-    /// Each `wgmma` waits for the previous one.
+    /// The compiler has serialised `wgmma`: each one waits for the previous one.
     WgmmaSerialized,
     /// The compiler inserted a `wgmma.fence` or a wait that the kernel does not have.
     WgmmaSyncInjected,
@@ -49,8 +51,9 @@ pub enum CompilerNoteKind {
 }
 
 impl CompilerNote {
-    /// Returns a log's notes in order. Skips lines without a note code, such as those about
-    /// registers and spills.
+    /// Parses the notes in a compiler's log, in order. Skips lines without a note code, such as
+    /// those about registers and spills. Use it on a log of your own;
+    /// [`Function::compiler_notes`](super::Function::compiler_notes) calls it for a loaded kernel.
     pub fn all(log: &str) -> Vec<CompilerNote> {
         log.lines().filter_map(CompilerNote::of_line).collect()
     }

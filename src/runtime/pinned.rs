@@ -106,7 +106,8 @@ impl<T: Element> Pinned<T> {
         }
     }
 
-    /// Waits for all copies from and to the memory, then returns its elements for writing.
+    /// Waits for all copies from and to the memory, then returns its elements for writing, for
+    /// example to fill in the next batch.
     ///
     /// # Errors
     /// Those of [`Pinned::as_slice`].
@@ -126,6 +127,7 @@ impl<T> fmt::Debug for Pinned<T> {
 
 impl<T: Element> Buffer<T> {
     /// Queues a copy of all elements from page-locked memory to this buffer, and returns at once.
+    /// Use it instead of [`Buffer::write`] if the host has other work to do during the copy.
     ///
     /// # Errors
     /// [`LengthMismatch`](RuntimeError::LengthMismatch);
@@ -151,6 +153,7 @@ impl<T: Element> Buffer<T> {
     }
 
     /// Queues a copy of all elements from this buffer to page-locked memory, and returns at once.
+    /// Read the elements with [`Pinned::as_slice`], which waits for the copy.
     ///
     /// # Errors
     /// Those of [`Buffer::write_from`].
@@ -173,8 +176,8 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Queues a copy of all elements from another buffer of the same device. If the stream records
-    /// a graph, the copy becomes part of the graph.
+    /// Queues a copy of all elements from another buffer of the same device, without a detour
+    /// through the host. If the stream records a graph, the copy becomes part of the graph.
     ///
     /// # Errors
     /// Those of [`Buffer::write_from`], except [`NotInGraph`](RuntimeError::NotInGraph).
@@ -207,8 +210,8 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// Queues a fill that sets all elements to `value`. If the stream records a graph, the fill
-    /// becomes part of the graph.
+    /// Queues a fill that sets all elements to `value`, for example to clear an accumulator before
+    /// each launch. If the stream records a graph, the fill becomes part of the graph.
     ///
     /// # Errors
     /// [`OtherDeviceStream`](RuntimeError::OtherDeviceStream); the fault of an earlier launch, if

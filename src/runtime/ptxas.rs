@@ -18,7 +18,7 @@ pub struct Ptxas {
     version: String,
 }
 
-/// What `ptxas` made of a PTX text.
+/// What `ptxas` made of a PTX text, from [`Ptxas::assemble`]: the code and the compiler's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembled {
     /// The code for one architecture.
@@ -47,13 +47,15 @@ pub struct EntryReport {
 }
 
 impl Assembled {
-    /// Parses the entries in the log, in log order.
+    /// Parses what the log says about each entry, in log order, for example how many registers it
+    /// uses.
     #[inline]
     pub fn entries(&self) -> Vec<EntryReport> {
         entries_of(&self.log)
     }
 
-    /// Returns the notes about code that will be slower than written.
+    /// Parses the log's warnings about code that will be slower than written, for example a
+    /// serialised `wgmma`.
     pub fn notes(&self) -> Vec<CompilerNote> {
         CompilerNote::all(&self.log)
     }
@@ -123,7 +125,7 @@ crate::errors::message_as_debug!(PtxasError);
 impl Ptxas {
     /// Finds a `ptxas` that runs. Tries the environment variable `TILEWRIGHT_PTXAS`, then the
     /// toolkit that `CUDA_HOME` or `CUDA_PATH` names, then `PATH`, then `/usr/local/cuda`. Returns
-    /// `None` if there is none.
+    /// `None` if no `ptxas` is found, so that a program can go on without it.
     #[inline]
     pub fn find() -> Option<Ptxas> {
         Ptxas::try_find().ok().flatten()
@@ -145,7 +147,8 @@ impl Ptxas {
         Ok(toolkits.chain(usual).find_map(|path| Ptxas::at(path).ok()))
     }
 
-    /// Returns the `ptxas` at this path, after asking it for its version.
+    /// Returns the `ptxas` at this path, after asking it for its version. Use it if the user names
+    /// a particular toolkit.
     ///
     /// # Errors
     /// [`PtxasError::DoesNotRun`].
@@ -176,7 +179,9 @@ impl Ptxas {
         &self.version
     }
 
-    /// Compiles a PTX text for a target.
+    /// Compiles a PTX text for a target, without a GPU. Read the log or disassemble the code; to
+    /// launch code from `ptxas`, load it with [`LoadOptions::ptxas`](super::LoadOptions::ptxas)
+    /// instead.
     ///
     /// # Errors
     /// See [`PtxasError`].

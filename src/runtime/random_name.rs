@@ -1,4 +1,5 @@
-//! Creates unguessable names for temporary files and folders.
+//! Creates unguessable names for temporary files and folders, so that another user cannot create
+//! them first.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

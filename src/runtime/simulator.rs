@@ -1,4 +1,5 @@
-//! The CPU simulator as a backend of the runtime.
+//! The CPU simulator as a backend of the runtime. `Device`, `Buffer`, `Stream` and `Function`
+//! forward to these types on the simulator, and to those in `cuda` on a GPU.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -96,7 +96,8 @@ pub(super) enum StreamBackend {
 }
 
 impl Device {
-    /// Creates a stream: see [`Stream`].
+    /// Creates a stream. Use it if work should overlap with the work on the default stream: see
+    /// [`Stream`].
     ///
     /// # Errors
     /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
@@ -137,7 +138,9 @@ impl Stream {
         }
     }
 
-    /// Returns whether the stream records a graph: then work is recorded instead of run.
+    /// Returns whether the stream records a graph
+    /// ([`GraphBuilder::stream`](super::GraphBuilder::stream)): then work is recorded instead of
+    /// run, and calls that wait for it fail.
     pub fn is_recording(&self) -> bool {
         match &self.backend {
             StreamBackend::Sim(stream) => stream.records(),
@@ -146,7 +149,8 @@ impl Stream {
     }
 
     /// Returns whether other code captures the stream into a graph, which then receives each
-    /// launch: see [`Stream`].
+    /// launch: see [`Stream`]. Ask before you allocate memory or load a kernel, because the driver
+    /// can refuse both during a capture and end it.
     ///
     /// # Errors
     /// [`OtherThreadStream`](RuntimeError::OtherThreadStream); the fault of an earlier launch, if
@@ -159,7 +163,8 @@ impl Stream {
         }
     }
 
-    /// Waits for all earlier work of the stream.
+    /// Waits for all earlier work of the stream. Call it before other code reads the results or
+    /// stops a clock; reading a buffer waits by itself.
     ///
     /// # Errors
     /// Those of [`Device::synchronize`]; [`NotInGraph`](RuntimeError::NotInGraph) if the stream
@@ -189,7 +194,8 @@ impl Stream {
         }
     }
 
-    /// Records an event: the point behind all earlier work of the stream.
+    /// Records an event: the point behind all earlier work of the stream. Other streams can wait
+    /// for it ([`Stream::wait_for`]), and two of them measure time ([`Event::elapsed_until`]).
     ///
     /// # Errors
     /// [`NotInGraph`](RuntimeError::NotInGraph) if the stream records a graph; the fault of an
@@ -210,7 +216,8 @@ impl Stream {
         Ok(Event { backend })
     }
 
-    /// Makes the stream's later work wait until the event's point is reached.
+    /// Makes the stream's later work wait until the event's point is reached. The host does not
+    /// wait. You need it only for work that the use of buffers does not order.
     ///
     /// # Errors
     /// [`NotInGraph`](RuntimeError::NotInGraph) if the stream records a graph;
@@ -251,8 +258,9 @@ pub(crate) struct Hold {
 
 #[cfg(feature = "tune")]
 impl Hold {
-    /// Lets the work run. Returns false if it had started before, because queueing took too long,
-    /// for example with a full queue.
+    /// Lets the work run. Returns false if the stream has continued by itself, because queueing
+    /// took longer than a second, for example with a full queue. The tuner then discards the
+    /// measurement.
     pub(crate) fn release(self) -> bool {
         self.held.is_none_or(cuda::Hold::release)
     }
@@ -271,7 +279,7 @@ enum EventBackend {
 }
 
 impl Event {
-    /// Waits until the device reaches the event.
+    /// Blocks the host until the device reaches the event.
     ///
     /// # Errors
     /// The fault of an earlier launch, if there was one; [`Driver`](RuntimeError::Driver).
@@ -285,7 +293,8 @@ impl Event {
         }
     }
 
-    /// Returns whether the device has reached the event.
+    /// Returns whether the device has reached the event, without waiting, so that the host can do
+    /// other work meanwhile.
     ///
     /// # Errors
     /// Those of [`Event::synchronize`].
@@ -299,8 +308,8 @@ impl Event {
         }
     }
 
-    /// Waits for both events, then returns the time from this one to `end`. On the simulator this
-    /// is wall-clock time.
+    /// Waits for both events, then returns the time from this one to `end`, for example how long
+    /// the launches between them took. On the simulator this is wall-clock time.
     ///
     /// # Errors
     /// Those of [`Event::synchronize`]; [`OtherDeviceEvent`](RuntimeError::OtherDeviceEvent).

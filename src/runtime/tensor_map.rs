@@ -1,5 +1,5 @@
-//! Defines the tensor maps that a launch passes to a kernel, so that TMA knows an operand's
-//! address, shape and strides.
+//! Defines the tensor maps that a launch passes to a kernel which copies tiles by TMA. They tell
+//! the hardware the tensor's address, shape and strides.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -66,8 +66,9 @@ impl<'b> Mapped<'b> {
 }
 
 impl<T: Element> Buffer<T> {
-    /// Returns a tensor map for a kernel that reads the tensor `map`, which starts at this buffer's
-    /// first element.
+    /// Returns a tensor map for a kernel that reads the tensor which `map` describes and which
+    /// starts at this buffer's first element. Make it before the launch and pass it instead of the
+    /// buffer.
     ///
     /// # Errors
     /// [`TensorMap`](RuntimeError::TensorMap) if the element types differ or the tensor is larger
@@ -109,7 +110,7 @@ impl<T: Element> Buffer<T> {
 macro_rules! tensor_map_arg {
     ($($name:ident)*) => {$(
         impl<T> $name<'_, T> {
-            /// Returns the map's description.
+            /// Returns the description that the map was made from: shape, strides, box and swizzle.
             pub fn desc(&self) -> &TensorMapDesc {
                 &self.map.desc
             }

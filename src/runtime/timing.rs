@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-/// How long one launch took.
+/// How long one launch or graph took, from [`Function::time`](super::Function::time) or
+/// [`Graph::time`](super::Graph::time).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timing {
@@ -39,7 +40,9 @@ impl Timing {
     }
 }
 
-/// How long the compiler and the driver took to load a kernel or its module.
+/// How long it took to load a kernel or a module: the time to compile it and the time to load the
+/// code into the driver. Get it from [`Function::load_times`](super::Function::load_times) to see
+/// whether the module cache saves compilations.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {

@@ -6,7 +6,8 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file or folder that is not used because of what it is or because of who can write it.
+/// A file or folder that the module cache or the tuning store does not use, because it is not a
+/// regular file or folder, is too large, or could have been written by another user.
 ///
 /// ```
 /// use tilewright::runtime::{Refusal, RefusalReason};
@@ -26,7 +27,7 @@ pub struct Refusal {
     pub reason: RefusalReason,
 }
 
-/// Why a file or folder is not used.
+/// Why a file or folder is not used. For the first two, change the owner or the permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalReason {

@@ -1,5 +1,5 @@
-//! Atomic file writes, safe across processes. The caches use them, because several processes may
-//! write the same entry.
+//! Atomic file writes, safe across processes: a file has the old or the new content, never half of
+//! it. The caches use them, because several processes may write the same entry.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -67,7 +67,8 @@ pub(super) fn remove_abandoned(folder: &Path, age: Duration) {
     }
 }
 
-/// Returns whether [`write_file`] gives files such names: `.0123456789abcdef.partial`.
+/// Returns whether a name looks like those that [`write_file`] gives to temporary files:
+/// `.0123456789abcdef.partial`.
 fn is_temporary(name: &str) -> bool {
     let digits = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
     digits.is_some_and(|digits| is_hex(digits, 16))
