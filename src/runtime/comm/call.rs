@@ -1,11 +1,13 @@
-//! Defines the collective calls in the form that both backends take.
+//! Defines the collective calls in the form that both backends take, and the options of a
+//! communicator.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::ir::types::Scalar;
 
-/// How a reduction combines the elements of all ranks.
+/// How a reduction such as [`all_reduce`](super::Communicator::all_reduce) combines the elements of
+/// all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
     /// The sum. Integers wrap.
@@ -56,8 +58,8 @@ impl CallKind {
     }
 }
 
-/// A call without its memory. All ranks have to make calls of the same shape, except that the peers
-/// of `send` and `recv` differ.
+/// A call without its memory, so that ranks can compare their calls. All ranks must make calls of
+/// the same shape, except that the peers of `send` and `recv` differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) struct CallShape {
     pub(in crate::runtime) kind: CallKind,
@@ -82,7 +84,9 @@ impl fmt::Display for CallShape {
     }
 }
 
-/// Options of a communicator. All ranks must pass the same.
+/// Options for [`Communicator::connect`](super::Communicator::connect) and
+/// [`Communicator::all_with`](super::Communicator::all_with). All ranks must pass the same options.
+/// The defaults suit most programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommOptions {
@@ -94,15 +98,16 @@ pub struct CommOptions {
 }
 
 impl Default for CommOptions {
-    /// A timeout of five minutes; NCCL chooses the thread blocks.
+    /// Sets a timeout of five minutes, and lets NCCL choose the thread blocks.
     fn default() -> CommOptions {
         CommOptions { timeout: Duration::from_secs(300), max_blocks: None }
     }
 }
 
 impl CommOptions {
-    /// Sets the timeout. A connection, a call or work on a GPU that makes no progress for this long
-    /// fails with [`TimedOut`](super::CommError::TimedOut).
+    /// Sets the timeout: raise it if ranks may reach a call minutes apart. A connection, a call or
+    /// work on a GPU that makes no progress for this long fails with
+    /// [`TimedOut`](super::CommError::TimedOut).
     pub fn timeout(self, timeout: Duration) -> CommOptions {
         CommOptions { timeout, ..self }
     }

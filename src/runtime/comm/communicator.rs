@@ -1,5 +1,5 @@
 //! Defines [`Communicator`]: one rank of a set of devices. You call collectives such as all-reduce
-//! on it.
+//! on it, for example to add up gradients or partial results.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +39,8 @@ pub(super) enum CommBackend {
 }
 
 impl Communicator {
-    /// Makes these devices the ranks of one communicator in this process, in this order.
+    /// Makes these devices the ranks of one communicator in this process, in this order. Use it if
+    /// one process drives all devices; otherwise each process calls [`Communicator::connect`].
     ///
     /// # Errors
     /// Those of [`Communicator::connect`]; [`NoDevices`](CommError::NoDevices),
@@ -49,7 +50,7 @@ impl Communicator {
         Communicator::all_with(CommOptions::default(), devices)
     }
 
-    /// Like [`Communicator::all`], but with options.
+    /// Like [`Communicator::all`], but with [`CommOptions`], for example a longer timeout.
     ///
     /// # Errors
     /// Those of [`Communicator::all`].
@@ -99,9 +100,9 @@ impl Communicator {
             .collect())
     }
 
-    /// Connects the device as rank `rank` of `ranks`. All ranks must connect with the same id, each
-    /// in its own thread or process, possibly on different machines. On GPUs, waits until all of
-    /// them have connected.
+    /// Connects the device as rank `rank` of `ranks`. Use it if the ranks are in several threads,
+    /// processes or machines: all of them must connect with the same id. On GPUs, the call waits
+    /// until all ranks have connected.
     ///
     /// # Errors
     /// [`NcclNotBuilt`](CommError::NcclNotBuilt), [`NoLibrary`](CommError::NoLibrary),
@@ -152,7 +153,7 @@ impl Communicator {
         Ok(Communicator { device: device.clone(), rank, ranks, options, backend })
     }
 
-    /// Returns the NCCL library's version.
+    /// Returns the NCCL library's version, for example to print it with a measurement.
     ///
     /// # Errors
     /// [`NcclNotBuilt`](CommError::NcclNotBuilt), [`NoLibrary`](CommError::NoLibrary),
@@ -162,7 +163,8 @@ impl Communicator {
         nccl::version()
     }
 
-    /// Returns this rank's index, counted from 0.
+    /// Returns this rank's index, counted from 0, for example to choose the rank's share of the
+    /// data.
     pub fn rank(&self) -> u32 {
         self.rank
     }
@@ -177,13 +179,15 @@ impl Communicator {
         &self.device
     }
 
-    /// Returns how many thread blocks a collective may use, if [`CommOptions::max_blocks`] limits
-    /// them.
+    /// Returns how many thread blocks a collective may use: the value of
+    /// [`CommOptions::max_blocks`]. Returns `None` if the options set no limit. A kernel that runs
+    /// at the same time can leave as many SMs free.
     pub fn max_blocks(&self) -> Option<u32> {
         self.options.max_blocks
     }
 
-    /// Returns the communicator's error, if it has failed.
+    /// Returns an error if the communicator has failed. Call it to notice a failure early;
+    /// otherwise the next call on the communicator returns the error.
     ///
     /// # Errors
     /// The reason why the communicator was aborted.
@@ -194,9 +198,10 @@ impl Communicator {
         }
     }
 
-    /// Aborts all calls in flight, for all ranks in this process. These and all later calls fail
-    /// with [`Aborted`](CommError::Aborted). Ranks in other processes fail when they wait for this
-    /// one.
+    /// Aborts all calls in flight, for all ranks in this process. Call it if a rank cannot go on,
+    /// so that the other ranks do not wait until the timeout. The aborted calls and all later ones
+    /// fail with [`Aborted`](CommError::Aborted). Ranks in other processes fail when they wait for
+    /// this rank.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -216,7 +221,7 @@ impl Communicator {
     }
 
     /// Combines the ranks' `from` buffers element by element, and writes the result to `to` on each
-    /// rank.
+    /// rank. For example, if two ranks pass `[1, 2]` and `[3, 4]`, a sum gives `[4, 6]` on both.
     ///
     /// # Errors
     /// The reason why the communicator was aborted; [`OtherDevice`](CommError::OtherDevice),
@@ -236,7 +241,8 @@ impl Communicator {
         group.run()
     }
 
-    /// Like [`Communicator::all_reduce`], but overwrites the input.
+    /// Like [`Communicator::all_reduce`], but `data` is both input and output, which saves a
+    /// buffer.
     ///
     /// # Errors
     /// Those of [`Communicator::all_reduce`].
@@ -252,7 +258,7 @@ impl Communicator {
     }
 
     /// Concatenates the ranks' `from` buffers in rank order, and writes the result to `to` on each
-    /// rank.
+    /// rank. For example, if two ranks pass `[1, 2]` and `[3, 4]`, both get `[1, 2, 3, 4]`.
     ///
     /// # Errors
     /// Those of [`Communicator::all_reduce`].
@@ -268,7 +274,8 @@ impl Communicator {
     }
 
     /// Combines the ranks' `from` buffers element by element, then writes the first `to.len()`
-    /// elements to `to` on rank 0, the next ones to rank 1, and so on.
+    /// elements to `to` on rank 0, the next ones to `to` on rank 1, and so on. For example, if two
+    /// ranks pass `[1, 2]` and `[3, 4]`, a sum gives `[4]` on rank 0 and `[6]` on rank 1.
     ///
     /// # Errors
     /// Those of [`Communicator::all_reduce`].
@@ -284,7 +291,8 @@ impl Communicator {
         group.run()
     }
 
-    /// Copies `data` from rank `root` to all ranks.
+    /// Copies `data` from rank `root` to all ranks, for example weights that one rank has read. The
+    /// other ranks' `data` is overwritten.
     ///
     /// # Errors
     /// Those of [`Communicator::all_reduce`]; [`Rank`](CommError::Rank).

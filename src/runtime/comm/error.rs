@@ -1,4 +1,5 @@
-//! Defines [`CommError`]: the error type of communicators.
+//! Defines [`CommError`]: the error type of communicators. Come here to see why connecting or a
+//! collective can fail.
 
 use std::time::Duration;
 
@@ -57,7 +58,8 @@ errors! {
 }
 crate::errors::message_as_debug!(CommError);
 
-/// An NCCL version.
+/// An NCCL version, from [`Communicator::nccl_version`](super::Communicator::nccl_version) or in an
+/// error about a library that is too old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NcclVersion {
     /// Major, minor and patch version.

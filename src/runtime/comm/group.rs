@@ -1,4 +1,5 @@
-//! Defines [`CommGroup`]: calls that start together.
+//! Defines [`CommGroup`]: collective calls that start together, for threads that make the calls of
+//! several ranks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -59,7 +60,8 @@ struct Call<'b> {
 }
 
 impl<'b> CommGroup<'b> {
-    /// Returns an empty group.
+    /// Returns an empty group. Add calls with its other methods, then start them with
+    /// [`run`](CommGroup::run).
     pub fn new() -> CommGroup<'b> {
         CommGroup::default()
     }
@@ -214,7 +216,8 @@ impl<'b> CommGroup<'b> {
         Ok(())
     }
 
-    /// Starts all calls of the group.
+    /// Starts all calls of the group. On GPUs it returns when they are queued, on simulators when
+    /// they have ended.
     ///
     /// # Errors
     /// [`MixedGroup`](CommError::MixedGroup); those of [`Communicator::all_reduce`].

@@ -1,4 +1,4 @@
-//! Combines elements on the host, for the simulator's communicator.
+//! Combines elements on the host. The simulator's communicator uses it for reductions.
 
 use crate::ir::types::Scalar;
 use crate::ir::{Element, bf16, f16};

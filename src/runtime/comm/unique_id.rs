@@ -55,7 +55,7 @@ impl UniqueId {
         }
     }
 
-    /// Returns the id with these bytes.
+    /// Returns the id with these bytes, which another rank has sent: see [`UniqueId::as_bytes`].
     ///
     /// # Errors
     /// [`IdLength`](CommError::IdLength).
@@ -64,7 +64,8 @@ impl UniqueId {
         bytes.try_into().map(|bytes| UniqueId { bytes }).map_err(|_| error.into())
     }
 
-    /// Returns the id's bytes.
+    /// Returns the id's bytes, so that you can send them to the other ranks, for example over a
+    /// socket.
     pub fn as_bytes(&self) -> &[u8; UniqueId::BYTES] {
         &self.bytes
     }
@@ -118,7 +119,7 @@ fn file_error(path: &Path, error: &std::io::Error) -> RuntimeError {
     CommError::IdFile { path: path.display().to_string(), error: error.to_string() }.into()
 }
 
-/// Shows the first bytes in hexadecimal.
+/// Shows the first bytes in hexadecimal, enough to tell ids apart in a log.
 impl fmt::Debug for UniqueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("UniqueId(")?;

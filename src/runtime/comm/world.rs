@@ -1,4 +1,5 @@
-//! The simulator's communicator, whose ranks are threads of one process.
+//! The simulator's communicator, whose ranks are threads of one process. Come here for how calls of
+//! different ranks meet, and for the order in which they wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,7 +12,7 @@ use super::unique_id::UniqueId;
 use crate::runtime::error::RuntimeError;
 use crate::runtime::simulator::{Memory, Stream};
 
-/// All ranks of a communicator, and what they share.
+/// All ranks of a communicator, and the state that they share.
 struct World {
     ranks: u32,
     options: CommOptions,

@@ -1,4 +1,5 @@
-//! Looks up the functions of the CUDA driver once, at first use.
+//! Looks up the functions of the CUDA driver once, at first use. Come here to call another driver
+//! function.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;

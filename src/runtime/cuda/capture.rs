@@ -1,4 +1,5 @@
-//! Defines [`Capture`]: everything that recorded work uses.
+//! Defines [`Capture`]: everything that recorded work uses, so that a graph can keep it alive and
+//! each launch of the graph waits for earlier work on it.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,13 +13,14 @@ use super::uses::Uses;
 #[cfg(feature = "nccl")]
 use crate::runtime::error::RuntimeError;
 
-/// Something that a graph keeps alive, such as memory.
+/// Something that a graph keeps alive and whose uses order the graph's launches, such as memory.
 pub(super) trait Resource: Send + Sync {
     /// Returns the work that uses it.
     fn uses(&self) -> &Uses;
 }
 
-/// A library whose calls are part of a graph.
+/// A library, such as NCCL, whose calls are part of a graph: it can refuse a launch of the graph,
+/// and is told of each launch.
 #[cfg(feature = "nccl")]
 pub(super) trait Launched: Send + Sync {
     /// Returns an error if the graph must not be launched any more.
@@ -27,7 +29,8 @@ pub(super) trait Launched: Send + Sync {
     fn note(&self, stream: &Arc<Stream>);
 }
 
-/// Everything that recorded work uses.
+/// Everything that recorded work uses: memory, code, assertion reports, and whatever keeps these
+/// alive.
 #[derive(Default)]
 pub(super) struct Capture {
     /// Memory and other resources, and whether the work writes them.
@@ -43,8 +46,8 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Returns the uses that a launch of the work has to wait for, and whether it writes the
-    /// resource.
+    /// Returns the uses that a launch of the recorded work has to wait for. The `bool` says whether
+    /// the work writes the resource.
     pub(super) fn ordered(&self) -> impl Iterator<Item = (&Uses, bool)> {
         self.used.iter().map(|(used, writes)| (used.uses(), *writes))
     }

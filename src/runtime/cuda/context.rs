@@ -1,5 +1,5 @@
 //! Defines [`Context`]: a GPU's primary context with its streams, its work in flight and its first
-//! fault.
+//! fault. Nearly every driver call starts with [`Context::enter`] and ends with [`Context::check`].
 
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::AtomicU64;
@@ -254,7 +254,8 @@ impl Context {
         self.api.version
     }
 
-    /// Sets how many freed bytes the driver may keep for later allocations.
+    /// Sets how many freed bytes the driver may keep for later allocations: see
+    /// [`Device::keep_memory`](crate::runtime::Device::keep_memory).
     pub(in crate::runtime) fn keep_memory(&self, bytes: u64) -> Result<(), RuntimeError> {
         let Some(pool) = self.pool()? else { return Ok(()) };
         let (mut bytes, _current) = (bytes, self.enter()?);
@@ -295,7 +296,7 @@ impl Context {
         })
     }
 
-    /// Returns free and total memory in bytes.
+    /// Returns the GPU's free and total memory in bytes.
     pub(in crate::runtime) fn memory(&self) -> Result<(u64, u64), RuntimeError> {
         let _current = self.enter()?;
         let (mut free, mut total) = (0, 0);
@@ -418,7 +419,8 @@ impl Context {
         Ok(())
     }
 
-    /// Returns the device address of a record for the violations of a kernel with checks.
+    /// Returns the device address of a new record, into which a kernel with access checks writes
+    /// its first violation.
     #[cfg(feature = "sim")]
     pub(in crate::runtime) fn record_of(
         &'static self,

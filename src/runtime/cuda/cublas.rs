@@ -1,4 +1,5 @@
-//! Calls cuBLAS and cuBLASLt, which are loaded at first use.
+//! Calls cuBLAS and cuBLASLt, which are loaded at first use. The public `Cublas` checks a problem
+//! and then comes here.
 
 use std::any::Any;
 use std::ffi::{OsString, c_int, c_void};

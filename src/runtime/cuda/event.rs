@@ -1,4 +1,5 @@
-//! Defines [`Event`]: a point in a stream's work, with its time.
+//! Defines [`Event`]: a point in a stream's work, with its time. Streams wait for it to follow each
+//! other, and two of them measure how long the work between them took.
 
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ impl Event {
         self.record(stream)
     }
 
-    /// Makes the stream's later work wait for the event.
+    /// Makes the stream's later work wait for the event. The host does not wait.
     pub(in crate::runtime) fn hold(&self, stream: &Stream) -> Result<(), RuntimeError> {
         stream.check_runs("Stream::wait_for")?;
         let _current = self.context.enter()?;

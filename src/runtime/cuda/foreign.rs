@@ -1,4 +1,5 @@
-//! Wraps streams and memory of other code, such as programs that use `cudarc`.
+//! Wraps streams and memory of other code, such as programs that use `cudarc`. The functions in
+//! `exchange` come here.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Defines [`Function`]: a loaded kernel entry and its launches.
+//! Defines [`Function`]: a loaded kernel entry and its launches. Come here for what a launch costs
+//! on the host.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};
@@ -48,7 +49,7 @@ unsafe impl Send for Function {}
 // SAFETY: as for the context.
 unsafe impl Sync for Function {}
 
-/// A launch without its arguments.
+/// A launch without its arguments: the grid, the stream and the attributes.
 pub(in crate::runtime) struct Launch<'l> {
     pub(in crate::runtime) grid: Grid,
     /// Blocks per cluster along each axis.
@@ -101,7 +102,8 @@ pub(in crate::runtime) trait LaunchArgs<'h>:
 impl<'h, A: ExactSizeIterator<Item = LaunchArg<'h>> + Clone> LaunchArgs<'h> for A {}
 
 impl Function {
-    /// Compiles the kernel's PTX. `source` is the kernel without checks.
+    /// Compiles and loads the kernel `ir`. If access checks were added to it, `source` is the
+    /// kernel without them, to which assertion messages refer.
     pub(in crate::runtime) fn load(
         context: &'static Context,
         ir: &KernelIr,
@@ -285,7 +287,7 @@ impl Function {
         Ok(())
     }
 
-    /// Returns the kernel's assertion report, if it has assertions.
+    /// Returns the kernel's assertion report, or `None` if the kernel has no assertions.
     fn report(&self) -> Option<Arc<dyn Report>> {
         self.asserts.as_ref().map(|report| Arc::clone(report) as Arc<dyn Report>)
     }
@@ -294,8 +296,8 @@ impl Function {
         QueuedLaunches { count: 1, kernel: self.kernel }
     }
 
-    /// Makes the stream wait for earlier work on the arguments, as far as the launch depends on it.
-    /// The context must be current.
+    /// Makes the stream wait for earlier work on the arguments: after the last write of what the
+    /// kernel reads, and after all uses of what it writes. The context must be current.
     fn order<'h>(
         &self,
         launch: &Launch<'_>,
@@ -304,7 +306,8 @@ impl Function {
         self.ordered(args).try_for_each(|(uses, writes)| uses.order(launch.stream, writes))
     }
 
-    /// Returns everything that a launch shares with other work, and whether it writes that.
+    /// Returns everything that a launch shares with other work. The `bool` says whether the launch
+    /// writes it.
     fn ordered<'a, 'h: 'a>(
         &'a self,
         args: impl LaunchArgs<'h> + 'a,
@@ -314,7 +317,7 @@ impl Function {
         memory.chain(self.asserts.iter().map(|report| (report.uses(), false)))
     }
 
-    /// Calls `note` with everything that a launch uses, and whether it writes that.
+    /// Calls `note` with everything that a launch uses, and whether the launch writes it.
     fn note_uses<'h>(&self, args: impl LaunchArgs<'h>, note: &mut Note<'_>) {
         self.ordered(args).for_each(|(uses, writes)| note(uses, writes));
         note(self.module.uses(), false);

@@ -1,4 +1,4 @@
-//! Options and log buffers for the driver's compiler.
+//! Options and log buffers for the driver's compiler, for calls that compile or link PTX.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;

@@ -1,4 +1,5 @@
-//! Defines [`Lease`]: how long memory is lent.
+//! Defines [`Lease`]: whether memory that other code has lent may still be used. Work on lent
+//! memory checks it before it is queued.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

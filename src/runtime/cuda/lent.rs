@@ -1,4 +1,5 @@
-//! Lends memory of other code to this crate for a limited time.
+//! Lends memory of other code to this crate for a limited time: the closure of
+//! `Device::borrow_cudarc`.
 
 use std::mem;
 use std::sync::Arc;

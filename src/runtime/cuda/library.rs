@@ -1,4 +1,5 @@
-//! Loads NVIDIA's libraries at run time and looks up their functions.
+//! Loads NVIDIA's libraries at run time and looks up their functions, so that the crate needs none
+//! of them to build or to start.
 
 use std::ffi::{OsStr, c_void};
 #[cfg(feature = "cublas")]

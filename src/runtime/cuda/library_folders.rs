@@ -1,5 +1,6 @@
 //! Finds folders that may contain NVIDIA's libraries, besides the system's: CUDA toolkits and
-//! Python wheels.
+//! Python wheels. cuBLAS and NCCL are searched there, because the system's search often misses
+//! them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Compiles PTX with the driver's compiler to code that the module cache can keep.
+//! Compiles PTX with the driver's linker, which returns the code, so that the module cache can keep
+//! it. Loading PTX directly would not return any.
 
 use std::ffi::CString;
 use std::ptr;
@@ -11,8 +12,8 @@ use super::status;
 use crate::runtime::cache::Compiled;
 use crate::runtime::error::RuntimeError;
 
-/// Compiles PTX for the context's GPU. Returns `None` if the driver cannot compile it this way;
-/// loading the text then explains why.
+/// Compiles PTX for the context's GPU. Returns `None` if the driver cannot compile it this way. The
+/// caller then loads the PTX directly, and gets the error message from there.
 pub(super) fn compile(
     context: &'static Context,
     ptx: &str,

@@ -1,4 +1,5 @@
-//! Allocates GPU memory and copies between it and the host.
+//! Allocates GPU memory and copies between it and the host, in order with all other work on the
+//! memory.
 
 use std::any::Any;
 use std::ffi::c_void;

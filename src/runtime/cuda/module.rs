@@ -1,4 +1,5 @@
-//! Compiles PTX with the driver or takes compiled code, and loads it.
+//! Compiles PTX with the driver or takes compiled code, and loads it. Come here for which compiler
+//! and which cache a load uses.
 
 use std::ffi::{CString, c_char};
 use std::ptr;
@@ -83,8 +84,8 @@ impl Module {
         Ok(module)
     }
 
-    /// Like [`Module::load`], but takes the code from the cache or another compiler if the options
-    /// ask for it.
+    /// Like [`Module::load`], but follows the options: takes the code from the module cache if it
+    /// is there, and compiles with `ptxas` if the options name one.
     pub(in crate::runtime) fn load_with(
         context: &'static Context,
         name: &str,

@@ -1,4 +1,5 @@
-//! Tracks which kernels may have failed assertions that the next waiting call has to read.
+//! Tracks which kernels may have failed assertions that the next waiting call has to read. A launch
+//! of a kernel with assertions notes its report here.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 

@@ -1,4 +1,5 @@
-//! Allocates page-locked host memory for asynchronous copies.
+//! Allocates page-locked host memory for asynchronous copies: the memory behind the public
+//! `Pinned`.
 
 use std::ffi::c_void;
 use std::fmt;

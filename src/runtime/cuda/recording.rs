@@ -1,4 +1,5 @@
-//! Records work into a driver graph and launches it.
+//! Records work into a driver graph and launches it: the GPU side of the public `GraphBuilder` and
+//! `Graph`.
 
 use std::ptr;
 use std::sync::Arc;

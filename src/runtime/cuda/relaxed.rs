@@ -1,4 +1,5 @@
-//! Defines [`Relaxed`], which lets a thread query the device while other code captures a stream.
+//! Defines [`Relaxed`], which lets a thread query the device while other code captures a stream. A
+//! launch that is captured needs it to check what it has to wait for.
 
 use cudarc::driver::sys;
 
@@ -6,8 +7,8 @@ use super::api::Api;
 use super::context::Context;
 use crate::runtime::error::RuntimeError;
 
-/// The thread may query the device during captures. Dropping this restores the thread's previous
-/// mode.
+/// While this exists, the thread may query the device during captures. Dropping it restores the
+/// thread's previous mode.
 pub(super) struct Relaxed {
     api: &'static Api,
     before: sys::CUstreamCaptureMode,

@@ -1,4 +1,5 @@
-//! Reads failed assertions from the device.
+//! Reads failed assertions from the device, after the kernels that may have written them have
+//! ended.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Defines the driver's status codes (CUDA Driver API, `CUresult`).
+//! Defines the driver's status codes (CUDA Driver API, `CUresult`), and which of them mean that the
+//! device is lost.
 
 use crate::runtime::fault::FaultKind;
 

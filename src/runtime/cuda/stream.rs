@@ -1,4 +1,5 @@
-//! Defines the driver's streams: their work in flight and their recordings.
+//! Defines the driver's streams: their work in flight and their recordings. All work on a GPU is
+//! queued through [`Stream::queue`] or, for most launches, [`Stream::begin`] and [`Stream::end`].
 
 use std::convert::Infallible;
 use std::mem;
@@ -145,8 +146,8 @@ impl Stream {
         if self.is_foreign() { self.context.default_stream() } else { self }
     }
 
-    /// Returns whether other code captures the stream into a graph. Returns an error for the
-    /// default stream of another thread. The context must be current.
+    /// Returns whether other code captures the stream into a graph. Returns an error if the stream
+    /// is the default stream of another thread. The context must be current.
     #[inline]
     pub(super) fn is_capturing(&self) -> Result<bool, RuntimeError> {
         self.check_thread()?;
@@ -161,7 +162,8 @@ impl Stream {
 
     /// Returns an error if other code captures the stream into a graph, because the graph would not
     /// keep what the work uses, and the driver does not let others wait for the stream. Also
-    /// returns an error for the default stream of another thread. The context must be current.
+    /// returns an error if the stream is the default stream of another thread. The context must be
+    /// current.
     #[inline]
     pub(super) fn check_not_capturing(&self) -> Result<(), RuntimeError> {
         if self.is_capturing()? { Err(RuntimeError::StreamCaptures) } else { Ok(()) }
@@ -246,7 +248,7 @@ impl Stream {
         if self.is_recording.load(Acquire) { None } else { self.timeline.begin() }
     }
 
-    /// Like [`Timeline::end`].
+    /// Notes that the work from [`Stream::begin`] is queued: see [`Timeline::end`].
     #[inline]
     pub(super) fn end(&self, work: u64, launches: Option<QueuedLaunches>) {
         self.timeline.end(work, launches, self.context.launches());

@@ -1,4 +1,5 @@
-//! Counts what one thread submits to a stream.
+//! Counts the work that one thread submits to a stream, without atomic read-modify-writes. A
+//! `Timeline` has two of these counters.
 
 use super::kernel_name::KernelId;
 use super::sync::atomic::{
@@ -93,7 +94,8 @@ impl SubmissionCounter {
         !self.may_run(self.begun.load(Relaxed))
     }
 
-    /// Returns how many launches may be in flight, and the index and kernel of the latest one.
+    /// Returns how many launches may be in flight, and the index and kernel of the latest launch,
+    /// which a fault message names.
     pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
         let (launches, ended) = (self.launches.load(Relaxed), self.ended_launches.load(Relaxed));
         let launch_number = self.launch_number.load(Relaxed);

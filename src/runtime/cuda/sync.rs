@@ -1,4 +1,5 @@
-//! The atomics, locks and reference counts that the launch bookkeeping uses.
+//! The atomics, locks and reference counts that the launch bookkeeping uses instead of those in
+//! `std`.
 //!
 //! `tests/order_model` compiles the same bookkeeping with a model checker's versions of them.
 

@@ -1,4 +1,4 @@
-//! Encodes tensor maps for the GPU.
+//! Encodes tensor maps for the GPU: turns a description into the 128 bytes that a launch passes.
 
 use std::ffi::c_void;
 

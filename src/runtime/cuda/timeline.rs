@@ -1,4 +1,5 @@
-//! Counts the work on a stream, and tells which of it may still be in flight.
+//! Counts the work on a stream, and tells which of it may still be in flight. `uses.rs` asks
+//! whether a stream has to wait, and a fault message asks how many launches were in flight.
 //!
 //! It does not know the driver: callers pass closures that call it.
 
@@ -43,7 +44,8 @@ pub(super) enum By {
     Other,
 }
 
-/// The states of both counters of a timeline.
+/// The states of both counters of a timeline, that is how much work the owner and how much work all
+/// other threads have queued.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Progress {
     own: Point,
@@ -59,7 +61,7 @@ impl Progress {
     }
 }
 
-/// If a list has this many streams, it drops the finished ones.
+/// A list with this many streams drops the streams whose work has ended.
 pub(super) const MANY_STREAMS: usize = 16;
 
 impl Default for Timeline {
@@ -178,7 +180,7 @@ impl Timeline {
     }
 
     /// Returns how many launches are in flight, and the latest launch: its index among the launches
-    /// of all streams, and its kernel.
+    /// of all streams, and its kernel. A fault message names them.
     pub(super) fn in_flight(&self) -> (u64, Option<(u64, KernelId)>) {
         let (own, others) = (self.own.in_flight(), self.others.in_flight());
         (own.0 + others.0, own.1.max(others.1))

@@ -1,4 +1,5 @@
-//! Asks the system for the user of this process.
+//! Asks the system for the user of this process, so that the caches can tell the user's files from
+//! those of others.
 
 /// Returns the effective user id of this process.
 pub(crate) fn effective_user() -> u32 {

@@ -1,4 +1,5 @@
-//! Tracks which work in flight uses some memory or a module.
+//! Tracks which work in flight uses some memory or a module. From this a stream learns what it has
+//! to wait for, and a destructor when it may free the memory.
 
 use smallvec::SmallVec;
 
@@ -25,7 +26,7 @@ pub(super) struct Uses {
     /// The id of the stream whose owner stores to `wrote` and `read`, or [`NO_STREAM`]. No other
     /// thread stores to them. Changes only under the lock.
     stream: AtomicU64,
-    /// That owner's latest work that wrote the thing, and that read it; 0 if there is none.
+    /// The owner's latest work that wrote the thing and that read it; each is 0 if there is none.
     wrote: AtomicU64,
     read: AtomicU64,
     /// Set if there is other work. Changes only under the lock.
@@ -113,7 +114,7 @@ impl Uses {
         uses.iter().all(|use_| is_before(use_) || !use_.stream.still_runs(use_.by, use_.work))
     }
 
-    /// Returns the last write and, if `reads`, all reads since then.
+    /// Returns the last write and, if `reads` is set, all reads since that write.
     fn uses(&self, used: &Used, reads: bool) -> SmallVec<[Use; 3]> {
         let mut uses: SmallVec<[Use; 3]> = used.write.iter().cloned().collect();
         if reads {
@@ -186,9 +187,9 @@ impl Uses {
         writes.find(Use::may_run).map(|write| write.stream)
     }
 
-    /// Blocks until the last write has ended and, if `reads`, all reads too. If other code captures
-    /// one of the streams, waits for the others and then returns an error. The context must be
-    /// current.
+    /// Blocks until the last write has ended and, if `reads` is set, all reads, too. If other code
+    /// captures one of the streams, waits for the others and then returns an error. The context
+    /// must be current.
     pub(super) fn wait(&self, reads: bool) -> Result<(), RuntimeError> {
         // The lock is released before waiting.
         let uses = self.uses(&self.lock(), reads);

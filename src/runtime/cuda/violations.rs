@@ -1,4 +1,6 @@
-//! Keeps the check records of kernels in page-locked memory, which survives a device fault.
+//! Keeps the check records of kernels in page-locked memory, which survives a device fault. A
+//! kernel with access checks writes its first violation there before it stops, and
+//! [`Violations::find`] reads it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,8 +25,8 @@ pub(super) trait Words: Send + Sync {
     fn word(&self, index: usize) -> u64;
 }
 
-/// A context's check records. Their memory is never freed, because a kernel may still be running
-/// when its function is dropped.
+/// A context's check records, one for each loaded kernel with access checks. Their memory is never
+/// freed, because a kernel may still be running when its function is dropped.
 #[derive(Default)]
 pub(super) struct Violations(Mutex<Records>);
 
@@ -36,8 +38,8 @@ struct Records {
 }
 
 impl Violations {
-    /// Returns the address of a record for the kernel. The caller must keep the kernel as long as
-    /// it can be launched.
+    /// Returns the device address of a new record for the kernel, which launches pass as an
+    /// argument. The caller must keep the kernel as long as it can be launched.
     pub(super) fn add(
         &self,
         make: impl FnOnce(usize) -> Result<Box<dyn Words>, RuntimeError>,

@@ -1,4 +1,4 @@
-//! Lends `cudarc` memory to launches of this crate.
+//! Lends `cudarc` memory to launches of this crate, for programs that keep their slices.
 
 use std::mem;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ use crate::runtime::error::RuntimeError;
     note = "pass `&` or `&mut` of a `CudaSlice` or a view of one, or a tuple of these"
 )]
 pub trait CudarcSlices: Sealed {
-    /// The buffers, as long as the borrow lasts.
+    /// The buffers that the closure receives. They live as long as the borrow.
     type Buffers<'b>;
-    /// The borrow. It ends when this is dropped.
+    /// The borrow itself. It ends when this value is dropped.
     #[doc(hidden)]
     type Held;
-    /// Begins the borrow.
+    /// Begins the borrow. [`Device::borrow_cudarc`] calls it before the closure.
     #[doc(hidden)]
     fn hold(self, device: &Device, scope: Scope) -> Result<Self::Held, RuntimeError>;
-    /// Returns the borrow's buffers.
+    /// Returns the borrow's buffers, which [`Device::borrow_cudarc`] passes to the closure.
     #[doc(hidden)]
     fn buffers(held: &mut Self::Held) -> Self::Buffers<'_>;
 }

@@ -1,4 +1,5 @@
-//! Exchanges streams and memory with programs that use `cudarc`.
+//! Exchanges streams and memory with programs that use `cudarc`, such as candle: wraps their
+//! streams, takes over their slices, and gives buffers back.
 
 use std::sync::Arc;
 
@@ -30,10 +31,11 @@ impl Stream {
         cuda::Stream::from_cudarc(stream).map(|raw| Stream { backend: StreamBackend::Cuda(raw) })
     }
 
-    /// Returns the stream's handle, so that other code can call the driver with it; `None` on the
-    /// simulator. The handle is valid as long as `self` or a clone of it exists. What other code
-    /// queues runs in the stream's order, but buffers do not know about it. Other code must not
-    /// capture a stream of this crate into a graph; nothing checks that.
+    /// Returns the stream's handle, so that other code can queue work on it with the driver; `None`
+    /// on the simulator. The handle is valid as long as `self` or a clone of it exists. What other
+    /// code queues runs in the stream's order, but buffers do not know about it, so you must order
+    /// it with work on other streams yourself. Other code must not capture a stream of this crate
+    /// into a graph; nothing checks that.
     pub fn cu_stream(&self) -> Option<sys::CUstream> {
         match &self.backend {
             StreamBackend::Cuda(stream) => Some(stream.raw()),

@@ -1,4 +1,5 @@
-//! Exports GPU memory as DLPack tensors, and imports such tensors.
+//! Exports GPU memory as DLPack tensors, and imports such tensors, to share memory with libraries
+//! such as PyTorch without a copy.
 
 use std::ptr;
 use std::sync::Arc;
@@ -112,8 +113,8 @@ impl<T: Element> Buffer<T> {
         Ok((prepared, data_type))
     }
 
-    /// Wraps a DLPack tensor in row-major order as a buffer, without a copy. The tensor is dropped
-    /// after the buffer's last use.
+    /// Wraps a DLPack tensor in row-major order as a buffer, without a copy, so that kernels can
+    /// use another library's tensor. The tensor is dropped after the buffer's last use.
     ///
     /// `ready_on` is the stream whose queued work produces the elements. Pass the stream on which
     /// you asked the other library to make the tensor ready ([`Stream::from_cudarc`] wraps one of

@@ -7,8 +7,8 @@ use crate::ir::Element;
 use crate::runtime::buffer::Buffer;
 use crate::runtime::error::RuntimeError;
 
-/// The error of a call that could not give a buffer to other code. It contains the unchanged
-/// buffer.
+/// The error of a call that could not give a buffer to other code, such as [`Buffer::into_cudarc`].
+/// It contains the unchanged buffer, so that you can go on using it.
 ///
 /// `?` turns it into a [`RuntimeError`] and drops the buffer.
 pub struct KeptBuffer<T> {

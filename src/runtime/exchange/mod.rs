@@ -1,4 +1,5 @@
-//! Exchanges memory and streams with other code in the program: `cudarc` and DLPack.
+//! Exchanges memory and streams with other code in the program: `cudarc` and DLPack. Come here to
+//! run kernels on memory that another library has allocated, or to hand buffers over to it.
 //!
 //! Some functions are `unsafe`, because nothing can check what other code promises about its
 //! memory.
