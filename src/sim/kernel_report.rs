@@ -8,9 +8,10 @@ use super::trace::counts::{MemoryKind, TrafficSource};
 use super::trace::stages::StageTime;
 use crate::ir::SourceLocation;
 
-/// The report of one launch on the simulator: see
-/// [`Options::reports`](crate::sim::Options::reports). Counts are summed over all blocks. `Display`
-/// prints it as a table for a terminal.
+/// What a profiler would say about one launch on the simulator, summed over all blocks. To get it,
+/// pass a [`Reports`](crate::sim::Reports) list to
+/// [`Options::reports`](crate::sim::Options::reports). `Display` prints it as a table for a
+/// terminal.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KernelReport {
@@ -25,7 +26,7 @@ pub struct KernelReport {
     pub classes: Vec<(OpClass, u64)>,
     /// Floating point operations: an `fma` counts as 2, an MMA as `2 m n k`.
     pub flops: u64,
-    /// Bytes by memory and mover. Entries with 0 bytes are left out.
+    /// Bytes moved, one entry for each memory and each mover. Entries with 0 bytes are left out.
     pub traffic: Vec<TrafficReport>,
     /// Accesses by threads and by `cp.async`, one entry for each operation and source line, the
     /// most costly first.
@@ -82,12 +83,14 @@ pub struct AccessReport {
 }
 
 impl AccessReport {
-    /// Returns how many wavefronts were spent on bank conflicts.
+    /// Returns how many wavefronts were spent on bank conflicts. If it is not 0, try a swizzled or
+    /// padded layout.
     pub fn bank_conflicts(&self) -> u64 {
         self.wavefronts.saturating_sub(self.ideal_wavefronts)
     }
 
-    /// Returns how many sectors were touched beyond the smallest possible count.
+    /// Returns how many 32-byte sectors were touched beyond the smallest possible count. If it is
+    /// not 0, neighbouring threads do not access neighbouring elements.
     pub fn excess_sectors(&self) -> u64 {
         self.sectors.saturating_sub(self.ideal_sectors)
     }
@@ -108,22 +111,26 @@ pub struct WaitReport {
     pub blocked: u64,
 }
 
-/// How the stages of a launch's pipelines spend their time, as shares that add up to 1. Time is
-/// counted in simulator steps, so you can compare pipelines with it but not predict a GPU's timing.
+/// How a launch's pipeline stages spend their time. Use it to see what holds up a pipeline: much
+/// `filling` means that it waits for copies, much `full` or `read` that it waits for compute.
+/// `filling`, `full`, `read` and `free` are fractions of the time of all stages, and add up to 1.
+/// Time is counted in simulator steps, so you can compare pipelines with it but not predict a GPU's
+/// timing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StageReport {
-    /// Stages of one block or cluster.
+    /// How many stages the block or cluster with the most stages has.
     pub stages: u64,
     /// How often stages were filled, all stages together.
     pub fills: u64,
-    /// Share of time in which copies into the stage are in flight.
+    /// Fraction of the time in which copies into a stage are in flight.
     pub filling: f64,
-    /// Share of time in which the bytes have arrived, and nobody has read them yet.
+    /// Fraction of the time in which the bytes of a stage have arrived, and nobody has read them
+    /// yet.
     pub full: f64,
-    /// Share of time between the first read and the release.
+    /// Fraction of the time between the first read of a stage and its release.
     pub read: f64,
-    /// Share of time between a release and the next fill.
+    /// Fraction of the time between a stage's release and its next fill.
     pub free: f64,
 }
 
@@ -137,13 +144,15 @@ impl StageReport {
 }
 
 impl KernelReport {
-    /// Returns how many bytes of global memory were loaded and stored.
+    /// Returns how many bytes of global memory were loaded and stored. Compare it with the bytes
+    /// that the algorithm has to move.
     pub fn global_bytes(&self) -> u64 {
         let global = self.traffic.iter().filter(|traffic| traffic.memory == MemoryKind::Global);
         global.map(|traffic| traffic.loaded + traffic.stored).sum()
     }
 
-    /// Returns the arithmetic intensity: floating point operations per byte of global memory, or
+    /// Returns the arithmetic intensity, that is floating point operations per byte of global
+    /// memory. With a roofline model it tells whether memory or compute bounds the kernel. Returns
     /// `None` if no byte was moved.
     pub fn intensity(&self) -> Option<f64> {
         let bytes = self.global_bytes();

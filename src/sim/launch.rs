@@ -1,5 +1,5 @@
-//! One launch under one schedule: checks the arguments and the grid, runs the clusters, and
-//! explains the first fault.
+//! Runs one launch under one schedule: checks the arguments and the grid, runs the clusters, and
+//! explains the first fault. `schedules.rs` comes here once for each schedule.
 
 use std::cell::Cell;
 use std::num::NonZero;
@@ -189,7 +189,7 @@ impl<'l> InStream<'l> {
     }
 }
 
-/// A kernel, its grid and its arguments.
+/// A kernel, its grid and its arguments: what stays the same under every schedule.
 #[derive(Clone, Copy)]
 pub(in crate::sim) struct Call<'l> {
     pub(in crate::sim) ir: &'l KernelIr,

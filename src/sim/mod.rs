@@ -106,7 +106,8 @@ pub use trace::counts::{MemoryKind, TrafficSource};
 use crate::ir::KernelIr;
 use crate::launch::grid::Grid;
 
-/// Runs a kernel on a grid and returns when it has ended. `args` holds one argument for each
+/// Compiles a kernel for the simulator, runs it on a grid, and returns when it has ended. Use it if
+/// you have IR and want no [`Device`](crate::runtime::Device). `args` holds one argument for each
 /// parameter, in order.
 ///
 /// ```
@@ -156,8 +157,8 @@ fn compile(kernel: &KernelIr) -> Result<program::code::Code, RunError> {
     })
 }
 
-/// A kernel that is compiled for the simulator once and can then run any number of times. [`run`]
-/// compiles it for each call.
+/// A kernel that is compiled for the simulator once and can then run any number of times. Use it
+/// instead of [`run`], which compiles on each call, if you run a kernel more than once.
 pub struct Program {
     ir: KernelIr,
     code: program::code::Code,
@@ -170,7 +171,7 @@ impl fmt::Debug for Program {
 }
 
 impl Program {
-    /// Compiles a kernel.
+    /// Compiles a kernel for the simulator.
     ///
     /// # Errors
     /// [`RunError::NotVerified`] if the IR is not that of a verified kernel,
@@ -181,7 +182,7 @@ impl Program {
         Ok(Program { ir: kernel.clone(), code })
     }
 
-    /// Runs the kernel, like [`run`].
+    /// Runs the compiled kernel, otherwise like [`run`].
     ///
     /// # Errors
     /// The same as [`run`].

@@ -75,8 +75,8 @@ impl Order {
     }
 }
 
-/// How floating point MMAs round: `mma.sync` and `wgmma` on `f16`, `bf16`, `tf32`, `f8e4m3` and
-/// `f8e5m2`.
+/// How floating point MMAs (`mma.sync` and `wgmma` on `f16`, `bf16`, `tf32`, `f8e4m3` and `f8e5m2`)
+/// round their sums.
 ///
 /// Keep [`Accumulation::Nearest`] unless you want to know how much a result depends on the tensor
 /// cores' truncation. Both models multiply exactly, and both accumulate `f64` by `fma`.
@@ -103,7 +103,7 @@ pub enum Accumulation {
         /// Bits kept below the leading bit of the largest term, for 16-bit and 32-bit operands: 0
         /// to 44, more count as 44.
         fraction_bits: u32,
-        /// The same for 8-bit operands.
+        /// The same for 8-bit operands, for which tensor cores keep fewer bits.
         fraction_bits_f8: u32,
     },
 }
@@ -147,7 +147,9 @@ pub enum FenceAfterReads {
     Optional,
 }
 
-/// Options of a simulation. The defaults suit tests; set single fields with the methods below.
+/// Options of a simulation: pass them to [`run`](crate::sim::run) or
+/// [`Device::sim_with`](crate::runtime::Device::sim_with). The defaults suit tests; set single
+/// options with the methods below.
 ///
 /// ```
 /// use tilewright::sim::{Options, Order};
@@ -171,7 +173,7 @@ pub struct Options {
     pub threads: usize,
     /// Where `printf` writes to.
     pub output: Output,
-    /// How floating point MMAs round.
+    /// How floating point MMAs round their sums.
     pub accumulation: Accumulation,
     /// The simulator's [`Device::target`](crate::runtime::Device::target), for which programs build
     /// their kernels. It runs kernels of every target, whatever this is.
@@ -185,7 +187,8 @@ pub struct Options {
     /// The launch's clusters then run on one host thread. On by default in builds with
     /// `debug_assertions`, such as those of `cargo test`.
     pub race: bool,
-    /// Also reports unordered stores of equal values as races. Needs [`Options::race`].
+    /// Whether unordered stores of equal values are also reported as races. Needs
+    /// [`Options::race`].
     pub equal_stores: bool,
     /// Whether an asynchronous write over bytes that threads have only read needs a proxy fence.
     /// Needs [`Options::race`].
@@ -193,7 +196,8 @@ pub struct Options {
     /// How many schedules a launch runs under: [`Options::order`] first, then adversarial and
     /// random ones. Their results are compared with the first one's. 0 counts as 1.
     pub schedules: u32,
-    /// Names of parameters whose buffers may hold different results under different schedules.
+    /// Names of parameters whose buffers may hold different results under different schedules, so
+    /// that the comparison skips them.
     pub may_differ: Vec<String>,
     /// The launch's stream, for races between launches; `None` if it overlaps with no other launch.
     /// Launches through [`runtime`](crate::runtime) set it to the stream that they run in.
@@ -206,12 +210,13 @@ pub struct Options {
     pub reports: Option<Reports>,
     /// Where traces are written to; `None` for no traces.
     pub trace: Option<Output>,
-    /// The function that is called while a long launch runs.
+    /// The function that is called while a long launch runs; `None` for no calls.
     pub progress: Option<OnProgress>,
 }
 
-/// Round robin, 2^32 operations for each block (minutes), all host threads, standard output, MMAs
-/// rounded to nearest, `sm_80`, not cooperative, race detection only with `debug_assertions`, one
+/// The order is round robin, with 2^32 operations for each block (which takes minutes), on all host
+/// threads. Kernels print to standard output, MMAs round to nearest, the target is `sm_80`, and
+/// launches are not cooperative. Races are detected only with `debug_assertions`. There is one
 /// schedule.
 impl Default for Options {
     fn default() -> Options {
@@ -238,27 +243,28 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Sets [`Options::order`].
+    /// Sets [`Options::order`], for example to repeat a fault that was found under another order.
     pub fn order(self, order: Order) -> Options {
         Options { order, ..self }
     }
 
-    /// Sets [`Options::fuel`].
+    /// Sets [`Options::fuel`]: lower it in tests so that a kernel that never ends fails early, and
+    /// raise it for long kernels.
     pub fn fuel(self, fuel: u64) -> Options {
         Options { fuel, ..self }
     }
 
-    /// Sets [`Options::threads`].
+    /// Sets [`Options::threads`], for example to leave host threads for other work.
     pub fn threads(self, threads: usize) -> Options {
         Options { threads, ..self }
     }
 
-    /// Sets [`Options::output`].
+    /// Sets [`Options::output`], for example to a captured text that a test checks.
     pub fn output(self, output: Output) -> Options {
         Options { output, ..self }
     }
 
-    /// Sets [`Options::cooperative`].
+    /// Sets [`Options::cooperative`]. You need it if blocks of a grid wait for each other.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -288,7 +294,8 @@ impl Options {
         Options { cooperative, ..self }
     }
 
-    /// Sets [`Options::race`].
+    /// Sets [`Options::race`]. Turn it on in release builds to look for races, and off in tests
+    /// that take too long.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -334,7 +341,7 @@ impl Options {
         Options { equal_stores, ..self }
     }
 
-    /// Sets [`Options::fence_after_reads`].
+    /// Sets [`Options::fence_after_reads`]. Choose `Optional` for kernels ported from CUTLASS.
     ///
     /// ```
     /// use tilewright::ir::op::L2Policy;
@@ -568,7 +575,8 @@ impl Options {
         Options { progress: Some(OnProgress::new(hear)), ..self }
     }
 
-    /// Sets [`Options::accumulation`].
+    /// Sets [`Options::accumulation`], for example to see how much a result depends on the tensor
+    /// cores' truncation.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector, f16};
@@ -599,7 +607,8 @@ impl Options {
         Options { accumulation, ..self }
     }
 
-    /// Sets [`Options::target`].
+    /// Sets [`Options::target`], so that programs which ask the device for its target build their
+    /// kernels for `target`.
     ///
     /// ```
     /// use tilewright::ir::Target;

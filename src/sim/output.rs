@@ -19,22 +19,25 @@ enum Sink {
 }
 
 impl Output {
-    /// Writes to the standard output of the process.
+    /// Writes to the standard output of the process. This is the default for `printf`.
     pub fn stdout() -> Output {
         Output(Sink::Stdout)
     }
 
-    /// Captures the text in memory. [`take`](Output::take) returns it.
+    /// Captures the text in memory, so that a test can check what a kernel prints. Read the text
+    /// with [`take`](Output::take).
     pub fn captured() -> Output {
         Output(Sink::Captured(Arc::default()))
     }
 
-    /// Writes to any writer, such as a file.
+    /// Writes to any writer, for example to a file that you open in a trace viewer.
     pub fn to(writer: impl Write + Send + 'static) -> Output {
         Output(Sink::Writer(Arc::new(Mutex::new(writer))))
     }
 
-    /// Returns the text that was captured since the last call. Empty if the output goes elsewhere.
+    /// Returns what kernels have printed to a [`captured`](Output::captured) output since the last
+    /// call. If the output was made with [`stdout`](Output::stdout) or [`to`](Output::to), returns
+    /// an empty string.
     pub fn take(&self) -> String {
         match &self.0 {
             Sink::Captured(text) => {
@@ -44,7 +47,7 @@ impl Output {
         }
     }
 
-    /// Prints the texts, and keeps those of other launches from mixing in.
+    /// Writes a launch's texts in one go, so that those of other launches do not mix in.
     pub(in crate::sim) fn write<'t>(&self, mut texts: impl Iterator<Item = &'t str>) {
         // Nothing is locked or flushed for a kernel that does not print.
         let Some(first) = texts.next() else { return };

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How far a launch on the simulator is: see
-/// [`Options::on_progress`](crate::sim::Options::on_progress).
+/// How far a launch on the simulator is. The function that you pass to
+/// [`Options::on_progress`](crate::sim::Options::on_progress) receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
     /// The kernel's name.
     pub kernel: String,
-    /// Which schedule runs, from 1.
+    /// Which schedule runs, counted from 1: see
+    /// [`Options::schedules`](crate::sim::Options::schedules).
     pub schedule: u32,
-    /// How many schedules the launch has.
+    /// How many schedules the launch runs under.
     pub schedules: u32,
     /// How many clusters have ended under this schedule. In a launch without clusters, each block
     /// counts as one.
@@ -26,13 +27,15 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Returns which fraction of the launch is done, from 0 to 1.
+    /// Returns which fraction of the launch is done, from 0 to 1, over all schedules. Use it to
+    /// draw a progress bar.
     pub fn fraction(&self) -> f64 {
         let schedule = self.clusters_done as f64 / self.clusters.max(1) as f64;
         (f64::from(self.schedule.saturating_sub(1)) + schedule) / f64::from(self.schedules.max(1))
     }
 
-    /// Returns the estimated time that is left, or `None` before the first cluster has ended.
+    /// Estimates how much longer the launch takes. Returns `None` before the first cluster has
+    /// ended, because there is nothing to extrapolate from.
     pub fn left(&self) -> Option<Duration> {
         let done = self.fraction();
         let left = self.elapsed.as_secs_f64() * (1.0 - done) / done;
@@ -40,7 +43,8 @@ impl Progress {
     }
 }
 
-/// The function that is called with the progress. Clones call the same function.
+/// The function that is called with the progress, as [`Options`](crate::sim::Options) keeps it.
+/// Clones call the same function.
 #[derive(Clone)]
 pub struct OnProgress(Arc<dyn Fn(&Progress) + Send + Sync>);
 
@@ -67,7 +71,7 @@ impl fmt::Debug for OnProgress {
 /// Time between two calls.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Counts a launch's finished clusters, and calls the function when it is due.
+/// Counts a launch's finished clusters, and calls the user's function when [`PERIOD`] has passed.
 pub(in crate::sim) struct Ticker<'l> {
     hear: Option<&'l OnProgress>,
     kernel: &'l str,

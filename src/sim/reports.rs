@@ -11,7 +11,7 @@ use super::kernel_report::KernelReport;
 pub struct Reports(Arc<Mutex<Vec<KernelReport>>>);
 
 impl Reports {
-    /// Makes an empty list.
+    /// Makes an empty list, to pass to [`Options::reports`](crate::sim::Options::reports).
     pub fn new() -> Reports {
         Reports::default()
     }
@@ -26,7 +26,7 @@ impl Reports {
     }
 }
 
-/// Two lists are equal if they are the same list.
+/// Two lists are equal if they are clones of each other, whatever reports they hold.
 impl PartialEq for Reports {
     fn eq(&self, other: &Reports) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,5 +1,6 @@
 //! Runs a launch under several schedules and compares their results, to find kernels whose results
-//! depend on the order in which warps and copies run.
+//! depend on the order in which warps and copies run. Every launch passes through here, even with
+//! one schedule.
 
 use std::fmt;
 
@@ -14,8 +15,9 @@ use crate::ir::KernelIr;
 use crate::ir::types::{Const, Scalar, Type};
 use crate::launch::grid::Grid;
 
-/// Two schedules of a launch left different values in a buffer. Names the first element that
-/// differs, in the first such buffer. See [`Options::schedules`].
+/// The error of a launch whose result depends on the order in which warps and copies run: two
+/// schedules left different values in a buffer. It names the first element that differs, in the
+/// first such buffer. You get it only if [`Options::schedules`] is more than 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResultsDiffer {
@@ -58,7 +60,8 @@ impl fmt::Display for ResultsDiffer {
     }
 }
 
-/// Runs a launch under each schedule that the options ask for.
+/// Runs a launch under each schedule that the options ask for. Returns the operation counts of the
+/// first schedule, or the error of the first schedule that fails.
 pub(in crate::sim) fn launch(
     ir: &KernelIr,
     code: &Code,

@@ -18,8 +18,10 @@ use super::race::{Before, Footprint, Party};
 /// With how many earlier launches a launch is compared at most.
 const MOST_EARLIER: usize = 8;
 
-/// A stream's launches in order, for race detection between them: see
-/// [`Options::stream`](crate::sim::Options::stream). Clones are the same stream.
+/// A stream's launches in order, so that the race detector can compare a programmatic launch with
+/// the launches that it may overlap. Pass it to
+/// [`Options::in_stream`](crate::sim::Options::in_stream) if you call [`run`](crate::sim::run)
+/// directly; the runtime keeps one for each stream. Clones are the same stream.
 #[derive(Clone)]
 pub struct StreamOrder(Arc<Mutex<Launches>>);
 
@@ -42,7 +44,7 @@ impl Default for StreamOrder {
     }
 }
 
-/// Two values are equal if they are the same stream.
+/// Two values are equal if they are clones of the same stream.
 impl PartialEq for StreamOrder {
     fn eq(&self, other: &StreamOrder) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -59,7 +61,7 @@ impl fmt::Debug for StreamOrder {
 }
 
 impl StreamOrder {
-    /// Makes a stream without launches.
+    /// Makes a stream without launches, for [`Options::in_stream`](crate::sim::Options::in_stream).
     pub fn new() -> StreamOrder {
         StreamOrder::default()
     }

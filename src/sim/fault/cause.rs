@@ -86,7 +86,8 @@ macro_rules! causes {
 }
 
 causes! {
-    /// Why a kernel faulted. In a [`Fault`](crate::sim::Fault), the fields are names and source
+    /// Why a kernel faulted. Match on it in a test to check which mistake was found; to read it,
+    /// print the [`Fault`](crate::sim::Fault). In a fault, the fields are names and source
     /// locations ([`SourceTerms`]).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
@@ -418,7 +419,7 @@ causes! {
             /// The block's rank in the cluster.
             rank: u32,
         },
-        /// An asynchronous copy with an impossible byte count.
+        /// An asynchronous copy with a byte count that the instruction does not allow.
         CopyBytes {
             /// The byte count.
             bytes: u32,

@@ -1,4 +1,5 @@
-//! Turns the record that a checked kernel leaves on a GPU into a [`Fault`].
+//! Turns the record that a kernel with access checks leaves on a GPU into a [`Fault`], so that a
+//! GPU reports the same sentences as the simulator.
 
 use super::cause::FaultCause;
 use super::report::Fault;
@@ -8,8 +9,11 @@ use crate::ir::{Check, CheckedKernel, Record};
 use crate::sim::options::Order;
 
 impl Fault {
-    /// Returns the fault that a checked kernel's record describes, worded as the simulator would
-    /// word it. Returns `None` if the record belongs to another kernel.
+    /// Returns the fault that a record describes, worded as the simulator would word it. A kernel
+    /// with access checks ([`Kernel::checked`](crate::ir::Kernel::checked)) writes such a record
+    /// when a check fails. The runtime calls this after the kernel has stopped; call it yourself if
+    /// you launch such a kernel with other code. Returns `None` if `checked` has no such check,
+    /// because the record belongs to another kernel.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Record, Target};

@@ -1,4 +1,5 @@
-//! [`RunError`]: why a launch on the simulator failed, a fault in the kernel included.
+//! [`RunError`]: why a launch on the simulator failed. The cause may be a fault in the kernel, or a
+//! grid or argument that does not fit the kernel.
 
 use std::fmt;
 
@@ -115,7 +116,8 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Returns the fault, if that is why the launch failed.
+    /// Returns the fault, or `None` if the launch failed for another reason. Use it in tests that
+    /// check which fault a kernel has.
     pub fn fault(&self) -> Option<&Fault> {
         match self {
             RunError::Fault(fault) => Some(fault),

@@ -57,7 +57,8 @@ pub struct StuckWarp {
     pub waits: Option<WarpWait>,
 }
 
-/// The wait at which a [`StuckWarp`] is stuck: its operation, its Rust line, and what is missing.
+/// The wait at which a [`StuckWarp`] is stuck: the operation that waits, its Rust line, and what is
+/// missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WarpWait {

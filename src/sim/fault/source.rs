@@ -1,13 +1,13 @@
 //! The parts of a fault in the kernel's terms, names and Rust lines: what a program reads from a
-//! [`Fault`](crate::sim::Fault).
+//! [`Fault`](crate::sim::Fault). Come here if a test should check more of a fault than its text.
 
 use super::terms::Terms;
 use crate::ir::SourceLocation;
 use crate::ir::types::{Scalar, Space};
 use crate::sim::race::Agent;
 
-/// Names things as the kernel's author does. A [`FaultCause`](crate::sim::FaultCause) is reported
-/// in these terms.
+/// Selects how a [`FaultCause`](crate::sim::FaultCause) names things: as the kernel's author does,
+/// by names and Rust lines. The causes that you read from a [`Fault`](crate::sim::Fault) use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceTerms {}
 
@@ -21,7 +21,7 @@ impl Terms for SourceTerms {
     type RacingAccess = RacingAccess;
 }
 
-/// An operation of the kernel.
+/// An operation of the kernel that a fault mentions, with the Rust line that built it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceOp {
@@ -32,6 +32,8 @@ pub struct SourceOp {
 }
 
 /// A source line at which a kernel that does not end spends its time.
+/// [`RunError::OutOfFuel`](crate::sim::RunError::OutOfFuel) lists the busiest ones; the loop that
+/// never ends is among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HotLine {
@@ -42,7 +44,7 @@ pub struct HotLine {
     pub percent: u32,
 }
 
-/// One of the two accesses of a race.
+/// One of the two accesses of a data race: who made it, where, and with which operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RacingAccess {
@@ -65,7 +67,7 @@ pub struct RacingAccess {
     pub thread: [u32; 3],
 }
 
-/// An allocation of the kernel.
+/// An allocation of the kernel that a fault mentions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceAllocation {
@@ -75,7 +77,8 @@ pub struct SourceAllocation {
     pub made: Option<SourceLocation>,
 }
 
-/// A load or store by one thread.
+/// A load or store by one thread that a fault mentions: which elements of which allocation it
+/// touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryAccess {
@@ -106,7 +109,7 @@ pub struct MemoryAccess {
     pub len_bytes: u64,
 }
 
-/// An mbarrier.
+/// An mbarrier that a fault mentions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Barrier {

@@ -1,7 +1,7 @@
 //! What mbarriers and asynchronous operations were doing when a fault was found. A fault report
 //! prints it, so that you can see which copy or phase was still open.
 
-/// What an asynchronous operation in flight does with some shared memory.
+/// How an asynchronous operation in flight uses the shared memory that another access touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AsyncUse {
     /// It reads the bytes.
@@ -10,7 +10,7 @@ pub enum AsyncUse {
     Writes,
 }
 
-/// What is in 8 bytes where an mbarrier was expected.
+/// What an mbarrier operation finds in memory that does not hold a valid mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BarrierState {
     /// No mbarrier was initialised there.
@@ -21,7 +21,7 @@ pub enum BarrierState {
     Overwritten,
 }
 
-/// An operand of `wgmma`.
+/// The operand of a `wgmma` that a fault is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WgmmaMatrix {
     /// Operand A.

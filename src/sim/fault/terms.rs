@@ -3,8 +3,8 @@
 
 use std::fmt::Debug;
 
-/// The types by which a [`FaultCause`](crate::sim::FaultCause) names things. Only the simulator
-/// implements this.
+/// The types by which a [`FaultCause`](crate::sim::FaultCause) names things, so that one enum of
+/// causes serves the running simulator and its reports. Only the simulator implements this.
 pub trait Terms {
     /// An access to memory.
     type Access: Clone + Debug + Eq;

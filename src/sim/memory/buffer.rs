@@ -9,8 +9,9 @@ use super::shared::byte_mask;
 use crate::ir;
 use crate::sim::stream_order::Uses;
 
-/// A buffer in the simulator's global memory: initialised bytes, which can be read and written as
-/// elements of any type, in the GPU's byte order (little endian).
+/// A buffer in the simulator's global memory, for launches that you make with
+/// [`run`](crate::sim::run). It holds initialised bytes, which can be read and written as elements
+/// of any type, in the GPU's byte order (little endian).
 ///
 /// Blocks run in parallel and share buffers by reference, so the bytes are atomic words. A kernel
 /// with a race gets some mix of the written values, as on a GPU.
@@ -34,7 +35,7 @@ pub struct GlobalBuffer {
     len_bytes: usize,
 }
 
-/// The data has another length than the buffer that it was to fill.
+/// The error of [`GlobalBuffer::write`] if the data does not have as many bytes as the buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct WriteError {
     /// The buffer's size in bytes.
@@ -54,21 +55,22 @@ impl std::error::Error for WriteError {}
 crate::errors::message_as_debug!(WriteError);
 
 impl GlobalBuffer {
-    /// Makes a buffer of zero bytes.
+    /// Makes a buffer of zero bytes, for example for a kernel's output.
     pub fn zeros(len_bytes: usize) -> GlobalBuffer {
         let words = (0..len_bytes.div_ceil(4)).map(|_| AtomicU32::new(0)).collect();
         GlobalBuffer { words, uses: Arc::default(), first: 0, len_bytes }
     }
 
-    /// Makes a buffer that holds `values`.
+    /// Makes a buffer that holds `values`, for example a kernel's input.
     pub fn from_slice<T: ir::Element>(values: &[T]) -> GlobalBuffer {
         let buffer = GlobalBuffer::zeros(size_of_val_in_memory(values));
         buffer.fill_from(values);
         buffer
     }
 
-    /// Returns `len_bytes` bytes from byte `4 * first_word` on as a buffer that shares them. An
-    /// access outside the part is a fault. Returns `None` if the part does not fit into the buffer.
+    /// Returns `len_bytes` bytes from byte `4 * first_word` on as a buffer that shares them. Use it
+    /// to pass a part of a buffer to a kernel: an access outside the part is a fault. Returns
+    /// `None` if the part does not fit into the buffer.
     ///
     /// ```
     /// use tilewright::sim::GlobalBuffer;
@@ -99,8 +101,8 @@ impl GlobalBuffer {
         (&self.uses, 4 * self.first)
     }
 
-    /// Returns the content as elements of type `T`. Bytes after the last whole element are left
-    /// out.
+    /// Returns the content as elements of type `T`, for example to check a kernel's result. If the
+    /// length is not a multiple of the element size, leaves out the last bytes.
     pub fn to_vec<T: ir::Element>(&self) -> Vec<T> {
         self.uses.note_host(false);
         let size = T::SCALAR.size_bytes() as usize;
@@ -114,7 +116,7 @@ impl GlobalBuffer {
         (0..self.len_bytes / size).map(|i| T::from_bits(load(i * size))).collect()
     }
 
-    /// Replaces the content.
+    /// Replaces the content, for example before the kernel runs on new data.
     ///
     /// # Errors
     /// If `values` do not have exactly as many bytes as the buffer.

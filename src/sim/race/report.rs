@@ -16,7 +16,7 @@ pub(in crate::sim) enum Target {
     Global(usize),
 }
 
-/// Who made an access: a thread, or an asynchronous operation that a thread started.
+/// Who made an access of a race: a thread, or an asynchronous operation that the thread started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Agent {

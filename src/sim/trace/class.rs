@@ -1,12 +1,13 @@
-//! Groups operations into classes such as loads, MMAs and barriers, for reports and traces, and
-//! counts their floating point operations.
+//! Groups operations into classes such as loads, MMAs and barriers, and tells how many floating
+//! point operations each does. Reports add them up, and traces colour operations by class.
 
 use crate::ir::KernelIr;
 use crate::ir::op::{Arith, FloatArith, Mem, Mma, MmaShape, Op};
 use crate::ir::types::{Space, Type};
 use crate::ir::{OpId, Value};
 
-/// What kind of work an operation is, in a report or a trace.
+/// What kind of work an operation is. A [`KernelReport`](crate::sim::KernelReport) counts
+/// operations by class, and a trace shows the class of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OpClass {
@@ -41,7 +42,7 @@ pub enum OpClass {
 }
 
 impl OpClass {
-    /// Returns the class's name, as traces use it.
+    /// Returns the class's name, such as `wgmma`, as traces and reports print it.
     pub const fn name(self) -> &'static str {
         match self {
             OpClass::Plain => "plain",
@@ -104,8 +105,9 @@ impl OpClass {
     }
 }
 
-/// Returns the floating point operations of one thread that executes an operation, times 128. The
-/// factor makes a thread's share of a warp group's MMA an integer.
+/// Returns 128 times the floating point operations that one thread does when it executes an
+/// operation. The factor makes the result an integer, because the 128 threads of a warp group share
+/// an MMA.
 pub(in crate::sim) fn flops(ir: &KernelIr, id: OpId) -> u64 {
     let data = &ir.ops[id];
     let product = |shape: MmaShape, threads: u64| {

@@ -28,7 +28,7 @@ impl Pieces {
     }
 }
 
-/// Who moves bytes.
+/// Who moves bytes, in the [`TrafficReport`](crate::sim::TrafficReport) of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum TrafficSource {
@@ -40,7 +40,8 @@ pub enum TrafficSource {
     TensorCores,
 }
 
-/// Which memory bytes are moved to or from.
+/// The memory from or to which bytes are moved, in the [`TrafficReport`](crate::sim::TrafficReport)
+/// of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum MemoryKind {
