@@ -1,4 +1,5 @@
-//! Bulk copies to other blocks of the cluster, from global or from shared memory.
+//! Bulk copies to other blocks of the cluster, from global memory (multicast) or from shared
+//! memory.
 
 use super::bulk_copy::{bulk_bytes, each_lane};
 use crate::ir::Value;

@@ -1,4 +1,5 @@
-//! Bulk and tensor copies by the asynchronous proxy, in both directions.
+//! Runs bulk and tensor (TMA) copies between global and shared memory, in both directions. They are
+//! made by the asynchronous proxy, so a store of shared memory needs a proxy fence before it.
 
 use std::ops::Range;
 

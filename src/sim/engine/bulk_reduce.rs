@@ -1,4 +1,5 @@
-//! The arithmetic of bulk reductions, which combine the source with the destination.
+//! The arithmetic of bulk reductions (`cp.reduce.async.bulk`), which combine each source element
+//! with the element at the destination.
 
 use crate::ir::eval::Number;
 use crate::ir::op::BulkReduce;

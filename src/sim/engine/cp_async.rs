@@ -1,4 +1,5 @@
-//! `cp.async`: each thread copies 4, 8 or 16 bytes from global to shared memory.
+//! Compiles and executes `cp.async`, with which each thread copies 4, 8 or 16 bytes from global to
+//! shared memory.
 
 use std::ops::Range;
 

@@ -1,4 +1,6 @@
-//! Protects shared memory that asynchronous operations in flight still read or write.
+//! Protects shared memory that asynchronous operations in flight still read or write: an access
+//! that comes too early is a fault. This finds missing waits and stages that are refilled too
+//! early.
 //!
 //! A `wgmma` reads its operands until a warp of its group has waited for it. A bulk store reads its
 //! source until the thread that issued it has waited for that. A load writes its destination until

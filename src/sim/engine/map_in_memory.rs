@@ -1,4 +1,5 @@
-//! Tensor maps in global memory.
+//! Tensor maps in global memory, which a kernel writes and changes itself, for example one for each
+//! problem of a group of GEMMs.
 //!
 //! The 128 bytes hold 16 words: a hash of the map's fixed part, the tensor's first byte in its
 //! buffer, 5 extents and 4 strides. The fixed part itself is taken from the parameter that the map

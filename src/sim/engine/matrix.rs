@@ -1,5 +1,5 @@
-//! `mma.sync`, and the loads and stores of matrices in a warp's registers: `ldmatrix`, `stmatrix`,
-//! `movmatrix`.
+//! Runs `mma.sync`, and the instructions that load, store and transpose matrices in a warp's
+//! registers: `ldmatrix`, `stmatrix`, `movmatrix`. Come here for the layout of fragments.
 
 use super::mma::{
     AccumulatorSlots, AccumulatorType, Columns, Operands, Rows, Summand, float, int, multiply_f32,

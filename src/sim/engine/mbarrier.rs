@@ -1,5 +1,5 @@
-//! The mbarrier instructions: init, arrive, expect_tx, wait and the rest (PTX ISA 9.7.13.15).
-//! `memory/mbarrier.rs` has the counting.
+//! Compiles the mbarrier instructions: init, arrive, expect_tx, wait and the rest (PTX ISA
+//! 9.7.13.15). `memory/mbarrier.rs` does the counting.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 

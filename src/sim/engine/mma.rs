@@ -1,4 +1,5 @@
-//! The arithmetic of tensor cores.
+//! The arithmetic of tensor cores, for `mma.sync` and `wgmma`. Come here if the last bits of a
+//! result matter.
 //!
 //! Products are exact. An instruction adds its products to the accumulator one after the other, by
 //! rising `k`, and rounds each time to nearest even in `f32` (in `f64` with one rounding of

@@ -1,4 +1,5 @@
-//! When asynchronous operations take effect, between issue and completion.
+//! Decides when asynchronous operations take effect, between issue and completion. Come here if a
+//! kernel with a missing wait passes.
 //!
 //! An operation takes effect as late as it can: when a thread waits for it, or when all warps are
 //! stopped and one of them waits at its mbarrier. Of several that signal one mbarrier, the latest

@@ -1,5 +1,5 @@
-//! Shared memory of other blocks: `mapa` pointers, and the stores `st.async` and `red.async`, which
-//! signal an mbarrier there.
+//! Accesses to other blocks of the cluster: `mapa`, which makes pointers to their shared memory,
+//! and the stores `st.async` and `red.async`, which signal an mbarrier there.
 
 use super::bulk_reduce::reduced;
 use crate::ir::op::BulkReduce;

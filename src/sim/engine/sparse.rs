@@ -1,4 +1,5 @@
 //! Decodes the metadata of a sparse MMA's operand A, to find the columns of its kept elements.
+//! `mma.sync` and `wgmma` then multiply only the rows of B that these columns select.
 
 use super::mma::Rows;
 use crate::arch::sparse_metadata_at;
@@ -7,7 +8,8 @@ use crate::ir::types::Scalar;
 use crate::sim::fault::raw_fault::RawCause;
 use crate::sim::memory::mask::LANES;
 
-/// Returns how many elements a chunk of A has, and how many of them are kept.
+/// Returns how many elements a chunk of A has, and how many of them are kept: 1 of 2 for `tf32`, 2
+/// of 4 for all other types.
 fn chunk(elem: Scalar) -> (usize, usize) {
     if elem == Scalar::Tf32 { (2, 1) } else { (4, 2) }
 }

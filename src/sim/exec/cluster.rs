@@ -42,8 +42,8 @@ const AFTER_RACE: u64 = 1 << 20;
 /// has run.
 const EARLY: u64 = 4;
 
-/// The arguments of a launch: for each parameter a scalar's bits, a buffer and a tensor map, of
-/// which one has a meaning.
+/// The arguments of a launch. For each parameter there are a scalar's bits, a buffer and a tensor
+/// map, of which only the one that fits the parameter's type is used.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Arguments<'a> {
     pub(in crate::sim) words: Vec<u64>,
@@ -108,7 +108,7 @@ pub(in crate::sim) enum Why {
     OutOfFuel { lane: u32, steps: Vec<u32> },
 }
 
-/// How many operations a cluster executed.
+/// How many operations a cluster executed, for the launch's report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::sim) struct Count {
     pub(in crate::sim) thread_ops: u64,

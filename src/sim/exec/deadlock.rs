@@ -1,4 +1,5 @@
-//! Explains deadlocks: what each warp of a stuck cluster waits for, the likely culprit first.
+//! Explains deadlocks: what each warp of a stuck cluster waits for, the likely culprit first. The
+//! main loop comes here when no warp can go on.
 
 use super::cluster::{Cluster, State, Stop, Stuck, Why};
 use super::cluster_barrier;

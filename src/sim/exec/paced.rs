@@ -1,4 +1,5 @@
-//! [`Order::Paced`]: asynchronous operations take some rounds of the warp scheduler.
+//! [`Order::Paced`]: asynchronous operations take some rounds of the warp scheduler, as on a GPU,
+//! so that the stages of a pipeline overlap in a trace.
 
 use super::cluster::{Cluster, Stop};
 use crate::sim::memory::warp_group::WarpGroup;

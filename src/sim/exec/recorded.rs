@@ -1,4 +1,4 @@
-//! Records arrivals and waits of warps, for reports and traces.
+//! Records arrivals and waits of warps, so that reports and traces show where warps are held up.
 
 use super::cluster::{Cluster, State};
 use crate::sim::memory::races::mbarrier_address;

@@ -1,9 +1,11 @@
 //! One warp: 32 lanes in lock step, an execution mask, and a stack of open constructs.
 //!
-//! A construct's frame keeps the lanes that wait: for the others at its end, in its other arm, or
-//! for the next iteration. When no active lane is left, the innermost frame says who runs next, and
-//! a frame without lanes closes. `break` and `continue` deactivate all active lanes and add them to
-//! the frame where those go on; `return` only deactivates them.
+//! A construct's frame keeps the lanes that wait. A lane waits at the end of the construct for the
+//! others, or for its turn in the `else` arm of an `if`, or for the next iteration of a loop. When
+//! no active lane is left, the innermost frame says which of its lanes run next. If all its waiting
+//! lanes are at the end, the frame closes and they go on. `break` and `continue` deactivate all
+//! active lanes and add them to the frame of the loop that they leave or repeat; `return` only
+//! deactivates them.
 
 use crate::sim::fault::raw::{Origin, StepAt, ThreadAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
@@ -24,7 +26,7 @@ struct Frame {
     at: u32,
     /// Lanes that go on after the construct.
     joined: u32,
-    /// Lanes that will run the other arm of the `if`.
+    /// Lanes that will run the `else` arm of the `if` when the lanes in its first arm are done.
     other_arm: u32,
     /// Lanes that wait for the next iteration.
     again: u32,
@@ -43,8 +45,8 @@ pub(in crate::sim) enum Pause {
     Idle(Option<usize>),
     /// It waits, and will then execute its current operation again.
     Parked(Park),
-    /// Its warp group's `wgmma` before number `end` must take effect. It will then execute its
-    /// current operation again.
+    /// The warp waits for its warp group's `wgmma` before number `end`. Once they have taken
+    /// effect, it executes its current operation again.
     Multiply { end: u64 },
     /// All its threads have ended.
     Ended,

@@ -1,4 +1,5 @@
-//! The parts of a fault in the compiled program's terms: steps, lanes, allocation indices.
+//! The parts of a fault in the compiled program's terms: steps, lanes, allocation indices. A check
+//! that fails fills them in, because names are not at hand while a kernel runs.
 
 use super::terms::Terms;
 use crate::ir::types::{Scalar, Space};

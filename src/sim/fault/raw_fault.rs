@@ -1,4 +1,5 @@
-//! A fault as the simulator finds it, before it is translated to names and Rust lines.
+//! A fault as the simulator finds it, before `report/explain.rs` translates it to names and Rust
+//! lines.
 
 use super::cause::FaultCause;
 use super::raw::{Origin, RawTerms};

@@ -1,4 +1,5 @@
-//! Writes faults as sentences: what happened, where, and the usual cure.
+//! Writes faults as sentences: what happened, where, and the usual cure. Come here to change the
+//! wording of a fault.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! A warp's loads and stores, checked against the allocation that each pointer was made from.
+//! A warp's loads and stores, checked against the allocation that each pointer was made from. A
+//! compiled kernel calls the functions that are made here.
 //!
 //! An index that leaves its allocation is a fault even if it lands in another one.
 

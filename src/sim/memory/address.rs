@@ -1,4 +1,5 @@
-//! Addresses of a warp's lanes: pointer plus index, with bounds and alignment checks.
+//! Addresses of a warp's lanes: pointer plus index, with bounds and alignment checks. Every load
+//! and store passes through here.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering::SeqCst, fence};

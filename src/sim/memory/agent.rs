@@ -1,5 +1,5 @@
 //! Asynchronous operations in flight, as plain data: what they copy, and which mbarriers they
-//! signal. `engine/` executes them.
+//! signal. The files in `engine/` issue and execute them.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! The state of one block of a cluster, apart from its warps.
+//! The state of one block of a cluster, apart from its warps: shared memory, diagnostics and warp
+//! groups.
 
 use super::shared::{Shared, SharedRange};
 use super::warp_group::WarpGroup;

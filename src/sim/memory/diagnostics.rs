@@ -1,4 +1,5 @@
-//! Prints and failed assertions of a block's threads, kept until the launch passes them on.
+//! Prints and failed assertions of a block's threads, kept until the launch passes them on in block
+//! order.
 
 use smallvec::SmallVec;
 

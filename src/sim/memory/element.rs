@@ -1,4 +1,5 @@
-//! Reads and writes elements in memory that consists of 32-bit words.
+//! Reads and writes elements of 1 to 8 bytes in memory that consists of 32-bit words, as all
+//! simulated memories do.
 
 use super::lanes::{Lane, Word};
 

@@ -1,4 +1,5 @@
-//! A warp's registers. One value is 32 lanes side by side.
+//! A warp's registers. One value is 32 lanes side by side, so that an operation is one loop over an
+//! array.
 //!
 //! Values of at most 32 bits live in the file `w`, 64-bit values in the file `d`. A `bool` is a
 //! word of all ones or all zeros. A pointer is an allocation index (in `w`, unless it is known when

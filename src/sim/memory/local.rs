@@ -1,4 +1,5 @@
-//! Local memory: each thread's own, where a kernel's local arrays are.
+//! Local memory: each thread's own, where a kernel's local arrays are. Loads and stores of these
+//! arrays come here.
 
 use super::mask::LANES;
 use super::shared::SharedRange;

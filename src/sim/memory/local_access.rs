@@ -1,4 +1,4 @@
-//! Loads and stores of local memory.
+//! Loads and stores of local memory, lane by lane, with a check that what is loaded was written.
 
 use super::address::Address;
 use super::element::Element;

@@ -1,4 +1,4 @@
-//! Lanes of a warp, and masks of them.
+//! Lanes of a warp, and masks with one bit for each lane.
 
 /// Threads of a warp.
 pub(in crate::sim) const LANES: usize = 32;

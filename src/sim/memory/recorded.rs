@@ -1,4 +1,5 @@
-//! Passes a cluster's accesses and mbarrier phases to the recorder.
+//! Passes a cluster's accesses and mbarrier phases to the recorder, if a report or a trace was
+//! asked for.
 
 use super::address::Address;
 use super::cluster_memory::Memory;

@@ -1,4 +1,5 @@
-//! Memory spaces, and generic pointers, which carry their space with them.
+//! Memory spaces, and generic pointers, which carry their space with them. Come here for how
+//! pointers become integers.
 
 use super::shared::{in_cluster, of_cluster};
 use crate::ir::types::Space;

@@ -1,4 +1,4 @@
-//! A warp's loads and stores of vectors.
+//! A warp's loads and stores of vectors, which must be aligned to the size of the whole vector.
 
 use super::access::Access;
 use super::address::{Address, Offsets};

@@ -1,4 +1,5 @@
 //! Compiles pure operations: applies the functions of [`eval`](crate::ir::eval) to all lanes.
+//! Because constant folding uses the same functions, both compute the same bits.
 
 use super::code::{Checked, Inst};
 use super::compiler::Compiler;

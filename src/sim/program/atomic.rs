@@ -1,4 +1,4 @@
-//! Compiles atomic operations and cache hints.
+//! Compiles atomic operations and cache hints such as `prefetch` and `discard`.
 //!
 //! The lanes of a warp take effect one after the other, from the lowest. If blocks run in parallel,
 //! each operation on global memory is atomic, and the host decides in which order those of several

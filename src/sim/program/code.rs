@@ -1,4 +1,5 @@
-//! A kernel in the form that warps execute: a flat list of steps on register slots.
+//! A kernel in the form that warps execute: a flat list of steps on register slots. `walk.rs` makes
+//! it, and `exec/warp.rs` runs it.
 
 use super::context::Act;
 use super::named_barrier::Named;

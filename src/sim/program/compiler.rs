@@ -1,4 +1,5 @@
-//! The state of a compilation: where values and variables live, and the steps so far.
+//! The state of a compilation: where values and variables live, and the steps so far. Each file
+//! that compiles a family of operations adds methods to it.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! What an operation of a whole warp gets to see: registers, memory, and what the warp has in
-//! flight.
+//! What an operation of a whole warp, such as an MMA, a copy or a wait, gets to see: registers,
+//! memory, and what the warp has in flight.
 
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};

@@ -1,4 +1,5 @@
-//! Compiles prints and assertions.
+//! Compiles prints and assertions: a lane's values are kept, and the launch prints them in block
+//! order.
 
 use super::compiler::Compiler;
 use super::refused::Refused;

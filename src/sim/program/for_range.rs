@@ -1,4 +1,5 @@
-//! Counts the iterations of a `for`.
+//! Counts the iterations of a `for` when lanes enter it, so that the loop need not compare and
+//! cannot overflow.
 
 use super::code::{Advance, Enter};
 use crate::ir::eval::{Int, Number};
@@ -18,8 +19,8 @@ pub(in crate::sim) struct ForRange {
     pub(in crate::sim) remaining: u32,
 }
 
-/// Returns how many of `lo, lo + step, ..` are below `hi`, without wrapping. `step` must be
-/// positive.
+/// Returns how many of `lo, lo + step, ..` are below `hi`, without wrapping: for example 4 for `lo`
+/// 0, `hi` 10 and `step` 3. `step` must be positive.
 fn trips_of<T: Int>(lo: T, hi: T, step: T) -> u64 {
     if hi <= lo {
         return 0;

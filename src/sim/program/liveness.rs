@@ -1,4 +1,4 @@
-//! Finds the last use of each value, after which its slot can be reused.
+//! Finds the last use of each value, so that the compiler can reuse the value's slot afterwards.
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,4 @@
-//! Compiles loads, stores, variables and pointers.
+//! Compiles loads, stores, variables and pointers, with the checks that each access makes.
 
 use super::code::{Checked, Inst, MemoryStep};
 use super::compiler::{Compiler, get};

@@ -1,4 +1,5 @@
-//! A warp's arrival at a named barrier.
+//! A warp's arrival at a named barrier: checks the barrier's id and thread count, and counts the
+//! votes of a reducing barrier.
 
 use crate::ir::op::BarrierRed;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};

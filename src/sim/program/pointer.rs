@@ -1,4 +1,4 @@
-//! Compiles conversions of pointers, between memory spaces and to integers.
+//! Compiles conversions of pointers, between memory spaces (`cvta`) and to and from integers.
 
 use super::code::Inst;
 use super::compiler::Compiler;

@@ -1,4 +1,5 @@
-//! Finds kernels whose threads poll global memory.
+//! Finds kernels whose threads poll global memory. With race detection, such kernels also run under
+//! [`Order::Fine`](crate::sim::Order::Fine), because their blocks may wait for each other.
 
 use crate::ir::op::{Atomic, AtomicOp, Control, LoadOrder, Mem, Op};
 use crate::ir::types::{Space, Type};

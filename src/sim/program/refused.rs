@@ -1,4 +1,5 @@
-//! Why a kernel cannot be compiled.
+//! Why a kernel cannot be compiled for the simulator. A launch turns it into a
+//! [`RunError`](crate::sim::RunError).
 
 /// Why a kernel cannot be compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

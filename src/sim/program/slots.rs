@@ -47,7 +47,7 @@ impl Slots {
         }
     }
 
-    /// Returns the type of a scalar or vector; `None` for pointers.
+    /// Returns the type of a scalar or vector, or `None` for a pointer.
     pub(in crate::sim) fn ty(&self) -> Option<Type> {
         match *self {
             Slots::Scalar(scalar, _) => Some(scalar.into()),

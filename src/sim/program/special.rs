@@ -1,4 +1,5 @@
-//! Special registers, and other things that a thread asks of the hardware.
+//! Special registers such as `%tid` and `%smid`, and other things that a thread asks of the
+//! hardware.
 //!
 //! The simulated device has 132 SMs with room for 64 warps each, and blocks are dealt to them in
 //! turn. Its clocks count the operations that the cluster's warps have executed. The grid id is

@@ -1,4 +1,4 @@
-//! Compiles barriers of blocks and clusters, and fences.
+//! Compiles barriers of blocks and clusters, fences, and `griddepcontrol`.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 

@@ -1,4 +1,5 @@
-//! Packs and extracts the elements of vectors.
+//! Compiles the operations that pack and extract the elements of vectors. Elements of less than 32
+//! bits share a register slot.
 
 use super::code::Inst;
 use super::compiler::Compiler;

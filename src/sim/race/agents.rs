@@ -1,5 +1,5 @@
-//! Asynchronous operations: their accesses at the issue, and how threads learn that they have
-//! completed.
+//! Asynchronous operations: which accesses they make when they are issued, and how threads learn
+//! that they have completed. Come here for races with `cp.async`, bulk copies and `wgmma`.
 //!
 //! `cp.async` and bulk stores complete in groups that each lane commits and waits for. A wait
 //! raises the count that the lane knows of its own warp's component. Operations that signal an

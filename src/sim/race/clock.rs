@@ -1,4 +1,5 @@
-//! Vector clocks: up to which count the accesses of each component are known.
+//! Vector clocks: up to which count the accesses of each component are known. If a thread's clock
+//! does not cover the count of an earlier conflicting access, the two accesses race.
 //!
 //! A component is a source of accesses, such as the threads of a warp, or its copies. A clock maps
 //! each component to a count. If some lanes of a component are known further than others, *marks*
@@ -43,8 +44,8 @@ impl Range {
 pub(super) struct Clock {
     range: Range,
     /// Sorted by component, then count; the marks of one component have disjoint lanes. This field
-    /// comes first because it is where the clocks of a warp's lanes differ, and so equality is
-    /// decided quickly.
+    /// comes before the counts because the clocks of a warp's lanes differ mostly here, and so
+    /// equality is decided quickly.
     marks: Vec<Mark>,
     /// Counts of the own cluster's components. Missing ones at the end are 0.
     near: Vec<u32>,
@@ -212,7 +213,7 @@ impl Clock {
         counts
     }
 
-    /// Returns what both clocks know.
+    /// Returns what both clocks know: for each component and lane, the lower of the two counts.
     pub(super) fn meet(&self, other: &Clock) -> Clock {
         let mut both = Clock::new(self.range);
         let near =

@@ -1,4 +1,5 @@
-//! Records in shadow memory: who accessed which bytes of a word, and how. A record takes 16 bytes.
+//! Records in shadow memory: who accessed which bytes of a word, and how. The detector compares
+//! each new access with the records of its words. A record takes 16 bytes.
 
 use super::clock::Component;
 use super::layout::rank;

@@ -1,5 +1,5 @@
-//! A race as the detector reports it: both accesses and the synchronisation that is missing between
-//! them.
+//! A race as the detector reports it: both accesses, and the synchronisation that is missing
+//! between them. `fault/race_sentence.rs` makes the message from it.
 
 use super::layout::{Layout, Source};
 use super::overlap::{Overlap, Overlapped};

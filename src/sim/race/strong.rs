@@ -1,5 +1,5 @@
 //! Synchronisation through memory: releases and acquires by scope, and fences with relaxed
-//! operations.
+//! operations. Come here for locks, flags and counters that kernels build from atomics.
 //!
 //! A location keeps what was released to it. A reader learns that if the scopes of both operations
 //! include both threads. A releasing operation leaves everything that its thread knows and did. A

@@ -1,4 +1,5 @@
-//! Synchronisation edges: barriers of warps, blocks and clusters, fences, mbarriers.
+//! Synchronisation edges: barriers of warps, blocks and clusters, fences, mbarriers. Come here if
+//! the detector reports a race between accesses that a barrier or fence orders, or misses one.
 //!
 //! Every barrier works the same way. Arriving threads *release*: they leave what they know and did,
 //! and start a new epoch. Threads that come out *learn* the union of what was left. For an mbarrier
@@ -57,7 +58,7 @@ impl Mbarrier {
     }
 }
 
-/// Index of the block's own barrier, behind the 16 named ones.
+/// The index of the block's own barrier, after the 16 named ones.
 pub(in crate::sim) const BLOCK_BARRIER: u32 = 16;
 
 impl Races {
@@ -128,13 +129,14 @@ impl Races {
         lanes_of(unaware).next()
     }
 
-    /// `fence`.
+    /// The lanes execute `fence` with this scope.
     pub(in crate::sim) fn fence(&mut self, at: At, lanes: u32, scope: MemScope) {
         let warp = self.warp(at) as usize;
         self.threads[warp].fence(lanes, scope);
     }
 
-    /// `griddepcontrol.wait`.
+    /// The lanes execute `griddepcontrol.wait`: they learn that the launches before this one have
+    /// ended.
     pub(in crate::sim) fn launches_wait(&mut self, at: At, lanes: u32) {
         let warp = self.warp(at) as usize;
         if let Some(overlap) = &mut lock(&self.grid).overlap {
@@ -143,14 +145,14 @@ impl Races {
         }
     }
 
-    /// `griddepcontrol.launch_dependents`.
+    /// A thread executes `griddepcontrol.launch_dependents`: the next launch may start early.
     pub(in crate::sim) fn start_dependents(&mut self) {
         if let Some(overlap) = &mut lock(&self.grid).overlap {
             overlap.starts_dependents = true;
         }
     }
 
-    /// `fence.proxy.async`, for shared memory, global memory or both.
+    /// The lanes execute `fence.proxy.async`, for shared memory, global memory or both.
     pub(in crate::sim) fn proxy_fence(&mut self, at: At, lanes: u32, shared: bool, global: bool) {
         let warp = self.warp(at) as usize;
         let facts: &[Fact] = match (shared, global) {
@@ -162,7 +164,7 @@ impl Races {
         self.threads[warp].establish(lanes, facts);
     }
 
-    /// `fence.mbarrier_init`.
+    /// The lanes execute `fence.mbarrier_init`.
     pub(in crate::sim) fn init_fence(&mut self, at: At, lanes: u32) {
         let warp = self.warp(at) as usize;
         self.threads[warp].establish(lanes, &[Fact::Inits]);

@@ -1,4 +1,4 @@
-//! A warp's threads, and what each of them knows.
+//! A warp's threads, and what each of them knows. The detector asks here before it reports a race.
 //!
 //! Lanes that know the same form a group with one state, so a converged warp has a single
 //! clock. A thread always knows its own accesses. Its clock has no entry for them.

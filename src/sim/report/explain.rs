@@ -1,4 +1,5 @@
-//! Explains raw faults in the kernel's terms: names, Rust lines, threads.
+//! Explains raw faults in the kernel's terms: names, Rust lines, threads. Each failed launch comes
+//! here once.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! Makes a launch's report from its records.
+//! Makes a launch's [`KernelReport`] from its records: adds the counts of all steps up by source
+//! line.
 
 use std::collections::HashMap;
 

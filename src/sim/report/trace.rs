@@ -1,4 +1,5 @@
-//! Writes a launch's trace as JSON: one cluster's timeline, its pipeline stages and heat maps.
+//! Writes a launch's trace as JSON: one cluster's timeline, its pipeline stages and heat maps. The
+//! page that `tilewright trace` makes reads this text.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Finds who waits for whom in a deadlock.
+//! Finds who waits for whom in a deadlock, so that the fault can name a cycle of warps.
 //!
 //! A warp waits for every warp that may still end its wait, which means one that has an operation
 //! on the same barrier ahead of it.

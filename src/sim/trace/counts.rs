@@ -1,5 +1,5 @@
 //! Counts for each step of the kernel: executions, bytes, wavefronts, sectors, waits. A
-//! [`KernelReport`](crate::sim::KernelReport) is made from them.
+//! [`KernelReport`](crate::sim::KernelReport) adds them up by source line.
 
 use crate::sim::race::Target;
 
@@ -16,7 +16,8 @@ pub(in crate::sim) struct Pieces {
     pub(in crate::sim) bytes: u64,
     /// Wavefronts of shared memory, or sectors of global memory.
     pub(in crate::sim) count: u64,
-    /// The fewest pieces that these bytes could take.
+    /// The fewest pieces in which these bytes could be served, without bank conflicts and with full
+    /// sectors.
     pub(in crate::sim) ideal: u64,
 }
 
@@ -137,7 +138,8 @@ impl LaneAccess<'_> {
     }
 
     /// Returns how many lanes shared memory serves together: as many as fit into 128 bytes, or
-    /// twice as many if neighbours access the same words.
+    /// twice as many if neighbours access the same words. For example, that is 8 lanes if each
+    /// loads 16 bytes.
     fn lanes_of_phase(&self) -> usize {
         let words = self.bytes.div_ceil(4).max(1) as usize;
         let lanes = (LANES / words).max(1);

@@ -193,7 +193,7 @@ impl Stages {
     }
 }
 
-/// How long stages spent in each state, in steps of the timeline.
+/// How much time the stages of a cluster spent in each state, in steps of the timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sim) struct StageTime {
     pub(in crate::sim) stages: u64,

@@ -1,4 +1,5 @@
-//! The events of one cluster, in the order in which they happen.
+//! The events of one cluster, in the order in which they happen. A trace is drawn from them, and
+//! the stage report is computed from them.
 //!
 //! Time is counted in steps. In each step a warp has at most one event, and whatever an event
 //! completes belongs to the same step. Arithmetic takes no steps. So time tells the order, not a

@@ -11,7 +11,8 @@ pub(super) type Set = BTreeSet<usize>;
 
 pub(super) const SCOPES: [MemScope; 3] = [MemScope::Cta, MemScope::Cluster, MemScope::Gpu];
 
-/// Two clusters of two blocks of two warps; the second warp of a block has four threads.
+/// The launch has two clusters of two blocks of two warps; the second warp of a block has four
+/// threads.
 pub(super) const WARPS: usize = 8;
 pub(super) const THREADS: u32 = 36;
 /// The mbarrier of a block.
