@@ -223,9 +223,8 @@ fn refused(kernel: &str, error: SignatureError) -> RuntimeError {
     RuntimeError::Signature { kernel: kernel.to_owned(), error: Box::new(error) }
 }
 
-/// Passes a layout of integers, for a parameter that the kernel was built with a symbolic layout
-/// for. It must have the same nesting, and the same integer wherever the built layout has no
-/// symbol.
+/// Passes a layout of integers to a parameter that was built with a symbolic layout. It must have
+/// the same nesting, and the same integer wherever the symbolic layout has no symbol.
 #[diagnostic::do_not_recommend]
 impl Argument for Layout {
     type Arg<'h, 'b: 'h> = &'h Layout;
@@ -236,8 +235,8 @@ impl Argument for Layout {
     }
 }
 
-/// Passes a tuple of integers, for a parameter that the kernel was built with a symbolic tuple for.
-/// It must have the same nesting, and the same integer wherever the built tuple has no symbol.
+/// Passes a tuple of integers to a parameter that was built with a symbolic tuple. It must have the
+/// same nesting, and the same integer wherever the symbolic tuple has no symbol.
 #[diagnostic::do_not_recommend]
 impl Argument for IntTuple {
     type Arg<'h, 'b: 'h> = &'h IntTuple;

@@ -171,9 +171,9 @@ impl ModuleCache {
     }
 
     /// Limits how many bytes all entries of the folder may have together; without a call, the limit
-    /// is 1 GiB. If several processes write to one folder, each applies its own limit, and looks at
-    /// the folder's real size only after it has written a sixteenth of the limit itself. Until then
-    /// it does not see what the other processes write, so the folder can exceed the limit.
+    /// is 1 GiB. If several processes write to one folder, each applies its own limit, and lists
+    /// the folder again only after it has itself written a sixteenth of that limit. Until then it
+    /// does not see what the other processes write, so the folder can exceed the limit.
     ///
     /// ```
     /// use tilewright::runtime::ModuleCache;

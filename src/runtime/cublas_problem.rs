@@ -1,5 +1,5 @@
 //! Defines [`Matmul`]: which GEMM cuBLAS should compute, and the errors if it cannot. The libraries
-//! are column-major, so this is also where a row-major problem is turned around.
+//! are column-major, so a row-major problem is turned into its transpose here.
 
 use std::fmt;
 
@@ -22,10 +22,10 @@ pub struct Matmul {
     pub a: Major,
     /// The mode of B that is contiguous in memory.
     pub b: Major,
-    /// The types in which A and B are multiplied. Both must be the same: `bf16`, `f16`, `f32`,
-    /// `f64`, `i8` or `tf32`, which is stored as `f32`. Only cuBLASLt multiplies 8-bit floats:
-    /// `e4m3` by `e4m3`, `e4m3` by `e5m2` and `e5m2` by `e4m3`, all contiguous along K. For 8-bit
-    /// floats, cuBLASLt's fast accumulation is on.
+    /// The types in which A and B are multiplied. Except for 8-bit floats, both must be the same:
+    /// `bf16`, `f16`, `f32`, `f64`, `i8` or `tf32`, which is stored as `f32`. Only cuBLASLt
+    /// multiplies 8-bit floats: `e4m3` by `e4m3`, `e4m3` by `e5m2` and `e5m2` by `e4m3`, all
+    /// contiguous along K and with fast accumulation.
     pub inputs: [Scalar; 2],
     /// The element type of C: the type that A and B have in memory, or `f32`. With 8-bit floats it
     /// is `bf16` or `f16`, and with `i8` it is `i32`.

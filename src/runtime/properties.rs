@@ -8,7 +8,7 @@
 pub struct Properties {
     /// The compute capability, major and minor: `(9, 0)` for Hopper.
     pub capability: (u16, u16),
-    /// SM count.
+    /// How many SMs the GPU has: a persistent kernel runs one or a few blocks on each.
     pub sm_count: u32,
     /// Maximum resident threads per SM.
     pub threads_per_sm: u32,

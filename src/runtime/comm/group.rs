@@ -66,7 +66,7 @@ impl<'b> CommGroup<'b> {
         CommGroup::default()
     }
 
-    /// Adds a [`Communicator::all_reduce`].
+    /// Adds a [`Communicator::all_reduce`] to the group.
     ///
     /// # Errors
     /// [`OtherDevice`](CommError::OtherDevice), [`Length`](CommError::Length),
@@ -84,7 +84,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, kind, from.len(), Some(from.memory()), Some(to.memory()))
     }
 
-    /// Adds a [`Communicator::all_reduce_in_place`].
+    /// Adds a [`Communicator::all_reduce_in_place`] to the group.
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`].
@@ -99,7 +99,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, kind, len, None, Some(data.memory()))
     }
 
-    /// Adds a [`Communicator::all_gather`].
+    /// Adds a [`Communicator::all_gather`] to the group.
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`].
@@ -116,7 +116,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, CallKind::AllGather, len, from, to)
     }
 
-    /// Adds a [`Communicator::reduce_scatter`].
+    /// Adds a [`Communicator::reduce_scatter`] to the group.
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`].
@@ -134,7 +134,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, kind, to.len(), Some(from.memory()), Some(to.memory()))
     }
 
-    /// Adds a [`Communicator::broadcast`].
+    /// Adds a [`Communicator::broadcast`] to the group.
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`]; [`Rank`](CommError::Rank).
@@ -150,7 +150,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, kind, len, None, Some(data.memory()))
     }
 
-    /// Adds a [`Communicator::send`].
+    /// Adds a [`Communicator::send`] to the group.
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`]; [`Rank`](CommError::Rank).
@@ -166,7 +166,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, kind, len, Some(from.memory()), None)
     }
 
-    /// Adds a [`Communicator::recv`].
+    /// Adds a [`Communicator::recv`] to the group.
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`]; [`Rank`](CommError::Rank).

@@ -1,5 +1,4 @@
-//! The atomics, locks and reference counts that the launch bookkeeping uses instead of those in
-//! `std`.
+//! The atomics, locks and reference counts that the launch bookkeeping uses.
 //!
 //! `tests/order_model` compiles the same bookkeeping with a model checker's versions of them.
 

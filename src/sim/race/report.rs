@@ -41,9 +41,11 @@ pub enum MissingEdge {
     Warp,
     /// The threads are in one block, and no barrier is between the accesses.
     Block,
-    /// The threads are in two blocks of one cluster.
+    /// The threads are in two blocks of one cluster, and neither a barrier of the cluster nor an
+    /// mbarrier is between the accesses.
     Cluster,
-    /// The threads are in different clusters.
+    /// The threads are in different clusters, and no release and acquire of scope `gpu` is between
+    /// the accesses.
     Grid,
     /// Both operations are strong, but one's scope does not include the other's thread.
     Scope {
@@ -59,13 +61,14 @@ pub enum MissingEdge {
     ProxyFenceAfterRead,
     /// The mbarrier's initialisation is not followed by a `fence.mbarrier_init`.
     InitFence,
-    /// The asynchronous operation has not completed.
+    /// The earlier access belongs to an operation that signals an mbarrier, such as a TMA load, and
+    /// the operation has not completed.
     Pending,
-    /// The asynchronous operation has completed, but the thread that issued it has not waited for
-    /// it.
+    /// The earlier access belongs to a `cp.async`, a bulk store or a `wgmma`, and the thread that
+    /// issued the operation (for `wgmma`, every warp of the group) has not waited for it.
     Wait,
-    /// The thread that issued the operation has waited for it, but the other thread did not
-    /// synchronise with that thread.
+    /// The asynchronous operation of the earlier access has completed, but the thread of the later
+    /// access neither waited for it nor synchronised with a thread that did.
     Publish,
     /// A programmatic launch does not wait for the previous launch, which may still run.
     Launch,
