@@ -145,8 +145,8 @@ impl<P> Function<P> {
     }
 
     /// Returns the compiler's log for the kernel, which tells registers, spills and shared memory.
-    /// The log is empty on the simulator, and if the driver took the code from a cache, because it
-    /// then compiles nothing.
+    /// The log is empty on the simulator, and if the driver took the code from its own cache,
+    /// because it then compiles nothing.
     pub fn compiler_log(&self) -> &str {
         match &self.inner.code {
             Code::Sim(_) => "",

@@ -27,7 +27,8 @@ pub struct Refusal {
     pub reason: RefusalReason,
 }
 
-/// Why a file or folder is not used. For the first two, change the owner or the permissions.
+/// Why a file or folder is not used. If the reason is [`Owner`](RefusalReason::Owner) or
+/// [`WritableByOthers`](RefusalReason::WritableByOthers), change its owner or its permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalReason {

@@ -30,7 +30,7 @@ impl Output {
         Output(Sink::Captured(Arc::default()))
     }
 
-    /// Writes to any writer, for example to a file that you open in a trace viewer.
+    /// Writes to any writer, for example to a log file, or to a file for `tilewright trace`.
     pub fn to(writer: impl Write + Send + 'static) -> Output {
         Output(Sink::Writer(Arc::new(Mutex::new(writer))))
     }

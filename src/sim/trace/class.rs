@@ -1,5 +1,5 @@
 //! Groups operations into classes such as loads, MMAs and barriers, and tells how many floating
-//! point operations each does. Reports add them up, and traces colour operations by class.
+//! point operations each operation does. Reports add up both, and traces show the classes.
 
 use crate::ir::KernelIr;
 use crate::ir::op::{Arith, FloatArith, Mem, Mma, MmaShape, Op};
