@@ -97,8 +97,8 @@ impl<'b, T: Element> Val<'b, SharedCluster<T>> {
 impl<T: Element> Val<'_, SharedCluster<T>> {
     /// Starts to store `value` to the element. When the store is done, it completes the element's
     /// bytes on `barrier`, which must be in the same block as the element. The receiving block
-    /// announces the bytes with [`expect_tx`](MbarrierRef::expect_tx) and waits. PTX ISA 9.7.9.13
-    /// `st.async`; `sm_90`.
+    /// announces the bytes with [`expect_tx`](super::MbarrierRef::expect_tx) and waits. PTX
+    /// ISA 9.7.9.13 `st.async`; `sm_90`.
     #[track_caller]
     pub fn st_async<'c>(
         self,
