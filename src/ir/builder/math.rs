@@ -139,8 +139,8 @@ pub(super) fn erf_near_zero(x: Val<'_, f32>) -> Val<'_, f32> {
 }
 
 /// Functions of `f32`, with the domain and the special values of Rust's `f32` methods. Each has a
-/// precise form, and a fast form `_fast` of a few instructions, most of which flush subnormals to zero.
-/// `docs/arithmetic.md` lists errors and costs.
+/// precise form, and a fast form `_fast` of a few instructions, most of which flush subnormals to
+/// zero. `docs/arithmetic.md` lists errors and costs.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {

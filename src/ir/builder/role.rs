@@ -10,11 +10,13 @@
 //! with_roles(&[config.a, config.b], || Kernel::declared(.., |k, values| body(k, ..)))
 //! ```
 //!
-//! Scope: a role stands for a scalar type on the thread that runs `with_roles`, until that call returns or unwinds. Scopes
-//! nest, because an epilogue may build another kernel: the inner one hides all roles of the outer one. A role that is
-//! not bound reads as `bool`, in which the verifier finds no arithmetic, so that a forgotten scope is a build error.
+//! Scope: a role stands for a scalar type on the thread that runs `with_roles`, until that call
+//! returns or unwinds. Scopes nest, because an epilogue may build another kernel: the inner one
+//! hides all roles of the outer one. A role that is not bound reads as `bool`, in which the
+//! verifier finds no arithmetic, so that a forgotten scope is a build error.
 //!
-//! A role has no [`Element::SCALAR`]: code that reads this constant, such as a `Buffer`, does not compile for roles.
+//! A role has no [`Element::SCALAR`]: code that reads this constant, such as a `Buffer`, does not
+//! compile for roles.
 
 use std::cell::Cell;
 
