@@ -170,7 +170,7 @@ impl<'b> NamedBarrier<'b> {
     }
 
     /// Waits for all of the barrier's threads, and returns whether `pred` is true in every one, for
-    /// example whether all threads have converged. PTX ISA 9.7.13.1 `barrier.red.and`.
+    /// example whether every thread is done with its elements. PTX ISA 9.7.13.1 `barrier.red.and`.
     #[doc(alias("__syncthreads_and", "syncthreads_and"))]
     #[track_caller]
     pub fn red_and<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, bool> {
