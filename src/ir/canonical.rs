@@ -79,8 +79,9 @@ enum Next {
 }
 
 impl KernelIr {
-    /// Returns the same kernel with unreachable entities removed and all ids renumbered in
-    /// text-form order. Parsed kernels already have this form; built and rewritten kernels may not.
+    /// Returns the same kernel with unreachable entities removed and all ids renumbered in the
+    /// order in which the kernel prints. Use it before you compare ids or show a kernel that passes
+    /// have changed. Parsed kernels already have this form; built and rewritten kernels may not.
     ///
     /// The kernel should be verified or parsed. Dangling ids stay dangling.
     #[inline]

@@ -1,5 +1,5 @@
 //! Kernels that check their own accesses on the GPU: [`CheckedKernel`], and the [`Record`] of a
-//! violation.
+//! violation. Loading with checks makes them; come here to run one without this crate's runtime.
 
 use std::fmt;
 
@@ -36,7 +36,8 @@ pub struct CheckedKernel {
     sites: Vec<Site>,
 }
 
-/// A check in a kernel's code.
+/// A check in a kernel's code: the operation that it guards and what it requires.
+/// [`CheckedKernel::sites`] lists them, so that you can turn a [`Record`] into a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Site {
@@ -91,7 +92,8 @@ pub enum Check {
     },
 }
 
-/// What is known about a checked access before the kernel runs.
+/// What is known about a checked access before the kernel runs. An error message combines it with
+/// the values in the [`Record`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckedAccess {
@@ -109,7 +111,8 @@ pub struct CheckedAccess {
     pub align: u32,
 }
 
-/// The first violation of a launch, as a thread writes it to memory: 64-bit words.
+/// The first violation of a launch, decoded from the 64-bit words that the thread wrote to memory.
+/// Read it after a launch failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {
@@ -156,9 +159,9 @@ impl Record {
 }
 
 impl<P> Kernel<P> {
-    /// Returns the kernel with checks added. A check runs before each memory access, each integer
-    /// division, each loop whose step is not a constant, and each `assume_aligned`,
-    /// `assume_divisible_by` and `assume_between`.
+    /// Returns the kernel with checks added, to find out-of-bounds accesses and broken promises on
+    /// a GPU. A check runs before each memory access, each integer division, each loop whose step
+    /// is not a constant, and each `assume_aligned`, `assume_divisible_by` and `assume_between`.
     ///
     /// A pointer is checked against the parameter or allocation that it derives from. Not checked
     /// are pointers that may derive from several, operands of inline PTX, and `wgmma` matrices. If
@@ -193,13 +196,13 @@ impl CheckedKernel {
         Ok(CheckedKernel { kernel: Kernel::verify(ir)?, extents, sites })
     }
 
-    /// Returns the kernel with its checks.
+    /// Returns the kernel with its checks, to generate PTX from.
     pub fn kernel(&self) -> &Kernel<Untyped> {
         &self.kernel
     }
 
-    /// Returns the indices of the parameters whose size in bytes a launch passes, in order: a
-    /// buffer's size, or the size of a tensor map's box.
+    /// Returns the indices of the parameters whose size in bytes a launch passes, in the order in
+    /// which it passes them. The size is a buffer's, or for a tensor map that of its box.
     pub fn extents(&self) -> &[u32] {
         &self.extents
     }

@@ -1,7 +1,8 @@
 //! Typed 32-bit ids ([`Value`], [`OpId`], ..) and the [`Arena`]s that they index.
 //!
-//! Every part of a kernel lives in one of the arenas of its [`KernelIr`](super::KernelIr). Each
-//! arena has its own id type, so you cannot index an arena with an id of another kind.
+//! Come here to follow an id to the operation, value or region that it names. Every part of a
+//! kernel lives in one of the arenas of its [`KernelIr`](super::KernelIr). Each arena has its own
+//! id type, so you cannot index an arena with an id of another kind.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -48,42 +49,45 @@ macro_rules! entity {
 }
 
 entity!(
-    /// An SSA value: an operation's result, a region's argument, or a kernel parameter.
+    /// The id of an SSA value: an operation's result, a region's argument, or a kernel parameter.
+    /// [`KernelIr::values`](super::KernelIr::values) has its type and definition.
     Value,
     "%"
 );
 entity!(
-    /// An operation.
+    /// The id of an operation in [`KernelIr::ops`](super::KernelIr::ops).
     OpId,
     "op"
 );
 entity!(
-    /// A region: a list of operations with arguments, owned by an operation or by the kernel.
+    /// The id of a region: a list of operations with arguments, owned by an operation or by the
+    /// kernel.
     RegionId,
     "region"
 );
 entity!(
-    /// A register variable: one or more mutable PTX registers of one type.
+    /// The id of a register variable: one or more mutable PTX registers of one type.
     VarId,
     "var"
 );
 entity!(
-    /// A shared-memory allocation.
+    /// The id of a shared-memory allocation.
     SharedId,
     "shared"
 );
 entity!(
-    /// A local-memory allocation. Each thread has its own copy.
+    /// The id of a local-memory allocation. Each thread has its own copy.
     LocalId,
     "local"
 );
 entity!(
-    /// A constant array.
+    /// The id of a constant array.
     ArrayId,
     "array"
 );
 entity!(
-    /// A source location in the Rust program that built the kernel.
+    /// The id of a source location in the Rust program that built the kernel.
+    /// [`KernelIr::location_of`](super::KernelIr::location_of) looks up an operation's.
     LocationId,
     "location"
 );
@@ -109,12 +113,12 @@ impl<K: Entity, T> Arena<K, T> {
         key
     }
 
-    /// Drops all entries after the first `len`.
+    /// Drops all entries after the first `len`, to undo what was added.
     pub(in crate::ir) fn truncate(&mut self, len: usize) {
         self.items.truncate(len);
     }
 
-    /// Returns how many entries there are.
+    /// Returns how many entries the arena has, including ones that the kernel no longer uses.
     pub fn len(&self) -> usize {
         self.items.len()
     }

@@ -1,4 +1,5 @@
-//! Format strings: the messages of `assert` and the text of `printf`.
+//! Format strings: the messages of `assert` and the text of `printf`. Come here to see which
+//! placeholders you can write.
 //!
 //! Placeholders look like Rust's, but can express only what C's `printf` can, because that is what
 //! a GPU offers. For example, `{}` prints a floating-point value as `%g`, with six significant
@@ -7,7 +8,7 @@
 use super::types::{Const, Scalar};
 use crate::errors::errors;
 
-/// The notation in which a placeholder prints its value.
+/// The notation in which a placeholder prints its value, such as decimal or hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Style {
     /// `{}`: integers in decimal, `bool` as `true` or `false`, floating point as C's `%g`, or as
@@ -25,7 +26,7 @@ pub enum Style {
     UpperExp,
 }
 
-/// A placeholder: `{}` or `{:..}`.
+/// A placeholder, `{}` or `{:..}`, taken apart. You get it from [`Format::placeholders`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Placeholder {
     /// The source text, including the braces.
@@ -47,7 +48,7 @@ pub struct Placeholder {
     pub style: Style,
 }
 
-/// A part of a [`Format`].
+/// A part of a [`Format`]: literal text or a placeholder. [`Format::pieces`] lists them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Piece {
     /// Literal text.
@@ -56,7 +57,8 @@ pub enum Piece {
     Value(Placeholder),
 }
 
-/// A parsed format string. [`Body::printf`](crate::ir::Body::printf) takes one.
+/// A parsed format string. [`Body::printf`](crate::ir::Body::printf) takes its text; parse it
+/// yourself to check a text that is not a literal.
 ///
 /// ```text
 /// placeholder = "{" (":" ("<" | ">")? "+"? "#"? "0"? width? ("." precision)? style?)? "}"
@@ -163,12 +165,13 @@ impl Format {
         Ok(Format { pieces })
     }
 
-    /// Returns the literal texts and placeholders, in order.
+    /// Returns the literal texts and placeholders, in order, for code that formats values itself.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// Iterates over the placeholders, in order.
+    /// Iterates over the placeholders, in order, for example to count the values that the text
+    /// needs.
     pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Text(_) => None,
@@ -275,7 +278,8 @@ fn number(rest: &mut &str) -> Option<Option<u8>> {
 }
 
 impl Placeholder {
-    /// Returns why this placeholder cannot print values of type `scalar`, or `None` if it can.
+    /// Returns why this placeholder cannot print values of type `scalar`, or `None` if it can. The
+    /// verifier puts the reason into its error.
     pub fn refusal(&self, scalar: Scalar) -> Option<&'static str> {
         let is_float = scalar.is_float();
         match self.style {
@@ -308,7 +312,7 @@ impl Placeholder {
         }
     }
 
-    /// Formats one value.
+    /// Formats one value as the simulator prints it: as C's `printf` would.
     pub fn to_text(&self, value: Const) -> String {
         let (negative, mut body, is_number) = match (value.as_int(), self.style) {
             (Some(int), Style::Display) => (int < 0, int.unsigned_abs().to_string(), true),

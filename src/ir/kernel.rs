@@ -14,7 +14,9 @@ use super::op::{AsyncCopy, BoxMode, Diagnostic, Op, Sync};
 use super::target::Target;
 use super::types::{Const, Scalar, Type};
 
-/// A kernel as plain data, not yet verified. [`Kernel`](super::Kernel) is the verified form.
+/// A kernel as plain data, not yet verified. Read it to inspect a kernel; change a copy to write a
+/// pass, and pass the result to [`Kernel::verify`](super::Kernel::verify).
+/// [`Kernel`](super::Kernel) is the verified form.
 #[derive(Clone, Debug)]
 pub struct KernelIr {
     /// The name of the PTX entry point.
@@ -48,7 +50,7 @@ pub struct KernelIr {
 
 impl KernelIr {
     /// The maximum nesting depth of regions in a verified kernel, counting its body. Because of
-    /// this limit, code that walks regions may recurse.
+    /// this limit, code that walks a verified kernel's regions may recurse.
     pub const MAX_DEPTH: usize = 256;
 
     /// The maximum size of a text for [`parse_kernels`](crate::ir::parse_kernels), in bytes.
@@ -64,7 +66,8 @@ impl KernelIr {
     /// The maximum local memory per thread, in bytes.
     pub const LOCAL_BYTES: u64 = 512 << 10;
 
-    /// Creates a kernel with an empty body.
+    /// Creates a kernel with an empty body and no parameters, to fill in by hand. It does not
+    /// verify until its body ends in `return`.
     pub fn new(name: impl Into<String>, target: Target) -> KernelIr {
         let mut regions = Arena::new();
         let body = regions.push(Region::default());
@@ -86,12 +89,13 @@ impl KernelIr {
         }
     }
 
-    /// Interns a source location: equal locations get the same id.
+    /// Returns the id for a source location, which you store in new operations and values. Equal
+    /// locations get the same id.
     pub fn location(&mut self, location: SourceLocation) -> LocationId {
         *self.location_ids.entry(location).or_insert_with(|| self.locations.push(location))
     }
 
-    /// Returns the operation's source location.
+    /// Returns the operation's source location, for error messages.
     pub fn location_of(&self, op: OpId) -> SourceLocation {
         self.locations[self.ops[op].location]
     }
@@ -112,9 +116,9 @@ impl KernelIr {
         self.constant(value).and_then(Const::as_int)
     }
 
-    /// Lays out the block's shared memory. Returns the offset of each allocation and the total
-    /// size, in bytes. Allocations keep their order, and each starts at the next multiple of its
-    /// alignment.
+    /// Lays out the block's shared memory, as the PTX writer and the simulator place it. Returns
+    /// the offset of each allocation and the total size, in bytes. Allocations keep their order,
+    /// and each starts at the next multiple of its alignment.
     pub fn shared_layout(&self) -> (Vec<u64>, u64) {
         let mut end = 0u64;
         let offsets = self
@@ -129,9 +133,9 @@ impl KernelIr {
         (offsets, end)
     }
 
-    /// Lays out the thread's local memory. Returns the offset of each allocation and the total
-    /// size, in bytes. Allocations keep their order, and each starts at the next multiple of
-    /// [`LocalData::ALIGN_BYTES`].
+    /// Lays out the thread's local memory, as the PTX writer and the simulator place it. Returns
+    /// the offset of each allocation and the total size, in bytes. Allocations keep their order,
+    /// and each starts at the next multiple of [`LocalData::ALIGN_BYTES`].
     pub fn local_layout(&self) -> (Vec<u64>, u64) {
         let mut end = 0u64;
         let offsets = self
@@ -167,8 +171,9 @@ impl KernelIr {
         if bytes > Self::MAX_STATIC_SHARED_BYTES { bytes } else { 0 }
     }
 
-    /// Returns the operations reachable from the body, in text-form order. The kernel must be
-    /// verified.
+    /// Returns the operations reachable from the body, in the order in which the kernel prints. Use
+    /// it instead of [`ops`](KernelIr::ops), which may also hold operations that a pass removed.
+    /// The kernel must be verified.
     pub fn reached_ops(&self) -> Vec<OpId> {
         fn visit(ir: &KernelIr, region: RegionId, found: &mut Vec<OpId>) {
             for op in &ir.regions[region].ops {
@@ -183,7 +188,8 @@ impl KernelIr {
         found
     }
 
-    /// Returns whether the verified kernel contains an `assert`.
+    /// Returns whether the verified kernel contains an `assert`. A launch then passes a hidden
+    /// parameter, the buffer for failed assertions.
     pub fn has_asserts(&self) -> bool {
         let is_assert =
             |op: OpId| matches!(self.ops[op].op, Op::Diagnostic(Diagnostic::Assert { .. }));
@@ -191,7 +197,8 @@ impl KernelIr {
     }
 
     /// Returns whether the verified kernel contains a `griddepcontrol_wait`, either as an operation
-    /// or in inline PTX.
+    /// or in inline PTX. Without it, a programmatic dependent launch may read what the previous
+    /// launch has not written yet.
     pub fn waits_for_grids(&self) -> bool {
         let text = "griddepcontrol.wait";
         self.reached_ops().into_iter().map(|op| &self.ops[op].op).any(|op| {
@@ -241,9 +248,9 @@ impl KernelIr {
         map
     }
 
-    /// Returns the size of the parameter buffer in bytes. Each parameter starts at a multiple of
-    /// its size, except that tensor maps are aligned to 64 bytes. A kernel with assertions has one
-    /// hidden pointer parameter at the end. All parameters must have values.
+    /// Returns the size of the parameter buffer in bytes, which PTX limits. Each parameter starts
+    /// at a multiple of its size, except that tensor maps are aligned to 64 bytes. A kernel with
+    /// assertions has one hidden pointer parameter at the end. All parameters must have values.
     pub fn param_bytes(&self) -> u64 {
         let sizes = self.params.iter().map(|param| match self.type_of(param.value) {
             Type::TensorMap { .. } => (Type::TENSOR_MAP_BYTES, Type::TENSOR_MAP_ALIGN_BYTES),
@@ -253,9 +260,9 @@ impl KernelIr {
         sizes.chain(hidden).fold(0, |end: u64, (bytes, align)| end.next_multiple_of(align) + bytes)
     }
 
-    /// Returns whether control can leave the region at its end. It can if the last operation is a
-    /// `yield` or is not a terminator. An `if` counts as a terminator when neither of its two arms
-    /// falls through.
+    /// Returns whether control can leave the region at its end, so that what follows the region can
+    /// run. It can if the last operation is a `yield` or is not a terminator. An `if` counts as a
+    /// terminator when neither of its two arms falls through.
     pub fn falls_through(&self, region: RegionId) -> bool {
         use super::op::Control;
         let Some(&last) = self.regions[region].ops.last() else { return true };
@@ -272,8 +279,8 @@ impl KernelIr {
         }
     }
 
-    /// Returns the values that `continue` sets in the loop `target`, or `None` if `target` is not a
-    /// loop.
+    /// Returns the body arguments of loop `target` that a `continue` sets for the next iteration,
+    /// without the index of a `for`. Returns `None` if `target` is not a loop.
     pub fn carried_args(&self, target: OpId) -> Option<&[Value]> {
         use super::op::Control;
         let Op::Control(control) = &self.ops[target].op else { return None };
@@ -289,9 +296,10 @@ impl KernelIr {
         }
     }
 
-    /// Returns the operation's path from the kernel's body: each enclosing operation with its
-    /// position, then the position in the innermost region. For example, `for[2]/if[5]/then/3` is
-    /// op 3 in the `then` arm of the `if` that is op 5 of the loop body of op 2.
+    /// Returns the operation's path from the kernel's body, as messages show it: each enclosing
+    /// operation with its position, then the position in the innermost region. For example,
+    /// `for[2]/if[5]/then/3` is op 3 in the `then` arm of the `if` that is op 5 of the loop body of
+    /// op 2.
     pub fn path_of(&self, op: OpId) -> String {
         self.path_with(op, |op| {
             let region = &self.regions[self.ops[op].region];
@@ -326,12 +334,13 @@ impl KernelIr {
     }
 }
 
-/// A kernel parameter.
+/// A kernel parameter: its name, and its value in the body. The value's type is the parameter's
+/// type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Param {
     /// The name, in the text form and in PTX.
     pub name: String,
-    /// The value that stands for it in the body.
+    /// The value that stands for the parameter in the body.
     pub value: Value,
 }
 
@@ -352,11 +361,11 @@ pub struct Region {
 pub struct OpData {
     /// The operation.
     pub op: Op,
-    /// The values that it defines.
+    /// The values that the operation defines.
     pub results: SmallVec<[Value; 2]>,
-    /// The region that contains it.
+    /// The region that contains the operation.
     pub region: RegionId,
-    /// Where the Rust program (or parsed text) created it.
+    /// Where the Rust program (or parsed text) created the operation.
     pub location: LocationId,
 }
 
@@ -366,7 +375,7 @@ pub struct OpData {
 pub struct ValueData {
     /// The value's type.
     pub ty: Type,
-    /// What defines it.
+    /// What defines the value.
     pub def: ValueDef,
     /// The region in which the value is visible. Nested regions can use it too.
     pub region: RegionId,
@@ -374,7 +383,7 @@ pub struct ValueData {
     pub location: LocationId,
 }
 
-/// What defines a value.
+/// What defines a value: follow it from an operand to the operation that computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValueDef {
     /// The kernel parameter with this index.
@@ -401,7 +410,7 @@ pub struct VarData {
     pub name: Option<&'static str>,
 }
 
-/// A shared-memory allocation.
+/// A shared-memory allocation of the kernel. [`KernelIr::shared_layout`] returns its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SharedData {
     /// The element type.
@@ -435,7 +444,7 @@ impl LocalData {
     }
 }
 
-/// A constant array: read-only memory of the module.
+/// A constant array: read-only memory of the module, filled when the module is loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayData {
     /// The element type.
@@ -447,7 +456,7 @@ pub struct ArrayData {
 }
 
 impl ArrayData {
-    /// Returns the elements as constants.
+    /// Returns the elements as constants, for example to print them.
     pub fn elements(&self) -> impl ExactSizeIterator<Item = Const> {
         self.bits.iter().map(|bits| Const::new(self.elem, *bits))
     }
@@ -458,7 +467,8 @@ impl ArrayData {
     }
 }
 
-/// A source position in the Rust program that built the kernel, or in a parsed text.
+/// A source position in the Rust program that built the kernel, or in a parsed text. Errors and
+/// faults name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceLocation {
     /// The file path, as passed to rustc.
@@ -470,7 +480,8 @@ pub struct SourceLocation {
 }
 
 impl SourceLocation {
-    /// Returns the caller's source location.
+    /// Returns the line that called the current function, which must be `#[track_caller]`.
+    /// Functions that add operations use it.
     #[track_caller]
     pub fn caller() -> SourceLocation {
         let location = Location::caller();

@@ -1,4 +1,5 @@
-//! Prints and parses fixed sets of names, such as scalar types and comparison predicates.
+//! Prints and parses fixed sets of names, such as scalar types and comparison predicates. Come here
+//! to give a new attribute enum its names.
 
 use std::fmt;
 
@@ -70,7 +71,7 @@ macro_rules! named {
             /// All variants, in order.
             pub const ALL: &'static [$ty] = &[$($ty::$Variant),*];
 
-            /// Returns PTX's name for it.
+            /// Returns PTX's name for the variant, which printed kernels use too.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($ty::$Variant => $name,)*

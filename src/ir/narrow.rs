@@ -1,5 +1,5 @@
 //! Rust types for the floating-point formats that Rust lacks: `f16`, `bf16`, `tf32`, `f8e4m3` and
-//! `f8e5m2`.
+//! `f8e5m2`. Use them for the elements of host buffers and as literals in kernels.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -51,7 +51,7 @@ macro_rules! narrow {
             /// The NaN that PTX operations return.
             pub const NAN: $name = $name($nan);
 
-            /// Reinterprets the bits as a value.
+            /// Reinterprets the bits as a value, for example of data read from a file.
             pub const fn from_bits(bits: $bits) -> $name {
                 $name(bits)
             }
@@ -61,13 +61,15 @@ macro_rules! narrow {
                 self.0
             }
 
-            /// Rounds to the nearest value of the format, ties to an even fraction.
+            /// Rounds to the nearest value of the format, ties to an even fraction. Use it to
+            /// prepare input on the host.
             #[doc = narrow!(@overflow $scalar)]
             pub fn from_f32(x: f32) -> $name {
                 $name::from_f64(x.into())
             }
 
-            /// Like [`from_f32`](Self::from_f32). Rounds once, from the exact `f64`.
+            /// Rounds as [`from_f32`](Self::from_f32) does, but once from the exact `f64`.
+            /// Converting to `f32` first would round twice.
             pub fn from_f64(x: f64) -> $name {
                 // The scalar is a narrow one, so `encode_nearest` always returns bits.
                 $name(encode_nearest(Scalar::$scalar, x).unwrap_or($nan) as $bits)

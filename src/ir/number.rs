@@ -1,11 +1,12 @@
 //! Floating-point formats other than `f32` and `f64`: exact decoding, and encoding with each of
-//! PTX's rounding modes.
+//! PTX's rounding modes. Constants, the narrow host types and the simulator's conversions use it.
 //!
 //! A format has a sign bit, `exponent_bits` and `fraction_bits`, with IEEE 754's bias and
 //! subnormals. Every value of these formats is exact in `f64`, so decoding never rounds and
 //! encoding rounds once.
 
-/// How a value between two neighbours of a format is rounded (PTX ISA 9.7.9.21 `cvt`).
+/// How a value between two neighbours of a format is rounded (PTX ISA 9.7.9.21 `cvt`). Pass it to
+/// [`cvt_rint`](crate::ir::Val::cvt_rint), or as part of a [`FloatMode`](crate::ir::op::FloatMode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounding {
     /// `.rn`: to the nearest, ties to an even fraction.
@@ -20,7 +21,7 @@ pub enum Rounding {
     Up,
 }
 
-/// What the largest exponent of a format encodes.
+/// What the largest exponent of a format encodes: infinity and NaN, or finite values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Specials {
     /// Infinity (fraction 0) and NaN, as in IEEE 754.
@@ -29,7 +30,8 @@ pub enum Specials {
     NanOnly,
 }
 
-/// A floating-point format.
+/// A floating-point format: the widths of its fields, and what its largest exponent means.
+/// [`Scalar::format`](crate::ir::types::Scalar::format) returns a type's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FloatFormat {
     /// Width of the exponent, in bits.
@@ -84,7 +86,7 @@ impl FloatFormat {
         (self.exponent_mask() << self.fraction_bits) | self.fraction_mask()
     }
 
-    /// Decodes `bits`. Bits above the format's width are ignored.
+    /// Returns the value that `bits` encode, exactly. Bits above the format's width are ignored.
     pub fn decode(self, bits: u32) -> f64 {
         let fraction = bits & self.fraction_mask();
         let exponent = (bits >> self.fraction_bits) & self.exponent_mask();
@@ -109,10 +111,10 @@ impl FloatFormat {
         scale(significand, exponent as i32 - self.bias() - self.fraction_bits as i32)
     }
 
-    /// Rounds `x` to the format and returns the bits. If the result is too large: with `saturate`,
-    /// returns the largest finite value with the same sign (PTX `.satfinite`); otherwise returns
-    /// infinity or the largest finite value, as the rounding mode demands. Formats without infinity
-    /// use NaN instead.
+    /// Rounds `x` to the format and returns the bits. If the result is too large and `saturate` is
+    /// true, returns the largest finite value with the same sign (PTX `.satfinite`). Without
+    /// `saturate`, returns infinity or the largest finite value, as the rounding mode demands, and
+    /// NaN instead of infinity in formats without one.
     pub fn encode(self, x: f64, rounding: Rounding, saturate: bool) -> u32 {
         let sign = u32::from(x.is_sign_negative()) << (self.fraction_bits + self.exponent_bits);
         if x.is_nan() {

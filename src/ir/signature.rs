@@ -1,4 +1,5 @@
-//! What a launch must agree with: layout and tuple templates, and required buffer lengths.
+//! What a launch must agree with: layout and tuple templates, and required buffer lengths. The
+//! runtime checks it at each launch; come here if you launch a kernel's PTX yourself.
 //!
 //! A kernel is built for layouts with symbols in them, for example `(M,N):(N,1)`. Each launch
 //! passes layouts of the same form with integers in place of the symbols, and [`Signature::bind`]
@@ -11,8 +12,9 @@ use super::types::{Const, Scalar};
 use crate::errors::errors;
 use crate::layout::{Env, Factor, Int, IntTuple, Layout, LayoutError, ScaledBasis, Symbol, Width};
 
-/// The layout or tuple that a kernel parameter is built for. A launch supplies the values of its
-/// symbols; everything else is fixed.
+/// The layout or tuple that a kernel parameter is built for, passed to
+/// [`KernelOptions::template`](crate::ir::KernelOptions::template). A launch supplies the values of
+/// its symbols; everything else is fixed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Template {
     /// For a parameter of type [`Layout`].
@@ -173,8 +175,8 @@ pub(in crate::ir) struct SymbolParam {
     pub(in crate::ir) scalar: Scalar,
 }
 
-/// What a kernel requires of its launches: layout and tuple templates, and buffer lengths. Build
-/// one with [`KernelOptions::template`](crate::ir::KernelOptions::template); the runtime calls
+/// What a kernel requires of its launches: layout and tuple templates, and buffer lengths. Building
+/// a kernel makes it from the [templates](crate::ir::KernelOptions::template); the runtime calls
 /// [`bind`](Signature::bind) at each launch.
 #[derive(Clone, Debug, Default)]
 pub struct Signature {
@@ -269,9 +271,9 @@ impl Signature {
     }
 
     /// Checks that each buffer is at least as long as
-    /// [`Val::require_len`](crate::ir::Val::require_len) demands. Both closures take a parameter
-    /// index: `number` returns the launch's scalar arguments, `len` the length of its buffers in
-    /// elements.
+    /// [`Val::require_len`](crate::ir::Val::require_len) demands. The runtime calls it before a
+    /// launch. Both closures take a parameter index: `number` returns the launch's scalar
+    /// arguments, `len` the length of its buffers in elements.
     ///
     /// # Errors
     /// Returns [`TooShort`](SignatureError::TooShort), or [`NoLength`](SignatureError::NoLength) if

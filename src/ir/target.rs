@@ -65,7 +65,7 @@ impl Target {
     /// Hopper: `sm_90a`, including the instructions that no other GPU has.
     pub const SM_90A: Target = Target { sm: 90, arch_specific: true };
 
-    /// Returns all targets from `sm_80` on, oldest first.
+    /// Returns all targets from `sm_80` on, oldest first, for example to build a kernel for each.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -99,9 +99,9 @@ impl Target {
         None
     }
 
-    /// Returns the best target for a device of compute capability `major.minor`: `sm_90a` for 9.0,
-    /// and otherwise the newest target without suffix that the device can run. Returns `None` below
-    /// 8.0.
+    /// Returns the best target for a device of compute capability `major.minor`, for kernels that
+    /// run where they are built: `sm_90a` for 9.0, and otherwise the newest target without suffix
+    /// that the device can run. Returns `None` below 8.0.
     ///
     /// A device that is newer than every target gets the newest one, because the driver compiles
     /// PTX of older targets for newer devices.
@@ -123,7 +123,8 @@ impl Target {
         Target::all().filter(|target| !target.arch_specific && target.sm <= sm).last()
     }
 
-    /// Returns the integer after `sm_`: ten times the major version plus the minor version.
+    /// Returns the integer after `sm_`: ten times the major version plus the minor version, for
+    /// example 90 for `sm_90a`.
     pub const fn sm(self) -> u16 {
         self.sm
     }
@@ -142,8 +143,8 @@ impl Target {
         KNOWN[i]
     }
 
-    /// Returns the maximum number of resident threads on an SM (CUDA C++ Programming Guide,
-    /// "Technical Specifications per Compute Capability").
+    /// Returns the maximum number of resident threads on an SM, for example to plan occupancy (CUDA
+    /// C++ Programming Guide, "Technical Specifications per Compute Capability").
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -153,8 +154,9 @@ impl Target {
         self.row().threads_per_sm
     }
 
-    /// Returns the maximum shared memory per block in bytes, static and dynamic together (CUDA C++
-    /// Programming Guide, "Technical Specifications per Compute Capability").
+    /// Returns the maximum shared memory per block in bytes, static and dynamic together, for
+    /// example to choose tile sizes and stages (CUDA C++ Programming Guide, "Technical
+    /// Specifications per Compute Capability").
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -164,7 +166,8 @@ impl Target {
         self.row().max_shared_kib * 1024
     }
 
-    /// Returns whether this target has every feature of `first`.
+    /// Returns whether this target has every feature of `first`, the oldest target of an operation.
+    /// The verifier asks it for each operation.
     pub const fn offers(self, first: Target) -> bool {
         if first.arch_specific {
             self.arch_specific && self.sm == first.sm
@@ -180,7 +183,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// The error of parsing a text that is not a target. The message lists the valid ones.
+/// The error that `parse` returns for a text that is not a target. The message lists the valid
+/// targets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseTargetError {
     text: String,

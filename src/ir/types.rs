@@ -64,7 +64,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// All scalar types.
+    /// All scalar types, for tests and tables.
     pub const ALL: [Scalar; 16] = [
         Scalar::Bool,
         Scalar::I8,
@@ -84,7 +84,7 @@ impl Scalar {
         Scalar::F64,
     ];
 
-    /// Size of one element in memory, in bytes. This is also its natural alignment.
+    /// Returns the size of one element in memory, in bytes, which is also its natural alignment.
     pub const fn size_bytes(self) -> u32 {
         match self {
             Scalar::Bool | Scalar::I8 | Scalar::U8 | Scalar::F8E4M3 | Scalar::F8E5M2 => 1,
@@ -94,7 +94,7 @@ impl Scalar {
         }
     }
 
-    /// Size of one element in memory, in bits.
+    /// Returns the size of one element in memory, in bits.
     pub const fn bits(self) -> u32 {
         self.size_bytes() * 8
     }
@@ -132,12 +132,14 @@ impl Scalar {
     }
 
     /// Returns whether the type has arithmetic: true for integers, `f16`, `bf16`, `f32` and `f64`.
+    /// Convert values of any other type before you compute.
     pub const fn is_number(self) -> bool {
         !matches!(self, Scalar::Bool | Scalar::Tf32 | Scalar::F8E4M3 | Scalar::F8E5M2)
     }
 
-    /// Returns the bit format of a floating-point type narrower than `f32`, or of `tf32`; `None`
-    /// for all other types.
+    /// Returns the bit format of a floating-point type narrower than `f32`, or of `tf32`, to encode
+    /// and decode values on the host. Returns `None` for all other types, which Rust has itself or
+    /// which are not floating-point types.
     pub const fn format(self) -> Option<FloatFormat> {
         match self {
             Scalar::F8E4M3 => Some(FloatFormat::F8E4M3),
@@ -159,7 +161,8 @@ impl Scalar {
         }
     }
 
-    /// Returns the name in the text form, which is also the Rust type's name.
+    /// Returns the type's name in printed kernels, such as `f32`, which is also the Rust type's
+    /// name.
     pub const fn name(self) -> &'static str {
         match self {
             Scalar::Bool => "bool",
@@ -196,7 +199,8 @@ impl FromStr for Scalar {
     }
 }
 
-/// A PTX state space that a pointer points into.
+/// A PTX state space that a pointer points into. You meet it in pointer types, and pass it to
+/// [`isspacep`](crate::ir::Val::isspacep).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
     /// Device memory, visible to all threads.
@@ -215,7 +219,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// All state spaces.
+    /// All state spaces, for tests and tables.
     pub const ALL: [Space; 6] = [
         Space::Global,
         Space::Shared,
@@ -225,7 +229,8 @@ impl Space {
         Space::Generic,
     ];
 
-    /// Returns the width of a pointer into this space, in bits.
+    /// Returns the width of a pointer into this space, in bits: 32 for shared memory, 64 for every
+    /// other space.
     pub const fn pointer_bits(self) -> u32 {
         match self {
             Space::Global | Space::Local | Space::Const | Space::Generic => 64,
@@ -260,7 +265,8 @@ impl FromStr for Space {
     }
 }
 
-/// The type of an IR value.
+/// The type of an IR value. [`KernelIr::type_of`](crate::ir::KernelIr::type_of) returns it; in a
+/// typed kernel the Rust type decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Type {
     /// A single element.
@@ -289,7 +295,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// `bool` as a type.
+    /// `bool` as a type, for conditions.
     pub const BOOL: Type = Type::Scalar(Scalar::Bool);
 
     /// Size of a tensor map parameter, in bytes (CUDA driver API, `CUtensorMap`).
@@ -370,7 +376,8 @@ impl FromStr for Type {
     }
 }
 
-/// A constant: a scalar type and the value's bits, zero-extended to 64.
+/// A constant: a scalar type and the value's bits, zero-extended to 64. It represents a literal in
+/// the IR, and an argument whose type is known only at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Const {
     scalar: Scalar,
@@ -389,12 +396,12 @@ impl Const {
         Const { scalar, bits }
     }
 
-    /// Returns the type.
+    /// Returns the constant's type.
     pub const fn scalar(self) -> Scalar {
         self.scalar
     }
 
-    /// Returns the value's bits, zero-extended.
+    /// Returns the value's bits, zero-extended, to store or compare them.
     pub const fn bits(self) -> u64 {
         self.bits
     }

@@ -1,4 +1,5 @@
-//! Vector types: one IR value that holds 2 to 16 elements of a scalar type.
+//! Vector types: one IR value that holds 2 to 16 elements of a scalar type. Come here for which
+//! vectors exist and how registers hold them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +17,7 @@ use super::types::Scalar;
 /// first element in the lowest bits. So `f16x2` is an operand of PTX's packed instructions. A
 /// 16-bit vector takes half a word. Elements of 32 and 64 bits have a register each.
 ///
-/// The text form writes vectors as `f16x2`, `u8x16` or `f64x2`:
+/// Vector types print as, for example, `f16x2`, `u8x16` or `f64x2`:
 ///
 /// ```
 /// use tilewright::ir::types::{Scalar, VectorType};
@@ -59,7 +60,7 @@ impl VectorType {
         VectorType { elem, lanes }
     }
 
-    /// Iterates over all vector types.
+    /// Iterates over all vector types, for tests and tables.
     pub fn all() -> impl Iterator<Item = VectorType> {
         let lanes = |elem| [2, 4, 8, 16].into_iter().filter_map(move |n| VectorType::new(elem, n));
         Scalar::ALL.into_iter().flat_map(lanes)
@@ -80,7 +81,7 @@ impl VectorType {
         self.elem.bits() * self.lanes()
     }
 
-    /// Returns whether one memory access can load or store it.
+    /// Returns whether one memory access can load or store the vector: true up to 128 bits.
     pub const fn is_one_access(self) -> bool {
         self.bits() <= Self::ACCESS_BITS
     }
@@ -91,12 +92,12 @@ impl VectorType {
         self.bits() / 8
     }
 
-    /// Returns how many registers hold it.
+    /// Returns how many registers hold the vector, for example 1 for `f16x2` and 4 for `f32x4`.
     pub const fn registers(self) -> u32 {
         self.lanes().div_ceil(self.lanes_per_register())
     }
 
-    /// Returns how many elements each register holds.
+    /// Returns how many elements each register holds, for example 2 for `f16x2` and 1 for `f32x4`.
     pub const fn lanes_per_register(self) -> u32 {
         match self.elem.bits() {
             8 | 16 if self.bits() < 32 => self.lanes(),
@@ -106,7 +107,8 @@ impl VectorType {
         }
     }
 
-    /// Returns whether the vector has packed arithmetic: `f16x2` and `bf16x2`.
+    /// Returns whether one instruction computes with all elements at once: true for `f16x2` and
+    /// `bf16x2`.
     pub const fn is_packed(self) -> bool {
         matches!(self.elem, Scalar::F16 | Scalar::Bf16) && self.lanes == 2
     }

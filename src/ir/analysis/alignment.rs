@@ -1,4 +1,7 @@
-//! Alignment analysis: what is known about integers and addresses modulo powers of two.
+//! Alignment analysis: what is known about integers and addresses modulo powers of two. The
+//! verifier uses it to reject misaligned vector accesses, copies to choose their width, and the
+//! vectorizer to prove alignment. For example, if `n` is a multiple of 4, `4 * i + n` is known to
+//! be one too.
 //!
 //! It knows constants, indices of counted loops, parameters with a declared divisor, and promises
 //! by `assume_divisible_by`, and it follows sums, differences, products, shifts, masks and

@@ -1,5 +1,6 @@
 //! Finds tiles that a loop fills with bulk or tensor copies (TMA) and that can be filled ahead,
-//! with an mbarrier per stage.
+//! with an mbarrier per stage. `.prefetch_stages` needs it for loops with TMA; `prefetch.rs` asks
+//! it.
 //!
 //! The loop body must have the form
 //!

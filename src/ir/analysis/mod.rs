@@ -1,5 +1,5 @@
 //! Analyses of a kernel with verified structure. The verifier's later rules and the passes ask
-//! them; they change nothing.
+//! them, for example whether a branch is divergent. They change nothing in the kernel.
 
 pub(in crate::ir) mod alignment;
 pub(in crate::ir) mod bulk_staging;

@@ -1,5 +1,6 @@
 //! Splits a loop body into what can run ahead, for a later iteration, and what must run in time.
-//! Software pipelining (`passes/pipeline.rs`) uses the split.
+//! Software pipelining (`passes/pipeline.rs`) uses the split, and the verifier reports why a loop
+//! cannot be split.
 //!
 //! * An operation can run ahead if it is pure, a load from global memory, or an `if` with only such
 //!   operations inside; and if it depends only on values from outside the loop, the index, and

@@ -1,8 +1,10 @@
 //! Recognises ring buffers that a kernel manages itself: iteration `i` of a loop uses slot `i % n`
-//! of an allocation.
+//! of an allocation. `.prefetch_stages` uses it to fill such a buffer ahead instead of allocating
+//! further stages.
 //!
 //! An access belongs to the slot if its address is `(i % n) * slot + rest` with `0 <= rest < slot`
-//! in every thread and iteration. (Thread indices are bounded by the block size.) If all of the
+//! in every thread and iteration. (Thread indices are bounded by the block size.) For example, with
+//! slots of 128 elements and `0 <= t < 128`, `i % 3 * 128 + t` is in slot `i % 3`. If all of the
 //! loop's accesses to an allocation have this form, with the same `n` and `slot`, an iteration only
 //! reads what it stored itself.
 

@@ -1,11 +1,12 @@
 //! Finds comparisons of the thread index that have the same result in all threads of a warp or
-//! block.
+//! block. The uniformity analysis uses it to accept, for example, a warp operation inside `if
+//! thread_idx().x < 64`.
 //!
 //! If both sides depend only on the thread index and constants, the comparison is evaluated for
 //! every thread that a block may have. So bounds by `min` and `max`, masks and a fixed block size
-//! are taken into account. A comparison of `tid.x` with a multiple of 32 that is known only at run
-//! time is also uniform across a warp, because `t < n` changes its result only between threads
-//! `n - 1` and `n`.
+//! are taken into account. Comparing `tid.x` with `32 * n` is also uniform across a warp, even if
+//! `n` is known only at run time: `tid.x < 32 * n` changes its result only between the threads
+//! `32 * n - 1` and `32 * n`, which are in different warps.
 
 use smallvec::SmallVec;
 

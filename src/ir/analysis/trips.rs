@@ -1,4 +1,5 @@
-//! Trip counts of loops with constant bounds, for the unrolling pass and the verifier.
+//! Trip counts of loops with constant bounds. The unrolling pass needs them to unroll a loop
+//! completely, the verifier to reject one that has none.
 
 use crate::ir::entity::Value;
 use crate::ir::kernel::KernelIr;

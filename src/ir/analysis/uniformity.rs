@@ -1,6 +1,6 @@
 //! Divergence analysis: finds values that differ between the threads of a block or warp, and
 //! operations that only some of these threads reach. The verifier uses it to reject barriers in
-//! divergent code.
+//! divergent code, for example inside `if thread_idx().x < 16`.
 //!
 //! A value is *divergent* if threads of the same block (or warp) may see different values in the
 //! same execution. Divergence starts at the thread and lane indices and spreads through operands; a

@@ -1,5 +1,6 @@
 //! Finds the accesses of a loop that can be merged into vector accesses for several iterations at
-//! once.
+//! once. The verifier asks it whether `.vectorize(n)` is possible, the unrolling pass what to
+//! merge.
 //!
 //! A load or store at the loop's index, through a pointer from outside the loop, touches
 //! consecutive elements in consecutive iterations. For each group of `lanes` iterations, the

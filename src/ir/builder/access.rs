@@ -26,8 +26,9 @@ use crate::ir::vector::VectorType;
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// Loads the element at `self + index` with the order and cache hints in `access`; `index`
-    /// counts elements. PTX ISA 9.7.9.8 `ld`, 9.7.9.9 `ld.global.nc`.
+    /// Loads the element at `self + index` with the memory order and cache hints in `access`;
+    /// `index` counts elements. Use it to read a flag that another thread writes, or to keep
+    /// streamed data out of a cache. PTX ISA 9.7.9.8 `ld`, 9.7.9.9 `ld.global.nc`.
     #[doc(alias("__ldg", "__ldcs", "__ldca", "__ldcg", "ld.acquire"))]
     #[track_caller]
     pub fn load_with<'c, I: MemIndex>(
@@ -41,8 +42,9 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit_val(Mem::Ld { base, index, access })
     }
 
-    /// Stores `value` at `self + index` with the order and cache hints in `access`; `index` counts
-    /// elements. PTX ISA 9.7.9.12 `st`.
+    /// Stores `value` at `self + index` with the memory order and cache hints in `access`; `index`
+    /// counts elements. Use it to set a flag that another thread reads, or to keep streamed data
+    /// out of a cache. PTX ISA 9.7.9.12 `st`.
     #[doc(alias("__stcs", "__stcg", "__stwt", "st.release"))]
     #[track_caller]
     pub fn store_with<'c, I: MemIndex>(
@@ -81,9 +83,10 @@ impl<P: Pointer> Val<'_, P> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// Loads the `N` elements starting at `self + index` as a vector; `index` counts elements. A
-    /// 256-bit vector takes two accesses, and only needs 16-byte alignment. PTX ISA 9.7.9.8
-    /// `ld.v4`.
+    /// Loads the `N` elements starting at `self + index` as a vector; `index` counts elements. Use
+    /// it when a thread reads neighbouring elements, because one wide access is cheaper than
+    /// several narrow ones. A 256-bit vector takes two accesses, and only needs 16-byte alignment.
+    /// PTX ISA 9.7.9.8 `ld.v4`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, bf16};
@@ -112,8 +115,8 @@ impl<P: Pointer> Val<'_, P> {
         self.load_vector_with(k, index, LoadAccess::default())
     }
 
-    /// Loads a vector as [`load_vector`](Val::load_vector) does, with the order and cache hints in
-    /// `access`.
+    /// Loads a vector as [`load_vector`](Val::load_vector) does, with the memory order and cache
+    /// hints in `access`, for example to mark data that is read only once.
     #[track_caller]
     pub fn load_vector_with<'c, const N: usize>(
         self,
@@ -186,8 +189,9 @@ impl<P: Pointer> Val<'_, P> {
         k.if_with(condition, otherwise, |k| self.load_vector(k, index))
     }
 
-    /// Stores `values` at `self + index` and after, in 16-byte vectors, and the rest in smaller
-    /// ones; `index` counts elements.
+    /// Stores `values` one after the other, starting at `self + index`; `index` counts elements. It
+    /// uses 16-byte vectors as long as they fit, then smaller ones. Use it for results whose count
+    /// is a host value, such as a thread's accumulators.
     ///
     /// The address must be a multiple of the largest vector's size, as for
     /// [`store_vector`](Val::store_vector). For example, 13 values of `bf16` become vectors of 8
@@ -236,8 +240,9 @@ impl<P: Pointer> Val<'_, P> {
         }
     }
 
-    /// Stores a vector at `self + index`; `index` counts elements. A 256-bit vector takes two
-    /// accesses. PTX ISA 9.7.9.12 `st.v4`.
+    /// Stores a vector at `self + index`; `index` counts elements. Use it when a thread writes
+    /// neighbouring elements. The address must be a multiple of the vector's size; a 256-bit vector
+    /// takes two accesses, and only needs 16-byte alignment. PTX ISA 9.7.9.12 `st.v4`.
     #[doc(alias = "st.v4")]
     #[track_caller]
     pub fn store_vector<'c, I: MemIndex>(
@@ -251,8 +256,8 @@ impl<P: Pointer> Val<'_, P> {
         self.store_vector_with(k, index, vector, StoreAccess::default());
     }
 
-    /// Stores a vector as [`store_vector`](Val::store_vector) does, with the order and cache hints
-    /// in `access`.
+    /// Stores a vector as [`store_vector`](Val::store_vector) does, with the memory order and cache
+    /// hints in `access`, for example to evict the written data first.
     #[track_caller]
     pub fn store_vector_with<'c, I: MemIndex>(
         self,
@@ -291,9 +296,10 @@ impl<P: Pointer> Val<'_, P> {
 }
 
 impl<'b, P: Pointer> Val<'b, P> {
-    /// Promises that the pointer is a multiple of `bytes`, a power of two, and returns it. Use the
-    /// returned pointer: only its vector accesses are known to be aligned. The simulator checks the
-    /// promise.
+    /// Promises that the pointer is a multiple of `bytes`, a power of two, and returns it. Use it
+    /// when the build rejects a vector access because it cannot prove the alignment. Access memory
+    /// through the returned pointer, because the promise holds only for that one. The simulator
+    /// reports a false promise.
     #[doc(alias("__builtin_assume_aligned", "multiple_of", "tl.multiple_of"))]
     #[track_caller]
     pub fn assume_aligned(self, bytes: u32) -> Val<'b, P> {
@@ -318,8 +324,9 @@ impl<'b, P: Pointer> Val<'b, P> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// Prefetches the cache line at `self + index` into the cache `level`. The address may be one
-    /// that cannot be read. PTX ISA 9.7.9.15 `prefetch`.
+    /// Prefetches the cache line at `self + index` into the cache `level`, so that a later load
+    /// finds it there. The address may be invalid, for example past the end of a buffer. PTX
+    /// ISA 9.7.9.15 `prefetch`.
     #[track_caller]
     pub fn prefetch<'c, I: MemIndex>(
         self,
@@ -332,8 +339,9 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit(Cache::Prefetch { base, index, level });
     }
 
-    /// Discards the 128 bytes at `self + index`, a multiple of 128 bytes: their content is lost and
-    /// need not be written back to memory. Write them before you read them again. PTX ISA 9.7.9.17
+    /// Discards the 128 bytes at `self + index`, a multiple of 128 bytes: the cache need not write
+    /// their content back to memory. Use it for scratch data that nobody reads any more. The
+    /// content is lost, so write these bytes before you read them again. PTX ISA 9.7.9.17
     /// `discard`.
     #[track_caller]
     pub fn discard<'c, I: MemIndex>(self, k: &Body<'c, '_>, index: impl IntoVal<'c, I>)
@@ -346,7 +354,8 @@ impl<P: Pointer> Val<'_, P> {
     }
 
     /// Resets the L2 eviction priority of the 128 bytes at `self + index`, a multiple of 128 bytes,
-    /// to normal. PTX ISA 9.7.9.16 `applypriority`.
+    /// to normal. Call it when data that you loaded with evict-last priority is no longer needed.
+    /// PTX ISA 9.7.9.16 `applypriority`.
     #[track_caller]
     pub fn applypriority<'c, I: MemIndex>(self, k: &Body<'c, '_>, index: impl IntoVal<'c, I>) {
         let cx = k.context();

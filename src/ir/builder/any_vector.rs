@@ -1,4 +1,5 @@
-//! [`AnyVector`]: vectors whose type is chosen when the kernel is built.
+//! [`AnyVector`]: vectors whose type is chosen when the kernel is built. Come here if the width of
+//! a copy or the operand type of an MMA is a configuration value.
 
 use super::body::Body;
 use super::context::Context;
@@ -67,13 +68,14 @@ impl<'b> AnyVector<'b> {
         AnyVector { cx, value, elem, lanes }
     }
 
-    /// Returns whether one access moves `lanes` elements of this type.
+    /// Returns whether one load or store can move `lanes` elements of this type.
     pub(super) fn has(elem: Scalar, lanes: usize) -> bool {
         u32::try_from(lanes).is_ok_and(|lanes| type_of(elem, lanes).is_some())
     }
 
-    /// Packs values into a vector, the first one as element 0; a single value stays a scalar.
-    /// Returns `None` if no vector has that many elements. PTX ISA 9.7.9.1 `mov`.
+    /// Packs values into a vector, the first one as element 0; a single value stays a scalar. Use
+    /// it to build an operand for a store or an MMA. Returns `None` if no vector has that many
+    /// elements. PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn pack<T: Element>(values: &[Val<'b, T>]) -> Option<Self> {
         let (first, lanes) = (values.first()?, u32::try_from(values.len()).ok()?);
@@ -87,23 +89,24 @@ impl<'b> AnyVector<'b> {
         Some(Self::new(cx, vector.id(), T::scalar(), lanes))
     }
 
-    /// Returns the element type.
+    /// Returns the element type, for code that distinguishes types when the kernel is built.
     pub fn elem(self) -> Scalar {
         self.elem
     }
 
-    /// Returns how many elements it has; a scalar has 1.
+    /// Returns how many elements the vector has; a scalar counts as 1.
     pub fn lanes(self) -> u32 {
         self.lanes
     }
 
-    /// Returns its size in bits.
+    /// Returns the vector's size in bits, for example to check that a [`cast`](AnyVector::cast)
+    /// fits.
     pub fn bits(self) -> u32 {
         self.elem.bits() * self.lanes
     }
 
-    /// Reinterprets the bits as elements of type `elem`. Returns `None` if they do not form a
-    /// vector. PTX ISA 9.7.9.1 `mov`.
+    /// Reinterprets the bits as elements of type `elem`, for example two `f16` as one `u32`.
+    /// Returns `None` if no vector of `elem` has that many bits. PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn cast(self, elem: Scalar) -> Option<Self> {
         if elem == self.elem {
@@ -120,8 +123,9 @@ impl<'b> AnyVector<'b> {
         Some(Self::new(self.cx, cast.id(), elem, lanes))
     }
 
-    /// Returns the elements after reinterpreting the bits as elements of type `T`, or `None` as in
-    /// [`cast`](AnyVector::cast). PTX ISA 9.7.9.1 `mov`.
+    /// Unpacks the vector into elements of type `T`, reinterpreting the bits if the element type is
+    /// another one. Use it to compute with what you loaded. Returns `None` if no vector of `T` has
+    /// that many bits. PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn values<T: Element>(self) -> Option<Vec<Val<'b, T>>> {
         let vector = self.cast(T::scalar())?;
@@ -136,8 +140,8 @@ impl<'b> AnyVector<'b> {
         Some(values)
     }
 
-    /// Transposes an 8x8 matrix of which each lane holds two 16-bit elements, as [`Val::movmatrix`]
-    /// does. PTX ISA 9.7.14.5.17 `movmatrix`.
+    /// Transposes an 8x8 matrix across the warp, as [`Val::movmatrix`] does. Each lane holds two of
+    /// its 16-bit elements. PTX ISA 9.7.14.5.17 `movmatrix`.
     #[track_caller]
     pub fn movmatrix(self) -> Self {
         let value = self.operand(self.cx);
@@ -165,8 +169,8 @@ impl<'b, T: Element> From<Val<'b, T>> for AnyVector<'b> {
     }
 }
 
-/// A vector that can be stored as elements of type `T`: a [`Vector`], or an [`AnyVector`], which
-/// the verifier checks.
+/// A vector that can be stored as elements of type `T`: a [`Vector`], or an [`AnyVector`] whose
+/// type the verifier checks. You name it as a bound in functions that store either.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a vector of `{T}`",
     label = "expected `Val<'_, Vector<{T}, N>>` or `AnyVector<'_>`"
@@ -178,7 +182,8 @@ impl<'b, T> VectorOf<'b, T> for AnyVector<'b> {}
 /// Loads of vectors whose length is chosen when the kernel is built.
 impl<P: Pointer> Val<'_, P> {
     /// Loads `lanes` elements at `self + index` in one access, as [`load_vector`](Val::load_vector)
-    /// does. Returns `None` if no vector has that many elements. PTX ISA 9.7.9.8 `ld`.
+    /// does. Use it if `lanes` is a configuration value. Returns `None` if no vector has that many
+    /// elements. PTX ISA 9.7.9.8 `ld`.
     #[track_caller]
     pub fn load_any<'c, I: MemIndex>(
         self,
@@ -198,8 +203,8 @@ impl<P: Pointer> Val<'_, P> {
         Some(AnyVector::new(cx, vector.id(), elem, lanes))
     }
 
-    /// Loads `count` matrices as [`ldmatrix`](Val::ldmatrix) does: a lane gets two elements of
-    /// each. PTX ISA 9.7.14.5.15 `ldmatrix`.
+    /// Loads `count` 8x8 matrices as [`ldmatrix`](Val::ldmatrix) does: a lane gets two elements of
+    /// each matrix. Use it if `count` is a configuration value. PTX ISA 9.7.14.5.15 `ldmatrix`.
     #[track_caller]
     pub fn ldmatrix_any<'c, I: MemIndex>(
         self,

@@ -36,8 +36,11 @@ use crate::ir::op::Mem;
 /// ```
 impl<'b, T: Integer> Val<'b, T> {
     /// Promises that the integer is a multiple of `divisor`, and returns it. (If `divisor` is 0,
-    /// the integer must be 0.) The divisor's power of two counts in [`divisor`](Val::divisor), so
-    /// vector accesses and copies can rely on the alignment.
+    /// the integer must be 0.) Use it when the build rejects a vector access or a copy because it
+    /// cannot prove the alignment. Alignment goes by powers of two: after
+    /// `pitch.assume_divisible_by(12)`, the returned pitch counts as a multiple of 4. A false
+    /// promise is reported by the simulator and by kernels loaded with checks, and is otherwise
+    /// undefined behaviour.
     #[doc(alias("assume", "multiple_of", "tl.multiple_of"))]
     #[track_caller]
     pub fn assume_divisible_by(self, divisor: u32) -> Val<'b, T> {
@@ -46,9 +49,10 @@ impl<'b, T: Integer> Val<'b, T> {
         cx.emit_val(Mem::AssumeDivisibleBy { value, divisor })
     }
 
-    /// Promises that the integer is between `low` and `high`, both included, and returns it. If
-    /// `low` is a constant and not negative, `/` and `%` by a positive constant become cheaper,
-    /// because their rounding needs no correction.
+    /// Promises that the integer is between `low` and `high`, both included, and returns it. Use it
+    /// for an index that is never negative and that you divide: if `low` is a constant and not
+    /// negative, `/` and `%` by a positive constant become cheaper, because the rounding needs no
+    /// correction.
     #[doc(alias("assume", "__builtin_assume", "tl.assume"))]
     #[track_caller]
     pub fn assume_between(

@@ -1,5 +1,6 @@
 //! Asynchronous copies between global and shared memory: `cp.async` by every thread, bulk copies
-//! and TMA tensor copies by one.
+//! and TMA tensor copies by one thread. Come here to load the next tile while a kernel computes
+//! with the current one.
 
 use super::body::Body;
 use super::mbarrier::MbarrierRef;
@@ -32,7 +33,9 @@ use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait, CpAsyncCache, L2Po
 /// ```
 impl<'b> Body<'b, '_> {
     /// Starts a copy of `bytes` bytes (4, 8 or 16) from global to shared memory. Both addresses
-    /// must be multiples of `bytes`. Only 16-byte copies can bypass L1 with
+    /// must be multiples of `bytes`. The copy runs in the background: the data is there after
+    /// [`cp_async_wait_group`](Body::cp_async_wait_group) or
+    /// [`cp_async_wait_all`](Body::cp_async_wait_all). Only 16-byte copies can bypass L1 with
     /// [`Cg`](CpAsyncCache::Cg). PTX ISA 9.7.9.25.3.1 `cp.async`.
     #[doc(alias("__pipeline_memcpy_async", "memcpy_async"))]
     #[track_caller]
@@ -65,23 +68,25 @@ impl<'b> Body<'b, '_> {
         self.context().emit(copy);
     }
 
-    /// Returns a pointer as operations take it: base and index.
+    /// Splits a pointer into the two operands that memory operations take: base and index.
     #[track_caller]
     pub(super) fn start<P: Pointer>(&self, pointer: Val<'b, P>) -> (Value, Value) {
         let cx = self.context();
         (cx.operand(pointer), cx.operand_of::<i32>(0))
     }
 
-    /// Commits all of the thread's `cp.async` that are in no group yet as one group. PTX ISA
-    /// 9.7.9.25.3.2 `cp.async.commit_group`.
+    /// Commits all of the thread's `cp.async` that are in no group yet as one group. Call it once
+    /// per tile, so that you can wait for each tile separately. PTX ISA 9.7.9.25.3.2
+    /// `cp.async.commit_group`.
     #[doc(alias("__pipeline_commit", "cp_async_fence"))]
     #[track_caller]
     pub fn cp_async_commit_group(&self) {
         self.context().emit(AsyncCopy::CpAsyncCommitGroup {});
     }
 
-    /// Waits until at most the latest `pending` groups of this thread are still in flight. The
-    /// copied data is then visible to this thread; other threads need a barrier after the wait. PTX
+    /// Waits until at most the latest `pending` groups of this thread are still in flight. For
+    /// example, with one group per tile, `1` waits for all tiles except the newest. The copied data
+    /// is then visible to this thread; other threads need a barrier after the wait. PTX
     /// ISA 9.7.9.25.3.3 `cp.async.wait_group`.
     #[doc(alias("__pipeline_wait_prior", "cp_async_wait"))]
     #[track_caller]
@@ -89,8 +94,9 @@ impl<'b> Body<'b, '_> {
         self.context().emit(AsyncCopy::CpAsyncWaitGroup { pending });
     }
 
-    /// Waits until all of the thread's `cp.async` have completed. PTX ISA 9.7.9.25.3.3
-    /// `cp.async.wait_all`.
+    /// Waits until all of the thread's `cp.async` have completed, in groups or not. The data is
+    /// then visible to this thread; other threads need a barrier after the wait. PTX
+    /// ISA 9.7.9.25.3.3 `cp.async.wait_all`.
     #[track_caller]
     pub fn cp_async_wait_all(&self) {
         self.context().emit(AsyncCopy::CpAsyncWaitAll {});
@@ -101,10 +107,10 @@ impl<'b> Body<'b, '_> {
 /// 9.7.9.25.4). A copy to shared memory completes on an mbarrier, a copy to global memory in a bulk
 /// group.
 impl<'b> Body<'b, '_> {
-    /// Starts a copy of `bytes` bytes from global to shared memory. When it is done, the bytes are
-    /// completed on `barrier`; announce them with
-    /// [`arrive_expect_tx`](MbarrierRef::arrive_expect_tx). Addresses and `bytes` must be multiples
-    /// of 16. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
+    /// Starts a copy of `bytes` bytes from global to shared memory; call it in one thread. When the
+    /// copy is done, it completes the bytes on the mbarrier `barrier`, on which the readers wait.
+    /// Announce the bytes with [`arrive_expect_tx`](MbarrierRef::arrive_expect_tx). Addresses and
+    /// `bytes` must be multiples of 16. PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
     ///
     /// ```
     /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
@@ -151,9 +157,9 @@ impl<'b> Body<'b, '_> {
     }
 
     /// Starts a copy as [`cp_async_bulk_load`](Body::cp_async_bulk_load) does, into several blocks
-    /// of the cluster. Every block whose bit is set in `ctas` gets the data at the same offset in
-    /// its shared memory, and the bytes are completed on its own barrier. PTX ISA 9.7.9.25.4.1
-    /// `.multicast::cluster`.
+    /// of the cluster that need the same data. Every block whose bit is set in `ctas` gets the data
+    /// at the same offset in its shared memory, and the bytes are completed on that block's own
+    /// barrier. PTX ISA 9.7.9.25.4.1 `.multicast::cluster`.
     ///
     /// ```
     /// use tilewright::ir::op::{BarrierForm, ClusterArrival, L2Policy};
@@ -207,10 +213,11 @@ impl<'b> Body<'b, '_> {
         });
     }
 
-    /// Starts a copy of `bytes` bytes from this block's shared memory to that of a block in the
-    /// cluster. When it is done, the bytes are completed on `barrier`, which must be in the same
-    /// block as `to`. Addresses and `bytes` must be multiples of 16. Threads that stored the data
-    /// must first call [`fence_proxy_async`](Body::fence_proxy_async). PTX ISA 9.7.9.25.4.1
+    /// Starts a copy of `bytes` bytes from this block's shared memory to the shared memory of
+    /// another block in the cluster, for example to combine partial results without global memory.
+    /// When the copy is done, the bytes are completed on `barrier`, which must be in the same block
+    /// as `to`. Addresses and `bytes` must be multiples of 16. Threads that stored the data must
+    /// first call [`fence_proxy_async`](Body::fence_proxy_async). PTX ISA 9.7.9.25.4.1
     /// `cp.async.bulk`.
     ///
     /// ```
@@ -272,10 +279,11 @@ impl<'b> Body<'b, '_> {
         });
     }
 
-    /// Starts a copy of `bytes` bytes from shared to global memory, as part of the thread's next
-    /// [bulk group](Body::cp_async_bulk_commit_group). Addresses and `bytes` must be
-    /// multiples of 16. Threads that stored the data must first call
-    /// [`fence_proxy_async`](Body::fence_proxy_async). PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
+    /// Starts a copy of `bytes` bytes from shared to global memory, for example to write a block's
+    /// results. The copy belongs to the thread's next [bulk
+    /// group](Body::cp_async_bulk_commit_group). Addresses and `bytes` must be multiples of 16.
+    /// Threads that stored the data must first call [`fence_proxy_async`](Body::fence_proxy_async).
+    /// PTX ISA 9.7.9.25.4.1 `cp.async.bulk`.
     #[track_caller]
     pub fn cp_async_bulk_store<T: Element>(
         &self,
@@ -290,8 +298,9 @@ impl<'b> Body<'b, '_> {
         self.context().emit(copy);
     }
 
-    /// Prefetches `bytes` bytes of global memory into L2. The address and `bytes` must be multiples
-    /// of 16. PTX ISA 9.7.9.25.4.3 `cp.async.bulk.prefetch`.
+    /// Prefetches `bytes` bytes of global memory into L2, so that a later copy or load is faster.
+    /// The address and `bytes` must be multiples of 16. PTX ISA 9.7.9.25.4.3
+    /// `cp.async.bulk.prefetch`.
     #[track_caller]
     pub fn cp_async_bulk_prefetch<T: Element>(
         &self,
@@ -305,16 +314,18 @@ impl<'b> Body<'b, '_> {
     }
 
     /// Commits all of the thread's bulk copies to global memory that are in no group yet as one
-    /// group. An empty group counts too. PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
+    /// group. Call it after the copies that you want to wait for together. A group without copies
+    /// counts too. PTX ISA 9.7.9.25.6.2 `cp.async.bulk.commit_group`.
     #[doc(alias = "tma_store_arrive")]
     #[track_caller]
     pub fn cp_async_bulk_commit_group(&self) {
         self.context().emit(AsyncCopy::CpAsyncBulkCommitGroup {});
     }
 
-    /// Waits until at most the latest `pending` bulk groups of this thread are still in flight, or,
-    /// depending on `wait`, until all but these have read their source, so that you can overwrite
-    /// it. PTX ISA 9.7.9.25.6.3 `cp.async.bulk.wait_group`.
+    /// Waits until at most the latest `pending` bulk groups of this thread are still in flight, or
+    /// with [`BulkWait::Read`] until all older groups have read their source. Wait with `Read`
+    /// before you overwrite the shared memory that a copy stores from. PTX ISA 9.7.9.25.6.3
+    /// `cp.async.bulk.wait_group`.
     #[doc(alias = "tma_store_wait")]
     #[track_caller]
     pub fn cp_async_bulk_wait_group(&self, pending: u32, wait: BulkWait) {
@@ -330,7 +341,8 @@ impl<'b> Body<'b, '_> {
         coords.iter().map(|coord| cx.operand(*coord)).collect()
     }
 
-    /// Prefetches the tensor map's descriptor into a cache, before its first use. PTX ISA 9.7.9.15
+    /// Prefetches the tensor map's descriptor into a cache. Call it in one thread at the start of
+    /// the kernel, so that the first copy need not wait for the descriptor. PTX ISA 9.7.9.15
     /// `prefetch.tensormap`; `sm_90`.
     #[track_caller]
     pub fn prefetch_tensormap<M: TensorMapType>(&self, map: Val<'_, M>) {
@@ -344,10 +356,11 @@ macro_rules! loads {
         /// TMA loads: copies of a tensor's boxes from global to shared memory, from `sm_90` on (PTX
         /// ISA 9.7.9.25.5).
         impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
-            /// Starts a copy of the box at `coords` to shared memory `to`. `coords` lists the
-            /// contiguous dimension first; `to` must be a multiple of 128 bytes. Parts of the box
-            /// outside the tensor are filled. When the copy is done, the bytes of a whole box,
-            /// filled parts included, are completed on `barrier`. PTX ISA 9.7.9.25.5.2
+            /// Starts a copy of the box at `coords` to shared memory `to`; call it in one thread.
+            /// `coords` lists the contiguous dimension first; `to` must be a multiple of 128 bytes.
+            /// Parts of the box outside the tensor are filled with the tensor map's fill value.
+            /// When the copy is done, the bytes of a whole box, filled parts included, are
+            /// completed on the mbarrier `barrier`, on which the readers wait. PTX ISA 9.7.9.25.5.2
             /// `cp.async.bulk.tensor`.
             ///
             /// ```
@@ -399,9 +412,10 @@ macro_rules! loads {
             }
 
             /// Starts a copy as [`cp_async_bulk_tensor_load`](Val::cp_async_bulk_tensor_load) does,
-            /// into several blocks of the cluster. Every block whose bit is set in `ctas` gets the
-            /// box at the same offset in its shared memory, and the bytes are completed on its own
-            /// barrier. PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
+            /// into several blocks of the cluster that need the same box. Every block whose bit is
+            /// set in `ctas` gets the box at the same offset in its shared memory, and the bytes
+            /// are completed on that block's own barrier. PTX ISA 9.7.9.25.5.2
+            /// `.multicast::cluster`.
             #[track_caller]
             pub fn cp_async_bulk_tensor_multicast<'c>(
                 self,
@@ -429,8 +443,8 @@ macro_rules! loads {
                 });
             }
 
-            /// Prefetches the box at `coords` into L2. PTX ISA 9.7.9.25.5.4
-            /// `cp.async.bulk.prefetch.tensor`.
+            /// Prefetches the box at `coords` into L2, so that a later load of it is faster. PTX
+            /// ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
             #[track_caller]
             pub fn cp_async_bulk_prefetch_tensor<'c>(
                 self,
@@ -449,7 +463,9 @@ loads!(TensorMap TensorMapMut);
 
 macro_rules! in_memory {
     ($($Map:ident)*) => {$(
-        /// Tensor maps that the kernel itself writes to global memory. They require `sm_90a`.
+        /// Tensor maps that the kernel itself writes to global memory. Use them if a tensor's
+        /// address or shape is known only on the device, as in a grouped GEMM. They require
+        /// `sm_90a`.
         impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
             /// Writes a tensor map to the 16 elements at `to`, a multiple of 128 bytes. Read it
             /// with [`tensormap_acquire`](Val::tensormap_acquire), after a barrier or in a later
@@ -514,7 +530,8 @@ macro_rules! in_memory {
             }
 
             /// Returns the tensor map that [`tensormap_replace`](Val::tensormap_replace) wrote from
-            /// this map to the 16 elements at `from`, for copies by this thread. PTX ISA 9.7.13.4
+            /// this map to the 16 elements at `from`. Call it in the thread that starts the copies,
+            /// before each use of a map that may have changed. PTX ISA 9.7.13.4
             /// `fence.proxy.tensormap::generic.acquire`.
             #[track_caller]
             pub fn tensormap_acquire<'c>(
@@ -536,8 +553,9 @@ in_memory!(TensorMap TensorMapMut);
 /// TMA stores: copies of boxes from shared memory to a tensor in global memory, from `sm_90` on
 /// (PTX ISA 9.7.9.25.5).
 impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
-    /// Starts a copy of a box from shared memory to the tensor at `coords`, as part of the thread's
-    /// next [bulk group](Body::cp_async_bulk_commit_group). What lies outside the tensor is not
+    /// Starts a copy of a box from shared memory to the tensor at `coords`, for example to write a
+    /// result tile. The copy belongs to the thread's next [bulk
+    /// group](Body::cp_async_bulk_commit_group). Parts of the box outside the tensor are not
     /// written; coordinates must not be negative. Threads that stored the data must first call
     /// [`fence_proxy_async`](Body::fence_proxy_async). PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor`.
     #[doc(alias("tma_store", "SM90_TMA_STORE"))]
@@ -558,8 +576,8 @@ impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     }
 
     /// Starts a copy as [`cp_async_bulk_tensor_store`](Val::cp_async_bulk_tensor_store) does, but
-    /// combines each element with the tensor's element by `op`. PTX ISA 9.7.9.25.5.3
-    /// `cp.reduce.async.bulk.tensor`.
+    /// combines each element with the tensor's element by `op`, for example to add partial sums of
+    /// several blocks. PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor`.
     #[track_caller]
     pub fn cp_reduce_async_bulk_tensor<'c>(
         self,

@@ -1,5 +1,5 @@
-//! Atomic operations: [`Atom`] returns the old value, [`Red`] returns nothing. Prefer `Red` if you
-//! do not need the old value.
+//! Atomic operations on memory that several threads update, such as counters and sums. [`Atom`]
+//! returns the old value, [`Red`] returns nothing. Prefer `Red` if you do not need the old value.
 
 use super::body::Body;
 use super::typed::{
@@ -17,20 +17,24 @@ mod sealed {
 /// An element type with atomic addition. You name it as a bound in code that is generic over such
 /// types.
 pub trait AtomicAdd: Number + sealed::Sealed {}
-/// An integer type with atomic minimum, maximum and bitwise logic. You name it as a bound.
+/// An integer type with atomic minimum, maximum and bitwise logic. You name it as a bound in
+/// generic code.
 pub trait AtomicInt: Integer + Bits + AtomicAdd {}
-/// An element type with compare-and-swap: 16, 32 or 64 bits. You name it as a bound.
+/// An element type with compare-and-swap: 16, 32 or 64 bits. You name it as a bound in generic
+/// code.
 pub trait AtomicCas: Element + sealed::Sealed {}
-/// An element type with atomic exchange: 32 or 64 bits. You name it as a bound.
+/// An element type with atomic exchange: 32 or 64 bits. You name it as a bound in generic code.
 pub trait AtomicWord: AtomicCas {}
 /// An element type with atomic addition of `N`-element vectors: `f32` for 2 and 4, `f16` and `bf16`
-/// for 2, 4 and 8. Each element is added atomically, the vector as a whole is not.
+/// for 2, 4 and 8. Each element is added atomically, the vector as a whole is not. You name it as a
+/// bound in generic code.
 #[diagnostic::on_unimplemented(
     message = "vectors of {N} `{Self}` are not added atomically",
     note = "those of 2 and 4 `f32`, and of 2, 4 and 8 `f16` and `bf16` are"
 )]
 pub trait AtomicVector<const N: usize>: VectorElement<N> + AtomicAdd {}
-/// An [`AtomicVector`] type that also has an atomic minimum and maximum: `f16` or `bf16`.
+/// An [`AtomicVector`] type that also has an atomic minimum and maximum: `f16` or `bf16`. You name
+/// it as a bound in generic code.
 pub trait AtomicHalf<const N: usize>: AtomicVector<N> {}
 
 macro_rules! atomic {
@@ -128,7 +132,8 @@ impl<'b, P: MutPointer> Val<'b, P> {
     }
 }
 
-/// Atomic operations that return the old value, made by [`Val::atom`].
+/// Atomic operations that return the old value, made by [`Val::atom`]. Use them if a thread acts on
+/// that value, for example to take a ticket from a counter.
 #[derive(Debug)]
 pub struct Atom<'b, P> {
     base: Val<'b, P>,
@@ -136,7 +141,8 @@ pub struct Atom<'b, P> {
     scope: MemScope,
 }
 
-/// Atomic operations without a result, made by [`Val::red`].
+/// Atomic operations without a result, made by [`Val::red`]. Use them to add up or count, because
+/// they are cheaper than [`Atom`].
 #[derive(Debug)]
 pub struct Red<'b, P> {
     base: Val<'b, P>,
@@ -211,10 +217,11 @@ operations! {
     or = Or [P::Elem: AtomicInt];
     /// Combines the element atomically with `value` by bitwise exclusive or.
     xor = Xor [P::Elem: AtomicInt];
-    /// Adds 1 to the element atomically, or sets it to 0 if it is at least `value`.
+    /// Adds 1 to the element atomically, or sets it to 0 if it is at least `value`: a counter that
+    /// wraps around after `value`.
     inc = Inc [P: MutPointer<Elem = u32>];
     /// Subtracts 1 from the element atomically, or sets it to `value` if it is 0 or larger than
-    /// `value`.
+    /// `value`: a counter that starts over at `value`.
     dec = Dec [P: MutPointer<Elem = u32>];
 }
 
@@ -306,12 +313,14 @@ vector_operations! {
 }
 
 impl<'b, P: MutPointer> Atom<'b, P> {
-    /// Sets the memory order.
+    /// Sets the memory order, which is relaxed by default. Use acquire or release if the atomic
+    /// guards other data.
     pub fn order(self, order: AtomicOrder) -> Atom<'b, P> {
         Atom { order, ..self }
     }
 
-    /// Sets the scope.
+    /// Sets the scope: which threads see the operation as atomic. The default is all threads of the
+    /// GPU.
     pub fn scope(self, scope: MemScope) -> Atom<'b, P> {
         Atom { scope, ..self }
     }
@@ -331,8 +340,8 @@ impl<'b, P: MutPointer> Atom<'b, P> {
         cx.emit_val(Atomic::Atom { base, index, value, op, order, scope })
     }
 
-    /// Sets the element atomically to `value` and returns the old value. PTX ISA 9.7.13.5
-    /// `atom.exch`.
+    /// Sets the element atomically to `value` and returns the old value, for example to take a
+    /// lock. PTX ISA 9.7.13.5 `atom.exch`.
     #[doc(alias("atomicExch", "atomic_xchg", "tl.atomic_xchg"))]
     #[track_caller]
     pub fn exch<'c, I: MemIndex>(
@@ -348,7 +357,8 @@ impl<'b, P: MutPointer> Atom<'b, P> {
     }
 
     /// Sets the element atomically to `value` if its bits equal those of `compare`. Returns the old
-    /// value. PTX ISA 9.7.13.5 `atom.cas`.
+    /// value, which tells whether the swap happened. Use it in a loop to build atomics that PTX
+    /// lacks. PTX ISA 9.7.13.5 `atom.cas`.
     #[doc(alias("atomicCAS", "atomic_cas", "tl.atomic_cas"))]
     #[track_caller]
     pub fn cas<'c, I: MemIndex>(
@@ -370,12 +380,14 @@ impl<'b, P: MutPointer> Atom<'b, P> {
 }
 
 impl<'b, P: MutPointer> Red<'b, P> {
-    /// Sets the memory order.
+    /// Sets the memory order, which is relaxed by default. Use release to publish the thread's
+    /// earlier writes.
     pub fn order(self, order: RedOrder) -> Red<'b, P> {
         Red { order, ..self }
     }
 
-    /// Sets the scope.
+    /// Sets the scope: which threads see the operation as atomic. The default is all threads of the
+    /// GPU.
     pub fn scope(self, scope: MemScope) -> Red<'b, P> {
         Red { scope, ..self }
     }

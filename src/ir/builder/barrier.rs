@@ -8,7 +8,7 @@ use crate::ir::op::{
 };
 
 /// One of the block's 16 named barriers, for some of its threads. Use it to synchronise warps with
-/// different roles, such as producers and consumers. Made by [`Body::named_barrier`].
+/// different roles, such as producers and consumers. [`Body::named_barrier`] makes it.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedBarrier<'b> {
     id: Val<'b, u32>,
@@ -61,7 +61,8 @@ impl<'b> Body<'b, '_> {
     }
 
     /// Orders the thread's memory accesses: those before the fence become visible before those
-    /// after it, to the threads of `scope` that synchronise through it. PTX ISA 9.7.13.4 `fence`;
+    /// after it, to the threads of `scope` that synchronise through it. Use it between writing data
+    /// and setting a flag that tells other blocks about the data. PTX ISA 9.7.13.4 `fence`;
     /// `membar` is the fence of order [`Sc`](FenceOrder::Sc).
     ///
     /// ```
@@ -92,9 +93,10 @@ impl<'b> Body<'b, '_> {
         self.context().emit(Sync::Fence { order, scope });
     }
 
-    /// Arrives at the cluster's barrier without waiting. Threads that wait see this thread's
-    /// earlier accesses, unless `order` is [`Relaxed`](ClusterArrival::Relaxed). The form `Aligned`
-    /// promises that all threads of a warp execute the same instruction. PTX ISA 9.7.13.3
+    /// Arrives at the cluster's barrier without waiting, so that the thread can work on until it
+    /// calls [`barrier_cluster_wait`](Body::barrier_cluster_wait). Threads that wait see this
+    /// thread's earlier accesses, unless `order` is [`Relaxed`](ClusterArrival::Relaxed). The form
+    /// `Aligned` promises that all threads of a warp execute the same instruction. PTX ISA 9.7.13.3
     /// `barrier.cluster.arrive`; `sm_90`.
     #[doc(alias = "cluster_arrive")]
     #[track_caller]
@@ -102,16 +104,18 @@ impl<'b> Body<'b, '_> {
         self.context().emit(Sync::BarrierClusterArrive { form, order });
     }
 
-    /// Waits until all threads of the cluster have arrived, except those that have ended. PTX ISA
-    /// 9.7.13.3 `barrier.cluster.wait`; `sm_90`.
+    /// Waits until all threads of the cluster have arrived, except those that have ended. Call it
+    /// after [`barrier_cluster_arrive`](Body::barrier_cluster_arrive). PTX ISA 9.7.13.3
+    /// `barrier.cluster.wait`; `sm_90`.
     #[doc(alias("cluster_wait", "cluster_sync"))]
     #[track_caller]
     pub fn barrier_cluster_wait(&self, form: BarrierForm) {
         self.context().emit(Sync::BarrierClusterWait { form });
     }
 
-    /// Orders the thread's accesses to memory that is mapped at several virtual addresses. PTX ISA
-    /// 9.7.13.4 `fence.proxy.alias`.
+    /// Orders the thread's accesses to memory that is mapped at several virtual addresses. Call it
+    /// between an access through one address and an access to the same memory through another. PTX
+    /// ISA 9.7.13.4 `fence.proxy.alias`.
     #[track_caller]
     pub fn fence_proxy_alias(&self) {
         self.context().emit(Sync::FenceProxyAlias {});
@@ -128,7 +132,8 @@ impl<'b> Body<'b, '_> {
 }
 
 impl<'b> NamedBarrier<'b> {
-    /// Promises that all threads of a warp execute the same instruction: PTX's `.aligned`.
+    /// Promises that all threads of a warp execute the barrier instruction together: PTX's
+    /// `.aligned`. Leave it out if the warp may have diverged.
     pub fn aligned(self) -> NamedBarrier<'b> {
         NamedBarrier { form: BarrierForm::Aligned, ..self }
     }
@@ -142,8 +147,8 @@ impl<'b> NamedBarrier<'b> {
         cx.emit(Sync::BarrierSync { id, threads, form: self.form });
     }
 
-    /// Arrives without waiting. Threads that wait see this thread's earlier writes. PTX ISA
-    /// 9.7.13.1 `barrier.arrive`.
+    /// Arrives without waiting. Threads that wait see this thread's earlier writes. A producer
+    /// calls it when only the consumers have to wait. PTX ISA 9.7.13.1 `barrier.arrive`.
     #[track_caller]
     pub fn arrive(self, k: &Body<'_, '_>) {
         let cx = k.context();
@@ -164,24 +169,24 @@ impl<'b> NamedBarrier<'b> {
         cx.emit_val(Sync::BarrierRed { pred, id, threads, op, form: self.form })
     }
 
-    /// Waits for all of the barrier's threads, and returns whether `pred` is true in every one. PTX
-    /// ISA 9.7.13.1 `barrier.red.and`.
+    /// Waits for all of the barrier's threads, and returns whether `pred` is true in every one, for
+    /// example whether every thread is done with its elements. PTX ISA 9.7.13.1 `barrier.red.and`.
     #[doc(alias("__syncthreads_and", "syncthreads_and"))]
     #[track_caller]
     pub fn red_and<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, bool> {
         self.red(k, BarrierRed::And, pred)
     }
 
-    /// Waits for all of the barrier's threads, and returns whether `pred` is true in at least one.
-    /// PTX ISA 9.7.13.1 `barrier.red.or`.
+    /// Waits for all of the barrier's threads, and returns whether `pred` is true in at least one,
+    /// for example whether any thread found a match. PTX ISA 9.7.13.1 `barrier.red.or`.
     #[doc(alias("__syncthreads_or", "syncthreads_or"))]
     #[track_caller]
     pub fn red_or<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, bool> {
         self.red(k, BarrierRed::Or, pred)
     }
 
-    /// Waits for all of the barrier's threads, and returns in how many of them `pred` is true. PTX
-    /// ISA 9.7.13.1 `barrier.red.popc`.
+    /// Waits for all of the barrier's threads, and returns in how many of them `pred` is true, for
+    /// example how many threads found a match. PTX ISA 9.7.13.1 `barrier.red.popc`.
     #[doc(alias("__syncthreads_count", "syncthreads_count"))]
     #[track_caller]
     pub fn red_popc<'c>(self, k: &Body<'c, '_>, pred: impl IntoVal<'c, bool>) -> Val<'c, u32> {

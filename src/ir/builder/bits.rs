@@ -47,10 +47,10 @@ pub trait Widen: Integer {
 /// An element of the packed words that [`dp4a`](Val::dp4a) and [`dp2a`](Val::dp2a) multiply: an
 /// 8-bit or 16-bit integer. You only name it as a bound.
 pub trait DotElement: Integer {
-    /// The type of the sum if the other elements are unsigned.
+    /// The type of the sum if the other operand's elements are unsigned.
     type Sum: Integer;
-    /// The type of the sum if the other elements are of type `B`: `u32` if both are unsigned,
-    /// otherwise `i32`.
+    /// The type of the sum if the other operand's elements are of type `B`: `u32` if both are
+    /// unsigned, otherwise `i32`.
     type Dot<B: DotElement>: Integer;
 }
 
@@ -85,7 +85,7 @@ dot_elements! {
     i16, u16;
 }
 
-/// Integer arithmetic beyond the operators.
+/// Integer arithmetic beyond the operators: high halves of products, and conversions that clamp.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -106,7 +106,8 @@ dot_elements! {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, T: Integer> Val<'b, T> {
-    /// Returns the high half of `self * rhs`. PTX ISA 9.7.1.3 `mul.hi`.
+    /// Returns the high half of `self * rhs`, for example to divide by multiplying with a
+    /// reciprocal. PTX ISA 9.7.1.3 `mul.hi`.
     #[doc(alias("__mulhi", "__umulhi", "umulhi"))]
     #[track_caller]
     pub fn mul_hi(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T> {
@@ -115,7 +116,8 @@ impl<'b, T: Integer> Val<'b, T> {
         cx.emit_val(Arith::MulHi { lhs, rhs })
     }
 
-    /// Returns the high half of `self * rhs`, plus `addend`; wraps. PTX ISA 9.7.1.4 `mad.hi`.
+    /// Returns the high half of `self * rhs`, plus `addend`, in one instruction; the sum wraps. PTX
+    /// ISA 9.7.1.4 `mad.hi`.
     #[track_caller]
     pub fn mad_hi(
         self,
@@ -128,7 +130,8 @@ impl<'b, T: Integer> Val<'b, T> {
         cx.emit_val(Arith::MadHi { lhs, rhs, addend })
     }
 
-    /// Converts to `U` and clamps to its range. PTX ISA 9.7.9.21 `cvt.sat`.
+    /// Converts to `U` and clamps to the range of `U`. Use it to narrow integers when
+    /// [`cvt`](Val::cvt) would wrap. PTX ISA 9.7.9.21 `cvt.sat`.
     #[track_caller]
     pub fn cvt_sat<U: Integer>(self) -> Val<'b, U> {
         let value = self.context().operand(self);
@@ -148,7 +151,8 @@ macro_rules! binary {
     )*};
 }
 
-/// Packed arithmetic on two 16-bit integers at once. Requires `sm_90`.
+/// Packed arithmetic on two 16-bit integers at once, at the cost of one instruction. Requires
+/// `sm_90`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -170,7 +174,8 @@ macro_rules! binary {
 /// ```
 impl<T: PackedInt16> Val<'_, Vector<T, 2>> {
     binary! {
-        /// Returns `self + rhs` in both halves; each wraps. PTX ISA 9.7.1.1 `add.s16x2`.
+        /// Returns `self + rhs` in both halves; each half wraps on its own. PTX ISA 9.7.1.1
+        /// `add.s16x2`.
         add_packed = AddPacked;
         /// Returns the smaller of each pair of halves. PTX ISA 9.7.1.12 `min.s16x2`.
         min_packed = MinPacked;
@@ -181,11 +186,11 @@ impl<T: PackedInt16> Val<'_, Vector<T, 2>> {
 
 impl Val<'_, Vector<i16, 2>> {
     binary! {
-        /// Returns `max(min(self, rhs), 0)` in both halves. Requires `sm_90`. PTX ISA 9.7.1.12
-        /// `min.relu.s16x2`.
+        /// Returns `max(min(self, rhs), 0)` in both halves, for example a ReLU with an upper limit.
+        /// Requires `sm_90`. PTX ISA 9.7.1.12 `min.relu.s16x2`.
         min_relu = MinRelu;
-        /// Returns `max(self, rhs, 0)` in both halves. Requires `sm_90`. PTX ISA 9.7.1.13
-        /// `max.relu.s16x2`.
+        /// Returns `max(self, rhs, 0)` in both halves, for example to pool and apply a ReLU in one
+        /// step. Requires `sm_90`. PTX ISA 9.7.1.13 `max.relu.s16x2`.
         max_relu = MaxRelu;
     }
 }
@@ -202,8 +207,9 @@ impl PackedInt16 for u16 {}
 macro_rules! cvt_pack {
     ($($ty:ident $lanes:literal;)*) => {$(
         impl<'b> Val<'b, Vector<$ty, $lanes>> {
-            /// Clamps each integer to the element type's range and packs them into a vector, the
-            /// first one as element 0. PTX ISA 9.7.9.22 `cvt.pack.sat`.
+            /// Clamps each integer to the element type's range and packs the results into a vector,
+            /// the first one as element 0. Use it to store quantised results. PTX ISA 9.7.9.22
+            /// `cvt.pack.sat`.
             ///
             /// ```
             /// # #[cfg(feature = "sim")] {
@@ -236,7 +242,8 @@ cvt_pack! {
 }
 
 impl<'b, T: Widen> Val<'b, T> {
-    /// Returns the exact product `self * rhs` in twice the width. PTX ISA 9.7.1.3 `mul.wide`.
+    /// Returns the exact product `self * rhs` in twice the width, for example to compute a 64-bit
+    /// offset from 32-bit indices. PTX ISA 9.7.1.3 `mul.wide`.
     #[track_caller]
     pub fn mul_wide(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, T::Wide> {
         let cx = self.context();
@@ -244,8 +251,8 @@ impl<'b, T: Widen> Val<'b, T> {
         cx.emit_val(Arith::MulWide { lhs, rhs })
     }
 
-    /// Returns `self * rhs + addend` in twice the width. The product is exact; the sum wraps. PTX
-    /// ISA 9.7.1.4 `mad.wide`.
+    /// Returns `self * rhs + addend` in twice the width, for example an offset plus a base. The
+    /// product is exact; the sum wraps. PTX ISA 9.7.1.4 `mad.wide`.
     #[track_caller]
     pub fn mad_wide(
         self,
@@ -260,7 +267,8 @@ impl<'b, T: Widen> Val<'b, T> {
 }
 
 impl<'b> Val<'b, i32> {
-    /// Returns `self + rhs`, clamped to the range of `i32`. PTX ISA 9.7.1.1 `add.sat`.
+    /// Returns `self + rhs`, clamped to the range of `i32` where `+` would wrap. PTX ISA 9.7.1.1
+    /// `add.sat`.
     #[track_caller]
     pub fn add_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
@@ -282,8 +290,9 @@ impl<'b> Val<'b, i32> {
         cx.emit_val(IntArith::MadHiSat { lhs, rhs, addend })
     }
 
-    /// Returns the high bits of [`mul24`](Val::mul24), plus `addend`, clamped to the range of
-    /// `i32`. PTX ISA 9.7.1.6 `mad24.hi.sat`.
+    /// Returns bits 16 to 47 of the 48-bit product of the lowest 24 bits of `self` and `rhs` (see
+    /// [`mul24`](Val::mul24)), plus `addend`, clamped to the range of `i32`. PTX ISA 9.7.1.6
+    /// `mad24.hi.sat`.
     #[track_caller]
     pub fn mad24_hi_sat(
         self,
@@ -296,7 +305,8 @@ impl<'b> Val<'b, i32> {
         cx.emit_val(IntArith::Mad24HiSat { lhs, rhs, addend })
     }
 
-    /// Returns `max(min(self, rhs), 0)`. Requires `sm_90`. PTX ISA 9.7.1.12 `min.relu.s32`.
+    /// Returns `max(min(self, rhs), 0)`, for example a ReLU with an upper limit. Requires `sm_90`.
+    /// PTX ISA 9.7.1.12 `min.relu.s32`.
     #[track_caller]
     pub fn min_relu(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
@@ -304,7 +314,8 @@ impl<'b> Val<'b, i32> {
         cx.emit_val(IntArith::MinRelu { lhs, rhs })
     }
 
-    /// Returns `max(self, rhs, 0)`. Requires `sm_90`. PTX ISA 9.7.1.13 `max.relu.s32`.
+    /// Returns `max(self, rhs, 0)`, for example to pool and apply a ReLU in one step. Requires
+    /// `sm_90`. PTX ISA 9.7.1.13 `max.relu.s32`.
     #[track_caller]
     pub fn max_relu(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
@@ -312,7 +323,8 @@ impl<'b> Val<'b, i32> {
         cx.emit_val(IntArith::MaxRelu { lhs, rhs })
     }
 
-    /// Returns `self - rhs`, clamped to the range of `i32`. PTX ISA 9.7.1.2 `sub.sat`.
+    /// Returns `self - rhs`, clamped to the range of `i32` where `-` would wrap. PTX ISA 9.7.1.2
+    /// `sub.sat`.
     #[track_caller]
     pub fn sub_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
         let cx = self.context();
@@ -321,7 +333,8 @@ impl<'b> Val<'b, i32> {
     }
 }
 
-/// Dot products of bytes.
+/// Dot products of bytes, which sum up in 32 bits. Use them for int8 arithmetic without tensor
+/// cores.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -341,8 +354,8 @@ impl<'b> Val<'b, i32> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
-    /// Returns `addend + sum(self[i] * rhs[i])` over the four elements, each side `i8` or `u8`;
-    /// wraps. PTX ISA 9.7.1.23 `dp4a`.
+    /// Returns `addend + sum(self[i] * rhs[i])` over the four elements; each operand has `i8` or
+    /// `u8` elements. The sum wraps. PTX ISA 9.7.1.23 `dp4a`.
     #[doc(alias = "__dp4a")]
     #[track_caller]
     pub fn dp4a<B: DotElement + VectorElement<4>>(
@@ -357,8 +370,9 @@ impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
 }
 
 impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
-    /// Returns `addend + self[0] * rhs[h] + self[1] * rhs[h + 1]`, with `h` 0 or 2 by `half`. `self` is
-    /// of `i16` or `u16`, `rhs` of `i8` or `u8`; wraps. PTX ISA 9.7.1.24 `dp2a`.
+    /// Returns `addend + self[0] * rhs[h] + self[1] * rhs[h + 1]`, where `half` selects `h` = 0 or
+    /// `h` = 2. The elements of `self` are `i16` or `u16`, those of `rhs` are `i8` or `u8`. The sum
+    /// wraps. PTX ISA 9.7.1.24 `dp2a`.
     #[track_caller]
     pub fn dp2a<B: DotElement + VectorElement<4>>(
         self,
@@ -422,7 +436,7 @@ impl std::ops::Not for TruthTable {
     }
 }
 
-/// Bit manipulation.
+/// Extracting and inserting bit fields, for example to unpack values from a word.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -458,8 +472,8 @@ impl<'b, T: Word> Val<'b, T> {
         cx.emit_val(Arith::Bfe { value, start, count })
     }
 
-    /// Inserts the lowest `count` bits of `self` into `into`, starting at bit `start`, and returns
-    /// the result. PTX ISA 9.7.1.20 `bfi`.
+    /// Returns `into` with the `count` bits from bit `start` on replaced by the lowest bits of
+    /// `self`, for example to pack values into a word. PTX ISA 9.7.1.20 `bfi`.
     #[track_caller]
     pub fn bfi(
         self,
@@ -475,8 +489,8 @@ impl<'b, T: Word> Val<'b, T> {
 }
 
 impl<'b, T: Word32> Val<'b, T> {
-    /// Applies a bitwise function of `self`, `b` and `c` in one instruction. PTX ISA 9.7.8.6
-    /// `lop3`.
+    /// Applies a bitwise function of `self`, `b` and `c` in one instruction; use it instead of
+    /// several `&`, `|` and `^`. PTX ISA 9.7.8.6 `lop3`.
     ///
     /// The closure describes the function with `&`, `|`, `^` and `!`. It runs once, on the host,
     /// with three truth tables.
@@ -528,8 +542,9 @@ impl<'b, T: Word32> Val<'b, T> {
 
 impl<'b> Val<'b, u32> {
     /// Returns the position of the `offset`-th set bit, counting from bit `base` (included) upward,
-    /// or downward if `offset` is negative. For `offset` 0 it is `base` itself. Returns `u32::MAX`
-    /// if there is no such bit or if `base` is above 31. PTX ISA 9.7.1.17 `fns`.
+    /// or downward if `offset` is negative. For `offset` 0 it is `base` itself. For example, it
+    /// finds the n-th lane in a ballot's mask. Returns `u32::MAX` if there is no such bit or if
+    /// `base` is above 31. PTX ISA 9.7.1.17 `fns`.
     #[track_caller]
     pub fn fns(
         self,
@@ -543,7 +558,8 @@ impl<'b> Val<'b, u32> {
 }
 
 impl<'b> Body<'b, '_> {
-    /// Returns a mask of `count` set bits, starting at bit `start`. PTX ISA 9.7.1.22 `bmsk`.
+    /// Returns a mask of `count` set bits, starting at bit `start`: for `start` 4 and `count` 8,
+    /// `0xff0`. PTX ISA 9.7.1.22 `bmsk`.
     #[track_caller]
     pub fn bmsk(
         &self,
@@ -558,8 +574,8 @@ impl<'b> Body<'b, '_> {
 }
 
 impl<'b, T: Ty> Val<'b, T> {
-    /// Reinterprets the bits as a value of type `U`: a scalar or a vector with equally many bits,
-    /// but not `bool`. PTX ISA 9.7.9.1 `mov`.
+    /// Reinterprets the bits as a value of type `U`, for example to take an `f32` apart as a `u32`.
+    /// `U` is a scalar or a vector with equally many bits, but not `bool`. PTX ISA 9.7.9.1 `mov`.
     #[doc(alias("__float_as_int", "__int_as_float", "reinterpret_cast"))]
     #[track_caller]
     pub fn bitcast<U: Ty>(self) -> Val<'b, U> {
@@ -569,7 +585,8 @@ impl<'b, T: Ty> Val<'b, T> {
 }
 
 impl<'b, T: Number> Val<'b, T> {
-    /// Converts to the floating-point type `U`, rounded as `mode` says. PTX ISA 9.7.9.21 `cvt`.
+    /// Converts to the floating-point type `U`, rounded as `mode` says. Use it if
+    /// [`cvt`](Val::cvt), which rounds to nearest even, does not fit. PTX ISA 9.7.9.21 `cvt`.
     ///
     /// ```
     /// use tilewright::ir::op::FloatMode;
@@ -592,8 +609,9 @@ impl<'b, T: Number> Val<'b, T> {
 }
 
 impl<'b, T: Float> Val<'b, T> {
-    /// Rounds to an integer of type `U` and clamps to its range; NaN becomes 0. PTX ISA 9.7.9.21
-    /// `cvt.rni`, `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
+    /// Rounds to an integer of type `U` and clamps to the range of `U`; NaN becomes 0. Use it to
+    /// quantise, because [`cvt`](Val::cvt) always rounds toward zero. PTX ISA 9.7.9.21 `cvt.rni`,
+    /// `cvt.rzi`, `cvt.rmi`, `cvt.rpi`.
     #[track_caller]
     pub fn cvt_rint<U: Integer>(self, rounding: Rounding) -> Val<'b, U> {
         let value = self.context().operand(self);

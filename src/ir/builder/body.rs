@@ -1,5 +1,5 @@
-//! [`Body`], the handle through which a closure appends operations: indices, constants, registers,
-//! shared memory, loads, stores and barriers.
+//! [`Body`], the handle through which a closure appends operations, with the methods that every
+//! kernel needs: indices, constants, registers, shared memory, loads, stores and barriers.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -97,13 +97,15 @@ impl<'b, 'o> Body<'b, 'o> {
         self.cx
     }
 
-    /// Returns a host value as a device constant.
+    /// Returns a host value as a device constant. You rarely need it, because operators and methods
+    /// accept host values; use it where rustc has to know the device type.
     #[track_caller]
     pub fn constant<T: Element>(&self, value: T) -> Val<'b, T> {
         self.cx.constant(value)
     }
 
-    /// Returns a device value; a host value becomes a constant.
+    /// Converts a host value to a device constant, and returns a device value as it is. Use it in
+    /// helpers that accept both.
     #[track_caller]
     pub fn value<T: Ty>(&self, value: impl IntoOperand<'b, T>) -> Val<'b, T> {
         value.into_operand(self.cx)
@@ -115,35 +117,38 @@ impl<'b, 'o> Body<'b, 'o> {
         Dim3 { x: self.cx.emit_val(x), y: self.cx.emit_val(y), z: self.cx.emit_val(z) }
     }
 
-    /// Returns the thread's index in its block. PTX ISA 10.1 `%tid`.
+    /// Returns the thread's index in its block: CUDA's `threadIdx`. PTX ISA 10.1 `%tid`.
     #[doc(alias("threadIdx", "tid"))]
     #[track_caller]
     pub fn thread_idx(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Tid)
     }
 
-    /// Returns the block's size in threads. PTX ISA 10.2 `%ntid`.
+    /// Returns the block's size in threads, as the launch chose it. PTX ISA 10.2 `%ntid`.
     #[doc(alias("blockDim", "ntid"))]
     #[track_caller]
     pub fn block_dim(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Ntid)
     }
 
-    /// Returns the block's index in the grid. PTX ISA 10.6 `%ctaid`.
+    /// Returns the block's index in the grid: CUDA's `blockIdx`. Use it to pick the block's tile of
+    /// the problem. PTX ISA 10.6 `%ctaid`.
     #[doc(alias("blockIdx", "ctaid", "program_id", "tl.program_id"))]
     #[track_caller]
     pub fn block_idx(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Ctaid)
     }
 
-    /// Returns the grid's size in blocks. PTX ISA 10.7 `%nctaid`.
+    /// Returns the grid's size in blocks: CUDA's `gridDim`, for example for a grid-stride loop. PTX
+    /// ISA 10.7 `%nctaid`.
     #[doc(alias("gridDim", "nctaid", "num_programs", "tl.num_programs"))]
     #[track_caller]
     pub fn grid_dim(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::Nctaid)
     }
 
-    /// Returns the thread's lane in its warp, 0 to 31. PTX ISA 10.3 `%laneid`.
+    /// Returns the thread's lane in its warp, 0 to 31, for example to let one lane store a warp's
+    /// result. PTX ISA 10.3 `%laneid`.
     #[doc(alias("laneid", "lane_idx"))]
     #[track_caller]
     pub fn lane_id(&self) -> Val<'b, i32> {
@@ -166,9 +171,9 @@ impl<'b, 'o> Body<'b, 'o> {
         self.cx.emit(Sync::Barrier {});
     }
 
-    /// Allocates static shared memory for `len` elements and returns a pointer to it, the same in
-    /// all threads of the block. The memory is uninitialised and aligned to the element size. PTX
-    /// ISA 5.1.7 `.shared`.
+    /// Allocates static shared memory for `len` elements and returns a pointer, the same in all
+    /// threads of the block. Use it for data that the block's threads exchange. The memory is
+    /// uninitialised and aligned to the element size. PTX ISA 5.1.7 `.shared`.
     #[doc(alias("__shared__", "make_smem"))]
     #[track_caller]
     pub fn shared<T: Element>(&self, len: u32) -> Val<'b, Shared<T>> {
@@ -176,7 +181,8 @@ impl<'b, 'o> Body<'b, 'o> {
     }
 
     /// Allocates shared memory as [`shared`](Body::shared) does, aligned to `align_bytes`: a power
-    /// of two that is at least the element size.
+    /// of two that is at least the element size. Vector accesses need it (16 bytes), and so do TMA
+    /// copies (128 bytes).
     #[doc(alias = "__align__")]
     #[track_caller]
     pub fn shared_aligned<T: Element>(&self, len: u32, align_bytes: u32) -> Val<'b, Shared<T>> {
@@ -259,7 +265,8 @@ impl<'b, 'o> Body<'b, 'o> {
         self.cx.emit_val(Mem::ArrayBase { array })
     }
 
-    /// Declares a mutable register and sets it to `init`.
+    /// Declares a mutable register and sets it to `init`. Use it for a value that changes inside a
+    /// loop or a branch.
     #[doc(alias = "make_rmem")]
     #[track_caller]
     pub fn var<T: Ty>(&self, init: impl IntoVal<'b, T>) -> Var<'b, T> {
@@ -283,8 +290,9 @@ impl<'b, 'o> Body<'b, 'o> {
         Registers { var, first: 0, len, body: PhantomData, ty: PhantomData }
     }
 
-    /// Unwraps the result of a layout operation. If it is an error, records it with the caller's
-    /// line for `Kernel::build` to return, and continues with `L::default()`.
+    /// Unwraps the result of a layout operation, so that a kernel's body needs no `?`. If it is an
+    /// error, records it with the caller's line for `Kernel::build` to return, and continues with
+    /// `L::default()`.
     #[track_caller]
     pub fn layout<L: Default>(&self, result: Result<L, LayoutError>) -> L {
         result.unwrap_or_else(|error| {
@@ -295,7 +303,7 @@ impl<'b, 'o> Body<'b, 'o> {
 }
 
 /// A mutable register, made by [`Body::var`]. Use it if a value changes inside a loop or a branch
-/// and you do not want to carry it through. [`Registers`] is an array of them.
+/// and you do not want to pass it through the closures. [`Registers`] is an array of them.
 #[derive(Debug)]
 pub struct Var<'b, T> {
     regs: Registers<'b, T>,
@@ -309,20 +317,21 @@ impl<T> Clone for Var<'_, T> {
 impl<T> Copy for Var<'_, T> {}
 
 impl<T: Ty> Var<'_, T> {
-    /// Reads the register.
+    /// Returns the register's current value.
     #[track_caller]
     pub fn get<'c>(&self, k: &Body<'c, '_>) -> Val<'c, T> {
         self.regs.get(k, 0)
     }
 
-    /// Writes the register.
+    /// Sets the register to `value`.
     #[track_caller]
     pub fn set<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>) {
         self.regs.set(k, 0, value);
     }
 }
 
-/// An array of mutable registers, made by [`Body::registers`].
+/// An array of mutable registers, made by [`Body::registers`]: for example the accumulators of an
+/// MMA, or the values that a thread keeps across a loop.
 ///
 /// The index is a host integer, because registers have no addresses; if you need a device index,
 /// use [`Body::local_array`]. The build fails if a register is read that may not have been set.
@@ -343,7 +352,7 @@ impl<T> Clone for Registers<'_, T> {
 impl<T> Copy for Registers<'_, T> {}
 
 impl<'r, T: Ty> Registers<'r, T> {
-    /// Returns how many registers there are.
+    /// Returns how many registers the array has, for a host loop over all of them.
     #[expect(clippy::len_without_is_empty, reason = "an array of no registers has no use")]
     pub fn len(&self) -> u32 {
         self.len
@@ -357,9 +366,9 @@ impl<'r, T: Ty> Registers<'r, T> {
         self.first.saturating_add(index)
     }
 
-    /// Names the registers in the PTX text, for example `%acc_12` for name `acc`. A name starts
-    /// with a letter and consists of letters, digits and `_`. If a name is invalid or already in
-    /// use, the PTX writer numbers the registers instead.
+    /// Names the registers in the PTX text, for example `%acc_12` for name `acc`, so that you find
+    /// them there. A name starts with a letter and consists of letters, digits and `_`. If a name
+    /// is invalid or already in use, the PTX writer numbers the registers instead.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -434,21 +443,22 @@ impl<'r, T: Ty> Registers<'r, T> {
         (T::ty() == U::ty()).then_some(Registers { var, first, len, body, ty: PhantomData })
     }
 
-    /// Returns `len` registers starting at `first` as an array of their own. If the array ends
-    /// earlier, the part is shorter, and using a missing register is an error of the build.
+    /// Returns `len` registers starting at `first` as an array of their own, for example the
+    /// accumulators of one MMA out of a whole tile. If the array ends earlier, the part is shorter,
+    /// and using a missing register is an error of the build.
     pub fn part(&self, first: u32, len: u32) -> Self {
         let all = self.first.saturating_add(first);
         Registers { first: all, len: len.min(self.len.saturating_sub(first)), ..*self }
     }
 
-    /// Reads register `index`.
+    /// Returns the current value of register `index`.
     #[track_caller]
     pub fn get<'c>(&self, k: &Body<'c, '_>, index: u32) -> Val<'c, T> {
         let cx = k.context();
         cx.emit_val(Mem::GetVar { var: self.var, index: self.check(cx, index) })
     }
 
-    /// Writes `value` to register `index`.
+    /// Sets register `index` to `value`.
     #[track_caller]
     pub fn set<'c>(&self, k: &Body<'c, '_>, index: u32, value: impl IntoOperand<'c, T>) {
         let cx = k.context();
@@ -456,7 +466,7 @@ impl<'r, T: Ty> Registers<'r, T> {
         cx.emit(Mem::SetVar { value, var: self.var, index: self.check(cx, index) });
     }
 
-    /// Writes `value` to all registers.
+    /// Sets all registers to `value`, for example accumulators to 0 before the main loop.
     #[track_caller]
     pub fn fill<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, T>) {
         let value = value.into_operand(k.context());
@@ -467,7 +477,8 @@ impl<'r, T: Ty> Registers<'r, T> {
 }
 
 impl<'b, T> Val<'b, T> {
-    /// Returns a host value as a device constant of the same build as this value.
+    /// Returns a host value as a device constant in the kernel of this value. Use it in helpers
+    /// that have a value but no [`Body`].
     #[track_caller]
     pub fn constant<U: Element>(self, value: U) -> Val<'b, U> {
         self.context().constant(value)
@@ -481,7 +492,8 @@ impl<'b, T> Val<'b, T> {
 }
 
 impl<P: Pointer> Val<'_, P> {
-    /// Loads the element at `self + index`; `index` counts elements. PTX ISA 9.7.9.8 `ld`.
+    /// Loads the element at `self + index`; `index` counts elements. Guard it with
+    /// [`if_`](Body::if_) if the index may be out of bounds. PTX ISA 9.7.9.8 `ld`.
     #[doc(alias("tl.load", "ld"))]
     #[track_caller]
     pub fn load<'c, I: MemIndex>(
@@ -492,7 +504,8 @@ impl<P: Pointer> Val<'_, P> {
         self.load_with(k, index, LoadAccess::default())
     }
 
-    /// Stores `value` at `self + index`; `index` counts elements. PTX ISA 9.7.9.12 `st`.
+    /// Stores `value` at `self + index`; `index` counts elements. Guard it with [`if_`](Body::if_)
+    /// if the index may be out of bounds. PTX ISA 9.7.9.12 `st`.
     #[doc(alias("tl.store", "st"))]
     #[track_caller]
     pub fn store<'c, I: MemIndex>(

@@ -1,4 +1,5 @@
-//! [`Body::cases`]: chains of conditions, `if`, `else if`, .., `else`.
+//! [`Body::cases`]: chains of conditions, `if`, `else if`, .., `else`. Use them instead of nested
+//! `if_else` calls.
 
 use std::marker::PhantomData;
 
@@ -13,7 +14,8 @@ use crate::ir::entity::OpId;
 use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Control, ValueList};
 
-/// How an arm of a [`cases`](Body::cases) chain that returns `V` may end.
+/// How an arm of a [`cases`](Body::cases) chain that returns `V` may end: with values of type `V`,
+/// with a jump, or by falling through if `V` is `()`. You meet it as a bound.
 #[diagnostic::on_unimplemented(
     message = "this arm ends with `{Self}`, but the other arms of the chain give `{V}`",
     label = "the arms end differently",
@@ -89,7 +91,7 @@ impl<'b, 'o> Body<'b, 'o> {
 }
 
 impl<'k, 'b, 'o> CasesStart<'k, 'b, 'o> {
-    /// Runs `arm` if `cond` is true.
+    /// Adds the first arm, which runs if `cond` is true.
     #[track_caller]
     pub fn when<'v, V: Values, E: CaseEnd<V>>(
         self,
@@ -104,7 +106,7 @@ impl<'k, 'b, 'o> CasesStart<'k, 'b, 'o> {
 }
 
 impl<'b, V: Values> Cases<'_, 'b, '_, V> {
-    /// Runs `arm` if `cond` is true and every earlier condition is false.
+    /// Adds an arm, which runs if `cond` is true and every earlier condition is false.
     #[track_caller]
     pub fn when<'v, E: CaseEnd<V>>(
         mut self,
@@ -126,7 +128,8 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
         self
     }
 
-    /// Runs `arm` if no condition is true. Ends the chain and returns what the executed arm yields.
+    /// Adds the last arm, which runs if no condition is true. Ends the chain and returns what the
+    /// executed arm yields. A chain without this call is an error of the build.
     #[track_caller]
     pub fn otherwise<E: CaseEnd<V>>(
         mut self,

@@ -37,8 +37,8 @@ use crate::ir::op::{AsyncCopy, BulkReduce, Mem};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, T: Element> Val<'b, Shared<T>> {
-    /// Returns the pointer to the same offset in the shared memory of block `cta` of the cluster.
-    /// PTX ISA 9.7.9.23 `mapa`; `sm_90`.
+    /// Returns the pointer to the same offset in the shared memory of block `cta` (a rank in the
+    /// cluster), so that you can load and store there. PTX ISA 9.7.9.23 `mapa`; `sm_90`.
     #[track_caller]
     pub fn mapa(self, cta: impl IntoVal<'b, u32>) -> Val<'b, SharedCluster<T>> {
         let cx = self.context();
@@ -48,8 +48,8 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
 }
 
 impl<'b, T: Element> Val<'b, SharedCluster<T>> {
-    /// Returns the cluster rank of the block that the pointer points into. PTX ISA 9.7.9.24
-    /// `getctarank`; `sm_90`.
+    /// Returns the cluster rank of the block that the pointer points into: the inverse of
+    /// [`mapa`](Val::mapa). PTX ISA 9.7.9.24 `getctarank`; `sm_90`.
     #[track_caller]
     pub fn ctarank(self) -> Val<'b, u32> {
         let cx = self.context();
@@ -95,8 +95,10 @@ impl<'b, T: Element> Val<'b, SharedCluster<T>> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<T: Element> Val<'_, SharedCluster<T>> {
-    /// Starts to store `value` to the element. When this is done, the element's bytes are completed
-    /// on `barrier`, which must be in the same block. PTX ISA 9.7.9.13 `st.async`; `sm_90`.
+    /// Starts to store `value` to the element. When the store is done, it completes the element's
+    /// bytes on `barrier`, which must be in the same block as the element. The receiving block
+    /// announces the bytes with [`expect_tx`](super::MbarrierRef::expect_tx) and waits. PTX
+    /// ISA 9.7.9.13 `st.async`; `sm_90`.
     #[track_caller]
     pub fn st_async<'c>(
         self,
@@ -110,8 +112,9 @@ impl<T: Element> Val<'_, SharedCluster<T>> {
         cx.emit(AsyncCopy::StAsync { base, index, value, barrier, barrier_index: index });
     }
 
-    /// Starts to combine the element with `value` by `op`, and completes the element's bytes as
-    /// [`st_async`](Val::st_async) does. PTX ISA 9.7.13.8 `red.async`; `sm_90`.
+    /// Starts to combine the element with `value` by `op`, for example to add a partial sum, and
+    /// completes the element's bytes as [`st_async`](Val::st_async) does. PTX ISA 9.7.13.8
+    /// `red.async`; `sm_90`.
     #[track_caller]
     pub fn red_async<'c>(
         self,

@@ -1,4 +1,5 @@
-//! Reductions and scans with any combining body, over some lanes, a warp or a block.
+//! Reductions and scans with any combining body, over some lanes, a warp or a block. Come here to
+//! change how [`Body::reduce`] and its siblings are lowered.
 //!
 //! Lanes exchange values by shuffles: first neighbours, then pairs of neighbours, and so on. If
 //! every lane has a thread, this takes no branch, even for a combining body that does not commute:
@@ -142,8 +143,9 @@ impl<'o> Body<'o, '_> {
         I::V::make(cx, &mut result.into_iter())
     }
 
-    /// Computes the inclusive scan: returns `v0 ∘ v1 ∘ .. ∘ vi` in thread `i` of the group.
-    /// [`reduce`](Body::reduce) has the conditions.
+    /// Computes the inclusive scan: returns `v0 ∘ v1 ∘ .. ∘ vi` in thread `i` of the group. Use it
+    /// for running sums, for example to give each thread its place in a packed output. The
+    /// combining body and the threads must satisfy the conditions of [`reduce`](Body::reduce).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -192,9 +194,10 @@ impl<'o> Body<'o, '_> {
     }
 
     /// Computes the inclusive scan and the group's aggregate: returns `v0 ∘ v1 ∘ .. ∘ vi` in thread
-    /// `i`, and the combination of all threads' values in every thread. [`reduce`](Body::reduce)
-    /// has the conditions. It costs one shuffle or shared-memory load more than
-    /// [`scan`](Body::scan); a separate reduction would cost as much as the scan itself.
+    /// `i`, and the combination of all threads' values in every thread. The combining body and the
+    /// threads must satisfy the conditions of [`reduce`](Body::reduce). It costs one shuffle or
+    /// shared-memory load more than [`scan`](Body::scan); a separate reduction would cost as much
+    /// as the scan itself.
     ///
     /// For example, a scan over more elements than the group has threads carries the aggregate from
     /// chunk to chunk:
@@ -246,7 +249,9 @@ impl<'o> Body<'o, '_> {
     }
 
     /// Computes the exclusive scan: returns `init ∘ v0 ∘ .. ∘ v(i-1)` in thread `i` of the group,
-    /// so `init` in the first. [`reduce`](Body::reduce) has the conditions.
+    /// so `init` in the first. Use it if a thread needs what comes before its own value, for
+    /// example where its part of the output starts. The combining body and the threads must satisfy
+    /// the conditions of [`reduce`](Body::reduce).
     #[doc(alias("ExclusiveScan", "ExclusiveSum"))]
     #[track_caller]
     pub fn scan_exclusive<I: IntoValues<'o>>(
@@ -270,7 +275,8 @@ impl<'o> Body<'o, '_> {
 
     /// Computes the exclusive scan and the group's aggregate: returns `init ∘ v0 ∘ .. ∘ v(i-1)` in
     /// thread `i`, and the combination of all threads' values, without `init`, in every thread
-    /// (CUB's `block_aggregate`). See [`scan_with_aggregate`](Body::scan_with_aggregate).
+    /// (CUB's `block_aggregate`). Use it for an exclusive scan that goes chunk by chunk;
+    /// [`scan_with_aggregate`](Body::scan_with_aggregate) shows how and states the cost.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

@@ -1,4 +1,5 @@
-//! `if`, `yield` and `return` as closures, and the types that say how a body ends.
+//! `if`, `yield` and `return` as closures, and the types that say how a body ends. Come here for
+//! branches; `loops` has the loops.
 //!
 //! A body closure runs exactly once, while the kernel is built. Its return value says how the body
 //! ends: with values ([`End`], or the next carried values of a `for_`), with a jump
@@ -30,7 +31,8 @@ pub struct End<V>(PhantomData<fn() -> V>);
 #[derive(Debug)]
 pub struct Terminated(());
 
-/// How an arm without results may end: `()` or [`Terminated`].
+/// How an arm without results may end: `()` or [`Terminated`]. You meet it as the bound of
+/// [`if_`](Body::if_).
 #[diagnostic::on_unimplemented(
     message = "an arm of `if_` has no results, but this one ends with `{Self}`",
     label = "expected `()` or `Terminated`",
@@ -48,7 +50,8 @@ impl ArmEnd for Terminated {
     const FALLS_THROUGH: bool = false;
 }
 
-/// Combines the ends of the two arms of an [`if_else`](Body::if_else).
+/// Says which ends the two arms of an [`if_else`](Body::if_else) may have, and what it then
+/// returns. You meet it as a bound and in rustc's error if the arms do not match.
 #[diagnostic::on_unimplemented(
     message = "the arms of this `if_else` do not meet: one ends with `{Self}`, the other with `{B}`",
     label = "the arms end differently",
@@ -254,8 +257,8 @@ impl<'o> Body<'o, '_> {
         Terminated(())
     }
 
-    /// Ends an arm of [`if_else`](Body::if_else) or [`cases`](Body::cases) with the values that the
-    /// arm gives.
+    /// Ends an arm of [`if_else`](Body::if_else) or [`cases`](Body::cases) and gives `values` as
+    /// the arm's results. Return what it returns from the arm's closure.
     #[track_caller]
     pub fn yield_<V: IntoValues<'o>>(&self, values: V) -> End<V::V> {
         let (cx, location) = (self.context(), SourceLocation::caller());
@@ -267,14 +270,15 @@ impl<'o> Body<'o, '_> {
         End(PhantomData)
     }
 
-    /// Ends the thread. You can call it in any body; barriers no longer wait for the thread. PTX
-    /// ISA 9.7.12.6 `ret`.
+    /// Ends the thread, for example if it has no element to work on. You can call it in any body;
+    /// barriers no longer wait for the thread. PTX ISA 9.7.12.6 `ret`.
     #[track_caller]
     pub fn return_(&self) -> Terminated {
         terminate(self.context(), Control::Return)
     }
 
-    /// Runs `body` in the threads in which `cond` is true. PTX ISA 9.7.12.3 `bra`.
+    /// Runs `body` in the threads in which `cond` is true, for example to guard accesses at the
+    /// edge of a matrix. PTX ISA 9.7.12.3 `bra`.
     #[track_caller]
     pub fn if_<'v, E: ArmEnd>(
         &mut self,

@@ -102,7 +102,8 @@ fn with_special_remainders<'b>(
     none.select::<f32>(f32::NAN, remainder)
 }
 
-/// Functions with the names, the domain and the special values of Rust's `f32` methods.
+/// The less common functions of C's `math.h`, with the names, the domain and the special values of
+/// Rust's `f32` methods.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -270,7 +271,8 @@ impl<'b> Val<'b, f32> {
         n.eq(0.0).select::<f32>(p, half + half).copysign(self)
     }
 
-    /// Returns `ln(1 + self)`, within 1 ulp, also near zero.
+    /// Returns `ln(1 + self)`, within 1 ulp. Use it for values near zero, where `1 + self` would
+    /// lose their digits.
     #[doc(alias("log1p", "log1pf"))]
     #[track_caller]
     #[inline]
@@ -300,7 +302,8 @@ impl<'b> Val<'b, f32> {
         self.lt(-1.0).select::<f32>(f32::NAN, value)
     }
 
-    /// Returns `1 - erf(self)`, within 4 ulp, also where the result is near zero.
+    /// Returns `1 - erf(self)`, within 4 ulp. Use it for large values, where the result is near
+    /// zero and the difference would lose its digits.
     #[doc(alias = "erfcf")]
     #[track_caller]
     #[inline]
@@ -372,7 +375,8 @@ impl<'b> Val<'b, f32> {
         with_special_remainders(self, divisor, r)
     }
 
-    /// Returns approximately the tangent, as `sin_fast / cos_fast`.
+    /// Returns approximately the tangent, as `sin_fast / cos_fast`. Use it if speed matters more
+    /// than the last bits.
     #[doc(alias = "__tanf")]
     #[track_caller]
     pub fn tan_fast(self) -> Val<'b, f32> {
@@ -383,7 +387,8 @@ impl<'b> Val<'b, f32> {
 macro_rules! infinite {
     ($($ty:ty)*) => {$(
         impl<'b> Val<'b, $ty> {
-            /// Returns whether the value is positive or negative infinity.
+            /// Returns whether the value is positive or negative infinity, for example to find
+            /// overflowed results.
             #[doc(alias = "isinf")]
             #[track_caller]
             pub fn is_infinite(self) -> Val<'b, bool> {

@@ -1,5 +1,5 @@
-//! Errors that [`Kernel::build`](super::Kernel::build) returns: [`BuildErrors`], each with its Rust
-//! line.
+//! The errors that [`Kernel::build`](super::Kernel::build) returns, each with the Rust line that
+//! caused it. Come here to handle a failed build, or to add a cause.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::ir::types::{Scalar, Type};
 use crate::ir::verify::VerifyError;
 use crate::sorting::sort_by_key;
 
-/// One mistake found while a kernel was built or verified: its cause and its Rust line.
-/// [`BuildErrors`] has all of them.
+/// One mistake found while a kernel was built or verified: its cause and its Rust line. You get it
+/// by iterating over [`BuildErrors`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct BuildError {
     /// The Rust line of the operation at fault.
@@ -21,7 +21,8 @@ pub struct BuildError {
 }
 
 errors! {
-    /// The cause of a build error.
+    /// The cause of a build error. Match on it to tell mistakes apart; its `Display` text says how
+    /// to fix them.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum BuildErrorKind {
@@ -97,7 +98,8 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {}
 crate::errors::message_as_debug!(BuildError);
 
-/// All errors of a build, sorted by source location. Never empty.
+/// All errors of a build, sorted by source location. [`Kernel::build`](super::Kernel::build)
+/// returns them together, so that you can fix several at once. Never empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BuildErrors {
     kernel: String,
@@ -113,7 +115,7 @@ impl BuildErrors {
         BuildErrors { kernel: kernel.to_owned(), errors }
     }
 
-    /// Returns the errors, sorted by source location.
+    /// Iterates over the errors, sorted by source location.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &BuildError> {
         self.errors.iter()
     }

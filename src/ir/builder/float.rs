@@ -7,8 +7,8 @@ use crate::ir::number::Rounding;
 use crate::ir::op::{Arith, Compare, Convert, DivApprox, FloatArith, Subnormals};
 
 impl<'b> Val<'b, f32> {
-    /// Returns approximately `self / rhs`; [`DivApprox`] says with which error. PTX ISA 9.7.3.8
-    /// `div.approx`, `div.full`.
+    /// Returns approximately `self / rhs`, which is faster than `/`. [`DivApprox`] has the error
+    /// bounds. PTX ISA 9.7.3.8 `div.approx`, `div.full`.
     #[doc(alias = "__fdividef")]
     #[track_caller]
     pub fn div_approx(
@@ -24,7 +24,8 @@ impl<'b> Val<'b, f32> {
 }
 
 impl<'b, T: Float> Val<'b, T> {
-    /// Returns the value with the sign of `sign`, for `f32` and `f64`. PTX ISA 9.7.3.2 `copysign`.
+    /// Returns the magnitude of `self` with the sign of `sign`, for `f32` and `f64`. PTX
+    /// ISA 9.7.3.2 `copysign`.
     #[doc(alias = "copysignf")]
     #[track_caller]
     pub fn copysign(self, sign: impl IntoOperand<'b, T>) -> Val<'b, T> {
@@ -33,7 +34,8 @@ impl<'b, T: Float> Val<'b, T> {
         cx.emit_val(Arith::Copysign { magnitude, sign })
     }
 
-    /// Returns whether the value is NaN. PTX ISA 9.7.6.2 `setp.nan`.
+    /// Returns whether the value is NaN, for example to skip missing data. PTX ISA 9.7.6.2
+    /// `setp.nan`.
     #[doc(alias = "isnan")]
     #[track_caller]
     pub fn is_nan(self) -> Val<'b, bool> {
@@ -76,8 +78,8 @@ impl<'b, T: Float> Val<'b, T> {
 }
 
 impl<'b, T: Ordered> Val<'b, T> {
-    /// Applies any comparison, including the unordered ones, which are true if an operand is NaN.
-    /// PTX ISA 9.7.6.2 `setp`.
+    /// Applies any comparison. Use it for the unordered ones, which are true if an operand is NaN;
+    /// the others have methods such as [`lt`](Val::lt). PTX ISA 9.7.6.2 `setp`.
     #[track_caller]
     pub fn compare(self, compare: Compare, rhs: impl IntoOperand<'b, T>) -> Val<'b, bool> {
         let cx = self.context();

@@ -6,15 +6,17 @@ use std::any::Any;
 use std::rc::Rc;
 
 /// What the host knows about one carried value: a tensor's layout, a pointer's alignment, the
-/// stages of a ring buffer. Where two paths meet, the two facts are joined.
+/// stages of a ring buffer. Implement it if your own type carries such facts through loops and
+/// branches. When two control-flow paths meet, the builder calls [`join`](HostPart::join) on the
+/// facts of both.
 pub trait HostPart {
     /// Returns what holds on both paths, or `None` if they cannot be joined.
     fn join(&self, other: &dyn HostPart) -> Option<Rc<dyn HostPart>>;
-    /// Describes the part, for error messages.
+    /// Describes the fact, for the error message if it cannot be joined.
     fn text(&self) -> String;
-    /// Says how to fix an error if it cannot be joined with another part.
+    /// Says how to fix the kernel if the fact cannot be joined with another one.
     fn advice(&self) -> &'static str;
-    /// Returns the part for a downcast.
+    /// Returns `self` as [`Any`], so that `join` can downcast the other fact to its own type.
     fn as_any(&self) -> &dyn Any;
 }
 

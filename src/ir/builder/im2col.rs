@@ -1,5 +1,5 @@
 //! TMA copies in im2col mode: the columns of pixels that an implicit-GEMM convolution reads from a
-//! feature map.
+//! feature map. Come here to write a convolution.
 
 use super::body::Body;
 use super::mbarrier::MbarrierRef;
@@ -26,14 +26,15 @@ macro_rules! loads {
         /// TMA loads of pixel columns through a tensor map of [im2col
         /// mode](crate::arch::TensorMapDesc::im2col), from `sm_90` on (PTX ISA 9.7.9.25.5).
         impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
-            /// Starts a copy of pixels to shared memory `to`, beginning with the base pixel at
-            /// `coords`: channel, then W, H and D as far as they exist, then image. The pixels read
-            /// lie `offsets` away from the base pixels; there is one offset per spatial dimension,
-            /// W first. `to` must be a multiple of 128 bytes.
+            /// Starts a copy of pixels to shared memory `to`, for a convolution. It begins with the
+            /// base pixel at `coords`: channel, then W, H and D as far as they exist, then image.
+            /// Each pixel that it reads lies `offsets` away from its base pixel, one offset per
+            /// spatial dimension, W first; a convolution passes the filter position. `to` must be a
+            /// multiple of 128 bytes.
             ///
-            /// Pixels outside the tensor are filled. When the copy is done, the bytes of all its
-            /// pixels, filled ones included, are completed on `barrier`. PTX ISA 9.7.9.25.5.2
-            /// `cp.async.bulk.tensor.im2col`.
+            /// Pixels outside the tensor are filled with the tensor map's fill value. When the copy
+            /// is done, the bytes of all its pixels, filled ones included, are completed on the
+            /// mbarrier `barrier`. PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor.im2col`.
             ///
             /// ```
             /// use tilewright::ir::{GlobalMut, Kernel, Target, TensorMap};
@@ -87,10 +88,11 @@ macro_rules! loads {
             }
 
             /// Starts a copy as
-            /// [`cp_async_bulk_tensor_load_im2col`](Val::cp_async_bulk_tensor_load_im2col) does, into
-            /// several blocks of the cluster. Every block whose bit is set in `ctas` gets the pixels
-            /// at the same offset in its shared memory, and the bytes are completed on its own
-            /// barrier. PTX ISA 9.7.9.25.5.2 `.multicast::cluster`.
+            /// [`cp_async_bulk_tensor_load_im2col`](Val::cp_async_bulk_tensor_load_im2col) does,
+            /// into several blocks of the cluster that need the same pixels. Every block whose bit
+            /// is set in `ctas` gets the pixels at the same offset in its shared memory, and the
+            /// bytes are completed on that block's own barrier. PTX ISA 9.7.9.25.5.2
+            /// `.multicast::cluster`.
             #[track_caller]
             pub fn cp_async_bulk_tensor_multicast_im2col<'c>(
                 self,
@@ -119,8 +121,9 @@ macro_rules! loads {
                 });
             }
 
-            /// Prefetches the pixels of a [load](Val::cp_async_bulk_tensor_load_im2col) into L2.
-            /// PTX ISA 9.7.9.25.5.4 `cp.async.bulk.prefetch.tensor`.
+            /// Prefetches into L2 the pixels that a [load](Val::cp_async_bulk_tensor_load_im2col)
+            /// with the same arguments would copy. PTX ISA 9.7.9.25.5.4
+            /// `cp.async.bulk.prefetch.tensor`.
             #[track_caller]
             pub fn cp_async_bulk_prefetch_tensor_im2col<'c>(
                 self,
@@ -141,11 +144,11 @@ loads!(TensorMap TensorMapMut);
 /// TMA stores of pixel columns through a tensor map of [im2col
 /// mode](crate::arch::TensorMapDesc::im2col), from `sm_90` on (PTX ISA 9.7.9.25.5).
 impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
-    /// Starts a copy of pixels from shared memory to the base pixels from `coords` on, as part of
-    /// the thread's next [bulk group](Body::cp_async_bulk_commit_group). What lies past the last
-    /// image is not written. Threads that stored the data must first call
-    /// [`fence_proxy_async`](Body::fence_proxy_async). PTX ISA 9.7.9.25.5.2
-    /// `cp.async.bulk.tensor.im2col_no_offs`.
+    /// Starts a copy of pixels from shared memory to the base pixels from `coords` on, for example
+    /// to write a convolution's results. The copy belongs to the thread's next [bulk
+    /// group](Body::cp_async_bulk_commit_group). Pixels past the last image are not written.
+    /// Threads that stored the data must first call [`fence_proxy_async`](Body::fence_proxy_async).
+    /// PTX ISA 9.7.9.25.5.2 `cp.async.bulk.tensor.im2col_no_offs`.
     ///
     /// The hardware stores only to base pixels inside the tensor. A launch refuses maps with a
     /// lower corner below 0 or an upper corner above 0, and coordinates must not be negative.
@@ -171,8 +174,8 @@ impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
 
     /// Starts a copy as
     /// [`cp_async_bulk_tensor_store_im2col`](Val::cp_async_bulk_tensor_store_im2col) does, but
-    /// combines each element with the tensor's element by `op`. PTX ISA 9.7.9.25.5.3
-    /// `cp.reduce.async.bulk.tensor.im2col_no_offs`.
+    /// combines each element with the tensor's element by `op`, for example to add partial sums of
+    /// several blocks. PTX ISA 9.7.9.25.5.3 `cp.reduce.async.bulk.tensor.im2col_no_offs`.
     #[track_caller]
     pub fn cp_reduce_async_bulk_tensor_im2col<'c>(
         self,

@@ -1,5 +1,5 @@
-//! Inline PTX, for instructions that have no operation here. Use it before you consider adding a
-//! row to the op table.
+//! Inline PTX, for instructions that the builder does not offer. Use it before you consider adding
+//! a row to the op table.
 
 use std::sync::Arc;
 

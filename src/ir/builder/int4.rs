@@ -11,7 +11,8 @@ use super::typed::{Arithmetic, Converted, Fused, Val};
 use super::vector::{Vector, VectorElement};
 use crate::ir::narrow::{bf16, f16};
 
-/// A type that 4-bit integers can be unpacked to: [`f16`](struct@f16) and [`bf16`].
+/// A type that 4-bit integers can be unpacked to: [`f16`](struct@f16) and [`bf16`]. You name it as
+/// a bound in code that is generic over the two.
 pub trait FromInt4: VectorElement<2> + Converted {
     /// `base` in both half words: the float whose last mantissa bit is worth 1.
     #[doc(hidden)]
@@ -45,7 +46,8 @@ impl FromInt4 for bf16 {
     }
 }
 
-/// Unpacking a word of eight 4-bit integers, `n0` in the lowest bits.
+/// Unpacking a word of eight 4-bit integers, `n0` in the lowest bits, for GEMMs with quantised
+/// weights.
 ///
 /// A pair holds two integers that are 16 bits apart, because one instruction works on both half
 /// words: `[n0 n4] [n1 n5] [n2 n6] [n3 n7]`. If you pack the weights on the host in the order `0 2
@@ -75,8 +77,8 @@ impl FromInt4 for bf16 {
 /// ```
 impl<'b> Val<'b, u32> {
     /// Unpacks unsigned integers, 0 to 15, to the same values in `T`; pair `i` is `[n(i) n(i+4)]`.
-    /// Each pair costs two instructions, a `lop3` and a `sub` or `fma`. The word costs three shifts
-    /// more for `bf16`, and one more for `f16`.
+    /// Each pair costs two instructions, a `lop3` and a `sub` or `fma`. Shifts cost three more
+    /// instructions per word for `bf16`, and one for `f16`.
     #[doc(alias = "dequantize")]
     #[track_caller]
     pub fn unpack_u4<T: FromInt4>(self) -> [Val<'b, Vector<T, 2>>; 4]

@@ -1,5 +1,6 @@
-//! Joins what the host knows about values ([`HostPart`]) when control-flow paths meet. For example,
-//! a pointer aligned to 16 bytes on one path and 8 on the other is aligned to 8 afterwards.
+//! Joins what the host knows about values ([`HostPart`]) when control-flow paths meet. The loops
+//! and `if`s of the builder call it for their results. For example, a pointer aligned to 16 bytes
+//! on one path and 8 on the other is aligned to 8 afterwards.
 
 use std::rc::Rc;
 

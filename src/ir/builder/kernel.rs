@@ -79,10 +79,11 @@ pub struct Kernel<P> {
     params: PhantomData<fn() -> P>,
 }
 
-/// Shared-memory bytes of a block before and after [`KernelOptions::merge_shared`].
+/// A block's shared-memory size in bytes before and after [`KernelOptions::merge_shared`].
+/// [`Kernel::merged_shared`] returns it, so that you can see whether merging pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MergedShared {
-    /// The sum of all allocations.
+    /// The sum of all allocations, which a block would need without merging.
     pub before: u64,
     /// What a block takes after merging.
     pub after: u64,
@@ -102,17 +103,18 @@ impl<P> fmt::Debug for Kernel<P> {
 }
 
 impl<P> Kernel<P> {
-    /// Returns the kernel's IR.
+    /// Returns the kernel's IR, to inspect, transform or print it.
     pub fn ir(&self) -> &KernelIr {
         &self.ir
     }
 
-    /// Returns the name of the PTX entry.
+    /// Returns the kernel's name, which is also the name of its entry in the PTX text.
     pub fn name(&self) -> &str {
         &self.ir.name
     }
 
-    /// Returns what each launch is checked against: layouts, tuples and buffer lengths.
+    /// Returns what each launch is checked against: layouts, tuples and buffer lengths. The runtime
+    /// reads it; you need it only if you launch the PTX yourself.
     pub fn signature(&self) -> &Arc<Signature> {
         &self.signature
     }
@@ -123,14 +125,16 @@ impl<P> Kernel<P> {
         self.merged
     }
 
-    /// Returns the target that the kernel was built for.
+    /// Returns the target (GPU architecture) that the kernel was built for.
     pub fn target(&self) -> Target {
         self.ir.target
     }
 }
 
 impl<P> Kernel<P> {
-    /// Returns the kernel without its assertions and without the operations that only they needed.
+    /// Returns the kernel without its assertions and without the operations that only the
+    /// assertions needed. Use it for the release version of a kernel that you debug with
+    /// [`Body::assert`].
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -177,7 +181,8 @@ impl<P> Kernel<P> {
     /// ```
     ///
     /// # Errors
-    /// Returns what the lowered kernel then has too much of, such as shared memory.
+    /// Returns each limit that the lowered kernel exceeds, for example of shared memory, which
+    /// pipelining multiplies.
     #[track_caller]
     pub fn lower(&self) -> Result<Kernel<P>, BuildErrors> {
         let ir = lowered(&self.ir, SourceLocation::caller())?;
@@ -194,8 +199,8 @@ impl<P> fmt::Display for Kernel<P> {
 }
 
 impl Kernel<Untyped> {
-    /// Verifies a kernel that was made as data. It does not transform the kernel; see
-    /// [`Kernel::lower`].
+    /// Verifies a kernel that was parsed from text or made as data, so that you can generate code
+    /// for it or simulate it. It does not unroll or pipeline loops; [`Kernel::lower`] does.
     ///
     /// # Errors
     /// Returns every rule that the kernel breaks.
@@ -224,7 +229,8 @@ impl<P> Kernel<P> {
         Self::build_with(KernelOptions::default(), name, target, body)
     }
 
-    /// Builds a kernel as [`Kernel::build`] does, with options such as launch bounds.
+    /// Builds a kernel as [`Kernel::build`] does, with [options](KernelOptions) such as launch
+    /// bounds or layout templates.
     ///
     /// # Errors
     /// Returns every mistake found, in the order of the Rust lines that made them.
@@ -246,14 +252,15 @@ impl<P> Kernel<P> {
 }
 
 impl<P> Kernel<P> {
-    /// Returns the kernel with another Rust type of its signature, for the same types of the IR: the types of a launch
-    /// for a kernel that was built for [roles](super::Role).
+    /// Returns the kernel with another Rust type as its signature; the IR types must be the same. A
+    /// kernel that was built for [roles](super::Role) gets the types that its launches pass.
     pub(crate) fn with_signature<Q>(self) -> Kernel<Q> {
         let Kernel { ir, signature, merged, .. } = self;
         Kernel { ir, signature, merged, params: PhantomData }
     }
 
-    /// As [`Kernel::build_with`] of the signature `S`, of a kernel that names another one in its Rust type.
+    /// Builds a kernel from the signature `S` as [`Kernel::build_with`] does, and returns it with
+    /// the signature `P`. Kernels whose bodies are written for roles use it.
     #[track_caller]
     pub(crate) fn build_as<S: Params, R: BodyResult>(
         options: KernelOptions,
@@ -448,11 +455,13 @@ fn lower(
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct KernelOptions {
-    /// Launch bounds: block, cluster and register limits.
+    /// Launch bounds: limits for the block, the cluster and the registers.
     pub bounds: LaunchBounds,
-    /// Templates for the parameters that are layouts or tuples, in the parameters' order.
+    /// Templates for the parameters that are layouts or tuples, in the parameters' order; see
+    /// [`template`](KernelOptions::template).
     pub templates: Vec<Template>,
-    /// True if allocations whose live ranges do not overlap share memory.
+    /// True if allocations whose live ranges do not overlap share memory; see
+    /// [`merge_shared`](KernelOptions::merge_shared).
     pub merge_shared: bool,
 }
 
@@ -498,8 +507,9 @@ impl KernelOptions {
     }
 
     /// Lets allocations with separate live ranges share memory: those in the arms of an `if` that
-    /// all threads of the block take alike, and those of phases separated by a block barrier.
-    /// [`Kernel::merged_shared`] tells what this saved.
+    /// all threads of the block take alike, and those of phases separated by a block barrier. Use
+    /// it if a kernel has several phases and would otherwise exceed the shared memory;
+    /// [`Kernel::merged_shared`] tells what it saved.
     ///
     /// Two allocations are not merged if a loop contains both. An allocation is merged only if
     /// nothing but loads, stores, matrix loads and atomics use it, because asynchronous copies,
@@ -531,7 +541,7 @@ impl KernelOptions {
     }
 
     /// Fixes the block's shape in threads (PTX ISA 11.4 `.reqntid`); a launch with another shape is
-    /// refused.
+    /// refused. A fixed shape makes reductions cheaper and lets `ptxas` use all registers that fit.
     #[doc(alias("__block_size__", "reqntid"))]
     pub fn block(mut self, block: [u32; 3]) -> KernelOptions {
         self.bounds.block = Some(block);
@@ -546,15 +556,16 @@ impl KernelOptions {
         self
     }
 
-    /// Asks for `blocks` resident thread blocks per SM (`.minnctapersm`), which limits the
-    /// registers per thread. Needs [`block`](KernelOptions::block) or
-    /// [`max_threads`](KernelOptions::max_threads).
+    /// Asks for at least `blocks` resident thread blocks per SM (`.minnctapersm`), which limits the
+    /// registers per thread. Use it if the kernel hides latency by running several blocks. Needs
+    /// [`block`](KernelOptions::block) or [`max_threads`](KernelOptions::max_threads).
     pub fn min_blocks_per_sm(mut self, blocks: u32) -> KernelOptions {
         self.bounds.min_blocks_per_sm = Some(blocks);
         self
     }
 
-    /// Limits the registers per thread (`.maxnreg`), from 24 to 255.
+    /// Limits the registers per thread (`.maxnreg`), from 24 to 255, so that more blocks fit on an
+    /// SM. Too low a limit makes `ptxas` spill registers to memory.
     #[doc(alias("__maxnreg__", "maxnreg"))]
     pub fn max_registers(mut self, registers: u32) -> KernelOptions {
         self.bounds.max_registers = Some(registers);
@@ -562,7 +573,8 @@ impl KernelOptions {
     }
 
     /// Launches the kernel in clusters of `blocks` thread blocks along each axis
-    /// (`.reqnctapercluster`): at most 8 in all, or 16 if the GPU supports it. Requires `sm_90`.
+    /// (`.reqnctapercluster`): at most 8 in all, or 16 if the GPU supports it. Use it for multicast
+    /// copies and distributed shared memory. Requires `sm_90`.
     #[doc(alias = "__cluster_dims__")]
     pub fn cluster(mut self, blocks: [u32; 3]) -> KernelOptions {
         self.bounds.cluster = Some(ClusterShape::Fixed(blocks));

@@ -15,7 +15,7 @@ use crate::layout::{Int, IntTupleRef, Layout, LayoutError, LayoutRef};
 /// it.
 #[derive(Clone, Debug)]
 pub enum DeviceCoord<'b> {
-    /// A host integer.
+    /// A host integer, known when the kernel is built.
     Host(i64),
     /// A device integer, which must not be negative.
     Device(Val<'b, i32>),
@@ -85,7 +85,8 @@ tuples! {
 }
 
 impl<'b> Body<'b, '_> {
-    /// Returns `layout(coord)`, the offset of a coordinate, in the index type `I`.
+    /// Returns `layout(coord)`, the offset of a coordinate, in the index type `I`. Use it to index
+    /// memory through a bare pointer; tensors call it for you.
     ///
     /// It follows CuTe's `crd2idx`: a tuple gives each mode its own coordinate, and an integer for
     /// a mode with several leaves runs through them colexicographically, without a bound for the

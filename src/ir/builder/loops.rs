@@ -1,4 +1,5 @@
-//! Loops as closures: `for_` and `for_loop` over a range, `loop_`, `while_` and `do_while`.
+//! Loops as closures: `for_` and `for_loop` over a range, `loop_`, `while_` and `do_while`. Come
+//! here for loops that run on the device; a host `for` unrolls the loop completely.
 
 use std::marker::PhantomData;
 
@@ -16,7 +17,8 @@ use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Arith, Control, ValueList};
 
 /// A loop's handle inside its body: call [`break_`](Loop::break_) or [`continue_`](Loop::continue_)
-/// on it. `C` are the carried values, `R` the results.
+/// on it. `C` is the type of the values carried from iteration to iteration, `R` that of the loop's
+/// results.
 #[derive(Debug)]
 pub struct Loop<'l, C, R> {
     op: OpId,
@@ -38,8 +40,8 @@ impl<C, R> Loop<'_, C, R> {
 }
 
 impl<C: Values, R: Values> Loop<'_, C, R> {
-    /// Leaves the loop, with `values` as its results. `k` is the body in which this happens, at any
-    /// depth, so you can leave several nested loops at once.
+    /// Leaves the loop and gives `values` as its results. `k` is the body that you call it in. That
+    /// may be the body of an inner `if` or loop, so you can leave several nested loops at once.
     #[track_caller]
     pub fn break_<'c, V: IntoValues<'c, V = R>>(&self, k: &Body<'c, '_>, values: V) -> Terminated {
         let (cx, location) = (k.context(), SourceLocation::caller());
@@ -48,8 +50,8 @@ impl<C: Values, R: Values> Loop<'_, C, R> {
         terminate(cx, Control::Break { target: self.op, values })
     }
 
-    /// Ends the iteration; `values` are the carried values of the next one. `k` is the body in
-    /// which this happens, at any depth, also inside inner loops.
+    /// Ends the iteration early; `values` are the carried values of the next one. `k` is the body
+    /// that you call it in, which may be the body of an inner `if` or loop.
     #[track_caller]
     pub fn continue_<'c, V: IntoValues<'c, V = C>>(
         &self,
@@ -125,9 +127,9 @@ impl<'o> Body<'o, '_> {
         results::<I::V>(cx, op, &init, location)
     }
 
-    /// Runs `body` until it breaks, and returns the values passed to `break_`. The body gets the
-    /// carried values, which start as `init`; `continue_` passes the next ones. PTX ISA 9.7.12.3
-    /// `bra`.
+    /// Runs `body` until it breaks, and returns the values passed to `break_`. Use it if the
+    /// condition to stop is in the middle of the body. The body gets the carried values, which
+    /// start as `init`; `continue_` passes the next ones. PTX ISA 9.7.12.3 `bra`.
     #[track_caller]
     pub fn loop_<'v, I: IntoValues<'v>, R: Values>(
         &mut self,
@@ -151,8 +153,9 @@ impl<'o> Body<'o, '_> {
         results_of::<R>(cx, op)
     }
 
-    /// Runs `body` while `cond` is true, and returns the carried values for which it was false.
-    /// Both closures get the carried values, which start as `init`; `body` returns the next ones.
+    /// Runs `body` while `cond` is true, and returns the carried values for which `cond` was false.
+    /// Use it if the iteration count is not known before the loop. Both closures get the carried
+    /// values, which start as `init`; `body` returns the next ones.
     #[doc(alias = "while")]
     #[track_caller]
     pub fn while_<'v, I: IntoValues<'v>>(
@@ -179,9 +182,10 @@ impl<'o> Body<'o, '_> {
         results::<I::V>(cx, op, &init, location)
     }
 
-    /// Runs `body` once, and again as long as it returns true; returns the last carried values.
-    /// `body` gets the carried values, which start as `init`, and returns the next ones together
-    /// with the condition.
+    /// Runs `body` once, and again as long as it returns true; returns the last carried values. Use
+    /// it if the condition depends on what the body computes, as in a compare-and-swap loop. `body`
+    /// gets the carried values, which start as `init`, and returns the next ones together with the
+    /// condition.
     #[track_caller]
     pub fn do_while<'v, I: IntoValues<'v>>(
         &mut self,

@@ -1,5 +1,6 @@
 //! Math functions: `exp`, `ln`, `sin`, `pow`, activations and so on, each in a precise form `f` and
-//! a fast form `f_fast`.
+//! a fast form `f_fast`. Use the precise form if results must be the same on every device, the fast
+//! form if a few wrong low bits do not matter.
 //!
 //! Both forms are composed of IR operations. The precise forms use only exactly rounded operations,
 //! so the simulator and every GPU return the same bits. The file `elementary` has the rest of C's
@@ -138,8 +139,8 @@ pub(super) fn erf_near_zero(x: Val<'_, f32>) -> Val<'_, f32> {
 }
 
 /// Functions of `f32`, with the domain and the special values of Rust's `f32` methods. Each has a
-/// precise form, and a fast form `_fast` of a few instructions, most of which flush subnormals to zero.
-/// `docs/arithmetic.md` lists errors and costs.
+/// precise form, and a fast form `_fast` of a few instructions, most of which flush subnormals to
+/// zero. `docs/arithmetic.md` lists errors and costs.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -232,7 +233,7 @@ impl<'b> Val<'b, f32> {
         magnitude.lt(0.58).select::<f32>(small, large.copysign(self))
     }
 
-    /// Returns `1 / (1 + e^-self)`, within 2 ulp.
+    /// Returns `1 / (1 + e^-self)`, the logistic function of gates, within 2 ulp.
     #[track_caller]
     #[inline]
     pub fn sigmoid(self) -> Val<'b, f32> {
@@ -240,8 +241,8 @@ impl<'b> Val<'b, f32> {
         self.lt(0.0).select::<f32>(e, 1.0) / (e + 1.0)
     }
 
-    /// Returns `self * sigmoid(self)`: within 4 ulp from -87 on, and within 2^-142 below. Negative
-    /// infinity gives -0.
+    /// Returns `self * sigmoid(self)`, the activation SiLU (Swish): within 4 ulp from -87 on, and
+    /// within 2^-142 below. Negative infinity gives -0.
     #[track_caller]
     #[inline]
     pub fn silu(self) -> Val<'b, f32> {
@@ -249,7 +250,8 @@ impl<'b> Val<'b, f32> {
         x * x.sigmoid()
     }
 
-    /// Returns the error function, within 1 ulp.
+    /// Returns the error function, within 1 ulp, as in the exact form of GELU. For `1 - erf` use
+    /// [`erfc`](Val::erfc).
     #[doc(alias = "erff")]
     #[track_caller]
     #[inline]
@@ -293,7 +295,7 @@ impl<'b> Val<'b, f32> {
         x * inner.sigmoid()
     }
 
-    /// Returns `1 / sqrt(self)`, within 1.5 ulp.
+    /// Returns `1 / sqrt(self)`, within 1.5 ulp, for example for the scale of a layer norm.
     #[doc(alias = "rsqrtf")]
     #[track_caller]
     pub fn rsqrt(self) -> Val<'b, f32> {
@@ -502,7 +504,8 @@ native! {
 
 macro_rules! through_f32 {
     ($ty:ty: $($name:ident)*) => {
-        /// Functions that convert to `f32`, compute there, and round the result back.
+        /// The math functions for 16-bit floats. They convert to `f32`, compute there, and round
+        /// the result back.
         impl<'b> Val<'b, $ty> {
             $(
                 #[doc = concat!("As [`", stringify!($name), "`](Val::<f32>::", stringify!($name), ") of `f32`.")]

@@ -1,13 +1,15 @@
 //! [`MbarrierRef`]: mbarriers, the barrier objects in shared memory on which asynchronous copies
-//! complete.
+//! complete. Come here to build your own producer and consumer pipeline; `tensor::pipeline` has
+//! ready ones.
 
 use super::body::Body;
 use super::typed::{IntoOperand, IntoVal, Shared, Ty, Val};
 use crate::ir::entity::Value;
 use crate::ir::op::{AsyncCopy, Mbarrier, PendingCount, RemoteArrival};
 
-/// An mbarrier: a barrier object in shared memory, one element of a `Shared<u64>`. Made by
-/// [`Val::mbarrier`].
+/// An mbarrier: a barrier object in shared memory, one element of a `Shared<u64>`, made by
+/// [`Val::mbarrier`]. Use it to wait for bulk copies, or to pass ring-buffer stages between
+/// producer and consumer warps.
 ///
 /// An mbarrier goes through phases, numbered from 0. A phase completes when all expected arrivals
 /// have come and no announced bytes are outstanding; the next phase then expects the same number of
@@ -39,7 +41,8 @@ pub struct MbarrierRef<'b> {
 }
 
 impl<'b> Val<'b, Shared<u64>> {
-    /// Returns the mbarrier in element `index`.
+    /// Returns the mbarrier in element `index` of the allocation. Element and mbarrier are the same
+    /// 8 bytes; call [`init`](MbarrierRef::init) before the first use.
     #[track_caller]
     pub fn mbarrier(self, index: impl IntoOperand<'b, i32>) -> MbarrierRef<'b> {
         MbarrierRef { base: self, index: index.into_operand(self.context()) }
@@ -61,9 +64,9 @@ impl MbarrierRef<'_> {
         [barrier, index, k.context().operand_of(operand)]
     }
 
-    /// Initialises the mbarrier; each phase expects `count` arrivals, 1 to 2^20 - 1. One thread
-    /// does this. Other threads of the block may use the mbarrier after a block barrier; bulk
-    /// copies and other blocks of the cluster also need
+    /// Initialises the mbarrier; each phase expects `count` arrivals, 1 to 2^20 - 1. Call it in one
+    /// thread. Other threads of the block may use the mbarrier after a block barrier; bulk copies
+    /// and other blocks of the cluster also need
     /// [`fence_mbarrier_init`](Body::fence_mbarrier_init). PTX ISA 9.7.13.15.9 `mbarrier.init`.
     #[doc(alias("mbarrier_init", "ClusterBarrier::init"))]
     #[track_caller]
@@ -72,29 +75,32 @@ impl MbarrierRef<'_> {
         k.context().emit(Mbarrier::MbarrierInit { barrier, index, count });
     }
 
-    /// Turns the mbarrier back into ordinary memory. PTX ISA 9.7.13.15.10 `mbarrier.inval`.
+    /// Turns the mbarrier back into ordinary memory. Call it before you use its 8 bytes for
+    /// something else. PTX ISA 9.7.13.15.10 `mbarrier.inval`.
     #[track_caller]
     pub fn inval(self, k: &Body<'_, '_>) {
         let [barrier, index] = self.location(k);
         k.context().emit(Mbarrier::MbarrierInval { barrier, index });
     }
 
-    /// Arrives once. Threads that wait see this thread's earlier writes. Returns the phase's state,
-    /// for [`wait`](MbarrierRef::wait). PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
+    /// Arrives once, without waiting. Threads that wait see this thread's earlier writes. Returns
+    /// the current phase's state, which you pass to [`wait`](MbarrierRef::wait). PTX
+    /// ISA 9.7.13.15.13 `mbarrier.arrive`.
     #[track_caller]
     pub fn arrive<'c>(self, k: &Body<'c, '_>) -> Val<'c, u64> {
         self.arrive_n(k, 1)
     }
 
-    /// Arrives `count` times at once. More than one arrival requires `sm_90`. PTX ISA 9.7.13.15.13
-    /// `mbarrier.arrive`.
+    /// Arrives `count` times at once, for example on behalf of several threads. More than one
+    /// arrival requires `sm_90`. PTX ISA 9.7.13.15.13 `mbarrier.arrive`.
     #[track_caller]
     pub fn arrive_n<'c>(self, k: &Body<'c, '_>, count: impl IntoVal<'c, u32>) -> Val<'c, u64> {
         let [barrier, index, count] = self.place_with(k, count);
         k.context().emit_val(Mbarrier::MbarrierArrive { barrier, index, count })
     }
 
-    /// Announces `bytes` more bytes for the current phase, then arrives once. PTX ISA 9.7.13.15.13
+    /// Announces `bytes` more bytes for the current phase, then arrives once. A producer calls it
+    /// before it starts the bulk copies that complete these bytes. PTX ISA 9.7.13.15.13
     /// `mbarrier.arrive.expect_tx`; `sm_90`.
     #[doc(alias("arrive_and_expect_bytes", "mbarrier_arrive_and_expect_tx"))]
     #[track_caller]
@@ -108,7 +114,8 @@ impl MbarrierRef<'_> {
     }
 
     /// Arrives once at the mbarrier at the same offset in the shared memory of block `cta` of the
-    /// cluster. PTX ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`; `sm_90`.
+    /// cluster. A consumer calls it to release a stage that another block fills. PTX
+    /// ISA 9.7.13.15.13 `mbarrier.arrive.shared::cluster`; `sm_90`.
     #[track_caller]
     pub fn arrive_cluster<'c>(
         self,
@@ -121,38 +128,40 @@ impl MbarrierRef<'_> {
     }
 
     /// Triggers one arrival when all of this thread's [`cp_async`](Body::cp_async) so far have
-    /// completed. Does not wait. PTX ISA 9.7.13.15.15 `cp.async.mbarrier.arrive`.
+    /// completed. It does not wait, so that a producer can go on while consumers wait for its
+    /// copies. PTX ISA 9.7.13.15.15 `cp.async.mbarrier.arrive`.
     #[track_caller]
     pub fn cp_async_arrive(self, k: &Body<'_, '_>, count: PendingCount) {
         let [barrier, index] = self.location(k);
         k.context().emit(AsyncCopy::CpAsyncMbarrierArrive { barrier, index, count });
     }
 
-    /// Announces `bytes` more bytes for the current phase. PTX ISA 9.7.13.15.11
-    /// `mbarrier.expect_tx`; `sm_90`.
+    /// Announces `bytes` more bytes for the current phase, without arriving. Use it if another
+    /// thread or a later call arrives. PTX ISA 9.7.13.15.11 `mbarrier.expect_tx`; `sm_90`.
     #[track_caller]
     pub fn expect_tx<'c>(self, k: &Body<'c, '_>, bytes: impl IntoVal<'c, u32>) {
         let [barrier, index, bytes] = self.place_with(k, bytes);
         k.context().emit(Mbarrier::MbarrierExpectTx { barrier, index, bytes });
     }
 
-    /// Completes `bytes` of the current phase's announced bytes, as a bulk copy would. PTX ISA
-    /// 9.7.13.15.12 `mbarrier.complete_tx`; `sm_90`.
+    /// Completes `bytes` of the current phase's announced bytes, as a bulk copy would. Use it for
+    /// announced bytes that no copy brings. PTX ISA 9.7.13.15.12 `mbarrier.complete_tx`; `sm_90`.
     #[track_caller]
     pub fn complete_tx<'c>(self, k: &Body<'c, '_>, bytes: impl IntoVal<'c, u32>) {
         let [barrier, index, bytes] = self.place_with(k, bytes);
         k.context().emit(Mbarrier::MbarrierCompleteTx { barrier, index, bytes });
     }
 
-    /// Waits until the phase that an arrival returned has completed. PTX ISA 9.7.13.15.16
-    /// `mbarrier.try_wait`, in a loop.
+    /// Waits until the phase whose state [`arrive`](MbarrierRef::arrive) returned has completed.
+    /// PTX ISA 9.7.13.15.16 `mbarrier.try_wait`, in a loop.
     #[track_caller]
     pub fn wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) {
         let [barrier, index, state] = self.place_with(k, state);
         k.context().emit(Mbarrier::MbarrierWait { barrier, index, state });
     }
 
-    /// Waits until the phase with parity `parity` has completed. PTX ISA 9.7.13.15.16
+    /// Waits until the phase with parity `parity` has completed. Use it if the thread has not
+    /// arrived itself, or counts the phases of a ring buffer. PTX ISA 9.7.13.15.16
     /// `mbarrier.try_wait.parity`, in a loop.
     #[doc(alias = "ClusterBarrier::wait")]
     #[track_caller]
@@ -161,7 +170,8 @@ impl MbarrierRef<'_> {
         k.context().emit(Mbarrier::MbarrierWaitParity { barrier, index, parity });
     }
 
-    /// Returns whether the phase that an arrival returned has completed. PTX ISA 9.7.13.15.16
+    /// Returns at once whether the phase whose state [`arrive`](MbarrierRef::arrive) returned has
+    /// completed. Use it to do other work in the meantime. PTX ISA 9.7.13.15.16
     /// `mbarrier.test_wait`.
     #[track_caller]
     pub fn test_wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) -> Val<'c, bool> {
@@ -169,8 +179,8 @@ impl MbarrierRef<'_> {
         k.context().emit_val(Mbarrier::MbarrierTestWait { barrier, index, state })
     }
 
-    /// Returns whether the phase with parity `parity` has completed. PTX ISA 9.7.13.15.16
-    /// `mbarrier.test_wait.parity`.
+    /// Returns at once whether the phase with parity `parity` has completed. Use it to do other
+    /// work in the meantime. PTX ISA 9.7.13.15.16 `mbarrier.test_wait.parity`.
     #[track_caller]
     pub fn test_wait_parity<'c>(
         self,
@@ -182,7 +192,8 @@ impl MbarrierRef<'_> {
     }
 
     /// Tests as [`test_wait`](MbarrierRef::test_wait) does, but may first suspend the thread for
-    /// some time. PTX ISA 9.7.13.15.16 `mbarrier.try_wait`; `sm_90`.
+    /// some time. Use it in a loop that has nothing else to do. PTX ISA 9.7.13.15.16
+    /// `mbarrier.try_wait`; `sm_90`.
     #[track_caller]
     pub fn try_wait<'c>(self, k: &Body<'c, '_>, state: Val<'c, u64>) -> Val<'c, bool> {
         let [barrier, index, state] = self.place_with(k, state);
@@ -190,7 +201,8 @@ impl MbarrierRef<'_> {
     }
 
     /// Tests as [`test_wait_parity`](MbarrierRef::test_wait_parity) does, but may first suspend the
-    /// thread for some time. PTX ISA 9.7.13.15.16 `mbarrier.try_wait.parity`; `sm_90`.
+    /// thread for some time. Use it in a loop that has nothing else to do. PTX ISA 9.7.13.15.16
+    /// `mbarrier.try_wait.parity`; `sm_90`.
     #[track_caller]
     pub fn try_wait_parity<'c>(
         self,
@@ -204,8 +216,8 @@ impl MbarrierRef<'_> {
 
 impl Body<'_, '_> {
     /// Makes the mbarriers that this thread initialised visible to bulk copies and to other blocks
-    /// of the cluster, once these have synchronised with the thread. PTX ISA 9.7.13.4
-    /// `fence.mbarrier_init`; `sm_90`.
+    /// of the cluster. Call it after [`init`](MbarrierRef::init) and before the barrier that the
+    /// users of the mbarriers wait at. PTX ISA 9.7.13.4 `fence.mbarrier_init`; `sm_90`.
     #[track_caller]
     pub fn fence_mbarrier_init(&self) {
         self.context().emit(Mbarrier::FenceMbarrierInit {});

@@ -1,5 +1,5 @@
 //! Tensor cores: `mma.sync` for operands in registers, `wgmma` for operands in shared memory, and
-//! the matrix loads and stores.
+//! the matrix loads and stores. Come here for single instructions; `tensor::mma` has whole tiles.
 
 use super::any_vector::{AnyVector, VectorOf};
 use super::body::{Body, Registers};
@@ -52,8 +52,8 @@ impl<'b> Body<'b, '_> {
         self.mma_sync_with(d, a, b, MmaOverflow::Wrap);
     }
 
-    /// Computes as [`mma_sync`](Body::mma_sync) does, and says what integer accumulators do on
-    /// overflow: wrap or saturate. PTX ISA 9.7.14.5 `mma.sync`.
+    /// Computes as [`mma_sync`](Body::mma_sync) does. `overflow` says whether integer accumulators
+    /// wrap or clamp when a sum leaves the range of `i32`. PTX ISA 9.7.14.5 `mma.sync`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -166,8 +166,9 @@ impl<'b> Body<'b, '_> {
         self.wgmma_with(d, types, [a, b], accumulate, WgmmaForm::default());
     }
 
-    /// Starts an MMA as [`wgmma`](Body::wgmma) does, with options, and with the element types of A
-    /// and B as host values. PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    /// Starts an MMA as [`wgmma`](Body::wgmma) does, with options such as transposed operands, and
+    /// with the element types of A and B as host values. Use it if these are configuration values.
+    /// PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_with<D: Accumulator>(
         &self,
@@ -184,9 +185,10 @@ impl<'b> Body<'b, '_> {
         cx.emit(Mma::Wgmma { a, b, accumulate, shape, a_type, b_type, d, first, form });
     }
 
-    /// Starts an MMA as [`wgmma_with`](Body::wgmma_with) does, with A in registers: each warp holds
-    /// 16 of the 64 rows, distributed over its threads as for `mma_sync`. `b_type` is the element
-    /// type of B. PTX ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
+    /// Starts an MMA as [`wgmma_with`](Body::wgmma_with) does, with A in registers. Use it if the
+    /// kernel computed or converted A, as attention does. Each warp holds 16 of the 64 rows,
+    /// distributed over its threads as for `mma_sync`. `b_type` is the element type of B. PTX
+    /// ISA 9.7.15.5.2 `wgmma.mma_async`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_rs<D: Accumulator>(
         &self,
@@ -213,16 +215,17 @@ impl<'b> Body<'b, '_> {
         self.context().emit(Mma::WgmmaFence {});
     }
 
-    /// Commits all `wgmma` that are in no group yet as one group. PTX ISA 9.7.15.7.2
-    /// `wgmma.commit_group`; `sm_90a`.
+    /// Commits all `wgmma` that are in no group yet as one group. Call it after the MMAs of one K
+    /// step, so that you can wait for them. PTX ISA 9.7.15.7.2 `wgmma.commit_group`; `sm_90a`.
     #[doc(alias = "warpgroup_commit_batch")]
     #[track_caller]
     pub fn wgmma_commit_group(&self) {
         self.context().emit(Mma::WgmmaCommitGroup {});
     }
 
-    /// Waits until at most the latest `pending` groups are in flight; more than 7 counts as 7. PTX
-    /// ISA 9.7.15.7.3 `wgmma.wait_group`; `sm_90a`.
+    /// Waits until at most the latest `pending` groups are in flight; a value above 7 counts as 7.
+    /// Wait with 0 before you read the accumulators, and with 1 to release a stage whose MMAs have
+    /// read it. PTX ISA 9.7.15.7.3 `wgmma.wait_group`; `sm_90a`.
     #[doc(alias = "warpgroup_wait")]
     #[track_caller]
     pub fn wgmma_wait_group(&self, pending: u32) {
@@ -259,9 +262,10 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
 }
 
 impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
-    /// Transposes an 8x8 matrix of 16-bit elements across the warp. Lane `i` passes elements `2 (i
-    /// % 4)` and `2 (i % 4) + 1` of row `i / 4`, and gets the elements in these rows and column `i
-    /// / 4`. PTX ISA 9.7.14.5.17 `movmatrix`.
+    /// Transposes an 8x8 matrix of 16-bit elements across the warp, for example to use one MMA's
+    /// result as an operand of the next. Lane `i` passes elements `2 (i % 4)` and `2 (i % 4) + 1`
+    /// of row `i / 4`, and gets the elements in these rows and column `i / 4`. PTX ISA 9.7.14.5.17
+    /// `movmatrix`.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -307,10 +311,11 @@ impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<P: Pointer> Val<'_, P> {
-    /// Loads one, two or four 8x8 matrices of 16-bit elements into a warp's MMA fragment layout.
-    /// Lane `i` passes the address of row `i % 8` of matrix `i / 8`. From each matrix, a lane gets
-    /// the elements in columns `2 (lane % 4)` and `2 (lane % 4) + 1` of row `lane / 4`; with
-    /// [`MatrixOrder::Trans`] it gets the transposed elements. PTX ISA 9.7.14.5.15 `ldmatrix`.
+    /// Loads one, two or four 8x8 matrices of 16-bit elements into a warp's MMA fragment layout, as
+    /// operands for [`mma_sync`](Body::mma_sync). Lane `i` passes the address of row `i % 8` of
+    /// matrix `i / 8`. From each matrix, a lane gets the elements in columns `2 (lane % 4)` and `2
+    /// (lane % 4) + 1` of row `lane / 4`; with [`MatrixOrder::Trans`] it gets the transposed
+    /// elements. PTX ISA 9.7.14.5.15 `ldmatrix`.
     #[doc(alias = "ldsm")]
     #[track_caller]
     pub fn ldmatrix<'c, const N: usize, I: MemIndex>(
@@ -331,8 +336,9 @@ impl<P: Pointer> Val<'_, P> {
         cx.emit_val(Mma::Ldmatrix { base, index, count, order })
     }
 
-    /// Stores one, two or four matrices from the layout in which [`ldmatrix`](Val::ldmatrix) loads
-    /// them. PTX ISA 9.7.14.5.16 `stmatrix`; `sm_90`.
+    /// Stores one, two or four 8x8 matrices to shared memory, from the fragment layout in which
+    /// [`ldmatrix`](Val::ldmatrix) loads them. An epilogue uses it to gather accumulators into
+    /// rows. PTX ISA 9.7.14.5.16 `stmatrix`; `sm_90`.
     #[doc(alias = "stsm")]
     #[track_caller]
     pub fn stmatrix<'c, I: MemIndex>(

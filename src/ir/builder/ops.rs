@@ -1,4 +1,5 @@
-//! Operators, comparisons and conversions of device values.
+//! Operators, comparisons and conversions of device values. Come here for what you can write
+//! between two `Val`s.
 //!
 //! They have no side effects, so they take no body handle; each is appended to the innermost open
 //! body. `value += x` means `value = value + x`: on the host the name then stands for a new device
@@ -179,7 +180,8 @@ impl<'b, T: Arithmetic> Val<'b, T> {
 }
 
 impl<'b, T: Signed> Val<'b, T> {
-    /// Returns `|self|`; the smallest integer wraps to itself. PTX ISA 9.7.1.10, 9.7.3.9 `abs`.
+    /// Returns `|self|`. The smallest integer, whose magnitude does not fit, wraps to itself. PTX
+    /// ISA 9.7.1.10, 9.7.3.9 `abs`.
     #[doc(alias = "fabsf")]
     #[track_caller]
     pub fn abs(self) -> Val<'b, T> {
@@ -189,7 +191,8 @@ impl<'b, T: Signed> Val<'b, T> {
 }
 
 impl<'b, T: Fused> Val<'b, T> {
-    /// Returns `self * rhs + addend`, rounded once. PTX ISA 9.7.3.6 `fma.rn`.
+    /// Returns `self * rhs + addend`, rounded once: more exact and cheaper than a product and a
+    /// sum. PTX ISA 9.7.3.6 `fma.rn`.
     #[doc(alias("fmaf", "__fmaf_rn"))]
     #[track_caller]
     pub fn fma(self, rhs: impl IntoOperand<'b, T>, addend: impl IntoOperand<'b, T>) -> Val<'b, T> {
@@ -247,7 +250,8 @@ impl<'b> Val<'b, bool> {
 }
 
 impl<'b, P: Pointer> Val<'b, P> {
-    /// Returns the pointer advanced by `index` elements. PTX ISA 9.7.1.4 `mad`.
+    /// Returns the pointer advanced by `index` elements, for example to the block's part of a
+    /// matrix. PTX ISA 9.7.1.4 `mad`.
     #[track_caller]
     pub fn offset<I: MemIndex>(self, index: impl IntoVal<'b, I>) -> Val<'b, P> {
         let cx = self.context();
@@ -259,8 +263,9 @@ impl<'b, P: Pointer> Val<'b, P> {
 macro_rules! casts {
     ($($Pointer:ident)*) => {$(
         impl<'b, T: Element> Val<'b, $Pointer<T>> {
-            /// Returns a pointer to the same address with another element type. When you access
-            /// memory through it, the address must be a multiple of the new element size.
+            /// Returns a pointer to the same address with another element type, for example to copy
+            /// `f16` elements as `u32` words. When you access memory through it, the address must
+            /// be a multiple of the new element size.
             #[track_caller]
             pub fn ptr_cast<U: Element>(self) -> Val<'b, $Pointer<U>> {
                 let cx = self.context();

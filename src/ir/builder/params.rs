@@ -1,5 +1,5 @@
 //! Kernel parameters as Rust types: [`Params`], [`Parameter`] and the macro
-//! [`params!`](crate::params).
+//! [`params!`](crate::params). Come here to learn what a kernel's signature may contain.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -23,13 +23,15 @@ use crate::layout::{IntTuple, Layout};
 pub trait Parameter: 'static {
     /// What the kernel's body gets for this parameter.
     type At<'b>: Clone;
-    /// Declares the scalars and pointers that make up the parameter.
+    /// Declares the scalars and pointers that make up the parameter. The build calls it before the
+    /// kernel's body runs.
     fn declare(list: &mut ParamList);
-    /// Takes the declared values and makes the parameter from them.
+    /// Makes what the body gets, from the values of the declared scalars and pointers.
     fn make<'b>(cx: &'b Context, values: &mut ParamValues<'_>) -> Self::At<'b>;
 }
 
-/// The signature of a kernel: a tuple of [`Parameter`] types.
+/// The signature of a kernel: a tuple of [`Parameter`] types. You name it in
+/// [`Kernel<P>`](super::Kernel) and as a bound.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the signature of a kernel",
     label = "expected a tuple of at most 12 parameter types",
@@ -41,11 +43,12 @@ pub trait Params: 'static {
     type At<'b>;
     /// Declares the scalars and pointers that make up the parameters.
     fn declare(list: &mut ParamList);
-    /// Takes the declared values and makes the parameters from them.
+    /// Makes what the body gets, from the values of the declared scalars and pointers.
     fn make<'b>(cx: &'b Context, values: &mut ParamValues<'_>) -> Self::At<'b>;
 }
 
-/// Collects the scalars and pointers that a kernel's parameters consist of. Opaque to users.
+/// Collects the scalars and pointers that a kernel's parameters consist of. You meet it only in
+/// [`Parameter::declare`], which the macro [`params!`](crate::params) writes for you.
 #[derive(Debug, Default)]
 pub struct ParamList {
     /// Where the declaration is: the parameter, then the fields inside it.
@@ -71,7 +74,8 @@ impl ParamList {
         self.field(&format!("p{param}"), declare);
     }
 
-    /// Declares a named part: whatever `declare` adds.
+    /// Declares a named part of a parameter, such as a struct's field; `declare` adds its scalars
+    /// and pointers. The name becomes part of the PTX parameters' names.
     pub fn field(&mut self, name: &str, declare: impl FnOnce(&mut ParamList)) {
         self.path.push(name.to_owned());
         declare(self);
@@ -160,8 +164,8 @@ impl ParamList {
     }
 }
 
-/// The parameter values that [`Parameter::make`] takes from, in the order of declaration. Opaque to
-/// users.
+/// The values of the declared scalars and pointers, in the order of declaration. You meet it only
+/// in [`Parameter::make`], which takes values from it.
 #[derive(Debug)]
 pub struct ParamValues<'v> {
     plain: VecDeque<Value>,
@@ -231,7 +235,8 @@ impl<T: Ty> Parameter for T {
     }
 }
 
-/// A layout with symbols; each launch passes their values.
+/// A layout with symbols. Each launch passes a layout with integers, from which the kernel gets the
+/// symbols' values.
 impl Parameter for Layout {
     type At<'b> = Layout;
 
@@ -246,7 +251,8 @@ impl Parameter for Layout {
     }
 }
 
-/// A tuple with symbols; each launch passes their values.
+/// A tuple with symbols. Each launch passes a tuple with integers, from which the kernel gets the
+/// symbols' values.
 impl Parameter for IntTuple {
     type At<'b> = IntTuple;
 
@@ -330,13 +336,14 @@ tuples! {
 }
 
 /// Selects the type of a field in a struct declared with [`params!`](crate::params): one for the
-/// signature ([`InSignature`]), another for a launch.
+/// signature ([`InSignature`]), another for a launch. Only the macro uses it.
 pub trait Field<Side> {
     /// The field's type on this side.
     type Of;
 }
 
-/// The signature's side of a parameter struct. It has no values.
+/// Marks the signature's side of a parameter struct, so that the struct can be a type in
+/// [`Kernel<P>`](super::Kernel). It has no values.
 #[derive(Clone, Copy, Debug)]
 pub enum InSignature {}
 

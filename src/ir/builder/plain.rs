@@ -1,5 +1,6 @@
-//! Methods for operations that are a single PTX instruction, generated from the operation table's
-//! rows marked `method`.
+//! Methods for operations that are a single PTX instruction, such as `popc`, generated from the
+//! operation table's rows marked `method`. Come here if such a row needs an operand type that the
+//! macro does not know.
 
 use super::typed::{
     Arithmetic as ScalarNumber, Float as ScalarFloat, Fused as Float, Integer as Int, IntoOperand,

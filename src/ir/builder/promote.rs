@@ -4,7 +4,8 @@
 use super::typed::{Element, Number, Val};
 use crate::ir::narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 
-/// A type that has a common type with `U`.
+/// A type that has a common type with `U`. Name it as a bound in generic code that mixes two types;
+/// [`promote`] converts the values.
 ///
 /// The rules are those of C's mixed-type operators, without C's promotion to `int`:
 ///
@@ -64,7 +65,8 @@ promote! {
     f64: bool => f64, i8 => f64, i16 => f64, i32 => f64, i64 => f64, u8 => f64, u16 => f64, u32 => f64, u64 => f64, f8e4m3 => f64, f8e5m2 => f64, f16 => f64, bf16 => f64, tf32 => f64, f32 => f64, f64 => f64;
 }
 
-/// Converts both values to their [common type](Promote).
+/// Converts both values to their [common type](Promote), so that you can combine them, for example
+/// an `f16` bias and an `f32` sum.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};

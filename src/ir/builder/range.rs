@@ -1,4 +1,5 @@
-//! [`range`]: a loop's bounds and step, and how the loop is unrolled, vectorized or pipelined.
+//! [`range`]: a loop's bounds and step, and how the loop is unrolled, vectorized or pipelined. Come
+//! here to make a loop faster without changing its body.
 
 use std::num::NonZeroU32;
 
@@ -8,7 +9,8 @@ use super::typed::{Integer, Val};
 use crate::ir::entity::Value;
 use crate::ir::op::Unroll;
 
-/// A half-open range of loop indices, made by [`range`]. Its methods also say how to unroll or
+/// A half-open range of loop indices, made by [`range`] and passed to
+/// [`for_`](crate::ir::Body::for_). Its methods set the step and ask to unroll, vectorize or
 /// pipeline the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Range<'x, T: Copy> {
@@ -19,7 +21,8 @@ pub struct Range<'x, T: Copy> {
     pub(super) prefetch: u32,
 }
 
-/// One end of a range, or its step: a host or a device value that no build has seen yet.
+/// One end of a range, or its step, before the loop adds it to a kernel: a host or a device value.
+/// You meet it only in [`IntoBound`] and [`IntoLimit`].
 #[derive(Debug)]
 pub enum Bound<'x, T> {
     /// A host value, which becomes a constant.
@@ -37,7 +40,8 @@ impl<T: Copy> Clone for Bound<'_, T> {
 }
 impl<T: Copy> Copy for Bound<'_, T> {}
 
-/// An integer that can start a [`range`]: on the host or the device.
+/// An integer that can start a [`range`]: on the host or the device. You name it as a bound in
+/// generic code.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot bound a range of `{T}`",
     label = "expected `{T}` or `Val<'_, {T}>`",
@@ -61,7 +65,7 @@ impl<'x, T: Integer> IntoBound<'x, T> for Val<'x, T> {
 }
 
 /// An integer that can end a [`range`] or be its step: what [`IntoBound`] accepts, and for `i32`
-/// also a `u32` host count.
+/// also a `u32` host count. You name it as a bound in generic code.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot bound a range of `{T}`",
     label = "expected `{T}` or `Val<'_, {T}>`",
@@ -99,13 +103,15 @@ pub fn range<'x, T: Integer>(lo: impl IntoBound<'x, T>, hi: impl IntoLimit<'x, T
 }
 
 impl<'x, T: Integer> Range<'x, T> {
-    /// Sets the step: the indices are `lo, lo + step, ..`. It must be positive.
+    /// Sets the step, which is 1 by default: the indices are `lo, lo + step, ..`. The step must be
+    /// positive.
     pub fn step(self, step: impl IntoLimit<'x, T>) -> Range<'x, T> {
         Range { step: step.into_limit(), ..self }
     }
 
     /// Unrolls the loop `n` times: its body then holds `n` iterations, and a second loop runs the
-    /// remaining ones. The results stay the same; 0 counts as 1.
+    /// remaining ones. The results stay the same; 0 counts as 1. Use it for short bodies, because
+    /// counting and branching then cost as much as the work.
     pub fn unroll(self, n: u32) -> Range<'x, T> {
         Range { unroll: NonZeroU32::new(n).map_or(Unroll::Keep, Unroll::By), ..self }
     }
@@ -143,15 +149,17 @@ impl<'x, T: Integer> Range<'x, T> {
         Range { unroll: unroll.unwrap_or(Unroll::Keep), ..self }
     }
 
-    /// Unrolls the loop completely. The build fails unless the bounds and the step are constants.
+    /// Unrolls the loop completely, so that no branch remains. The build fails unless the bounds
+    /// and the step are constants.
     pub fn unroll_full(self) -> Range<'x, T> {
         Range { unroll: Unroll::Full, ..self }
     }
 
-    /// Pipelines the loop: loads from global memory are issued `n` iterations ahead. The loads of
-    /// the first `n` iterations move before the loop; iteration `i` uses the values fetched for it
-    /// and fetches those for iteration `i + n`. Each fetched value takes `n` registers. The results
-    /// stay the same; 0 changes nothing.
+    /// Pipelines the loop: loads from global memory are issued `n` iterations ahead, so that they
+    /// overlap with the work of the iterations in between. The loads of the first `n` iterations
+    /// move before the loop; iteration `i` uses the values fetched for it and fetches those for
+    /// iteration `i + n`. Each fetched value takes `n` registers. The results stay the same; 0
+    /// changes nothing.
     ///
     /// Shared-memory tiles are pipelined too, if the body fills them, passes a barrier, reads them
     /// and passes a second barrier, and if every iteration stores the same elements. The tiles then

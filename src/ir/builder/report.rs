@@ -1,5 +1,6 @@
 //! [`Reported`]: typed errors that code on top of the builder, such as a library of tile
-//! operations, adds to the build's errors.
+//! operations, adds to the build's errors. Come here if your own kernel functions can be called
+//! wrongly.
 
 use std::error::Error;
 use std::fmt;
@@ -66,8 +67,8 @@ impl Body<'_, '_> {
 }
 
 impl<T> Val<'_, T> {
-    /// Records an error at the caller's line, in the build that the value belongs to. It is for
-    /// operators, which have no body at hand.
+    /// Records an error at the caller's line, in the build that the value belongs to. Use it in
+    /// operators and other code that has a value but no [`Body`].
     #[track_caller]
     pub fn report(self, error: impl Error + Send + Sync + 'static) {
         self.context().error(BuildErrorKind::Reported(Reported(Arc::new(error))));

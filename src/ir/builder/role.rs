@@ -1,18 +1,22 @@
-//! [`Role`]: an element type that is known when a kernel is built, not when the program is compiled.
+//! [`Role`]: an element type that is known when a kernel is built, not when the program is
+//! compiled. Come here when you write a ready kernel for many element types.
 //!
-//! A ready kernel takes matrices of many element types, but its body is the same Rust code for all of them: only the scalar
-//! types in the IR differ. So the body is written for roles, for example `type A = Role<0>`, and rustc compiles it once. The
-//! kernel's public front, which has the types of the buffers as type parameters, builds it inside [`with_roles`]:
+//! A ready kernel takes matrices of many element types, but its body is the same Rust code for all
+//! of them: only the scalar types in the IR differ. So the body is written for roles, for example
+//! `type A = Role<0>`, and rustc compiles it once. The kernel's public functions, which have the
+//! buffers' types as type parameters, build it inside [`with_roles`]:
 //!
 //! ```text
 //! with_roles(&[config.a, config.b], || Kernel::declared(.., |k, values| body(k, ..)))
 //! ```
 //!
-//! Scope: a role stands for a scalar type on the thread that runs `with_roles`, until that call returns or unwinds. Scopes
-//! nest, because an epilogue may build another kernel: the inner one hides all roles of the outer one. A role that is
-//! not bound reads as `bool`, in which the verifier finds no arithmetic, so that a forgotten scope is a build error.
+//! Scope: a role stands for a scalar type on the thread that runs `with_roles`, until that call
+//! returns or unwinds. Scopes nest, because an epilogue may build another kernel: the inner one
+//! hides all roles of the outer one. A role that is not bound reads as `bool`, in which the
+//! verifier finds no arithmetic, so that a forgotten scope is a build error.
 //!
-//! A role has no [`Element::SCALAR`]: code that reads this constant, such as a `Buffer`, does not compile for roles.
+//! A role has no [`Element::SCALAR`]: code that reads this constant, such as a `Buffer`, does not
+//! compile for roles.
 
 use std::cell::Cell;
 
@@ -24,7 +28,7 @@ use crate::ir::narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
 use crate::ir::types::{Const, Scalar, Type};
 use crate::ir::vector::VectorType;
 
-/// The maximum number of roles of a kernel.
+/// How many roles one kernel can have.
 const ROLES: usize = 8;
 
 thread_local! {
@@ -41,7 +45,8 @@ impl Drop for Restore {
     }
 }
 
-/// Builds a kernel in which `Role<i>` stands for `scalars[i]`.
+/// Runs `build`, in which `Role<i>` stands for `scalars[i]`. A kernel's public functions call it
+/// around the build of the kernel's body.
 pub(crate) fn with_roles<R>(scalars: &[Scalar], build: impl FnOnce() -> R) -> R {
     let mut bound = [Scalar::Bool; ROLES];
     for (role, scalar) in bound.iter_mut().zip(scalars) {
@@ -51,8 +56,8 @@ pub(crate) fn with_roles<R>(scalars: &[Scalar], build: impl FnOnce() -> R) -> R 
     build()
 }
 
-/// The element type number `I` of the kernel that is being built: see the module. A host value of it is the number that a
-/// literal stands for.
+/// Element type `I` of the kernel that is being built, bound by [`with_roles`]. A host value of it
+/// holds a literal as `f64`, which becomes a constant of the bound type.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Role<const I: usize>(f64);
 

@@ -7,8 +7,9 @@ use super::typed::{Integer, IntoVal, Ty, Val};
 
 impl<'o> Body<'o, '_> {
     /// Returns `values[index]` for a device index into a host list of device values, or the last
-    /// value if `index` is out of range. All values are computed; the choice costs a compare and a
-    /// select per value. An empty list is an error of the build.
+    /// value if `index` is out of range. Use it for short lists in registers, which have no
+    /// addresses. All values are computed; the choice costs a compare and a select per value. An
+    /// empty list is an error of the build.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -58,7 +59,8 @@ impl<'o> Body<'o, '_> {
         self.if_with(a, false, b)
     }
 
-    /// Returns `a || b()`. `b` runs only if `a` is false.
+    /// Returns `a || b()`. `b` runs only if `a` is false; use it when `b` is expensive or must not
+    /// run otherwise.
     #[track_caller]
     pub fn or_else<'v>(
         &mut self,

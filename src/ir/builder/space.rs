@@ -1,5 +1,6 @@
 //! Pointer conversions: between a state space and generic pointers, and to and from integer
-//! addresses.
+//! addresses. Come here if one function must access several kinds of memory, or if a kernel stores
+//! pointers.
 
 use super::typed::{
     Constant, Element, Generic, GenericMut, Global, GlobalMut, Local, Pointer, Shared,
@@ -8,15 +9,16 @@ use super::typed::{
 use crate::ir::op::Mem;
 use crate::ir::types::{Space, Type};
 
-/// A pointer type into one state space, such as [`Global`] or [`Shared`].
+/// A pointer type into one state space, such as [`Global`] or [`Shared`]. You name it as a bound in
+/// code that converts to and from generic pointers.
 pub trait SpacePointer: Pointer {
     /// The generic pointer type for the same elements, mutable if this one is.
     type Generic: GenericPointer<Elem = Self::Elem>;
-    /// The state space it points into.
+    /// The state space that the pointer points into.
     const SPACE: Space;
 }
 
-/// A generic pointer type: [`Generic`] or [`GenericMut`].
+/// A generic pointer type: [`Generic`] or [`GenericMut`]. You name it as a bound.
 pub trait GenericPointer: Pointer {}
 
 impl<T: Element> GenericPointer for Generic<T> {}
@@ -73,7 +75,8 @@ spaces! {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<'b, P: SpacePointer> Val<'b, P> {
-    /// Converts the pointer to a generic one. PTX ISA 9.7.9.20 `cvta`.
+    /// Converts the pointer to a generic one, for example to pass it to code that accepts any
+    /// memory. PTX ISA 9.7.9.20 `cvta`.
     #[track_caller]
     pub fn cvta(self) -> Val<'b, P::Generic> {
         let cx = self.context();
@@ -103,8 +106,9 @@ impl<'b, G: GenericPointer> Val<'b, G> {
         cx.emit_val(Mem::CvtaTo { base, space: P::SPACE })
     }
 
-    /// Returns whether the pointer points into `space`, which must not be [`Space::Generic`]. The
-    /// block's shared memory also counts as the cluster's. PTX ISA 9.7.9.19 `isspacep`.
+    /// Returns whether the pointer points into `space`, which must not be [`Space::Generic`]. Call
+    /// it before [`cvta_to`](Val::cvta_to) if you do not know the space. The block's shared memory
+    /// also counts as the cluster's. PTX ISA 9.7.9.19 `isspacep`.
     #[track_caller]
     pub fn isspacep(self, space: Space) -> Val<'b, bool> {
         let cx = self.context();
@@ -115,7 +119,8 @@ impl<'b, G: GenericPointer> Val<'b, G> {
 
 impl<'b, P: Pointer> Val<'b, P> {
     /// Returns the address in bytes, within the pointer's state space: `i64` for global and generic
-    /// pointers, otherwise `i32`. It is Tile IR's `ptr_to_int`.
+    /// pointers, otherwise `i32`. Use it to store a pointer as data or to compute distances. It is
+    /// Tile IR's `ptr_to_int`.
     ///
     /// The simulator has its own addresses. Distances within an allocation are those of a GPU, and
     /// allocations start at multiples of 256 bytes, or in shared and local memory where PTX places
@@ -147,7 +152,8 @@ impl<'b, P: Pointer> Val<'b, P> {
         cx.emit_val(Mem::PtrToInt { base })
     }
 
-    /// Returns the pointer as [`Shared`] if its type is that, otherwise `None`.
+    /// Returns the pointer as [`Shared`] if it has that type, otherwise `None`, so that generic
+    /// code can use instructions for shared memory.
     pub fn as_shared(self) -> Option<Val<'b, Shared<P::Elem>>> {
         (space_of::<P>() == Some(Space::Shared)).then(|| Val::new(self.context(), self.id()))
     }

@@ -1,4 +1,5 @@
-//! Tensor cores: MMAs with a structured-sparse A.
+//! Tensor cores: MMAs with a structured-sparse A, which is half as large as a dense one and can run
+//! at twice the rate. Come here if every group of 4 weights in a row has at most 2 nonzeros.
 
 use super::any_vector::AnyVector;
 use super::body::{Body, Registers};
@@ -54,8 +55,9 @@ impl<'b> Body<'b, '_> {
     }
 
     /// Starts an MMA as [`wgmma_with`](Body::wgmma_with) does, with a sparse A and twice the K. The
-    /// matrix at `a` holds the kept elements. Each warp passes the metadata of its 16 rows, as for
-    /// [`mma_sync_sp`](Body::mma_sync_sp). PTX ISA 9.7.15.6 `wgmma.mma_async.sp`; `sm_90a`.
+    /// matrix in shared memory that the descriptor `a` describes holds the kept elements. Each warp
+    /// passes the metadata of its 16 rows, as for [`mma_sync_sp`](Body::mma_sync_sp). PTX
+    /// ISA 9.7.15.6 `wgmma.mma_async.sp`; `sm_90a`.
     #[track_caller]
     pub fn wgmma_sp<D: Accumulator>(
         &self,

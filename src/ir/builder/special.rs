@@ -1,5 +1,5 @@
 //! Special registers beyond thread and block indices, and a thread's requests to the hardware:
-//! sleep, trap, dependent launches.
+//! sleep, trap, dependent launches. Come here for clocks, SM ids, lane masks and cluster indices.
 
 use super::body::{Body, Dim3};
 use super::typed::{IntoVal, Val};
@@ -32,24 +32,29 @@ macro_rules! registers {
 }
 
 registers! {
-    /// Returns the maximum number of warps on an SM. PTX ISA 10.5 `%nwarpid`.
+    /// Returns the maximum number of warps on an SM, the bound for [`warpid`](Body::warpid). PTX
+    /// ISA 10.5 `%nwarpid`.
     nwarpid: i32 = NWarpId;
-    /// Returns an exclusive upper bound for SM ids. PTX ISA 10.9 `%nsmid`.
+    /// Returns an exclusive upper bound for SM ids ([`smid`](Body::smid)), for example to size a
+    /// table with one entry per SM. PTX ISA 10.9 `%nsmid`.
     nsmid: i32 = NSmId;
-    /// Returns the launch's id. PTX ISA 10.10 `%gridid`.
+    /// Returns the launch's id, to tell launches apart in a log. PTX ISA 10.10 `%gridid`.
     gridid: u64 = GridId;
     /// Returns whether the launch names a cluster size. PTX ISA 10.11 `%is_explicit_cluster`;
     /// `sm_90`.
     is_explicit_cluster: bool = IsExplicitCluster;
-    /// Returns the block's rank in its cluster. PTX ISA 10.16 `%cluster_ctarank`; `sm_90`.
+    /// Returns the block's rank in its cluster, a linear index for [`mapa`](Val::mapa) and
+    /// multicast masks. PTX ISA 10.16 `%cluster_ctarank`; `sm_90`.
     cluster_ctarank: i32 = ClusterCtaRank;
-    /// Returns how many blocks a cluster has. PTX ISA 10.17 `%cluster_nctarank`; `sm_90`.
+    /// Returns how many blocks a cluster has, for loops over the cluster's ranks. PTX ISA 10.17
+    /// `%cluster_nctarank`; `sm_90`.
     cluster_nctarank: i32 = ClusterNctaRank;
-    /// Returns a mask with the bit of the thread's own lane. PTX ISA 10.18 `%lanemask_eq`.
+    /// Returns a mask with only the bit of the thread's own lane set. PTX ISA 10.18 `%lanemask_eq`.
     lanemask_eq: u32 = LaneMaskEq;
     /// Returns a mask of the thread's lane and the lanes below it. PTX ISA 10.19 `%lanemask_le`.
     lanemask_le: u32 = LaneMaskLe;
-    /// Returns a mask of the lanes below the thread's. PTX ISA 10.20 `%lanemask_lt`.
+    /// Returns a mask of the lanes below the thread's. With a ballot's mask it counts how many
+    /// earlier lanes voted yes. PTX ISA 10.20 `%lanemask_lt`.
     lanemask_lt: u32 = LaneMaskLt;
     /// Returns a mask of the thread's lane and the lanes above it. PTX ISA 10.21 `%lanemask_ge`.
     lanemask_ge: u32 = LaneMaskGe;
@@ -67,7 +72,8 @@ registers! {
 }
 
 impl<'b> Body<'b, '_> {
-    /// Returns the cluster's index in the grid. PTX ISA 10.12 `%clusterid`; `sm_90`.
+    /// Returns the cluster's index in the grid, for example to give each cluster its own tile. PTX
+    /// ISA 10.12 `%clusterid`; `sm_90`.
     #[track_caller]
     pub fn clusterid(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::ClusterId)
@@ -79,13 +85,15 @@ impl<'b> Body<'b, '_> {
         self.dim3(SpecialReg::NClusterId)
     }
 
-    /// Returns the block's index in its cluster. PTX ISA 10.14 `%cluster_ctaid`; `sm_90`.
+    /// Returns the block's index in its cluster along each axis. PTX ISA 10.14 `%cluster_ctaid`;
+    /// `sm_90`.
     #[track_caller]
     pub fn cluster_ctaid(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::ClusterCtaid)
     }
 
-    /// Returns the cluster's size in blocks. PTX ISA 10.15 `%cluster_nctaid`; `sm_90`.
+    /// Returns the cluster's size in blocks along each axis. PTX ISA 10.15 `%cluster_nctaid`;
+    /// `sm_90`.
     #[track_caller]
     pub fn cluster_nctaid(&self) -> Dim3<'b> {
         self.dim3(SpecialReg::ClusterNctaid)
@@ -123,14 +131,18 @@ volatile_registers! {
     /// Returns the warp's current slot on its SM. It is not the warp's index in the block: in a
     /// one-dimensional block that is `thread_idx().x / 32`. PTX ISA 10.4 `%warpid`.
     warpid: i32 = WarpId;
-    /// Returns the id of the SM that runs the thread now. PTX ISA 10.8 `%smid`.
+    /// Returns the id of the SM that runs the thread now, for example to trace how blocks are
+    /// scheduled. PTX ISA 10.8 `%smid`.
     smid: i32 = SmId;
-    /// Returns the SM's cycle counter, modulo 2^32. PTX ISA 10.23 `%clock`.
+    /// Returns the SM's cycle counter, modulo 2^32. Subtract two readings to time short code. PTX
+    /// ISA 10.23 `%clock`.
     clock: u32 = Clock;
-    /// Returns the SM's cycle counter. PTX ISA 10.24 `%clock64`.
+    /// Returns the SM's cycle counter as 64 bits. Subtract two readings on the same SM to time
+    /// code. PTX ISA 10.24 `%clock64`.
     clock64: u64 = Clock64;
-    /// Returns the time in nanoseconds, from a clock that all SMs share. Its resolution depends on
-    /// the GPU and is often about a microsecond. PTX ISA 10.28 `%globaltimer`.
+    /// Returns the time in nanoseconds, from a clock that all SMs share. Use it to compare events
+    /// on different SMs. Its resolution depends on the GPU and is often about a microsecond. PTX
+    /// ISA 10.28 `%globaltimer`.
     globaltimer: u64 = GlobalTimer;
 }
 
@@ -149,8 +161,9 @@ volatile_registers! {
 /// # Ok::<(), tilewright::ir::BuildErrors>(())
 /// ```
 impl<'b> Body<'b, '_> {
-    /// Suspends the thread for between 0 and `2 * nanoseconds`, at most a millisecond. In the
-    /// simulator the other warps run meanwhile. PTX ISA 9.7.13.1 `nanosleep`.
+    /// Suspends the thread for between 0 and `2 * nanoseconds`, at most a millisecond. Call it in
+    /// loops that poll memory, to leave the memory system to others. In the simulator the other
+    /// warps run meanwhile. PTX ISA 9.7.13.1 `nanosleep`.
     #[doc(alias = "__nanosleep")]
     #[track_caller]
     pub fn nanosleep(&self, nanoseconds: impl IntoVal<'b, u32>) {
@@ -158,16 +171,16 @@ impl<'b> Body<'b, '_> {
         self.context().emit(Thread::Nanosleep { nanoseconds });
     }
 
-    /// Aborts the whole grid: the launch fails, and on a GPU the CUDA context is lost. PTX ISA
-    /// 9.7.19.4 `trap`.
+    /// Aborts the whole grid: the launch fails, and on a GPU the CUDA context is lost. To report a
+    /// wrong input, prefer [`assert`](Body::assert). PTX ISA 9.7.19.4 `trap`.
     #[doc(alias = "__trap")]
     #[track_caller]
     pub fn trap(&self) {
         self.context().emit(Thread::Trap {});
     }
 
-    /// Stops in a debugger. The simulator ends the launch with a fault that names the thread. PTX
-    /// ISA 9.7.19.1 `brkpt`.
+    /// Stops the thread in a debugger such as cuda-gdb. The simulator ends the launch with a fault
+    /// that names the thread. PTX ISA 9.7.19.1 `brkpt`.
     #[doc(alias = "__brkpt")]
     #[track_caller]
     pub fn brkpt(&self) {
@@ -184,8 +197,10 @@ impl<'b> Body<'b, '_> {
     }
 
     /// Allows dependent launches to start early (programmatic dependent launch): they start once
-    /// all blocks of this grid have called this or have ended. PTX ISA 9.7.13.13
-    /// `griddepcontrol.launch_dependents`; `sm_90`.
+    /// all blocks of this grid have called this or have ended. Call it when the remaining work no
+    /// longer needs the whole GPU; a dependent launch waits with
+    /// [`griddepcontrol_wait`](Body::griddepcontrol_wait) before it reads results. PTX
+    /// ISA 9.7.13.13 `griddepcontrol.launch_dependents`; `sm_90`.
     #[doc(alias = "cudaTriggerProgrammaticLaunchCompletion")]
     #[track_caller]
     pub fn griddepcontrol_launch_dependents(&self) {

@@ -1,5 +1,5 @@
 //! Symbolic integers in a kernel: computes expressions over the parameters' symbols as device
-//! values.
+//! values. Layouts and tensors with symbolic shapes use it for their offsets.
 //!
 //! Each expression, and each part of one, is computed once per body and reused in the bodies inside
 //! it. Every launch, which knows the symbols' values, checks that no step overflows its type.
@@ -12,8 +12,8 @@ use crate::layout::{Call, Factor, Fun, Int, LayoutError, Symbol, Term};
 
 impl<'b> Body<'b, '_> {
     /// Returns the value of an expression over the symbols in the kernel's layout and tuple
-    /// parameters, in the index type `I`. It is computed once for this body and the bodies inside
-    /// it.
+    /// parameters, in the index type `I`: for example a layout's size as a loop bound. It is
+    /// computed once for this body and the bodies inside it.
     ///
     /// A launch refuses symbol values with which a step would overflow: 32 bits for `i32` and
     /// `u32`, otherwise 64. A symbol that is in no parameter, and a greatest common divisor of

@@ -1,4 +1,5 @@
-//! Rust types as IR types: what a [`Val`] can hold, and which host values can stand in for it.
+//! Rust types as IR types: what a [`Val`] can hold, and which host values can stand in for it. Come
+//! here for the trait to name as a bound in generic kernel code.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,9 +16,10 @@ pub(super) mod sealed {
 }
 
 /// A type that a device value can have: the scalars, [`Vector`](super::Vector), pointers such as
-/// [`Global`] and [`Shared`], and the tensor maps [`TensorMap`] and [`TensorMapMut`].
+/// [`Global`] and [`Shared`], and the tensor maps [`TensorMap`] and [`TensorMapMut`]. You name it
+/// as a bound if your code only moves values.
 pub trait Ty: sealed::Sealed + Copy + 'static {
-    /// Returns the IR type.
+    /// Returns the same type in the IR.
     fn ty() -> Type;
 }
 
@@ -28,12 +30,12 @@ pub trait Ty: sealed::Sealed + Copy + 'static {
     label = "expected a `Val` or a host scalar such as `1.0`"
 )]
 pub trait Element: Ty + fmt::Debug + PartialEq + Default + Send + Sync {
-    /// The type to sum many such elements in: `f64` for `f64`, otherwise `f32`.
+    /// The type to sum many elements in without losing precision: `f64` for `f64`, otherwise `f32`.
     type Sum: Float + Accumulator + From<f32>;
     /// The same type in the IR.
     const SCALAR: Scalar;
-    /// Returns the IR type, as code of kernels reads it. It is [`SCALAR`](Element::SCALAR) for every type that a program
-    /// can name.
+    /// Returns the element type in the IR. Generic kernel code calls it instead of reading
+    /// [`SCALAR`](Element::SCALAR); for every type that you can name, the two are equal.
     // An element role has no constant type: see `role`.
     #[inline]
     fn scalar() -> Scalar {
@@ -46,20 +48,24 @@ pub trait Element: Ty + fmt::Debug + PartialEq + Default + Send + Sync {
 }
 
 /// A type with `+`, `-`, `*`, [`min`](Val::min) and [`max`](Val::max): every [`Number`], and the
-/// packed vectors of two `f16` or two `bf16`.
+/// packed vectors of two `f16` or two `bf16`. You name it as a bound in code that also computes
+/// with pairs.
 pub trait Arithmetic: Ty {}
-/// A scalar type with arithmetic: integers, [`f16`](struct@f16), [`bf16`], `f32` and `f64`.
+/// A scalar type with arithmetic: integers, [`f16`](struct@f16), [`bf16`], `f32` and `f64`. You
+/// name it as a bound in code that computes with scalars.
 pub trait Number: Element + Arithmetic + Ordered + Converted {}
 /// A scalar type that can be compared ([`lt`](Val::lt) and so on): every [`Number`] and `bool`. You
 /// name it as a bound.
 pub trait Ordered: Element {}
-/// A scalar type that [`cvt`](Val::cvt) can convert to: every one except `bool`.
+/// A scalar type that [`cvt`](Val::cvt) can convert to: every one except `bool`. You name it as a
+/// bound.
 #[diagnostic::on_unimplemented(
     message = "values are not converted to `{Self}`",
     note = "a `bool` comes from a comparison, such as `x.ne(0)`"
 )]
 pub trait Converted: Element {}
-/// A type that tensor cores accumulate in: `f32`, `f64`, `i32`, or a pair of `f16`.
+/// A type that tensor cores accumulate in: `f32`, `f64`, `i32`, or a pair of `f16`. You name it as
+/// a bound in code that issues MMAs.
 #[diagnostic::on_unimplemented(
     message = "tensor cores have no accumulators of type `{Self}`",
     note = "accumulators are f32, f64, i32 or `Vector<f16, 2>`"
@@ -79,7 +85,8 @@ impl Accumulator for i32 {
     const LANES: u32 = 1;
 }
 
-/// An integer type.
+/// An integer type of 8 to 64 bits, signed or unsigned. You name it as a bound, for example for
+/// loop indices.
 pub trait Integer: Number + Ord {
     /// The value 0.
     const ZERO: Self;
@@ -88,16 +95,20 @@ pub trait Integer: Number + Ord {
     /// Returns the value plus 1, or the value itself if it is the largest.
     fn successor(self) -> Self;
 }
-/// A floating point type with arithmetic: [`f16`](struct@f16), [`bf16`], `f32` and `f64`.
+/// A floating point type with arithmetic: [`f16`](struct@f16), [`bf16`], `f32` and `f64`. You name
+/// it as a bound.
 pub trait Float: Number + Fused {}
-/// A type with fused multiply-add: every [`Float`], and the packed vectors of two `f16` or two
-/// `bf16`.
+/// A type with [fused multiply-add](Val::fma): every [`Float`], and the packed vectors of two `f16`
+/// or two `bf16`. You name it as a bound.
 pub trait Fused: Signed {}
-/// An [`Arithmetic`] type with negative values.
+/// An [`Arithmetic`] type with negative values, so that unary `-` and [`abs`](Val::abs) exist. You
+/// name it as a bound.
 pub trait Signed: Arithmetic {}
-/// A type with bitwise logic: integers and `bool`.
+/// A type with the bitwise operators `&`, `|`, `^` and `!`: integers and `bool`. You name it as a
+/// bound.
 pub trait Bits: Element {}
-/// An integer type that can index memory: `i32`, `i64`, `u32` or `u64`.
+/// An integer type that can index memory: `i32`, `i64`, `u32` or `u64`. Accesses are generic over
+/// it, so you can use 64-bit indices for large buffers.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not index memory",
     label = "expected an index of type `i32`, `i64`, `u32` or `u64`",
@@ -190,7 +201,7 @@ macro_rules! mem_index {
 }
 mem_index!(i32 i64 u32 u64);
 
-/// An integer that indexes memory, on the device or the host.
+/// An integer that indexes memory, on the device or the host. You meet it as a bound.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not index memory",
     label = "expected an `i32`, `i64`, `u32` or `u64`, or a `Val` of one of these",
@@ -275,7 +286,8 @@ macro_rules! tensor_map {
     )*};
 }
 
-/// A tensor map type: [`TensorMap`] or [`TensorMapMut`].
+/// A tensor map type: [`TensorMap`] or [`TensorMapMut`]. You name it as a bound in code that
+/// accepts both.
 pub trait TensorMapType: Ty {
     /// The tensor's element type.
     type Elem: Element;
@@ -292,7 +304,8 @@ tensor_map! {
     TensorMapMut, true;
 }
 
-/// A pointer type.
+/// A pointer type into any state space. You name it as a bound in code that loads through any
+/// pointer.
 pub trait Pointer: Ty {
     /// The element type.
     type Elem: Element;
@@ -300,7 +313,8 @@ pub trait Pointer: Ty {
     type Address: Integer;
 }
 
-/// A pointer type that allows stores: all except [`Global`], [`Generic`] and [`Constant`].
+/// A pointer type that allows stores: all except [`Global`], [`Generic`] and [`Constant`]. You name
+/// it as a bound in code that stores.
 #[diagnostic::on_unimplemented(
     message = "a store needs a mutable pointer",
     note = "declare the kernel parameter as `GlobalMut<T>` instead of `Global<T>`"
@@ -314,14 +328,17 @@ pointer! {
     GlobalMut, Global, true, i64;
     /// A pointer to the block's shared memory, made by [`Body::shared`](super::Body::shared).
     Shared, Shared, true, i32;
-    /// A pointer to the shared memory of any block in the cluster, made by [`Val::mapa`].
+    /// A pointer to the shared memory of any block in the cluster, made by [`Val::mapa`]. Use it to
+    /// exchange data between blocks without global memory.
     SharedCluster, SharedCluster, true, i32;
     /// A pointer to the thread's local memory, made by
     /// [`Body::local_array`](super::Body::local_array).
     Local, Local, true, i32;
-    /// A generic pointer to memory that the kernel only reads, made by [`Val::cvta`].
+    /// A generic pointer to memory that the kernel only reads, in any state space, made by
+    /// [`Val::cvta`].
     Generic, Generic, false, i64;
-    /// A generic pointer to memory that the kernel may write, made by [`Val::cvta`].
+    /// A generic pointer to memory that the kernel may write, in any state space, made by
+    /// [`Val::cvta`].
     GenericMut, Generic, true, i64;
     /// A pointer to constant memory, made by [`Body::const_array`](super::Body::const_array).
     Constant, Const, false, i32;
@@ -366,7 +383,7 @@ impl<'b, T> Val<'b, T> {
         self.cx
     }
 
-    /// Returns the value's id in the IR.
+    /// Returns the value's id in the IR, for example to look up how the IR defines it.
     pub fn id(self) -> Value {
         self.id
     }
@@ -374,7 +391,8 @@ impl<'b, T> Val<'b, T> {
 
 impl<T: Integer> Val<'_, T> {
     /// Returns the largest power of two, up to 4096, that is known to divide the integer: CuTe's
-    /// `get_divisibility`, for a device value.
+    /// `get_divisibility`, for a device value. Use it to choose the widest vector that is known to
+    /// be aligned.
     ///
     /// It is derived from constants, from symbols with a divisor, from
     /// [`assume_divisible_by`](Val::assume_divisible_by) and from loop indices, through `+ - * / <<

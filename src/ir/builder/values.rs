@@ -1,5 +1,6 @@
 //! [`Values`] and [`IntoValues`]: what control flow can carry and return, such as a device value, a
-//! tuple or array of them, or a struct declared with [`values!`](crate::values).
+//! tuple or array of them, or a struct declared with [`values!`](crate::values). Come here to write
+//! generic code around loops, or a type of your own that a loop carries.
 
 use std::rc::Rc;
 
@@ -25,10 +26,11 @@ pub trait Values: 'static {
     fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> Self::At<'x>;
     /// Appends the group's values in the order of [`Values::types`]; checks each for use in `cx`.
     fn ids(group: &Self::At<'_>, cx: &Context, out: &mut ValueList);
-    /// Appends what the host knows about the group, part by part. A group of plain device values
-    /// has nothing to add.
+    /// Appends what the host knows about the group ([`HostPart`](super::HostPart)), one entry for
+    /// each member that has such facts. A group of plain device values has nothing to add.
     fn host_parts(_group: &Self::At<'_>, _out: &mut HostParts) {}
-    /// Returns the group `made` with the given host parts.
+    /// Returns the group `made`, its members updated to the given host facts, which are joined from
+    /// all paths.
     fn with_host_parts<'x>(
         _cx: &'x Context,
         made: Self::At<'x>,

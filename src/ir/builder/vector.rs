@@ -1,4 +1,5 @@
-//! [`Vector`]: short vectors as device values.
+//! [`Vector`]: short vectors as device values, for vector loads and stores, MMA operands and packed
+//! 16-bit arithmetic.
 
 use std::marker::PhantomData;
 
@@ -50,7 +51,8 @@ impl<T: VectorElement<N>, const N: usize> Ty for Vector<T, N> {
     }
 }
 
-/// A scalar type that has vectors of `N` elements.
+/// A scalar type that has vectors of `N` elements. You name it as a bound in code that is generic
+/// over the element type.
 #[diagnostic::on_unimplemented(
     message = "there is no vector of {N} `{Self}`",
     note = "a vector has 2, 4, 8 or 16 elements other than `bool`, and at most 128 bits, or 8 elements of 32 bits"
@@ -58,7 +60,8 @@ impl<T: VectorElement<N>, const N: usize> Ty for Vector<T, N> {
 pub trait VectorElement<const N: usize>: Element {
     /// The same vector type in the IR.
     const VECTOR: VectorType;
-    /// Returns the vector type, as code of kernels reads it: see [`Element::scalar`].
+    /// Returns the vector type in the IR. Generic kernel code calls it instead of reading the
+    /// constant; see [`Element::scalar`].
     #[inline]
     fn vector() -> VectorType {
         Self::VECTOR
@@ -96,8 +99,8 @@ macro_rules! packed {
 packed!(f16 bf16);
 
 impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
-    /// Packs values into a vector, the first one as element 0. [`Convert::VecPack`] PTX ISA 9.7.9.1
-    /// `mov`.
+    /// Packs values into a vector, the first one as element 0, for example to store them with one
+    /// instruction. [`Convert::VecPack`] PTX ISA 9.7.9.1 `mov`.
     #[doc(alias = "make_float4")]
     #[track_caller]
     pub fn pack(lanes: [Val<'b, T>; N]) -> Val<'b, Vector<T, N>> {
@@ -107,7 +110,8 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
         cx.emit_val(Convert::VecPack { values })
     }
 
-    /// Returns a vector with `value` in every element. [`Convert::VecSplat`] PTX ISA 9.7.9.1 `mov`.
+    /// Returns a vector with `value` in every element, for example to scale a pair of `f16`.
+    /// [`Convert::VecSplat`] PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn splat(value: Val<'b, T>) -> Val<'b, Vector<T, N>> {
         let cx = value.context();
@@ -115,15 +119,15 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
         cx.emit_val(Convert::VecSplat { value, lanes: T::vector().lanes() })
     }
 
-    /// Returns element `lane`, counted from 0. Whether it exists is checked when the kernel is
-    /// verified. [`Convert::VecExtract`] PTX ISA 9.7.9.1 `mov`.
+    /// Returns element `lane`, counted from 0. Verification rejects an element that does not exist.
+    /// [`Convert::VecExtract`] PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn lane(self, lane: u32) -> Val<'b, T> {
         let vector = self.context().operand(self);
         self.context().emit_val(Convert::VecExtract { vector, lane })
     }
 
-    /// Returns all elements. PTX ISA 9.7.9.1 `mov`.
+    /// Returns all elements as scalars, so that you can compute with them. PTX ISA 9.7.9.1 `mov`.
     #[track_caller]
     pub fn lanes(self) -> [Val<'b, T>; N] {
         let mut lanes = [self.lane(0); N];

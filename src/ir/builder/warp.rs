@@ -1,10 +1,13 @@
-//! Warp collectives: shuffles, votes, matches, reductions, elections and warp barriers.
+//! Warp collectives: shuffles, votes, matches, reductions, elections and warp barriers. Come here
+//! if threads of a warp exchange values without shared memory; `collective` has whole reductions
+//! and scans.
 
 use super::body::Body;
 use super::typed::{Element, Integer, IntoVal, Number, Val};
 use crate::ir::op::{ReduxOp, ShflMode, VoteMode, Warp};
 
-/// The member mask of a full warp: all 32 lanes.
+/// The member mask of a full warp: all 32 lanes. Pass it to warp operations that every thread of
+/// the warp executes.
 pub const WARP: u32 = u32::MAX;
 
 mod sealed {
@@ -15,7 +18,7 @@ mod sealed {
 }
 
 /// A type that a warp reduces in one instruction (`redux.sync`): `i32` and `u32`. You name it as a
-/// bound.
+/// bound in generic code.
 pub trait Redux: Integer + sealed::Sealed {}
 impl Redux for i32 {}
 impl Redux for u32 {}
@@ -47,7 +50,8 @@ impl Redux for u32 {}
 /// ```
 impl<'b> Body<'b, '_> {
     /// Returns `value` of the lane selected by `mode`, `lane` and `segment`, and whether that lane
-    /// is inside the segment. If it is not, the value is the thread's own. [`ShflMode`] has the
+    /// is inside the segment. Use it to shuffle within parts of a warp; otherwise `shfl_up` and its
+    /// siblings are shorter. If it is not, the value is the thread's own. [`ShflMode`] has the
     /// formulas; [`ShflMode::segment`] computes `segment` for a width. PTX ISA 9.7.9.6 `shfl.sync`.
     #[doc(alias("__shfl_sync", "shuffle_sync"))]
     #[track_caller]
@@ -77,8 +81,8 @@ impl<'b> Body<'b, '_> {
         self.shfl(mode, members, value, lane, whole).0
     }
 
-    /// Returns `value` of the lane `delta` below, or the thread's own if there is none. PTX ISA
-    /// 9.7.9.6 `shfl.sync`.
+    /// Returns `value` of the lane `delta` below, or the thread's own if there is none. Scans use
+    /// it. PTX ISA 9.7.9.6 `shfl.sync`.
     #[doc(alias("__shfl_up_sync", "shuffle_sync_up"))]
     #[track_caller]
     pub fn shfl_up<T: Element>(
@@ -90,8 +94,8 @@ impl<'b> Body<'b, '_> {
         self.shfl_all(ShflMode::Up, members, value, delta)
     }
 
-    /// Returns `value` of the lane `delta` above, or the thread's own if there is none. PTX ISA
-    /// 9.7.9.6 `shfl.sync`.
+    /// Returns `value` of the lane `delta` above, or the thread's own if there is none. Reductions
+    /// into the first lane use it. PTX ISA 9.7.9.6 `shfl.sync`.
     #[doc(alias("__shfl_down_sync", "shuffle_sync_down"))]
     #[track_caller]
     pub fn shfl_down<T: Element>(
@@ -103,7 +107,8 @@ impl<'b> Body<'b, '_> {
         self.shfl_all(ShflMode::Down, members, value, delta)
     }
 
-    /// Returns `value` of lane `lane_id ^ mask` (butterfly exchange). PTX ISA 9.7.9.6 `shfl.sync`.
+    /// Returns `value` of lane `lane_id ^ mask` (butterfly exchange). Reductions whose result every
+    /// lane needs use it. PTX ISA 9.7.9.6 `shfl.sync`.
     #[doc(alias("__shfl_xor_sync", "shfl_xor", "shuffle_sync_bfly"))]
     #[track_caller]
     pub fn shfl_bfly<T: Element>(
@@ -159,7 +164,8 @@ impl<'b> Body<'b, '_> {
         cx.emit_val(Warp::Vote { pred, members, mode })
     }
 
-    /// Returns whether `pred` is true in all members. PTX ISA 9.7.13.9 `vote.sync.all`.
+    /// Returns whether `pred` is true in all members, the same in every member, so that the warp
+    /// can branch on it together. PTX ISA 9.7.13.9 `vote.sync.all`.
     #[doc(alias("__all_sync", "vote_all_sync"))]
     #[track_caller]
     pub fn vote_all(
@@ -170,7 +176,8 @@ impl<'b> Body<'b, '_> {
         self.vote(VoteMode::All, members, pred)
     }
 
-    /// Returns whether `pred` is true in at least one member. PTX ISA 9.7.13.9 `vote.sync.any`.
+    /// Returns whether `pred` is true in at least one member, the same in every member, so that the
+    /// warp can branch on it together. PTX ISA 9.7.13.9 `vote.sync.any`.
     #[doc(alias("__any_sync", "vote_any_sync"))]
     #[track_caller]
     pub fn vote_any(
@@ -181,7 +188,8 @@ impl<'b> Body<'b, '_> {
         self.vote(VoteMode::Any, members, pred)
     }
 
-    /// Returns whether `pred` is the same in all members. PTX ISA 9.7.13.9 `vote.sync.uni`.
+    /// Returns whether `pred` has the same value in all members, be it true or false. PTX
+    /// ISA 9.7.13.9 `vote.sync.uni`.
     #[track_caller]
     pub fn vote_uni(
         &self,
@@ -191,8 +199,8 @@ impl<'b> Body<'b, '_> {
         self.vote(VoteMode::Uni, members, pred)
     }
 
-    /// Returns the mask of the members in which `pred` is true. PTX ISA 9.7.13.9
-    /// `vote.sync.ballot`.
+    /// Returns the mask of the members in which `pred` is true, for example to count them or to
+    /// give each of them a place in a list. PTX ISA 9.7.13.9 `vote.sync.ballot`.
     #[doc(alias("__ballot_sync", "ballot", "vote_ballot_sync"))]
     #[track_caller]
     pub fn vote_ballot(
@@ -205,8 +213,8 @@ impl<'b> Body<'b, '_> {
         cx.emit_val(Warp::VoteBallot { pred, members })
     }
 
-    /// Returns the mask of the members whose `value` has the same bits as the thread's. PTX ISA
-    /// 9.7.13.10 `match.any.sync`.
+    /// Returns the mask of the members whose `value` has the same bits as the thread's, for example
+    /// to combine updates of the same bin before an atomic. PTX ISA 9.7.13.10 `match.any.sync`.
     #[doc(alias = "__match_any_sync")]
     #[track_caller]
     pub fn match_any<T: Number>(
@@ -220,7 +228,7 @@ impl<'b> Body<'b, '_> {
     }
 
     /// Returns `members` and true if `value` has the same bits in all members, otherwise 0 and
-    /// false. PTX ISA 9.7.13.10 `match.all.sync`.
+    /// false. Use it to take a short cut for uniform data. PTX ISA 9.7.13.10 `match.all.sync`.
     #[doc(alias = "__match_all_sync")]
     #[track_caller]
     pub fn match_all<T: Number>(
@@ -233,9 +241,9 @@ impl<'b> Body<'b, '_> {
         cx.emit_pair(Warp::MatchAll { value, members })
     }
 
-    /// Elects one member. Returns its lane, the same in all members, and whether it is the calling
-    /// thread. The simulator elects the lowest member that has not ended. PTX ISA 9.7.13.14
-    /// `elect.sync`; `sm_90`.
+    /// Elects one member, for example to start a TMA copy for the whole warp. Returns its lane, the
+    /// same in all members, and whether it is the calling thread. The simulator elects the lowest
+    /// member that has not ended. PTX ISA 9.7.13.14 `elect.sync`; `sm_90`.
     #[doc(alias("elect_one", "elect_sync"))]
     #[track_caller]
     pub fn elect(&self, members: impl IntoVal<'b, u32>) -> (Val<'b, u32>, Val<'b, bool>) {
@@ -264,8 +272,9 @@ impl<'b> Body<'b, '_> {
 
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
-        /// Warp reductions of `i32` and `u32` in one instruction. For other types and combining
-        /// functions, use [`reduce`](Body::reduce). PTX ISA 9.7.13.12 `redux.sync`.
+        /// Warp reductions of `i32` and `u32` in one instruction. Use them if you need the member
+        /// mask. For other types and combining functions, use [`reduce`](Body::reduce). PTX
+        /// ISA 9.7.13.12 `redux.sync`.
         impl<'b> Body<'b, '_> {
             $(
                 $(#[$doc])*

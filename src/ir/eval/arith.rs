@@ -1,5 +1,5 @@
-//! Evaluates arithmetic, logic and comparisons: one exhaustive match with an arm per row of the
-//! family.
+//! Evaluates arithmetic, logic and comparisons: one exhaustive match with an arm per row of the op
+//! table's family `Arith`. A new row needs an arm here.
 
 use super::dispatch::{
     with_bits, with_float, with_fused, with_int, with_modular, with_number, with_ordered,

@@ -1,4 +1,5 @@
-//! Integer operations on the bits of a value.
+//! PTX's bit manipulation on the host, such as `bfe`, `lop3` and `prmt`. `int.rs` calls these
+//! functions to evaluate the operations.
 
 use crate::ir::op::{Direction, Excess, FindFrom, PermuteMode, ProductHalf};
 use crate::ir::types::{Const, Scalar};

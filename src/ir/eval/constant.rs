@@ -1,4 +1,5 @@
-//! Evaluates operations on constants.
+//! Evaluates operations on constants, for constant folding and for analyses that run an operation
+//! on known operands.
 
 use super::lane::{Lane, Word};
 use super::number::Int;

@@ -1,4 +1,5 @@
-//! Evaluates conversions of numbers, bits and vectors: one arm per row of the family.
+//! Evaluates conversions of numbers, bits and vectors: one arm per row of the op table's family
+//! `Convert`. A new row needs an arm here.
 
 use super::dispatch::{with_scalar, with_source, with_target};
 use super::number::Cvt;

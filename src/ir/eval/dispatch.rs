@@ -1,4 +1,5 @@
-//! Macros that map an IR type to a Rust type.
+//! Macros that map an IR type to a Rust type, so that one generic expression serves every type of
+//! an operation. The files that evaluate a family use them.
 //!
 //! Each macro evaluates an expression with a type name bound to the Rust type of a scalar or packed
 //! vector. The result is `None` for types that the macro does not list.

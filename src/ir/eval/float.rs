@@ -1,4 +1,5 @@
-//! Evaluates floating-point operations with a mode: one arm per row of the family.
+//! Evaluates floating-point operations with a mode: one arm per row of the op table's family
+//! `FloatArith`. A new row needs an arm here.
 
 use super::dispatch::with_type;
 use super::number::Cvt;

@@ -1,4 +1,5 @@
-//! Evaluates integer and bit operations: one arm per row of the family.
+//! Evaluates integer and bit operations: one arm per row of the op table's family `IntArith`. A new
+//! row needs an arm here.
 
 use super::bits::{bfind, bmsk, high_half, prmt, product, product24, saturated, shf, szext};
 use super::{Machine, elem, integers};

@@ -1,4 +1,5 @@
-//! Rust types as register words. Only the simulator's machine has registers.
+//! How a Rust value is stored in a register word, for example a `bool` or two `f16`. Only the
+//! simulator has registers; come here to evaluate operations on a new type.
 
 use crate::ir::narrow::{bf16, f16};
 

@@ -1,12 +1,13 @@
-//! Arithmetic for each scalar type, bit for bit as on the GPU.
+//! Arithmetic for each scalar type, bit for bit as on the GPU, including the bits of NaN. Constant
+//! folding and the simulator compute with it.
 //!
 //! IEEE 754 leaves a NaN's bits open, and hosts differ. We use the bits that an H200 returns: for
 //! `f32` always `0x7fffffff`; for `f16` and `bf16` `0x7fff`; for `f64` the first NaN operand, made
 //! quiet, in an order that depends on the operation, or `0xfff8000000000000` if no operand is NaN.
 //!
-//! NaN is detected by its bits rather than by `is_nan`. To LLVM all NaNs of an operation are alike,
-//! so in an optimised build a floating-point comparison could let the host's NaN through, for
-//! example from a square root.
+//! We detect NaN by its bits, not by `is_nan`. LLVM treats all NaNs alike, so in an optimised build
+//! a test by `is_nan` could fail to replace the host's NaN, for example the result of a square
+//! root.
 
 use super::lane::{Lane, Pair};
 use crate::ir::narrow::{bf16, f16};

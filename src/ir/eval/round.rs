@@ -1,5 +1,6 @@
 //! Floating-point arithmetic with every rounding mode: computes the exact result with integers,
-//! then rounds once.
+//! then rounds once. The operations that take a `FloatMode` are evaluated with it, because the host
+//! only rounds to nearest.
 
 use super::number::Nan;
 use crate::ir::narrow;

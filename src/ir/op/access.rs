@@ -24,7 +24,8 @@ macro_rules! names {
 }
 
 names! {
-    /// The threads that an access or a fence is ordered for (PTX ISA 8.5).
+    /// The threads that an access or a fence is ordered for (PTX ISA 8.5). Choose the smallest
+    /// scope that contains all threads that communicate, because a larger one is slower.
     MemScope ("a scope") {
         /// The threads of the block.
         Cta = "cta",
@@ -36,7 +37,8 @@ names! {
         Sys = "sys",
     }
 
-    /// A load's cache operator (PTX ISA 9.7.9.1).
+    /// A load's cache operator: which caches keep the data (PTX ISA 9.7.9.1). Set it with
+    /// [`LoadAccess::cache`], for example for data that is read only once.
     LoadCache ("a cache operator of loads") {
         /// Cache at all levels: the data is likely to be read again.
         Ca = "ca",
@@ -50,7 +52,8 @@ names! {
         Cv = "cv",
     }
 
-    /// A store's cache operator (PTX ISA 9.7.9.1).
+    /// A store's cache operator: which caches keep the data (PTX ISA 9.7.9.1). Set it with
+    /// [`StoreAccess::cache`], for example for results that the kernel does not read again.
     StoreCache ("a cache operator of stores") {
         /// Write back at all coherent levels.
         Wb = "wb",
@@ -62,7 +65,8 @@ names! {
         Wt = "wt",
     }
 
-    /// An L1 line's eviction priority (PTX ISA 9.7.9.2).
+    /// How long L1 keeps the accessed line (PTX ISA 9.7.9.2). Use it to protect reused data from
+    /// data that streams through.
     L1Evict ("a priority of eviction") {
         /// Evict with normal priority.
         Normal = "L1::evict_normal",
@@ -76,7 +80,8 @@ names! {
         NoAllocate = "L1::no_allocate",
     }
 
-    /// How much L2 should fetch with a load; a hint (PTX ISA 9.7.9.8).
+    /// How many bytes L2 should fetch with a load (PTX ISA 9.7.9.8). It is a hint for kernels that
+    /// will read the neighbouring data soon.
     L2Prefetch ("a size of a prefetch") {
         /// 64 bytes.
         B64 = "L2::64B",
@@ -86,7 +91,8 @@ names! {
         B256 = "L2::256B",
     }
 
-    /// The cache level that `prefetch` brings a line into (PTX ISA 9.7.9.15).
+    /// The cache level that [`prefetch`](crate::ir::Val::prefetch) brings a line into (PTX
+    /// ISA 9.7.9.15).
     PrefetchLevel ("a level of the caches") {
         /// L1.
         L1 = "L1",
@@ -98,7 +104,9 @@ names! {
         L2EvictNormal = "L2::evict_normal",
     }
 
-    /// What an atomic operation writes (PTX ISA 9.7.13.5). `old` is the value in memory.
+    /// What an atomic operation writes (PTX ISA 9.7.13.5), where `old` is the value in memory and
+    /// `value` the operand. You match on it in the IR; in a kernel, call the methods of
+    /// [`Atom`](crate::ir::builder::Atom) and [`Red`](crate::ir::builder::Red).
     AtomicOp ("an atomic operation") {
         /// `old + value`; integers wrap.
         Add = "add",
@@ -120,7 +128,9 @@ names! {
         Dec = "dec",
     }
 
-    /// The memory order of an atomic operation with a result (PTX ISA 8.4).
+    /// The memory order of an atomic operation that returns the old value (PTX ISA 8.4), set with
+    /// [`Atom::order`](crate::ir::builder::Atom::order). Use an order other than relaxed if the
+    /// atomic guards other data.
     AtomicOrder ("an order") {
         /// No ordering with other locations.
         Relaxed = "relaxed",
@@ -132,7 +142,8 @@ names! {
         AcqRel = "acq_rel",
     }
 
-    /// The memory order of an atomic operation without a result (PTX ISA 8.4).
+    /// The memory order of an atomic operation without a result (PTX ISA 8.4), set with
+    /// [`Red::order`](crate::ir::builder::Red::order).
     RedOrder ("an order") {
         /// No ordering with other locations.
         Relaxed = "relaxed",
@@ -142,7 +153,7 @@ names! {
 }
 
 impl MemScope {
-    /// Returns the first target that has the scope.
+    /// Returns the oldest target that has the scope: `sm_90` for clusters, otherwise `sm_80`.
     pub const fn first_target(self) -> Target {
         match self {
             MemScope::Cluster => Target::SM_90,
@@ -151,7 +162,8 @@ impl MemScope {
     }
 }
 
-/// A load's memory order (PTX ISA 8.4).
+/// A load's memory order (PTX ISA 8.4), part of [`LoadAccess`]. Use an order other than `Weak` if
+/// another thread may write the location at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LoadOrder {
     /// An ordinary load. No other thread may write the location at the same time.
@@ -165,7 +177,8 @@ pub enum LoadOrder {
     Acquire(MemScope),
 }
 
-/// A store's memory order (PTX ISA 8.4).
+/// A store's memory order (PTX ISA 8.4), part of [`StoreAccess`]. Use an order other than `Weak` if
+/// another thread may access the location at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StoreOrder {
     /// An ordinary store. No other thread may access the location at the same time.
@@ -199,10 +212,11 @@ impl StoreOrder {
     }
 }
 
-/// A load's memory order, scope and cache hints.
+/// A load's memory order, scope and cache hints, for [`load_with`](crate::ir::Val::load_with) and
+/// its siblings. The default is an ordinary load without hints.
 ///
-/// The text form writes the parts that are not default, in field order and separated by dots:
-/// `acquire.gpu.L1::evict_last`.
+/// A printed kernel shows the parts that are not default, in field order and separated by dots, for
+/// example `acquire.gpu.L1::evict_last`.
 ///
 /// ```
 /// use tilewright::ir::op::{L1Evict, LoadAccess, MemScope};
@@ -229,51 +243,56 @@ pub struct LoadAccess {
 }
 
 impl LoadAccess {
-    /// Reads memory every time.
+    /// Makes the load volatile, so that it reads memory every time, for example in a loop that
+    /// polls.
     pub const fn volatile(self) -> LoadAccess {
         LoadAccess { order: LoadOrder::Volatile, ..self }
     }
 
-    /// Makes the load atomic, without ordering other locations.
+    /// Makes the load atomic, without ordering other locations. Use it for a counter that other
+    /// threads update, if it guards no other data.
     pub const fn relaxed(self, scope: MemScope) -> LoadAccess {
         LoadAccess { order: LoadOrder::Relaxed(scope), ..self }
     }
 
-    /// Orders the thread's later accesses after the load.
+    /// Makes the load atomic and orders the thread's later accesses after it. Use it to read a flag
+    /// before the data that the flag guards.
     pub const fn acquire(self, scope: MemScope) -> LoadAccess {
         LoadAccess { order: LoadOrder::Acquire(scope), ..self }
     }
 
-    /// Sets the cache operator.
+    /// Sets the cache operator, for example [`Cs`](LoadCache::Cs) for data that is read once.
     pub const fn cache(self, cache: LoadCache) -> LoadAccess {
         LoadAccess { cache: Some(cache), ..self }
     }
 
-    /// Uses the read-only path. Nothing may write the location while the kernel runs.
+    /// Uses the read-only path (`ld.global.nc`), for inputs that nothing writes while the kernel
+    /// runs.
     pub const fn non_coherent(self) -> LoadAccess {
         LoadAccess { non_coherent: true, ..self }
     }
 
-    /// Sets the L1 eviction priority.
+    /// Sets the L1 eviction priority, for example to keep reused data longer than streamed data.
     pub const fn l1_evict(self, evict: L1Evict) -> LoadAccess {
         LoadAccess { l1_evict: Some(evict), ..self }
     }
 
-    /// Sets the L2 eviction policy.
+    /// Sets the L2 eviction policy, for example to keep weights that every block reads.
     pub const fn l2_policy(self, policy: L2Policy) -> LoadAccess {
         LoadAccess { l2_policy: policy, ..self }
     }
 
-    /// Sets how much L2 should fetch.
+    /// Sets how many bytes L2 should fetch, as a hint that the neighbouring data will be read soon.
     pub const fn l2_prefetch(self, prefetch: L2Prefetch) -> LoadAccess {
         LoadAccess { l2_prefetch: Some(prefetch), ..self }
     }
 }
 
-/// A store's memory order, scope and cache hints.
+/// A store's memory order, scope and cache hints, for [`store_with`](crate::ir::Val::store_with)
+/// and its siblings. The default is an ordinary store without hints.
 ///
-/// The text form writes the parts that are not default, in field order and separated by dots:
-/// `release.sys`.
+/// A printed kernel shows the parts that are not default, in field order and separated by dots, for
+/// example `release.sys`.
 ///
 /// ```
 /// use tilewright::ir::op::{MemScope, StoreAccess, StoreCache};
@@ -294,32 +313,34 @@ pub struct StoreAccess {
 }
 
 impl StoreAccess {
-    /// Writes memory every time.
+    /// Makes the store volatile, so that it writes memory every time.
     pub const fn volatile(self) -> StoreAccess {
         StoreAccess { order: StoreOrder::Volatile, ..self }
     }
 
-    /// Makes the store atomic, without ordering other locations.
+    /// Makes the store atomic, without ordering other locations. Use it for a value that other
+    /// threads read at the same time, if it guards no other data.
     pub const fn relaxed(self, scope: MemScope) -> StoreAccess {
         StoreAccess { order: StoreOrder::Relaxed(scope), ..self }
     }
 
-    /// Orders the thread's earlier accesses before the store.
+    /// Makes the store atomic and orders the thread's earlier accesses before it. Use it to set a
+    /// flag after the data that the flag guards.
     pub const fn release(self, scope: MemScope) -> StoreAccess {
         StoreAccess { order: StoreOrder::Release(scope), ..self }
     }
 
-    /// Sets the cache operator.
+    /// Sets the cache operator, for example [`Cs`](StoreCache::Cs) for data that is written once.
     pub const fn cache(self, cache: StoreCache) -> StoreAccess {
         StoreAccess { cache: Some(cache), ..self }
     }
 
-    /// Sets the L1 eviction priority.
+    /// Sets the L1 eviction priority, for example to evict streamed results first.
     pub const fn l1_evict(self, evict: L1Evict) -> StoreAccess {
         StoreAccess { l1_evict: Some(evict), ..self }
     }
 
-    /// Sets the L2 eviction policy.
+    /// Sets the L2 eviction policy, for example to keep results that the next kernel reads.
     pub const fn l2_policy(self, policy: L2Policy) -> StoreAccess {
         StoreAccess { l2_policy: policy, ..self }
     }

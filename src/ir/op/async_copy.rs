@@ -3,17 +3,19 @@
 
 use crate::ir::name::named;
 
-/// The cache operator of `cp.async` (PTX ISA 9.7.9.25.3.1).
+/// The cache operator of `cp.async` (PTX ISA 9.7.9.25.3.1). Choose `Cg` for data that the SM reads
+/// once, because it does not displace other data from L1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CpAsyncCache {
     /// Cache at all levels.
     Ca,
-    /// Cache in L2 only. For copies of 16 bytes.
+    /// Cache in L2 only. Only copies of 16 bytes can use it.
     Cg,
 }
 
-/// Whether `cp.async.mbarrier.arrive` first raises the barrier's pending count. The text form
-/// writes nothing, or `noinc`.
+/// Whether [`cp_async_arrive`](crate::ir::builder::MbarrierRef::cp_async_arrive) first raises the
+/// barrier's pending count. Use `Noinc` if the count that you passed to `init` includes these
+/// arrivals. A printed kernel shows `noinc`, and nothing for `Inc`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PendingCount {
     /// Raises the pending count first, so that the arrival has no net effect on it.
@@ -23,8 +25,8 @@ pub enum PendingCount {
     Noinc,
 }
 
-/// What a wait for bulk-copy groups waits for (PTX ISA 9.7.9.25.6.3). The text form writes nothing,
-/// or `read`.
+/// What a wait for bulk-copy groups waits for (PTX ISA 9.7.9.25.6.3). `Read` is enough, and sooner,
+/// if you only want to reuse the source. A printed kernel shows `read`, and nothing for `Done`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BulkWait {
     /// The copies are complete, and the thread sees the data that they wrote.
@@ -34,7 +36,9 @@ pub enum BulkWait {
     Read,
 }
 
-/// How a bulk copy combines its data with the destination (PTX ISA 9.7.9.25.5.3).
+/// How a bulk copy combines its data with the destination, where `old` is the destination's element
+/// and `value` the copied one (PTX ISA 9.7.9.25.5.3). Use it to add a block's partial results to
+/// global memory with one copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BulkReduce {
     /// The sum; integers wrap.
@@ -55,11 +59,12 @@ pub enum BulkReduce {
     Xor,
 }
 
-/// The L2 eviction policy for an access's data (PTX ISA 9.7.9.18 `createpolicy`). The text form
-/// writes nothing, or PTX's name.
+/// The L2 eviction policy for an access's data (PTX ISA 9.7.9.18 `createpolicy`). Use it to keep
+/// data that many blocks read, and to evict data that streams through. A printed kernel shows PTX's
+/// name, and nothing for `Default`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum L2Policy {
-    /// No policy.
+    /// No policy: L2 decides.
     #[default]
     Default,
     /// Evict before other lines.
@@ -70,7 +75,8 @@ pub enum L2Policy {
     EvictNormal,
 }
 
-/// How a tensor map describes boxes (PTX ISA 5.5.2). The text form writes nothing, or `im2col`.
+/// How a tensor map describes boxes (PTX ISA 5.5.2). Convolutions use `Im2col`, everything else
+/// `Tile`. A printed kernel shows `im2col`, and nothing for `Tile`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BoxMode {
     /// A box is a tile of the tensor.
@@ -80,21 +86,23 @@ pub enum BoxMode {
     Im2col,
 }
 
-/// The memory order of an arrival at another block's mbarrier (PTX ISA 9.7.13.15.13). The text form
-/// writes nothing, or `release`.
+/// The memory order of an arrival at another block's mbarrier (PTX ISA 9.7.13.15.13). Use `Release`
+/// if the waiting threads read what this thread wrote. A printed kernel shows `release`, and
+/// nothing for `Plain`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RemoteArrival {
     /// No suffix, which PTX reads as `.release.cta`: earlier accesses are visible to the thread's
-    /// own block only. This is much faster, and enough if the released data was read by
-    /// asynchronous operations that have completed.
+    /// own block only. This is much faster. It is enough if the arrival only says that a buffer is
+    /// free, and the asynchronous operations that read the buffer have completed.
     #[default]
     Plain,
     /// Earlier accesses are visible to all threads of the cluster.
     Release,
 }
 
-/// The memory order of an arrival at the cluster barrier (PTX ISA 9.7.13.3). The text form writes
-/// nothing, or `relaxed`.
+/// The memory order of an arrival at the cluster barrier (PTX ISA 9.7.13.3). Use `Relaxed` if the
+/// barrier only has to make sure that all blocks have come this far. A printed kernel shows
+/// `relaxed`, and nothing for `Release`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ClusterArrival {
     /// Earlier accesses are visible to the threads that wait.

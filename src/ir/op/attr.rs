@@ -1,5 +1,5 @@
 //! Attributes: the parts of an operation that are fixed when the kernel is built, such as a
-//! comparison's predicate.
+//! comparison's predicate. You meet them when you match on operations of a kernel's IR.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 use crate::ir::name::{self, ParseNameError};
 
-/// A comparison predicate. PTX ISA 9.7.6.2 `setp`.
+/// A comparison predicate, for [`compare`](crate::ir::Val::compare). The methods
+/// [`lt`](crate::ir::Val::lt) and so on cover the ordered ones. PTX ISA 9.7.6.2 `setp`.
 ///
 /// The first six are ordered: false if an operand is NaN. The others are for floating point only;
 /// those whose names end in `u` are true if an operand is NaN.
@@ -44,7 +45,7 @@ pub enum Compare {
 }
 
 impl Compare {
-    /// All predicates.
+    /// All predicates, for example for a test of each.
     pub const ALL: [Compare; 14] = [
         Compare::Eq,
         Compare::Ne,
@@ -62,7 +63,7 @@ impl Compare {
         Compare::Nan,
     ];
 
-    /// Returns PTX's name for the predicate.
+    /// Returns PTX's name for the predicate, such as `lt`.
     pub const fn name(self) -> &'static str {
         match self {
             Compare::Eq => "eq",
@@ -82,7 +83,8 @@ impl Compare {
         }
     }
 
-    /// Returns whether the predicate is for floating point only.
+    /// Returns whether the predicate is for floating point only; the verifier rejects such a
+    /// predicate on integers.
     pub const fn needs_float(self) -> bool {
         match self {
             Compare::Eq | Compare::Ne | Compare::Lt | Compare::Le | Compare::Gt | Compare::Ge => {
@@ -114,7 +116,8 @@ impl FromStr for Compare {
     }
 }
 
-/// How lowering unrolls a `for` loop.
+/// How a `for` loop is unrolled when the kernel is lowered. In a kernel you set it with
+/// [`Range::unroll`](crate::ir::Range::unroll) and its siblings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Unroll {
     /// Do not unroll.
@@ -128,7 +131,7 @@ pub enum Unroll {
     Full,
 }
 
-/// An axis of the grid or the block.
+/// An axis of the grid, the cluster or the block, for special registers such as `tid.x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Axis {
     /// The fastest-varying axis.
@@ -143,7 +146,7 @@ impl Axis {
     /// All axes: `x`, `y`, `z`.
     pub const ALL: [Axis; 3] = [Axis::X, Axis::Y, Axis::Z];
 
-    /// Returns 0, 1 or 2.
+    /// Returns 0, 1 or 2, the axis's index in an array such as a grid size.
     pub const fn index(self) -> usize {
         self as usize
     }

@@ -1,4 +1,5 @@
-//! Structured control flow: operations that own regions, and the terminators that end regions.
+//! Structured control flow: operations that own regions, and the terminators that end regions. Come
+//! here to walk a kernel's loops and branches.
 //!
 //! A region ends in a terminator, or in an `if` neither of whose two arms falls through.
 
@@ -7,7 +8,7 @@ use smallvec::SmallVec;
 use super::{Op, Unroll};
 use crate::ir::entity::{OpId, RegionId, Value};
 
-/// A short list of values.
+/// A short list of values, such as an operation's operands. The first four take no heap allocation.
 pub type ValueList = SmallVec<[Value; 4]>;
 
 /// Structured control flow.
@@ -90,7 +91,7 @@ impl From<Control> for Op {
 }
 
 impl Control {
-    /// Returns the name in the text form.
+    /// Returns the operation's name in a printed kernel, such as `for`.
     pub const fn name(&self) -> &'static str {
         match self {
             Control::If { .. } => "if",
@@ -114,7 +115,8 @@ impl Control {
         }
     }
 
-    /// Returns the regions that the operation owns, in printing order.
+    /// Returns the regions that the operation owns, in printing order, to visit the operations
+    /// inside.
     pub fn regions(&self) -> SmallVec<[RegionId; 2]> {
         match self {
             Control::If { then_region, else_region, .. } => {
@@ -130,7 +132,7 @@ impl Control {
         }
     }
 
-    /// Returns the operands, in order.
+    /// Returns the operands, in order; values inside the regions are not among them.
     pub fn operands(&self) -> ValueList {
         match self {
             Control::If { cond, .. } => ValueList::from_slice(&[*cond]),
@@ -145,7 +147,7 @@ impl Control {
         }
     }
 
-    /// Calls `visit` with each operand, in order, for replacing it.
+    /// Calls `visit` with each operand, in order, so that a pass can replace it.
     pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
         match self {
             Control::If { cond, .. } => visit(cond),

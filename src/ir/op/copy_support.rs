@@ -1,4 +1,5 @@
-//! Support checks for mbarriers and asynchronous copies: which attributes and types PTX allows.
+//! Support checks for mbarriers and asynchronous copies: which attributes and types PTX allows. The
+//! op table's rows name these functions, and the verifier runs them.
 
 use super::support::{ANY, Support};
 use super::support_types::{SHARED, Types, only};

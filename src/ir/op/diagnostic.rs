@@ -1,11 +1,13 @@
-//! Diagnostics: operations that send a message with values to the host.
+//! Diagnostics: the operations behind `assert` and `printf`, which send a message with values to
+//! the host. Come here to handle them in a pass or a backend.
 
 use std::sync::Arc;
 
 use super::{Op, ValueList};
 use crate::ir::entity::Value;
 
-/// A message from the kernel to the host: an assertion or a print.
+/// A message from the kernel to the host: an assertion or a print. In a kernel, use
+/// [`Body::assert`](crate::ir::Body::assert) and [`Body::printf`](crate::ir::Body::printf).
 ///
 /// Texts are [`Format`](crate::ir::Format) strings with one placeholder per value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,7 +47,7 @@ impl Diagnostic {
     /// The maximum number of values in a `printf`.
     pub const PRINTF_VALUES: usize = 32;
 
-    /// Returns the name in the text form.
+    /// Returns the operation's name in a printed kernel, such as `printf`.
     pub const fn name(&self) -> &'static str {
         match self {
             Diagnostic::Assert { .. } => "assert",
@@ -53,7 +55,7 @@ impl Diagnostic {
         }
     }
 
-    /// Returns the format string.
+    /// Returns the format string and the values for its placeholders.
     pub fn text(&self) -> (&Arc<str>, &[Value]) {
         match self {
             Diagnostic::Assert { message: text, values, .. }
@@ -71,7 +73,7 @@ impl Diagnostic {
         }
     }
 
-    /// Calls `visit` with each operand, in order, for replacing it.
+    /// Calls `visit` with each operand, in order, so that a pass can replace it.
     pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
         match self {
             Diagnostic::Assert { cond, values, element, .. } => {

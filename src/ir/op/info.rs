@@ -167,7 +167,8 @@ pub enum Class {
 }
 
 impl Class {
-    /// Returns whether `ty` belongs to the class.
+    /// Returns whether `ty` belongs to the class. The verifier asks it for the type that `T` stands
+    /// for.
     pub const fn contains(self, ty: Type) -> bool {
         let s = match ty {
             Type::Scalar(s) => s,
@@ -255,7 +256,8 @@ pub enum Effect {
     Sync,
 }
 
-/// Which threads must reach an operation together.
+/// Which threads must reach an operation together. The verifier rejects such an operation in a
+/// branch that only some of these threads take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Together {
     /// All threads of the block that have not exited.
@@ -267,7 +269,7 @@ pub enum Together {
 }
 
 /// The PTX instruction of an operation that is always one instruction, with its operands in row
-/// order.
+/// order. The PTX writer fills it in, so such a row needs no code of its own.
 ///
 /// ```
 /// use tilewright::ir::op::Op;
@@ -283,10 +285,11 @@ pub struct Mnemonic {
     pub suffix: TypeSuffix,
 }
 
-/// The type suffix of a PTX instruction.
+/// The type suffix of a PTX instruction, which follows from the operand and result types. The PTX
+/// writer reads it from the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TypeSuffix {
-    /// None.
+    /// No suffix.
     None,
     /// The result's type.
     Result,
@@ -318,16 +321,16 @@ pub struct OpInfo {
     pub attributes: &'static [(&'static str, &'static str)],
     /// The result types, in order. A row without results has [`ResultKind::Unit`].
     pub results: &'static [ResultKind],
-    /// The set of types that the type variable ranges over.
+    /// The set of types that the row's type variable `T` ranges over.
     pub class: Class,
     /// What the operation does besides computing its results.
     pub effect: Effect,
     /// Which threads must reach the operation together; `None` if each thread may come alone.
     pub together: Option<Together>,
     /// Whether the result, or the variable that the operation writes, may differ between threads
-    /// with equal operands.
+    /// with equal operands. The uniformity analysis asks for it.
     pub own_result: bool,
-    /// The first target that has the operation.
+    /// The oldest target that has the operation.
     pub target: Target,
     /// The first PTX ISA version that has the operation, as (major, minor). Some attribute values
     /// need a later one.

@@ -1,4 +1,5 @@
-//! Inline PTX: text with placeholders for operands, for instructions that the op table lacks.
+//! Inline PTX: text with placeholders for operands, for instructions that the op table lacks. A
+//! kernel adds it with [`Body::ptx`](crate::ir::Body::ptx).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -14,7 +15,8 @@ use crate::ir::types::Type;
 /// bits, zero-extended, and writes the bits of its results.
 pub type Simulate = dyn Fn(&[u64], &mut [u64]) + Send + Sync;
 
-/// PTX text, with its minimum target and PTX version, its effects and its simulation.
+/// PTX text, with its minimum target and PTX version, its effects and its simulation, to pass to
+/// [`Body::ptx`](crate::ir::Body::ptx).
 ///
 /// `%0`, `%1`, .. stand for registers: first the results, then the operands. `%%` is a percent
 /// sign, for special registers (`%%laneid`). The text is its own scope, so registers and labels
@@ -45,23 +47,27 @@ impl InlinePtx {
         InlinePtx { text, target: Target::SM_80, version: (7, 0), pure: false, simulate: None }
     }
 
-    /// Sets the first target that has the instructions.
+    /// Sets the oldest target that has the instructions, if `sm_80` lacks them. The verifier
+    /// rejects the text in kernels for older targets.
     pub fn for_target(self, target: Target) -> InlinePtx {
         InlinePtx { target, ..self }
     }
 
-    /// Sets the first PTX ISA version that has the instructions.
+    /// Sets the oldest PTX ISA version that has the instructions, if 7.0 lacks them. The PTX text
+    /// then declares at least this version.
     pub fn for_version(self, major: u16, minor: u16) -> InlinePtx {
         InlinePtx { version: (major, minor), ..self }
     }
 
-    /// Declares that the text only computes its results. It is left out if nothing uses them.
+    /// Declares that the text only computes its results and has no other effect. It is then left
+    /// out if nothing uses the results.
     pub fn pure(self) -> InlinePtx {
         InlinePtx { pure: true, ..self }
     }
 
     /// Sets the function that the simulator runs instead, for each thread. It takes the operands as
-    /// bits, zero-extended, and writes the bits of the results. The text form does not contain it.
+    /// bits, zero-extended, and writes the bits of the results. A printed kernel does not contain
+    /// it, so a parsed kernel has lost it.
     pub fn simulated(
         self,
         simulate: impl Fn(&[u64], &mut [u64]) + Send + Sync + 'static,
@@ -69,27 +75,28 @@ impl InlinePtx {
         InlinePtx { simulate: Some(Arc::new(simulate)), ..self }
     }
 
-    /// Returns the text.
+    /// Returns the text as you passed it, with its placeholders.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the first target that has the instructions.
+    /// Returns the oldest target that has the instructions.
     pub fn target(&self) -> Target {
         self.target
     }
 
-    /// Returns the first PTX ISA version that has the instructions, as (major, minor).
+    /// Returns the oldest PTX ISA version that has the instructions, as (major, minor).
     pub fn version(&self) -> (u16, u16) {
         self.version
     }
 
-    /// Returns whether the text only computes its results.
+    /// Returns whether the text only computes its results, as declared with [`pure`](Self::pure).
     pub fn is_pure(&self) -> bool {
         self.pure
     }
 
-    /// Returns the function that the simulator runs instead.
+    /// Returns the function that the simulator runs instead, if [`simulated`](Self::simulated) set
+    /// one.
     pub fn simulation(&self) -> Option<&Arc<Simulate>> {
         self.simulate.as_ref()
     }
@@ -98,8 +105,8 @@ impl InlinePtx {
         (&self.text, self.target, self.version, self.pure)
     }
 
-    /// Splits the text into plain text and placeholders. `places` is the count of results and
-    /// operands.
+    /// Splits the text into plain text and placeholders, so that the PTX writer can fill in
+    /// registers. `places` is the count of results and operands.
     ///
     /// # Errors
     /// Returns the first rule that the text breaks.
@@ -206,7 +213,7 @@ const SPECIAL: [&str; 43] = [
     "current_graph_exec",
 ];
 
-/// A piece of PTX text.
+/// A piece of inline PTX text, as [`InlinePtx::pieces`] returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PtxPiece<'t> {
     /// Plain text.
@@ -261,7 +268,8 @@ impl fmt::Debug for InlinePtx {
     }
 }
 
-/// Inline PTX as an operation.
+/// Inline PTX as an operation of the IR: the text, its operands and its result types.
+/// [`Body::ptx`](crate::ir::Body::ptx) makes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Inline {
     /// The text.
@@ -276,7 +284,7 @@ impl Inline {
     /// The name in the text form.
     pub const NAME: &'static str = "ptx";
 
-    /// Calls `visit` with each operand, in order, for replacing it.
+    /// Calls `visit` with each operand, in order, so that a pass can replace it.
     pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
         self.operands.iter_mut().for_each(visit);
     }

@@ -9,8 +9,8 @@ use crate::ir::name::named;
 use crate::ir::types::{Scalar, Type};
 use crate::ir::vector::VectorType;
 
-/// The shape of one MMA (matrix multiply-accumulate): `D[m, n] += A[m, k] B[k, n]`. The text form
-/// uses PTX's name: `m16n8k16`.
+/// The shape of one MMA (matrix multiply-accumulate): `D[m, n] += A[m, k] B[k, n]`. It prints as
+/// PTX's name, for example `m16n8k16`.
 ///
 /// ```
 /// use tilewright::ir::op::MmaShape;
@@ -34,7 +34,7 @@ impl fmt::Display for MmaShape {
     }
 }
 
-/// The error of parsing a text that is not an MMA shape.
+/// The error that `parse` returns for a text that is not an MMA shape.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseMmaShapeError {
     text: String,
@@ -65,8 +65,9 @@ impl FromStr for MmaShape {
     }
 }
 
-/// How many 8x8 matrices of 16-bit elements `ldmatrix` or `stmatrix` moves (PTX ISA 9.7.14.5.15).
-/// The text form uses PTX's name.
+/// How many 8x8 matrices of 16-bit elements one `ldmatrix` or `stmatrix` moves (PTX
+/// ISA 9.7.14.5.15). Use as many as the fragment needs, because each instruction has a cost of its
+/// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatrixCount {
     /// One. Lanes 0 to 7 supply its row addresses.
@@ -98,8 +99,8 @@ impl MatrixCount {
     }
 }
 
-/// Whether `ldmatrix` and `stmatrix` transpose each 8x8 matrix. The text form writes nothing, or
-/// `trans`.
+/// Whether `ldmatrix` and `stmatrix` transpose each 8x8 matrix. Use `Trans` if the matrix in memory
+/// is the transpose of what the MMA wants. A printed kernel shows `trans`, and nothing for `Rows`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MatrixOrder {
     /// As stored: each thread holds two neighbouring elements of a row in memory.
@@ -109,18 +110,19 @@ pub enum MatrixOrder {
     Trans,
 }
 
-/// How an `mma.sync` handles integer accumulators beyond the range of `i32` (PTX ISA 9.7.14.5). The
-/// text form writes nothing, or `satfinite`.
+/// What an `mma.sync` does if an integer accumulator leaves the range of `i32`: wrap or clamp (PTX
+/// ISA 9.7.14.5). A printed kernel shows `satfinite` for clamping, and nothing for wrapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MmaOverflow {
     /// Integers wrap. Floating-point accumulators follow their format.
     #[default]
     Wrap,
-    /// `.satfinite`: clamps to the range. For integers only.
+    /// Clamps sums to the range of `i32` (`.satfinite`). Only integer MMAs have it.
     Satfinite,
 }
 
-/// Whether `setmaxnreg` raises or lowers the warp's register limit (PTX ISA 9.7.19.5).
+/// Whether [`setmaxnreg`](crate::ir::Body::setmaxnreg) raises or lowers the warp's register limit
+/// (PTX ISA 9.7.19.5). Producer warps lower it, so that consumer warps can raise it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SetmaxnregAction {
     /// Requests more registers, and waits until they are available.
@@ -136,8 +138,9 @@ named! {
     SetmaxnregAction, "a change of registers": Inc = "inc", Dec = "dec";
 }
 
-/// The options of a `wgmma` (PTX ISA 9.7.15.5.2). The text form writes the options that are set,
-/// separated by dots: `neg_a.tnsp_b`.
+/// The options of a `wgmma` (PTX ISA 9.7.15.5.2), for [`wgmma_with`](crate::ir::Body::wgmma_with).
+/// Set the transpositions if the K dimension is not contiguous in shared memory. The options that
+/// are set print separated by dots, for example `neg_a.tnsp_b`.
 ///
 /// ```
 /// use tilewright::ir::op::WgmmaForm;
@@ -147,15 +150,15 @@ named! {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WgmmaForm {
-    /// Uses `-A` instead of A (`imm-scale-a` is -1). For floating point.
+    /// Uses `-A` instead of A (`imm-scale-a` is -1). Only floating-point MMAs have it.
     pub negate_a: bool,
-    /// Uses `-B` instead of B (`imm-scale-b` is -1). For floating point.
+    /// Uses `-B` instead of B (`imm-scale-b` is -1). Only floating-point MMAs have it.
     pub negate_b: bool,
-    /// A is M-major in shared memory (`imm-trans-a`). For 16-bit types.
+    /// A is M-major in shared memory (`imm-trans-a`). Only 16-bit types allow it.
     pub transpose_a: bool,
-    /// B is N-major in shared memory (`imm-trans-b`). For 16-bit types.
+    /// B is N-major in shared memory (`imm-trans-b`). Only 16-bit types allow it.
     pub transpose_b: bool,
-    /// Clamps sums to the range of `i32` (`.satfinite`). For integers.
+    /// Clamps sums to the range of `i32` (`.satfinite`). Only integer MMAs have it.
     pub satfinite: bool,
 }
 
@@ -178,7 +181,7 @@ impl fmt::Display for WgmmaForm {
     }
 }
 
-/// The error of parsing a text that is not a [`WgmmaForm`].
+/// The error that `parse` returns for a text that is not a [`WgmmaForm`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseWgmmaFormError {
     text: String,
@@ -215,7 +218,8 @@ impl FromStr for WgmmaForm {
     }
 }
 
-/// The accumulator registers of one thread: their type and count.
+/// The accumulator registers of one thread: their type and count. Use it to declare registers for
+/// an MMA shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accumulators {
     /// The type of each register: `f32`, `f64`, `i32`, or `f16x2`.

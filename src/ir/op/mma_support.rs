@@ -1,4 +1,5 @@
-//! Support checks for tensor core operations: which shapes, types and attributes PTX allows.
+//! Support checks for tensor core operations: which shapes, types and attributes PTX allows. The op
+//! table's rows name these functions, and the verifier runs them.
 
 use super::ValueList;
 use super::mma::{Accumulators, MmaOverflow, MmaShape, WgmmaForm, metadata_threads};

@@ -103,7 +103,7 @@ macro_rules! define_ops {
             }
 
             impl $Family {
-                /// The table entries of the family's rows.
+                /// The table entries of the family's rows, in the order of the variants.
                 pub const INFO: &'static [OpInfo] = &[$(
                     OpInfo {
                         name: stringify!($name),
@@ -121,7 +121,7 @@ macro_rules! define_ops {
                     },
                 )*];
 
-                /// Returns the operation's table entry.
+                /// Returns the operation's table entry: its operands, results, effect and target.
                 pub const fn info(&self) -> &'static OpInfo {
                     // Variants and rows have the same order.
                     enum Row { $($Variant),* }
@@ -171,7 +171,8 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// Returns the register variable that an attribute names, if any.
+                /// Returns the register variable that an attribute names, if any. Passes that
+                /// rename or remove variables ask it.
                 pub fn var(&self) -> Option<VarId> {
                     match self {
                         $($Family::$Variant { $($attr,)* .. } => {
@@ -189,7 +190,7 @@ macro_rules! define_ops {
                     }
                 }
 
-                /// Calls `visit` with each operand, in order, for replacing it.
+                /// Calls `visit` with each operand, in order, so that a pass can replace it.
                 pub fn for_each_operand_mut(&mut self, _visit: &mut dyn FnMut(&mut Value)) {
                     match self {
                         $($Family::$Variant { $($operand,)* $($list,)? .. } => {
@@ -223,8 +224,8 @@ macro_rules! define_ops {
             }
         )*
 
-        /// An operation. Each family of the table is a variant; constants, control flow,
-        /// diagnostics and inline PTX have no row.
+        /// An operation. Match on it to inspect or transform a kernel. Each family of the table is
+        /// a variant; constants, control flow, diagnostics and inline PTX have no row.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum Op {
             /// A constant.
@@ -242,7 +243,7 @@ macro_rules! define_ops {
         }
 
         impl Op {
-            /// Iterates over the table entries of all rows.
+            /// Iterates over the table entries of all rows, for example to list all operations.
             pub fn table() -> impl Iterator<Item = &'static OpInfo> {
                 [$($Family::INFO),*].into_iter().flatten()
             }
@@ -256,7 +257,7 @@ macro_rules! define_ops {
                 }
             }
 
-            /// Returns the name in the text form.
+            /// Returns the operation's name in a printed kernel, such as `ld`.
             pub const fn name(&self) -> &'static str {
                 match self {
                     Op::Const(_) => "const",
@@ -278,7 +279,7 @@ macro_rules! define_ops {
                 }
             }
 
-            /// Calls `visit` with each operand, in order, for replacing it.
+            /// Calls `visit` with each operand, in order, so that a pass can replace it.
             pub fn for_each_operand_mut(&mut self, visit: &mut dyn FnMut(&mut Value)) {
                 match self {
                     Op::Const(_) => {}
@@ -302,7 +303,8 @@ macro_rules! define_ops {
                 Err(BadPart::Name)
             }
 
-            /// Returns the register variable that the operation names, if any.
+            /// Returns the register variable that the operation names, if any. Passes that rename
+            /// or remove variables ask it.
             pub fn var(&self) -> Option<VarId> {
                 match self {
                     Op::Const(_) | Op::Control(_) | Op::Diagnostic(_) | Op::Inline(_) => None,
@@ -381,7 +383,7 @@ impl Op {
         Op::from_parts(name, &mut Parts::new(operands, attributes, &NoNames)).ok()
     }
 
-    /// Returns the control flow operation, if this is one.
+    /// Returns the control flow operation if this is one, to look at a loop or branch.
     pub const fn control(&self) -> Option<&Control> {
         if let Op::Control(control) = self { Some(control) } else { None }
     }
@@ -402,13 +404,14 @@ impl Op {
         )
     }
 
-    /// Returns the regions that the operation owns.
+    /// Returns the regions that the operation owns, to visit the operations inside; most operations
+    /// own none.
     pub fn regions(&self) -> SmallVec<[RegionId; 2]> {
         self.control().map(Control::regions).unwrap_or_default()
     }
 
-    /// Returns the result types that follow from the row and the operands' types. Empty for control
-    /// flow.
+    /// Returns the result types that follow from the row and the operands' types. The list is empty
+    /// for control flow, whose results follow from its regions.
     ///
     /// If an operand has a type that the row does not allow, results that depend on it are missing.
     pub fn result_types(&self, ir: &KernelIr) -> SmallVec<[Type; 2]> {

@@ -25,7 +25,7 @@ macro_rules! named {
             /// All values.
             pub const ALL: &'static [$Name] = &[$($Name::$Variant),*];
 
-            /// Returns the name in the text form. It is PTX's name if there is one.
+            /// Returns the name in printed kernels, which is PTX's name if there is one.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($Name::$Variant => $text,)*
@@ -50,7 +50,7 @@ macro_rules! named {
 }
 
 named! {
-    /// How out-of-range results are clamped.
+    /// How out-of-range results of a floating-point operation are clamped, part of [`FloatMode`].
     Clamp, "a clamp" {
         /// No clamping.
         None = "none",
@@ -60,13 +60,15 @@ named! {
         Relu = "relu",
         /// `.satfinite`: results beyond the largest finite value become that value.
         Satfinite = "satfinite",
-        /// `.satfinite.relu`: both of them.
+        /// `.satfinite.relu`: negative results become 0, and results beyond the largest finite
+        /// value become that value.
         SatfiniteRelu = "satfinite.relu",
     }
 }
 
 /// A floating-point operation's rounding, subnormal handling and clamping: PTX's suffixes in PTX's
-/// order.
+/// order. Pass it to methods such as [`add_rounded`](crate::ir::Val::add_rounded) if the default,
+/// rounding to nearest even, does not fit.
 ///
 /// ```
 /// use tilewright::ir::op::FloatMode;
@@ -122,22 +124,23 @@ impl FloatMode {
     /// `.rp`: toward positive infinity.
     pub const RP: FloatMode = FloatMode::new(Rounding::Up);
 
-    /// Creates a mode with this rounding, without flushing and clamping.
+    /// Creates a mode with this rounding, without flushing and clamping. The constants such as
+    /// [`RN`](FloatMode::RN) are shorter.
     pub const fn new(rounding: Rounding) -> FloatMode {
         FloatMode { rounding, ftz: false, clamp: Clamp::None }
     }
 
-    /// Flushes subnormals to zero.
+    /// Flushes subnormal operands and results to zero, which is faster for some operations.
     pub const fn ftz(self) -> FloatMode {
         FloatMode { ftz: true, ..self }
     }
 
-    /// Clamps results to the range from 0 to 1.
+    /// Clamps results to the range from 0 to 1; NaN becomes 0.
     pub const fn sat(self) -> FloatMode {
         FloatMode { clamp: Clamp::Sat, ..self }
     }
 
-    /// Replaces negative results by 0.
+    /// Replaces negative results by 0; NaN stays NaN.
     pub const fn relu(self) -> FloatMode {
         let clamp = match self.clamp {
             Clamp::Satfinite | Clamp::SatfiniteRelu => Clamp::SatfiniteRelu,
@@ -146,7 +149,8 @@ impl FloatMode {
         FloatMode { clamp, ..self }
     }
 
-    /// Clamps results to the finite range.
+    /// Clamps results to the finite range of the type, for example when you convert to 8-bit
+    /// floats.
     pub const fn satfinite(self) -> FloatMode {
         let clamp = match self.clamp {
             Clamp::Relu | Clamp::SatfiniteRelu => Clamp::SatfiniteRelu,
@@ -155,7 +159,8 @@ impl FloatMode {
         FloatMode { clamp, ..self }
     }
 
-    /// Iterates over all modes, including combinations that no instruction has.
+    /// Iterates over all modes, including combinations that no instruction has, for tests and
+    /// tables.
     pub fn all() -> impl Iterator<Item = FloatMode> {
         Rounding::ALL.into_iter().flat_map(|rounding| {
             [false, true].into_iter().flat_map(move |ftz| {
@@ -183,9 +188,9 @@ impl FromStr for FloatMode {
 }
 
 named! {
-    /// A function that the hardware approximates. Each variant gives the PTX ISA's error bound. An
-    /// H200 slightly exceeds two of them, as the variants say. The simulator rounds the exact
-    /// result to nearest, which satisfies every bound.
+    /// A function that the hardware approximates, for [`approx`](crate::ir::Val::approx). Each
+    /// variant gives the PTX ISA's error bound. An H200 slightly exceeds two of them, as the
+    /// variants say. The simulator rounds the exact result to nearest, which satisfies every bound.
     ApproxFunction, "an approximated function" {
         /// `1 / x`; `f32`: 1 ulp. PTX ISA 9.7.3.13 `rcp.approx`.
         Rcp = "rcp",
@@ -213,7 +218,8 @@ named! {
 }
 
 named! {
-    /// How subnormal operands and results are handled.
+    /// How an approximation handles subnormal operands and results: keep them, or flush them to
+    /// zero, which is faster.
     Subnormals, "a treatment of subnormal numbers" {
         /// They keep their values.
         Keep = "keep",
@@ -223,7 +229,9 @@ named! {
 }
 
 named! {
-    /// The two approximate divisions of PTX ISA 9.7.3.8. Both are within 2 ulp.
+    /// The two approximate divisions of PTX ISA 9.7.3.8, for
+    /// [`div_approx`](crate::ir::Val::div_approx). Both are within 2 ulp; choose `Full` if the
+    /// divisor can be very small or very large.
     DivApprox, "an approximation of a quotient" {
         /// `div.approx`: `lhs * (1 / rhs)`, for `|rhs|` between 2^-126 and 2^126. Outside that
         /// range, the result is 0, infinity or NaN.
@@ -234,7 +242,8 @@ named! {
 }
 
 named! {
-    /// A property of a floating-point value. PTX ISA 9.7.3.1 `testp`.
+    /// A property of a floating-point value that [`testp`](crate::ir::Val::testp) tests. PTX
+    /// ISA 9.7.3.1 `testp`.
     FloatTest, "a property of numbers" {
         /// Neither infinite nor NaN.
         Finite = "finite",
@@ -252,7 +261,8 @@ named! {
 }
 
 named! {
-    /// What happens if a shift amount exceeds the width.
+    /// What happens if a shift amount or a bit position exceeds the width, for example in
+    /// [`shf`](crate::ir::Val::shf).
     Excess, "a treatment of large amounts" {
         /// `.clamp`: the amount is clamped to the width.
         Clamp = "clamp",
@@ -262,7 +272,7 @@ named! {
 }
 
 named! {
-    /// A shift direction.
+    /// The direction of a funnel shift ([`shf`](crate::ir::Val::shf)).
     Direction, "a direction" {
         /// Toward the high bits.
         Left = "l",
@@ -272,8 +282,9 @@ named! {
 }
 
 named! {
-    /// How `prmt` picks bytes. PTX ISA 9.7.9.7 `prmt`. `b[0..4]` are the bytes of the first
-    /// operand, `b[4..8]` those of the second, and `s` is the lowest two bits of the selector.
+    /// How [`prmt`](crate::ir::Val::prmt) picks bytes; `Index` can express every choice. PTX
+    /// ISA 9.7.9.7 `prmt`. `b[0..4]` are the bytes of the first operand, `b[4..8]` those of the
+    /// second, and `s` is the lowest two bits of the selector.
     PermuteMode, "a mode of `prmt`" {
         /// Let `n` be hex digit `i` of the selector. Byte `i` is `b[n % 8]`; if `n >= 8`, that
         /// byte's sign bit, repeated.
@@ -294,7 +305,7 @@ named! {
 }
 
 named! {
-    /// From which end `bfind` counts. PTX ISA 9.7.1.16 `bfind`.
+    /// From which end [`bfind`](crate::ir::Val::bfind) counts. PTX ISA 9.7.1.16 `bfind`.
     FindFrom, "a count of `bfind`" {
         /// The bit's position, counted from bit 0.
         Position = "position",
@@ -304,7 +315,8 @@ named! {
 }
 
 named! {
-    /// Which bits of a 48-bit product to return. PTX ISA 9.7.1.5 `mul24`.
+    /// Which bits of a 48-bit product [`mul24`](crate::ir::Val::mul24) returns. PTX ISA 9.7.1.5
+    /// `mul24`.
     ProductHalf, "a part of a product" {
         /// Bits 0 to 31.
         Lo = "lo",
@@ -314,7 +326,7 @@ named! {
 }
 
 named! {
-    /// Which two of the four bytes `dp2a` uses. PTX ISA 9.7.1.24 `dp2a`.
+    /// Which two of the four bytes [`dp2a`](crate::ir::Val::dp2a) uses. PTX ISA 9.7.1.24 `dp2a`.
     ByteHalf, "a half of four bytes" {
         /// Bytes 0 and 1.
         Lo = "lo",
@@ -324,7 +336,7 @@ named! {
 }
 
 impl Rounding {
-    /// All rounding modes.
+    /// All rounding modes, for tests and tables.
     pub const ALL: [Rounding; 5] = [
         Rounding::NearestEven,
         Rounding::NearestAway,
@@ -333,7 +345,7 @@ impl Rounding {
         Rounding::Up,
     ];
 
-    /// Returns PTX's name for the rounding mode.
+    /// Returns PTX's name for the rounding mode, such as `rn`.
     pub const fn name(self) -> &'static str {
         match self {
             Rounding::NearestEven => "rn",

@@ -1,5 +1,5 @@
 //! What an operation requires of the target beyond its row, for example because an attribute's
-//! value came with a later GPU.
+//! value came with a later GPU. The verifier asks it for each operation of a kernel.
 
 use super::{Diagnostic, Op};
 use crate::ir::entity::Value;
@@ -8,8 +8,7 @@ use crate::ir::target::Target;
 use crate::ir::types::Type;
 
 impl Op {
-    /// Returns the first target that has the operation, with its attributes and its operands'
-    /// types.
+    /// Returns the oldest target that has the operation with these attributes and operand types.
     ///
     /// # Errors
     /// Returns the reason if no target has it.

@@ -1,4 +1,5 @@
-//! Support checks for pointers and atomic operations: which state spaces and types PTX allows.
+//! Support checks for pointers and atomic operations: which state spaces and types PTX allows. The
+//! op table's rows name these functions, and the verifier runs them.
 
 use super::support::{ANY, Support};
 use super::{AtomicOp, LoadAccess, MemScope, StoreAccess};

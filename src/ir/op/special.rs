@@ -1,5 +1,6 @@
 //! Special registers: what the hardware tells a thread about itself and its launch (PTX ISA,
-//! chapter 10).
+//! chapter 10). In a kernel, call the methods of `Body`, such as `thread_idx`; come here to match
+//! on the IR.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +10,8 @@ use crate::ir::name::{self, ParseNameError};
 use crate::ir::target::Target;
 use crate::ir::types::Scalar;
 
-/// A special register whose value does not change while the thread runs. Reads of it may be merged.
+/// A special register whose value does not change while the thread runs, so that reads of it may be
+/// merged.
 ///
 /// Counts and indices are `i32`; lane masks and sizes in bytes are `u32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,11 +60,13 @@ pub enum SpecialReg {
     DynamicSmemSize,
     /// `%total_smem_size`: the block's shared memory as allocated, static and dynamic, in bytes.
     TotalSmemSize,
-    /// `%aggr_smem_size`: the same, plus what the system reserves.
+    /// `%aggr_smem_size`: the block's shared memory as allocated, plus what the system reserves, in
+    /// bytes.
     AggrSmemSize,
 }
 
-/// A special register whose value may change between two reads.
+/// A special register whose value may change between two reads, so that reads of it are never
+/// merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VolatileReg {
     /// `%warpid`: the warp's current slot on its SM, `i32`. This is not the warp's index in its
@@ -80,7 +84,7 @@ pub enum VolatileReg {
 }
 
 impl SpecialReg {
-    /// All registers of this kind.
+    /// All registers whose values do not change, with every axis, for tests and tables.
     pub const ALL: [SpecialReg; 39] = {
         use SpecialReg as R;
         let [x, y, z] = Axis::ALL;
@@ -147,7 +151,7 @@ impl SpecialReg {
         }
     }
 
-    /// Returns the first target that has the register.
+    /// Returns the oldest target that has the register.
     pub const fn first_target(self) -> Target {
         use SpecialReg as R;
         match self {
@@ -170,7 +174,7 @@ impl SpecialReg {
 }
 
 impl VolatileReg {
-    /// All registers of this kind.
+    /// All registers whose values may change, for tests and tables.
     pub const ALL: [VolatileReg; 5] = [
         VolatileReg::WarpId,
         VolatileReg::SmId,

@@ -1,4 +1,5 @@
-//! Queries about operand types, shared by the support checks.
+//! Queries about operand types, such as a vector's element type, shared by the support checks of
+//! the op table's rows.
 
 use super::mma::fragment;
 use crate::ir::entity::{Value, VarId};

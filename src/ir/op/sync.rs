@@ -1,9 +1,10 @@
-//! Attributes of barriers and fences.
+//! Attributes of barriers and fences. Kernel authors pass them to the builder's methods, for
+//! example the order of a fence.
 
 use crate::ir::name::named;
 
-/// Whether all threads of a warp execute the barrier instruction together. The text form writes
-/// nothing, or `aligned`.
+/// Whether all threads of a warp execute the barrier instruction together. Use `Aligned` only
+/// outside divergent code. A printed kernel shows `aligned`, and nothing for `Unaligned`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BarrierForm {
     /// The warp's threads may have diverged. PTX's barrier without `.aligned`.
@@ -13,7 +14,7 @@ pub enum BarrierForm {
     Aligned,
 }
 
-/// How a barrier combines its threads' predicates.
+/// How a barrier combines its threads' predicates into the one that all threads get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BarrierRed {
     /// True if the predicate is true in all threads.
@@ -22,7 +23,8 @@ pub enum BarrierRed {
     Or,
 }
 
-/// The memory order of a fence (PTX ISA 8.4, 9.7.13.4).
+/// The memory order of a fence (PTX ISA 8.4, 9.7.13.4). `AcqRel` is cheaper and enough to publish
+/// data with a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FenceOrder {
     /// Orders the thread's earlier accesses before its later ones, for threads that synchronise
@@ -33,7 +35,9 @@ pub enum FenceOrder {
     Sc,
 }
 
-/// The memory that a proxy fence covers (PTX ISA 9.7.13.4). The text form writes nothing for all.
+/// The memory that a [proxy fence](crate::ir::Body::fence_proxy_async) covers (PTX ISA 9.7.13.4).
+/// Name the memory that you stored to, because a narrower fence is cheaper. A printed kernel shows
+/// nothing for `All`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProxySpace {
     /// All memory.

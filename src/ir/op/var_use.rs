@@ -1,5 +1,5 @@
-//! Which registers of a register variable an operation reads and sets. MMAs accumulate into such
-//! variables.
+//! Which registers of a register variable an operation reads and sets. The verifier asks it to find
+//! reads of unset registers. MMAs accumulate into such variables.
 
 use super::{Accumulators, Mem, Mma, Op};
 use crate::ir::entity::VarId;

@@ -1,4 +1,5 @@
-//! Attributes of warp-level operations: shuffles, votes and reductions.
+//! Attributes of warp-level operations: shuffles, votes and reductions. You pass them to
+//! `Body::shfl`; the other methods choose them for you.
 
 use std::fmt;
 use std::str::FromStr;
@@ -46,7 +47,7 @@ impl ShflMode {
     }
 
     /// Returns the lane that lane `own` reads, and whether the source is in bounds. If it is not,
-    /// the lane reads itself.
+    /// the lane reads itself. The simulator runs shuffles with it.
     pub const fn source(self, own: u32, lane: u32, segment: u32) -> (u32, bool) {
         let (lane, clamp, mask) = (lane & 31, segment & 31, segment >> 8 & 31);
         let first = own & mask;
@@ -66,7 +67,7 @@ impl ShflMode {
         if inside { (source as u32, true) } else { (own, false) }
     }
 
-    /// Returns PTX's name for the mode.
+    /// Returns PTX's name for the mode, such as `bfly`.
     pub const fn name(self) -> &'static str {
         match self {
             ShflMode::Up => "up",
@@ -77,7 +78,8 @@ impl ShflMode {
     }
 }
 
-/// What a vote asks about the members' predicates.
+/// What a vote asks about the members' predicates. In a kernel, `Body::vote_all` and its siblings
+/// choose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VoteMode {
     /// Is it true in all of them?
@@ -102,7 +104,8 @@ impl VoteMode {
     }
 }
 
-/// How a warp reduction combines its values.
+/// How a warp reduction (`redux.sync`) combines its values. In a kernel, `Body::redux_add` and its
+/// siblings choose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduxOp {
     /// The sum; wraps.

@@ -1,5 +1,5 @@
 //! Adds runtime checks to a kernel: bounds, alignment, divisors, loop steps and `assume_*`
-//! promises.
+//! promises. `Kernel::checked` runs it, because a GPU itself checks almost nothing.
 //!
 //! ```text
 //! %q = offset %base, %index                   (the address of the access)
@@ -13,7 +13,8 @@
 //! ```
 //!
 //! * New parameters pass the size in bytes of each accessed buffer and of each tensor map's box.
-//!   The last new parameter points to the record.
+//!   The last new parameter points to the record, the memory in which the first violation is
+//!   stored.
 //! * Bounds are checked only if the pointer derives from a single allocation
 //!   (`analysis/origin.rs`).
 //! * Alignment is checked unless the access is exactly as large as an element of its allocation and

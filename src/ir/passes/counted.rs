@@ -1,4 +1,5 @@
-//! A `for` loop of the source kernel, and code that computes its trip count.
+//! A `for` loop of the source kernel, and code that computes its trip count. The unrolling and
+//! pipelining passes use it.
 //!
 //! The trip count is `ceil((hi - lo) / step)`, computed in the unsigned type of the same width,
 //! where the difference of two index values never wraps. If a dynamic step is not positive, there

@@ -1,4 +1,5 @@
 //! Lets shared allocations whose live ranges do not overlap use the same memory.
+//! `KernelOptions::merge_shared` turns it on.
 //!
 //! Two allocations may share memory if every access to one is separated from every access to the
 //! other:

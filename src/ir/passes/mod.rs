@@ -1,4 +1,5 @@
-//! Passes: each rewrites a verified kernel into an equivalent one.
+//! Passes: each rewrites a verified kernel into an equivalent one. Come here to transform kernels
+//! between the builder and the backends.
 //!
 //! `lower` carries out what loops ask for, such as unrolling and prefetching, so that code
 //! generation and the simulator only see plain loops. It never fails, because the verifier has

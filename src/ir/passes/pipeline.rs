@@ -1,4 +1,5 @@
-//! Software pipelining: prefetches the loads of later iterations in loops that ask for it.
+//! Software pipelining: prefetches the loads of later iterations in loops that ask for it with
+//! `.prefetch_stages(n)`.
 //!
 //! `analysis/prefetch.rs` splits the body of such a loop into what runs ahead (the loads and what
 //! they depend on) and what runs in time (the rest), and lists the loops that it rejects. A loop

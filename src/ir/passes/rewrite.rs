@@ -1,5 +1,6 @@
-//! Copies a kernel operation by operation and renames values, loops and variables. The other passes
-//! build on this.
+//! Copies a kernel operation by operation and renames values, loops and variables. The passes that
+//! change loops build on it: they copy what stays and emit the rest. Come here to write such a
+//! pass.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! Unrolls and vectorizes the loops that ask for it.
+//! Unrolls and vectorizes the loops that ask for it with `.unroll(n)`, `.unroll_full()` or
+//! `.vectorize(n)`.
 //!
 //! 1. `unroll full`, trip count `t`: `t` copies of the body, with constant indices.
 //! 2. `unroll n`, trip count `t`: a loop of `t / n` iterations with `n` copies of the body, then a

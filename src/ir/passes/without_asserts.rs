@@ -1,4 +1,5 @@
-//! Removes assertions, for builds without them.
+//! Removes assertions, so that a kernel that was debugged with them costs nothing in release.
+//! `Kernel::without_asserts` runs it.
 //!
 //! * Every `assert` is removed.
 //! * Constants and pure operations that only assertions used are removed too.

@@ -1,4 +1,5 @@
-//! Errors from parsing a kernel's text form, with their position in the text.
+//! Errors from parsing a kernel's text, with their position. Come here to add a kind of error or to
+//! change how the faulty line is shown.
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ use crate::ir::target::ParseTargetError;
 use crate::ir::types::Scalar;
 
 errors! {
-    /// What is wrong with a kernel's text.
+    /// What is wrong with a kernel's text. Match on [`ParseError::kind`] to tell mistakes apart.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum ParseErrorKind {
@@ -99,7 +100,8 @@ impl fmt::Display for Count {
     }
 }
 
-/// An error from parsing a kernel's text, with its position.
+/// An error from parsing a kernel's text, with its position. [`parse`](crate::ir::parse) returns
+/// it; its `Display` shows the line with the mistake underlined.
 ///
 /// ```
 /// use tilewright::ir::{KernelIr, ParseErrorKind};

@@ -1,4 +1,5 @@
-//! The lexer: splits a text into tokens with positions.
+//! The lexer of the text form: splits a kernel's text into tokens with positions. Come here to add
+//! a kind of token.
 
 use super::error::ParseErrorKind;
 

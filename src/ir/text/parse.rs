@@ -1,5 +1,5 @@
-//! The parser's first half: the kernel header, names, types, and the token cursor. `region.rs`
-//! parses statements.
+//! The first half of the text form's parser: the kernel header, names, types, and the token cursor.
+//! `region.rs` parses statements. Come here to change the grammar outside of bodies.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -16,7 +16,8 @@ use crate::ir::vector::VectorType;
 
 pub(super) type Result<T> = std::result::Result<T, Failure>;
 
-/// Parses one kernel in the text form. The kernel is not verified.
+/// Parses one kernel in the text form, for example a file that you printed or wrote by hand. The
+/// kernel is not verified; pass it to [`Kernel::verify`](crate::ir::Kernel::verify).
 ///
 /// `file` becomes the file name in the kernel's source locations. Like the file name in Rust's own
 /// locations it is `'static`. If you embed the text in your program, pass a literal; if you read
@@ -51,7 +52,8 @@ pub fn parse(file: &'static str, text: &str) -> std::result::Result<KernelIr, Pa
     })
 }
 
-/// Parses any number of kernels in the text form. They are not verified.
+/// Parses any number of kernels in the text form, for a file with several of them. They are not
+/// verified; see [`parse`] for `file`.
 ///
 /// # Errors
 /// Returns the first position that does not parse.

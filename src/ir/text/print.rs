@@ -1,4 +1,5 @@
-//! Prints kernels in the text form, which the parser reads back.
+//! Prints kernels in the text form, which the parser reads back. Come here after `parse.rs` or
+//! `region.rs` changes, because the two must agree.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! The parser's second half: statements, that is declarations, operations and their regions.
+//! The second half of the text form's parser: statements, that is declarations, operations and
+//! their regions. Come here to give an operation a notation of its own.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Finds operations that fault in every launch because of a constant, such as a division by zero.
+//! Finds operations that fault in every launch because of a constant, such as a division by zero,
+//! so that the build fails instead of the launch.
 //!
 //! The check covers only operations that every thread executes: those in the kernel's body and in
 //! loops with at least one iteration, up to the first possible jump. It skips the arms of an `if`,

@@ -1,4 +1,4 @@
-//! Checks the format strings and values of `assert` and `printf`.
+//! Verifier rules for `assert` and `printf`: the format string is valid and fits the values.
 
 use super::{Report, VerifyError};
 use crate::ir::entity::OpId;

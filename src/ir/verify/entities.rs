@@ -1,4 +1,5 @@
-//! Checks ids and ownership. All other groups rely on this one.
+//! Verifier rules for ids and ownership: every id is in its arena, and every part has one owner.
+//! All other rules index arenas without checks, so these run first.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! The verifier's errors: one variant per rule.
+//! The verifier's errors: one variant per rule. Come here to handle a rejected kernel, or to add a
+//! rule; `mod.rs` lists the rules by group.
 
 use std::fmt;
 
@@ -564,7 +565,8 @@ errors! {
     }
 }
 
-/// One rule of the verifier that a kernel breaks, and where. [`VerifyErrors`] has all of them.
+/// One rule of the verifier that a kernel breaks, and where. You get it by iterating over
+/// [`VerifyErrors`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The source line of the operation or allocation at fault, if there is one.
@@ -586,14 +588,15 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All rules that a kernel breaks, in program order. Never empty.
+/// All rules that a kernel breaks, in program order. [`Kernel::verify`](crate::ir::Kernel::verify)
+/// returns them together, so that you can fix several at once. Never empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifyErrors {
     pub(super) violations: Vec<Violation>,
 }
 
 impl VerifyErrors {
-    /// Iterates over the violations.
+    /// Iterates over the violations, in program order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Violation> {
         self.violations.iter()
     }

@@ -1,4 +1,5 @@
-//! Checks inline PTX.
+//! Verifier rules for inline PTX: the text is well-formed, uses each result, and exists on the
+//! target.
 
 use super::{Report, VerifyError};
 use crate::ir::entity::OpId;

@@ -1,4 +1,5 @@
-//! Checks names, parameters, launch bounds, allocations and variables against limits.
+//! Verifier rules for the parts of a kernel outside its body: names, parameters, launch bounds,
+//! allocations and variables stay within the limits of PTX and the hardware.
 
 use std::collections::HashSet;
 

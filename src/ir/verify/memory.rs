@@ -1,5 +1,5 @@
-//! Checks memory accesses: their attributes against each other, the state space, the element type
-//! and the alignment.
+//! Verifier rules for memory accesses: whether the attributes fit each other, the state space, the
+//! element type and the alignment. Come here to add a rule for an access or a named barrier.
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::alignment;

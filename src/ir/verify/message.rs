@@ -1,5 +1,5 @@
-//! Helpers for error messages: counted nouns, lists of types, and why a launch cannot pass a
-//! pointer.
+//! Helpers for the verifier's error messages: counted nouns, lists of types, and why a launch
+//! cannot pass a pointer.
 
 use std::fmt;
 

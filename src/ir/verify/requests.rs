@@ -1,4 +1,5 @@
-//! Checks that the passes can do what loops ask for: unrolling, vectorizing and prefetching.
+//! Verifier rules for what loops ask for, that is unrolling, vectorizing and prefetching: the
+//! passes can carry it out, so they never fail.
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::prefetch::{CannotSplit, split};

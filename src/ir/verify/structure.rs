@@ -1,5 +1,5 @@
-//! Checks that values are visible where they are used, that regions end in terminators, and that
-//! the values passed into and out of regions match.
+//! Verifier rules for control flow: values are visible where they are used, regions end in
+//! terminators, and the values passed into and out of regions match.
 
 use super::{Report, VerifyError};
 use crate::ir::entity::{Entity, OpId, RegionId, Value};

@@ -1,4 +1,5 @@
-//! Checks that all threads of a block or warp reach a collective operation together.
+//! Verifier rules for barriers and warp operations: all threads of the block or warp reach them
+//! together. Otherwise a GPU would hang or return wrong results.
 
 use super::{Report, VerifyError};
 use crate::ir::analysis::uniformity::{Scope, Uniformity};

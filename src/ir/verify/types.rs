@@ -1,4 +1,5 @@
-//! Checks operands and results against the rows of the op table.
+//! Verifier rules for types: operands and results match the operation's row in the op table, and
+//! the target has the operation.
 
 use super::{Report, VerifyError, diagnostic};
 use crate::ir::entity::{OpId, RegionId};

@@ -1,5 +1,5 @@
-//! Checks that register variables are in scope, in range, and set on every path before they are
-//! read.
+//! Verifier rules for register variables: they are in scope, in range, and set on every path before
+//! they are read.
 //!
 //! This is a forward dataflow pass over the regions. It tracks the set of registers that are set on
 //! every path to the current operation. Where paths join, the sets are intersected; paths that end

@@ -1,10 +1,12 @@
-//! The shared memory that all reductions and scans of a kernel use.
+//! The shared memory that all reductions and scans of a kernel use. Come here to see why calls of
+//! them need no barrier in between.
 //!
 //! It has two halves, and each call takes the half that the previous call did not take. Inside each
-//! call all threads pass a barrier between their stores and their loads. So between the loads of
-//! one call and the stores of the next but one, which use the same half, lies the barrier of the
-//! call in between, and no call needs a barrier at its start or end. A register says which half is
-//! next, because calls may be in loops and in branches that all threads of the block take alike.
+//! call all threads pass a barrier between their stores and their loads. Two calls that use the
+//! same half have another call between them, whose barrier separates the first call's loads from
+//! the second one's stores. So no call needs a barrier at its start or end. A register says which
+//! half is next, because calls may be in loops and in branches that all threads of the block take
+//! alike.
 
 use crate::ir::builder::context::{Context, State};
 use crate::ir::builder::typed::{Element, Val};

@@ -80,41 +80,52 @@ macro_rules! number_rows {
         }
         /// Floating-point operations that are a single PTX instruction, with their modes.
         FloatArith {
-            /// `lhs + rhs`, rounded as `mode` says. PTX ISA 9.7.3.3, 9.7.4.1 `add`.
+            /// `lhs + rhs` with the rounding, flushing and clamping that `mode` asks for; `+`
+            /// always rounds to nearest even. PTX ISA 9.7.3.3, 9.7.4.1 `add`.
             add_rounded = AddRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80
                 where float_mode(lhs, mode) as "add.{mode}" Result, method;
-            /// `lhs - rhs`, rounded as `mode` says. PTX ISA 9.7.3.4, 9.7.4.2 `sub`.
+            /// `lhs - rhs` with the rounding, flushing and clamping that `mode` asks for; `-`
+            /// always rounds to nearest even. PTX ISA 9.7.3.4, 9.7.4.2 `sub`.
             sub_rounded = SubRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80
                 where float_mode(lhs, mode) as "sub.{mode}" Result, method;
-            /// `lhs * rhs`, rounded as `mode` says. PTX ISA 9.7.3.5, 9.7.4.3 `mul`.
+            /// `lhs * rhs` with the rounding, flushing and clamping that `mode` asks for; `*`
+            /// always rounds to nearest even. PTX ISA 9.7.3.5, 9.7.4.3 `mul`.
             mul_rounded = MulRounded (lhs: T, rhs: T) { mode: FloatMode } -> T : Float, Pure, SM_80
                 where float_mode(lhs, mode) as "mul.{mode}" Result, method;
-            /// `lhs * rhs + addend`, rounded once as `mode` says. PTX ISA 9.7.3.6, 9.7.4.4 `fma`.
+            /// `lhs * rhs + addend`, rounded once, with the rounding, flushing and clamping that
+            /// `mode` asks for. PTX ISA 9.7.3.6, 9.7.4.4 `fma`.
             fma_rounded = FmaRounded (lhs: T, rhs: T, addend: T) { mode: FloatMode } -> T
                 : Float, Pure, SM_80 where fma_mode(lhs, mode) as "fma.{mode}" Result, method;
-            /// `lhs / rhs`, rounded as `mode` says. PTX ISA 9.7.3.8 `div`.
+            /// `lhs / rhs` with the rounding, flushing and clamping that `mode` asks for; `/`
+            /// always rounds to nearest even. PTX ISA 9.7.3.8 `div`.
             div_rounded = DivRounded (lhs: T, rhs: T) { mode: FloatMode } -> T
                 : ScalarFloat, Pure, SM_80 where wide_float_mode(lhs, mode) as "div.{mode}" Result, method;
-            /// The square root, rounded as `mode` says. PTX ISA 9.7.3.15 `sqrt`.
+            /// The square root with the rounding, flushing and clamping that `mode` asks for;
+            /// `sqrt` always rounds to nearest even. PTX ISA 9.7.3.15 `sqrt`.
             sqrt_rounded = SqrtRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80
                 where wide_float_mode(value, mode) as "sqrt.{mode}" Result, method;
-            /// `1 / value`, rounded as `mode` says. PTX ISA 9.7.3.13 `rcp`.
+            /// `1 / value` with the rounding, flushing and clamping that `mode` asks for. PTX
+            /// ISA 9.7.3.13 `rcp`.
             rcp_rounded = RcpRounded (value: T) { mode: FloatMode } -> T : ScalarFloat, Pure, SM_80
                 where wide_float_mode(value, mode) as "rcp.{mode}" Result, method;
-            /// An approximation of `function` of `value`; [`ApproxFunction`] has the bounds.
+            /// An approximation of `function` at `value`, for code that needs speed more than the
+            /// last bits; [`ApproxFunction`] has the error bounds.
             approx = Approx (value: T) { function: ApproxFunction, subnormals: Subnormals } -> T
                 : Float, Pure, SM_80 where approximation(value, function, subnormals)
                 as "{function}.approx{.subnormals}" Result, method;
             /// An approximation of `lhs / rhs`, within 2 ulp. PTX ISA 9.7.3.8 `div.approx`, `div.full`.
             div_approx = DivApprox (lhs: T, rhs: T) { form: DivApprox, subnormals: Subnormals } -> T
                 : ScalarFloat, Pure, SM_80 where f32_only(lhs) as "div.{form}{.subnormals}" Result;
-            /// The smaller operand; NaN if one is NaN. PTX ISA 9.7.3.11, 9.7.4.7 `min.NaN`.
+            /// The smaller operand, or NaN if one is NaN; `min` would return the other operand. PTX
+            /// ISA 9.7.3.11, 9.7.4.7 `min.NaN`.
             min_nan = MinNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80 where not_f64(lhs)
                 as "min.NaN" Result, method;
-            /// The larger operand; NaN if one is NaN. PTX ISA 9.7.3.12, 9.7.4.8 `max.NaN`.
+            /// The larger operand, or NaN if one is NaN; `max` would return the other operand. PTX
+            /// ISA 9.7.3.12, 9.7.4.8 `max.NaN`.
             max_nan = MaxNan (lhs: T, rhs: T) {} -> T : Float, Pure, SM_80 where not_f64(lhs)
                 as "max.NaN" Result, method;
-            /// True where `value` has the property `test`. PTX ISA 9.7.3.1 `testp`.
+            /// True if `value` has the property `test`, for example if it is finite. PTX
+            /// ISA 9.7.3.1 `testp`.
             testp = Testp (value: T) { test: FloatTest } -> Bool : ScalarFloat, Pure, SM_80
                 where f32_or_f64(value) as "testp.{test}" Operand, method;
         }
@@ -126,16 +137,17 @@ macro_rules! number_rows {
             /// `lhs - rhs`, cut to the range of the type. PTX ISA 9.7.1.2 `sub.sat`.
             sub_sat = SubSat (lhs: T, rhs: T) {} -> T : Int32, Pure, SM_80 where i32_only(lhs)
                 as "sub.sat" Result;
-            /// `lhs * rhs + addend`; keeps the low half. PTX ISA 9.7.1.4 `mad.lo`.
+            /// `lhs * rhs + addend` in one instruction, for example to compute an address; keeps
+            /// the low half. PTX ISA 9.7.1.4 `mad.lo`.
             mad = Mad (lhs: T, rhs: T, addend: T) {} -> T : Int, Pure, SM_80 as "mad.lo" Wrapped, method;
             /// `mad_hi`, cut to the range of the type. PTX ISA 9.7.1.4 `mad.hi.sat`.
             mad_hi_sat = MadHiSat (lhs: T, rhs: T, addend: T) {} -> T : Int32, Pure, SM_80 where i32_only(lhs)
                 as "mad.hi.sat" Result;
-            /// The low or the high 32 of the 48 bits of the product of the lowest 24 bits of the operands, which
-            /// count as numbers of 24 bits. PTX ISA 9.7.1.5 `mul24`.
+            /// The low or high 32 bits of the 48-bit product of the operands' lowest 24 bits, which
+            /// count as 24-bit integers: CUDA's `__mul24`. PTX ISA 9.7.1.5 `mul24`.
             mul24 = Mul24 (lhs: T, rhs: T) { half: ProductHalf } -> T : Int32, Pure, SM_80
                 as "mul24.{half}" Result, method;
-            /// `mul24`, plus `addend`; wraps. PTX ISA 9.7.1.6 `mad24`.
+            /// `mul24` of `lhs` and `rhs`, plus `addend`; wraps. PTX ISA 9.7.1.6 `mad24`.
             mad24 = Mad24 (lhs: T, rhs: T, addend: T) { half: ProductHalf } -> T : Int32, Pure, SM_80
                 as "mad24.{half}" Result, method;
             /// The high bits of `mul24`, plus `addend`, cut to the range of the type. PTX ISA 9.7.1.6
@@ -157,7 +169,8 @@ macro_rules! number_rows {
             /// `max(lhs, rhs, 0)`, in each element. PTX ISA 9.7.1.13 `max.relu`.
             max_relu = MaxRelu (lhs: T, rhs: T) {} -> T : Relu, Pure, SM_90, PTX_8_0
                 as "max.relu" Halves;
-            /// `|lhs - rhs| + addend`; wraps. PTX ISA 9.7.1.7 `sad`.
+            /// `|lhs - rhs| + addend`, to sum up absolute differences; wraps. PTX ISA 9.7.1.7
+            /// `sad`.
             sad = Sad (lhs: T, rhs: T, addend: T) {} -> T : Int, Pure, SM_80 as "sad" Wrapped, method;
             /// The sum of the products of four bytes each, plus `addend`; wraps. PTX ISA 9.7.1.23 `dp4a`.
             dp4a = Dp4a (lhs: Bytes, rhs: Bytes, addend: Dot) {} -> Dot : Any, Pure, SM_80
@@ -166,34 +179,40 @@ macro_rules! number_rows {
             /// PTX ISA 9.7.1.24 `dp2a`.
             dp2a = Dp2a (lhs: Halves, rhs: Bytes, addend: Dot) { half: ByteHalf } -> Dot
                 : Any, Pure, SM_80 as "dp2a.{half}" Dot;
-            /// The number of bits that are set. PTX ISA 9.7.1.14 `popc`.
+            /// The number of set bits, for example of the lanes in a ballot's mask. PTX
+            /// ISA 9.7.1.14 `popc`.
             popc = Popc (value: T) {} -> U32 : IntWord, Pure, SM_80 as "popc" Bits, method;
-            /// The number of zeros above the highest bit that is set. PTX ISA 9.7.1.15 `clz`.
+            /// The number of zeros above the highest set bit, for example to round up to a power of
+            /// two. PTX ISA 9.7.1.15 `clz`.
             clz = Clz (value: T) {} -> U32 : IntWord, Pure, SM_80 as "clz" Bits, method;
-            /// 1 where `value` is 0, else 0: C's `!`. PTX ISA 9.7.8.5 `cnot`.
+            /// 1 if `value` is 0, otherwise 0: C's `!`. PTX ISA 9.7.8.5 `cnot`.
             cnot = Cnot (value: T) {} -> T : Int, Pure, SM_80 as "cnot" Bits, method;
-            /// `then_value` where `sign >= 0`, else `else_value`. PTX ISA 9.7.6.4 `slct`.
+            /// `then_value` if `sign >= 0`, otherwise `else_value`: a select that needs no
+            /// comparison. PTX ISA 9.7.6.4 `slct`.
             slct = Slct (then_value: T, else_value: T, sign: I32) {} -> T
                 : ScalarNumber, Pure, SM_80 as "slct" Select, method;
-            /// `then_value` where `sign >= 0`, else `else_value`, also where `sign` is NaN. With `ftz` a subnormal
-            /// `sign` is 0. PTX ISA 9.7.6.4 `slct`.
+            /// `then_value` if `sign >= 0`, otherwise `else_value`, also if `sign` is NaN. With
+            /// `ftz`, a subnormal `sign` counts as 0. PTX ISA 9.7.6.4 `slct`.
             slct_float = SlctFloat (then_value: T, else_value: T, sign: F32) { subnormals: Subnormals } -> T
                 : ScalarNumber, Pure, SM_80 as "slct{.subnormals}" Select, method;
-            /// The bits in reverse order. PTX ISA 9.7.1.18 `brev`.
+            /// The bits in reverse order, for example to compute the indices of an FFT. PTX
+            /// ISA 9.7.1.18 `brev`.
             brev = Brev (value: T) {} -> T : IntWord, Pure, SM_80 as "brev" Bits, method;
-            /// The highest bit that differs from the sign (from 0, where unsigned), counted as `from`
-            /// says; 2^32 - 1 if there is none. PTX ISA 9.7.1.16 `bfind`.
+            /// The position of the highest bit that differs from the sign, or for unsigned types of
+            /// the highest set bit, counted as `from` says; 2^32 - 1 if there is none. PTX
+            /// ISA 9.7.1.16 `bfind`.
             bfind = Bfind (value: T) { from: FindFrom } -> U32 : IntWord, Pure, SM_80
                 as "bfind{.from}" Operand, method;
-            /// Shifts the 64 bits `high:low` and gives the high half of a shift to the left, the low half of
-            /// one to the right. PTX ISA 9.7.8.7 `shf`.
+            /// Shifts the 64 bits `high:low`; the result is the high half of a left shift, the low
+            /// half of a right shift. With equal operands it rotates. PTX ISA 9.7.8.7 `shf`.
             shf = Shf (low: T, high: T, amount: U32) { direction: Direction, excess: Excess } -> T
                 : Int32, Pure, SM_80 as "shf.{direction}.{excess}.b32" None, method;
-            /// Four of the eight bytes of `low` and `high`, as `mode` and `selector` say.
-            /// PTX ISA 9.7.9.7 `prmt`.
+            /// Four of the eight bytes of `low` and `high`, chosen by `mode` and `selector`, for
+            /// example to reverse a word's bytes. PTX ISA 9.7.9.7 `prmt`.
             prmt = Prmt (low: T, high: T, selector: U32) { mode: PermuteMode } -> T
                 : Int32, Pure, SM_80 as "prmt.b32{.mode}" None, method;
-            /// The lowest `bits` bits, extended to the width. PTX ISA 9.7.1.21 `szext`.
+            /// The lowest `bits` bits, extended to the width by the sign if the type is signed,
+            /// otherwise by zeros. PTX ISA 9.7.1.21 `szext`.
             szext = Szext (value: T, bits: U32) { excess: Excess } -> T : Int32, Pure, SM_80, PTX_7_6
                 as "szext.{excess}" Operand, method;
             /// `count` bits set, from `start` on. PTX ISA 9.7.1.22 `bmsk`.

@@ -1,4 +1,5 @@
-//! Combines the values of a warp's lanes: by shuffles in steps, or in one instruction.
+//! Combines the values of a warp's lanes: by shuffles in steps, or by one `redux.sync` if it has
+//! the operation and the type. Reductions use it within warps.
 
 use super::{Order, Steps, distances};
 use crate::ir::builder::body::Body;
