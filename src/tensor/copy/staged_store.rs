@@ -235,12 +235,13 @@ impl StagedStore {
         Ok(StagedStore { pitch, slot: slot.into(), ..self })
     }
 
-    /// Returns the layout of 64 accumulator rows in shared memory.
+    /// Returns the layout of 64 accumulator rows in shared memory: one of the store's slots.
     pub fn slot(&self) -> &ComposedLayout {
         &self.slot
     }
 
-    /// Returns how many columns one store covers.
+    /// Returns how many columns one store covers. An epilogue steps through the tile's columns by
+    /// it.
     pub fn columns(&self) -> u32 {
         self.columns
     }
@@ -264,7 +265,8 @@ impl StagedStore {
         64 * if self.transposed { self.columns } else { self.pitch }
     }
 
-    /// Makes the tensor map of a (row, column, matrix) tensor that is contiguous along columns.
+    /// Makes the tensor map of a (row, column, matrix) tensor that is contiguous along columns. The
+    /// kernel gets the map as a parameter and passes it to [`slice`](StagedStore::slice).
     ///
     /// # Errors
     /// Those of [`TmaCopy::desc`].
@@ -276,7 +278,8 @@ impl StagedStore {
     /// Returns a thread's share of stores to `to`, a tensor map or rows that can start anywhere.
     /// `staging` is the warp group's shared memory, [`elements`](StagedStore::elements) long,
     /// aligned to 1024 bytes (128 without a swizzle). `thread` is the index in the group, and
-    /// `barrier` a named barrier that only this group uses.
+    /// `barrier` a named barrier that only this group uses. Call it once per thread, before the
+    /// loop over tiles.
     #[track_caller]
     pub fn slice<'s, 'b, T: Element>(
         &'s self,

@@ -25,7 +25,7 @@ mod sealed {
 }
 
 /// Operand A of a `wgmma`: a [`SmemOperand`], or a [`RegisterTensor`] (V, M, K) of elements or
-/// words.
+/// words. [`TiledMma::gemm_async`] takes either; you name the trait only as a bound.
 pub trait WgmmaOperand<'b>: sealed::Sealed {
     /// Returns whether it is a placeholder.
     #[doc(hidden)]

@@ -50,7 +50,8 @@ pub struct RowGroups<'b> {
     pub bounds: Val<'b, Global<i32>>,
     /// The group count.
     pub count: Val<'b, i32>,
-    /// The rows from one group to the next, if `bounds` holds row counts; else 0.
+    /// With row counts in `bounds`: how many rows each group has room for, which is the distance
+    /// between the first rows of two groups. With first rows in `bounds`: 0.
     pub capacity: Val<'b, i32>,
 }
 
@@ -104,7 +105,8 @@ impl<'b> RowGroups<'b> {
     }
 
     /// Returns the group of tile `number`, searching forward from an earlier tile's group. Tiles
-    /// have `size` rows, and each group has `columns` column tiles.
+    /// have `size` rows, and each group has `columns` column tiles. Call it if you hand out tile
+    /// indices yourself, in ascending order.
     #[track_caller]
     #[inline]
     pub fn seek(

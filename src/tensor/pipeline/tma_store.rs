@@ -71,17 +71,18 @@ impl<'b> TmaStorePipeline<'b> {
         TmaStorePipeline { stages: stages.max(1), issuer, barrier: None }
     }
 
-    /// Makes the pipeline for the threads of a named barrier instead of the whole block.
+    /// Makes the pipeline for the threads of a named barrier instead of the whole block. Use it if
+    /// only one role or warp group runs the epilogue.
     pub fn with_barrier(self, barrier: NamedBarrier<'b>) -> Self {
         TmaStorePipeline { barrier: Some(barrier), ..self }
     }
 
-    /// Returns the stage count.
+    /// Returns the stage count, for example to allocate the ring buffer.
     pub fn stages(&self) -> u32 {
         self.stages
     }
 
-    /// Returns a step's stage.
+    /// Returns the stage to write in a step: `step` modulo the stage count.
     pub fn stage(&self, step: u32) -> u32 {
         step % self.stages
     }
