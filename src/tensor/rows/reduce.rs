@@ -69,6 +69,7 @@ impl<'b> RowPartition<'b> {
     }
 
     /// Adds up `value` over all threads that share the row; see [`reduce`](RowPartition::reduce).
+    /// Use it for a mean or for softmax's denominator.
     #[track_caller]
     #[inline]
     pub fn sum<'o>(&self, k: &mut Body<'o, '_>, value: Val<'o, f32>) -> Val<'o, f32> {

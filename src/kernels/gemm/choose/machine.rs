@@ -1,4 +1,5 @@
-//! [`Machine`]: the GPU figures that the cost model needs, with constants for common GPUs.
+//! [`Machine`]: the GPU figures that the cost model needs, with constants for common GPUs. Come
+//! here to add a GPU.
 
 use crate::runtime::{Device, Properties};
 
@@ -107,7 +108,8 @@ impl Machine {
     }
 
     /// Returns the machine for a device: a GPU's own SM count, clock, L2 cache and memory. For the
-    /// simulator, returns the H200, to which the model is fitted.
+    /// simulator, returns the H200, to which the model is fitted. Pass the result to
+    /// [`GemmConfig::best`](crate::kernels::gemm::GemmConfig::best).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

@@ -25,7 +25,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// All schedules.
+    /// All schedules, for example to try each.
     pub const ALL: [Schedule; 4] =
         [Schedule::Simt, Schedule::Multistage, Schedule::Cooperative, Schedule::Pingpong];
 
@@ -84,7 +84,7 @@ pub enum StoreMethod {
 }
 
 impl LoadMethod {
-    /// Returns the word for this form in configuration names, or `None` for the default.
+    /// Returns the word for this method in configuration names, or `None` for the default.
     #[inline]
     pub(crate) const fn name(self) -> Option<&'static str> {
         match self {
@@ -96,11 +96,11 @@ impl LoadMethod {
 }
 
 impl StoreMethod {
-    /// All forms.
+    /// All methods, for example to try each.
     pub const ALL: [StoreMethod; 4] =
         [StoreMethod::Direct, StoreMethod::Rows, StoreMethod::Chunks, StoreMethod::Overlapped];
 
-    /// Returns the word for this form in configuration names.
+    /// Returns the word for this method in configuration names.
     #[inline]
     pub const fn name(self) -> &'static str {
         match self {

@@ -19,15 +19,16 @@ use crate::kernels::gemm::kernel::Gemm;
 /// A kernel that also writes results of type `P`.
 type Reducing<A, B, C, D, E, P> = Gemm<A, B, C, D, FusedEpilogue<(E, GlobalMut<P>)>>;
 
-/// The kernel that [`Gemm::with_reduction`] builds.
+/// The kernel that [`Gemm::with_reduction`] builds. Name it to keep such a kernel in a struct.
 pub type ReducedGemm<A, B, C, D, E> = Reducing<A, B, C, D, E, <A as Element>::Sum>;
 
-/// The kernel that [`Gemm::with_amax`] builds.
+/// The kernel that [`Gemm::with_amax`] builds. Name it to keep such a kernel in a struct.
 pub type AmaxGemm<A, B, C, D, E> = Reducing<A, B, C, D, E, f32>;
 
 impl GemmConfig {
     /// Returns the shape `[parts, matrices, extent]` of the partial results that a
-    /// [reducing](Gemm::with_reduction) kernel with this configuration writes.
+    /// [reducing](Gemm::with_reduction) kernel with this configuration writes. Use it to allocate
+    /// the buffer of partial results.
     ///
     /// `parts` is how many warps all tiles have along the reduced mode, `matrices` is the batch (1
     /// for [grouped](GemmConfig::grouped) GEMM), and `extent` is M, or the columns of D.
@@ -242,7 +243,8 @@ impl<S: Float, E: EpilogueParameter, F> ReducedClosure<S, E> for F where
 {
 }
 
-/// An epilogue with a reduction of numbers of type `S`; without one, the largest of all terms, which are not negative.
+/// An epilogue with a reduction of numbers of type `S`. Without a reduction along rows or columns
+/// it keeps the largest of all terms, which are not negative.
 struct ReducedForm<S, E, P, F> {
     apply: F,
     reduction: Option<Reduction>,

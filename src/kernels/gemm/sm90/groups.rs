@@ -1,4 +1,5 @@
-//! [`GroupRows`]: grouped GEMM, in which each group of rows is multiplied by its own matrix B.
+//! [`GroupRows`]: grouped GEMM, in which each group of rows is multiplied by its own matrix B. Come
+//! here for mixture-of-experts launches.
 
 use crate::runtime::Buffer;
 
@@ -21,7 +22,7 @@ pub enum GroupRows<'h> {
     Counts(&'h Buffer<i32>),
 }
 
-/// The groups of a launch.
+/// The groups of a launch, checked against the problem.
 #[derive(Clone, Copy)]
 pub(crate) struct LaunchGroups<'h> {
     pub(crate) bounds: &'h Buffer<i32>,
