@@ -1,5 +1,6 @@
 //! Fits the cost model's parameters to measurements, and rates the order in which the model ranks
-//! configurations.
+//! configurations. Come here after a new sweep, to replace the constants in
+//! [`Parameters`](crate::kernels::gemm::Parameters).
 
 use super::record::ProblemTimes;
 use crate::kernels::gemm::GemmConfig;
@@ -101,14 +102,17 @@ pub struct Ranking {
     pub sizes: [u32; 3],
     /// The fastest configuration among the model's first choices.
     pub found: String,
-    /// Its time relative to the fastest of all: 1 if the model found that one.
+    /// Its time divided by that of the fastest configuration: 1 if the model found the fastest,
+    /// 1.05 if it lost 5 %.
     pub regret: f64,
-    /// True if the problem was held out from the fit.
+    /// True if the problem was held out from the fit, so that it shows how the model does on new
+    /// problems.
     pub is_held_out: bool,
 }
 
 /// Returns whether a problem is held out from the fit: the fourth to sixth of every nine. Random
-/// problems come from three classes in turn, so each class is held out equally often.
+/// problems come from three classes in turn, so each class is held out equally often. Call it to
+/// split a sweep before [`fit`].
 ///
 /// ```
 /// use tilewright::tune::is_held_out;

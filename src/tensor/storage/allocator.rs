@@ -81,10 +81,10 @@ impl SmemAllocator {
 
     /// Allocates a tensor, for example a tile that TMA fills. Its elements are uninitialised and
     /// the first one is aligned to `byte_alignment`: a power of two, at least the element size.
+    /// Pass `swizzle` if the layout has none of its own but its elements should be swizzled.
+    ///
     /// It is a build error if you pass a swizzle for a layout that already has one, or if the
     /// layout has symbols.
-    ///
-    /// It is a build error if the layout already has a swizzle, or if it has symbols.
     #[track_caller]
     pub fn allocate_tensor<'b, T: Element>(
         &mut self,

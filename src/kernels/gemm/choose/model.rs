@@ -131,8 +131,8 @@ impl GemmModel {
     }
 
     /// Predicts the time of a launch. A grouped GEMM counts as one GEMM with about as many tiles,
-    /// To compare several configurations, call [`rank`](GemmModel::rank).
-    /// and with the bytes of groups of average size.
+    /// and with the bytes of groups of average size. To compare several configurations, call
+    /// [`rank`](GemmModel::rank).
     #[inline]
     pub fn predict(
         &self,
