@@ -35,7 +35,7 @@ use super::workload::Workload;
 pub struct BenchOptions {
     /// The device. Default: a GPU if there is one.
     pub device: DeviceChoice,
-    /// The timing regime. Default: [`Regime::Burst`].
+    /// How the GPU is loaded while it is timed. Default: [`Regime::Burst`].
     pub regime: Regime,
     /// The rounds of the comparison. Default: 12.
     pub rounds: usize,
@@ -51,7 +51,8 @@ pub struct BenchOptions {
     pub svg: Option<PathBuf>,
 }
 
-/// Which configurations [`bench()`] compares. `Default` is the quickest, `All` the slowest.
+/// Which configurations [`bench()`] compares. `Default` is the quickest. `Tuned` shows what a
+/// search gains, and `All` how much configurations differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BenchConfigs {
     /// `default`: the first of [`Tunable::rank`], which a program gets without tuning.

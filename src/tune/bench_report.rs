@@ -1,5 +1,5 @@
 //! [`BenchReport`]: what [`bench()`](super::bench()) returns, a benchmark's times that print as a
-//! table and draw as a chart.
+//! table and draw as a chart. Come here to add a column to either.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use super::stats::{Estimate, median};
 pub struct BenchReport {
     /// Where and when it was measured.
     pub provenance: Provenance,
-    /// The regime in which it was timed.
+    /// How the GPU was loaded while it was timed: in a short window, in a burst, or in steady work.
     pub regime: Regime,
     /// The problems, in the order in which they were measured.
     pub problems: Vec<BenchTimes>,
@@ -101,7 +101,7 @@ impl fmt::Display for BenchReport {
 
 impl BenchReport {
     /// Returns a chart of GB/s for each problem: the default and the fastest other configuration,
-    /// below the copy or read.
+    /// below the copy or read. Use it for the benchmark's figure.
     pub fn chart(&self) -> Chart {
         let split = |times: &BenchTimes| {
             let (name, sizes) = times.problem.rsplit_once(' ').unwrap_or(("", &times.problem));

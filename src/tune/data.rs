@@ -1,5 +1,6 @@
 //! Kernels that fill matrices with random values and compare matrices, on the device.
-//! [`Tunable`](super::Tunable)s make their inputs and check their results with them.
+//! [`Tunable`](super::Tunable)s make their inputs and check their results with them. Come here to
+//! change what test data looks like.
 
 use crate::ir::builder::{Converted, Role, with_roles};
 use crate::ir::types::Scalar;

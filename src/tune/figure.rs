@@ -37,7 +37,7 @@ impl Comparison {
         Estimate::of_ratios(&self.best_of(maker)?.seconds, &entry.seconds, 0)
     }
 
-    /// Returns the sizes as text: `8192` for a cube, or `16x4096x14336`.
+    /// Returns the sizes as text, for tables and charts: `8192` for a cube, or `16x4096x14336`.
     pub fn shape(&self) -> String {
         match self.sizes {
             [m, n, k] if m == n && n == k => m.to_string(),
@@ -48,7 +48,8 @@ impl Comparison {
 
 impl Report {
     /// Returns a chart of TFLOP/s for each problem and regime: this crate's best, cuBLAS and the
-    /// best of cuBLASLt, below the device's roofline at full clock.
+    /// best of cuBLASLt, below the device's roofline at full clock. Use it for the benchmark's
+    /// figure.
     pub fn chart(&self, machine: &Machine) -> Chart {
         let category = |comparison: &Comparison| {
             // One line per size.

@@ -1,4 +1,5 @@
-//! [`MemoryTunable`]: copy and read kernels, the bandwidth baseline for memory-bound kernels.
+//! [`MemoryTunable`]: copy and read kernels, the bandwidth baseline for memory-bound kernels. Time
+//! them next to a kernel of your own to see what share of the bandwidth it reaches.
 
 use std::fmt;
 

@@ -1,5 +1,6 @@
 //! [`GemmOperands`]: a GEMM's matrices on a device, with a reference result. The GEMM tuner
-//! launches candidates on them and compares what they write.
+//! launches candidates on them and compares what they write. Come here if a correct kernel is
+//! rejected, for example because a tolerance is too small.
 
 use std::fmt;
 

@@ -113,7 +113,7 @@ pub struct Sweep {
 pub struct SweepShape {
     /// M, N and K.
     pub sizes: [u32; 3],
-    /// The regime in which it was timed.
+    /// How the GPU was loaded while it was timed: in a short window, in a burst, or in steady work.
     pub regime: Regime,
     /// The measured times, each as an index into [`Sweep::configs`] and the microseconds per
     /// launch.
@@ -182,7 +182,7 @@ impl Sweep {
 pub struct ProblemTimes {
     /// The problem.
     pub problem: GemmProblem,
-    /// The regime in which it was timed.
+    /// How the GPU was loaded while it was timed: in a short window, in a burst, or in steady work.
     pub regime: Regime,
     /// Configurations and their seconds per launch.
     pub times: Vec<(GemmConfig, f64)>,
@@ -218,7 +218,7 @@ pub struct Comparison {
     pub sizes: [u32; 3],
     /// The types of A and B (`f8e4m3xf8e5m2` if they differ), then the type of D.
     pub types: [String; 2],
-    /// The regime in which it was timed.
+    /// How the GPU was loaded while it was timed: in a short window, in a burst, or in steady work.
     pub regime: Regime,
     /// The kernels that were compared.
     pub entries: Vec<Entry>,
@@ -236,7 +236,8 @@ pub struct Entry {
     pub seconds: Vec<f64>,
 }
 
-/// The library that a kernel in a [`Comparison`] comes from.
+/// The library that a kernel in a [`Comparison`] comes from. Ratios and charts select kernels by
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelSource {
@@ -249,7 +250,8 @@ pub enum KernelSource {
 }
 
 /// A GEMM benchmark's complete results, as they are written to a file: one [`Comparison`] per
-/// problem and regime.
+/// problem and regime. Read one to draw its [chart](Report::chart) again or to compare two
+/// versions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Where and when it was measured.

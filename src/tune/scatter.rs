@@ -1,5 +1,5 @@
 //! [`Scatter`]: scatter plots with two logarithmic axes, as SVG, for example speedup over problem
-//! size.
+//! size. Use it if bars per problem would be too many.
 
 use std::fmt::Write;
 

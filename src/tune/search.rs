@@ -54,7 +54,8 @@ pub trait Measure<C> {
     /// Returns how they differ.
     fn check(&mut self, candidate: &C) -> Result<(), Rejection>;
 
-    /// Returns the seconds per launch, from one window.
+    /// Returns the seconds per launch, from one measurement window: a series of launches that are
+    /// timed together.
     ///
     /// # Errors
     /// Returns why it did not run.
@@ -92,7 +93,8 @@ impl Default for Effort {
     }
 }
 
-/// The result of a search: the fastest candidate, its time, and how it was found.
+/// The result of a search: the fastest candidate, its time, and how it was found. [`Search::run`]
+/// and [`Tuner::tune`](super::Tuner::tune) return it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned<C> {
     /// The fastest candidate that gives the right result.

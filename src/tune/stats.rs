@@ -1,5 +1,5 @@
 //! [`Estimate`]: medians with confidence intervals, to say whether one kernel is really faster than
-//! another.
+//! another. Use it to evaluate rounds of your own measurements.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -38,7 +38,7 @@ pub struct TuningKey {
     pub driver: String,
     /// The problem: sizes, types, strides.
     pub problem: String,
-    /// The regime in which it was timed.
+    /// How the GPU was loaded while it was timed: in a short window, in a burst, or in steady work.
     pub regime: Regime,
 }
 

@@ -75,7 +75,8 @@ impl<K: Tunable> Tuner<K> {
     }
 
     /// Returns what the compiler complained about in the loaded configurations: register spills,
-    /// serialised `wgmma`, and warnings.
+    /// serialised `wgmma`, and warnings. Call it after [`prepare`](Tuner::prepare) to find
+    /// candidates that are slow for such a reason.
     pub fn complaints(&self) -> Vec<(K::Config, String)> {
         let said = |(config, loaded): (&K::Config, &Loaded<K>)| {
             let log = K::Kernel::compiler_log(loaded.as_ref().ok()?);

@@ -80,8 +80,8 @@ impl<'k, K: Tunable> Workload<'k, K> {
         Ok(Workload { kernel, timer: Timer { device: device.clone(), stream, worked_until }, sets })
     }
 
-    /// Returns how many sets of buffers there are. With one set, launches find their inputs in the
-    /// L2 cache.
+    /// Returns how many sets of buffers there are. It is 1 if one set is larger than twice the L2
+    /// cache, and on the simulator.
     pub fn sets(&self) -> usize {
         self.sets.len()
     }

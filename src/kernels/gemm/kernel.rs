@@ -328,17 +328,17 @@ impl AnyGemm {
         Self::build(config, in_buffers(&config), &ConfiguredEpilogue(config.epilogue))
     }
 
-    /// Returns the configuration the kernel was built for.
+    /// Returns the configuration the kernel was built for, for example to print it.
     pub fn config(&self) -> &GemmConfig {
         &self.config
     }
 
-    /// Writes the kernel as PTX.
+    /// Writes the kernel as PTX, to read it or to compile it elsewhere.
     pub fn ptx(&self) -> Ptx {
         self.kernel.ptx()
     }
 
-    /// Returns the kernel's IR.
+    /// Returns the kernel's IR, for example to verify or print it.
     pub fn ir(&self) -> &KernelIr {
         self.kernel.ir()
     }

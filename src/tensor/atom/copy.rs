@@ -38,7 +38,8 @@ impl Matrices {
     }
 }
 
-/// The cache level of a `cp.async`.
+/// The cache level of a `cp.async`: whether the data passes through the L1 cache or only through
+/// L2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CacheOp {
     /// `.ca`: all levels. Copies 4, 8 or 16 bytes. Use it if other blocks on the same SM read the
@@ -320,7 +321,7 @@ impl CopyAtom {
         Ok(Self { op, thr_id, layout_src_tv: src, layout_dst_tv: dst })
     }
 
-    /// Returns the instruction that the atom was made from.
+    /// Returns the instruction that the atom was made from, for example to match on it.
     pub fn op(&self) -> &CopyOp {
         &self.op
     }

@@ -96,7 +96,7 @@ impl MmaOp {
         }
     }
 
-    /// Returns the type of C and D, which is the accumulators' type.
+    /// Returns the type of C and D, for example to choose the accumulators' register type.
     pub fn val_type_c(&self) -> ValType {
         match self {
             MmaOp::UniversalFma { ty } => *ty,
@@ -108,7 +108,7 @@ impl MmaOp {
     }
 
     /// Returns where A comes from. B comes from shared memory for [`MmaOp::Wgmma`], else from
-    /// registers.
+    /// registers. It decides whether A needs a fragment.
     pub fn source_a(&self) -> OperandSource {
         match self {
             MmaOp::Wgmma(op) => op.source_a,
@@ -220,7 +220,7 @@ impl MmaAtom {
         Ok(Self { op, thr_id, layout_a_tv: a, layout_b_tv: b, layout_c_tv: c })
     }
 
-    /// Returns the instruction that the atom was made from.
+    /// Returns the instruction that the atom was made from, for example to match on it.
     pub fn op(&self) -> &MmaOp {
         &self.op
     }

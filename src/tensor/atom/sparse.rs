@@ -111,7 +111,8 @@ impl SparseMma {
         self.half.op().source_a()
     }
 
-    /// Maps (thread, value) to an index in the M x K / 2 matrix of A's kept elements.
+    /// Maps (thread, value) to an index in the M x K / 2 matrix of A's kept elements. Use it and
+    /// its siblings to fill a thread's registers.
     pub fn layout_a_tv(&self) -> &Layout {
         self.half.layout_a_tv()
     }

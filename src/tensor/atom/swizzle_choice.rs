@@ -27,7 +27,8 @@ pub struct SmemAccess {
 }
 
 impl SmemAccess {
-    /// Describes the access `name` of `vector` elements starting at `threads(t)`.
+    /// Describes the access `name` of `vector` elements starting at `threads(t)`. Use it for
+    /// accesses that are not those of a tiled copy.
     pub fn new(name: &str, threads: Layout, vector: u32) -> Self {
         Self { name: name.to_owned(), threads, vector }
     }
@@ -112,6 +113,7 @@ impl SmemAccess {
 }
 
 /// One of the swizzles that [`choose_swizzle`] compares, and the bank conflicts that it leaves.
+/// Compare it with others if more than bank conflicts decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwizzleCandidate {
     swizzle: Swizzle,
@@ -120,7 +122,8 @@ pub struct SwizzleCandidate {
 }
 
 impl SwizzleCandidate {
-    /// Returns the swizzle in element units; the identity for the tile without a swizzle.
+    /// Returns the swizzle in element units; it is the identity for the tile without a swizzle.
+    /// Compose the tile's layout with it.
     pub fn swizzle(&self) -> Swizzle {
         self.swizzle
     }

@@ -299,7 +299,7 @@ impl TiledCopy {
         Ok(())
     }
 
-    /// Returns the atom that the copy repeats.
+    /// Returns the atom that the copy repeats, for example to see its instruction.
     pub fn atom(&self) -> &CopyAtom {
         &self.atom
     }
@@ -316,7 +316,8 @@ impl TiledCopy {
     }
 
     /// Returns the matrix rows and columns that form the tile, as in CuTe's `Tiler_MN`. For most
-    /// copies these are the first ones.
+    /// copies these are the first ones. Use them to see which elements a copy [for C's
+    /// atoms](TiledCopy::of_c_atom) leaves to others.
     #[inline]
     pub fn tiler_layouts(&self) -> Vec<Layout> {
         match &self.modes {
@@ -341,7 +342,7 @@ impl TiledCopy {
         IntTuple::from_items(modes.iter().map(period).collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Returns the type of the elements that are copied.
+    /// Returns the type of the elements that are copied: tensors to copy must have it.
     pub fn dtype(&self) -> Scalar {
         self.dtype
     }

@@ -128,7 +128,7 @@ impl TiledMma {
         Ok(Self { atom, thr_layout_vmnk, permutation_mnk })
     }
 
-    /// Returns the atom that the MMA repeats.
+    /// Returns the atom that the MMA repeats, for example to see its instruction.
     pub fn atom(&self) -> &MmaAtom {
         &self.atom
     }

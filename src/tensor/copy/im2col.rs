@@ -1,5 +1,5 @@
 //! [`Im2colCopy`]: TMA copies that gather a feature map's pixels, so that a convolution becomes a
-//! GEMM.
+//! GEMM. Use it for convolutions on `sm_90`, instead of writing the im2col matrix to memory.
 
 use std::fmt;
 
@@ -33,7 +33,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Makes a filter of `size` positions with stride and dilation 1 and no padding.
+    /// Makes a filter of `size` positions with stride and dilation 1 and no padding. Change these
+    /// with the methods below.
     pub const fn new(size: u32) -> Filter {
         Filter { size, stride: 1, dilation: 1, lower_padding: 0, upper_padding: 0 }
     }

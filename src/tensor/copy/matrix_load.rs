@@ -190,7 +190,8 @@ impl MatrixLoad {
     }
 
     /// Returns the part of a shared-memory tile (MN, K, ..) that the thread loads from: (V, MN, K,
-    /// ..). With `ldmatrix` these are the rows whose addresses it provides.
+    /// ..). With `ldmatrix` these are the rows whose addresses it provides. Call it before the main
+    /// loop if you read one tile; for a ring buffer take [`ring`](MatrixLoad::ring).
     #[track_caller]
     pub fn partition<'b, T: Element>(
         &self,

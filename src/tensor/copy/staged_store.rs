@@ -235,7 +235,8 @@ impl StagedStore {
         Ok(StagedStore { pitch, slot: slot.into(), ..self })
     }
 
-    /// Returns the layout of 64 accumulator rows in shared memory: one of the store's slots.
+    /// Returns the layout of 64 accumulator rows in shared memory: one of the store's slots. A copy
+    /// of your own between slot and memory needs it.
     pub fn slot(&self) -> &ComposedLayout {
         &self.slot
     }

@@ -92,7 +92,7 @@ pub struct ThrStore<'s, 'b, T> {
 pub type StoreWords<'b> = Vec<Val<'b, u32>>;
 
 /// What a store applies to each accumulator at `coord` = (row, column, matrix): a closure, or `()`
-/// for nothing.
+/// for nothing. Pass a closure to fuse an epilogue into the store.
 pub trait AccumulatorMap<'b> {
     /// Returns whether accumulators stay as they are. The store then does not compute coordinates.
     fn is_identity(&self) -> bool {

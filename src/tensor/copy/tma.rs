@@ -161,7 +161,8 @@ impl TmaCopy {
         &self.tile
     }
 
-    /// Returns the extents of the box that one instruction copies, the contiguous one first.
+    /// Returns the extents of the box that one instruction copies, the contiguous one first. They
+    /// are limited to 256 each by the hardware.
     pub fn box_dims(&self) -> &[u32] {
         &self.box_dims
     }

@@ -1,5 +1,6 @@
 //! [`WgmmaMainloop`]: the main loop of a consumer warp group in a warp-specialised GEMM. It waits
-//! for the stages that a TMA producer fills, multiplies them with `wgmma`, and releases them.
+//! for the stages that a TMA producer fills, multiplies them with `wgmma`, and releases them. Use
+//! it in the consumer role of an `sm_90` kernel.
 
 use crate::ir::builder::{Accumulator, IntoVal, IntoValues, Values};
 use crate::ir::op::ProxySpace;

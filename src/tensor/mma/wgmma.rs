@@ -55,7 +55,8 @@ pub trait WgmmaOperand<'b>: sealed::Sealed {
     ) -> Result<WgmmaSource<'b>, TensorErrorKind>;
 }
 
-/// One instruction's operand.
+/// Operand A of one `wgmma`: the descriptor in shared memory, or the thread's registers. A
+/// [`WgmmaOperand`] hands it to [`TiledMma::gemm_async`].
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum WgmmaSource<'b> {

@@ -1,5 +1,6 @@
 //! [`RowGroups`]: groups of rows in one matrix, for grouped GEMM. In a mixture of experts a group
-//! is the tokens of one expert, and each group is multiplied by its own expert's weights.
+//! is the tokens of one expert, and each group is multiplied by its own expert's weights. Use it if
+//! the groups differ only in how many rows they have.
 
 use super::groups::Groups;
 use crate::ir::{Body, Global, Val};

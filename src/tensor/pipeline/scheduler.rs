@@ -149,6 +149,7 @@ impl<'b> TileScheduler<'b> {
     /// Schedules GEMMs of different sizes instead, with tiles of `tile` rows and columns. The tile
     /// counts that you passed to [`new`](TileScheduler::new) are ignored. `None` changes nothing.
     /// Only [`for_each`](TileScheduler::for_each) can go through them, and there are no clusters.
+    /// Use it if the GEMMs of a launch differ in more than their row counts.
     #[track_caller]
     pub fn group_sizes(
         self,
@@ -304,7 +305,8 @@ impl<'b> TileScheduler<'b> {
         TileScheduler { first, step: self.step * groups, ..self }
     }
 
-    /// Returns the block's rank in its cluster, or 0 without clusters.
+    /// Returns the block's rank in its cluster, or 0 without clusters. Use it to elect a block of
+    /// the cluster.
     #[track_caller]
     pub fn rank(&self, k: &Body<'b, '_>) -> Val<'b, i32> {
         match (self.place, self.cluster) {

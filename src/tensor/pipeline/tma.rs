@@ -266,7 +266,8 @@ impl<'b> TmaPipeline<'b> {
     }
 
     /// Makes the pipeline for a cluster of `blocks` blocks that share multicast copies: a stage is
-    /// empty once the consumers of all of them have released it.
+    /// empty once the consumers of all of them have released it. Use it with
+    /// [`TmaCopy::load_rotated`](crate::tensor::copy::TmaCopy::load_rotated).
     pub fn cluster(self, blocks: u32) -> Self {
         TmaPipeline { cluster: blocks, ..self }
     }

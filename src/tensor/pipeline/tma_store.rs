@@ -96,7 +96,7 @@ impl<'b> TmaStorePipeline<'b> {
     }
 
     /// Waits until the next stage has been read and can be written again: until at most
-    /// `stages - 1` stores are still reading.
+    /// `stages - 1` stores are still reading. Call it before the threads write the stage.
     #[track_caller]
     pub fn acquire<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         self.wait(k, self.stages - 1);
@@ -104,7 +104,7 @@ impl<'b> TmaStorePipeline<'b> {
     }
 
     /// Makes all threads' writes visible to the copies, then lets one thread issue `copies` as one
-    /// group.
+    /// group. Call it after the threads have written the stage.
     #[track_caller]
     pub fn commit<'k: 'b>(&self, k: &mut Body<'k, '_>, copies: impl FnOnce(&mut Body<'_, 'k>)) {
         k.fence_proxy_async(ProxySpace::SharedCta);

@@ -107,7 +107,7 @@ pub struct StaticScheduler<'b> {
 }
 
 impl<'b> StaticScheduler<'b> {
-    /// Makes the schedule of this block for `items` items in total.
+    /// Makes the schedule of this block for `items` items in total, at the start of the kernel.
     #[track_caller]
     pub fn new(k: &Body<'b, '_>, items: Val<'b, i32>) -> Self {
         StaticScheduler { first: k.block_idx().x, step: k.grid_dim().x, items }

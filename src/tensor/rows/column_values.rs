@@ -1,5 +1,5 @@
 //! [`ColumnValues`]: one value per matrix column, such as a norm's weights or a bias, which a
-//! kernel combines with the elements of every row.
+//! kernel combines with the elements of every row. Use it if every row needs the same values.
 
 use crate::ir::builder::Converted;
 use crate::ir::op::CpAsyncCache;

@@ -185,7 +185,8 @@ impl<'b> RowPartition<'b> {
 
     /// Returns the thread's share in step `number`, which must be below
     /// [`steps`](RowPartition::steps). The single elements at the row's ends belong to step 0,
-    /// which is `self`.
+    /// which is `self`. Loop over the steps once per pass, for example once for the maximum and
+    /// once for the sum.
     #[track_caller]
     pub fn step(&self, number: Val<'b, i32>) -> RowPartition<'b> {
         let at_once = (self.tile.sharers() * self.tile.vectors) as i32;

@@ -1,5 +1,5 @@
 //! Reductions over the threads that share a matrix row, for example the maximum and the sum that
-//! softmax needs.
+//! softmax needs. Use them after each thread has reduced its own elements.
 
 use std::borrow::Borrow;
 

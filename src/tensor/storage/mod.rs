@@ -345,7 +345,8 @@ macro_rules! __storage_type {
         }
 
         impl $Name<'static> {
-            /// The members with their offsets in bytes.
+            /// The members' names with their offsets in bytes, for example to compare them with a C
+            /// struct.
             pub const OFFSETS: [(&'static str, u32); [$(stringify!($field)),+].len()] = {
                 let mut offsets = [$((stringify!($field), 0)),+];
                 let members = [$((

@@ -142,6 +142,7 @@ impl<'b, P: PointerType> From<Val<'b, P>> for TensorPointer<'b, P> {
 
 impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// Makes a tensor pointer from a kernel parameter or an allocation, which is naturally aligned.
+    /// Add [`assume_aligned`](TensorPointer::assume_aligned) if you know more.
     pub fn new(base: Val<'b, P>) -> Self {
         TensorPointer { base, offset: 0, align: P::Elem::scalar().size_bytes(), swizzle: None }
     }

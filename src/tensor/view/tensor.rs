@@ -69,7 +69,8 @@ pub type GlobalTensor<'b, T> = Tensor<TensorPointer<'b, Global<T>>>;
 pub type GlobalTensorMut<'b, T> = Tensor<TensorPointer<'b, GlobalMut<T>>>;
 /// A tensor in the shared memory of the block. Use it for tiles that the block's threads exchange.
 pub type SharedTensor<'b, T> = Tensor<TensorPointer<'b, Shared<T>>>;
-/// A tensor in the thread's registers: a CuTe fragment. You can index it with host values only.
+/// A tensor in the thread's registers: a CuTe fragment, for example an MMA's accumulators. You can
+/// index it with host values only.
 pub type RegisterTensor<'b, T> = Tensor<Rmem<'b, T>>;
 /// A tensor whose elements are coordinates, for example to find the matrix row and column of each
 /// element that a thread holds. Made by [`CoordTensor::identity`].

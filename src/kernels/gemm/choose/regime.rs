@@ -36,7 +36,7 @@ impl Regime {
     /// All regimes, for example to time a kernel in each.
     pub const ALL: [Regime; 3] = [Regime::Latency, Regime::Burst, Regime::Steady];
 
-    /// Returns `latency`, `burst` or `steady`. It appears in records and on the command line.
+    /// Returns `latency`, `burst` or `steady`, as records and the command line spell it.
     pub const fn name(self) -> &'static str {
         match self {
             Regime::Latency => "latency",
@@ -65,8 +65,9 @@ impl Regime {
         }
     }
 
-    /// Returns the regime with short windows in which to sort out slow kernels: a kernel that is
-    /// slow in a burst is also slow in steady work.
+    /// Returns the regime in which a search sorts out slow kernels before it times the others in
+    /// `self`. For steady work it is the burst, which takes 1 ms instead of 0.25 s: a kernel that
+    /// is slow in a burst is also slow in steady work.
     pub const fn quick(self) -> Regime {
         match self {
             Regime::Latency => Regime::Latency,

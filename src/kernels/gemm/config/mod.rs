@@ -20,7 +20,8 @@ use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::types::InputTypes;
 use crate::kernels::gemm::split::work_tiles::Splits;
 
-/// Which vector the epilogue adds. It has the element type of C.
+/// Which vector the epilogue adds to each row or column of D, for example a linear layer's bias. It
+/// has the element type of C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bias {
     /// One value per row of D: M elements.
@@ -329,7 +330,7 @@ impl GemmConfig {
     }
 
     /// Returns M and N of the tile as the MMA sees it. With `swap` they are exchanged: a 64 x 128
-    /// tile is 128 x 64 for the MMA.
+    /// tile is 128 x 64 for the MMA. Use it to see which MMA shapes a tile consists of.
     #[inline]
     pub const fn mma_tile(&self) -> [u32; 2] {
         let [m, n, _] = self.tile;

@@ -84,7 +84,8 @@ pub struct GemmStrides {
 }
 
 impl GemmProblem {
-    /// The largest size along any mode. Coordinates inside the last tile must still fit an `i32`.
+    /// The largest size along any mode. Coordinates inside the last tile must still fit an `i32`,
+    /// so a launch refuses larger sizes.
     pub const MAX_SIZE: u32 = i32::MAX as u32 - 1023;
 
     /// One GEMM with compact matrices. Set [`batch`](GemmProblem::batch) and the strides for

@@ -1,5 +1,5 @@
 //! How a thread block divides its shared memory between pipeline stages and the staging buffers for
-//! D, and how many stages fit.
+//! D, and how many stages fit. Come here if a configuration has fewer stages than you expect.
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::methods::{Schedule, StoreMethod};

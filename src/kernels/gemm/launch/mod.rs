@@ -1,5 +1,6 @@
 //! [`GemmFunction`]: a GEMM kernel loaded on a device. Checks and binds buffers, runs the repacking
-//! or tensor-map launches that come first, and launches or times the kernel.
+//! or tensor-map launches that come first, and launches or times the kernel. Come here to see what
+//! a launch checks and runs.
 
 pub(crate) mod loaded;
 pub(crate) mod mode;
@@ -299,7 +300,7 @@ impl std::fmt::Debug for AnyGemmFunction {
 }
 
 impl AnyGemmFunction {
-    /// Returns the configuration the kernel was built for.
+    /// Returns the configuration the kernel was built for, for example to size buffers.
     pub fn config(&self) -> &GemmConfig {
         &self.config
     }
@@ -472,7 +473,7 @@ impl AnyGemmFunction {
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction<A, B, C, D, E> {
-    /// Returns the configuration the kernel was built for.
+    /// Returns the configuration the kernel was built for, for example to size buffers.
     pub fn config(&self) -> &GemmConfig {
         &self.loaded.config
     }

@@ -8,7 +8,8 @@ use crate::kernels::gemm::config::problem::{GemmProblem, MatrixStrides};
 use crate::kernels::gemm::config::{GemmConfig, WGMMA_ROWS};
 
 /// Which rows belong to which group of a [grouped](GemmProblem::grouped) GEMM. They stay on the
-/// device: the host does not read them.
+/// device: the host does not read them. Take `Starts` if the rows are packed one group after the
+/// other, `Counts` if each group has room for the same number of rows.
 ///
 /// Nothing checks them. Bounds that are not ascending, or exceed the rows of A, give a wrong D.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,5 @@
 //! [`Splits`]: whether and how thread blocks divide tiles along K, and which parts each block gets.
+//! Use it if D has too few tiles to fill the SMs.
 
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::types::Scalar;

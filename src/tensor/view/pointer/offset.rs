@@ -1,5 +1,5 @@
 //! [`PointerOffset`]: the integers that you can add to a [`TensorPointer`], on the host or the
-//! device.
+//! device. Come here to see what `pointer + offset` accepts.
 
 use std::ops::{Add, Sub};
 
