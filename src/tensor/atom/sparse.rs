@@ -161,7 +161,7 @@ impl SparseMma {
     }
 
     /// Returns the threads' metadata words for the M x K tile of `matrix` that starts at `origin`,
-    /// a row and a column. Threads outside the selector get 0. Upload them next to the kept
+    /// a row and a column. Threads outside the selector get 0. Upload the words next to the kept
     /// elements.
     ///
     /// # Errors
@@ -329,8 +329,8 @@ impl<T: Element> SparseMatrix<T> {
     }
 
     /// Returns the 4 metadata bits of chunk `number` of a row, as in
-    /// [`sparse_metadata_at`](crate::arch::sparse_metadata_at); 0 outside the matrix.
-    /// [`SparseMma::metadata`] packs them into words; use it for a layout of your own.
+    /// [`sparse_metadata_at`](crate::arch::sparse_metadata_at); 0 outside the matrix. Use them to
+    /// pack words in a layout of your own; [`SparseMma::metadata`] packs them for an instruction.
     pub fn bits(&self, row: usize, number: usize) -> u32 {
         let (wide, max) = chunk(T::scalar());
         let first = (row * (self.columns / wide) + number) * max;

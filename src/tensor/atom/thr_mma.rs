@@ -189,7 +189,7 @@ impl<'b> ThrMma<'_, 'b> {
     }
 
     /// Allocates registers for the thread's elements of an (N, K) operand B: (V, N, K). CuTe's
-    /// `partition_fragment_B`. Use it as [`fragment_a`](ThrMma::fragment_a).
+    /// `partition_fragment_B`. Use it like [`fragment_a`](ThrMma::fragment_a).
     #[doc(alias("partition_fragment_B", "make_fragment_B"))]
     #[track_caller]
     pub fn fragment_b<T: Element>(

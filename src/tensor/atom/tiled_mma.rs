@@ -171,8 +171,8 @@ impl TiledMma {
         })
     }
 
-    /// Returns the tile's extent in mode 0 (M), 1 (N) or 2 (K). CuTe's `tile_size_mnk`. A block's
-    /// tile must be a multiple of it.
+    /// Returns the tile's extent in mode 0 (M), 1 (N) or 2 (K). CuTe's `tile_size_mnk`. Make a
+    /// block's tile a multiple of it.
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`] for mode 3 and above.

@@ -154,8 +154,8 @@ fn per_unit<T: Element>() -> u32 {
     VECTOR / T::scalar().size_bytes()
 }
 
-/// Returns how many elements an address lies behind the last 16-byte boundary: the elements to skip
-/// before vectors are aligned.
+/// Returns an address in elements. Only the remainder by the elements per 16-byte vector counts: it
+/// is how many elements the address lies behind the last vector boundary.
 pub(crate) fn lead<P: Pointer>(at: Val<'_, P>) -> Val<'_, i32> {
     at.ptr_to_int().cvt::<i32>() >> P::Elem::scalar().size_bytes().ilog2()
 }
@@ -175,7 +175,7 @@ pub(crate) fn shifted<'b>(
     ByteShift::new(shift).of(words)
 }
 
-/// Use it to read 16 bytes that start at any byte of 24. Shifts 24 bytes by 0 to 7.
+/// Shifts 24 bytes by 0 to 7 bytes. Use it to read the 16 bytes that start at any of the first 8.
 #[derive(Clone, Copy)]
 pub(crate) struct ByteShift<'b> {
     by_one: Val<'b, bool>,

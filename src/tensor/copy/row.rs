@@ -89,9 +89,9 @@ where
         at.ge(self.first) & at.lt(self.end)
     }
 
-    /// Loads vector `number`, counted from 0 up to [`vectors`](Row::vectors), with `fill` in the
-    /// lanes outside the row. Choose a `fill` that does not change the result, for example 0 for a
-    /// sum.
+    /// Loads vector `number`, with `fill` in the lanes outside the row. Vectors count from 0 to
+    /// below [`vectors`](Row::vectors). Choose a `fill` that does not change the result, for
+    /// example 0 for a sum.
     #[track_caller]
     pub fn load<'k: 'b>(
         &self,

@@ -94,7 +94,7 @@ pub type StoreWords<'b> = Vec<Val<'b, u32>>;
 /// What a store applies to each accumulator at `coord` = (row, column, matrix): a closure, or `()`
 /// for nothing. Pass a closure to fuse an epilogue into the store.
 pub trait AccumulatorMap<'b> {
-    /// Returns whether accumulators stay as they are. The store then does not compute coordinates.
+    /// Returns whether accumulators stay as they are. If so, the store computes no coordinates.
     fn is_identity(&self) -> bool {
         false
     }

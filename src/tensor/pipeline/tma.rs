@@ -394,7 +394,7 @@ impl<'b> TmaPipeline<'b> {
 
     /// Tests whether the stage is empty; the hardware can suspend the thread for a bounded time
     /// first. If it returns false, call [`wait_empty`](TmaPipeline::wait_empty). CuTe's
-    /// `producer_try_acquire`.
+    /// `producer_try_acquire`. Use it to do other work between the test and the wait.
     #[track_caller]
     pub fn try_acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
         self.empty(state.stage).try_wait_parity(k, state.parity)
@@ -489,7 +489,7 @@ impl<'b> TmaPipeline<'b> {
 
     /// Tests whether the stage is full; the hardware can suspend the thread for a bounded time
     /// first. If it returns false, call [`wait`](TmaPipeline::wait). CuTe's `consumer_try_wait`.
-    /// Use the pair to do other work while the stage is not full yet.
+    /// Use it to do other work between the test and the wait.
     #[track_caller]
     pub fn try_wait(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
         self.full(state.stage).try_wait_parity(k, state.parity)

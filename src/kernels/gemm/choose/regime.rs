@@ -67,7 +67,7 @@ impl Regime {
 
     /// Returns the regime in which a search sorts out slow kernels before it times the others in
     /// `self`. For steady work it is the burst, which takes 1 ms instead of 0.25 s: a kernel that
-    /// is slow in a burst is also slow in steady work.
+    /// is slow in a burst is also slow in steady work. Otherwise it is `self`.
     pub const fn quick(self) -> Regime {
         match self {
             Regime::Latency => Regime::Latency,
