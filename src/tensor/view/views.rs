@@ -352,7 +352,7 @@ macro_rules! by_tiler {
 
 by_tiler! {
     /// Splits each mode into (tile, tiles): [`Layout::logical_divide`]. Use it if each mode should
-    /// keep its place.
+    /// keep its place. A `(16,8)` tensor divided by `(4,2)` gets the shape `((4,4),(2,4))`.
     logical_divide, None;
     /// Groups all tile modes into one mode and all modes of tiles into another:
     /// [`Layout::zipped_divide`].
@@ -376,10 +376,12 @@ by_tiler! {
     /// ```
     zipped_divide, Some(Arrange::Zipped);
     /// Groups the tile modes into one, followed by one mode of tiles per mode:
-    /// [`Layout::tiled_divide`].
+    /// [`Layout::tiled_divide`]. A `(16,8)` tensor divided by `(4,2)` gets the shape `((4,2),4,4)`.
+    /// Use it to index tiles by row and column.
     tiled_divide, Some(Arrange::Tiled);
     /// Returns the tile modes, followed by one mode of tiles per mode: [`Layout::flat_divide`]. Use
-    /// it if you want to index the tile modes separately.
+    /// it if you want to index the tile modes separately. A `(16,8)` tensor divided by `(4,2)` gets
+    /// the shape `(4,2,4,4)`.
     flat_divide, Some(Arrange::Flat);
 }
 
