@@ -6,7 +6,9 @@ use super::record::ProblemTimes;
 use crate::kernels::gemm::GemmConfig;
 use crate::kernels::gemm::{GemmModel, Machine, Parameters};
 
-/// Fits the model's parameters to measured times. It minimises the mean over all problems of
+/// Fits the model's parameters to measured times. Call it with a new sweep, to update the constants
+/// with which [`GemmConfig::best`](crate::kernels::gemm::GemmConfig::best) chooses. It minimises
+/// the mean over all problems of
 ///
 /// `sum_i w_i ln(t_i / best) / sum_i w_i + 12 spread + 0.5 offset`, plus `0.001 distance`.
 ///
@@ -14,10 +16,11 @@ use crate::kernels::gemm::{GemmModel, Machine, Parameters};
 /// is predicted to be almost as fast. The sums run over the configurations, with measured times
 /// `t_i`, predicted times `p_i` and weights `w_i = (p_i / least)^-50`.
 ///
-/// Spread and offset are those of the errors `ln(p / t)` within a problem. Beyond 5 % an error
-/// counts linearly instead of squared, and slow configurations count less. The distance between the
-/// logarithms of the parameters and of their start values holds parameters in place that the
-/// measurements do not determine. The search moves along one parameter's logarithm at a time.
+/// Within a problem, the errors are `ln(p / t)`. Their weighted mean is the offset, and how far
+/// they scatter around it the spread. Beyond 5 % an error counts linearly instead of squared, and
+/// slow configurations count less. Some parameters are not determined by the measurements. The
+/// distance between the logarithms of the parameters and of their start values holds these in
+/// place. The search moves along one parameter's logarithm at a time.
 ///
 /// Without measurements it returns `start`.
 pub fn fit(machine: Machine, start: Parameters, groups: &[ProblemTimes]) -> Parameters {

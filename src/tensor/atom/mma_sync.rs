@@ -52,7 +52,7 @@ pub struct MmaSync {
     pub c: ValType,
     /// Integer accumulators saturate at the limits of `S32` instead of wrapping.
     pub saturate: bool,
-    /// The operation on one-bit elements; `None` for all other types.
+    /// The operation on one-bit elements. It must be `None` for all other types.
     pub bit_op: Option<BitOp>,
 }
 

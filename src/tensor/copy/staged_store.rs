@@ -190,7 +190,7 @@ impl StagedStore {
 
     /// Combines the accumulators of columns `2 j` and `2 j + 1` into column `j` of the matrix, with
     /// [`AccumulatorMap::apply_pair`](super::AccumulatorMap::apply_pair), for example for a gated
-    /// activation. The store's columns are those of the matrix.
+    /// activation. The store's columns count the matrix's columns, not the accumulators'.
     ///
     /// A thread then holds single elements of a row and writes them to shared memory one by one.
     /// Transposed stores cannot do it, because no thread has both columns.

@@ -18,8 +18,8 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 /// A consumer warp group's main loop: CUTLASS's collective main loop for `sm_90`.
 ///
 /// For each stage it waits for the full barrier and starts the stage's `wgmma`. Then it waits for
-/// those of the previous stage, which the group's first thread releases to the producer. So one
-/// stage's MMAs are always in flight, and the consumer holds up to two stages.
+/// the previous stage's `wgmma`, and the group's first thread releases that stage to the producer.
+/// So one stage's MMAs are always in flight, and the consumer holds up to two stages.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target, bf16};

@@ -114,7 +114,8 @@ impl RowTile {
         self.sharers() * self.vectors * self.vector(elem)
     }
 
-    /// Returns how many rows a block handles at once; 1 if the block or a cluster shares a row.
+    /// Returns how many rows a block handles at once. It is 1 if the block or a cluster shares a
+    /// row.
     pub fn rows_per_block(&self) -> u32 {
         self.threads / self.team.max(1)
     }

@@ -97,10 +97,11 @@ pub struct GemmConfig {
     pub target: Target,
     /// The element type of A. `Tf32` means `f32` in memory, multiplied as TF32.
     pub a: Scalar,
-    /// The element type of B: that of A, except that the two 8-bit floats mix, and so do `i8` and
-    /// `u8`.
+    /// The element type of B, which is the type of A with two exceptions: the two 8-bit floats can
+    /// be mixed, and so can `i8` and `u8`.
     pub b: Scalar,
-    /// The element type of C and of the bias, if the epilogue has them. By default that of D.
+    /// The element type of C and of the bias, if the epilogue has them. By default it is the type
+    /// of D.
     pub c: Scalar,
     /// The element type of D.
     pub d: Scalar,

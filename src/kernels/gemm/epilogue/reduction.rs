@@ -57,9 +57,9 @@ impl GemmConfig {
 impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// Builds the kernel with your own epilogue that also reduces, along rows or columns. Use it
     /// for the statistics of a softmax or a norm, for the gradient of a bias, or for row scales.
-    /// The closure is that of [`with_epilogue`](Gemm::with_epilogue) or
-    /// [`with_pairs`](Gemm::with_pairs), depending on the configuration's `pairs`, but returns a
-    /// pair: the element of D, and the term to reduce.
+    /// The closure is like that of [`with_pairs`](Gemm::with_pairs): it takes two accumulators,
+    /// which are the same unless the configuration has `pairs`. But it returns a pair: the element
+    /// of D, and the term to reduce.
     ///
     /// Each warp writes its own partial result per row or column. So the results do not depend on
     /// the order of threads and are reproducible bit for bit, and the buffer needs no initial
@@ -130,9 +130,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
 
     /// Builds the kernel with your own epilogue that also computes the largest absolute value the
     /// closure returns, before rounding to the type of D. FP8 training uses it to scale a later
-    /// GEMM. The closure is that of [`with_epilogue`](Gemm::with_epilogue) or
-    /// [`with_pairs`](Gemm::with_pairs), depending on the configuration's `pairs`; without pairs,
-    /// both accumulators are the same.
+    /// GEMM. The closure is like that of [`with_pairs`](Gemm::with_pairs): it takes two
+    /// accumulators. Unless the configuration has `pairs`, both are the same.
     ///
     /// At launch, pass the closure's argument and a buffer as a pair. The kernel raises the
     /// buffer's first element to the largest absolute value; set it to 0 before, or to another

@@ -519,8 +519,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
     }
 
     /// Same as [`launch`](GemmFunction::launch), with options: for example the stream. The option
-    /// [`programmatic`](LaunchOptions::programmatic) is ignored: a launch is programmatic if the
-    /// configuration's [`programmatic`](GemmConfig::programmatic) is set.
+    /// [`programmatic`](LaunchOptions::programmatic) (start before the previous launch has ended)
+    /// is ignored: the configuration's [`programmatic`](GemmConfig::programmatic) decides.
     ///
     /// # Errors
     /// Those of [`launch`](GemmFunction::launch).
@@ -568,8 +568,8 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
     }
 
     /// Same as [`launch`](GemmFunction::launch), with options: for example the stream. The option
-    /// [`programmatic`](LaunchOptions::programmatic) is ignored: a launch is programmatic if the
-    /// configuration's [`programmatic`](GemmConfig::programmatic) is set.
+    /// [`programmatic`](LaunchOptions::programmatic) (start before the previous launch has ended)
+    /// is ignored: the configuration's [`programmatic`](GemmConfig::programmatic) decides.
     ///
     /// # Errors
     /// Those of [`launch`](GemmFunction::launch).
