@@ -1,5 +1,6 @@
 //! [`TensorError`]: errors from invalid tensor operations. Host functions return them; inside a
-//! kernel they are recorded, and the build reports them.
+//! kernel they are recorded, and the build reports them. Come here to look up what an error of a
+//! slice, copy or MMA means.
 
 use crate::errors::errors;
 use std::fmt;
@@ -40,16 +41,17 @@ use super::atom::coverage::CoverageFault;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct TensorError {
-    /// The operation, under its CuTe name.
+    /// The operation under its CuTe name, for example `slice`.
     pub operation: &'static str,
-    /// The tensor or pointer, as text.
+    /// The tensor or pointer in text form, for example `ptr<f32, gmem, align<4>> o (8,4):(1,8)`.
     pub operand: String,
     /// What is wrong.
     pub kind: TensorErrorKind,
 }
 
 errors! {
-    /// Why a tensor or pointer operation failed.
+    /// Why a tensor or pointer operation failed. Match on it if code should react to one kind of
+    /// mistake, for example in a test that expects a build error.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum TensorErrorKind {

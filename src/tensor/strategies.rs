@@ -1,5 +1,6 @@
 //! Generates random tiled copies for `proptest`, from the thread-value layouts of
-//! [`layout::strategies`](crate::layout::strategies).
+//! [`layout::strategies`](crate::layout::strategies). Use it to test code of your own on many
+//! copies.
 //!
 //! ```
 //! use proptest::prelude::*;

@@ -1,4 +1,5 @@
-//! [`bench()`]: tunes and times any [`Tunable`], as `tilewright bench NAME` does.
+//! [`bench()`]: tunes and times any [`Tunable`], as `tilewright bench NAME` does. Call it to
+//! measure a kernel of your own with the same table and chart.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -34,7 +35,7 @@ use super::workload::Workload;
 pub struct BenchOptions {
     /// The device. Default: a GPU if there is one.
     pub device: DeviceChoice,
-    /// The timing regime. Default: [`Regime::Burst`].
+    /// How the GPU is loaded while it is timed. Default: [`Regime::Burst`].
     pub regime: Regime,
     /// The rounds of the comparison. Default: 12.
     pub rounds: usize,
@@ -44,13 +45,14 @@ pub struct BenchOptions {
     pub candidates: Option<usize>,
     /// The folder for tuning results. Default: the user's cache folder.
     pub store: Option<PathBuf>,
-    /// A JSON file to write the report to.
+    /// A JSON file to write the report to. Default: none.
     pub json: Option<PathBuf>,
-    /// An SVG file to write a chart to.
+    /// An SVG file to write a chart to. Default: none.
     pub svg: Option<PathBuf>,
 }
 
-/// Which configurations [`bench()`] compares.
+/// Which configurations [`bench()`] compares. `Default` is the quickest. `Tuned` shows what a
+/// search gains, and `All` how much configurations differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BenchConfigs {
     /// `default`: the first of [`Tunable::rank`], which a program gets without tuning.
@@ -169,13 +171,13 @@ impl BenchOptions {
     }
 }
 
-/// How far [`bench_on`] has come.
+/// How far [`bench_on`] has come, for a progress bar: it passes one after each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BenchProgress<'b> {
-    /// The problem being measured.
+    /// The key of the problem being measured.
     pub problem: &'b str,
-    /// Its index among the problems.
+    /// The problem's index among all problems, from 0.
     pub index: usize,
     /// How many problems there are.
     pub problems: usize,

@@ -1,5 +1,5 @@
 //! [`BenchReport`]: what [`bench()`](super::bench()) returns, a benchmark's times that print as a
-//! table and draw as a chart.
+//! table and draw as a chart. Come here to add a column to either.
 
 use std::fmt;
 
@@ -11,21 +11,23 @@ use super::chart::{Chart, Series, SeriesStyle, number};
 use super::record::Provenance;
 use super::stats::{Estimate, median};
 
-/// A benchmark's times. Prints as a table with 95 % confidence intervals.
+/// A benchmark's times for all its problems. Print it as a table with 95 % confidence intervals, or
+/// draw it with [`chart`](BenchReport::chart).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchReport {
     /// Where and when it was measured.
     pub provenance: Provenance,
-    /// The regime in which it was timed.
+    /// How the GPU was loaded while it was timed: in a short window, in a burst, or in steady work.
     pub regime: Regime,
-    /// The problems.
+    /// The problems, in the order in which they were measured.
     pub problems: Vec<BenchTimes>,
 }
 
-/// The times for one problem.
+/// A benchmark's times for one problem: its configurations, and a copy or read to compare them
+/// with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchTimes {
-    /// The problem's key.
+    /// The problem's key: what is printed as its name, and stored with its tuning results.
     pub problem: String,
     /// Bytes that a launch reads and writes.
     pub bytes: u64,
@@ -36,13 +38,14 @@ pub struct BenchTimes {
     pub memory: Option<(String, Vec<f64>)>,
     /// The configurations' names and seconds per launch in each round. The first is the default.
     pub configs: Vec<(String, Vec<f64>)>,
-    /// The configurations that cannot win, and why.
+    /// The configurations that failed or gave a wrong result, each with the reason.
     pub rejected: Vec<(String, String)>,
 }
 
 impl BenchTimes {
     /// Returns the speed of configuration `which` relative to the copy or read, round by round: 1
-    /// is memory bandwidth.
+    /// is memory bandwidth. It is `None` if no copy or read was measured, or if there is no such
+    /// configuration.
     pub fn share(&self, which: usize) -> Option<Estimate> {
         let (_, memory) = self.memory.as_ref()?;
         Estimate::of_ratios(memory, &self.configs.get(which)?.1, 1)
@@ -98,7 +101,7 @@ impl fmt::Display for BenchReport {
 
 impl BenchReport {
     /// Returns a chart of GB/s for each problem: the default and the fastest other configuration,
-    /// below the copy or read.
+    /// below the copy or read. Use it for the benchmark's figure.
     pub fn chart(&self) -> Chart {
         let split = |times: &BenchTimes| {
             let (name, sizes) = times.problem.rsplit_once(' ').unwrap_or(("", &times.problem));

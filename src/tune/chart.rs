@@ -1,5 +1,6 @@
 //! [`Chart`]: bar charts over named categories, as SVG. [`BenchReport`](super::BenchReport) and
-//! [`Report`](super::Report) draw theirs with it.
+//! [`Report`](super::Report) draw theirs with it. Use it to draw figures of your own in the same
+//! style.
 
 use std::fmt::Write;
 
@@ -24,7 +25,7 @@ use crate::layout::{SANS, escaped};
 pub struct Chart {
     /// The title.
     pub title: String,
-    /// Where the figures come from.
+    /// Where the figures come from: device, date, driver. It is printed small below the title.
     pub note: String,
     /// The quantity on the vertical axis, with its unit.
     pub quantity: String,
@@ -34,35 +35,37 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-/// The bars of one colour in a [`Chart`], for example one library's kernel: one value per category.
+/// The bars of one colour in a [`Chart`], for example one library's kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// The name in the legend.
     pub name: String,
-    /// One value per category; `None` leaves a gap.
+    /// One value per category, in the chart's order; `None` leaves a gap, for example for a kernel
+    /// that cannot run the problem.
     pub values: Vec<Option<f64>>,
-    /// How it is drawn.
+    /// Whether the series is drawn as bars or as a bound.
     pub style: SeriesStyle,
 }
 
 impl Series {
-    /// Returns a series of plain bars.
+    /// Returns a series of plain bars. Call [`style`](Series::style) on it for another look.
     pub fn new(name: impl Into<String>, values: Vec<Option<f64>>) -> Series {
         Series { name: name.into(), values, style: SeriesStyle::Bar }
     }
 
-    /// Sets how the series is drawn.
+    /// Sets how the series is drawn, for example [`SeriesStyle::Main`] for the one that the chart
+    /// is about.
     pub fn style(self, style: SeriesStyle) -> Series {
         Series { style, ..self }
     }
 }
 
-/// How a series is drawn.
+/// How a [`Series`] is drawn: as labelled bars, plain bars, or a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SeriesStyle {
     /// Bars with their values printed above: the series that the chart is about.
     Main,
-    /// Plain bars.
+    /// Plain bars without values, for series to compare with.
     Bar,
     /// A line across each category's bars, for an upper bound such as the roofline.
     Bound,
@@ -77,8 +80,8 @@ pub(super) const BOTTOM: f64 = 84.0;
 pub(super) const INK: &str = "#111111";
 pub(super) const FAINT: &str = "#555555";
 pub(super) const GRID: &str = "#DDDDDD";
-/// Replaces the colours of text, lines and background if the viewer prefers a dark page. A viewer without CSS draws the
-/// light chart.
+/// Replaces the colours of text, lines and background if the viewer prefers a dark page. A viewer
+/// without CSS draws the light chart.
 const DARK: &str = concat!(
     "<style>@media (prefers-color-scheme: dark) { ",
     "[fill=\"#FFFFFF\"] { fill: #0D1117 } ",
@@ -131,6 +134,7 @@ pub(super) fn key(
 
 impl Chart {
     /// Returns the chart as SVG 1.1, 880 x 470. It follows the dark mode of the page that shows it.
+    /// Write it to a file or into a page.
     pub fn svg(&self) -> String {
         let mut out = head(&self.title, &self.note);
         let step = self.step();

@@ -1,5 +1,6 @@
 //! Kernels that fill matrices with random values and compare matrices, on the device.
-//! [`Tunable`](super::Tunable)s make their inputs and check their results with them.
+//! [`Tunable`](super::Tunable)s make their inputs and check their results with them. Come here to
+//! change what test data looks like.
 
 use crate::ir::builder::{Converted, Role, with_roles};
 use crate::ir::types::Scalar;
@@ -61,7 +62,7 @@ pub(super) fn fill<T: Element + Converted>(target: Target) -> Result<Kernel<Fill
     Ok(fill_of(target, T::SCALAR)?.with_signature())
 }
 
-/// As [`fill`], of a matrix of this type.
+/// Like [`fill`], for elements of this type.
 pub(super) fn fill_of(target: Target, scalar: Scalar) -> Result<Kernel<Declared>, BuildErrors> {
     with_roles(&[scalar], || fill_body(target))
 }
@@ -97,7 +98,7 @@ pub(super) fn filled<X: Element + Converted>(
     Ok(x)
 }
 
-/// As [`filled`], of a type that is a value.
+/// Like [`filled`], for a type that is known only at run time.
 pub(super) fn filled_of(
     device: &Device,
     fill: &Function<Declared>,
@@ -137,8 +138,9 @@ pub(super) fn ones<X: Element + Converted>(
     Ok(filled(device, (&fill, &table), 0, len)?)
 }
 
-/// Two results, the outcome, the tolerances, the element count; columns and elements per matrix,
-/// row pitch and batch stride.
+/// The kernel's parameters: two results, the outcome, the tolerances and the element count. The
+/// last one holds `[columns, elements per matrix]` and `[row pitch, batch stride]`, which both
+/// results share.
 type Compare = (Global<X>, Global<X>, GlobalMut<u64>, [f32; 2], i64, [[i64; 2]; 2]);
 
 /// Builds a kernel that counts the elements with `!(|x - y| <= relative |y| + absolute)`, NaN

@@ -9,7 +9,8 @@ use crate::runtime::{Buffer, Function};
 use super::data;
 use super::search::Rejection;
 
-/// Inputs, result, list of integers, counter of wrong items, sizes of the definition, item count.
+/// The kernel's parameters: inputs, result, list of integers, counter of wrong items, sizes of the
+/// definition, item count.
 type Params<X, Y, const N: usize, const S: usize> =
     ([Global<X>; N], Global<Y>, Global<i32>, GlobalMut<u64>, [i64; S], i64);
 
@@ -28,7 +29,7 @@ pub(super) struct At<'b, X, Y, const N: usize, const S: usize> {
 }
 
 /// A result that has a definition, with its inputs and sizes. One thread checks one item, such as a
-/// row.
+/// row. Make one in a tunable's `verify`.
 pub(super) struct Definition<'h, X, Y, const N: usize, const S: usize> {
     pub(super) x: [&'h Buffer<X>; N],
     pub(super) y: &'h Buffer<Y>,

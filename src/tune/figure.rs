@@ -1,5 +1,5 @@
 //! Turns a GEMM benchmark's [`Report`] into speedups over cuBLAS with confidence intervals, and
-//! into a chart.
+//! into a chart. Call these methods on a report that you have measured or read from a file.
 
 use super::chart::{Chart, Series, SeriesStyle};
 use super::record::{Comparison, Entry, KernelSource, Report};
@@ -8,19 +8,20 @@ use crate::ir::types::Scalar;
 use crate::kernels::gemm::{InputTypes, Machine, Regime};
 
 impl Entry {
-    /// Returns the median time in seconds, or `None` if nothing was timed.
+    /// Returns the median time in seconds, or `None` if no round was timed.
     pub fn seconds(&self) -> Option<f64> {
         median(&self.seconds)
     }
 }
 
 impl Comparison {
-    /// Returns how many floating-point operations a launch does.
+    /// Returns how many floating-point operations a launch does. Divide them by a time to get
+    /// FLOP/s.
     pub fn flops(&self) -> f64 {
         2.0 * self.sizes.map(f64::from).into_iter().product::<f64>()
     }
 
-    /// Returns the fastest kernel of one maker.
+    /// Returns the fastest of the kernels that come from `maker`, or `None` if there are none.
     pub fn best_of(&self, maker: KernelSource) -> Option<&Entry> {
         let timed = self.entries.iter().filter(|entry| entry.of == maker);
         timed
@@ -30,12 +31,13 @@ impl Comparison {
     }
 
     /// Returns how many times faster `entry` is than the best of `maker`: the median of the
-    /// per-round ratios.
+    /// per-round ratios. Its confidence interval says whether the difference is real. It is `None`
+    /// if `maker` has no kernel.
     pub fn ratio(&self, maker: KernelSource, entry: &Entry) -> Option<Estimate> {
         Estimate::of_ratios(&self.best_of(maker)?.seconds, &entry.seconds, 0)
     }
 
-    /// Returns the sizes as text: `8192` for a cube, or `16x4096x14336`.
+    /// Returns the sizes as text, for tables and charts: `8192` for a cube, or `16x4096x14336`.
     pub fn shape(&self) -> String {
         match self.sizes {
             [m, n, k] if m == n && n == k => m.to_string(),
@@ -46,7 +48,8 @@ impl Comparison {
 
 impl Report {
     /// Returns a chart of TFLOP/s for each problem and regime: this crate's best, cuBLAS and the
-    /// best of cuBLASLt, below the device's roofline at full clock.
+    /// best of cuBLASLt, below the device's roofline at full clock. Use it for the benchmark's
+    /// figure.
     pub fn chart(&self, machine: &Machine) -> Chart {
         let category = |comparison: &Comparison| {
             // One line per size.
@@ -81,7 +84,7 @@ impl Report {
         }
     }
 
-    /// Returns the comparisons in one regime.
+    /// Returns the comparisons in one regime, for example to print a table for it.
     pub fn of(&self, regime: Regime) -> impl Iterator<Item = &Comparison> {
         self.comparisons.iter().filter(move |comparison| comparison.regime == regime)
     }

@@ -1,11 +1,14 @@
 //! Fits the cost model's parameters to measurements, and rates the order in which the model ranks
-//! configurations.
+//! configurations. Come here after a new sweep, to replace the constants in
+//! [`Parameters`](crate::kernels::gemm::Parameters).
 
 use super::record::ProblemTimes;
 use crate::kernels::gemm::GemmConfig;
 use crate::kernels::gemm::{GemmModel, Machine, Parameters};
 
-/// Fits the model's parameters to measured times. It minimises the mean over all problems of
+/// Fits the model's parameters to measured times. Call it with a new sweep, to update the constants
+/// with which [`GemmConfig::best`](crate::kernels::gemm::GemmConfig::best) chooses. It minimises
+/// the mean over all problems of
 ///
 /// `sum_i w_i ln(t_i / best) / sum_i w_i + 12 spread + 0.5 offset`, plus `0.001 distance`.
 ///
@@ -13,10 +16,11 @@ use crate::kernels::gemm::{GemmModel, Machine, Parameters};
 /// is predicted to be almost as fast. The sums run over the configurations, with measured times
 /// `t_i`, predicted times `p_i` and weights `w_i = (p_i / least)^-50`.
 ///
-/// Spread and offset are those of the errors `ln(p / t)` within a problem. Beyond 5 % an error
-/// counts linearly instead of squared, and slow configurations count less. The distance between the
-/// logarithms of the parameters and of their start values holds parameters in place that the
-/// measurements do not determine. The search moves along one parameter's logarithm at a time.
+/// Within a problem, the errors are `ln(p / t)`. Their weighted mean is the offset, and how far
+/// they scatter around it the spread. Beyond 5 % an error counts linearly instead of squared, and
+/// slow configurations count less. Some parameters are not determined by the measurements. The
+/// distance between the logarithms of the parameters and of their start values holds these in
+/// place. The search moves along one parameter's logarithm at a time.
 ///
 /// Without measurements it returns `start`.
 pub fn fit(machine: Machine, start: Parameters, groups: &[ProblemTimes]) -> Parameters {
@@ -101,14 +105,17 @@ pub struct Ranking {
     pub sizes: [u32; 3],
     /// The fastest configuration among the model's first choices.
     pub found: String,
-    /// Its time relative to the fastest of all: 1 if the model found that one.
+    /// Its time divided by that of the fastest configuration: 1 if the model found the fastest,
+    /// 1.05 if it lost 5 %.
     pub regret: f64,
-    /// True if the problem was held out from the fit.
+    /// True if the problem was held out from the fit, so that it shows how the model does on new
+    /// problems.
     pub is_held_out: bool,
 }
 
 /// Returns whether a problem is held out from the fit: the fourth to sixth of every nine. Random
-/// problems come from three classes in turn, so each class is held out equally often.
+/// problems come from three classes in turn, so each class is held out equally often. Call it to
+/// split a sweep before [`fit`].
 ///
 /// ```
 /// use tilewright::tune::is_held_out;

@@ -1,4 +1,5 @@
-//! [`MemoryTunable`]: copy and read kernels, the bandwidth baseline for memory-bound kernels.
+//! [`MemoryTunable`]: copy and read kernels, the bandwidth baseline for memory-bound kernels. Time
+//! them next to a kernel of your own to see what share of the bandwidth it reaches.
 
 use std::fmt;
 
@@ -30,7 +31,8 @@ pub struct MemoryTunable {
 }
 
 impl MemoryTunable {
-    /// Moves this many bytes, rounded down to whole 16-byte vectors, but at least one.
+    /// Moves this many bytes, rounded down to whole 16-byte vectors, but at least one. Pass the
+    /// bytes that your own kernel moves, to compare it with a plain copy.
     pub const fn new(bytes: u64, only_reads: bool) -> Self {
         MemoryTunable { bytes, only_reads }
     }
@@ -41,14 +43,15 @@ impl MemoryTunable {
     }
 }
 
-/// The configuration of a [`MemoryTunable`].
+/// The configuration of a [`MemoryTunable`]: how many threads a block has, and how many loads each
+/// keeps in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemoryConfig {
     /// Threads per block.
     pub threads: u32,
     /// 16-byte vectors that each thread has in flight.
     pub vectors: u32,
-    /// True if the kernel stores nothing.
+    /// True for a read kernel, which stores nothing; false for a copy.
     pub only_reads: bool,
 }
 

@@ -1,4 +1,5 @@
 //! [`PermuteTunable`] and [`GatherTunable`]: kernels that move rows, as [`Tunable`]s.
+//! `tilewright bench permute` and `tilewright bench gather` run them.
 
 use std::marker::PhantomData;
 
@@ -36,7 +37,8 @@ pub struct PermuteTunable<T> {
 }
 
 impl<T> PermuteTunable<T> {
-    /// Returns the tunable for this problem.
+    /// Returns the tunable for this problem, to pass to a [`Tuner`](super::Tuner) or
+    /// [`bench()`](super::bench()).
     pub const fn new(problem: PermuteProblem) -> Self {
         PermuteTunable { problem, elem: PhantomData }
     }
@@ -129,7 +131,8 @@ pub struct GatherTunable<T> {
 }
 
 impl<T> GatherTunable<T> {
-    /// Returns the tunable for a gather or scatter of these rows.
+    /// Returns the tunable for a gather or scatter of these rows, to pass to a
+    /// [`Tuner`](super::Tuner) or [`bench()`](super::bench()).
     pub const fn new(side: GatherSide, problem: RowProblem) -> Self {
         GatherTunable { side, problem, elem: PhantomData }
     }

@@ -1,5 +1,6 @@
 //! [`GemmOperands`]: a GEMM's matrices on a device, with a reference result. The GEMM tuner
-//! launches candidates on them and compares what they write.
+//! launches candidates on them and compares what they write. Come here if a correct kernel is
+//! rejected, for example because a tolerance is too small.
 
 use std::fmt;
 
@@ -14,7 +15,9 @@ use crate::kernels::gemm::{
 };
 use crate::runtime::{AnyBuffer, Device, RuntimeError, Stream};
 
-/// A GEMM's A, B and D, and what its epilogue reads.
+/// A GEMM's A, B and D, and what its epilogue reads: one set of buffers, on which a
+/// [`GemmTunable`](super::GemmTunable) launches its kernels. You meet it only as the type of that
+/// tunable's data.
 pub struct GemmOperands {
     pub(super) a: AnyBuffer,
     pub(super) b: AnyBuffer,
@@ -176,7 +179,8 @@ impl Matrices {
         }
     }
 
-    /// Compares all of D with the reference.
+    /// Compares all of D with the reference. Call it after a launch that started from a
+    /// [cleared](GemmOperands::clear) D.
     ///
     /// # Errors
     /// [`Rejection::Wrong`], or [`Rejection::Failed`] if there is no reference.
@@ -199,7 +203,7 @@ impl Matrices {
         Err(Rejection::Wrong(self.difference(count, first, ours, theirs)))
     }
 
-    /// Returns one element of the first set's D, in `f64`.
+    /// Computes one element of the first set's D on the host, in `f64`.
     fn element(&self, [matrix, row, column]: [usize; 3]) -> f64 {
         let Matrices { table, epilogue, .. } = self;
         let number = |index: usize, seed: u32| table[data::table_index(index as u64, seed)];
@@ -246,7 +250,7 @@ fn number(value: Const) -> f64 {
 }
 
 impl GemmOperands {
-    /// The arguments of a launch of a configuration.
+    /// Returns the arguments with which to launch a configuration on this set.
     pub(super) fn args(&mut self, config: &GemmConfig) -> AnyArgs<'_> {
         let factor = |x: f32| match config.a {
             Scalar::F64 => f64::from(x).to_const(),
@@ -265,7 +269,8 @@ impl GemmOperands {
         }
     }
 
-    /// Fills D with NaN, or with integers that no product has.
+    /// Fills D with NaN, or with integers that no GEMM here gives, so that elements which a launch
+    /// does not write are noticed.
     pub(super) fn clear(&mut self, stream: &Stream) -> Result<(), RuntimeError> {
         let byte = if self.d.scalar().is_float() { 0xff } else { 0x7f };
         self.d.fill(byte, stream)

@@ -1,6 +1,6 @@
 //! Records of GEMM measurements, as they are written to files: a [`Report`] compares kernels, a
 //! [`Sweep`] has the times of many configurations to fit the cost model, and both carry their
-//! [`Provenance`].
+//! [`Provenance`]. Read them to draw figures or to fit the model again without a GPU.
 
 use crate::errors::errors;
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Returns the provenance of a measurement now, on this device.
+    /// Returns the provenance of a measurement now, on this device. Call it when you make a record.
     pub fn of(device: &Device, command: impl Into<String>) -> Provenance {
         Provenance {
             date: today(),
@@ -93,16 +93,17 @@ fn civil(days: u64) -> [u64; 3] {
     [year, month, left + 1]
 }
 
-/// The times of many configurations on many problems, to fit the model to.
+/// The times of many configurations on many problems. [`fit`](super::fit()) fits the cost model to
+/// them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     /// Where and when it was measured.
     pub provenance: Provenance,
     /// The device's properties that the model uses.
     pub machine: Machine,
-    /// The configurations' names.
+    /// The configurations' names, once each; [`SweepShape::us`] refers to them by index.
     pub configs: Vec<String>,
-    /// The problems, each in one regime.
+    /// The problems, with one entry per regime.
     pub shapes: Vec<SweepShape>,
 }
 
@@ -112,19 +113,20 @@ pub struct Sweep {
 pub struct SweepShape {
     /// M, N and K.
     pub sizes: [u32; 3],
-    /// The regime in which it was timed.
+    /// How the GPU was loaded while it was timed: in a short window, in a burst, or in steady work.
     pub regime: Regime,
-    /// Index into [`Sweep::configs`], and microseconds per launch.
+    /// The measured times, each as an index into [`Sweep::configs`] and the microseconds per
+    /// launch.
     pub us: Vec<(u32, f64)>,
 }
 
 impl Sweep {
-    /// Returns a sweep without times.
+    /// Returns a sweep without times, to which a benchmark adds them with [`add`](Sweep::add).
     pub fn new(provenance: Provenance, machine: Machine) -> Sweep {
         Sweep { provenance, machine, configs: Vec::new(), shapes: Vec::new() }
     }
 
-    /// Adds configurations' times for one problem, in seconds.
+    /// Adds configurations' times for one problem, in seconds. Call it after each problem.
     pub fn add<'c>(
         &mut self,
         sizes: [u32; 3],
@@ -145,7 +147,8 @@ impl Sweep {
         self.shapes.push(SweepShape { sizes, regime, us });
     }
 
-    /// Returns the times with parsed configurations, as the model takes them.
+    /// Returns the times with parsed configurations: the form that [`fit`](super::fit()) and
+    /// [`rankings`](super::rankings) take.
     ///
     /// # Errors
     /// Returns a [`SweepError`] for a name that does not parse, an index out of range, or a time
@@ -173,19 +176,21 @@ impl Sweep {
     }
 }
 
-/// Configurations' times for one problem.
+/// The times of many configurations for one problem, with parsed configurations. Made by
+/// [`Sweep::groups`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProblemTimes {
     /// The problem.
     pub problem: GemmProblem,
-    /// The regime in which it was timed.
+    /// How the GPU was loaded while it was timed: in a short window, in a burst, or in steady work.
     pub regime: Regime,
     /// Configurations and their seconds per launch.
     pub times: Vec<(GemmConfig, f64)>,
 }
 
 impl ProblemTimes {
-    /// Returns the shortest time, in seconds.
+    /// Returns the shortest time, in seconds, or `None` if there are no times. A model is judged by
+    /// how close its choice comes to it.
     pub fn best(&self) -> Option<f64> {
         self.times.iter().map(|(_, seconds)| *seconds).min_by(f64::total_cmp)
     }
@@ -213,24 +218,26 @@ pub struct Comparison {
     pub sizes: [u32; 3],
     /// The types of A and B (`f8e4m3xf8e5m2` if they differ), then the type of D.
     pub types: [String; 2],
-    /// The regime in which it was timed.
+    /// How the GPU was loaded while it was timed: in a short window, in a burst, or in steady work.
     pub regime: Regime,
     /// The kernels that were compared.
     pub entries: Vec<Entry>,
 }
 
-/// One kernel in a [`Comparison`], with its time in each round.
+/// One kernel in a [`Comparison`], with its time in each round. Rounds are interleaved, so the
+/// values with the same index are comparable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Whose kernel it is.
+    /// The library that the kernel comes from.
     pub of: KernelSource,
-    /// The kernel's name.
+    /// The kernel's name: the configuration's, or the library's own name.
     pub name: String,
     /// Seconds per launch, one value per round.
     pub seconds: Vec<f64>,
 }
 
-/// The library that a kernel in a [`Comparison`] comes from.
+/// The library that a kernel in a [`Comparison`] comes from. Ratios and charts select kernels by
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelSource {
@@ -243,7 +250,8 @@ pub enum KernelSource {
 }
 
 /// A GEMM benchmark's complete results, as they are written to a file: one [`Comparison`] per
-/// problem and regime.
+/// problem and regime. Read one to draw its [chart](Report::chart) again or to compare two
+/// versions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Where and when it was measured.

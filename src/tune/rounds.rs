@@ -1,5 +1,6 @@
 //! [`interleave`]: measures candidates alternately, so that a drifting GPU clock favours none of
-//! them.
+//! them. Use it if you have a timing function of your own; a [`Tuner`](super::Tuner) calls it for
+//! kernels.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

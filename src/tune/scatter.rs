@@ -1,5 +1,5 @@
 //! [`Scatter`]: scatter plots with two logarithmic axes, as SVG, for example speedup over problem
-//! size.
+//! size. Use it if bars per problem would be too many.
 
 use std::fmt::Write;
 
@@ -25,15 +25,15 @@ use crate::layout::escaped;
 pub struct Scatter {
     /// The title.
     pub title: String,
-    /// Where the figures come from.
+    /// Where the figures come from: device, date, driver.
     pub note: String,
-    /// The quantities on the horizontal and the vertical axis.
+    /// The names of the quantities on the horizontal and the vertical axis, with their units.
     pub axes: [String; 2],
     /// The series, each in its own colour.
     pub series: Vec<PointSeries>,
 }
 
-/// One series of points.
+/// The points of one colour in a [`Scatter`], for example one kind of problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointSeries {
     /// The name in the legend.
@@ -48,7 +48,8 @@ const RATIOS: [f64; 17] =
     [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0];
 
 impl Scatter {
-    /// Returns the plot as SVG 1.1, 880 x 470 on a white background.
+    /// Returns the plot as SVG 1.1, 880 x 470 on a white background. Write it to a file or into a
+    /// page.
     pub fn svg(&self) -> String {
         let mut out = head(&self.title, &self.note);
         let [xs, ys] = [0, 1].map(|axis| self.range(axis));

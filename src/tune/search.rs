@@ -1,4 +1,5 @@
-//! [`Search`]: finds the fastest of several candidates by measuring them.
+//! [`Search`]: finds the fastest of several candidates by measuring them. For kernels,
+//! [`Tuner`](super::Tuner) runs one for you; use it directly to tune something else.
 
 use crate::errors::errors;
 use std::fmt;
@@ -53,7 +54,8 @@ pub trait Measure<C> {
     /// Returns how they differ.
     fn check(&mut self, candidate: &C) -> Result<(), Rejection>;
 
-    /// Returns the seconds per launch, from one window.
+    /// Returns the seconds per launch, from one measurement window: a series of launches that are
+    /// timed together.
     ///
     /// # Errors
     /// Returns why it did not run.
@@ -69,15 +71,16 @@ pub trait Measure<C> {
     }
 }
 
-/// How much a search measures.
+/// How much a search measures. Raise it to find faster kernels, or lower it to search in less time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// How many candidates to measure, counted from the first.
     pub candidates: usize,
     /// Windows per candidate. A candidate that needs more than 1.5 times the best time so far gets
-    /// only one.
+    /// only one. More windows distinguish candidates that are close.
     pub rounds: usize,
-    /// How many of the fastest candidates to measure again, interleaved.
+    /// How many of the fastest candidates to measure again, interleaved, so that the final compares
+    /// them at the same clock.
     pub finalists: usize,
     /// Windows per finalist.
     pub final_rounds: usize,
@@ -90,25 +93,29 @@ impl Default for Effort {
     }
 }
 
-/// The result of a search: the fastest candidate, its time, and how it was found.
+/// The result of a search: the fastest candidate, its time, and how it was found. [`Search::run`]
+/// and [`Tuner::tune`](super::Tuner::tune) return it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned<C> {
     /// The fastest candidate that gives the right result.
     pub config: C,
     /// Its median time, in seconds.
     pub seconds: f64,
-    /// True if the store had the whole answer and nothing was measured.
+    /// True if a finished search was in the store, with the same candidates and the winner's code
+    /// unchanged, so that nothing was measured.
     pub is_from_store: bool,
-    /// How many candidates were measured in this search.
+    /// How many candidates were measured in this search. 0 if all came from the store.
     pub measured: usize,
-    /// How many results came from the store.
+    /// How many candidates' results came from the store, which an interrupted search left there.
     pub reused: usize,
     /// The median time of each candidate that is right, fastest first, without the final rounds.
     /// Empty if the answer came from the store.
     pub times: Vec<(C, f64)>,
-    /// The candidates that cannot win, and why.
+    /// The candidates that cannot win, each with the reason, in the order in which they were
+    /// rejected.
     pub rejected: Vec<(C, Rejection)>,
-    /// The first error while storing results, if any.
+    /// The first error while storing results, if there was one. The search continues without it,
+    /// but a later search may measure again.
     pub store_error: Option<String>,
 }
 
@@ -183,12 +190,12 @@ struct Right {
 }
 
 impl Search {
-    /// Returns a search whose results are stored under `key`.
+    /// Returns a search whose results are stored under `key`, with the default [`Effort`].
     pub fn new(store: TuningStore, key: TuningKey) -> Search {
         Search { store, key, effort: Effort::default() }
     }
 
-    /// Sets how much to measure.
+    /// Sets how much to measure. Call it before [`run`](Search::run).
     pub fn effort(self, effort: Effort) -> Search {
         Search { effort, ..self }
     }
@@ -220,7 +227,8 @@ impl Search {
         })
     }
 
-    /// As [`run`](Search::run) of candidates with these names, which are named by their indices.
+    /// Like [`run`](Search::run), for candidates with these names. Results refer to candidates by
+    /// their indices.
     fn run_named(
         &self,
         names: &[String],
@@ -399,7 +407,8 @@ impl Search {
     }
 }
 
-/// Measures candidates by their indices, so that the search is compiled once for all types of candidates.
+/// Measures candidates by their indices, so that the search is compiled once for all types of
+/// candidates.
 struct Numbered<'m, C, M> {
     asked: &'m [C],
     device: &'m mut M,

@@ -1,4 +1,5 @@
-//! [`GemmSpace`]: the GEMM configurations that are worth measuring.
+//! [`GemmSpace`]: the GEMM configurations that are worth measuring. Come here to widen or narrow
+//! what a GEMM search tries.
 
 use std::collections::HashSet;
 
@@ -9,6 +10,7 @@ use crate::kernels::gemm::{Epilogue, GemmConfig, GemmProblem, InputTypes, Machin
 use crate::tensor::pipeline::Raster;
 
 /// The M, N and K to measure by default: squares, and a language model's layers with few rows.
+/// `tilewright bench gemm` uses them if you name no sizes.
 ///
 /// ```
 /// use tilewright::tune::USUAL_SHAPES;
@@ -29,7 +31,7 @@ pub const USUAL_SHAPES: [[u32; 3]; 11] = [
 ];
 
 /// What a GEMM must be able to do (types, major modes, epilogue), and thereby the space of its
-/// configurations.
+/// configurations. Make one to list candidates for a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmSpace {
     /// The kernels' target.
@@ -42,13 +44,15 @@ pub struct GemmSpace {
     pub major_a: Major,
     /// B's major (contiguous) mode.
     pub major_b: Major,
-    /// The fused epilogue.
+    /// The epilogue that the kernels fuse.
     pub epilogue: Epilogue,
 }
 
 impl GemmSpace {
-    /// Returns whether products of these element types are tuned. There are `bf16` and `f16` to the same type or to `f32`; `f32` and
-    /// `tf32` to `f32`; `f64`; any two floats of 8 bits to `bf16` or `f16`; and any two integers of 8 bits to `i32`.
+    /// Returns whether GEMMs with these element types are tuned. A and B can be: `bf16` or `f16`,
+    /// with D of the same type or `f32`; `f32` or `tf32`, with D in `f32`; `f64`; any two 8-bit
+    /// floats, with D in `bf16` or `f16`; any two 8-bit integers, with D in `i32`. Call it before
+    /// you measure.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -73,8 +77,9 @@ impl GemmSpace {
         }
     }
 
-    /// Returns the space for A and B of one type or of two, such as `[Scalar::F8E4M3,
-    /// Scalar::F8E5M2]`, both K-major, with D of type [`InputTypes::output`] and no epilogue.
+    /// Returns the space for A and B of one type or of two, such as
+    /// `[Scalar::F8E4M3, Scalar::F8E5M2]`, both K-major, with D of type [`InputTypes::output`] and
+    /// no epilogue. Change its fields for anything else.
     pub fn new(target: Target, input: impl Into<InputTypes>) -> GemmSpace {
         let input = input.into();
         let output = input.output();
@@ -84,7 +89,8 @@ impl GemmSpace {
 
     /// Returns all configurations that can be built and can solve the problem: tiles, depths,
     /// schedules, ways to store D, clusters, raster widths and programmatic launches, in those
-    /// combinations that are worth measuring.
+    /// combinations that are worth measuring. Pass them to a [`Search`](super::Search), best
+    /// predictions first.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;

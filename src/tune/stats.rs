@@ -1,11 +1,11 @@
 //! [`Estimate`]: medians with confidence intervals, to say whether one kernel is really faster than
-//! another.
+//! another. Use it to evaluate rounds of your own measurements.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Returns the median: the middle value, or the mean of the two middle values. `None` if there are
-/// no values.
+/// no values. Use it to summarise rounds, because an outlier does not move it.
 ///
 /// ```
 /// use tilewright::tune::median;
@@ -24,7 +24,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// A median and its 95 % confidence interval.
+/// A median and its 95 % confidence interval. If the interval of a speedup contains 1, the
+/// measurement does not show which kernel is faster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The median of the values.
@@ -40,7 +41,7 @@ const SAMPLES: usize = 2000;
 
 impl Estimate {
     /// Estimates the median of `values`; `None` if there are none. The same seed draws the same
-    /// resamples.
+    /// resamples. Use it for the times of one kernel.
     ///
     /// ```
     /// use tilewright::tune::Estimate;
@@ -63,7 +64,8 @@ impl Estimate {
     }
 
     /// Estimates the median of the ratios `theirs / ours`, round by round: how many times faster
-    /// ours is. Ignores rounds that only one of them has.
+    /// ours is. Ignores rounds that only one of them has. Use it to compare two kernels that were
+    /// timed in the same rounds.
     ///
     /// ```
     /// use tilewright::tune::Estimate;

@@ -1,4 +1,5 @@
-//! [`TuningStore`]: keeps search results on disk for later searches.
+//! [`TuningStore`]: keeps search results on disk for later searches. A program that tunes at
+//! start-up uses one, so that only its first run measures.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -37,11 +38,12 @@ pub struct TuningKey {
     pub driver: String,
     /// The problem: sizes, types, strides.
     pub problem: String,
-    /// The regime in which it was timed.
+    /// How the GPU was loaded while it was timed: in a short window, in a burst, or in steady work.
     pub regime: Regime,
 }
 
-/// What became of a candidate in an earlier search, as [`TuningStore`] keeps it.
+/// What became of a candidate in an earlier search. [`TuningStore`] keeps it, so that a later
+/// search neither measures nor fails it again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -64,7 +66,8 @@ enum Line {
     Best { config: String, code: String, seconds: f64, space: String },
 }
 
-/// The winner of a finished search.
+/// The winner of a finished search. A later search returns it without measuring if candidates and
+/// code are the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Best {
     /// The candidate's name.
@@ -77,12 +80,12 @@ pub struct Best {
     pub space: String,
 }
 
-/// What the store knows for one key.
+/// What the store knows for one key: the outcomes, and the winner if a search has finished.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) results: HashMap<String, (String, Outcome)>,
     pub(super) best: Option<Best>,
-    /// How many lines could not be read.
+    /// How many lines could not be read, because their hash was wrong or their text damaged.
     pub(super) damaged: usize,
 }
 
@@ -91,27 +94,31 @@ const MOST_BYTES: u64 = 64 << 20;
 
 impl TuningStore {
     /// Returns the store in the user's cache folder. The environment variable `TILEWRIGHT_CACHE`
-    /// names another folder, or disables it with `off`.
+    /// names another folder, or disables it with `off`. Use it unless you have a reason to keep
+    /// results apart.
     pub fn shared() -> TuningStore {
         TuningStore { folder: CacheFolder::of_user("tuning").map(|folder| folder.path) }
     }
 
-    /// Returns a store in `folder`, which is created with the first result.
+    /// Returns a store in `folder`, for example next to your program's data. Results that are
+    /// already there are used; a folder that does not exist is created with the first result.
     pub fn in_folder(folder: impl Into<PathBuf>) -> TuningStore {
         TuningStore { folder: Some(folder.into()) }
     }
 
-    /// Returns a store that keeps nothing.
+    /// Returns a store that keeps nothing, so that every search measures anew. Use it in tests and
+    /// benchmarks.
     pub const fn none() -> TuningStore {
         TuningStore { folder: None }
     }
 
-    /// Returns the store's folder, or `None` if it keeps nothing.
+    /// Returns the store's folder, for example to print it, or `None` if the store keeps nothing.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// Returns the file for a key, or `None` if the store keeps nothing.
+    /// Returns the file for a key, or `None` if the store keeps nothing. Use it to delete or copy
+    /// one problem's results.
     ///
     /// ```
     /// use tilewright::tune::{Regime, TuningKey, TuningStore};
@@ -130,7 +137,7 @@ impl TuningStore {
         Some(self.folder.as_ref()?.join(format!("{name}.jsonl")))
     }
 
-    /// Reads the results for a key.
+    /// Reads the results for a key. A file that is missing or cannot be read counts as empty.
     pub(super) fn read(&self, key: &TuningKey) -> Known {
         let mut known = Known::default();
         let Some(path) = self.file(key) else { return known };
@@ -157,7 +164,8 @@ impl TuningStore {
         known
     }
 
-    /// Appends a candidate's outcome.
+    /// Appends a candidate's outcome, right after it has been measured, so that an interrupted
+    /// search can resume.
     pub(super) fn add(
         &self,
         key: &TuningKey,

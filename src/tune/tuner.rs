@@ -22,7 +22,8 @@ type Built<K> = Result<(Arc<<K as Tunable>::Kernel>, String), Rejection>;
 type Loaded<K> = Result<Arc<FunctionOf<K>>, Rejection>;
 
 /// Tunes problems of one [`Tunable`] type on one device. It builds and loads each kernel once and
-/// reuses it for all problems.
+/// reuses it for all problems. Use one if you tune several problems; it costs the memory of the
+/// loaded kernels.
 pub struct Tuner<K: Tunable> {
     device: Device,
     built: HashMap<K::Config, Built<K>>,
@@ -30,12 +31,12 @@ pub struct Tuner<K: Tunable> {
 }
 
 impl<K: Tunable> Tuner<K> {
-    /// Returns a tuner that has no kernels yet.
+    /// Returns a tuner that has no kernels yet: it loads each one when a search first needs it.
     pub fn new(device: &Device) -> Tuner<K> {
         Tuner { device: device.clone(), built: HashMap::new(), loaded: HashMap::new() }
     }
 
-    /// Returns the tuner's device.
+    /// Returns the device on which the tuner measures.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -74,7 +75,8 @@ impl<K: Tunable> Tuner<K> {
     }
 
     /// Returns what the compiler complained about in the loaded configurations: register spills,
-    /// serialised `wgmma`, and warnings.
+    /// serialised `wgmma`, and warnings. Call it after [`prepare`](Tuner::prepare) to find
+    /// candidates that are slow for such a reason.
     pub fn complaints(&self) -> Vec<(K::Config, String)> {
         let said = |(config, loaded): (&K::Config, &Loaded<K>)| {
             let log = K::Kernel::compiler_log(loaded.as_ref().ok()?);
@@ -107,6 +109,7 @@ impl<K: Tunable> Tuner<K> {
     }
 
     /// Returns the configurations that pass [`Tunable::check`], in the order of [`Tunable::rank`].
+    /// Use it to see or to filter the candidates, then pass them to [`search`](Tuner::search).
     pub fn order(&self, kernel: &K, regime: Regime) -> Vec<K::Config> {
         let mut space = kernel.space(&self.device);
         space.retain(|config| kernel.check(config).is_ok());
@@ -114,7 +117,7 @@ impl<K: Tunable> Tuner<K> {
     }
 
     /// Tunes as [`tune`](Tuner::tune) does, among the given candidates in the given order. Calls
-    /// `done` for each one measured.
+    /// `done` for each one measured. Use it to search a list of your own.
     ///
     /// # Errors
     /// Returns a [`SearchError`] if no candidate gives the right result.
@@ -138,7 +141,8 @@ impl<K: Tunable> Tuner<K> {
         Search::new(store.clone(), key).effort(effort).run(order, &mut run)
     }
 
-    /// Returns a configuration's kernel, and builds and loads it if necessary.
+    /// Returns a configuration's kernel, and builds and loads it if necessary. Use it to launch the
+    /// winner of a search.
     ///
     /// # Errors
     /// Returns why there is no kernel.
@@ -152,7 +156,8 @@ impl<K: Tunable> Tuner<K> {
         loaded
     }
 
-    /// Times configurations in interleaved rounds. Calls `done` after each timed window.
+    /// Times configurations in interleaved rounds, to compare a few of them precisely. Calls `done`
+    /// after each timed window.
     ///
     /// # Errors
     /// Returns the error of [`Tunable::data`].
@@ -204,7 +209,8 @@ impl<K: Tunable> Tuner<K> {
     }
 }
 
-/// Runs `work` for all indices below `count` on the threads of the machine. It is compiled once for all kernels.
+/// Runs `work` for all indices below `count` on the machine's threads. It is compiled once for all
+/// kernels.
 fn in_parallel(count: usize, work: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().for_each(work);
 }

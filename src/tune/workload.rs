@@ -1,4 +1,5 @@
-//! [`Workload`]: a problem's buffers on a device, and the timing of kernels on them.
+//! [`Workload`]: a problem's buffers on a device, and the timing of kernels on them. Use it for
+//! timing loops of your own.
 
 use std::cell::Cell;
 use std::fmt;
@@ -34,7 +35,8 @@ const MOST_SETS: u64 = 128;
 /// At most this many launches per graph.
 const MOST_LAUNCHES: usize = 400;
 
-/// Launches of one kernel that are timed together, as a CUDA graph.
+/// Launches of one kernel that are timed together, recorded as a CUDA graph. [`Workload::window`]
+/// records one and [`Workload::time`] runs it, as often as you like.
 #[derive(Debug)]
 pub struct Window {
     graph: Graph,
@@ -66,7 +68,7 @@ impl From<RuntimeError> for Rejection {
 }
 
 impl<'k, K: Tunable> Workload<'k, K> {
-    /// Allocates and fills the buffers for a problem.
+    /// Allocates and fills the buffers for a problem, once before you time any kernel on it.
     ///
     /// # Errors
     /// Returns the error of [`Tunable::data`], for example if memory runs out.
@@ -78,13 +80,14 @@ impl<'k, K: Tunable> Workload<'k, K> {
         Ok(Workload { kernel, timer: Timer { device: device.clone(), stream, worked_until }, sets })
     }
 
-    /// Returns how many sets of buffers there are.
+    /// Returns how many sets of buffers there are. It is 1 if one set is larger than twice the L2
+    /// cache, and on the simulator.
     pub fn sets(&self) -> usize {
         self.sets.len()
     }
 
     /// Checks the whole result of `launch` against the expected one. The outputs are overwritten
-    /// with wrong values first.
+    /// with wrong values first. Call it before you time a kernel, so that a wrong one cannot win.
     ///
     /// # Errors
     /// Returns the error of `launch`, or [`Rejection::Wrong`].
@@ -99,7 +102,8 @@ impl<'k, K: Tunable> Workload<'k, K> {
         self.kernel.verify(set)
     }
 
-    /// Returns roughly the seconds per launch: the mean of six launches on a warm GPU.
+    /// Returns roughly the seconds per launch: the mean of six launches on a warm GPU. Pass it to
+    /// [`window`](Workload::window).
     ///
     /// # Errors
     /// Returns the error of `launch` or of the device.
@@ -127,7 +131,8 @@ impl<'k, K: Tunable> Workload<'k, K> {
         timer.window(count, regime, seconds, &mut |stream, set| launch(stream, &mut sets[set]))
     }
 
-    /// Runs one window and returns the seconds per launch.
+    /// Rests or warms up as the regime demands, runs one window, and returns the seconds per
+    /// launch. Pass the regime for which the window was recorded.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -136,7 +141,7 @@ impl<'k, K: Tunable> Workload<'k, K> {
     }
 }
 
-/// Returns the number of sets of buffers of a kernel that moves `bytes`: enough for two L2 caches.
+/// Returns how many sets of buffers a kernel that moves `bytes` gets: enough for two L2 caches.
 fn sets_of(device: &Device, bytes: u64) -> u32 {
     let l2 = device.properties().map_or(1 << 20, |properties| properties.l2_bytes);
     let sets = (2 * l2).div_ceil(bytes.max(1)).clamp(1, MOST_SETS) as u32;

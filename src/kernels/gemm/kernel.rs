@@ -25,7 +25,8 @@ use crate::kernels::gemm::sm80;
 use crate::kernels::gemm::sm90::plan::Plan;
 
 /// The GEMM kernel of a configuration, for buffers with the element types A, B, C and D. By
-/// default, B and C have the type of A, and D has the type of C.
+/// default, B and C have the type of A, and D has the type of C. Use it if your program knows the
+/// element types; else use [`AnyGemm`].
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -63,7 +64,9 @@ pub struct Gemm<
     epilogue: PhantomData<fn() -> E>,
 }
 
-/// A [`Gemm`] whose element types are those of its configuration, not Rust types: for programs that learn them when they run.
+/// A [`Gemm`] whose element types are those of its configuration, not Rust types. Use it in
+/// programs that learn the types when they run, for example if a user passes a configuration's name
+/// as text.
 ///
 /// ```
 /// use tilewright::kernels::gemm::{AnyGemm, GemmConfig};
@@ -233,6 +236,7 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter>
     Gemm<A, B, C, D, FusedEpilogue<E>>
 {
     /// Builds the kernel with a closure as its epilogue. The configuration must not have one too.
+    /// The constructors that take a closure call it.
     pub(crate) fn with_closure(
         config: GemmConfig,
         epilogue: &dyn EpilogueForm,
@@ -251,17 +255,18 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
         Ok(Gemm { kernel, buffers: PhantomData, epilogue: PhantomData })
     }
 
-    /// Returns the configuration the kernel was built for.
+    /// Returns the configuration the kernel was built for. Use it to size buffers, or to print
+    /// which kernel you have.
     pub fn config(&self) -> &GemmConfig {
         &self.kernel.config
     }
 
-    /// Writes the kernel as PTX.
+    /// Writes the kernel as PTX. Use it to read the kernel or to compile it elsewhere.
     pub fn ptx(&self) -> Ptx {
         self.ptx_with(PtxOptions::default())
     }
 
-    /// Writes the kernel as PTX, with options.
+    /// Writes the kernel as PTX, with options, for example with line information for a profiler.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         self.kernel.kernel.ptx_with(options)
     }
@@ -293,12 +298,12 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
         self.kernel.tensor_maps(problem)
     }
 
-    /// Returns the kernel's IR.
+    /// Returns the kernel's IR. Use it to inspect or verify what was built.
     pub fn ir(&self) -> &KernelIr {
         self.kernel.kernel.ir()
     }
 
-    /// Prints the kernel's IR in its text form.
+    /// Prints the kernel's IR in its text form, for example to compare two versions of a kernel.
     pub fn text(&self) -> String {
         self.kernel.kernel.to_string()
     }
@@ -323,22 +328,23 @@ impl AnyGemm {
         Self::build(config, in_buffers(&config), &ConfiguredEpilogue(config.epilogue))
     }
 
-    /// The configuration.
+    /// Returns the configuration the kernel was built for, for example to print it.
     pub fn config(&self) -> &GemmConfig {
         &self.config
     }
 
-    /// The kernel as PTX.
+    /// Writes the kernel as PTX, to read it or to compile it elsewhere.
     pub fn ptx(&self) -> Ptx {
         self.kernel.ptx()
     }
 
-    /// The kernel as IR.
+    /// Returns the kernel's IR, for example to verify or print it.
     pub fn ir(&self) -> &KernelIr {
         self.kernel.ir()
     }
 
-    /// Builds the kernel of a configuration, for buffers of these types.
+    /// Builds the kernel of a configuration, for buffers of these types. Refuses the configuration
+    /// if its types differ.
     #[inline]
     fn build(
         config: GemmConfig,

@@ -4,7 +4,8 @@
 
 use crate::ir::op::BulkReduce;
 
-/// A TMA instruction. [`TmaCopy`](crate::tensor::copy::TmaCopy) issues it.
+/// A TMA instruction. [`TmaCopy`](crate::tensor::copy::TmaCopy) issues it; you name one to get its
+/// [atom](crate::tensor::copy::TmaCopy::atom), for example to compare layouts with CuTe's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TmaOp {
     /// Global to shared memory, completing on an mbarrier. CuTe's `SM90_TMA_LOAD`.
@@ -36,7 +37,7 @@ const REDUCTIONS: [(BulkReduce, &str); 8] = [
 ];
 
 impl TmaOp {
-    /// Iterates over all operations.
+    /// Iterates over all operations, for example to test or list them.
     pub fn all() -> impl Iterator<Item = TmaOp> {
         let plain = [TmaOp::Load, TmaOp::LoadMulticast, TmaOp::Store];
         let im2col = [TmaOp::LoadIm2col, TmaOp::LoadIm2colMulticast, TmaOp::StoreIm2col];
@@ -94,7 +95,8 @@ impl TmaOp {
 }
 
 /// A bulk copy of contiguous bytes. [`bulk_copy`](crate::tensor::copy::bulk_copy) and
-/// [`bulk_store`](crate::tensor::copy::bulk_store) issue it.
+/// [`bulk_store`](crate::tensor::copy::bulk_store) issue it. You name one only to get the layouts
+/// of its [`CopyAtom`](crate::tensor::atom::CopyAtom).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BulkOp {
     /// Global to shared memory, completing on an mbarrier. CuTe's `SM90_BULK_COPY_G2S`.
@@ -104,7 +106,7 @@ pub enum BulkOp {
 }
 
 impl BulkOp {
-    /// Both operations.
+    /// Both operations, for example to list them.
     pub const ALL: [BulkOp; 2] = [BulkOp::G2S, BulkOp::S2G];
 
     pub(super) const fn name(self) -> &'static str {

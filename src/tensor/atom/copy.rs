@@ -1,4 +1,5 @@
-//! [`CopyAtom`]: one copy instruction with its thread and value layouts.
+//! [`CopyAtom`]: one copy instruction with its thread and value layouts. Pick one by its CuTe name,
+//! then repeat it over a tile with [`TiledCopy`](crate::tensor::atom::TiledCopy).
 //!
 //! `ldmatrix` and `stmatrix` move 8 x 8 matrices of 16-bit elements, 1024 bits each. Thread `t`
 //! provides the address of row `t % 8` of matrix `t / 8`, a row of 128 bits. Its register `r` holds
@@ -11,22 +12,23 @@ use crate::layout::{Layout, LayoutError, layout};
 use super::bulk::{BulkOp, TmaOp};
 use super::error::AtomError;
 
-/// How many 8 x 8 matrices one `ldmatrix` or `stmatrix` moves.
+/// How many 8 x 8 matrices one `ldmatrix` or `stmatrix` moves. Take four if the tile allows it: it
+/// needs the fewest instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Matrices {
-    /// `.x1`
+    /// One matrix, `.x1`.
     X1,
-    /// `.x2`
+    /// Two matrices, `.x2`.
     X2,
-    /// `.x4`
+    /// Four matrices, `.x4`.
     X4,
 }
 
 impl Matrices {
-    /// All counts.
+    /// All counts, for example to list or test every instruction.
     pub const ALL: [Matrices; 3] = [Matrices::X1, Matrices::X2, Matrices::X4];
 
-    /// Returns the count as an integer.
+    /// Returns the count: 1, 2 or 4.
     pub const fn count(self) -> u32 {
         match self {
             Matrices::X1 => 1,
@@ -36,12 +38,15 @@ impl Matrices {
     }
 }
 
-/// The cache level of a `cp.async`.
+/// The cache level of a `cp.async`: whether the data passes through the L1 cache or only through
+/// L2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CacheOp {
-    /// `.ca`: all levels. Copies 4, 8 or 16 bytes.
+    /// `.ca`: all levels. Copies 4, 8 or 16 bytes. Use it if other blocks on the same SM read the
+    /// data too, or for copies below 16 bytes.
     Always,
-    /// `.cg`: only L2, which all SMs share. Copies 16 bytes.
+    /// `.cg`: only L2, which all SMs share. Copies 16 bytes. Use it for data that each block reads
+    /// once.
     Global,
 }
 
@@ -117,7 +122,8 @@ pub enum CopyOp {
 impl CopyOp {
     /// Returns the PTX instruction with its qualifiers. [`CopyOp::Universal`] gives a load of the
     /// right size; its actual spelling depends on the element type, for example `ld.v2.b32` instead
-    /// of `ld.b64`. [`CopyOp::Tma`] lacks the dimension count.
+    /// of `ld.b64`. [`CopyOp::Tma`] lacks the dimension count. Use it to see what an atom compiles
+    /// to.
     #[inline]
     pub fn instruction(&self) -> String {
         match self {
@@ -138,7 +144,8 @@ impl CopyOp {
         }
     }
 
-    /// Returns the oldest target of this crate that has the instruction.
+    /// Returns the oldest target of this crate that has the instruction. Compare it with a kernel's
+    /// target before you choose the instruction.
     pub fn target(&self) -> Target {
         match self {
             CopyOp::StMatrix { .. } | CopyOp::Tma { .. } | CopyOp::Bulk { .. } => {
@@ -214,7 +221,8 @@ impl CopyOp {
         }
     }
 
-    /// Iterates over all instructions; those that take any size appear once, with the smallest one.
+    /// Iterates over all instructions, for example to list or test them. Instructions that take any
+    /// size appear once, with the smallest one.
     #[inline]
     pub fn all() -> impl Iterator<Item = CopyOp> {
         let universal = [8, 16, 32, 64, 128].map(|bits| CopyOp::Universal { bits });
@@ -313,27 +321,30 @@ impl CopyAtom {
         Ok(Self { op, thr_id, layout_src_tv: src, layout_dst_tv: dst })
     }
 
-    /// Returns the instruction.
+    /// Returns the instruction that the atom was made from, for example to match on it.
     pub fn op(&self) -> &CopyOp {
         &self.op
     }
 
-    /// Maps a thread of the atom to its index in the warp or block: CuTe's `ThrID`.
+    /// Maps a thread of the atom to its index in the warp: CuTe's `ThrID`. It is `32:1` if a warp
+    /// executes the instruction, and `1:0` if one thread does.
     pub fn thr_id(&self) -> &Layout {
         &self.thr_id
     }
 
-    /// (thread, value) -> bit that is read: CuTe's `SrcLayout`.
+    /// Maps (thread, value) to the bit that is read: CuTe's `SrcLayout`. Compare it with
+    /// [`layout_dst_tv`](CopyAtom::layout_dst_tv) to see where a thread's values go.
     pub fn layout_src_tv(&self) -> &Layout {
         &self.layout_src_tv
     }
 
-    /// (thread, value) -> bit that is written: CuTe's `DstLayout`.
+    /// Maps (thread, value) to the bit that is written: CuTe's `DstLayout`.
     pub fn layout_dst_tv(&self) -> &Layout {
         &self.layout_dst_tv
     }
 
-    /// (thread, value) -> bit, on the register side: CuTe's `RefLayout`.
+    /// Maps (thread, value) to a bit, on the side where threads hold registers: CuTe's `RefLayout`.
+    /// [`TiledCopy`](crate::tensor::atom::TiledCopy) repeats this layout.
     pub fn layout_ref_tv(&self) -> &Layout {
         match self.op {
             CopyOp::LdMatrix { .. } | CopyOp::MovMatrix => &self.layout_dst_tv,

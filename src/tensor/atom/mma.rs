@@ -61,7 +61,7 @@ impl From<Wgmma> for MmaOp {
 }
 
 impl MmaOp {
-    /// Returns M, N and K.
+    /// Returns M, N and K. They tell how many atoms a tile needs.
     pub fn shape_mnk(&self) -> [u32; 3] {
         match self {
             MmaOp::UniversalFma { .. } => [1, 1, 1],
@@ -73,7 +73,7 @@ impl MmaOp {
         }
     }
 
-    /// Returns A's type.
+    /// Returns A's element type, for example to check a fragment against it.
     pub fn val_type_a(&self) -> ValType {
         match self {
             MmaOp::UniversalFma { ty } => *ty,
@@ -85,7 +85,7 @@ impl MmaOp {
         }
     }
 
-    /// Returns B's type.
+    /// Returns B's element type, which can differ from A's for 8-bit types.
     pub fn val_type_b(&self) -> ValType {
         match self {
             MmaOp::UniversalFma { ty } => *ty,
@@ -96,7 +96,7 @@ impl MmaOp {
         }
     }
 
-    /// Returns the type of C and D.
+    /// Returns the type of C and D, for example to choose the accumulators' register type.
     pub fn val_type_c(&self) -> ValType {
         match self {
             MmaOp::UniversalFma { ty } => *ty,
@@ -108,7 +108,7 @@ impl MmaOp {
     }
 
     /// Returns where A comes from. B comes from shared memory for [`MmaOp::Wgmma`], else from
-    /// registers.
+    /// registers. It decides whether A needs a fragment.
     pub fn source_a(&self) -> OperandSource {
         match self {
             MmaOp::Wgmma(op) => op.source_a,
@@ -121,7 +121,7 @@ impl MmaOp {
     }
 
     /// Returns the PTX instruction with all its qualifiers. A complex MMA consists of four of these
-    /// instructions (three with Gauss's method).
+    /// instructions (three with Gauss's method). Use it to see what an atom compiles to.
     #[inline]
     pub fn instruction(&self) -> String {
         match self {
@@ -139,7 +139,8 @@ impl MmaOp {
     }
 
     /// Returns the oldest target of this crate that has the instruction. Instructions from before
-    /// `sm_80` exist on every target.
+    /// `sm_80` exist on every target. Compare it with a kernel's target before you choose the
+    /// instruction.
     pub fn target(&self) -> Target {
         match self {
             MmaOp::UniversalFma { .. } | MmaOp::Dp4a | MmaOp::Dp2a | MmaOp::QuadPair { .. } => {
@@ -150,7 +151,8 @@ impl MmaOp {
         }
     }
 
-    /// Iterates over all instructions, with every type and shape.
+    /// Iterates over all instructions, with every type and shape, for example to list what a target
+    /// has.
     #[inline]
     pub fn all() -> impl Iterator<Item = MmaOp> {
         use ValType::{Bf16, F16, F32, F64};
@@ -218,27 +220,29 @@ impl MmaAtom {
         Ok(Self { op, thr_id, layout_a_tv: a, layout_b_tv: b, layout_c_tv: c })
     }
 
-    /// Returns the instruction.
+    /// Returns the instruction that the atom was made from, for example to match on it.
     pub fn op(&self) -> &MmaOp {
         &self.op
     }
 
-    /// Maps a thread of the atom to its index in the warp or block: CuTe's `ThrID`.
+    /// Maps a thread of the atom to its index in the warp or block: CuTe's `ThrID`. It is the
+    /// identity, except for [`MmaOp::QuadPair`], whose eight threads are not adjacent.
     pub fn thr_id(&self) -> &Layout {
         &self.thr_id
     }
 
-    /// (thread, value) -> index in the M x K tile of A: CuTe's `ALayout`.
+    /// Maps (thread, value) to an index in the M x K tile of A: CuTe's `ALayout`.
+    /// [`TiledMma`](crate::tensor::atom::TiledMma) partitions tensors with it and its siblings.
     pub fn layout_a_tv(&self) -> &Layout {
         &self.layout_a_tv
     }
 
-    /// (thread, value) -> index in the N x K tile of B: CuTe's `BLayout`.
+    /// Maps (thread, value) to an index in the N x K tile of B: CuTe's `BLayout`.
     pub fn layout_b_tv(&self) -> &Layout {
         &self.layout_b_tv
     }
 
-    /// (thread, value) -> index in the M x N tile of C and D: CuTe's `CLayout`.
+    /// Maps (thread, value) to an index in the M x N tile of C and D: CuTe's `CLayout`.
     pub fn layout_c_tv(&self) -> &Layout {
         &self.layout_c_tv
     }

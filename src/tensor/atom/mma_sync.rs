@@ -19,16 +19,18 @@ use crate::layout::{Layout, LayoutError, layout};
 use super::error::AtomError;
 use super::val_type::ValType;
 
-/// How one-bit elements are combined before the set bits are counted.
+/// How one-bit elements are combined before the set bits are counted. Binary networks use `Xor` for
+/// products of +1 and -1, and `And` for products of 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BitOp {
-    /// `.xor.popc`
+    /// `.xor.popc`: counts the bits in which A and B differ.
     Xor,
-    /// `.and.popc`
+    /// `.and.popc`: counts the bits that are set in both.
     And,
 }
 
 /// An `mma.sync` instruction, with A row-major and B column-major (both K-major). PTX ISA, "mma".
+/// Convert it to an [`MmaAtom`](crate::tensor::atom::MmaAtom) to use it.
 ///
 /// ```
 /// use tilewright::tensor::atom::{BitOp, MmaAtom, MmaSync, ValType};
@@ -50,7 +52,7 @@ pub struct MmaSync {
     pub c: ValType,
     /// Integer accumulators saturate at the limits of `S32` instead of wrapping.
     pub saturate: bool,
-    /// The operation on one-bit elements; `None` for all other types.
+    /// The operation on one-bit elements. It must be `None` for all other types.
     pub bit_op: Option<BitOp>,
 }
 
@@ -64,17 +66,19 @@ const INT4: &[[u32; 3]] = &[[8, 8, 32], [16, 8, 32], [16, 8, 64]];
 const BITS: &[[u32; 3]] = &[[8, 8, 128], [16, 8, 128], [16, 8, 256]];
 
 impl MmaSync {
-    /// Makes the instruction for a shape and types, neither saturating nor on bits.
+    /// Makes the instruction for a shape and types. It does not saturate and has no bit operation;
+    /// add them with [`saturate`](MmaSync::saturate) and [`bit_op`](MmaSync::bit_op). Whether the
+    /// instruction exists is checked when the atom is made.
     pub const fn new(shape_mnk: [u32; 3], a: ValType, b: ValType, c: ValType) -> Self {
         Self { shape_mnk, a, b, c, saturate: false, bit_op: None }
     }
 
-    /// Adds `.satfinite`.
+    /// Makes integer accumulators saturate at the limits of `S32`: PTX's `.satfinite`.
     pub const fn saturate(self) -> Self {
         Self { saturate: true, ..self }
     }
 
-    /// Sets the operation on one-bit elements.
+    /// Sets the operation on one-bit elements, which instructions on [`ValType::B1`] need.
     pub const fn bit_op(self, op: BitOp) -> Self {
         Self { bit_op: Some(op), ..self }
     }
@@ -110,7 +114,8 @@ impl MmaSync {
         Ok(())
     }
 
-    /// Returns the PTX instruction with its qualifiers.
+    /// Returns the PTX instruction with its qualifiers, for example to see what an atom compiles
+    /// to.
     pub fn instruction(&self) -> String {
         let [m, n, k] = self.shape_mnk;
         let saturate = if self.saturate { ".satfinite" } else { "" };
@@ -135,7 +140,8 @@ impl MmaSync {
         }
     }
 
-    /// Returns the oldest target of this crate that has it.
+    /// Returns the oldest target of this crate that has it. Compare it with a kernel's target
+    /// before you choose the instruction.
     pub fn target(&self) -> Target {
         Target::new(self.sm(), false).unwrap_or(Target::SM_80)
     }

@@ -1,4 +1,5 @@
-//! [`SmemAtom`]: the shared-memory tiles that `wgmma` and TMA understand.
+//! [`SmemAtom`]: the shared-memory tiles that `wgmma` and TMA understand. Make an operand's shared
+//! layout from one, and both can use the tile.
 //!
 //! A tile has eight lines of 16, 32, 64 or 128 bytes. The 16-byte units of line `i` are permuted by
 //! an exclusive or with `i`, so that accesses along lines and along columns of units both avoid
@@ -25,11 +26,11 @@ pub enum SmemSwizzle {
 }
 
 impl SmemSwizzle {
-    /// All swizzles.
+    /// All swizzles, for example to try each on a tile.
     pub const ALL: [SmemSwizzle; 4] =
         [SmemSwizzle::Inter, SmemSwizzle::Sw32, SmemSwizzle::Sw64, SmemSwizzle::Sw128];
 
-    /// Returns the bytes per line.
+    /// Returns the bytes per line. A tile's contiguous extent must be a multiple of it.
     pub const fn line_bytes(self) -> u32 {
         16 << self.bits()
     }
@@ -70,17 +71,20 @@ pub struct SmemAtom {
 }
 
 impl SmemAtom {
-    /// Makes the atom for a major mode and a swizzle.
+    /// Makes the atom for a major mode (the contiguous one) and a swizzle.
     pub const fn new(major: Major, swizzle: SmemSwizzle) -> Self {
         Self { major, swizzle }
     }
 
-    /// Returns the swizzle on byte addresses: `S<b,4,3>`.
+    /// Returns the swizzle on byte addresses: `S<b,4,3>`. It is the identity for
+    /// [`SmemSwizzle::Inter`].
     pub fn swizzle(&self) -> Swizzle {
         Swizzle::new(i64::from(self.swizzle.bits()), 4, 3).unwrap_or(Swizzle::identity())
     }
 
-    /// (MN, K) -> element before the swizzle, for elements of `bits` bits.
+    /// Maps (MN, K) to an element before the swizzle, for elements of `bits` bits. Use it to see
+    /// the tile's shape; for a tensor take
+    /// [`position_independent`](SmemAtom::position_independent).
     ///
     /// # Errors
     /// [`AtomError::ElementBits`] if the width is not a power of two up to 128.
@@ -96,8 +100,9 @@ impl SmemAtom {
         })
     }
 
-    /// (MN, K) -> element, with the swizzle in element units: CuTe's
-    /// `as_position_independent_swizzle_layout`.
+    /// Maps (MN, K) to an element, with the swizzle in element units: CuTe's
+    /// `as_position_independent_swizzle_layout`. Repeat it with
+    /// [`tile_to_shape`](ComposedLayout::tile_to_shape) for the layout of a shared tensor.
     ///
     /// # Errors
     /// [`AtomError::ElementBits`] if the width is not a power of two up to 128.
@@ -111,7 +116,7 @@ impl SmemAtom {
         Ok(swizzle.compose_composed(&layout.into())?)
     }
 
-    /// Iterates over all atoms.
+    /// Iterates over all atoms, for example to look one up by name.
     pub fn all() -> impl Iterator<Item = SmemAtom> {
         [Major::K, Major::Mn].into_iter().flat_map(|major| {
             SmemSwizzle::ALL.into_iter().map(move |swizzle| SmemAtom::new(major, swizzle))

@@ -1,5 +1,6 @@
 //! [`SparseMma`]: MMAs with 2:4 structured sparsity in A. [`SparseMatrix`] holds A's kept elements
-//! and its metadata.
+//! and its metadata. Use them to prepare a sparse operand on the host, and to see which thread
+//! holds what.
 //!
 //! A row of A keeps 2 of each 4 elements, for `Tf32` one of each 2. A metadata word has one bit per
 //! column for 16-bit and 8-bit elements and two for `Tf32`. PTX ISA 9.7.14.6, 9.7.15.6.
@@ -92,41 +93,45 @@ impl SparseMma {
         Ok(SparseMma { half, shape_mnk, elem, layout_b_tv, layout_e_tv })
     }
 
-    /// Returns M, N and K. K counts A's columns with the zeros.
+    /// Returns M, N and K. K counts A's columns with the zeros. Tile A by this K, and its kept
+    /// elements by half of it.
     pub fn shape_mnk(&self) -> [u32; 3] {
         self.shape_mnk
     }
 
     /// Returns the dense instruction for the kept elements, which form a matrix with half as many
-    /// columns.
+    /// columns. Partition the kept elements with it.
     pub fn half(&self) -> &MmaAtom {
         &self.half
     }
 
-    /// Returns where A comes from. B comes from shared memory for `wgmma`, else from registers.
+    /// Returns where A comes from. B comes from shared memory for `wgmma`, else from registers. It
+    /// decides whether the kept elements are loaded to registers.
     pub fn source_a(&self) -> OperandSource {
         self.half.op().source_a()
     }
 
-    /// (thread, value) -> index in the M x K / 2 matrix of A's kept elements.
+    /// Maps (thread, value) to an index in the M x K / 2 matrix of A's kept elements. Use it and
+    /// its siblings to fill a thread's registers.
     pub fn layout_a_tv(&self) -> &Layout {
         self.half.layout_a_tv()
     }
 
-    /// (thread, value) -> index in the N x K matrix B.
+    /// Maps (thread, value) to an index in the N x K matrix B.
     pub fn layout_b_tv(&self) -> &Layout {
         &self.layout_b_tv
     }
 
-    /// (thread, value) -> index in the M x N matrix C and D.
+    /// Maps (thread, value) to an index in the M x N matrix C and D.
     pub fn layout_c_tv(&self) -> &Layout {
         self.half.layout_c_tv()
     }
 
-    /// (thread, value) -> index in the M x K matrix A of the columns that a metadata word
-    /// describes: CuTe's `ELayout`. Of 32 values, value `v` has bit `v`; of 16 values (`Tf32`),
-    /// bits `2 v` and `2 v + 1`. Threads that map to the same word are alternatives: the selector
-    /// says which of them provides it.
+    /// Maps (thread, value) to an index in the M x K matrix A, for the columns that the thread's
+    /// metadata word describes: CuTe's `ELayout`. Of 32 values, value `v` has bit `v`; of 16 values
+    /// (`Tf32`), bits `2 v` and `2 v + 1`. Several threads can map to the same word; the
+    /// instruction's selector says which of them provides it. Use it to lay out metadata of your
+    /// own; [`metadata`](SparseMma::metadata) does so for a [`SparseMatrix`].
     pub fn layout_e_tv(&self) -> &Layout {
         &self.layout_e_tv
     }
@@ -136,13 +141,14 @@ impl SparseMma {
         metadata_threads(self.elem, self.shape_mnk[2])
     }
 
-    /// Returns the selector count: 4 if one thread of each group of four provides metadata, 2 if
-    /// two do, else 1.
+    /// Returns how many values the instruction's selector can have: 4 if one thread of each group
+    /// of four provides metadata, 2 if two threads do, else 1. The selector picks these threads.
     pub fn selectors(&self) -> u32 {
         4 / self.metadata_threads().clamp(1, 4)
     }
 
-    /// Returns the PTX instruction with its qualifiers.
+    /// Returns the PTX instruction with its qualifiers, for example to see what the atom compiles
+    /// to.
     #[inline]
     pub fn instruction(&self) -> String {
         let [m, n, k] = self.shape_mnk;
@@ -155,7 +161,8 @@ impl SparseMma {
     }
 
     /// Returns the threads' metadata words for the M x K tile of `matrix` that starts at `origin`,
-    /// a row and a column. Threads outside the selector get 0.
+    /// a row and a column. Threads outside the selector get 0. Upload the words next to the kept
+    /// elements.
     ///
     /// # Errors
     /// [`AtomError::SparseColumns`] if the tile reaches outside the matrix or starts inside a
@@ -261,7 +268,8 @@ pub struct SparseMatrix<T> {
 }
 
 impl<T: Element + Default + PartialEq> SparseMatrix<T> {
-    /// Compresses a row-major matrix with `columns` columns.
+    /// Compresses a row-major matrix with `columns` columns. Call it on the host to prepare A; the
+    /// matrix must already have the zeros.
     ///
     /// # Errors
     /// [`AtomError::SparseColumns`] if rows are not whole chunks; [`AtomError::SparseChunk`] if a
@@ -292,7 +300,7 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
         Ok(SparseMatrix { rows: dense.len() / columns, columns, values, kept })
     }
 
-    /// Returns the matrix with its zeros.
+    /// Returns the matrix with its zeros, for example to check a result against a dense GEMM.
     pub fn to_dense(&self) -> Vec<T> {
         let (wide, max) = chunk(T::scalar());
         let mut dense = vec![T::default(); self.rows * self.columns];
@@ -304,23 +312,25 @@ impl<T: Element + Default + PartialEq> SparseMatrix<T> {
 }
 
 impl<T: Element> SparseMatrix<T> {
-    /// Returns the row count.
+    /// Returns the row count, which is the M of the GEMM.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Returns the column count, zeros included.
+    /// Returns the column count, zeros included, which is the K of the GEMM.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Returns the kept elements, row-major, with half as many columns.
+    /// Returns the kept elements, row-major, with half as many columns. Upload them as the
+    /// instruction's A.
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
     /// Returns the 4 metadata bits of chunk `number` of a row, as in
-    /// [`sparse_metadata_at`](crate::arch::sparse_metadata_at); 0 outside the matrix.
+    /// [`sparse_metadata_at`](crate::arch::sparse_metadata_at); 0 outside the matrix. Use them to
+    /// pack words in a layout of your own; [`SparseMma::metadata`] packs them for an instruction.
     pub fn bits(&self, row: usize, number: usize) -> u32 {
         let (wide, max) = chunk(T::scalar());
         let first = (row * (self.columns / wide) + number) * max;

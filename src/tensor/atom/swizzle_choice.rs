@@ -15,7 +15,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 
 /// An access by a block's threads to a shared-memory tile, warp by warp. Thread `t` accesses
 /// `vector` elements starting at `threads(t)`, a linear coordinate of the tile (first mode
-/// fastest).
+/// fastest). Describe each access of a kernel to a tile, then pass them to [`choose_swizzle`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmemAccess {
     /// The access's name in the report.
@@ -27,7 +27,8 @@ pub struct SmemAccess {
 }
 
 impl SmemAccess {
-    /// Describes the access `name` of `vector` elements starting at `threads(t)`.
+    /// Describes the access `name` of `vector` elements starting at `threads(t)`. Use it for
+    /// accesses that are not those of a tiled copy.
     pub fn new(name: &str, threads: Layout, vector: u32) -> Self {
         Self { name: name.to_owned(), threads, vector }
     }
@@ -112,6 +113,7 @@ impl SmemAccess {
 }
 
 /// One of the swizzles that [`choose_swizzle`] compares, and the bank conflicts that it leaves.
+/// Compare it with others if more than bank conflicts decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwizzleCandidate {
     swizzle: Swizzle,
@@ -120,34 +122,39 @@ pub struct SwizzleCandidate {
 }
 
 impl SwizzleCandidate {
-    /// Returns the swizzle in element units; the identity for the unswizzled tile.
+    /// Returns the swizzle in element units; it is the identity for the tile without a swizzle.
+    /// Compose the tile's layout with it.
     pub fn swizzle(&self) -> Swizzle {
         self.swizzle
     }
 
-    /// Returns the atom that the swizzled tile repeats, if `wgmma` and TMA can read it.
+    /// Returns the atom that the swizzled tile repeats if `wgmma` and TMA can read the tile, else
+    /// `None`.
     pub fn smem_atom(&self) -> Option<SmemAtom> {
         self.atom
     }
 
     /// Returns each access's conflicts, phase by phase, in the order in which you gave the
-    /// accesses.
+    /// accesses. Use them to see which access limits a candidate.
     pub fn conflicts(&self) -> &[BankConflicts] {
         &self.conflicts
     }
 
-    /// Returns whether no access has a conflict.
+    /// Returns whether no access has a conflict. Use it to stop searching, or to assert it in a
+    /// test of your kernel.
     pub fn is_free(&self) -> bool {
         self.conflicts.iter().all(BankConflicts::is_free)
     }
 
-    /// Returns the wavefronts that all accesses take together.
+    /// Returns how many wavefronts (passes through shared memory) all accesses take together: the
+    /// figure by which candidates are ranked.
     pub fn wavefronts(&self) -> u64 {
         self.conflicts.iter().map(BankConflicts::wavefronts).sum()
     }
 }
 
-/// A tile's swizzles, best first. Made by [`choose_swizzle`].
+/// The swizzles of a tile, ranked by [`choose_swizzle`]: take [`best`](SwizzleChoice::best), or
+/// print it to see why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwizzleChoice {
     tile: Layout,
@@ -164,17 +171,19 @@ impl SwizzleChoice {
         self.candidates.first().unwrap_or(&self.plain)
     }
 
-    /// Returns the best swizzle that `wgmma` and TMA can read, if the tile has one.
+    /// Returns the best swizzle that `wgmma` and TMA can read, if the tile has one. Use it for a
+    /// tile that both threads and `wgmma` access.
     pub fn best_for_wgmma(&self) -> Option<&SwizzleCandidate> {
         self.candidates.iter().find(|candidate| candidate.atom.is_some())
     }
 
-    /// Returns the costs of the unswizzled tile.
+    /// Returns the costs of the tile without a swizzle, to see what a swizzle would gain.
     pub fn plain(&self) -> &SwizzleCandidate {
         &self.plain
     }
 
-    /// Returns all swizzles, best first.
+    /// Returns all swizzles, best first, for example to pick the best one that another constraint
+    /// allows.
     pub fn candidates(&self) -> &[SwizzleCandidate] {
         &self.candidates
     }

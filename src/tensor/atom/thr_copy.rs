@@ -96,7 +96,8 @@ impl<'b> ThrCopy<'_, 'b> {
     }
 
     /// Returns the destination elements that the thread copies: CuTe's `partition_D`. See
-    /// [`partition_s`](ThrCopy::partition_s).
+    /// [`partition_s`](ThrCopy::partition_s). Use both on the same tile, so that source and
+    /// destination match.
     #[doc(alias = "partition_D")]
     #[track_caller]
     pub fn partition_d<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
@@ -134,7 +135,7 @@ impl<'b> ThrCopy<'_, 'b> {
 
     /// Rearranges a fragment of another partition, for example of a
     /// [`ThrMma`](crate::tensor::atom::ThrMma), into the modes of this copy's source: CuTe's
-    /// `retile_S`.
+    /// `retile_S`. Use it for example to store accumulators with `stmatrix`.
     #[doc(alias = "retile")]
     #[track_caller]
     pub fn retile_s<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
@@ -282,7 +283,8 @@ impl<'b> ThrCopy<'_, 'b> {
     }
 
     /// Like [`copy_if`](ThrCopy::copy_if), but writes zeros for vectors whose predicate is false,
-    /// without reading them. A `cp.async` atom must have `zero_fill`.
+    /// without reading them. A `cp.async` atom must have `zero_fill`. Use it for tiles that reach
+    /// beyond their tensor.
     #[track_caller]
     pub fn copy_zfill<'k: 'b, S, D>(
         &self,

@@ -11,7 +11,8 @@ use crate::tensor::view::engine::Engine;
 use crate::tensor::view::tensor::{RegisterTensor, Tensor};
 
 impl TiledMma {
-    /// Returns a thread's share: CuTe's `get_slice`. `thread` is a host or a device value.
+    /// Returns a thread's share: CuTe's `get_slice`. `thread` is a host or a device value. Call it
+    /// at the start of the kernel with the thread's index.
     #[doc(alias("get_slice", "get_thread_slice"))]
     pub fn slice<'m, 'b>(&'m self, thread: impl Into<DeviceCoord<'b>>) -> ThrMma<'m, 'b> {
         ThrMma { mma: self, thread: thread.into() }
@@ -92,14 +93,14 @@ impl<'b> ThrMma<'_, 'b> {
     }
 
     /// Returns the elements of B, an (N, K) tensor, that the thread multiplies: (V, N, K). CuTe's
-    /// `partition_B`.
+    /// `partition_B`. It rounds up like [`partition_a`](ThrMma::partition_a).
     #[track_caller]
     pub fn partition_b<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
         self.partition(k, "partition_B", Operand::B, tensor)
     }
 
     /// Returns the elements of C, an (M, N) tensor, that the thread accumulates: (V, M, N). CuTe's
-    /// `partition_C`.
+    /// `partition_C`. Use it to find where a thread's results belong, for example to store them.
     #[track_caller]
     pub fn partition_c<E: Engine<'b>>(&self, k: &Body<'b, '_>, tensor: &Tensor<E>) -> Tensor<E> {
         self.partition(k, "partition_C", Operand::C, tensor)
@@ -175,7 +176,8 @@ impl<'b> ThrMma<'_, 'b> {
     }
 
     /// Allocates registers for the thread's elements of an (M, K) operand A: (V, M, K). CuTe's
-    /// `partition_fragment_A`.
+    /// `partition_fragment_A`. Use it if you load A's elements yourself, for example with
+    /// [`copy`](crate::tensor::copy::copy()).
     #[doc(alias("partition_fragment_A", "make_fragment_A"))]
     #[track_caller]
     pub fn fragment_a<T: Element>(
@@ -187,7 +189,7 @@ impl<'b> ThrMma<'_, 'b> {
     }
 
     /// Allocates registers for the thread's elements of an (N, K) operand B: (V, N, K). CuTe's
-    /// `partition_fragment_B`.
+    /// `partition_fragment_B`. Use it like [`fragment_a`](ThrMma::fragment_a).
     #[doc(alias("partition_fragment_B", "make_fragment_B"))]
     #[track_caller]
     pub fn fragment_b<T: Element>(
@@ -199,7 +201,8 @@ impl<'b> ThrMma<'_, 'b> {
     }
 
     /// Allocates registers for the thread's elements of an (M, N) operand C: (V, M, N). CuTe's
-    /// `partition_fragment_C`.
+    /// `partition_fragment_C`. Use it for a C that the epilogue reads; for accumulators take
+    /// [`fragment_accumulators`](ThrMma::fragment_accumulators).
     #[doc(alias("partition_fragment_C", "make_fragment_C"))]
     #[track_caller]
     pub fn fragment_c<T: Element>(

@@ -93,7 +93,8 @@ impl TiledCopy {
     }
 
     /// Tiles `atom` with a layout from (thread, value) to the column-major index in a tile of
-    /// extents `tiler`.
+    /// extents `tiler`. Use it if you have such a layout already, for example one from
+    /// [`TiledMma::layout_tv`].
     ///
     /// # Errors
     /// Those of [`TiledCopy::new`].
@@ -115,7 +116,8 @@ impl TiledCopy {
     }
 
     /// Tiles `atom` for an operand of `mma`, so that each thread copies what it multiplies: CuTe's
-    /// `make_tiled_copy_A`, `_B`, `_C`. Threads that multiply the same elements each copy them.
+    /// `make_tiled_copy_A`, `_B`, `_C`. Threads that multiply the same elements each copy them. Use
+    /// it for example to load fragments with `ldmatrix`.
     ///
     /// # Errors
     /// Those of [`TiledMma::layout_tv`]; threads and values do not divide into whole atoms, or
@@ -297,23 +299,25 @@ impl TiledCopy {
         Ok(())
     }
 
-    /// Returns the atom.
+    /// Returns the atom that the copy repeats, for example to see its instruction.
     pub fn atom(&self) -> &CopyAtom {
         &self.atom
     }
 
-    /// (thread, value) -> column-major index in the tile.
+    /// Maps (thread, value) to the column-major index in the tile. Print it to see which thread
+    /// copies what.
     pub fn layout_tv(&self) -> &Layout {
         &self.layout_tv
     }
 
-    /// Returns the tile's extents.
+    /// Returns the tile's extents. Divide a tensor by them to get one tile per copy.
     pub fn tiler(&self) -> &IntTuple {
         &self.tiler
     }
 
     /// Returns the matrix rows and columns that form the tile, as in CuTe's `Tiler_MN`. For most
-    /// copies these are the first ones.
+    /// copies these are the first ones. Use them to see which elements a copy [for C's
+    /// atoms](TiledCopy::of_c_atom) leaves to others.
     #[inline]
     pub fn tiler_layouts(&self) -> Vec<Layout> {
         match &self.modes {
@@ -338,12 +342,13 @@ impl TiledCopy {
         IntTuple::from_items(modes.iter().map(period).collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Returns the element type.
+    /// Returns the type of the elements that are copied: tensors to copy must have it.
     pub fn dtype(&self) -> Scalar {
         self.dtype
     }
 
-    /// Returns the thread count.
+    /// Returns how many threads take part. Launch at least as many; each calls
+    /// [`slice`](TiledCopy::slice) with its index.
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
@@ -439,7 +444,8 @@ impl TiledCopy {
         Ok(Layout::concat(&modes.collect::<Vec<Layout>>())?)
     }
 
-    /// Returns a thread's share: CuTe's `get_slice`. `thread` is a host or a device value.
+    /// Returns a thread's share of the copy, which partitions tensors and issues the instructions:
+    /// CuTe's `get_slice`. `thread` is a host or a device value.
     #[doc(alias("get_slice", "get_thread_slice"))]
     pub fn slice<'c, 'b>(&'c self, thread: impl Into<DeviceCoord<'b>>) -> ThrCopy<'c, 'b> {
         ThrCopy { copy: self, thread: thread.into() }

@@ -11,7 +11,8 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// An MMA operand. A is an M x K tile, B is N x K, C and D are M x N.
+/// An MMA operand. A is an M x K tile, B is N x K, C and D are M x N. Pass one to functions that
+/// work on any of them, for example [`TiledMma::thrfrg`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// The left factor.
@@ -23,7 +24,7 @@ pub enum Operand {
 }
 
 impl Operand {
-    /// All operands.
+    /// All operands, for example to check something for each.
     pub const ALL: [Operand; 3] = [Operand::A, Operand::B, Operand::C];
 
     /// The operand's modes among (M, N, K).
@@ -127,17 +128,18 @@ impl TiledMma {
         Ok(Self { atom, thr_layout_vmnk, permutation_mnk })
     }
 
-    /// Returns the atom.
+    /// Returns the atom that the MMA repeats, for example to see its instruction.
     pub fn atom(&self) -> &MmaAtom {
         &self.atom
     }
 
-    /// (atom thread, atom in M, in N, in K) -> thread index. CuTe's `get_thr_layout_vmnk`.
+    /// Maps (atom thread, atom in M, in N, in K) to the thread index: CuTe's `get_thr_layout_vmnk`.
+    /// Use it to find which threads share an operand.
     pub fn thr_layout_vmnk(&self) -> &Layout {
         &self.thr_layout_vmnk
     }
 
-    /// Returns the thread count.
+    /// Returns how many threads take part. Launch the block, or a role, with that many.
     ///
     /// # Errors
     /// [`LayoutError::Overflow`].
@@ -155,7 +157,7 @@ impl TiledMma {
     }
 
     /// Returns the permutation of mode 0 (M), 1 (N) or 2 (K), where `_` becomes the extent of all
-    /// atoms. CuTe's `permutation_mnk`.
+    /// atoms. CuTe's `permutation_mnk`. Use it to see how a tile's modes are permuted.
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`] for mode 3 and above.
@@ -169,7 +171,8 @@ impl TiledMma {
         })
     }
 
-    /// Returns the tile's extent in mode 0 (M), 1 (N) or 2 (K). CuTe's `tile_size_mnk`.
+    /// Returns the tile's extent in mode 0 (M), 1 (N) or 2 (K). CuTe's `tile_size_mnk`. Make a
+    /// block's tile a multiple of it.
     ///
     /// # Errors
     /// [`LayoutError::NoSuchMode`] for mode 3 and above.
@@ -194,7 +197,8 @@ impl TiledMma {
 
     /// Splits an operand's matrix by threads and values:
     /// `((ThrV,(Thr0,Thr1)),(FrgV,(Rest0,Rest1)))`. `ThrV` and `FrgV` are the atom's threads and
-    /// values, 0 and 1 the operand's modes. CuTe's `thrfrg_A`, `thrfrg_B`, `thrfrg_C`.
+    /// values, 0 and 1 the operand's modes. CuTe's `thrfrg_A`, `thrfrg_B`, `thrfrg_C`. Use it to
+    /// see how a matrix is distributed; kernels call [`slice`](TiledMma::slice) instead.
     ///
     /// # Errors
     /// Those of [`Layout::logical_divide`] and [`Layout::composition`].
@@ -217,9 +221,10 @@ impl TiledMma {
         by_value.zipped_divide(&tiler!(_, (atoms0, atoms1)))
     }
 
-    /// (thread index, value) -> index in the operand's column-major tile. CuTe's `get_layoutA_TV`,
-    /// `get_layoutB_TV`, `get_layoutC_TV`. Threads that differ only in the mode that the operand
-    /// lacks see the same elements.
+    /// Maps (thread index, value) to an index in the operand's column-major tile: CuTe's
+    /// `get_layoutA_TV`, `get_layoutB_TV`, `get_layoutC_TV`. Threads that differ only in the mode
+    /// that the operand lacks see the same elements. Use it to draw a tile or to make a copy for an
+    /// operand.
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
@@ -278,7 +283,8 @@ impl TiledMma {
         layout!((self.size()?, 1):(1, 0)).composition(&inverse)
     }
 
-    /// (thread index, value) -> index in A's M x K tile.
+    /// Maps (thread index, value) to an index in A's M x K tile: [`layout_tv`](Self::layout_tv) of
+    /// A.
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].
@@ -287,7 +293,8 @@ impl TiledMma {
         self.layout_tv(Operand::A)
     }
 
-    /// (thread index, value) -> index in B's N x K tile.
+    /// Maps (thread index, value) to an index in B's N x K tile: [`layout_tv`](Self::layout_tv) of
+    /// B.
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].
@@ -296,7 +303,8 @@ impl TiledMma {
         self.layout_tv(Operand::B)
     }
 
-    /// (thread index, value) -> index in C's M x N tile.
+    /// Maps (thread index, value) to an index in C's M x N tile: [`layout_tv`](Self::layout_tv) of
+    /// C.
     ///
     /// # Errors
     /// Those of [`Self::layout_tv`].
@@ -307,7 +315,8 @@ impl TiledMma {
 
     /// Checks, as [`TiledMma::new`] does, that threads and values reach each element of the tile
     /// exactly once: no two threads share an index, whole atoms fill each mode, and a layout that
-    /// permutes a mode covers it.
+    /// permutes a mode covers it. Call it for an MMA that you made with
+    /// [`unchecked`](TiledMma::unchecked).
     ///
     /// # Errors
     /// [`TensorErrorKind::SharedIndex`], [`TensorErrorKind::Atoms`] or

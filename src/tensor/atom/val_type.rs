@@ -52,7 +52,7 @@ pub enum ValType {
 }
 
 impl ValType {
-    /// All types.
+    /// All types, for example to list the instructions that exist.
     pub const ALL: [ValType; 16] = [
         ValType::B1,
         ValType::S4,
@@ -72,7 +72,8 @@ impl ValType {
         ValType::Gc64,
     ];
 
-    /// Returns the bits per element in memory and in registers.
+    /// Returns the bits per element in memory and in registers. Use it to compute how many elements
+    /// a register or a line holds.
     pub const fn bits(self) -> u32 {
         match self {
             ValType::B1 => 1,
@@ -110,7 +111,8 @@ impl ValType {
         }
     }
 
-    /// Returns the type's spelling in PTX instructions. Complex types are spelled `f64`.
+    /// Returns the type's spelling in PTX instructions, for example `bf16`. Complex types are
+    /// spelled `f64`, because their instructions work on the parts.
     pub const fn ptx(self) -> &'static str {
         match self {
             ValType::B1 => "b1",
@@ -152,7 +154,8 @@ impl ValType {
         }
     }
 
-    /// Returns whether the type is an integer; one bit counts as one.
+    /// Returns whether the type is an integer; one bit counts as one. An integer MMA accumulates in
+    /// `S32`.
     pub const fn is_integer(self) -> bool {
         match self {
             ValType::B1

@@ -26,7 +26,8 @@ pub enum OperandSource {
     Registers,
 }
 
-/// A `wgmma.mma_async` instruction. PTX ISA, "wgmma.mma_async".
+/// A `wgmma.mma_async` instruction. PTX ISA, "wgmma.mma_async". Convert it to an
+/// [`MmaAtom`](crate::tensor::atom::MmaAtom) to use it.
 ///
 /// ```
 /// use tilewright::tensor::atom::{MmaAtom, OperandSource, ValType, Wgmma};
@@ -53,23 +54,24 @@ pub struct Wgmma {
 }
 
 impl Wgmma {
-    /// Makes the instruction for a width and types, not saturating.
+    /// Makes the instruction for a width and types, without saturation. Whether it exists is
+    /// checked when the atom is made.
     pub const fn new(n: u32, a: ValType, b: ValType, c: ValType, source_a: OperandSource) -> Self {
         Self { n, a, b, c, source_a, saturate: false }
     }
 
-    /// Adds `.satfinite`.
+    /// Makes integer accumulators saturate at the limits of `S32`: PTX's `.satfinite`.
     pub const fn saturate(self) -> Self {
         Self { saturate: true, ..self }
     }
 
-    /// Returns M = 64, N, and K = 256 bits.
+    /// Returns M = 64, N, and K = 256 bits. K is for example 16 for `bf16`.
     pub fn shape_mnk(&self) -> [u32; 3] {
         [64, self.n, 256 / self.a.bits()]
     }
 
     /// Returns whether A and B in shared memory can also be M- and N-major: only 16-bit elements
-    /// can.
+    /// can. Check it before you choose an operand's shared layout.
     pub fn allows_mn_major(&self) -> bool {
         self.a.bits() == 16
     }
@@ -109,7 +111,8 @@ impl Wgmma {
         Ok(())
     }
 
-    /// Returns the PTX instruction with its qualifiers.
+    /// Returns the PTX instruction with its qualifiers, for example to see what an atom compiles
+    /// to.
     pub fn instruction(&self) -> String {
         let [m, n, k] = self.shape_mnk();
         let (a, b, c) = (self.a.ptx(), self.b.ptx(), self.c.ptx());

@@ -194,7 +194,9 @@ impl AsyncTile {
         AsyncTile { interleaved, ..self }
     }
 
-    /// Maps each row (or column) in shared memory to its row of A (or column of B).
+    /// Maps each row (or column) in shared memory to its row of A (or column of B). An epilogue
+    /// uses it to find where the results of an [interleaved](AsyncTile::interleaved) tile belong;
+    /// without interleaving it is the identity.
     #[inline]
     pub fn rows(&self) -> Layout {
         let extent = i64::from(self.extent);
@@ -210,7 +212,8 @@ impl AsyncTile {
         [self.extent, self.depth]
     }
 
-    /// Returns how many elements a line has.
+    /// Returns how many elements a line has. Code that computes shared-memory addresses of its own
+    /// needs it.
     pub const fn line(&self) -> u32 {
         self.line_bytes / self.elem.size_bytes()
     }
@@ -256,7 +259,8 @@ impl AsyncTile {
         }
     }
 
-    /// Returns each thread's count of 16-byte copies per tile.
+    /// Returns how many 16-byte copies each thread makes per tile, for example to size the
+    /// registers of a copy that goes through registers.
     pub const fn copies(&self) -> u32 {
         self.lines_of_thread() * (self.contiguous() / self.line())
     }
@@ -426,8 +430,9 @@ pub struct ThrAsyncTile<'b, T> {
     to: Val<'b, Shared<T>>,
 }
 
-/// Elements that [`ThrAsyncTile::begin`] has loaded to registers, because they are narrower than
-/// `cp.async` can copy, with their addresses in shared memory. Empty if `cp.async` copies the tile.
+/// Elements that [`ThrAsyncTile::begin`] has loaded to registers, with their addresses in shared
+/// memory. `begin` does so if elements are narrower than the smallest `cp.async`; otherwise there
+/// are none, because `cp.async` copies the tile.
 #[derive(Clone, Debug)]
 #[must_use = "the elements are not stored"]
 pub struct LoadedElements<'b, T>(Vec<(Val<'b, Shared<T>>, Val<'b, T>)>);
@@ -459,9 +464,10 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
         self.start_part(k, stage, depth, 0, 1);
     }
 
-    /// Like [`start`](ThrAsyncTile::start), but elements that are copied one by one only go to
-    /// registers, with all loads in flight together. [Store](LoadedElements::store) them
-    /// afterwards.
+    /// Like [`start`](ThrAsyncTile::start), but if elements are too narrow for `cp.async`, they
+    /// only go to registers, with all loads in flight together. Call
+    /// [`store`](LoadedElements::store) on the result after the step's MMAs, so that the loads'
+    /// latency is hidden.
     #[track_caller]
     pub fn begin<'k: 'b>(
         &self,

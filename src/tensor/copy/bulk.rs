@@ -1,5 +1,6 @@
 //! [`bulk_copy`] and [`bulk_store`]: one thread copies contiguous memory between global and shared
-//! memory.
+//! memory. Use them for data that is contiguous and needs no tensor map, for example a vector of
+//! biases.
 
 use crate::ir::builder::MbarrierRef;
 use crate::ir::op::L2Policy;
@@ -84,7 +85,8 @@ where
 }
 
 /// Copies a tensor from shared to global memory with bulk copies that join the next committed bulk
-/// group. CuTe's `SM90_BULK_COPY_S2G`.
+/// group. CuTe's `SM90_BULK_COPY_S2G`. Use it for results that are contiguous in both memories, for
+/// example one row per block.
 ///
 /// Call it in one thread. Before that, every thread that wrote the tensor must make its writes
 /// visible with [`fence_proxy_async`](Body::fence_proxy_async) and pass a barrier.

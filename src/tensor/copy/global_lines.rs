@@ -1,5 +1,5 @@
 //! [`GlobalLines`]: a warp group copies operand tiles to shared memory from matrices whose lines
-//! start at any element.
+//! start at any element. GEMM on `sm_90` uses it if TMA cannot read an operand.
 
 use crate::arch::Major;
 use crate::ir::builder::DeviceCoord;
@@ -27,25 +27,29 @@ pub struct GlobalLines<'b, T> {
     pub from: Val<'b, Global<T>>,
     /// The mode of (row, K) along which lines run.
     pub major: Major,
-    /// Line pitch, at most [`MAX_PITCH`](GlobalLines::MAX_PITCH), and batch stride, in elements.
+    /// Elements from one line to the next, at most [`MAX_PITCH`](GlobalLines::MAX_PITCH), and from
+    /// one matrix of the batch to the next.
     pub strides: [Val<'b, i64>; 2],
-    /// Elements from the first one to the end of the last matrix's last line, at least
-    /// [`MIN`](GlobalLines::MIN) bytes.
+    /// How many elements may be read: from the first one to the end of the last matrix's last line.
+    /// They must have at least [`MIN`](GlobalLines::MIN) bytes.
     pub readable: Val<'b, i64>,
     /// Lines per matrix, and elements per line.
     pub extents: [Val<'b, i32>; 2],
 }
 
 impl<T> GlobalLines<'_, T> {
-    /// The minimum bytes of all lines together: they must contain two aligned vectors.
+    /// The minimum bytes of all lines together. A buffer that starts anywhere contains two aligned
+    /// vectors only if it has at least so many; GEMM refuses smaller operands.
     pub const MIN: u32 = 3 * VECTOR;
     /// The maximum line pitch in elements. It keeps offsets inside a tile of 256 lines below 2^29.
+    /// GEMM refuses larger ones.
     pub const MAX_PITCH: u64 = 1 << 21;
 }
 
 impl<'b, T: Element> GlobalLines<'b, T> {
     /// Returns a thread's share of the copies of tiles with `rows` rows and `depth` elements along
-    /// K. `thread` is the thread's index in its warp group.
+    /// K. `thread` is the thread's index in its warp group. Call it once, before the loop over
+    /// tiles.
     pub fn slice(
         &self,
         k: &Body<'b, '_>,
@@ -88,7 +92,8 @@ pub struct ThrLines<'b, T> {
     words: Registers<'b, u32>,
 }
 
-/// Consecutive tiles along K. The next tile's vectors are in flight.
+/// Consecutive tiles along K that a thread loads ahead: while one tile is stored to shared memory,
+/// the next tile's vectors are in flight. Made by [`ThrLines::fetch_with`].
 #[derive(Clone, Debug)]
 pub struct FetchedLines<'b, T> {
     thr: ThrLines<'b, T>,
@@ -127,9 +132,10 @@ struct Unit<'b> {
 }
 
 impl<'b, T: Element> ThrLines<'b, T> {
-    /// Starts loading both operands' tiles that begin at (row, K, matrix). In a programmatic
-    /// dependent launch pass `programmatic`: the call then computes all addresses before it waits
-    /// for the previous launch.
+    /// Starts loading the tiles of A and B that begin at (row, K, matrix), before the loop along K.
+    /// Pass `programmatic` if the kernel is launched by programmatic dependent launch (it starts
+    /// before the previous launch has ended): the call then computes all addresses before it waits
+    /// for that launch.
     #[track_caller]
     pub fn fetch_with<U: Element>(
         &self,

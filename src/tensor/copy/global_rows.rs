@@ -1,5 +1,5 @@
 //! [`GlobalRows`]: a warp group writes rows that start at any element of global memory, in aligned
-//! vectors.
+//! vectors. GEMM's epilogue uses it if TMA cannot write the matrix.
 
 use crate::ir::op::{Direction, Excess};
 use crate::ir::{Body, Element, GlobalMut, Pointer, Shared, Val, range};
@@ -25,7 +25,7 @@ pub struct GlobalRows<'b, T> {
     pub extents: [Val<'b, i32>; 2],
 }
 
-/// Rows in shared memory that consist of whole 16-byte units.
+/// Rows in shared memory that consist of whole 16-byte units: the source of [`GlobalRows::store`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SharedRows<'b, T> {
     pub(super) from: Val<'b, Shared<T>>,
@@ -154,12 +154,14 @@ fn per_unit<T: Element>() -> u32 {
     VECTOR / T::scalar().size_bytes()
 }
 
-/// Returns how many elements an address is behind an aligned vector, up to whole vectors.
+/// Returns an address in elements. Only the remainder by the elements per 16-byte vector counts: it
+/// is how many elements the address lies behind the last vector boundary.
 pub(crate) fn lead<P: Pointer>(at: Val<'_, P>) -> Val<'_, i32> {
     at.ptr_to_int().cvt::<i32>() >> P::Elem::scalar().size_bytes().ilog2()
 }
 
-/// Returns the 16 bytes of `high:low` that start at byte `shift`, 0 to 15.
+/// Returns the 16 bytes of `high:low` that start at byte `shift`, 0 to 15. Use it to read a vector
+/// that two aligned vectors contain.
 #[inline]
 pub(crate) fn shifted<'b>(
     low: [Val<'b, u32>; 4],
@@ -173,7 +175,7 @@ pub(crate) fn shifted<'b>(
     ByteShift::new(shift).of(words)
 }
 
-/// Shifts 24 bytes by 0 to 7.
+/// Shifts 24 bytes by 0 to 7 bytes. Use it to read the 16 bytes that start at any of the first 8.
 #[derive(Clone, Copy)]
 pub(crate) struct ByteShift<'b> {
     by_one: Val<'b, bool>,

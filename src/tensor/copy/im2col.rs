@@ -1,5 +1,5 @@
 //! [`Im2colCopy`]: TMA copies that gather a feature map's pixels, so that a convolution becomes a
-//! GEMM.
+//! GEMM. Use it for convolutions on `sm_90`, instead of writing the im2col matrix to memory.
 
 use std::fmt;
 
@@ -16,7 +16,8 @@ use crate::tensor::view::engine::clamped;
 use crate::tensor::view::tensor::SharedTensor;
 
 /// A convolution's filter along one spatial dimension: output `q` reads the pixels
-/// `q * stride + s * dilation - lower_padding` for `s` in `0..size`.
+/// `q * stride + s * dilation - lower_padding` for `s` in `0..size`. Make it with [`Filter::new`]
+/// and pass one per spatial dimension to [`Im2colCopy::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Filter {
     /// Filter positions, at least 1.
@@ -32,22 +33,24 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Makes a filter of `size` positions with stride and dilation 1 and no padding.
+    /// Makes a filter of `size` positions with stride and dilation 1 and no padding. Change these
+    /// with the methods below.
     pub const fn new(size: u32) -> Filter {
         Filter { size, stride: 1, dilation: 1, lower_padding: 0, upper_padding: 0 }
     }
 
-    /// Sets the stride.
+    /// Sets how many pixels adjacent outputs are apart, for a convolution that downsamples.
     pub const fn stride(self, stride: u32) -> Filter {
         Filter { stride, ..self }
     }
 
-    /// Sets the dilation.
+    /// Sets how many pixels adjacent filter positions are apart, for an atrous convolution.
     pub const fn dilation(self, dilation: u32) -> Filter {
         Filter { dilation, ..self }
     }
 
-    /// Sets `padding` zeros on both sides.
+    /// Sets `padding` zeros on both sides. For example size 3 with padding 1 gives as many outputs
+    /// as pixels.
     pub const fn padding(self, padding: u32) -> Filter {
         Filter { lower_padding: padding, upper_padding: padding, ..self }
     }
@@ -142,12 +145,13 @@ impl Im2colCopy {
         Ok(Im2colCopy { tile: copy, image: image.to_vec(), filters: filters.to_vec() })
     }
 
-    /// Returns a tile's layout in shared memory.
+    /// Returns a tile's layout in shared memory. Allocate the tile with it.
     pub fn tile(&self) -> &ComposedLayout {
         self.tile.tile()
     }
 
-    /// Returns an image's output counts along W, then H, then D.
+    /// Returns an image's output counts along W, then H, then D. Their product times the image
+    /// count is M of the implicit GEMM.
     pub fn outputs(&self) -> Vec<u32> {
         self.filters
             .iter()
@@ -156,7 +160,8 @@ impl Im2colCopy {
             .collect()
     }
 
-    /// Returns a tile's bytes: what the mbarrier has to expect.
+    /// Returns a tile's size in bytes, which the full barrier has to expect (`arrive_expect_tx`)
+    /// before a [`load`](Im2colCopy::load).
     pub fn bytes(&self) -> u32 {
         self.tile.bytes()
     }
@@ -289,7 +294,8 @@ impl Im2colCopy {
 
     /// Like [`load`](Im2colCopy::load), but multicast to every block of the cluster whose bit is
     /// set in `ctas`. The data and the barrier signal arrive at the same shared-memory offsets
-    /// there. CuTe's `SM90_TMA_LOAD_IM2COL_MULTICAST`.
+    /// there. CuTe's `SM90_TMA_LOAD_IM2COL_MULTICAST`. Use it if blocks of a cluster need the same
+    /// pixels, for example because they compute different output channels.
     #[track_caller]
     pub fn load_multicast<'b, T: Element, const RANK: usize, I: IntoVal<'b, i32>>(
         &self,

@@ -190,7 +190,8 @@ impl MatrixLoad {
     }
 
     /// Returns the part of a shared-memory tile (MN, K, ..) that the thread loads from: (V, MN, K,
-    /// ..). With `ldmatrix` these are the rows whose addresses it provides.
+    /// ..). With `ldmatrix` these are the rows whose addresses it provides. Call it before the main
+    /// loop if you read one tile; for a ring buffer take [`ring`](MatrixLoad::ring).
     #[track_caller]
     pub fn partition<'b, T: Element>(
         &self,
@@ -302,6 +303,7 @@ impl MatrixLoad {
     }
 
     /// Loads one step along K from its part (V, MN) in shared memory into registers (V, MN, 1).
+    /// Call it between the pipeline's wait and the step's MMAs.
     #[track_caller]
     pub fn load<'b, T: Element, W: Converted>(
         &self,
@@ -362,7 +364,8 @@ pub struct MatrixRing<'m, 'b, T> {
 }
 
 impl<'b, T: Element> MatrixRing<'_, 'b, T> {
-    /// Selects the stage that the next loads read, in each step of the main loop.
+    /// Selects the stage that the next loads read. Call it once in each step of the main loop, with
+    /// the stage that the pipeline has just filled.
     #[must_use]
     #[track_caller]
     pub fn stage(&self, stage: Val<'b, i32>) -> Self {

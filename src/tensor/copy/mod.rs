@@ -1,4 +1,5 @@
-//! Copies between global memory, shared memory and registers.
+//! Copies between global memory, shared memory and registers. Come here to choose one by what you
+//! copy and which instructions the target has.
 //!
 //! | you copy | use | cost and limits |
 //! |---|---|---|
@@ -14,7 +15,7 @@
 //! | `wgmma` accumulators | [`StagedStore`] | `stmatrix` + TMA, or [`GlobalRows`] |
 //! | one unaligned row | [`Row`] | vectors, single elements at the ends |
 //!
-//! Copies of rows that several threads share are in `rows`.
+//! If several threads share rows, use the copies in [`rows`](super::rows).
 
 pub(super) mod async_tile;
 pub(super) mod bulk;

@@ -1,4 +1,6 @@
-//! [`ClusterPeers`]: the blocks of a cluster that need the same tile, for TMA multicast loads.
+//! [`ClusterPeers`]: the blocks of a cluster that need the same tile, for TMA multicast loads. Pass
+//! it to [`TmaCopy::load_rotated`](crate::tensor::copy::TmaCopy::load_rotated), so that each tile
+//! is read once per cluster.
 
 use crate::ir::Val;
 

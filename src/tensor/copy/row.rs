@@ -57,7 +57,8 @@ where
     const LANES: u32 = N as u32;
 
     /// Makes the row of `len` elements from `*(base + start)` on. `base` must be aligned to a
-    /// vector, and `start` and `len` must not be negative.
+    /// vector, and `start` and `len` must not be negative. Vectors need not be aligned to the row,
+    /// so `start` can be any element.
     #[track_caller]
     pub fn new(
         k: &Body<'b, '_>,
@@ -88,7 +89,9 @@ where
         at.ge(self.first) & at.lt(self.end)
     }
 
-    /// Loads vector `number`, with `fill` in the lanes outside the row.
+    /// Loads vector `number`, with `fill` in the lanes outside the row. Vectors count from 0 to
+    /// below [`vectors`](Row::vectors). Choose a `fill` that does not change the result, for
+    /// example 0 for a sum.
     #[track_caller]
     pub fn load<'k: 'b>(
         &self,
@@ -113,7 +116,7 @@ where
         )
     }
 
-    /// Stores vector `number`, except for the lanes outside the row.
+    /// Stores vector `number`; lanes outside the row are not written.
     #[track_caller]
     pub fn store<'k: 'b>(
         &self,

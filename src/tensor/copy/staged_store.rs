@@ -190,7 +190,7 @@ impl StagedStore {
 
     /// Combines the accumulators of columns `2 j` and `2 j + 1` into column `j` of the matrix, with
     /// [`AccumulatorMap::apply_pair`](super::AccumulatorMap::apply_pair), for example for a gated
-    /// activation. The store's columns are those of the matrix.
+    /// activation. The store's columns count the matrix's columns, not the accumulators'.
     ///
     /// A thread then holds single elements of a row and writes them to shared memory one by one.
     /// Transposed stores cannot do it, because no thread has both columns.
@@ -235,12 +235,14 @@ impl StagedStore {
         Ok(StagedStore { pitch, slot: slot.into(), ..self })
     }
 
-    /// Returns the layout of 64 accumulator rows in shared memory.
+    /// Returns the layout of 64 accumulator rows in shared memory: one of the store's slots. A copy
+    /// of your own between slot and memory needs it.
     pub fn slot(&self) -> &ComposedLayout {
         &self.slot
     }
 
-    /// Returns how many columns one store covers.
+    /// Returns how many columns one store covers. An epilogue steps through the tile's columns by
+    /// it.
     pub fn columns(&self) -> u32 {
         self.columns
     }
@@ -264,7 +266,8 @@ impl StagedStore {
         64 * if self.transposed { self.columns } else { self.pitch }
     }
 
-    /// Makes the tensor map of a (row, column, matrix) tensor that is contiguous along columns.
+    /// Makes the tensor map of a (row, column, matrix) tensor that is contiguous along columns. The
+    /// kernel gets the map as a parameter and passes it to [`slice`](StagedStore::slice).
     ///
     /// # Errors
     /// Those of [`TmaCopy::desc`].
@@ -276,7 +279,8 @@ impl StagedStore {
     /// Returns a thread's share of stores to `to`, a tensor map or rows that can start anywhere.
     /// `staging` is the warp group's shared memory, [`elements`](StagedStore::elements) long,
     /// aligned to 1024 bytes (128 without a swizzle). `thread` is the index in the group, and
-    /// `barrier` a named barrier that only this group uses.
+    /// `barrier` a named barrier that only this group uses. Call it once per thread, before the
+    /// loop over tiles.
     #[track_caller]
     pub fn slice<'s, 'b, T: Element>(
         &'s self,

@@ -48,7 +48,8 @@ pub enum StoreDestination<'b, T> {
 }
 
 impl<'b, T> StoreDestination<'b, T> {
-    /// Returns the row groups and the GEMMs of different sizes, if there are any.
+    /// Returns the row groups and the sizes of the GEMMs, or `None` for each that the destination
+    /// does not have. A tile scheduler takes both, so that it walks the same groups.
     pub fn groups(&self) -> (Option<RowGroups<'b>>, Option<GroupSizes<'b>>) {
         match self {
             StoreDestination::Groups { groups, .. } => (Some(*groups), None),
@@ -70,7 +71,8 @@ impl<'b, T> From<GlobalRows<'b, T>> for StoreDestination<'b, T> {
     }
 }
 
-/// A thread's share of a [`StagedStore`].
+/// A thread's share of a [`StagedStore`]: the thread calls it to write its accumulators. Made by
+/// [`StagedStore::slice`], once before the loop over tiles.
 #[derive(Clone, Debug)]
 pub struct ThrStore<'s, 'b, T> {
     pub(super) store: &'s StagedStore,
@@ -86,23 +88,26 @@ pub struct ThrStore<'s, 'b, T> {
 
 /// What a thread stores of 8 accumulator columns, packed into 32-bit words: first the accumulators
 /// of its first row, then those of its second row. A word holds two 16-bit or four 8-bit elements.
+/// [`ThrStore::words`] makes them.
 pub type StoreWords<'b> = Vec<Val<'b, u32>>;
 
 /// What a store applies to each accumulator at `coord` = (row, column, matrix): a closure, or `()`
-/// for nothing.
+/// for nothing. Pass a closure to fuse an epilogue into the store.
 pub trait AccumulatorMap<'b> {
-    /// Returns whether accumulators stay as they are, so that coordinates need not be computed.
+    /// Returns whether accumulators stay as they are. If so, the store computes no coordinates.
     fn is_identity(&self) -> bool {
         false
     }
 
     /// Returns whether the map has side effects. If so, accumulators that a store [of fewer
-    /// rows](StagedStore::of_rows) leaves out get row `i32::MAX`.
+    /// rows](StagedStore::of_rows) leaves out get row `i32::MAX`. An effect is, for example, a sum
+    /// over rows that the epilogue adds up.
     fn has_effects(&self) -> bool {
         true
     }
 
-    /// Returns the value to store for the accumulator `sum`.
+    /// Returns the value to store for the accumulator `sum`, for example `sum` plus the bias of
+    /// column `coord[1]`.
     fn apply(
         &self,
         k: &mut Body<'b, '_>,
@@ -170,7 +175,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     }
 
     /// Packs a thread's four accumulators of 8 columns and 64 rows into the words to store, rounded
-    /// to nearest. They come in `wgmma`'s order: two of one row, two of the row 8 further.
+    /// to nearest. They come in `wgmma`'s order: two of one row, two of the row 8 further. Use it
+    /// with [`rows`](ThrStore::rows) if you compute the values yourself.
     #[track_caller]
     pub fn words(&self, accumulators: [Val<'b, f32>; 4]) -> StoreWords<'b> {
         packed(self.store.elem, &accumulators)
@@ -183,6 +189,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
 
     /// Returns the (row, column, matrix) of the thread's elements in 8 columns and 64 rows of
     /// accumulators whose first one is at `origin`: all four in `wgmma`'s order, or the two pairs.
+    /// Use it to load what an epilogue combines with the accumulators, for example C.
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {
@@ -295,7 +302,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
 
     /// Stores 64 rows of one store's columns to (row, column, matrix) `origin`. `words` returns,
     /// for each 8 accumulator columns, what [`words`](ThrStore::words) makes. `number` counts the
-    /// group's stores and selects the slot. All threads of the group must call it together.
+    /// group's stores and selects the slot. All threads of the group must call it together. Use it
+    /// if you control the epilogue's loop; [`tile`](ThrStore::tile) stores a whole tile.
     #[track_caller]
     pub fn rows<'k: 'b>(
         &self,
@@ -394,7 +402,7 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
     /// Stores a tile: `blocks` times 64 rows, which are `apart` rows from each other, of `width`
     /// accumulator columns, starting at (row, column, matrix) `origin`. `acc` holds the thread's
     /// accumulators block by block; each passes through `map`. In a transposed store, accumulator
-    /// rows are columns of the matrix.
+    /// rows are columns of the matrix. This is the usual call at the end of a tile.
     #[track_caller]
     pub fn tile<'k: 'b>(
         &self,
@@ -449,7 +457,8 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         }
     }
 
-    /// Stores part `part` of 64 rows that [`keep`](ThrStore::keep) has packed into `kept`.
+    /// Stores part `part` of 64 rows that [`keep`](ThrStore::keep) has packed into `kept`. Call it
+    /// in the next tile's main loop, one part per step, so that the store overlaps with the MMAs.
     #[track_caller]
     pub fn part<'k: 'b>(
         &self,

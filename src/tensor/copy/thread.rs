@@ -1,5 +1,5 @@
 //! Copies by a single thread, element by element or in vectors. Call them on a thread's own
-//! partitions; each thread copies its part.
+//! partitions, for example from global memory to registers; each thread copies its part.
 
 use crate::ir::types::Scalar;
 use crate::ir::{Body, Element, Val};
@@ -12,7 +12,8 @@ use crate::tensor::view::predicate::{IntoPredicate, Predicate, of_shape};
 use crate::tensor::view::tensor::Tensor;
 
 /// Copies a tensor element by element, `destination(i) = source(i)`: CuTe's `copy`. Both must have
-/// the same size and static shapes; strides can be symbolic.
+/// the same size and static shapes; strides can be symbolic. Use it if element order or alignment
+/// allows no vectors; else [`autovec_copy`] is faster.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -90,7 +91,8 @@ pub fn copy_if<'k: 'b, 'b, S, D>(
 }
 
 /// Like [`copy`], but writes zeros for elements whose `predicate` is false, without reading them,
-/// as `cp.async` does with a source size of 0.
+/// as `cp.async` does with a source size of 0. Use it to load tiles that reach beyond their tensor,
+/// if the zeros do not change the result.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {

@@ -155,12 +155,14 @@ impl TmaCopy {
         Ok(TmaCopy { elem, tile: tile.clone(), swizzle, modes: order, box_dims, boxes: parts })
     }
 
-    /// Returns the tile's layout in shared memory.
+    /// Returns the tile's layout in shared memory. Allocate the tile, or each stage of a ring
+    /// buffer, with it.
     pub fn tile(&self) -> &ComposedLayout {
         &self.tile
     }
 
-    /// Returns a box's extents, the contiguous one first.
+    /// Returns the extents of the box that one instruction copies, the contiguous one first. They
+    /// are limited to 256 each by the hardware.
     pub fn box_dims(&self) -> &[u32] {
         &self.box_dims
     }
@@ -183,12 +185,12 @@ impl TmaCopy {
         &self.boxes
     }
 
-    /// Returns the tile's rank.
+    /// Returns the tile's rank, which is that of the tensor and of the map.
     pub fn rank(&self) -> usize {
         self.modes.len()
     }
 
-    /// Returns how many boxes the tile has.
+    /// Returns how many boxes the tile has, and so how many instructions a copy takes.
     pub fn boxes(&self) -> usize {
         self.boxes.len()
     }
@@ -226,7 +228,7 @@ impl TmaCopy {
     }
 
     /// Makes the tensor map of a tensor whose tiles you copy. Modes of extent 1 can have any
-    /// stride.
+    /// stride. Call it on the host before the launch; the kernel gets the map as a parameter.
     ///
     /// # Errors
     /// The tensor's rank or contiguous mode differs from the tile's, or it is not static;
@@ -368,6 +370,7 @@ impl TmaCopy {
 
     /// Like [`load`](TmaCopy::load), but multicast to every block of the cluster whose bit is set
     /// in `ctas`. The data and the barrier signal arrive at the same shared-memory offsets there.
+    /// Use it to read a tile from global memory once for several blocks.
     #[track_caller]
     pub fn load_multicast<'b, T: Element, const RANK: usize>(
         &self,

@@ -64,7 +64,8 @@ pub struct TmaTensor<'c, 'b, M> {
 }
 
 impl TmaCopy {
-    /// Returns the tensor of `map`, whose tiles this copy moves.
+    /// Returns the tensor of `map`, whose tiles this copy moves. Tile it to get the tiles that you
+    /// load or store.
     #[track_caller]
     pub fn tensor<'c, 'b, M: Ty>(
         &'c self,
@@ -82,7 +83,7 @@ impl TmaCopy {
 /// in a grouped GEMM, where the device makes a map for each group's matrix.
 #[derive(Clone, Copy, Debug)]
 pub struct MapArray<'b> {
-    /// The first map.
+    /// The address of the first map.
     pub first: Val<'b, Global<u64>>,
     /// Elements from one map to the next, a multiple of 16.
     pub words: u32,
@@ -98,19 +99,20 @@ impl<'b> MapArray<'b> {
 }
 
 /// The tensors that one [`TmaCopy`] moves: a single tensor map, or many maps in memory that are
-/// made from it.
+/// made from it. A kernel that handles plain and grouped GEMM takes it instead of a [`TmaTensor`].
 #[derive(Clone, Copy, Debug)]
 pub struct TmaTensors<'c, 'b, T, const RANK: usize> {
     /// The copy that moves their tiles.
     pub copy: &'c TmaCopy,
     /// The tensor map.
     pub map: Val<'b, TensorMap<T, RANK>>,
-    /// The maps in memory, if there are many.
+    /// The maps in memory. With `None`, every matrix is in the tensor of `map`.
     pub maps: Option<MapArray<'b>>,
 }
 
 impl<'c, 'b, T: Element, const RANK: usize> TmaTensors<'c, 'b, T, RANK> {
-    /// Returns the tensor of map `number`, or of the only map.
+    /// Returns the tensor of map `number`, or of the only map. If maps are in memory, it first
+    /// acquires the map, because the device may just have written it.
     #[track_caller]
     pub fn of<'d>(
         &self,
@@ -144,7 +146,8 @@ impl<'c, 'b, M> TmaTensor<'c, 'b, M> {
         TmaTensor { coords: self.coords.local_tile(k, tiler, coord), ..*self }
     }
 
-    /// Moves the origin to a coordinate: [`Tensor::domain_offset`].
+    /// Moves the origin to a coordinate: [`Tensor::domain_offset`]. Use it to start at a group's
+    /// first row.
     #[track_caller]
     pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
         TmaTensor { coords: self.coords.domain_offset(k, coord), ..*self }

@@ -95,12 +95,13 @@ impl AccumulatorOperand {
         Ok(AccumulatorOperand { shape, words })
     }
 
-    /// Returns the two accumulators of each word of A.
+    /// Returns, for each word of A, the indices of the two accumulators that form it. Use it if you
+    /// convert with code of your own instead of [`convert`](AccumulatorOperand::convert).
     pub fn words(&self) -> &[[u32; 2]] {
         &self.words
     }
 
-    /// Allocates registers for A's words.
+    /// Allocates registers for A's words, once before the main loop.
     #[track_caller]
     #[inline]
     pub fn fragment<'b>(&self, k: &Body<'b, '_>, to: &TiledMma) -> RegisterTensor<'b, u32> {

@@ -174,7 +174,8 @@ impl AccumulatorRows {
         }
     }
 
-    /// Returns a row's accumulators, by column.
+    /// Returns the accumulators that this thread holds of a row, by column, for work that neither
+    /// [`fold`](AccumulatorRows::fold) nor [`map_row`](AccumulatorRows::map_row) covers.
     #[track_caller]
     #[inline]
     pub fn row<'b>(

@@ -1,5 +1,6 @@
 //! [`WgmmaMainloop`]: the main loop of a consumer warp group in a warp-specialised GEMM. It waits
-//! for the stages that a TMA producer fills, multiplies them with `wgmma`, and releases them.
+//! for the stages that a TMA producer fills, multiplies them with `wgmma`, and releases them. Use
+//! it in the consumer role of an `sm_90` kernel.
 
 use crate::ir::builder::{Accumulator, IntoVal, IntoValues, Values};
 use crate::ir::op::ProxySpace;
@@ -17,8 +18,8 @@ use crate::tensor::view::tensor::{RegisterTensor, SharedTensor};
 /// A consumer warp group's main loop: CUTLASS's collective main loop for `sm_90`.
 ///
 /// For each stage it waits for the full barrier and starts the stage's `wgmma`. Then it waits for
-/// those of the previous stage, which the group's first thread releases to the producer. So one
-/// stage's MMAs are always in flight, and the consumer holds up to two stages.
+/// the previous stage's `wgmma`, and the group's first thread releases that stage to the producer.
+/// So one stage's MMAs are always in flight, and the consumer holds up to two stages.
 ///
 /// ```
 /// use tilewright::ir::{Kernel, Target, bf16};
@@ -63,7 +64,7 @@ type StateAnd<'b, V> = (PipelineState<'b>, <V as Values>::At<'b>);
 
 impl<'m, 'b> WgmmaMainloop<'m, 'b> {
     /// Makes the main loop of `mma`'s thread `thread` over ring buffers (M, K, stage) and (N, K,
-    /// stage) that `pipe` fills.
+    /// stage) that `pipe` fills. Make it once, before the loop over tiles.
     #[track_caller]
     pub fn new<A: Element, B: Element>(
         k: &Body<'b, '_>,
@@ -126,12 +127,14 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         barrier.sync(k);
     }
 
-    /// Returns whether this is the warp group's first thread.
+    /// Returns whether this is the warp group's first thread, which releases stages. Use it to
+    /// elect a thread for other work of the group.
     pub fn leader(&self) -> Val<'b, bool> {
         self.leader
     }
 
     /// Waits for a stage and starts its `wgmma`: `acc += A B`, or `acc = A B` unless `accumulate`.
+    /// Call it if you write the main loop yourself; [`run`](WgmmaMainloop::run) is the whole loop.
     #[track_caller]
     pub fn start<D: Accumulator>(
         &self,
@@ -147,7 +150,9 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         k.wgmma_commit_group();
     }
 
-    /// Waits for the `wgmma` of the stage before `state` and releases that stage, if `is_there`.
+    /// Waits for the `wgmma` of the stage before `state`, and releases that stage if `is_there` is
+    /// true. Pass false in a main loop's first step, which has no previous stage. Call it after
+    /// [`start`](WgmmaMainloop::start), so that one stage's MMAs stay in flight.
     #[track_caller]
     pub fn release_previous<'k: 'b>(
         &self,
@@ -269,9 +274,10 @@ impl<'m, 'b> WgmmaMainloop<'m, 'b> {
         })
     }
 
-    /// Runs `body`, which multiplies `steps` stages, and returns its state and other values. If
-    /// `is_idle` holds, the warp group only waits for the stages and releases them, and the other
-    /// values stay as they are. Use it for tiles in which one consumer has nothing to compute.
+    /// Runs `body`, which multiplies `steps` stages, and returns the state and the other values
+    /// that it yields. If `is_idle` is true, the warp group only waits for the stages and releases
+    /// them, and the other values stay as they are. Use it for tiles in which one consumer has
+    /// nothing to compute. If `is_idle` is `None`, `body` always runs.
     #[track_caller]
     pub fn unless<'k: 'b, I: IntoValues<'b>>(
         &self,

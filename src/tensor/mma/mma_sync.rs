@@ -1,5 +1,5 @@
 //! [`TiledMma::gemm_sync`]: multiplies operand fragments in registers with `mma.sync`, the inner
-//! step of an `sm_80` main loop.
+//! step of an `sm_80` main loop. Use it if your main loop loads fragments itself.
 
 use crate::ir::builder::{Accumulator, AnyVector, Ty};
 use crate::ir::op::MmaOverflow;

@@ -57,7 +57,7 @@ crate::values! {
 }
 
 impl<'b> OnlineSoftmax<'b> {
-    /// Returns the state before the first tile.
+    /// Returns the state before the first tile: no scores, so that the sums are 0.
     #[track_caller]
     #[inline]
     pub fn new(k: &Body<'b, '_>) -> Self {
@@ -113,7 +113,8 @@ impl<'b> OnlineSoftmax<'b> {
         self.update_to(k, rows, scores, scale, maxima)
     }
 
-    /// The second half of [`update`](OnlineSoftmax::update), with `maxima` from the first half.
+    /// The second half of [`update`](OnlineSoftmax::update), with `maxima` from the first half. Use
+    /// the two halves if other work goes between the maxima and the powers.
     #[track_caller]
     #[inline]
     pub fn update_to(
@@ -189,7 +190,8 @@ impl<'b> OnlineSoftmax<'b> {
     }
 
     /// Multiplies each row of accumulators by its factor. If `lazy`, skips that when all factors of
-    /// the warp are 1.
+    /// the warp are 1. Call it with the factors that [`update`](OnlineSoftmax::update) returns,
+    /// before the tile's own products are added.
     #[track_caller]
     #[inline]
     pub fn rescale<'k: 'b>(
@@ -213,7 +215,9 @@ impl<'b> OnlineSoftmax<'b> {
     }
 
     /// Reduces the sums over the lanes. Returns each row's reciprocal sum (0 for a row without
-    /// scores) and the natural logarithm of its sum (negative infinity for such a row).
+    /// scores) and the natural logarithm of its sum (negative infinity for such a row). Multiply
+    /// the accumulated output by the reciprocal; the logarithm is what a backward pass or a merge
+    /// of split keys needs.
     #[track_caller]
     #[inline]
     pub fn finish(

@@ -100,7 +100,8 @@ impl<'b> SmemOperand<'b> {
     }
 
     /// Returns the layout of the instructions' descriptors, (MN, K, ..). Strides count units of 16
-    /// bytes, as the address field of a descriptor does.
+    /// bytes, as the address field of a descriptor does. Use it to see how many instructions a tile
+    /// takes.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }

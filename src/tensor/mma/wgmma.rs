@@ -25,7 +25,7 @@ mod sealed {
 }
 
 /// Operand A of a `wgmma`: a [`SmemOperand`], or a [`RegisterTensor`] (V, M, K) of elements or
-/// words.
+/// words. [`TiledMma::gemm_async`] takes either; you name the trait only as a bound.
 pub trait WgmmaOperand<'b>: sealed::Sealed {
     /// Returns whether it is a placeholder.
     #[doc(hidden)]
@@ -55,7 +55,8 @@ pub trait WgmmaOperand<'b>: sealed::Sealed {
     ) -> Result<WgmmaSource<'b>, TensorErrorKind>;
 }
 
-/// One instruction's operand.
+/// Operand A of one `wgmma`: the descriptor in shared memory, or the thread's registers. A
+/// [`WgmmaOperand`] hands it to [`TiledMma::gemm_async`].
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum WgmmaSource<'b> {

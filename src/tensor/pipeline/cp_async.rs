@@ -89,13 +89,14 @@ impl CpAsyncPipeline {
         Ok(CpAsyncPipeline { stages, elements, of_warp: false })
     }
 
-    /// Makes the pipeline of a single warp, which then synchronises only its own threads.
+    /// Makes the pipeline of a single warp, which then synchronises only its own threads. Use it if
+    /// each warp has a ring buffer of its own.
     #[must_use]
     pub fn of_warp(self) -> Self {
         CpAsyncPipeline { of_warp: true, ..self }
     }
 
-    /// Returns the stage count.
+    /// Returns the stage count, for example to allocate the ring buffer.
     pub fn stages(&self) -> u32 {
         self.stages
     }
@@ -107,7 +108,7 @@ impl CpAsyncPipeline {
     }
 
     /// Fills all stages but one and waits for the first. `copy` gets the step's index and its
-    /// stage's first element.
+    /// stage's first element. Call it before the main loop.
     #[track_caller]
     pub fn fill<'b>(
         &self,
@@ -155,13 +156,15 @@ impl CpAsyncPipeline {
         CpAsyncState { read: k.constant(0), write: k.value(self.ahead() * self.elements) }
     }
 
-    /// Returns the first element of the stage after the one that starts at `first`.
+    /// Returns the first element of the stage after the one that starts at `first`. Use it if a
+    /// loop carries only one of the two offsets.
     #[track_caller]
     pub fn after<'b>(&self, first: Val<'b, i32>) -> Val<'b, i32> {
         first.eq(self.ahead() * self.elements).select(0, first + self.elements)
     }
 
-    /// Returns the next step's state: both stages move on by one, around the ring buffer.
+    /// Returns the next step's state: both stages move on by one, around the ring buffer. Call it
+    /// at the end of each step and carry the result.
     #[track_caller]
     pub fn next<'b>(&self, state: CpAsyncState<'b>) -> CpAsyncState<'b> {
         CpAsyncState { read: self.after(state.read), write: self.after(state.write) }

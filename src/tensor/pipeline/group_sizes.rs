@@ -41,7 +41,8 @@ pub struct GroupSizes<'b> {
 }
 
 impl<'b> GroupSizes<'b> {
-    /// Returns M, N and K of the GEMM with index `product`.
+    /// Returns M, N and K of the GEMM with index `product`. A role calls it for each tile, for
+    /// example to get the K extent of its main loop.
     #[track_caller]
     #[inline]
     pub fn of(&self, k: &Body<'b, '_>, product: Val<'b, i32>) -> [Val<'b, i32>; 3] {

@@ -1,4 +1,5 @@
-//! Pipelines between copies and compute, warp roles, and schedulers that hand out tiles.
+//! Pipelines between copies and compute, warp roles, and schedulers that hand out tiles. Come here
+//! to overlap loads with MMAs, or to let blocks loop over their work.
 //!
 //! | pipeline | who fills a stage | who empties it | pick it |
 //! |---|---|---|---|

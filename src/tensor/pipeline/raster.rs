@@ -48,7 +48,9 @@ pub enum Raster {
 
 impl Raster {
     /// Returns the row and column of tile `index` of `rows` x `columns` tiles. Every tile comes up
-    /// exactly once for the indices below `rows * columns`. Larger indices give the last tile.
+    /// exactly once for the indices below `rows * columns`. Larger indices give the last tile. Use
+    /// it on the host to see an order; in a kernel, [`TileScheduler`](super::TileScheduler)
+    /// computes it.
     #[inline]
     pub fn tile(self, index: u32, [rows, columns]: [u32; 2]) -> [u32; 2] {
         let (rows, columns) = (u64::from(rows.max(1)), u64::from(columns.max(1)));
@@ -67,7 +69,8 @@ impl Raster {
         [row as u32, column as u32]
     }
 
-    /// Returns whether the swizzle width, if there is one, is between 1 and 2^16 - 1.
+    /// Returns whether the swizzle width is between 1 and 2^16 - 1; orders without a width are
+    /// always valid. Call it before you build a kernel with an order that a user chose.
     pub fn is_valid(self) -> bool {
         match self {
             Raster::Swizzle { width } | Raster::SwizzleAlongM { width } => {
@@ -158,7 +161,7 @@ impl fmt::Display for Raster {
     }
 }
 
-/// The text is not the name of a [`Raster`].
+/// The error of parsing a [`Raster`] from a text that is not one of its names.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseRasterError {
     text: String,

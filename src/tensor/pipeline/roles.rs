@@ -15,23 +15,25 @@ pub struct WarpRole {
 }
 
 impl WarpRole {
-    /// Threads per warp group.
+    /// The threads of a warp group.
     pub const THREADS: u32 = 128;
 
-    /// Makes a role for the next `groups` warp groups.
+    /// Makes a role for the next `groups` warp groups, which keep the registers of the launch.
     pub const fn new(groups: u32) -> WarpRole {
         WarpRole { groups, registers: None }
     }
 
     /// Makes a producer and a consumer role. `groups` counts the warp groups of each, `registers`
-    /// the registers per thread of each.
+    /// the registers per thread of each. Use it for the usual GEMM block, for example one producer
+    /// group with 40 registers and two consumer groups with 232.
     pub fn producers_and_consumers(groups: [u32; 2], registers: Option<[u32; 2]>) -> [WarpRole; 2] {
         let [fetch, multiply] = registers.map_or([None; 2], |counts| counts.map(Some));
         let [producers, consumers] = groups.map(WarpRole::new);
         [producers.registers(fetch), consumers.registers(multiply)]
     }
 
-    /// Sets the registers per thread, a multiple of 8. `None` keeps what the launch gives.
+    /// Sets the registers per thread, a multiple of 8. `None` keeps what the launch gives. Use it
+    /// to give a producer's registers to the consumers.
     pub const fn registers(self, count: Option<u32>) -> WarpRole {
         WarpRole { registers: count, ..self }
     }

@@ -1,5 +1,6 @@
 //! [`RowGroups`]: groups of rows in one matrix, for grouped GEMM. In a mixture of experts a group
-//! is the tokens of one expert, and each group is multiplied by its own expert's weights.
+//! is the tokens of one expert, and each group is multiplied by its own expert's weights. Use it if
+//! the groups differ only in how many rows they have.
 
 use super::groups::Groups;
 use crate::ir::{Body, Global, Val};
@@ -50,7 +51,8 @@ pub struct RowGroups<'b> {
     pub bounds: Val<'b, Global<i32>>,
     /// The group count.
     pub count: Val<'b, i32>,
-    /// The rows from one group to the next, if `bounds` holds row counts; else 0.
+    /// With row counts in `bounds`: how many rows each group has room for, which is the distance
+    /// between the first rows of two groups. With first rows in `bounds`: 0.
     pub capacity: Val<'b, i32>,
 }
 
@@ -104,7 +106,8 @@ impl<'b> RowGroups<'b> {
     }
 
     /// Returns the group of tile `number`, searching forward from an earlier tile's group. Tiles
-    /// have `size` rows, and each group has `columns` column tiles.
+    /// have `size` rows, and each group has `columns` column tiles. Call it if you hand out tile
+    /// indices yourself, in ascending order.
     #[track_caller]
     #[inline]
     pub fn seek(

@@ -109,6 +109,7 @@ impl<'b> TileScheduler<'b> {
 
     /// Schedules clusters of `m` blocks along M by `n` along N, whose blocks take adjacent tiles:
     /// block `r` of a cluster gets row tile `r % m` and column tile `r / m` of the cluster's tiles.
+    /// Use it if the blocks of a cluster share tiles by multicast loads.
     #[track_caller]
     pub fn clusters(self, [m, n]: [u32; 2]) -> Self {
         let blocks = m * n;
@@ -148,6 +149,7 @@ impl<'b> TileScheduler<'b> {
     /// Schedules GEMMs of different sizes instead, with tiles of `tile` rows and columns. The tile
     /// counts that you passed to [`new`](TileScheduler::new) are ignored. `None` changes nothing.
     /// Only [`for_each`](TileScheduler::for_each) can go through them, and there are no clusters.
+    /// Use it if the GEMMs of a launch differ in more than their row counts.
     #[track_caller]
     pub fn group_sizes(
         self,
@@ -160,7 +162,9 @@ impl<'b> TileScheduler<'b> {
         TileScheduler { groups: Some(groups), ..self }
     }
 
-    /// Returns the first matrix row of a tile's group; 0 without groups.
+    /// Returns the first matrix row of a tile's row group. Add it to the tile's rows to get their
+    /// place in the matrix. It is 0 if the scheduler has no [row
+    /// groups](TileScheduler::row_groups).
     #[track_caller]
     #[inline]
     pub fn first_row<'c>(&self, k: &Body<'c, '_>, tile: Tile<'c>) -> DeviceCoord<'c>
@@ -239,15 +243,19 @@ impl<'b> TileScheduler<'b> {
         TensorError { operation, operand, kind: TensorErrorKind::DrawnTiles { why } }
     }
 
-    /// Initialises the barriers of [drawn](TileScheduler::drawn) tiles, in the thread in which
-    /// `elected` holds. Put a block barrier after it.
+    /// Initialises the barriers through which a block's roles share tile indices that are
+    /// [drawn](TileScheduler::drawn) from a counter, in the thread in which `elected` holds. Put a
+    /// block barrier after it. If tiles are not drawn, there are no such barriers and it does
+    /// nothing.
     #[track_caller]
     #[inline]
     pub fn init<'k: 'b>(&self, k: &mut Body<'k, '_>, elected: Val<'b, bool>) {
         self.draws.inspect(|draws| draws.init(k, elected));
     }
 
-    /// Returns a role's share: the thread that draws indices, or the warps that read them.
+    /// Returns a role's share of the scheduler, if tiles are [drawn](TileScheduler::drawn) from a
+    /// counter: pass `true` in the thread that draws the indices, `false` in the warps that read
+    /// them. Otherwise all roles have the same scheduler, and it changes nothing.
     #[track_caller]
     #[inline]
     pub fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
@@ -259,7 +267,7 @@ impl<'b> TileScheduler<'b> {
     }
 
     /// Returns whether row `first` of a tile, and so every later row, is beyond the end of the
-    /// tile's group; `None` without groups.
+    /// tile's group, so that a consumer can skip the rows. It is `None` if there are no groups.
     #[track_caller]
     #[inline]
     pub fn is_behind<'c>(
@@ -297,7 +305,8 @@ impl<'b> TileScheduler<'b> {
         TileScheduler { first, step: self.step * groups, ..self }
     }
 
-    /// Returns the block's rank in its cluster.
+    /// Returns the block's rank in its cluster, or 0 without clusters. Use it to elect a block of
+    /// the cluster.
     #[track_caller]
     pub fn rank(&self, k: &Body<'b, '_>) -> Val<'b, i32> {
         match (self.place, self.cluster) {
@@ -308,7 +317,8 @@ impl<'b> TileScheduler<'b> {
     }
 
     /// Returns the cluster's blocks along M, which need the same columns of B, and those along N,
-    /// which need the same rows of A.
+    /// which need the same rows of A. Pass one of them to
+    /// [`TmaCopy::load_rotated`](crate::tensor::copy::TmaCopy::load_rotated).
     #[track_caller]
     #[inline]
     pub fn peers(&self, k: &Body<'b, '_>) -> [ClusterPeers<'b>; 2] {

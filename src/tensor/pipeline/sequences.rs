@@ -1,5 +1,6 @@
 //! [`HeadSections`] and [`Sequences`]: decode work items of attention into heads, sequences and
-//! tiles.
+//! tiles. Use them in an attention kernel whose blocks take items from a
+//! [`WorkScheduler`](super::WorkScheduler).
 
 use crate::ir::{Body, Global, Val};
 
@@ -40,7 +41,8 @@ pub struct HeadSections<'b> {
 }
 
 impl<'b> HeadSections<'b> {
-    /// Decodes a work item, below `tiles * heads`, into its head and tile.
+    /// Decodes a work item, below `tiles * heads`, into its head and tile. A block calls it for
+    /// each item that it takes.
     #[track_caller]
     pub fn decode(&self, number: Val<'b, i32>) -> [Val<'b, i32>; 2] {
         let of_section = self.section * self.tiles;
@@ -110,14 +112,15 @@ crate::values! {
 
 impl Sequences<'_> {
     /// Returns how many slots `positions` positions in `count` sequences need, with tiles of `tile`
-    /// positions.
+    /// positions. Use it on the host to size the grid or a scheduler's item count.
     pub fn slots(positions: u32, count: u32, tile: u32) -> u64 {
         u64::from(positions / tile.max(1)) + u64::from(count)
     }
 }
 
 impl<'b> Sequences<'b> {
-    /// Finds a slot's sequence with a binary search, and its tile of `size` positions.
+    /// Finds a slot's sequence with a binary search, and its tile of `size` positions. A block
+    /// calls it for each slot; it must skip empty tiles.
     #[track_caller]
     #[inline]
     pub fn decode(&self, k: &mut Body<'b, '_>, slot: Val<'b, i32>, size: u32) -> SequenceTile<'b> {

@@ -1,5 +1,5 @@
 //! [`TmaPipeline`]: a ring buffer with full and empty mbarriers between producer and consumer
-//! warps.
+//! warps. Use it on `sm_90` to let copies run ahead of the MMAs.
 
 use std::any::Any;
 use std::rc::Rc;
@@ -122,7 +122,8 @@ impl<'b> PipelineState<'b> {
         self.stages.clamp(1, MAX_STAGES)
     }
 
-    /// Returns the next stage's state.
+    /// Returns the next stage's state. Call it after each step; after the last stage it wraps to
+    /// stage 0 and flips the parity.
     #[track_caller]
     #[inline]
     pub fn next(self) -> Self {
@@ -135,7 +136,8 @@ impl<'b> PipelineState<'b> {
         }
     }
 
-    /// Returns the state `steps` stages further; `steps` is a device value.
+    /// Returns the state `steps` stages further; `steps` is a device value. Use it if a role skips
+    /// steps that another one handles.
     #[track_caller]
     #[inline]
     pub fn skip(self, steps: Val<'b, i32>) -> Self {
@@ -146,7 +148,7 @@ impl<'b> PipelineState<'b> {
         PipelineState { stage: ahead - rounds * stages, parity, ..self }
     }
 
-    /// Returns the previous stage's state.
+    /// Returns the previous stage's state. Use it to release a stage one step after it was read.
     #[track_caller]
     #[inline]
     pub fn previous(self) -> Self {
@@ -264,7 +266,8 @@ impl<'b> TmaPipeline<'b> {
     }
 
     /// Makes the pipeline for a cluster of `blocks` blocks that share multicast copies: a stage is
-    /// empty once the consumers of all of them have released it.
+    /// empty once the consumers of all of them have released it. Use it with
+    /// [`TmaCopy::load_rotated`](crate::tensor::copy::TmaCopy::load_rotated).
     pub fn cluster(self, blocks: u32) -> Self {
         TmaPipeline { cluster: blocks, ..self }
     }
@@ -322,7 +325,7 @@ impl<'b> TmaPipeline<'b> {
         TmaPipeline { writers: threads, ..self }
     }
 
-    /// Returns the stage count.
+    /// Returns the stage count, for example to allocate the ring buffers.
     pub fn stages(&self) -> u32 {
         self.stages
     }
@@ -334,7 +337,8 @@ impl<'b> TmaPipeline<'b> {
         PipelineState { stage: k.constant(0), parity: k.constant(1), stages: self.stages }
     }
 
-    /// Returns a consumer's first state.
+    /// Returns a consumer's first state: stage 0, whose first wait lasts until the stage has been
+    /// filled.
     #[track_caller]
     pub fn consumer(&self, k: &Body<'b, '_>) -> PipelineState<'b> {
         PipelineState { stage: k.constant(0), parity: k.constant(0), stages: self.stages }
@@ -355,7 +359,7 @@ impl<'b> TmaPipeline<'b> {
 
     /// Waits for the other blocks of the cluster, if there are any. Blocks may write to each
     /// other's shared memory only between two such syncs: one after the barriers are initialised,
-    /// one before a block ends.
+    /// one before a block ends. `form` says whether all threads of a warp reach the call together.
     #[track_caller]
     pub fn cluster_sync(&self, k: &Body<'b, '_>, form: BarrierForm) {
         if self.cluster > 1 {
@@ -390,13 +394,14 @@ impl<'b> TmaPipeline<'b> {
 
     /// Tests whether the stage is empty; the hardware can suspend the thread for a bounded time
     /// first. If it returns false, call [`wait_empty`](TmaPipeline::wait_empty). CuTe's
-    /// `producer_try_acquire`.
+    /// `producer_try_acquire`. Use it to do other work between the test and the wait.
     #[track_caller]
     pub fn try_acquire(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
         self.empty(state.stage).try_wait_parity(k, state.parity)
     }
 
-    /// Waits until the stage is empty.
+    /// Waits until the stage is empty. Use it instead of [`acquire`](TmaPipeline::acquire) if other
+    /// work goes between the wait and the copies.
     #[track_caller]
     pub fn wait_empty(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
         self.empty(state.stage).wait_parity(k, state.parity);
@@ -474,7 +479,8 @@ impl<'b> TmaPipeline<'b> {
     }
 
     /// Publishes one thread's writes to the stage. After [`wait`](TmaPipeline::wait), `wgmma` and
-    /// bulk copies see them too.
+    /// bulk copies see them too. Only for stages that [threads write](TmaPipeline::written_by): TMA
+    /// signals the full barrier itself.
     #[track_caller]
     pub fn commit(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
         k.fence_proxy_async(ProxySpace::SharedCta);
@@ -483,18 +489,20 @@ impl<'b> TmaPipeline<'b> {
 
     /// Tests whether the stage is full; the hardware can suspend the thread for a bounded time
     /// first. If it returns false, call [`wait`](TmaPipeline::wait). CuTe's `consumer_try_wait`.
+    /// Use it to do other work between the test and the wait.
     #[track_caller]
     pub fn try_wait(&self, k: &Body<'b, '_>, state: PipelineState<'b>) -> Val<'b, bool> {
         self.full(state.stage).try_wait_parity(k, state.parity)
     }
 
-    /// Waits until the stage is full.
+    /// Waits until the stage is full. A consumer calls it before it reads the stage.
     #[track_caller]
     pub fn wait(&self, k: &Body<'b, '_>, state: PipelineState<'b>) {
         self.full(state.stage).wait_parity(k, state.parity);
     }
 
-    /// Releases the stage: one of the arrivals that make it empty, in every block of the cluster.
+    /// Releases the stage: one of the arrivals that make it empty, in every block of the cluster. A
+    /// consumer calls it after its last read.
     ///
     /// A thread that has loaded from the stage must call [`Body::fence_proxy_async`] first, because
     /// the copy that refills it belongs to the async proxy. `wgmma` needs no fence.
@@ -561,7 +569,8 @@ impl<'b> OrderedBarrier<'b> {
         });
     }
 
-    /// Returns the parity of a group's first section. Group 0 does not have to wait.
+    /// Returns the parity of a group's first section. Group 0 does not have to wait. Carry it
+    /// through the group's loop.
     #[track_caller]
     pub fn start(&self, group: Val<'b, i32>) -> Val<'b, u32> {
         group.eq(0).select(group.constant(1), group.constant(0))
@@ -574,7 +583,7 @@ impl<'b> OrderedBarrier<'b> {
     }
 
     /// Ends the section of `group`, in the thread in which `elected` holds, so that the next group
-    /// may enter.
+    /// may enter. Call it after the group's last access in the section.
     #[track_caller]
     #[inline]
     pub fn arrive<'k: 'b>(

@@ -71,17 +71,18 @@ impl<'b> TmaStorePipeline<'b> {
         TmaStorePipeline { stages: stages.max(1), issuer, barrier: None }
     }
 
-    /// Makes the pipeline for the threads of a named barrier instead of the whole block.
+    /// Makes the pipeline for the threads of a named barrier instead of the whole block. Use it if
+    /// only one role or warp group runs the epilogue.
     pub fn with_barrier(self, barrier: NamedBarrier<'b>) -> Self {
         TmaStorePipeline { barrier: Some(barrier), ..self }
     }
 
-    /// Returns the stage count.
+    /// Returns the stage count, for example to allocate the ring buffer.
     pub fn stages(&self) -> u32 {
         self.stages
     }
 
-    /// Returns a step's stage.
+    /// Returns the stage to write in a step: `step` modulo the stage count.
     pub fn stage(&self, step: u32) -> u32 {
         step % self.stages
     }
@@ -95,7 +96,7 @@ impl<'b> TmaStorePipeline<'b> {
     }
 
     /// Waits until the next stage has been read and can be written again: until at most
-    /// `stages - 1` stores are still reading.
+    /// `stages - 1` stores are still reading. Call it before the threads write the stage.
     #[track_caller]
     pub fn acquire<'k: 'b>(&self, k: &mut Body<'k, '_>) {
         self.wait(k, self.stages - 1);
@@ -103,7 +104,7 @@ impl<'b> TmaStorePipeline<'b> {
     }
 
     /// Makes all threads' writes visible to the copies, then lets one thread issue `copies` as one
-    /// group.
+    /// group. Call it after the threads have written the stage.
     #[track_caller]
     pub fn commit<'k: 'b>(&self, k: &mut Body<'k, '_>, copies: impl FnOnce(&mut Body<'_, 'k>)) {
         k.fence_proxy_async(ProxySpace::SharedCta);

@@ -21,7 +21,7 @@ pub(crate) struct PipelineTurns<'b> {
 pub(crate) type Turn<'c> = (PipelineState<'c>, Val<'c, i32>);
 
 impl<'b> PipelineTurns<'b> {
-    /// Returns the group's first step in a tile whose first step is `first`.
+    /// Returns the group's first step in a tile whose steps start at `first`.
     pub(crate) fn first<'c>(&self, first: Val<'c, i32>, (_, number): Turn<'c>) -> Val<'c, i32>
     where
         'b: 'c,

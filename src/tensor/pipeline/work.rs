@@ -54,7 +54,8 @@ use super::tma::{PipelineState, TmaPipeline};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait WorkScheduler<'b>: Copy {
-    /// Returns the block's first index.
+    /// Returns the block's first index. It may be beyond the last item, so check it with
+    /// [`is_item`](WorkScheduler::is_item).
     fn first(&self, k: &Body<'b, '_>) -> Val<'b, i32>;
 
     /// Returns whether an item has this index. The first index without an item ends the block's
@@ -63,7 +64,8 @@ pub trait WorkScheduler<'b>: Copy {
     where
         'b: 'c;
 
-    /// Takes the index after `number`. Call it once per item.
+    /// Takes the index after `number`. Call it once per item, because a counter moves on with each
+    /// call.
     fn next<'c>(&self, k: &mut Body<'c, '_>, number: Val<'c, i32>) -> Val<'c, i32>
     where
         'b: 'c;
@@ -96,7 +98,7 @@ pub trait WorkScheduler<'b>: Copy {
 }
 
 /// A static schedule: of `n` blocks, block `i` takes the indices `i`, `i + n`, .. below the item
-/// count.
+/// count. Pick it if all items cost about the same: it needs neither a counter nor communication.
 #[derive(Clone, Copy, Debug)]
 pub struct StaticScheduler<'b> {
     pub(super) first: Val<'b, i32>,
@@ -105,7 +107,7 @@ pub struct StaticScheduler<'b> {
 }
 
 impl<'b> StaticScheduler<'b> {
-    /// Makes the schedule of this block for `items` items in total.
+    /// Makes the schedule of this block for `items` items in total, at the start of the kernel.
     #[track_caller]
     pub fn new(k: &Body<'b, '_>, items: Val<'b, i32>) -> Self {
         StaticScheduler { first: k.block_idx().x, step: k.grid_dim().x, items }
@@ -167,7 +169,8 @@ pub struct WorkCounter<'b> {
 }
 
 impl<'b> WorkCounter<'b> {
-    /// Makes the schedule of `items` items from the counter at `taken`.
+    /// Makes the schedule of `items` items from the counter at `taken`, a `u32` in global memory.
+    /// Call it in a block in which a single thread takes the items.
     pub fn new(taken: Val<'b, GlobalMut<u32>>, items: Val<'b, i32>) -> Self {
         WorkCounter { taken, items }
     }
@@ -223,7 +226,8 @@ impl<'b> WorkCounter<'b> {
 
 /// Work-item indices in shared memory: one thread, for example the producer that draws items,
 /// writes an index to a slot, and the consumer warps read it. Put a barrier between write and read,
-/// for example a pipeline's full barrier.
+/// for example a pipeline's full barrier. [`DynamicScheduler`] uses it; take it for an exchange of
+/// your own.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkNumbers<'b> {
     slots: Val<'b, Shared<i32>>,
@@ -236,7 +240,7 @@ impl<'b> WorkNumbers<'b> {
         WorkNumbers { slots: k.shared::<i32>(slots) }
     }
 
-    /// Writes a slot's index.
+    /// Writes an index to a slot, in the thread that has drawn it.
     #[track_caller]
     pub fn write<'c>(&self, k: &Body<'c, '_>, slot: Val<'c, i32>, number: Val<'c, i32>)
     where
@@ -245,7 +249,7 @@ impl<'b> WorkNumbers<'b> {
         self.slots.store(k, slot, number);
     }
 
-    /// Reads a slot's index in all lanes of a warp.
+    /// Reads a slot's index in all lanes of a warp, after the barrier.
     #[track_caller]
     pub fn read<'c>(&self, k: &Body<'c, '_>, slot: Val<'c, i32>) -> Val<'c, i32>
     where
@@ -327,7 +331,8 @@ impl<'b> DynamicScheduler<'b> {
         self.pipe.init(k, elected);
     }
 
-    /// Returns the share of the thread that draws the indices.
+    /// Returns the share of the thread that draws the indices. Loop over it with
+    /// [`for_each_item`](WorkScheduler::for_each_item).
     #[track_caller]
     pub fn producer<'c>(&self, k: &Body<'c, '_>) -> DynamicWork<'c>
     where
@@ -336,7 +341,7 @@ impl<'b> DynamicScheduler<'b> {
         DynamicWork::new(k, *self, true)
     }
 
-    /// Returns the share of the consumer threads.
+    /// Returns the share of the consumer threads, which loop over the same items as the producer.
     #[track_caller]
     pub fn consumer<'c>(&self, k: &Body<'c, '_>) -> DynamicWork<'c>
     where
@@ -346,7 +351,8 @@ impl<'b> DynamicScheduler<'b> {
     }
 }
 
-/// A role's share of a [`DynamicScheduler`].
+/// A role's share of a [`DynamicScheduler`]: the [`WorkScheduler`] over which the role loops. Made
+/// by [`DynamicScheduler::producer`] and [`DynamicScheduler::consumer`].
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicWork<'b> {
     scheduler: DynamicScheduler<'b>,

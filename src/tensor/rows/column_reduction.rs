@@ -11,7 +11,8 @@ use crate::tensor::error::{TensorError, TensorErrorKind, count_of};
 use super::partition::{RowFragment, RowPointer, filled, narrow};
 use super::row_tile::{RowAccess, RowTile};
 
-/// A value and the row that it comes from, for example for argmax.
+/// A value and the index of the row that it comes from. An argmax needs the index; a plain sum or
+/// maximum ignores it.
 pub type Indexed<'b> = (Val<'b, f32>, Val<'b, i32>);
 
 /// Reduces a chunk of columns over many rows with one block, for example for column sums or the
@@ -57,7 +58,8 @@ pub struct ColumnReduction {
     pub threads: u32,
     /// Threads that share a row: a power of two from 1 to 32.
     pub team: u32,
-    /// Rows that a thread loads together. The next iteration's rows are in flight too.
+    /// Rows that a thread loads together, 1 to 8. The rows of the next iteration are in flight as
+    /// well, so this many loads hide the latency at the cost of registers.
     pub rows: u32,
     /// Blocks of a cluster, along the grid's second mode, that join their results. More than 1
     /// needs `sm_90`.
@@ -81,7 +83,8 @@ pub struct ColumnRows<'b, T> {
 }
 
 impl ColumnReduction {
-    /// Returns how many columns the tile covers.
+    /// Returns how many columns the tile covers for elements of this type. Divide the matrix's
+    /// columns by it to get the grid's width.
     pub fn columns(&self, elem: Scalar) -> u32 {
         self.team * RowTile::vector_len(elem)
     }
@@ -102,7 +105,8 @@ impl ColumnReduction {
         count_of("rows", self.rows, [1, 8])
     }
 
-    /// Returns the launch bounds of a kernel with this tile.
+    /// Returns the launch bounds of a kernel with this tile: its threads and its cluster. Build the
+    /// kernel with them.
     pub fn options(&self) -> KernelOptions {
         let options = KernelOptions::default().block([self.threads, 1, 1]);
         if self.cluster > 1 { options.cluster([1, self.cluster, 1]) } else { options }
@@ -259,7 +263,8 @@ fn update<'c>(
 /// Partial results of a column reduction in global or shared memory, if several blocks or groups of
 /// threads (the *parts*) reduce different rows of the same columns. Each part
 /// [saves](ColumnResults::save) its result, and later one thread per column
-/// [joins](ColumnResults::join) them. A result takes two words: the value and its row.
+/// [joins](ColumnResults::join) them. A result takes two words: the value and its row. Use it if
+/// one block per chunk of columns does not fill the GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnResults<'b, P> {
     /// The column count.
@@ -269,7 +274,8 @@ pub struct ColumnResults<'b, P> {
 }
 
 impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
-    /// Stores part `part`'s result for column `column`.
+    /// Stores part `part`'s result for column `column`. Call it in the thread that has the column's
+    /// result.
     #[track_caller]
     pub fn save<'c>(
         &self,
@@ -285,7 +291,7 @@ impl<'b, P: MutPointer<Elem = u32>> ColumnResults<'b, P> {
     }
 
     /// Combines a column's results of `parts` in order, starting with `identity`. Several loads are
-    /// in flight at once.
+    /// in flight at once. Call it after a barrier, or in a second launch, when all parts are saved.
     #[track_caller]
     pub fn join<'c>(
         &self,

@@ -1,5 +1,5 @@
 //! [`ColumnValues`]: one value per matrix column, such as a norm's weights or a bias, which a
-//! kernel combines with the elements of every row.
+//! kernel combines with the elements of every row. Use it if every row needs the same values.
 
 use crate::ir::builder::Converted;
 use crate::ir::op::CpAsyncCache;
@@ -10,7 +10,7 @@ use super::row_tile::RowAccess;
 use crate::tensor::copy::{ByteShift, lead};
 
 /// One value per column (a norm's weights, a bias) at the thread's columns. It is loaded early, so
-/// that the loads overlap with those of the row, and read late.
+/// that its loads overlap with the row's loads, and read late.
 ///
 /// Use it instead of [`RowPartition::load_elements`] for values that every row shares: it keeps
 /// them in registers only if they are few, and otherwise in shared memory.

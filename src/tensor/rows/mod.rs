@@ -15,9 +15,10 @@
 //! | walk along a row in one thread | [`Row`](super::Row) | nothing is kept |
 //!
 //! A row is *aligned* if it starts at a multiple of 16 bytes and consists of whole vectors of 16
-//! bytes; otherwise it is *ragged* ([`RowAccess`]). A ragged row's *head* are its elements before
-//! the first aligned vector, its *lead* the elements in memory between the previous multiple of 16
-//! bytes and its start.
+//! bytes; otherwise it is *ragged* ([`RowAccess`]). A ragged row's *head* is the run of elements
+//! before its first aligned vector. Its *lead* is how many elements lie in memory between the
+//! previous multiple of 16 bytes and the row's start. For example, an `f32` row that starts at byte
+//! 20 has a lead of 1 and a head of 3 elements.
 
 mod column_reduction;
 mod column_values;

@@ -9,9 +9,10 @@ use crate::ir::{Body, Element, Global, GlobalMut, Pointer, Val, Vector, bf16, f1
 use super::combine::tree;
 use super::row_tile::{RowAccess, RowTile};
 
-/// A pointer to a row in global memory: [`Global`] or [`GlobalMut`].
+/// A pointer to a row in global memory: [`Global`] or [`GlobalMut`]. You name it only as a bound,
+/// in kernels that load from either.
 pub trait RowPointer: Pointer<Elem: Converted> {
-    /// The same pointer to 32-bit words.
+    /// The same pointer to 32-bit words, through which vectors are loaded.
     type Words: Pointer<Elem = u32>;
     /// Returns how to load: `ld.global.nc` if the kernel only reads the memory.
     fn access() -> LoadAccess;
@@ -74,13 +75,15 @@ pub struct RowFragment<'b, T> {
 
 impl<'b, T: Converted> RowFragment<'b, T> {
     /// Converts all elements to `f32` at once, in the order of [`RowPartition`]. If you go through
-    /// them only once, [`iter_f32`](RowFragment::iter_f32) needs fewer registers.
+    /// them only once, [`iter_f32`](RowFragment::iter_f32) needs fewer registers. Use it if several
+    /// passes go through the converted values.
     #[track_caller]
     pub fn to_f32(&self) -> Vec<Val<'b, f32>> {
         self.iter_f32().collect()
     }
 
     /// Iterates over the elements as `f32`; each vector is converted when the iterator reaches it.
+    /// Use it for a single pass, for example a sum.
     pub fn iter_f32(&self) -> impl Iterator<Item = Val<'b, f32>> {
         let vectors = self.vectors.iter().flat_map(|vector| lanes_of::<T>(*vector));
         vectors.chain(self.singles.iter().copied()).map(|value| value.cvt::<f32>())
@@ -106,7 +109,8 @@ impl<'b, T: Converted> RowFragment<'b, T> {
     }
 
     /// Returns the maximum of the elements and `lowest`, which must not be NaN. 16-bit elements are
-    /// compared in pairs.
+    /// compared in pairs. Use it for the thread's part of a row maximum, with negative infinity as
+    /// `lowest`.
     #[track_caller]
     pub fn max(&self, lowest: Val<'b, f32>) -> Val<'b, f32> {
         let words = || self.vectors.iter().flat_map(|vector| vector.lanes());
@@ -170,8 +174,9 @@ impl<'b> RowPartition<'b> {
         }
     }
 
-    /// Returns how many steps the threads need for a row that is longer than the tile's
-    /// [capacity](RowTile::capacity), at least 1.
+    /// Returns how many times the threads must go through their registers to cover the row: 1 if
+    /// the row fits into the tile's [capacity](RowTile::capacity), else more. Use it as the bound
+    /// of a loop over [`step`](RowPartition::step).
     #[track_caller]
     pub fn steps(&self) -> Val<'b, i32> {
         let at_once = (self.tile.sharers() * self.tile.vectors) as i32;
@@ -180,7 +185,8 @@ impl<'b> RowPartition<'b> {
 
     /// Returns the thread's share in step `number`, which must be below
     /// [`steps`](RowPartition::steps). The single elements at the row's ends belong to step 0,
-    /// which is `self`.
+    /// which is `self`. Loop over the steps once per pass, for example once for the maximum and
+    /// once for the sum.
     #[track_caller]
     pub fn step(&self, number: Val<'b, i32>) -> RowPartition<'b> {
         let at_once = (self.tile.sharers() * self.tile.vectors) as i32;

@@ -1,5 +1,5 @@
 //! Reductions over the threads that share a matrix row, for example the maximum and the sum that
-//! softmax needs.
+//! softmax needs. Use them after each thread has reduced its own elements.
 
 use std::borrow::Borrow;
 
@@ -69,6 +69,7 @@ impl<'b> RowPartition<'b> {
     }
 
     /// Adds up `value` over all threads that share the row; see [`reduce`](RowPartition::reduce).
+    /// Use it for a mean or for softmax's denominator.
     #[track_caller]
     #[inline]
     pub fn sum<'o>(&self, k: &mut Body<'o, '_>, value: Val<'o, f32>) -> Val<'o, f32> {

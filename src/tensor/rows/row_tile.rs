@@ -68,20 +68,23 @@ pub enum RowAccess {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowTile {
-    /// Threads per block, a multiple of 32.
+    /// Threads per block, a multiple of 32. The kernel must be launched with that many.
     pub threads: u32,
-    /// Threads of a block that share a row: 1, 2, 4, 8, 16 or 32, or all threads of the block.
+    /// Threads of a block that share a row: 1, 2, 4, 8, 16 or 32, or all threads of the block. Few
+    /// threads suit short rows, because a block then handles many of them.
     pub team: u32,
     /// Blocks that share a row: 1, or a cluster of 2, 4 or 8. More than 1 needs `team == threads`.
+    /// Use a cluster for rows that do not fit into one block's registers.
     pub cluster: u32,
-    /// Vectors of a row that a thread holds at a time.
+    /// Vectors of a row that a thread holds at a time. Each takes 4 registers until it is
+    /// converted.
     pub vectors: u32,
     /// How rows are accessed.
     pub access: RowAccess,
 }
 
 impl RowTile {
-    /// Bytes per vector.
+    /// Bytes per vector: the widest access of one thread.
     pub const VECTOR_BYTES: u32 = 16;
 
     /// Returns how many elements of this type fit in 16 bytes.
@@ -89,7 +92,9 @@ impl RowTile {
         (Self::VECTOR_BYTES / elem.size_bytes().max(1)).max(1)
     }
 
-    /// Returns the elements per vector for elements of this type; 1 without vectors.
+    /// Returns how many elements of this type one access of a thread moves: 16 bytes' worth, for
+    /// example 8 for `bf16`, or 1 if `access` is [`RowAccess::Elements`]. The host uses it to
+    /// choose `team` and `vectors` for a row length.
     pub fn vector(&self, elem: Scalar) -> u32 {
         match self.access {
             RowAccess::Aligned | RowAccess::Ragged => Self::vector_len(elem),
@@ -97,23 +102,26 @@ impl RowTile {
         }
     }
 
-    /// Returns how many threads share a row.
+    /// Returns how many threads share a row: `team * cluster`. Each holds every `sharers`-th
+    /// vector.
     pub fn sharers(&self) -> u32 {
         self.team * self.cluster
     }
 
     /// Returns the longest row, in columns, that fits in the registers of the threads that share
-    /// it.
+    /// it. A longer row takes several [`steps`](RowPartition::steps), so choose the tile by it.
     pub fn capacity(&self, elem: Scalar) -> u32 {
         self.sharers() * self.vectors * self.vector(elem)
     }
 
-    /// Returns the rows per block; 1 if a cluster shares a row.
+    /// Returns how many rows a block handles at once. It is 1 if the block or a cluster shares a
+    /// row.
     pub fn rows_per_block(&self) -> u32 {
         self.threads / self.team.max(1)
     }
 
-    /// Returns the block count for `rows` rows, saturating.
+    /// Returns how many blocks to launch for `rows` rows. A cluster counts with all its blocks; a
+    /// result above `u32::MAX` becomes `u32::MAX`.
     pub fn blocks(&self, rows: u32) -> u32 {
         rows.div_ceil(self.rows_per_block().max(1)).saturating_mul(self.cluster)
     }
@@ -151,12 +159,14 @@ impl RowTile {
         self.vectors >= 8
     }
 
-    /// Returns who shares a row inside a block: lanes of a warp, or the block.
+    /// Returns who shares a row inside a block: lanes of a warp, or the block. Use it to vote or to
+    /// shuffle among a row's threads.
     pub fn group(&self) -> Group {
         if self.team <= 32 { Group::Lanes(self.team) } else { Group::Block }
     }
 
-    /// Returns the index of this thread's row. It can exceed the row count in the last blocks.
+    /// Returns the index of this thread's row, from which you compute the row's start. It can
+    /// exceed the row count in the last blocks; give such rows 0 columns.
     #[track_caller]
     pub fn row<'b>(&self, k: &Body<'b, '_>) -> Val<'b, i32> {
         let block = k.block_idx().x;

@@ -156,7 +156,8 @@ impl<'b, P: Pointer> MatrixRows<'b, P> {
         strided((self.first[2] + matrix).cvt(), self.batch.iter().copied())
     }
 
-    /// Returns the leads of the rows of a matrix of the tile.
+    /// Returns the leads of the rows of a matrix of the tile. [`store`](TiledRowCopy::store) code
+    /// uses them to find a row's elements in shared memory.
     #[track_caller]
     pub fn leads(&self, matrix: Val<'b, i32>) -> RowMisalignment<'b> {
         let [row, element, _] = self.first.map(|at| at.cvt::<i64>());
@@ -167,7 +168,8 @@ impl<'b, P: Pointer> MatrixRows<'b, P> {
 }
 
 impl RowMisalignment<'_> {
-    /// Returns the lead of a row of the tile.
+    /// Returns the lead of a row of the tile: how many elements it starts after a multiple of 16
+    /// bytes.
     #[track_caller]
     pub fn of<'c>(&self, row: Val<'c, i32>) -> Val<'c, i32>
     where
@@ -260,7 +262,8 @@ impl TiledRowCopy {
 
     /// Copies the rows to shared memory: thread `t`'s vector `i` goes to `to(.., t, i)`, which must
     /// be contiguous. A row's first and last vector bring along the elements around the row, as far
-    /// as they are among the input's `len` elements.
+    /// as they are among the input's `len` elements. Call it at the start of a tile, and put a
+    /// barrier before the rows are read.
     #[track_caller]
     pub fn copy_to<'k: 'b, 'b, T: Element>(
         self,
@@ -309,7 +312,8 @@ impl TiledRowCopy {
 
     /// Stores the rows. Vectors that lie completely inside a row are one access each; a row's first
     /// and last elements are stored one by one. For each vector, `row_of(vector)` returns a closure
-    /// that returns, for given columns, the row's elements packed as a vector.
+    /// that returns, for given columns, the row's elements packed as a vector. Call it after the
+    /// barrier.
     ///
     /// In ragged rows, a tile whose `first[1]` is not 0 leaves out its first `n - lead` elements.
     /// The tile before must overlap it by `n` elements and stores them.

@@ -86,7 +86,8 @@ impl<'b> RowPartition<'b> {
     }
 
     /// Stores what [`load_copy`](RowPartition::load_copy) has loaded to the row that starts at
-    /// `*row`.
+    /// `*row`. The two calls are apart so that you can compute the destination while the loads are
+    /// in flight.
     #[track_caller]
     pub fn store_copy<'k: 'b, T: Converted>(
         &self,

@@ -51,13 +51,14 @@ impl SmemAllocator {
         SmemAllocator { bytes: k.shared_bytes() }
     }
 
-    /// Returns how many bytes of shared memory the block uses so far, padding included.
+    /// Returns how many bytes of shared memory the block uses so far, padding included. Call it to
+    /// check the configuration against the device's limit.
     pub fn size_in_bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Allocates a scalar, a range, or a type that [`storage!`](crate::storage) declares,
-    /// uninitialised.
+    /// uninitialised. Use it for barriers and other small members.
     #[track_caller]
     pub fn allocate<'b, S: Storage>(&mut self, k: &Body<'b, '_>) -> S::At<'b> {
         let storage = S::allocate(k);
@@ -65,7 +66,8 @@ impl SmemAllocator {
         storage
     }
 
-    /// Allocates `len` elements, uninitialised.
+    /// Allocates `len` elements, uninitialised. Use it for a buffer that needs no layout, for
+    /// example a row of factors.
     #[track_caller]
     pub fn allocate_array<'b, T: Element>(
         &mut self,
@@ -77,10 +79,12 @@ impl SmemAllocator {
         range
     }
 
-    /// Allocates a tensor, uninitialised, whose first element is aligned to `byte_alignment`: a
-    /// power of two, at least the element size. `swizzle` is for a layout that has none.
+    /// Allocates a tensor, for example a tile that TMA fills. Its elements are uninitialised and
+    /// the first one is aligned to `byte_alignment`: a power of two, at least the element size.
+    /// Pass `swizzle` if the layout has none of its own but its elements should be swizzled.
     ///
-    /// It is a build error if the layout already has a swizzle, or if it has symbols.
+    /// It is a build error if you pass a swizzle for a layout that already has one, or if the
+    /// layout has symbols.
     #[track_caller]
     pub fn allocate_tensor<'b, T: Element>(
         &mut self,

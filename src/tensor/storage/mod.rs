@@ -1,4 +1,5 @@
-//! Structs and unions in shared memory, laid out as in C, and an allocator.
+//! Structs and unions in shared memory, laid out as in C, and an allocator. Come here if a kernel
+//! keeps several things in shared memory, for example tiles, barriers and scalars.
 
 pub(super) mod allocator;
 
@@ -12,39 +13,43 @@ use super::view::pointer::TensorPointer;
 use super::view::tensor::{SharedTensor, Tensor};
 
 /// A byte pointer into shared memory, from which a [`storage!`](crate::storage) struct makes its
-/// members.
+/// members. You name it only if you implement [`Storage`] for a type of your own.
 pub type StoragePointer<'b> = TensorPointer<'b, Shared<u8>>;
 
 /// A type that can live in shared memory: a scalar, a [`MemRange`], an [`Align`], or a type that
-/// [`storage!`](crate::storage) declares.
+/// [`storage!`](crate::storage) declares. Call [`allocate`](Storage::allocate) on the type in a
+/// kernel, or pass the type to [`SmemAllocator`].
 pub trait Storage: 'static {
     /// The size in bytes, padded to a multiple of the alignment: C's `sizeof`.
     const SIZE: u32;
     /// The alignment in bytes: C's `alignof`.
     const ALIGN: u32;
-    /// The members, as a kernel sees them.
+    /// What a kernel gets for the storage: a [`TensorPointer`] for a scalar, a [`MemRangeAt`] for a
+    /// range, and for a declared struct the struct itself, with its members as fields.
     type At<'b>;
 
-    /// Returns the members of the storage at `bytes`.
+    /// Returns the members of the storage that starts at `bytes`. An allocator calls it after it
+    /// has reserved the memory; you need it only to place storage in memory that you already have.
     fn at<'b>(k: &Body<'b, '_>, bytes: StoragePointer<'b>) -> Self::At<'b>;
 
-    /// C's `sizeof`.
+    /// Returns [`SIZE`](Storage::SIZE) in bytes: C's `sizeof`.
     fn size_of() -> u32 {
         Self::SIZE
     }
 
-    /// C's `alignof`.
+    /// Returns [`ALIGN`](Storage::ALIGN) in bytes: C's `alignof`.
     fn align_of() -> u32 {
         Self::ALIGN
     }
 
-    /// CuTe DSL's `size_in_bytes`, the same as [`size_of`](Storage::size_of).
+    /// The same as [`size_of`](Storage::size_of), under CuTe DSL's name `size_in_bytes`.
     fn size_in_bytes() -> u32 {
         Self::SIZE
     }
 
     /// Allocates shared memory of this type, uninitialised, like CuTe DSL's
-    /// `SmemAllocator.allocate`.
+    /// `SmemAllocator.allocate`. Use it for a single struct; for several pieces, [`SmemAllocator`]
+    /// also counts the bytes.
     #[track_caller]
     fn allocate<'b>(k: &Body<'b, '_>) -> Self::At<'b> {
         let bytes: Val<'b, Shared<u8>> = k.shared_aligned(Self::SIZE, Self::ALIGN);
@@ -136,23 +141,25 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
         MemRangeAt { pointer, len }
     }
 
-    /// Returns the element count: CuTe DSL's `size`.
+    /// Returns the element count: CuTe DSL's `size`. Use it as the bound of a loop over the range.
     #[expect(clippy::len_without_is_empty, reason = "CuTe's `size`; a range of nothing has no use")]
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Returns the bits per element.
+    /// Returns the bits per element, for example 32 for `f32`: CuTe DSL's `elem_width`.
     pub fn elem_width(&self) -> u32 {
         T::SCALAR.bits()
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size in bytes. A bulk copy that fills the range makes its barrier expect this
+    /// many bytes.
     pub fn size_in_bytes(&self) -> u32 {
         self.len * T::SCALAR.size_bytes()
     }
 
-    /// Returns the pointer to the first element.
+    /// Returns the pointer to the first element, for example to pass it to an instruction that
+    /// takes an address: CuTe DSL's `data_ptr`.
     pub fn data_ptr(&self) -> TensorPointer<'b, Shared<T>> {
         self.pointer
     }
@@ -182,7 +189,9 @@ impl<'b, T: Element> MemRangeAt<'b, T> {
         self.tensor_as::<T>(k, layout)
     }
 
-    /// Like [`tensor`](MemRangeAt::tensor), with another element type for the same bytes.
+    /// Like [`tensor`](MemRangeAt::tensor), with another element type for the same bytes. Use it to
+    /// reuse a buffer, for example if the epilogue stages `bf16` results in memory that held `f32`
+    /// operands.
     #[track_caller]
     pub fn tensor_as<U: Element>(
         &self,
@@ -241,7 +250,8 @@ impl<S: Storage, const BYTES: u32> Storage for Align<S, BYTES> {
     }
 }
 
-/// Returns the next multiple of `align`; used by [`storage!`](crate::storage).
+/// Returns the next multiple of `align`; [`storage!`](crate::storage) computes member offsets with
+/// it.
 #[doc(hidden)]
 pub const fn round_up(offset: u32, align: u32) -> u32 {
     offset.div_ceil(align) * align
@@ -335,7 +345,8 @@ macro_rules! __storage_type {
         }
 
         impl $Name<'static> {
-            /// The members with their offsets in bytes.
+            /// The members' names with their offsets in bytes, for example to compare them with a C
+            /// struct.
             pub const OFFSETS: [(&'static str, u32); [$(stringify!($field)),+].len()] = {
                 let mut offsets = [$((stringify!($field), 0)),+];
                 let members = [$((

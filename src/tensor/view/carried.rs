@@ -1,4 +1,6 @@
-//! Lets control flow carry and return pointers, tensors in memory and fragments.
+//! Lets control flow carry and return pointers, tensors in memory and fragments. The builder uses
+//! it if a loop or an `if` takes or yields such a value, for example a pointer that moves in each
+//! iteration.
 //!
 //! A carried tensor has a device part (the pointer value) and a host part (layout, alignment,
 //! swizzle). Both branches, or both ends of a loop body, must agree on the host part.

@@ -1,5 +1,6 @@
 //! Splits a coordinate into what the host knows, what the device computes, and `_`. Every tensor
-//! access uses it: the host part becomes a constant offset, the device part instructions.
+//! access uses it: the host part becomes a constant offset, the device part instructions. Come here
+//! to change how coordinates become addresses.
 
 use crate::ir::builder::{DeviceCoord, MemIndex};
 use crate::ir::{Body, Val};

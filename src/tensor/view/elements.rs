@@ -1,5 +1,6 @@
 //! Visits a tensor's elements one by one or as vectors. Whole-tensor operations such as copies and
-//! [`clear`](crate::tensor::copy::clear) are loops over it.
+//! [`clear`](crate::tensor::copy::clear) are loops over it. Come here to write another such
+//! operation.
 
 use std::collections::HashMap;
 

@@ -39,8 +39,9 @@ pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
         coord: &DeviceCoord<'b>,
     ) -> Result<Self, TensorErrorKind>;
 
-    /// Returns whether the allocation ends with the tensor, so that no tile may reach beyond it,
-    /// not even a predicated one.
+    /// Returns whether the allocation ends with the tensor (registers and shared memory), so that
+    /// no tile may reach beyond it, not even a predicated one. Tiled copies and MMAs then refuse
+    /// tiles that do not divide the tensor.
     #[doc(hidden)]
     fn ends_with_tensor(&self) -> bool;
 }
@@ -48,9 +49,9 @@ pub trait Engine<'b>: sealed::Sealed + Clone + fmt::Display {
 /// An engine whose elements you can read: memory and registers, but not coordinates. The bound for
 /// functions that load, for example the source of a copy.
 pub trait Readable<'b>: Engine<'b> {
-    /// The element type.
+    /// The type of the elements, for example `f32`.
     type Elem: Element;
-    /// Reads the first element.
+    /// Reads the element that the engine points to, which is the one at coordinate 0.
     fn read<'c>(&self, k: &Body<'c, '_>) -> Val<'c, Self::Elem>
     where
         'b: 'c;
@@ -104,7 +105,7 @@ pub enum ElementAddress<'b, T> {
     note = "registers, shared memory and kernel parameters of type `GlobalMut<T>` can; `Global<T>` and coordinates cannot"
 )]
 pub trait Writable<'b>: Readable<'b> {
-    /// Writes the first element.
+    /// Writes the element that the engine points to, which is the one at coordinate 0.
     fn write<'c>(&self, k: &Body<'c, '_>, value: impl IntoOperand<'c, Self::Elem>)
     where
         'b: 'c;
@@ -203,6 +204,8 @@ impl<'b, P: MutPointer> Writable<'b> for TensorPointer<'b, P> {
 }
 
 /// A thread's registers: the engine of a [`RegisterTensor`](crate::tensor::view::RegisterTensor).
+/// You meet it only in types and bounds; make a fragment with
+/// [`Tensor::registers`](crate::tensor::view::Tensor::registers).
 pub struct Rmem<'b, T> {
     registers: Registers<'b, T>,
     offset: i64,

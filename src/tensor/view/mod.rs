@@ -1,4 +1,4 @@
-//! Tensors and what you do with them: views, coordinates, predicates, fragments.
+//! Tensors and what you do with them: views, coordinates, predicates and fragments.
 //!
 //! Come here for [`Tensor`] itself: how it is made, sliced, tiled, recast, loaded and printed.
 

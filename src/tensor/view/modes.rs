@@ -10,7 +10,8 @@ use super::tensor::Tensor;
 use super::views::underscores;
 
 impl<'b, E: Engine<'b>> Tensor<E> {
-    /// Turns every leaf into a mode of its own: CuTe's `flatten`.
+    /// Turns every leaf into a mode of its own: CuTe's `flatten`. Use it before an operation that
+    /// counts plain modes.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -35,20 +36,23 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         self.with_layout(k, "flatten", self.layout.flatten())
     }
 
-    /// Keeps each element once, in as few modes as possible: CuTe's `filter`.
+    /// Keeps each element once, in as few modes as possible: CuTe's `filter`. For example
+    /// `(4,2):(1,0)` becomes `4:1`. Use it if a broadcast mode would make you visit elements twice.
     #[track_caller]
     pub fn filter(&self, k: &Body<'b, '_>) -> Self {
         self.with_layout(k, "filter", self.layout.filter())
     }
 
-    /// Sets the extent of every leaf with stride 0 to 1: CuTe's `filter_zeros`.
+    /// Sets the extent of every leaf with stride 0 to 1: CuTe's `filter_zeros`. For example
+    /// `(4,2):(1,0)` becomes `(4,1):(1,0)`, so that the rank stays.
     #[track_caller]
     pub fn filter_zeros(&self, k: &Body<'b, '_>) -> Self {
         let names = self.names.clone();
         self.with_layout(k, "filter_zeros", Ok(self.layout.filter_zeros())).with_names(names)
     }
 
-    /// Keeps the modes from `begin` to `end - 1`: CuTe's `take`.
+    /// Keeps the modes from `begin` to `end - 1`: CuTe's `take`. Use it to drop the modes of tiles
+    /// after a divide, or to keep only these.
     #[track_caller]
     pub fn take(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self {
         let modes: Vec<usize> = (begin..end.min(self.rank())).collect();
@@ -57,19 +61,21 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     }
 
     /// Returns the mode at a path as a tensor: CuTe's `get`. For example `[1, 0]` is the first mode
-    /// inside the second one.
+    /// inside the second one. Use it to work on one part of a nested mode.
     #[track_caller]
     pub fn get(&self, k: &Body<'b, '_>, path: &[usize]) -> Self {
         self.with_layout(k, "get", self.layout.get(path))
     }
 
-    /// Appends modes of extent 1 until there are `rank` modes: CuTe DSL's `append_ones`.
+    /// Appends modes of extent 1 until there are `rank` modes: CuTe DSL's `append_ones`. Use it if
+    /// an operation expects more modes than a slice has left.
     #[track_caller]
     pub fn append_ones(&self, k: &Body<'b, '_>, rank: usize) -> Self {
         self.with_layout(k, "append_ones", self.layout.append_ones(rank))
     }
 
-    /// Prepends modes of extent 1 until there are `rank` modes: CuTe DSL's `prepend_ones`.
+    /// Prepends modes of extent 1 until there are `rank` modes: CuTe DSL's `prepend_ones`. Use it
+    /// if the missing modes belong before the present ones, for example a value mode V.
     #[track_caller]
     pub fn prepend_ones(&self, k: &Body<'b, '_>, rank: usize) -> Self {
         self.with_layout(k, "prepend_ones", self.layout.prepend_ones(rank))

@@ -142,6 +142,7 @@ impl<'b, P: PointerType> From<Val<'b, P>> for TensorPointer<'b, P> {
 
 impl<'b, P: PointerType> TensorPointer<'b, P> {
     /// Makes a tensor pointer from a kernel parameter or an allocation, which is naturally aligned.
+    /// Add [`assume_aligned`](TensorPointer::assume_aligned) if you know more.
     pub fn new(base: Val<'b, P>) -> Self {
         TensorPointer { base, offset: 0, align: P::Elem::scalar().size_bytes(), swizzle: None }
     }
@@ -165,8 +166,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         TensorPointer { base: self.base.offset(self.offset), offset: 0, align: bytes, ..self }
     }
 
-    /// Forgets all but the natural alignment. Use it before a loop that carries pointers whose
-    /// alignment is lower than that of the first one.
+    /// Forgets all but the natural alignment. Use it before a loop that carries a pointer, if the
+    /// pointer's later values are less aligned than its first one: both must promise the same.
     pub fn without_alignment(self) -> Self {
         TensorPointer { align: P::Elem::scalar().size_bytes(), ..self }
     }
@@ -260,12 +261,13 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         TensorPointer { base, offset: 0, align: bytes, swizzle: None }
     }
 
-    /// The element type.
+    /// Returns the element type that the pointer points to: CuTe DSL's `dtype`.
     pub fn dtype(&self) -> crate::ir::types::Scalar {
         P::Elem::scalar()
     }
 
-    /// Returns the memory space that it points into.
+    /// Returns the memory space that the pointer points into, for example to choose between
+    /// `ldmatrix` and plain loads.
     pub fn space(&self) -> Space {
         match P::ty() {
             Type::Pointer { space, .. } => space,
@@ -313,7 +315,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
 
     /// The highest alignment that any element can have, in bytes: the alignment of the base, or, if
     /// it is smaller, the run of elements that the swizzle moves as a whole. CuTe DSL's
-    /// `max_alignment`.
+    /// `max_alignment`. Unlike [`alignment`](TensorPointer::alignment), it does not depend on the
+    /// pointer's offset.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target};
@@ -337,7 +340,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         alignment_of(block * size_of_element::<P>(), self.align)
     }
 
-    /// Returns the swizzle that offsets pass through, if there is one.
+    /// Returns the swizzle that offsets pass through, or `None` for plain memory. Check it before
+    /// you treat the memory as contiguous.
     pub fn swizzle(&self) -> Option<Swizzle> {
         self.swizzle.map(|swizzled| swizzled.swizzle)
     }
@@ -508,8 +512,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         Ok(self.add_device(offset, divisor))
     }
 
-    /// The address in bytes ([`Val::ptr_to_int`]): `i64` for global and generic pointers, else
-    /// `i32`. CuTe DSL's `toint`.
+    /// Returns the address in bytes ([`Val::ptr_to_int`]), for example to print it or to check its
+    /// alignment: an `i64` for global and generic pointers, else an `i32`. CuTe DSL's `toint`.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -542,14 +546,14 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         if offset == 0 { base } else { base.offset(offset) }
     }
 
-    /// Loads the element. PTX ISA 9.7.9.8 `ld`.
+    /// Loads the element that the pointer points to. PTX ISA 9.7.9.8 `ld`.
     #[track_caller]
     pub fn load(&self, k: &Body<'b, '_>) -> Val<'b, P::Elem> {
         let (base, offset) = self.resolve();
         base.load(k, offset)
     }
 
-    /// Stores the element. PTX ISA 9.7.9.12 `st`.
+    /// Stores a value to the element that the pointer points to. PTX ISA 9.7.9.12 `st`.
     #[track_caller]
     pub fn store(&self, k: &Body<'b, '_>, value: impl crate::ir::builder::IntoOperand<'b, P::Elem>)
     where

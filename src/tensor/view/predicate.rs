@@ -27,12 +27,13 @@ pub struct Predicate<'b> {
 }
 
 impl<'b> Predicate<'b> {
-    /// Returns the shape, which is that of the tensors to copy.
+    /// Returns the shape, which is equal to that of the tensors to copy.
     pub fn shape(&self) -> &IntTuple {
         &self.shape
     }
 
     /// Returns the bools in coordinate order; `None` stands for an element that always takes part.
+    /// Use them for accesses of your own, one `if` per element.
     pub fn values(&self) -> &[Option<Val<'b, bool>>] {
         &self.values
     }
@@ -98,8 +99,8 @@ impl<'b> Predicate<'b> {
         coordinates.iter().all(|coordinate| value(coordinate) == first)
     }
 
-    /// Returns whether every element takes part, whatever the kernel's arguments are, so that you
-    /// can leave out the predication.
+    /// Returns whether every element takes part, whatever the kernel's arguments are. If so, you
+    /// can copy without a predicate.
     pub fn is_always(&self) -> bool {
         self.values.iter().all(Option::is_none)
     }
@@ -126,7 +127,8 @@ impl fmt::Debug for Predicate<'_> {
     note = "a single bool becomes one with `TensorSsa::full(k, shape, value)`, where `shape` is that of the copy; where it is the same for all elements, `k.if_` around the copy does it too"
 )]
 pub trait IntoPredicate<'b> {
-    /// Returns the predicate.
+    /// Returns the predicate. The copies call it; you call it only in a generic function of your
+    /// own.
     fn predicate(&self, k: &Body<'b, '_>) -> Predicate<'b>;
 }
 

@@ -78,11 +78,12 @@ impl<T: Element> fmt::Debug for TensorSsa<'_, T> {
 /// `&x * 2.0`. You only meet it as a bound.
 pub trait SsaOperand<'b, T> {
     /// Returns the operand; `other` is a value of the same build, from which constants can be made.
+    /// The operators call it; you need it only in a generic function of your own.
     #[doc(hidden)]
     fn operand<U>(self, other: Val<'b, U>) -> SsaCow<'b, T>;
 }
 
-/// An operand: a tensor, or one value for all elements.
+/// What a [`SsaOperand`] becomes: a tensor, or one value for all elements.
 #[doc(hidden)]
 pub enum SsaCow<'b, T> {
     /// One element per coordinate.
@@ -114,7 +115,8 @@ impl<'b, T> SsaOperand<'b, T> for &TensorSsa<'b, T> {
 }
 
 impl<'b, T: Element> TensorSsa<'b, T> {
-    /// Fills a tensor with one value: CuTe DSL's `full`.
+    /// Fills a tensor with one value: CuTe DSL's `full`. Use it as the start of a computation, or
+    /// for the other side of [`select`](TensorSsa::select).
     ///
     /// It is a build error if the shape has symbols.
     #[doc(alias = "zeros_like")]
@@ -134,12 +136,13 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         }
     }
 
-    /// Returns the tensor's shape.
+    /// Returns the shape that the elements' coordinates have.
     pub fn shape(&self) -> &IntTuple {
         &self.shape
     }
 
-    /// Returns the elements in coordinate order.
+    /// Returns the elements in coordinate order, for example to pass them to an operation on single
+    /// values.
     pub fn values(&self) -> &[Val<'b, T>] {
         &self.values
     }
@@ -156,7 +159,8 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         }
     }
 
-    /// Returns the element at a coordinate.
+    /// Returns the element at a coordinate. The coordinate must consist of host values, because
+    /// registers cannot be indexed at run time.
     #[track_caller]
     pub fn at(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Val<'b, T> {
         match self.index(&coord.into()) {
@@ -181,13 +185,15 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         value.copied().ok_or(TensorErrorKind::NoSuchElement { index, len })
     }
 
-    /// Applies `f` to each element in coordinate order.
+    /// Applies `f` to each element in coordinate order. Use it for a function that has no operator,
+    /// for example `exp2` or an activation.
     pub fn map<U: Element>(&self, f: impl FnMut(Val<'b, T>) -> Val<'b, U>) -> TensorSsa<'b, U> {
         let values = self.values.iter().copied().map(f).collect();
         TensorSsa { shape: self.shape.clone(), values }
     }
 
-    /// Converts the elements to another type like [`Val::cvt`]: CuTe DSL's `to`.
+    /// Converts the elements to another type like [`Val::cvt`]: CuTe DSL's `to`. Use it to compute
+    /// in `f32` on `bf16` elements, and to round the results before a store.
     #[track_caller]
     pub fn convert<U: Number>(&self) -> TensorSsa<'b, U> {
         let mut values = Vec::with_capacity(self.values.len());
@@ -230,7 +236,8 @@ impl<'b, T: Element> TensorSsa<'b, T> {
         Ok(TensorSsa { shape: shape.clone(), values })
     }
 
-    /// Applies `f` to each pair of elements. Either side is broadcast, as in operators.
+    /// Applies `f` to each pair of elements, for an operation that has no operator, for example
+    /// `min`. Either side is broadcast, as in operators.
     #[track_caller]
     pub fn zip<U: Element, V: Element>(
         &self,
@@ -264,7 +271,8 @@ impl<'b, T: Element> TensorSsa<'b, T> {
     }
 
     /// Returns the same elements in the same order, as a tensor of another shape of equal size:
-    /// CuTe DSL's `reshape`.
+    /// CuTe DSL's `reshape`. Use it to say which modes a [broadcast](TensorSsa::broadcast_to)
+    /// repeats.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target};
@@ -441,7 +449,8 @@ fn kept(profile: &Coord, shape: IntTupleRef<'_>) -> Result<Vec<bool>, LayoutErro
 }
 
 impl<'b> TensorSsa<'b, bool> {
-    /// Picks `then_values` where the element is true, else `else_values`: CuTe DSL's `where`.
+    /// Picks `then_values` where the element is true, else `else_values`: CuTe DSL's `where`. Use
+    /// it for example to replace masked elements by 0.
     #[doc(alias("where", "tl.where"))]
     #[track_caller]
     pub fn select<T: Element>(
@@ -469,7 +478,8 @@ impl<'b> TensorSsa<'b, bool> {
 }
 
 impl<'b, E: Readable<'b>> Tensor<E> {
-    /// Loads all elements: CuTe DSL's `load` of a whole tensor.
+    /// Loads all elements: CuTe DSL's `load` of a whole tensor. Use it to bring a thread's
+    /// partition into registers for element-wise math.
     ///
     /// It is a build error if the shape has symbols. Strides may have them.
     #[doc(alias = "tl.load")]
@@ -499,7 +509,8 @@ impl<'b, E: Readable<'b>> Tensor<E> {
 
 impl<'b, E: Writable<'b>> Tensor<E> {
     /// Stores all elements: CuTe DSL's `store` of a whole tensor. Values are broadcast to the
-    /// tensor's shape, as in operators.
+    /// tensor's shape, as in operators. Use it to write the result of element-wise math to a
+    /// partition.
     #[doc(alias = "tl.store")]
     #[track_caller]
     pub fn store_all(&self, k: &Body<'b, '_>, values: &TensorSsa<'b, E::Elem>) {

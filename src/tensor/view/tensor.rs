@@ -63,13 +63,14 @@ pub struct Tensor<E> {
     pub(in crate::tensor) poisoned: bool,
 }
 
-/// A tensor in global memory that the kernel only reads.
+/// A tensor in global memory that the kernel only reads, for example an input matrix.
 pub type GlobalTensor<'b, T> = Tensor<TensorPointer<'b, Global<T>>>;
-/// A tensor in global memory.
+/// A tensor in global memory that the kernel also writes, for example an output matrix.
 pub type GlobalTensorMut<'b, T> = Tensor<TensorPointer<'b, GlobalMut<T>>>;
-/// A tensor in the shared memory of the block.
+/// A tensor in the shared memory of the block. Use it for tiles that the block's threads exchange.
 pub type SharedTensor<'b, T> = Tensor<TensorPointer<'b, Shared<T>>>;
-/// A tensor in the thread's registers: a CuTe fragment. You can index it with host values only.
+/// A tensor in the thread's registers: a CuTe fragment, for example an MMA's accumulators. You can
+/// index it with host values only.
 pub type RegisterTensor<'b, T> = Tensor<Rmem<'b, T>>;
 /// A tensor whose elements are coordinates, for example to find the matrix row and column of each
 /// element that a thread holds. Made by [`CoordTensor::identity`].
@@ -81,21 +82,23 @@ impl<E> Tensor<E> {
     }
 
     /// Returns the engine: for a tensor in memory, the pointer to its first element. CuTe's `data`.
+    /// Call it to pass the address to an instruction or to check its alignment.
     pub fn data(&self) -> &E {
         &self.engine
     }
 
-    /// Returns the layout, without the swizzle.
+    /// Returns the layout, which maps a coordinate to an index from [`data`](Tensor::data). It does
+    /// not contain the swizzle, which belongs to the pointer.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Returns the shape.
+    /// Returns the shape, for example to make an identity tensor or a fragment of equal shape.
     pub fn shape(&self) -> IntTupleRef<'_> {
         self.layout.shape()
     }
 
-    /// Returns the mode count.
+    /// Returns how many modes the tensor has: 2 for a matrix, 3 for a partition (V, M, N).
     pub fn rank(&self) -> usize {
         self.layout.rank()
     }
@@ -176,7 +179,8 @@ impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
         Ok(Tensor::from_parts(engine, layout))
     }
 
-    /// Returns the swizzle that indices pass through, if there is one.
+    /// Returns the swizzle that indices pass through, or `None` if elements are where the layout
+    /// says. TMA and `ldmatrix` code needs it because a swizzled tile is not contiguous.
     pub fn swizzle(&self) -> Option<Swizzle> {
         self.engine.swizzle()
     }
@@ -205,7 +209,8 @@ impl<'b, T: Element> SharedTensor<'b, T> {
         Self::shared_aligned(k, layout, 16)
     }
 
-    /// Like [`shared`](Tensor::shared), with the first element aligned to `align_bytes`.
+    /// Like [`shared`](Tensor::shared), with the first element aligned to `align_bytes`. TMA needs
+    /// 128 bytes, or 1024 if the tile has the 128-byte swizzle.
     #[track_caller]
     pub fn shared_aligned(
         k: &Body<'b, '_>,
@@ -266,13 +271,14 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
         Tensor { poisoned, ..Tensor::from_parts(Rmem::new(k.registers(size)), layout) }
     }
 
-    /// Returns the registers in index order.
+    /// Returns the registers in index order. Use it to pass a fragment's registers to an
+    /// instruction that takes them one by one.
     pub fn variables(&self) -> Registers<'b, T> {
         self.engine.variables()
     }
 
     /// Writes `value` to all elements: CuTe's `fill`. On a slice of a fragment it writes only the
-    /// slice.
+    /// slice. For example set accumulators to 0 before the main loop.
     #[doc(alias("cute::fill", "tl.full"))]
     #[track_caller]
     pub fn fill(&self, k: &Body<'b, '_>, value: impl IntoOperand<'b, T>) {
@@ -286,7 +292,8 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
 
 /// Accumulators in `f16`: each register holds two.
 impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
-    /// Unpacks the pairs into a new fragment of single elements; mode 0 becomes twice as long.
+    /// Unpacks the pairs into a new fragment of single elements, so that an epilogue can compute
+    /// with them. Mode 0 becomes twice as long.
     #[track_caller]
     #[inline]
     pub fn elements(&self, k: &Body<'b, '_>) -> RegisterTensor<'b, f16> {
@@ -310,7 +317,8 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
         elements
     }
 
-    /// Packs single elements into the pairs, in the order of `elements`.
+    /// Packs single elements back into the pairs, in the order in which
+    /// [`elements`](Self::elements) unpacked them. Call it after you have changed them.
     #[track_caller]
     #[inline]
     pub fn set_elements(&self, k: &Body<'b, '_>, elements: &RegisterTensor<'b, f16>) {
@@ -383,7 +391,8 @@ impl<'b> CoordTensor<'b> {
     }
 
     /// Returns the element at a coordinate of this view: the coordinate in the original tensor, as
-    /// host or device values.
+    /// host or device values. Use it if [`within`](CoordTensor::within) is not enough, for example
+    /// to store each element's row index or to compare it with a mask.
     #[track_caller]
     pub fn coord(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> DeviceCoord<'b> {
         match self.element(k, "load", &coord.into()) {
@@ -460,7 +469,8 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         }
     }
 
-    /// Returns the element count. It is a build error if the count is symbolic.
+    /// Returns the element count. It is a build error if the count is symbolic. Use it as the bound
+    /// of a host loop over linear coordinates.
     #[track_caller]
     pub fn size(&self, k: &Body<'b, '_>) -> i64 {
         match self.layout.size().and_then(|size| size.to_static()) {
@@ -483,12 +493,14 @@ fn has_underscore(coord: &DeviceCoord<'_>) -> bool {
 
 /// What is known about the elements at build time.
 impl<'b, E: Readable<'b>> Tensor<E> {
-    /// Returns the element type. CuTe DSL's `element_type`.
+    /// Returns the element type. CuTe DSL's `element_type`. Generic code uses it to pick an
+    /// instruction or to compute sizes in bytes.
     pub fn element_type(&self) -> Scalar {
         E::Elem::scalar()
     }
 
-    /// Returns the elements' memory space, or `None` for registers. CuTe DSL's `memspace`.
+    /// Returns the elements' memory space, or `None` for registers. CuTe DSL's `memspace`. Use it
+    /// in generic code that treats shared and global memory differently.
     ///
     /// ```
     /// use tilewright::ir::{Global, Kernel, Target};
@@ -511,7 +523,8 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     }
 
     /// Returns the first element's known alignment in bytes, or `None` for registers, which have no
-    /// addresses. CuTe DSL's `alignment` of the iterator.
+    /// addresses. CuTe DSL's `alignment` of the iterator. Check it to decide how wide vectors can
+    /// be.
     pub fn alignment(&self) -> Option<u32> {
         self.engine.alignment_bytes()
     }
@@ -544,7 +557,8 @@ impl<'b, E: Readable<'b>> Tensor<E> {
         }
     }
 
-    /// Stores the element at a coordinate inside the shape.
+    /// Stores the element at a coordinate inside the shape. As for [`load`](Tensor::load), a host
+    /// value outside its mode is a build error.
     #[doc(alias = "tl.store")]
     #[track_caller]
     pub fn store(

@@ -1,5 +1,6 @@
 //! Views of a tensor: slices, tiles, partitions, recasts and divides. They change layouts and
-//! engines and move no data.
+//! engines and move no data. Come here to find the part of a tensor that a block or a thread works
+//! on.
 
 use crate::ir::builder::DeviceCoord;
 use crate::ir::{Body, Element, Val};
@@ -69,7 +70,9 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         }
     }
 
-    /// Moves the origin to a coordinate and keeps the layout: CuTe's `domain_offset`.
+    /// Moves the origin to a coordinate and keeps the layout: CuTe's `domain_offset`. The result's
+    /// coordinate 0 is then the element at `coord`. Use it to start at a block's first row, or one
+    /// element earlier for a halo.
     #[track_caller]
     pub fn domain_offset(&self, k: &Body<'b, '_>, coord: impl Into<DeviceCoord<'b>>) -> Self {
         match self.origin(k, "domain_offset", &coord.into()) {
@@ -193,14 +196,16 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         parts.sliced(k, operation, &coord).with_names(self.names.clone())
     }
 
-    /// Groups the modes from `begin` to `end - 1` into one: CuTe's `group_modes`.
+    /// Groups the modes from `begin` to `end - 1` into one: CuTe's `group_modes`. Use it to treat
+    /// several modes as one, for example before a slice or a loop over them.
     #[track_caller]
     pub fn group_modes(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self {
         let names = self.names.group(begin, end);
         self.with_layout(k, "group_modes", self.layout.group(begin, end)).with_names(names)
     }
 
-    /// Keeps only the modes `modes`, in that order: CuTe's `select`.
+    /// Keeps only the modes `modes`, in that order: CuTe's `select`. Use it to reorder modes, for
+    /// example to transpose a matrix with `[1, 0]`.
     #[track_caller]
     pub fn select(&self, k: &Body<'b, '_>, modes: &[usize]) -> Self {
         let names = self.names.select(modes);
@@ -208,6 +213,7 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     }
 
     /// Composes the layout with `right`, so that `R(i) == T(right(i))`: [`Layout::composition`].
+    /// Use it to pick elements in an order that no slice or tile describes.
     #[doc(alias = "compose")]
     #[track_caller]
     pub fn composition<'t>(&self, k: &Body<'b, '_>, right: impl Into<TilerRef<'t>>) -> Self {
@@ -216,7 +222,8 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         self.with_layout(k, "composition", self.layout.composition(right)).with_names(names)
     }
 
-    /// Merges modes while elements and their order stay the same: CuTe's `coalesce`.
+    /// Merges modes while elements and their order stay the same: CuTe's `coalesce`. Use it before
+    /// a vectorised access, because fewer modes give longer contiguous runs.
     #[track_caller]
     pub fn coalesce(&self, k: &Body<'b, '_>) -> Self {
         self.with_layout(k, "coalesce", self.layout.coalesce())
@@ -344,7 +351,8 @@ macro_rules! by_tiler {
 }
 
 by_tiler! {
-    /// Splits each mode into (tile, tiles): [`Layout::logical_divide`].
+    /// Splits each mode into (tile, tiles): [`Layout::logical_divide`]. Use it if each mode should
+    /// keep its place. A `(16,8)` tensor divided by `(4,2)` gets the shape `((4,4),(2,4))`.
     logical_divide, None;
     /// Groups all tile modes into one mode and all modes of tiles into another:
     /// [`Layout::zipped_divide`].
@@ -368,9 +376,12 @@ by_tiler! {
     /// ```
     zipped_divide, Some(Arrange::Zipped);
     /// Groups the tile modes into one, followed by one mode of tiles per mode:
-    /// [`Layout::tiled_divide`].
+    /// [`Layout::tiled_divide`]. A `(16,8)` tensor divided by `(4,2)` gets the shape `((4,2),4,4)`.
+    /// Use it to index tiles by row and column.
     tiled_divide, Some(Arrange::Tiled);
-    /// Returns the tile modes, followed by one mode of tiles per mode: [`Layout::flat_divide`].
+    /// Returns the tile modes, followed by one mode of tiles per mode: [`Layout::flat_divide`]. Use
+    /// it if you want to index the tile modes separately. A `(16,8)` tensor divided by `(4,2)` gets
+    /// the shape `(4,2,4,4)`.
     flat_divide, Some(Arrange::Flat);
 }
 

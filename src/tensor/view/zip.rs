@@ -1,5 +1,5 @@
-//! Slices and tiles several tensors of one shape together, for example the data and its coordinates
-//! for predication.
+//! [`ZipTensor`]: slices and tiles several tensors of one shape together. Use it to keep the data
+//! and its coordinates in step, for example for predication.
 
 use crate::ir::Body;
 use crate::ir::builder::DeviceCoord;

@@ -57,7 +57,8 @@ const SM80: [[u32; 2]; 7] =
 impl GemmConfig {
     /// Returns the best configurations for a problem on a machine, fastest first as predicted by
     /// [`GemmModel`], at most 12. They keep what you ask for in `self`: target, types, contiguous
-    /// modes, epilogue, `pairs`, `promote`, `grouped` and `ragged`.
+    /// modes, epilogue, `pairs`, `promote`, `grouped` and `ragged`. Measure them if the best
+    /// prediction is not good enough.
     ///
     /// All of them can run the problem. If TMA cannot read your operands, they repack them or copy
     /// by threads, down to single elements.
@@ -122,7 +123,8 @@ impl GemmConfig {
         if found.is_empty() { first(&self.of_threads(problem, machine)) } else { found }
     }
 
-    /// Returns why [`best`](GemmConfig::best) chooses its configuration.
+    /// Returns why [`best`](GemmConfig::best) chooses its configuration. Print it if a GEMM is
+    /// slower than you expect.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -154,7 +156,7 @@ impl GemmConfig {
     }
 
     /// Returns the configuration predicted to be fastest, the first of the
-    /// [`defaults`](GemmConfig::defaults).
+    /// [`defaults`](GemmConfig::defaults). Use it to get a good kernel without measuring.
     ///
     /// # Errors
     /// Those of [`GemmProblem::strides`], and [`GemmError::NoConfig`] if no kernel supports the

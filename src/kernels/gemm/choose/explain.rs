@@ -17,13 +17,14 @@ use crate::kernels::gemm::split::work_tiles::Splits;
 pub struct Explanation {
     /// The chosen configuration.
     pub config: GemmConfig,
-    /// Its predicted time.
+    /// Its predicted time, with the parts that make it up.
     pub prediction: Prediction,
-    /// Row tiles and column tiles of each matrix, and steps along K.
+    /// The problem's row tiles and column tiles per matrix, and its steps along K, with the chosen
+    /// tile.
     pub tiles: [u32; 3],
-    /// The device's SM count.
+    /// How many SMs the device has, to compare with the tile count.
     pub sms: u32,
-    /// The other configurations, fastest first.
+    /// The other configurations that were considered, fastest first.
     pub others: Vec<(GemmConfig, Prediction)>,
 }
 

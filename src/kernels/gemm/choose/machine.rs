@@ -1,4 +1,5 @@
-//! [`Machine`]: the GPU figures that the cost model needs, with constants for common GPUs.
+//! [`Machine`]: the GPU figures that the cost model needs, with constants for common GPUs. Come
+//! here to add a GPU.
 
 use crate::runtime::{Device, Properties};
 
@@ -48,7 +49,8 @@ fn hopper_mma_sync() -> f64 {
 pub(crate) const HOPPER_MMA_SYNC: f64 = 1160.0;
 
 impl Machine {
-    /// NVIDIA H200 (SXM): 132 SMs, 1980 MHz, 60 MiB of L2, 700 W; 4.4 TB/s measured.
+    /// NVIDIA H200 (SXM): 132 SMs, 1980 MHz, 60 MiB of L2, 700 W; 4.4 TB/s measured. The only GPU
+    /// for which predicted times are calibrated.
     pub const H200: Machine = Machine {
         sms: 132,
         clock_hz: 1.98e9,
@@ -107,7 +109,8 @@ impl Machine {
     }
 
     /// Returns the machine for a device: a GPU's own SM count, clock, L2 cache and memory. For the
-    /// simulator, returns the H200, to which the model is fitted.
+    /// simulator, returns the H200, to which the model is fitted. Pass the result to
+    /// [`GemmConfig::best`](crate::kernels::gemm::GemmConfig::best).
     ///
     /// ```
     /// # #[cfg(feature = "sim")] {

@@ -114,23 +114,25 @@ impl Share {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GemmModel {
-    /// The GPU.
+    /// The GPU for which times are predicted.
     pub machine: Machine,
-    /// The fitted constants.
+    /// The fitted constants: those of the H200, unless you fit your own.
     pub parameters: Parameters,
 }
 
 impl GemmModel {
-    /// The model of an NVIDIA H200.
+    /// The model of an NVIDIA H200, the GPU for which predictions are calibrated.
     pub const H200: GemmModel = GemmModel { machine: Machine::H200, parameters: Parameters::H200 };
 
-    /// Returns the model of a GPU, with the constants fitted to the H200.
+    /// Returns the model of a GPU, with the constants fitted to the H200. Predicted times are then
+    /// calibrated only for an H200, but configurations can still be compared.
     pub fn of(machine: Machine) -> GemmModel {
         GemmModel { machine, parameters: Parameters::H200 }
     }
 
     /// Predicts the time of a launch. A grouped GEMM counts as one GEMM with about as many tiles,
-    /// and with the bytes of groups of average size.
+    /// and with the bytes of groups of average size. To compare several configurations, call
+    /// [`rank`](GemmModel::rank).
     #[inline]
     pub fn predict(
         &self,
@@ -252,7 +254,7 @@ impl GemmModel {
     }
 
     /// Returns the configurations with their predictions, fastest first. Equal predictions keep
-    /// their order.
+    /// their order. Measure the first few of them instead of all.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;

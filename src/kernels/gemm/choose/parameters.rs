@@ -5,7 +5,8 @@
 macro_rules! parameters {
     ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
         /// The constants of the GEMM cost model. They describe a GPU and our kernels on it, and are
-        /// fitted to measured times (`tune::fit`).
+        /// fitted to measured times (`tune::fit`). Replace them in a
+        /// [`GemmModel`](crate::kernels::gemm::GemmModel) if you have fitted your own.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct Parameters {
             $($(#[$doc])* pub $name: f64,)*

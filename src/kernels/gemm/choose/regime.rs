@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// How launches are timed. A large GPU under load lowers its clock to stay within its power limit,
 /// so one kernel has several speeds, and which of two kernels is faster can depend on the load.
+/// Pick the regime that resembles your program.
 ///
 /// In all regimes, the timed launches are replays of a graph. They cycle through several sets of
 /// operands, which together exceed twice the L2 cache. So the host is not measured, and every
@@ -21,8 +22,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "tune", derive(Serialize, Deserialize), serde(rename_all = "lowercase"))]
 pub enum Regime {
-    /// For small problems: 2 ms of launches at full clock. Tile counts, prologue and epilogue
-    /// decide.
+    /// For small problems: 2 ms of launches at full clock, without rest before. Tile counts,
+    /// prologue and epilogue decide.
     Latency,
     /// 1 ms of launches after 40 ms of rest, at nearly full clock.
     Burst,
@@ -32,10 +33,10 @@ pub enum Regime {
 }
 
 impl Regime {
-    /// All regimes.
+    /// All regimes, for example to time a kernel in each.
     pub const ALL: [Regime; 3] = [Regime::Latency, Regime::Burst, Regime::Steady];
 
-    /// Returns `latency`, `burst` or `steady`.
+    /// Returns `latency`, `burst` or `steady`, as records and the command line spell it.
     pub const fn name(self) -> &'static str {
         match self {
             Regime::Latency => "latency",
@@ -44,7 +45,9 @@ impl Regime {
         }
     }
 
-    /// Returns how long the device rests before a measurement window.
+    /// Returns how long the device must be idle before the launches of a measurement start: 40 ms
+    /// for a burst, which then starts with a cool GPU at nearly full clock, and 0 for the other
+    /// regimes. The workload that times kernels sleeps for so long.
     pub const fn rest(self) -> Duration {
         match self {
             Regime::Latency | Regime::Steady => Duration::ZERO,
@@ -52,7 +55,8 @@ impl Regime {
         }
     }
 
-    /// Returns how long the launches of one window take together.
+    /// Returns how long the timed launches of one measurement take together: 2 ms, 1 ms or 250 ms.
+    /// The workload repeats a launch until it has filled this time.
     pub const fn window(self) -> Duration {
         match self {
             Regime::Latency => Duration::from_millis(2),
@@ -61,8 +65,9 @@ impl Regime {
         }
     }
 
-    /// Returns the regime with short windows in which to sort out slow kernels: a kernel that is
-    /// slow in a burst is also slow in steady work.
+    /// Returns the regime in which a search sorts out slow kernels before it times the others in
+    /// `self`. For steady work it is the burst, which takes 1 ms instead of 0.25 s: a kernel that
+    /// is slow in a burst is also slow in steady work. Otherwise it is `self`.
     pub const fn quick(self) -> Regime {
         match self {
             Regime::Latency => Regime::Latency,
@@ -99,7 +104,7 @@ impl fmt::Display for Regime {
     }
 }
 
-/// The text is not the name of a [`Regime`].
+/// The error of parsing a [`Regime`] from a text that is not one of its names.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ParseRegimeError {
     text: String,

@@ -1,5 +1,5 @@
 //! [`Schedule`], [`LoadMethod`] and [`StoreMethod`]: which warps do what, how tiles of A and B are
-//! fetched, and how tiles of D are written.
+//! fetched, and how tiles of D are written. Come here to choose between them.
 
 /// Which instructions multiply, and how the warps of a block share the work.
 ///
@@ -25,11 +25,11 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// All schedules.
+    /// All schedules, for example to try each.
     pub const ALL: [Schedule; 4] =
         [Schedule::Simt, Schedule::Multistage, Schedule::Cooperative, Schedule::Pingpong];
 
-    /// Returns the word for this schedule in configuration names.
+    /// Returns the word for this schedule in configuration names: `simt`, `ms`, `coop` or `pp`.
     #[inline]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,8 @@ pub enum LoadMethod {
     Threads,
 }
 
-/// How a tile of D gets from registers to global memory.
+/// How a tile of D gets from registers to global memory. Choose it by D's alignment and by how much
+/// of the store the next tile can hide.
 ///
 /// With TMA stores, rows of D must be multiples of 16 bytes. `Direct` accepts everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,7 +85,7 @@ pub enum StoreMethod {
 }
 
 impl LoadMethod {
-    /// Returns the word for this form in configuration names, or `None` for the default.
+    /// Returns the word for this method in configuration names, or `None` for the default.
     #[inline]
     pub(crate) const fn name(self) -> Option<&'static str> {
         match self {
@@ -96,11 +97,12 @@ impl LoadMethod {
 }
 
 impl StoreMethod {
-    /// All forms.
+    /// All methods, for example to try each.
     pub const ALL: [StoreMethod; 4] =
         [StoreMethod::Direct, StoreMethod::Rows, StoreMethod::Chunks, StoreMethod::Overlapped];
 
-    /// Returns the word for this form in configuration names.
+    /// Returns the word for this method in configuration names: `direct`, `rows`, `chunks` or
+    /// `overlapped`.
     #[inline]
     pub const fn name(self) -> &'static str {
         match self {

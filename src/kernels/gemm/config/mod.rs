@@ -20,7 +20,8 @@ use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::types::InputTypes;
 use crate::kernels::gemm::split::work_tiles::Splits;
 
-/// Which vector the epilogue adds. It has the element type of C.
+/// Which vector the epilogue adds to each row or column of D, for example a linear layer's bias. It
+/// has the element type of C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bias {
     /// One value per row of D: M elements.
@@ -96,10 +97,11 @@ pub struct GemmConfig {
     pub target: Target,
     /// The element type of A. `Tf32` means `f32` in memory, multiplied as TF32.
     pub a: Scalar,
-    /// The element type of B: that of A, except that the two 8-bit floats mix, and so do `i8` and
-    /// `u8`.
+    /// The element type of B, which is the type of A with two exceptions: the two 8-bit floats can
+    /// be mixed, and so can `i8` and `u8`.
     pub b: Scalar,
-    /// The element type of C and of the bias, if the epilogue has them. By default that of D.
+    /// The element type of C and of the bias, if the epilogue has them. By default it is the type
+    /// of D.
     pub c: Scalar,
     /// The element type of D.
     pub d: Scalar,
@@ -193,7 +195,8 @@ impl GemmConfig {
     /// The warp-specialised kernel for `sm_90a`, with M x N tiles. `inputs` is one type, or two,
     /// such as `[Scalar::F8E4M3, Scalar::F8E5M2]`. Both operands are contiguous along K, D has the
     /// type [`InputTypes::output`], the raster is a swizzle 8 row tiles wide, and there is no
-    /// epilogue. Takes as many stages as fit into shared memory, up to 8.
+    /// epilogue. Takes as many stages as fit into shared memory, up to 8. Use it as a start on
+    /// Hopper.
     #[inline]
     pub fn sm90(inputs: impl Into<InputTypes>, [m, n]: [u32; 2]) -> GemmConfig {
         let inputs = inputs.into();
@@ -210,7 +213,8 @@ impl GemmConfig {
     }
 
     /// The multistage kernel for `sm_80` and newer targets, with M x N tiles and 3 stages.
-    /// Everything else is as for [`sm90`](GemmConfig::sm90).
+    /// Everything else is as for [`sm90`](GemmConfig::sm90). Use it as a start on GPUs without
+    /// `wgmma`.
     #[inline]
     pub fn sm80(target: Target, inputs: impl Into<InputTypes>, [m, n]: [u32; 2]) -> GemmConfig {
         let inputs = inputs.into();
@@ -223,7 +227,8 @@ impl GemmConfig {
         }
     }
 
-    /// The kernel without tensor cores, for any target, with 128 x 128 x 16 tiles.
+    /// The kernel without tensor cores, for any target, with 128 x 128 x 16 tiles. Use it as a
+    /// start for `f32` in full precision.
     #[inline]
     pub fn simt(target: Target, inputs: impl Into<InputTypes>) -> GemmConfig {
         let inputs = inputs.into();
@@ -273,7 +278,8 @@ impl GemmConfig {
         }
     }
 
-    /// Returns the types of A and B.
+    /// Returns the types of A and B as one value, for example to print them or to make another
+    /// configuration with them.
     #[inline]
     pub const fn inputs(&self) -> InputTypes {
         InputTypes { a: self.a, b: self.b }
@@ -305,12 +311,12 @@ impl GemmConfig {
     }
 
     /// Returns whether this is a warp-specialised kernel for `sm_90a`: TMA copies, and warp groups
-    /// with roles.
+    /// with roles. Such a kernel is persistent: its blocks loop over tiles.
     pub const fn is_warp_specialised(&self) -> bool {
         self.schedule.uses_tma()
     }
 
-    /// Returns the consumer warp groups, or 1 if the schedule has no roles.
+    /// Returns how many warp groups multiply (consumers), or 1 if the schedule has no roles.
     pub const fn consumers(&self) -> u32 {
         match self.schedule {
             Schedule::Simt | Schedule::Multistage => 1,
@@ -324,7 +330,8 @@ impl GemmConfig {
         }
     }
 
-    /// Returns M and N of the tile as the MMA sees it, with operands swapped if `swap` is set.
+    /// Returns M and N of the tile as the MMA sees it. With `swap` they are exchanged: a 64 x 128
+    /// tile is 128 x 64 for the MMA. Use it to see which MMA shapes a tile consists of.
     #[inline]
     pub const fn mma_tile(&self) -> [u32; 2] {
         let [m, n, _] = self.tile;
@@ -337,7 +344,8 @@ impl GemmConfig {
         if self.pairs { 2 } else { 1 }
     }
 
-    /// Returns M and N of the tile in D. With `pairs`, it is half as wide.
+    /// Returns M and N of the tile in D. With `pairs`, it is half as wide. Use it to count the
+    /// tiles of D.
     pub const fn tile_of_d(&self) -> [u32; 2] {
         [self.tile[0], self.tile[1] / self.accumulators_per_element()]
     }
@@ -401,7 +409,8 @@ impl GemmConfig {
         SM_REGISTERS / self.threads()
     }
 
-    /// Returns the tile rows that one warp group multiplies.
+    /// Returns how many of the tile's rows one warp group multiplies. Use it to see how many
+    /// accumulator rows a group holds.
     #[inline]
     pub const fn rows_of_consumer(&self) -> u32 {
         match self.schedule {
@@ -411,14 +420,16 @@ impl GemmConfig {
     }
 
     /// Returns the tile rows in shared memory and in the MMA. If a tile has fewer rows than the 64
-    /// of `wgmma`, the rest is zero, and is neither fetched nor written.
+    /// of `wgmma`, the rest is zero, and is neither fetched nor written. Shared memory is sized by
+    /// it.
     #[inline]
     pub const fn rows_of_products(&self) -> u32 {
         let [m, _] = self.mma_tile();
         if self.is_warp_specialised() && m < 64 { 64 } else { m }
     }
 
-    /// Returns the rows and columns that one warp of the multistage kernel multiplies.
+    /// Returns the rows and columns that one warp of the multistage kernel multiplies. It follows
+    /// from the tile; use it to see how the warps are arranged.
     #[inline]
     pub const fn warp_tile(&self) -> [u32; 2] {
         match (self.tile[0], self.tile[1]) {
@@ -434,6 +445,7 @@ impl GemmConfig {
     }
 
     /// Returns the rows and columns that one thread of the kernel without tensor cores multiplies.
+    /// Their product is the thread's accumulators.
     pub const fn thread_tile(&self) -> [u32; 2] {
         match self.tile[0] {
             0..16 => [4, 4],
@@ -443,7 +455,8 @@ impl GemmConfig {
         }
     }
 
-    /// Returns the threads per block.
+    /// Returns the threads per block, for a launch by other means than
+    /// [`Gemm::load`](crate::kernels::gemm::Gemm::load).
     #[inline]
     pub const fn threads(&self) -> u32 {
         let [m, n, _] = self.tile;
@@ -462,7 +475,8 @@ impl GemmConfig {
         }
     }
 
-    /// Returns the accumulator registers per thread.
+    /// Returns how many registers of a thread hold accumulators. If a tile is refused because it
+    /// needs too many registers, this is why.
     #[inline]
     pub const fn accumulators(&self) -> u32 {
         let [m, n, _] = self.tile;
@@ -526,7 +540,8 @@ impl GemmConfig {
     }
 
     /// Returns the row tiles and column tiles of each matrix in a problem, and the steps along K.
-    /// Grouped GEMM counts as one matrix, with the most row tiles that its groups can need.
+    /// Grouped GEMM counts as one matrix, with the most row tiles that its groups can need. Use it
+    /// to see how much work a problem is: for example fewer tiles than SMs leave some SMs idle.
     #[inline]
     pub fn tiles(&self, problem: &GemmProblem) -> [u32; 3] {
         let [m, n, k] = self.tile.map(|size| size.max(1));

@@ -68,31 +68,35 @@ pub struct GemmProblem {
     pub d: MatrixStrides,
 }
 
-/// All strides of a [`GemmProblem`], in elements and with the defaults filled in: `[leading
-/// dimension, batch stride]` of each matrix.
+/// All strides of a [`GemmProblem`], in elements and with the defaults filled in:
+/// `[leading dimension, batch stride]` of each matrix. Made by [`GemmProblem::strides`]; use it to
+/// size buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmStrides {
-    /// Of A.
+    /// `[leading dimension, batch stride]` of A.
     pub a: [u64; 2],
-    /// Of B.
+    /// `[leading dimension, batch stride]` of B.
     pub b: [u64; 2],
-    /// Of C.
+    /// `[leading dimension, batch stride]` of C.
     pub c: [u64; 2],
-    /// Of D.
+    /// `[leading dimension, batch stride]` of D.
     pub d: [u64; 2],
 }
 
 impl GemmProblem {
-    /// The largest size along any mode. Coordinates inside the last tile must still fit an `i32`.
+    /// The largest size along any mode. Coordinates inside the last tile must still fit an `i32`,
+    /// so a launch refuses larger sizes.
     pub const MAX_SIZE: u32 = i32::MAX as u32 - 1023;
 
-    /// One GEMM with compact matrices.
+    /// One GEMM with compact matrices. Set [`batch`](GemmProblem::batch) and the strides for
+    /// anything else.
     pub const fn new(m: u32, n: u32, k: u32) -> GemmProblem {
         const CLOSE: MatrixStrides = MatrixStrides { leading: None, batch: None };
         GemmProblem { m, n, k, batch: 1, a: CLOSE, b: CLOSE, c: CLOSE, d: CLOSE }
     }
 
-    /// Returns the floating-point operations: two per multiply-add.
+    /// Returns the floating-point operations: two per multiply-add. Divide them by a time to get
+    /// FLOP/s.
     #[inline]
     pub fn flops(&self) -> u64 {
         // Groups share the rows of D, and each row is multiplied once.
@@ -102,7 +106,8 @@ impl GemmProblem {
             .fold(2 * u64::from(self.m), |product, size| product.saturating_mul(size.into()))
     }
 
-    /// Returns all strides, for a kernel with this configuration.
+    /// Returns all strides, for a kernel with this configuration. Use it to size or index buffers
+    /// as the kernel does.
     ///
     /// # Errors
     /// [`GemmError::Size`] if a size is 0 or too large, [`GemmError::OddColumns`] if `pairs` needs
@@ -147,7 +152,8 @@ impl GemmProblem {
 
 impl GemmConfig {
     /// Checks that the kernel can run the problem: its sizes, and its strides against the alignment
-    /// the configuration relies on. Returns the strides.
+    /// the configuration relies on. Returns the strides. A launch does so itself; call it earlier
+    /// if you want to fail before you allocate.
     ///
     /// # Errors
     /// Those of [`GemmProblem::strides`]. [`GemmError::Alignment`] and [`GemmError::GroupStrides`]

@@ -1,5 +1,5 @@
 //! How a thread block divides its shared memory between pipeline stages and the staging buffers for
-//! D, and how many stages fit.
+//! D, and how many stages fit. Come here if a configuration has fewer stages than you expect.
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::methods::{Schedule, StoreMethod};
@@ -9,6 +9,7 @@ const MIN_COLUMNS: u32 = 24;
 
 impl GemmConfig {
     /// Returns the configuration with as many stages as fit into shared memory, from 2 to `max`.
+    /// Call it after you have changed the tile or the store method.
     #[inline]
     pub fn with_max_stages(self, max: u32) -> GemmConfig {
         let fits = |stages: &u32| {
@@ -18,9 +19,9 @@ impl GemmConfig {
         GemmConfig { stages, ..self }
     }
 
-    /// Returns the store forms worth comparing, the usual one first. Parts of 128 bytes per row are
-    /// best, because the first parts are in flight while later ones are still converted. Narrower
-    /// parts are slower than whole rows, but may make room for a fourth stage.
+    /// Returns the store methods worth comparing, the usual one first. Parts of 128 bytes per row
+    /// are best, because the first parts are in flight while later ones are still converted.
+    /// Narrower parts are slower than whole rows, but may make room for a fourth stage.
     #[inline]
     pub(crate) fn stores(&self, by_threads: bool) -> impl Iterator<Item = StoreMethod> + use<> {
         let of = |store| GemmConfig { store, ..*self }.with_max_stages(4).stages;
@@ -69,8 +70,8 @@ impl GemmConfig {
         least
     }
 
-    /// Returns the columns of D that one TMA copy stores, or the tile's columns with `Direct` and
-    /// `Rows`. With swapped operands, these are rows of D.
+    /// Returns how many columns of the tile one TMA copy stores. With `Direct` and `Rows` that is
+    /// all of them. With swapped operands, the tile is transposed, so these are rows of D.
     #[inline]
     pub const fn store_columns(&self) -> u32 {
         match self.store {
@@ -98,7 +99,7 @@ impl GemmConfig {
         self.parts_of(self.store_columns())
     }
 
-    /// The same for stores of `columns` columns.
+    /// Returns how many stores of `columns` columns 64 rows of a tile take.
     #[inline]
     const fn parts_of(&self, columns: u32) -> u32 {
         match columns * self.accumulators_per_element() {
@@ -121,7 +122,9 @@ impl GemmConfig {
         }
     }
 
-    /// Returns how many staging buffers each warp group has. One holds what a single store takes.
+    /// Returns how many staging buffers for D each warp group has in shared memory. One buffer
+    /// holds what a single store takes; with two, one is filled while the other is stored. It is 0
+    /// for kernels that store from registers.
     #[inline]
     pub const fn store_slots(&self) -> u32 {
         self.slots_of(self.store_columns())
@@ -141,7 +144,7 @@ impl GemmConfig {
         }
     }
 
-    /// Returns the bytes fetched per stage: one tile of A and one of B.
+    /// Returns how many bytes a block fetches per stage: one tile of A and one of B.
     #[inline]
     pub const fn stage_bytes(&self) -> u32 {
         self.bytes_of_tiles(self.tile)
@@ -155,13 +158,14 @@ impl GemmConfig {
             .saturating_mul(k)
     }
 
-    /// Returns the shared memory per block, in bytes.
+    /// Returns the shared memory per block, in bytes. Compare it with what a block of your GPU can
+    /// have.
     #[inline]
     pub const fn shared_bytes(&self) -> u64 {
         self.shared_bytes_of(self.store_columns())
     }
 
-    /// The same for stores of `columns` columns.
+    /// Returns the shared memory per block if one store takes `columns` columns.
     #[inline]
     const fn shared_bytes_of(&self, columns: u32) -> u64 {
         let [m, n, k] = self.tile;

@@ -1,5 +1,5 @@
 //! Element types: [`InputTypes`] of A and B, the accumulator and output types that follow from
-//! them, and how values convert between registers and memory.
+//! them, and how values convert between registers and memory. Come here to add an element type.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,8 @@ use crate::ir::ParseNameError;
 use crate::ir::types::Scalar;
 use crate::tensor::atom::ValType;
 
-/// The element types of A and B as they are multiplied: one type, or two if they differ.
+/// The element types of A and B as they are multiplied: one type, or two if they differ. A
+/// configuration's constructors take it; one type converts to it.
 ///
 /// It prints and parses the way configuration names spell it:
 ///
@@ -34,7 +35,8 @@ pub struct InputTypes {
 
 impl InputTypes {
     /// Returns the default type of D: `f32` for `tf32`, `bf16` for 8-bit floats, `i32` for 8-bit
-    /// integers, else the type of A.
+    /// integers, else the type of A. The constructors of [`GemmConfig`](super::GemmConfig) set `d`
+    /// to it.
     #[inline]
     pub const fn output(self) -> Scalar {
         match self.a {
@@ -55,7 +57,8 @@ impl InputTypes {
         }
     }
 
-    /// Returns the types in memory: `f32` for `tf32`, everything else unchanged.
+    /// Returns the types that the buffers have: `f32` for `tf32`, which exists only in the tensor
+    /// cores, and everything else unchanged.
     #[inline]
     pub const fn in_memory(self) -> InputTypes {
         InputTypes { a: in_memory(self.a), b: in_memory(self.b) }

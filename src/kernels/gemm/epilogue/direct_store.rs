@@ -34,7 +34,8 @@ pub(crate) struct DirectStore<'b> {
 }
 
 impl<'b> DirectStore<'b> {
-    /// `strides` are D's row pitch and batch stride.
+    /// Makes the store of a tile whose first row and column are `origin`. `strides` are D's row
+    /// pitch and batch stride.
     #[inline]
     pub(crate) fn new(
         d: Val<'b, GlobalMut<D>>,

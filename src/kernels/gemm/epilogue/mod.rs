@@ -1,6 +1,6 @@
 //! The epilogue: what happens to accumulators between the MMA and the store. This file defines the
 //! interface to the kernels and two epilogues: the configured one (`alpha`, `beta`, bias,
-//! activation) and a caller's closure.
+//! activation) and a caller's closure. Come here to change how `D` is computed from accumulators.
 
 pub(crate) mod direct_store;
 pub(crate) mod fragment;
@@ -33,9 +33,10 @@ pub(crate) trait EpilogueArgs {
     fn push<'x>(&'x mut self, list: &mut ArgList<'x>);
 }
 
-/// The types of A and C as one type parameter: implemented for `(A, C)`.
+/// The types of A and C as one type parameter, implemented for `(A, C)`. You meet it only in the
+/// parameter types of a kernel with a configured epilogue.
 pub trait EpilogueTypes: 'static {
-    /// The type that the epilogue computes in.
+    /// The type that the epilogue computes in: `f64` for `f64` operands, else `f32`.
     type Sum: Float;
     /// The element type of C.
     type C: Number;
@@ -55,7 +56,9 @@ impl EpilogueTypes for Elements {
 }
 
 crate::params! {
-    /// The operands of a configured epilogue.
+    /// The kernel parameter that holds a configured epilogue's operands: `alpha`, `beta`, C and the
+    /// bias. You pass them as [`GemmArgs`](crate::kernels::gemm::GemmArgs); name the type only to
+    /// write the type of a [`Gemm`](crate::kernels::gemm::Gemm).
     pub struct EpilogueParams<T: EpilogueTypes> => EpilogueParamsAt<'b, T> {
         pub(crate) alpha: T::Sum,
         pub(crate) beta: T::Sum,
@@ -104,8 +107,8 @@ pub(crate) fn kept<'a>(k: &Body<'a, '_>, form: &dyn EpilogueForm) -> Option<Regi
     Some(kept)
 }
 
-/// An epilogue in a kernel body `'a`, whatever its parameters are: the tiles of a kernel are built once for all of them.
-/// `extents` are the rows and columns of D.
+/// An epilogue in a kernel body `'a`, whatever its parameters are, so that a kernel's tile code is
+/// compiled once for all epilogues. `extents` are the rows and columns of D.
 pub(crate) trait EpilogueMap<'a> {
     /// See [`AccumulatorMap::is_identity`].
     fn is_identity(&self) -> bool;
@@ -141,8 +144,10 @@ pub(crate) trait EpilogueMap<'a> {
 
 /// The epilogue of a kernel body `'a`.
 ///
-/// An `i32`, an accumulator or an element of D, is in an `f32` with the same bits: kernels move the words of both alike. The
-/// operations are on numbers: an accumulator is converted for them, and the result to D. Without operations, integers are never rounded.
+/// An `i32`, whether accumulator or element of D, travels bit-cast in an `f32`, because kernels
+/// move the words of both types alike. The epilogue's operations need numbers: the accumulator is
+/// converted before them and the result after them. If there are no operations, integers are never
+/// rounded.
 #[derive(Clone, Copy)]
 pub(crate) struct EpilogueRef<'p, 'a> {
     map: &'p (dyn EpilogueMap<'a> + 'p),
@@ -347,7 +352,8 @@ impl<'a> EpilogueMap<'a> for EpilogueOps<'a> {
 }
 
 /// The parameter type of a kernel with your own epilogue: see
-/// [`Gemm::with_epilogue`](crate::kernels::gemm::Gemm::with_epilogue).
+/// [`Gemm::with_epilogue`](crate::kernels::gemm::Gemm::with_epilogue). You meet it only if you name
+/// such a kernel's type.
 #[derive(Debug)]
 pub struct FusedEpilogue<E>(PhantomData<fn() -> E>);
 
@@ -370,8 +376,8 @@ impl EpilogueArgs for ArgList<'_> {
     }
 }
 
-/// An epilogue that a program wrote, with the parameter `E`, on numbers of type `S`: of an accumulator, twice the same, or of
-/// a pair.
+/// An epilogue that a program wrote, with the parameter `E`, on numbers of type `S`. It gets a pair
+/// of accumulators; without `pairs`, both are the same.
 pub(crate) struct FusedForm<S, E, F> {
     apply: F,
     types: PhantomData<fn() -> (S, E)>,

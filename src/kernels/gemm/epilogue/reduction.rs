@@ -19,15 +19,16 @@ use crate::kernels::gemm::kernel::Gemm;
 /// A kernel that also writes results of type `P`.
 type Reducing<A, B, C, D, E, P> = Gemm<A, B, C, D, FusedEpilogue<(E, GlobalMut<P>)>>;
 
-/// The kernel that [`Gemm::with_reduction`] builds.
+/// The kernel that [`Gemm::with_reduction`] builds. Name it to keep such a kernel in a struct.
 pub type ReducedGemm<A, B, C, D, E> = Reducing<A, B, C, D, E, <A as Element>::Sum>;
 
-/// The kernel that [`Gemm::with_amax`] builds.
+/// The kernel that [`Gemm::with_amax`] builds. Name it to keep such a kernel in a struct.
 pub type AmaxGemm<A, B, C, D, E> = Reducing<A, B, C, D, E, f32>;
 
 impl GemmConfig {
     /// Returns the shape `[parts, matrices, extent]` of the partial results that a
-    /// [reducing](Gemm::with_reduction) kernel with this configuration writes.
+    /// [reducing](Gemm::with_reduction) kernel with this configuration writes. Use it to allocate
+    /// the buffer of partial results.
     ///
     /// `parts` is how many warps all tiles have along the reduced mode, `matrices` is the batch (1
     /// for [grouped](GemmConfig::grouped) GEMM), and `extent` is M, or the columns of D.
@@ -56,9 +57,9 @@ impl GemmConfig {
 impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// Builds the kernel with your own epilogue that also reduces, along rows or columns. Use it
     /// for the statistics of a softmax or a norm, for the gradient of a bias, or for row scales.
-    /// The closure is that of [`with_epilogue`](Gemm::with_epilogue) or
-    /// [`with_pairs`](Gemm::with_pairs), depending on the configuration's `pairs`, but returns a
-    /// pair: the element of D, and the term to reduce.
+    /// The closure is like that of [`with_pairs`](Gemm::with_pairs): it takes two accumulators,
+    /// which are the same unless the configuration has `pairs`. But it returns a pair: the element
+    /// of D, and the term to reduce.
     ///
     /// Each warp writes its own partial result per row or column. So the results do not depend on
     /// the order of threads and are reproducible bit for bit, and the buffer needs no initial
@@ -129,9 +130,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
 
     /// Builds the kernel with your own epilogue that also computes the largest absolute value the
     /// closure returns, before rounding to the type of D. FP8 training uses it to scale a later
-    /// GEMM. The closure is that of [`with_epilogue`](Gemm::with_epilogue) or
-    /// [`with_pairs`](Gemm::with_pairs), depending on the configuration's `pairs`; without pairs,
-    /// both accumulators are the same.
+    /// GEMM. The closure is like that of [`with_pairs`](Gemm::with_pairs): it takes two
+    /// accumulators. Unless the configuration has `pairs`, both are the same.
     ///
     /// At launch, pass the closure's argument and a buffer as a pair. The kernel raises the
     /// buffer's first element to the largest absolute value; set it to 0 before, or to another
@@ -242,7 +242,8 @@ impl<S: Float, E: EpilogueParameter, F> ReducedClosure<S, E> for F where
 {
 }
 
-/// An epilogue with a reduction of numbers of type `S`; without one, the largest of all terms, which are not negative.
+/// An epilogue with a reduction of numbers of type `S`. Without a reduction along rows or columns
+/// it keeps the largest of all terms, which are not negative.
 struct ReducedForm<S, E, P, F> {
     apply: F,
     reduction: Option<Reduction>,

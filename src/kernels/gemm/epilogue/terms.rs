@@ -1,13 +1,15 @@
 //! Epilogue reductions: [`Reduction`] says what is reduced along rows or columns, [`Terms`] is the
-//! part of an epilogue that reduces, and here is how a warp reduces the terms of its lanes.
+//! part of an epilogue that reduces, and here is how a warp reduces the terms of its lanes. Come
+//! here to add a reduction.
 
 use crate::ir::{Body, Float, Registers, Val, WARP};
 
 use crate::kernels::gemm::elements::{Numbers, Sum};
 use crate::kernels::gemm::epilogue::fragment::Fragment;
 
-/// How to reduce terms `t[m, n]`, one per element of D: see
-/// [`Gemm::with_reduction`](crate::kernels::gemm::Gemm::with_reduction).
+/// How [`Gemm::with_reduction`](crate::kernels::gemm::Gemm::with_reduction) reduces terms
+/// `t[m, n]`, one per element of D. Take a row reduction for softmax or norm statistics, a column
+/// sum for the gradient of a bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduction {
     /// `r[m] = sum over n of t[m, n]`
@@ -23,7 +25,7 @@ pub enum Reduction {
 }
 
 impl Reduction {
-    /// All reductions.
+    /// All reductions, for example to test each.
     pub const ALL: [Reduction; 4] =
         [Reduction::RowSum, Reduction::RowMax, Reduction::ColumnSum, Reduction::ColumnMax];
 

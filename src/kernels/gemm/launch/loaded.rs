@@ -1,5 +1,6 @@
 //! [`Loaded`]: a kernel on a device, with what its launches need. [`Sm90Args`]: one launch of the
-//! warp-specialised kernel.
+//! warp-specialised kernel. [`GemmFunction`](super::GemmFunction) makes both; come here if a kernel
+//! needs another buffer.
 
 use crate::runtime::{
     ArgList, Argument, Buffer, BufferMut, BufferRef, Declared, Device, Function, Grid, LoadOptions,

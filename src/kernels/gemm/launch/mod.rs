@@ -1,5 +1,6 @@
 //! [`GemmFunction`]: a GEMM kernel loaded on a device. Checks and binds buffers, runs the repacking
-//! or tensor-map launches that come first, and launches or times the kernel.
+//! or tensor-map launches that come first, and launches or times the kernel. Come here to see what
+//! a launch checks and runs.
 
 pub(crate) mod loaded;
 pub(crate) mod mode;
@@ -61,38 +62,40 @@ pub struct GemmArgs<'h, A: Element, B = A, C = A, D = C> {
 }
 
 impl<'h, A: Element, B, C, D> GemmArgs<'h, A, B, C, D> {
-    /// Arguments without an epilogue.
+    /// Makes the arguments of a GEMM without an epilogue: no C, no bias, `alpha` 1 and `beta` 0.
+    /// Add others with the methods below.
     pub fn new(a: &'h Buffer<A>, b: &'h Buffer<B>, d: &'h mut Buffer<D>) -> Self {
         let (alpha, beta, c, bias) = (A::Sum::from(1.0), A::Sum::default(), None, None);
         GemmArgs { a, b, c, d, bias, alpha, beta, groups: None, products: None, workspace: None }
     }
 
-    /// Sets the factor for A B.
+    /// Sets the factor for A B. The configuration's epilogue must have `alpha`.
     pub fn alpha(self, alpha: A::Sum) -> Self {
         GemmArgs { alpha, ..self }
     }
 
-    /// Adds the term `beta C`.
+    /// Adds the term `beta C`. The configuration's epilogue must have `beta`.
     pub fn beta(self, beta: A::Sum, c: &'h Buffer<C>) -> Self {
         GemmArgs { beta, c: Some(c), ..self }
     }
 
-    /// Sets the rows of each group.
+    /// Sets the rows of each group, which [grouped](GemmConfig::grouped) configurations need.
     pub fn groups(self, groups: GroupRows<'h>) -> Self {
         GemmArgs { groups: Some(groups), ..self }
     }
 
-    /// Sets the table of problems of a ragged batch.
+    /// Sets the table of problems, which [ragged](GemmConfig::ragged) configurations need.
     pub fn products(self, table: &'h Buffer<i64>) -> Self {
         GemmArgs { products: Some(table), ..self }
     }
 
-    /// Uses this workspace instead of the function's.
+    /// Uses this workspace instead of the function's, so that this launch can run at the same time
+    /// as others of the function.
     pub fn workspace(self, workspace: &'h mut GemmWorkspace) -> Self {
         GemmArgs { workspace: Some(workspace), ..self }
     }
 
-    /// Sets the bias.
+    /// Sets the bias. The configuration's epilogue must have one.
     pub fn bias(self, bias: &'h Buffer<C>) -> Self {
         GemmArgs { bias: Some(bias), ..self }
     }
@@ -112,7 +115,7 @@ pub struct GemmFunction<
     epilogue: PhantomData<fn() -> E>,
 }
 
-/// An [`AnyGemm`] that a device has loaded.
+/// An [`AnyGemm`] that a device has loaded. The tuner and the benchmarks launch kernels through it.
 pub struct AnyGemmFunction {
     config: GemmConfig,
     device: Device,
@@ -124,7 +127,7 @@ pub struct AnyGemmFunction {
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C, D, E> {
-    /// Loads the kernel on a device.
+    /// Loads the kernel on a device. Do it once, and launch the result many times.
     ///
     /// # Errors
     /// Those of [`Device::load`].
@@ -132,7 +135,8 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> Gemm<A, B, C
         self.load_with(LoadOptions::default(), device)
     }
 
-    /// Same as [`Gemm::load`], with load options: for example access checks.
+    /// Same as [`Gemm::load`], with load options: for example, access checks turn a wrong index
+    /// into an error.
     ///
     /// # Errors
     /// Those of [`Device::load_with`].
@@ -268,7 +272,7 @@ impl EpilogueArgs for EpilogueValues<'_> {
 }
 
 impl AnyGemm {
-    /// Loads the kernel.
+    /// Loads the kernel on a device.
     ///
     /// # Errors
     /// Those of [`Device::load`].
@@ -276,7 +280,7 @@ impl AnyGemm {
         self.load_with(LoadOptions::default(), device)
     }
 
-    /// As [`AnyGemm::load`], with options.
+    /// Same as [`AnyGemm::load`], with load options.
     ///
     /// # Errors
     /// Those of [`Device::load_with`].
@@ -296,17 +300,18 @@ impl std::fmt::Debug for AnyGemmFunction {
 }
 
 impl AnyGemmFunction {
-    /// The configuration.
+    /// Returns the configuration the kernel was built for, for example to size buffers.
     pub fn config(&self) -> &GemmConfig {
         &self.config
     }
 
-    /// The compiler's log of the kernel: see [`Function::compiler_log`](crate::runtime::Function::compiler_log).
+    /// Returns the compiler's log of the kernel, for example to look for spills: see
+    /// [`Function::compiler_log`](crate::runtime::Function::compiler_log).
     pub fn compiler_log(&self) -> &str {
         self.loaded.function.compiler_log()
     }
 
-    /// Starts the product with options.
+    /// Launches the GEMM with options.
     #[cfg(feature = "tune")]
     #[inline]
     pub(crate) fn launch_with(
@@ -450,7 +455,7 @@ impl AnyGemmFunction {
         Ok(PreparedGemm { grid, programmatic: config.programmatic, args, epilogue })
     }
 
-    /// Runs the product with the arguments of an epilogue that a program wrote.
+    /// Runs the GEMM with the arguments of an epilogue that a program wrote.
     #[inline]
     fn run(
         &self,
@@ -468,7 +473,7 @@ impl AnyGemmFunction {
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction<A, B, C, D, E> {
-    /// Returns the configuration.
+    /// Returns the configuration the kernel was built for, for example to size buffers.
     pub fn config(&self) -> &GemmConfig {
         &self.loaded.config
     }
@@ -481,7 +486,8 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction
         self
     }
 
-    /// Allocates a workspace for launches of a problem, to pass as [`GemmArgs::workspace`].
+    /// Allocates a workspace for launches of a problem, to pass as [`GemmArgs::workspace`]. You
+    /// need it only to run several launches of the function at the same time.
     ///
     /// # Errors
     /// Those of [`GemmConfig::check_problem`], and out of memory.
@@ -490,14 +496,16 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: Parameter> GemmFunction
     }
 
     /// Returns the compiler's log: see
-    /// [`Function::compiler_log`](crate::runtime::Function::compiler_log).
+    /// [`Function::compiler_log`](crate::runtime::Function::compiler_log). Use it to look for
+    /// spills.
     pub fn compiler_log(&self) -> &str {
         self.loaded.loaded.function.compiler_log()
     }
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
-    /// Launches the GEMM on the default stream.
+    /// Launches the GEMM on the default stream. It checks the arguments each time; if they stay the
+    /// same, [`prepare`](GemmFunction::prepare) saves that.
     ///
     /// # Errors
     /// Those of [`prepare`](GemmFunction::prepare) and
@@ -510,8 +518,9 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmFunction<A, B, C, D> {
         self.launch_with(LaunchOptions::default(), problem, args)
     }
 
-    /// Same as [`launch`](GemmFunction::launch), with options. Whether the launch is programmatic
-    /// follows from the configuration.
+    /// Same as [`launch`](GemmFunction::launch), with options: for example the stream. The option
+    /// [`programmatic`](LaunchOptions::programmatic) (start before the previous launch has ended)
+    /// is ignored: the configuration's [`programmatic`](GemmConfig::programmatic) decides.
     ///
     /// # Errors
     /// Those of [`launch`](GemmFunction::launch).
@@ -558,8 +567,9 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
         self.launch_with(LaunchOptions::default(), problem, args, epilogue)
     }
 
-    /// Same as [`launch`](GemmFunction::launch), with options. Whether the launch is programmatic
-    /// follows from the configuration.
+    /// Same as [`launch`](GemmFunction::launch), with options: for example the stream. The option
+    /// [`programmatic`](LaunchOptions::programmatic) (start before the previous launch has ended)
+    /// is ignored: the configuration's [`programmatic`](GemmConfig::programmatic) decides.
     ///
     /// # Errors
     /// Those of [`launch`](GemmFunction::launch).
@@ -574,7 +584,8 @@ impl<A: Element, B: Element, C: Number, D: Converted, E: EpilogueParameter>
         self.run(&mut LaunchMode::Launch(options), problem, args, epilogue)
     }
 
-    /// Runs the GEMM, waits for it, and returns how long it took.
+    /// Runs the GEMM, waits for it, and returns how long it took. Use it for a quick look; to
+    /// compare kernels, use the `tune` module, which keeps the GPU in a defined state.
     ///
     /// # Errors
     /// Those of [`launch`](GemmFunction::launch) and
@@ -617,7 +628,7 @@ fn long_enough(
 }
 
 impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D> {
-    /// Returns the grid.
+    /// Returns the launch's grid, for example to see how many blocks run.
     pub fn grid(&self) -> Grid {
         self.prepared.grid
     }
@@ -630,7 +641,9 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
         self.launch_with(LaunchOptions::default().programmatic(self.prepared.programmatic))
     }
 
-    /// Launches the GEMM with options: the stream, and whether the launch is programmatic.
+    /// Launches the GEMM with options: the stream, and whether the launch is programmatic. Here the
+    /// option counts, not the configuration: pass `programmatic(true)` if the kernel may start
+    /// before the previous launch has ended.
     ///
     /// # Errors
     /// Those of [`Function::launch_with`](crate::runtime::Function::launch_with).
@@ -651,7 +664,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> GemmLaunch<'_, A, B, C, D>
         args.run(mode, *grid, epilogue)
     }
 
-    /// Records the launch in a graph.
+    /// Records the launch in a graph, which replays it with the same buffers at less cost per
+    /// launch.
     ///
     /// # Errors
     /// Those of [`GraphBuilder::launch`].

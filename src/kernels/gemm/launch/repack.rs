@@ -163,7 +163,8 @@ impl Packed {
         MatrixStrides { leading: Some(self.packed[0]), batch: Some(self.packed[1]) }
     }
 
-    /// Appends the arguments of a copy to the workspace, in the order of [`CopyParams`], and returns its number of vectors.
+    /// Appends the arguments of a copy to the workspace, in the order of [`CopyParams`], and
+    /// returns how many vectors it copies.
     #[inline]
     fn push_copy<'h>(
         &self,
@@ -301,7 +302,8 @@ impl Transposes {
 
 /// The copies of a function on a device.
 ///
-/// Launches on several streams share the workspaces. The runtime orders them, as it orders all launches that use one buffer.
+/// Launches on several streams share the workspaces. The runtime runs them one after the other, as
+/// it does for all launches that use one buffer.
 pub(crate) struct Repack {
     device: Device,
     pack: Function<Declared>,

@@ -1,4 +1,5 @@
-//! The kernel without tensor cores, for every target: `f32` FMAs, in the order of K.
+//! The kernel without tensor cores, for every target: `f32` FMAs, in the order of K. Come here for
+//! GEMMs in full `f32` precision.
 //!
 //! All threads of a block first prefetch the first tiles of A and B into a ring buffer in shared
 //! memory ([`PaddedTile`]). Then, for each tile along K, each thread loads its rows of A and

@@ -157,7 +157,8 @@ impl<'b, T: Element> PaddedTileCopy<'b, T> {
         }
     }
 
-    /// Copies a whole tile at once, which may be the first one.
+    /// Copies a whole tile at once, which may be the first one. The prologue uses it, when there is
+    /// no work to spread copies over.
     pub(crate) fn tile(
         &self,
         k: &mut Body<'b, '_>,

@@ -1,5 +1,5 @@
 //! What the kernels without warp roles (`sm80` and `simt`) share: parameters, arguments, and how
-//! they are built and launched.
+//! they are built and launched. Come here to add a parameter to both.
 
 use crate::ir::builder::{ParamList, Parameter};
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};

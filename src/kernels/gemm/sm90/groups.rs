@@ -1,4 +1,5 @@
-//! [`GroupRows`]: grouped GEMM, in which each group of rows is multiplied by its own matrix B.
+//! [`GroupRows`]: grouped GEMM, in which each group of rows is multiplied by its own matrix B. Come
+//! here for mixture-of-experts launches.
 
 use crate::runtime::Buffer;
 
@@ -7,7 +8,8 @@ use crate::kernels::gemm::config::problem::{GemmProblem, MatrixStrides};
 use crate::kernels::gemm::config::{GemmConfig, WGMMA_ROWS};
 
 /// Which rows belong to which group of a [grouped](GemmProblem::grouped) GEMM. They stay on the
-/// device: the host does not read them.
+/// device: the host does not read them. Take `Starts` if the rows are packed one group after the
+/// other, `Counts` if each group has room for the same number of rows.
 ///
 /// Nothing checks them. Bounds that are not ascending, or exceed the rows of A, give a wrong D.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +23,7 @@ pub enum GroupRows<'h> {
     Counts(&'h Buffer<i32>),
 }
 
-/// The groups of a launch.
+/// The groups of a launch, checked against the problem.
 #[derive(Clone, Copy)]
 pub(crate) struct LaunchGroups<'h> {
     pub(crate) bounds: &'h Buffer<i32>,

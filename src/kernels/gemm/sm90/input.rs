@@ -145,7 +145,8 @@ impl<'h> InputArgs<'h> {
         Ok(InputArgs::Maps(Box::new(MapArgs { a, b })))
     }
 
-    /// Appends A and B, and the maps of products of different sizes, as [`Plan::declare_input`] declares them.
+    /// Appends A and B, and for GEMMs of different sizes the maps in memory, as
+    /// [`Plan::declare_input`] declares them.
     #[inline]
     pub(crate) fn push<'x>(&'x self, made: Option<Made<'x>>, list: &mut ArgList<'x>) {
         match self {

@@ -54,7 +54,8 @@ crate::params! {
     }
 }
 
-/// The form of the parameter D.
+/// The form of the parameter D, which the kernel's parameters, its body and its launch must agree
+/// on.
 #[derive(Clone, Copy)]
 enum OutputForm {
     /// One tensor map.
@@ -153,7 +154,8 @@ impl<'h> OutputArgs<'h> {
         })
     }
 
-    /// Appends D, and the maps of products of different sizes, as [`Plan::declare_output`] declares them.
+    /// Appends D, and for GEMMs of different sizes the maps in memory, as [`Plan::declare_output`]
+    /// declares them.
     #[inline]
     pub(crate) fn push<'x>(&'x mut self, made: Option<Made<'x>>, list: &mut ArgList<'x>) {
         match self {

@@ -1,5 +1,6 @@
 //! Ragged GEMM: problems of different sizes in one launch. Their table lies on the device, and a
-//! first kernel turns it into tensor maps for the GEMM kernel.
+//! first kernel turns it into tensor maps for the GEMM kernel. Come here if GEMMs differ in more
+//! than their row counts; for those, grouped GEMM is enough.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -86,10 +87,12 @@ pub struct RaggedProblem {
 }
 
 impl RaggedProblem {
-    /// Elements per problem in a launch's table.
+    /// How many elements a problem has in a launch's table: the length of
+    /// [`words`](RaggedProblem::words).
     pub const WORDS: u32 = 9;
 
-    /// Returns the problem's entry in the table: sizes, starts, pitches.
+    /// Returns the problem's entry in the table: sizes, starts, pitches. Concatenate those of all
+    /// problems and upload them.
     #[inline]
     pub fn words(&self) -> [i64; Self::WORDS as usize] {
         let RaggedProblem { sizes: [m, n, k], starts: [a, b, d], pitches } = *self;

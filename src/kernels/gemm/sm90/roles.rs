@@ -1,6 +1,6 @@
 //! [`Producer`] and [`Consumer`]: what the warp groups of the `sm_90a` kernel do in a loop. The
 //! producer waits for empty stages and fills them; a consumer waits for full stages, multiplies,
-//! releases them and stores its rows of D.
+//! releases them and stores its rows of D. Come here to change a main loop.
 
 use crate::ir::{Body, Val};
 use crate::layout::{shape, tiler};

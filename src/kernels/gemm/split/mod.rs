@@ -1,6 +1,6 @@
 //! Split-K and stream-K: several thread blocks share a tile's steps along K. Each writes its
 //! partial accumulators to a workspace, and the last one to arrive sums them in a fixed order and
-//! stores the tile.
+//! stores the tile. Come here to change how parts are exchanged and summed.
 
 pub(crate) mod work_tiles;
 
@@ -16,14 +16,15 @@ use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::split::work_tiles::{Slots, Splits, WorkTile, WorkTiles};
 
 crate::params! {
-    /// The workspace of a kernel that splits K, or whose blocks draw tiles from a counter.
+    /// The workspace parameter of a kernel that splits K, or whose blocks draw tiles from a counter
+    /// at run time.
     pub(crate) struct SplitParams => SplitArgs<'b> {
         /// The partial accumulators: a slot for each part of a tile, in it one for each warp group
         /// or block.
         pub(crate) partials: GlobalMut<f32>,
-        /// Split K: how many parts have been written, per warp group and tile. Drawn tiles: how
-        /// many tiles have been drawn and how many blocks have finished. All are 0 before and after
-        /// a launch.
+        /// With split K: how many parts have been written, per warp group and tile. If tiles are
+        /// drawn from a counter: how many tiles have been drawn and how many blocks have finished.
+        /// All counts are 0 before and after a launch.
         pub(crate) arrivals: GlobalMut<u32>,
         /// The parts per tile (split-K). It is a parameter because `ptxas` would unroll a constant
         /// loop over the parts, and spill.
@@ -357,7 +358,8 @@ impl GemmWorkspace {
         Ok(GemmWorkspace((device.zeros(elements)?, device.zeros(groups)?)))
     }
 
-    /// Returns the size in bytes: 0 if the configuration needs no workspace.
+    /// Returns the size in bytes, for example to budget memory. It is 0 if the configuration needs
+    /// no workspace.
     pub fn bytes(&self) -> u64 {
         let (partials, arrivals) = &self.0;
         4 * (partials.len() as u64 + arrivals.len() as u64)

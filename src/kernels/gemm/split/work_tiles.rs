@@ -1,4 +1,5 @@
 //! [`Splits`]: whether and how thread blocks divide tiles along K, and which parts each block gets.
+//! Use it if D has too few tiles to fill the SMs.
 
 use crate::ir::builder::{IntoValues, Values};
 use crate::ir::types::Scalar;
@@ -45,12 +46,12 @@ impl Splits {
     /// The fewest steps that are worth a thread block of their own.
     const MIN_RUN: u64 = 4;
 
-    /// Returns whether thread blocks share tiles.
+    /// Returns whether thread blocks share tiles. If so, a launch needs a workspace.
     pub const fn is_split(self) -> bool {
         !matches!(self, Splits::SplitK(0 | 1))
     }
 
-    /// Returns the parts per tile, or 1 if that differs from tile to tile.
+    /// Returns the parts per tile, or 1 with stream-K, where tiles have different numbers of parts.
     pub(crate) const fn even(self) -> u32 {
         match self {
             Splits::SplitK(0) | Splits::StreamK => 1,
@@ -108,7 +109,8 @@ pub(crate) struct WorkTile<'b> {
     number: Val<'b, i32>,
 }
 
-/// Where the parts of a tile are in the workspace, in the order of K.
+/// Where the parts of a tile are in the workspace, in the order of K. The last block to arrive
+/// reads them there.
 pub(crate) struct Slots<'b> {
     /// The tile's index.
     pub(crate) tile: Val<'b, i32>,
@@ -165,7 +167,7 @@ impl<'b> WorkTiles<'b> {
         WorkTiles { tiles, splits, extents, steps, sizes, cluster, acc }
     }
 
-    /// The same parts, for a warp-group role: see [`TileScheduler::of_role`].
+    /// The same parts, for one of a block's roles: see [`TileScheduler::of_role`].
     #[inline]
     pub(crate) fn of_role(self, k: &Body<'b, '_>, is_producer: bool) -> Self {
         WorkTiles { tiles: self.tiles.of_role(k, is_producer), ..self }

@@ -1,5 +1,5 @@
 //! [`PointerOffset`]: the integers that you can add to a [`TensorPointer`], on the host or the
-//! device.
+//! device. Come here to see what `pointer + offset` accepts.
 
 use std::ops::{Add, Sub};
 
@@ -8,7 +8,7 @@ use crate::ir::{Pointer as PointerType, Val};
 use super::TensorPointer;
 
 /// An integer that you can add to a [`TensorPointer`] with `+`: `i32`, `i64`, or a device value of
-/// these types. It counts elements.
+/// these types. It counts elements. You name it only as a bound.
 pub trait PointerOffset<'b>: sealed::Sealed {
     /// `pointer + self`
     #[doc(hidden)]

@@ -17,7 +17,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 pub trait Recast: PointerType {
     /// The same pointer type with another element type.
     type Of<T: Element>: PointerType<Elem = T>;
-    /// Casts the pointer; the address stays the same.
+    /// Casts the pointer; the address stays the same. [`TensorPointer::recast`] calls it.
     #[doc(hidden)]
     fn cast<T: Element>(pointer: Val<'_, Self>) -> Val<'_, Self::Of<T>>;
 }
@@ -49,7 +49,8 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         TensorPointer { base: P::cast(self.base), offset, align: self.align, swizzle: None }
     }
 
-    /// Casts the pointer to element type `T`, swizzle included: CuTe's `recast_ptr`.
+    /// Casts the pointer to element type `T`, swizzle included: CuTe's `recast_ptr`. Use it to read
+    /// several elements at once, or to access the raw bits.
     ///
     /// It is a build error if the address is not known to be aligned to `T`'s size.
     ///

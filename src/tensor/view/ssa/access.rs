@@ -1,4 +1,5 @@
-//! Slices, bitcasts, powers, `any` and `all` of value tensors; gather and scatter by index values.
+//! Access to the elements of [`TensorSsa`]: slices, bitcasts, powers, `any` and `all`, and gather
+//! and scatter at indices that the kernel computes.
 
 use super::operators::tensor;
 use super::{SsaOperand, TensorSsa};
@@ -12,7 +13,8 @@ use crate::tensor::view::tensor::Tensor;
 
 impl<'b, T: Element> TensorSsa<'b, T> {
     /// Returns the modes that the coordinate keeps with `..`: CuTe DSL's `tensor[crd]` with a
-    /// `None`. The other entries must be host values.
+    /// `None`. The other entries must be host values. Use it to take one row of what a thread
+    /// holds.
     ///
     /// ```
     /// use tilewright::ir::{Kernel, Target};
@@ -104,7 +106,8 @@ fn one_mode(len: usize) -> IntTuple {
 }
 
 impl<'b> TensorSsa<'b, bool> {
-    /// Returns whether any element is true: CuTe DSL's `any_`.
+    /// Returns whether any element is true: CuTe DSL's `any_`. Use it to skip work that no element
+    /// needs.
     ///
     /// ```
     /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -124,7 +127,8 @@ impl<'b> TensorSsa<'b, bool> {
         self.folded(k, false, |a, b| a | b)
     }
 
-    /// Returns whether all elements are true: CuTe DSL's `all_`.
+    /// Returns whether all elements are true: CuTe DSL's `all_`. Use it to take a fast path if
+    /// every element allows it.
     #[track_caller]
     #[inline]
     pub fn all(&self, k: &Body<'b, '_>) -> Val<'b, bool> {

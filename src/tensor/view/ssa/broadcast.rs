@@ -1,4 +1,5 @@
-//! Broadcasting as in CuTe DSL: finds the common shape of two operands.
+//! Broadcasting as in CuTe DSL: finds the common shape of two operands, for example `(4,8)` for
+//! `(4,1)` and `(4,8)`. The operators of [`TensorSsa`](super::TensorSsa) use it.
 //!
 //! Missing trailing modes of the shorter shape count as 1. The shapes must then have the same
 //! profile, and two leaves must be equal or one of them 1. A mode that is the leaf 1 also matches a
