@@ -1,4 +1,5 @@
-//! Computes `wgmma`'s shared-memory matrix descriptors from layouts.
+//! Computes `wgmma`'s shared-memory matrix descriptors from layouts. Use it if you issue `wgmma`
+//! yourself; a tiled MMA computes its descriptors here too.
 //!
 //! [`MatrixDescriptor::of`] reads the leading and the stride dimension off the layout and then
 //! compares every offset with the canonical form. Sources: PTX ISA 9.7.15.5.1 "Matrix Descriptor
