@@ -15,7 +15,8 @@ use super::tuple::{IntTuple, IntTupleRef, Leaves, Tuple, TupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// Nested strides, congruent to a shape.
+/// Nested strides, congruent to a shape. [`Layout::stride`] returns them; you can keep or print
+/// them apart from the shape.
 ///
 /// ```
 /// use tilewright::layout::{StrideTuple, layout};
@@ -24,7 +25,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub type StrideTuple = Tuple<ScaledBasis>;
-/// A borrowed subtree of a [`StrideTuple`].
+/// A borrowed subtree of a [`StrideTuple`]. [`Layout::stride`] returns one.
 ///
 /// ```
 /// use tilewright::layout::{StrideRef, layout};
@@ -87,7 +88,8 @@ impl Layout {
         Ok(Self { codes: shape.codes, shape: shape.leaves, stride: stride.leaves })
     }
 
-    /// Builds a layout with one mode, `extent : stride`. It is a leaf, not a tuple with one entry.
+    /// Builds a layout with one mode, `extent : stride`, for example for a vector. It is a leaf,
+    /// not a tuple with one entry.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -103,7 +105,8 @@ impl Layout {
         Self { codes, shape, stride: strides }
     }
 
-    /// Returns `1:0`, the layout with one coordinate and index 0.
+    /// Returns `1:0`, the layout with one coordinate and index 0. Use it where a layout is needed
+    /// but there is only one element.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -152,7 +155,8 @@ impl Layout {
         Ok(Self { codes: shape.codes, shape: shape.leaves, stride })
     }
 
-    /// Makes a layout with `modes` as its modes, in order: CuTe's `make_layout` on layouts.
+    /// Makes a layout with `modes` as its modes, in order: CuTe's `make_layout` on layouts. Use it
+    /// to put layouts side by side, for example a thread layout and a value layout.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -174,7 +178,7 @@ impl Layout {
         out.finish()
     }
 
-    /// Borrows the whole layout as a mode.
+    /// Borrows the whole layout as a mode, for functions that take a [`LayoutRef`].
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -185,7 +189,7 @@ impl Layout {
         LayoutRef { codes: &self.codes, shape: &self.shape, stride: &self.stride }
     }
 
-    /// Returns the shape.
+    /// Returns the shape: the extents, nested as the coordinates are.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -197,7 +201,7 @@ impl Layout {
         self.as_ref().shape()
     }
 
-    /// Returns the strides, which are congruent to the shape.
+    /// Returns the strides, which are congruent to the shape. Use them to read the memory order.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -209,7 +213,7 @@ impl Layout {
         self.as_ref().stride()
     }
 
-    /// Returns how many modes the layout has; 1 for a leaf.
+    /// Returns how many modes the layout has. A leaf counts as one mode.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -220,7 +224,7 @@ impl Layout {
         self.shape().rank()
     }
 
-    /// Returns how deeply the shape is nested; 0 for a leaf.
+    /// Returns how deeply the shape is nested: 0 for a leaf, 1 for `(4,8)`, and 2 for `(4,(2,8))`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -242,7 +246,7 @@ impl Layout {
         self.as_ref().is_leaf()
     }
 
-    /// Iterates over the modes.
+    /// Iterates over the modes, from the first to the last. For a leaf, it returns the leaf itself.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -254,7 +258,8 @@ impl Layout {
         self.as_ref().modes()
     }
 
-    /// Returns true if no extent and no stride contains a symbol.
+    /// Returns true if no extent and no stride contains a symbol. Operations on plain
+    /// integers, such as [`at`](Layout::at), need such a layout.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};
@@ -298,7 +303,8 @@ impl Layout {
     }
 
     /// Returns the smallest shape that contains all results: `sum (extent - 1) * |stride|`, plus 1
-    /// in each entry. It is an integer if the layout maps to integers.
+    /// in each entry. It is an integer if the layout maps to integers. Use it to find out
+    /// how far a layout into coordinates reaches.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, shape};
@@ -314,7 +320,8 @@ impl Layout {
         self.as_ref().coshape()
     }
 
-    /// Replaces the symbols by their values in `env` and returns the static layout.
+    /// Replaces the symbols by their values in `env` and returns the static layout. Use it when the
+    /// sizes are known, for example at the launch.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, Layout, layout};
