@@ -220,7 +220,8 @@ impl Layout {
         perform(&Simplify { layout: self.as_ref(), profile, filter: false })
     }
 
-    /// Sets the extent to 1 for each static stride 0, which reaches no new index.
+    /// Sets the extent to 1 for each static stride 0, because such a mode reaches no new index. The
+    /// rank stays. Use it to count the distinct elements of a broadcast layout.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -238,8 +239,8 @@ impl Layout {
         out
     }
 
-    /// Sets all extents to 1 below each leaf of `profile` that is 0. The shape must be nested like
-    /// `profile` or more deeply.
+    /// Sets all extents to 1 below each leaf of `profile` that is 0. Use it to ignore some modes
+    /// and keep the rank. The shape must be nested like `profile` or more deeply.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -274,7 +275,8 @@ impl Layout {
         Ok(Layout { codes: self.codes.clone(), shape, stride: self.stride.clone() })
     }
 
-    /// Removes stride-0 modes, which reach no new index, and coalesces.
+    /// Removes stride-0 modes, which reach no new index, and coalesces. Use it to get the layout of
+    /// the distinct elements.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -289,7 +291,8 @@ impl Layout {
         perform(&Simplify { layout: self.as_ref(), profile: None, filter: true })
     }
 
-    /// Runs [`filter`](Layout::filter) on each mode below a leaf of `profile`.
+    /// Runs [`filter`](Layout::filter) on each mode below a leaf of `profile`. Use it to keep the
+    /// rank.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};

@@ -283,7 +283,7 @@ impl Layout {
     }
 
     /// Splits into tiles like [`logical_divide`](Layout::logical_divide), arranged as `((tile, ..),
-    /// rest, ..)`.
+    /// rest, ..)`. Use it if you pick a tile with one index per mode.
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
@@ -299,7 +299,7 @@ impl Layout {
     }
 
     /// Splits into tiles like [`logical_divide`](Layout::logical_divide), arranged as `(tile, ..,
-    /// rest, ..)`.
+    /// rest, ..)`. Use it if you need no nesting.
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};

@@ -127,7 +127,9 @@ macro_rules! __int_tuple {
     ($($items:tt)*) => { $crate::__shape!($($items)*) };
 }
 
-/// Writes a coordinate, with `_` for whole modes: `coord!(1, (_, 2))`.
+/// Writes a coordinate, with `_` for whole modes: `coord!(1, (_, 2))`. Pass it to
+/// [`Layout::slice`](crate::layout::Layout::slice) and
+/// [`Layout::local_tile`](crate::layout::Layout::local_tile).
 ///
 /// ```
 /// use tilewright::layout::coord;
@@ -139,7 +141,8 @@ macro_rules! __coord {
     ($($items:tt)*) => { $crate::__tuple!($crate::layout::Slot; $($items)*) };
 }
 
-/// Writes a tiler of integers, layouts, `_` and tuples: `tiler!(2, 4:1, (_, 8))`.
+/// Writes a tiler of integers, layouts, `_` and tuples: `tiler!(2, 4:1, (_, 8))`. Pass it to
+/// divides, products and compositions.
 ///
 /// ```
 /// use tilewright::layout::tiler;

@@ -18,9 +18,10 @@ fn positive(n: i64) -> Result<Int> {
 }
 
 impl Layout {
-    /// Returns the layout of the same memory for elements `n` times as wide. Contiguous modes
-    /// become `n` times shorter, and other strides are divided by `n`. If `R` reaches an index `j`,
-    /// then `self` reaches `n * j`, and these are all its multiples of `n`.
+    /// Returns the layout of the same memory for elements `n` times as wide. Use it to see memory
+    /// as vectors: for example, `(16,8):(1,16)` becomes `(4,8):(1,4)` if 4 elements make one.
+    /// Contiguous modes become `n` times shorter, and other strides are divided by `n`. If `R`
+    /// reaches an index `j`, then `self` reaches `n * j`, and these are all its multiples of `n`.
     ///
     /// ```
     /// # use tilewright::layout::layout;

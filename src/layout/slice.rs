@@ -125,7 +125,7 @@ impl Layout {
     }
 
     /// Returns the layout itself and its value at `coord`. Together they move the origin to
-    /// `coord`.
+    /// `coord`. Use it to shift a tensor: the offset goes to its pointer, and the layout stays.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};

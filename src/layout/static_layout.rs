@@ -90,7 +90,7 @@ impl<'a> StaticLayout<'a> {
         self.cosize
     }
 
-    /// Returns how many modes there are.
+    /// Returns how many modes there are. A leaf counts as one mode.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -112,7 +112,8 @@ impl<'a> StaticLayout<'a> {
         self.layout.depth()
     }
 
-    /// Returns the layout itself, borrowed.
+    /// Returns the layout itself, borrowed. Use it for operations that `StaticLayout` does not
+    /// have.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -124,7 +125,8 @@ impl<'a> StaticLayout<'a> {
         self.layout
     }
 
-    /// Iterates over the leaves in pre-order, as extent and stride.
+    /// Iterates over the leaves in pre-order, as extent and stride. Use it for loops over plain
+    /// integers.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -158,7 +160,7 @@ impl<'a> StaticLayout<'a> {
         (0..self.size).contains(&i).then(|| self.leaves().map(index).sum())
     }
 
-    /// Iterates over the indices `self(0), self(1), ..`.
+    /// Iterates over the indices `self(0), self(1), ..`. They come in the order of the coordinates.
     ///
     /// ```
     /// # use tilewright::layout::layout;

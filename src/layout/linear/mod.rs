@@ -26,7 +26,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 pub(crate) type Columns = SmallVec<[u64; 16]>;
 
 /// A linear map of bit vectors: `M(i)` is the exclusive or of `column[b]` over the bits `b` that
-/// are set in `i`.
+/// are set in `i`. Make one from a layout or a swizzled layout whose extents are powers of two, to
+/// invert it or to compare it at any size.
 ///
 /// Column `b` is the image of `1 << b`, packed into one word. There are `in_bits` columns and
 /// `out_bits` rows, and all images are below `1 << out_bits`.
@@ -51,7 +52,8 @@ pub struct LinearLayout {
 }
 
 impl LinearLayout {
-    /// The most bits that a coordinate or an index may have, so that both are nonnegative `i64`.
+    /// The most bits that a coordinate or an index may have: 62, so that both are nonnegative
+    /// `i64`.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -60,7 +62,8 @@ impl LinearLayout {
     /// ```
     pub const MAX_BITS: u32 = 62;
 
-    /// Makes the matrix with these columns, and with as many rows as they need.
+    /// Makes the matrix with these columns, and with as many rows as they need. Use it if you know
+    /// where each bit of a coordinate goes.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -89,7 +92,7 @@ impl LinearLayout {
         Ok(Self { columns: out, out_bits })
     }
 
-    /// Makes the identity on `bits` bits.
+    /// Makes the identity on `bits` bits. It is the layout `2^bits:1`.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -107,7 +110,8 @@ impl LinearLayout {
         Ok(Self { columns: (0..bits).map(|b| 1 << b).collect(), out_bits: bits })
     }
 
-    /// Adds or removes zero rows, so that the matrix has `bits` rows.
+    /// Adds or removes zero rows, so that the matrix has `bits` rows. Use it before you compare two
+    /// matrices, which are equal only if they have equally many rows.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -135,7 +139,7 @@ impl LinearLayout {
         u64::BITS - self.columns.iter().fold(0, |all, c| all | c).leading_zeros()
     }
 
-    /// Returns how many bits a coordinate has.
+    /// Returns how many bits a coordinate has, which is the number of columns.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -147,7 +151,7 @@ impl LinearLayout {
         self.columns.len() as u32
     }
 
-    /// Returns how many bits an index has.
+    /// Returns how many bits an index has, which is the number of rows.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -171,7 +175,8 @@ impl LinearLayout {
         1 << self.columns.len()
     }
 
-    /// Returns the images of `1, 2, 4, ..`.
+    /// Returns the columns: column `b` is the index of coordinate `1 << b`. They determine the
+    /// whole map. For `(4,8):(8,1)` they are 8, 16, 1, 2 and 4.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -183,8 +188,8 @@ impl LinearLayout {
         &self.columns
     }
 
-    /// Returns row `bit`: the coordinate bits whose parity is bit `bit` of the index. It is 0 past
-    /// the last row.
+    /// Returns row `bit`: the coordinate bits whose parity is bit `bit` of the index. Use it to ask
+    /// what an index bit, for example a bank bit, depends on. It is 0 past the last row.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -214,7 +219,8 @@ impl LinearLayout {
         index
     }
 
-    /// Multiplies the matrices, `self o other`: `R(i) == self(other(i))`.
+    /// Multiplies the matrices, `self o other`: `R(i) == self(other(i))`. Use it to apply one
+    /// layout after another.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
