@@ -101,7 +101,7 @@ impl LayoutCases {
     }
 
     /// Iterates over the cases in the order in which [`eval`](LayoutCases::eval) tries them. In a
-    /// case, all its assumptions hold.
+    /// case, all its assumptions hold. Use it to build one kernel per case, for example.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout};
@@ -115,7 +115,7 @@ impl LayoutCases {
         self.0.iter().map(|(assumptions, layout)| (assumptions.as_slice(), layout))
     }
 
-    /// Returns the result for the symbols' values in `env`: that of the first case whose
+    /// Returns the result for the symbols' values in `env`: the layout of the first case whose
     /// assumptions and conditions they satisfy.
     ///
     /// ```

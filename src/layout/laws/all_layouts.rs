@@ -66,7 +66,8 @@ pub struct AllLayouts {
 }
 
 impl AllLayouts {
-    /// Returns how many layouts are left, or `u64::MAX` if there are more than that.
+    /// Returns how many layouts are left, or `u64::MAX` if there are more than that. Use it to
+    /// choose a sample if there are too many to try.
     ///
     /// ```
     /// use tilewright::layout::laws::all_layouts;

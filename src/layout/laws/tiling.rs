@@ -270,7 +270,8 @@ tilings! {
 }
 
 /// Checks a blocked product: mode `k` of the result is mode `k` of the block followed by mode `k`
-/// of the tile, with the values of the logical product.
+/// of the tile, with the values of the logical product. The elements of one block thus stay
+/// neighbours.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -292,7 +293,8 @@ pub fn check_blocked_product(
 }
 
 /// Checks a raked product: mode `k` of the result is mode `k` of the tile followed by mode `k` of
-/// the block, with the values of the logical product.
+/// the block, with the values of the logical product. The elements of one block are thus spread
+/// out.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
