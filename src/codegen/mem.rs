@@ -1,4 +1,5 @@
-//! Writes loads, stores, pointers and register variables.
+//! Writes loads, stores, pointers and register variables. Come here for how an address is computed,
+//! and when it is used again.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};

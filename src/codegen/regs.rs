@@ -1,4 +1,5 @@
-//! Registers and operands.
+//! The registers and operands of PTX instructions, and which PTX type each IR type has in a
+//! register and in memory.
 //!
 //! A value's register has the number that the value has in the kernel's text form, so `%r14` holds
 //! `%14`. A vector with several registers has `%f14_0`, `%f14_1`, and so on. Registers that the

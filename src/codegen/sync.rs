@@ -1,4 +1,4 @@
-//! Writes barriers and fences.
+//! Writes barriers among the threads of a block or a cluster, and memory fences.
 
 use super::entry::Entry;
 use super::regs::Operand;

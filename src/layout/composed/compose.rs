@@ -82,8 +82,9 @@ impl Swizzle {
 }
 
 impl ComposedLayout {
-    /// Returns `self o right` for two composed layouts: composes the outer part of `self` with
-    /// `right`, and then applies the inner part of `self`. The two swizzles must combine into one.
+    /// Returns `self o right` for two composed layouts, for example to apply one swizzled
+    /// permutation after another. It composes the outer part of `self` with `right`, and then
+    /// applies the inner part of `self`. The two swizzles must combine into one.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
