@@ -25,7 +25,7 @@ pub enum AssertBuffer {}
 impl AssertBuffer {
     /// How many bytes come before the first record.
     pub const HEADER_BYTES: usize = 16;
-    /// How many bytes a record has.
+    /// How many bytes a record has. Record `i` starts at `HEADER_BYTES + i * RECORD_BYTES`.
     pub const RECORD_BYTES: usize = 72;
     /// How many failures are recorded. Further failures are only counted.
     pub const RECORDS: usize = 1024;

@@ -223,7 +223,8 @@ impl<'k> Module<'k> {
         Ok(())
     }
 
-    /// Returns the target that was passed to [`new`](Module::new).
+    /// Returns the target that was passed to [`new`](Module::new). Kernels that you add must be
+    /// built for it.
     pub fn target(&self) -> Target {
         self.target
     }
@@ -234,7 +235,8 @@ impl<'k> Module<'k> {
         &self.kernels
     }
 
-    /// Writes the module as PTX. The text has one entry for each kernel.
+    /// Writes the module as PTX, to load or assemble its kernels together. The text has one entry
+    /// for each kernel.
     pub fn ptx(&self) -> Ptx {
         self.ptx_with(PtxOptions::default())
     }
@@ -245,8 +247,7 @@ impl<'k> Module<'k> {
     }
 }
 
-/// Prints the kernels in the IR's text form, which [`parse_kernels`](crate::ir::parse_kernels)
-/// reads.
+/// Prints the kernels as IR text, which [`parse_kernels`](crate::ir::parse_kernels) reads back.
 impl fmt::Display for Module<'_> {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -39,12 +39,13 @@ pub struct Ptx {
 }
 
 impl Ptx {
-    /// Returns the PTX text, to print it or to pass it to a driver.
+    /// Returns the PTX text, to print it or to pass it to `ptxas` or a driver.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Takes the PTX text out without copying it.
+    /// Takes the PTX text out without copying it. Use it if you do not need the other fields any
+    /// more.
     pub fn into_text(self) -> String {
         self.text
     }

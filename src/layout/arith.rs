@@ -104,7 +104,7 @@ impl IntTuple {
         self.as_leaf().ok_or_else(|| LayoutError::NotAnInteger { found: self.to_string() })
     }
 
-    /// Returns the sum of all leaves.
+    /// Returns the sum of all leaves. It is 0 for the empty tuple.
     ///
     /// ```
     /// # use tilewright::layout::shape;

@@ -166,7 +166,8 @@ impl ScaledBasis {
         }
     }
 
-    /// Returns the value if this is a plain integer without symbols, and `None` otherwise.
+    /// Returns the value if this is a plain integer without symbols, and `None` otherwise. Use it
+    /// to treat common memory strides, such as 0 and 1, on their own.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;

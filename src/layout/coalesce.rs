@@ -184,7 +184,8 @@ impl Simplify<'_> {
 
 impl Layout {
     /// Returns the same function with as few modes as possible: `R(i) == L(i)` for all `i <
-    /// size(L)`, and `R` is not nested.
+    /// size(L)`, and `R` is not nested. For example, `(2,(1,6)):(1,(6,2))` becomes `12:1`. Use it
+    /// to see how much of a layout is contiguous, or before you compare layouts.
     ///
     /// A static extent is not merged with a symbolic one.
     ///

@@ -16,7 +16,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 impl Layout {
     /// Builds the column-major compact layout of a shape: the first mode has stride 1, and each
     /// following mode's stride is the product of the extents before it. A static extent of 1 gets
-    /// stride 0, as in CuTe.
+    /// stride 0, as in CuTe. This is CuTe's default for a shape without strides.
     ///
     /// This never fails. If a stride does not fit in 64 bits, every use of it returns
     /// [`LayoutError::Overflow`].
@@ -31,7 +31,8 @@ impl Layout {
         Self::compact_in(shape.into(), false)
     }
 
-    /// Builds the row-major compact layout of a shape: the last leaf has stride 1.
+    /// Builds the row-major compact layout of a shape: the last leaf has stride 1. Use it for
+    /// tensors from C, NumPy or PyTorch.
     ///
     /// ```
     /// # use tilewright::layout::Layout;

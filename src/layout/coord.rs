@@ -40,7 +40,8 @@ pub enum Slot {
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub type Coord = Tuple<Slot>;
-/// A borrowed subtree of a [`Coord`]. [`mode`](Tuple::mode) returns one.
+/// A borrowed subtree of a [`Coord`]. [`mode`](Tuple::mode) returns one, so that you can look at
+/// part of a coordinate without copying it.
 ///
 /// ```
 /// use tilewright::layout::{Coord, CoordRef, coord};

@@ -31,7 +31,8 @@ impl ModePath {
         self.0.iter().map(|&i| usize::from(i))
     }
 
-    /// Returns true for the empty path, which means the whole tuple.
+    /// Returns true for the empty path, which means that the whole layout is at fault and not one
+    /// mode.
     ///
     /// ```
     /// # use tilewright::layout::ModePath;
@@ -323,7 +324,8 @@ impl LayoutError {
         }
     }
 
-    /// Returns the mode that the error is about, if the operation works mode by mode.
+    /// Returns the path of the mode that the error is about, or `None` if the operation does not
+    /// work mode by mode. Use it to tell a user which mode to change.
     ///
     /// ```
     /// # use tilewright::layout::{LayoutError, ModePath};

@@ -63,7 +63,7 @@ use crate::errors::errors;
 /// What a check returns.
 type Check = Result<(), Violation>;
 
-/// The most coordinates that a check visits.
+/// The most coordinates that a check visits. It does not look at the rest of a larger domain.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -430,7 +430,8 @@ pub fn check_coalesce_by(
     Ok(())
 }
 
-/// Checks that `result` is `layout` without its stride-0 modes, coalesced.
+/// Checks that `result` is `layout` without its stride-0 modes, and coalesced, which is CuTe's
+/// `filter`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};

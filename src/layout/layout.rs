@@ -25,7 +25,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub type StrideTuple = Tuple<ScaledBasis>;
-/// A borrowed subtree of a [`StrideTuple`]. [`Layout::stride`] returns one.
+/// A borrowed subtree of a [`StrideTuple`]. [`Layout::stride`] returns one, so that you can look at
+/// strides without copying them.
 ///
 /// ```
 /// use tilewright::layout::{StrideRef, layout};
@@ -65,7 +66,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Builds a layout from a shape and its strides.
+    /// Builds a layout from a shape and its strides. Use it if they are values that your program
+    /// computes; for literals, `layout!` is shorter.
     ///
     /// ```
     /// # use tilewright::layout::Layout;
@@ -213,7 +215,8 @@ impl Layout {
         self.as_ref().stride()
     }
 
-    /// Returns how many modes the layout has. A leaf counts as one mode.
+    /// Returns how many modes the layout has. A leaf counts as one mode. Compare it with the rank
+    /// that your code expects.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -235,7 +238,8 @@ impl Layout {
         self.shape().depth()
     }
 
-    /// Returns true for a leaf, that is, one extent with one stride and no parentheses.
+    /// Returns true for a leaf, that is, one extent with one stride and no parentheses. A recursive
+    /// function tests it before it visits the modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -269,7 +273,8 @@ impl Layout {
         self.shape.iter().all(Int::is_static) && self.stride.iter().all(ScaledBasis::is_static)
     }
 
-    /// Returns how many coordinates the layout has: the product of the extents.
+    /// Returns how many coordinates the layout has: the product of the extents. For example, it is
+    /// the number of elements in a tile.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -30,7 +30,7 @@ pub struct LayoutRef<'a> {
 }
 
 impl<'a> LayoutRef<'a> {
-    /// Returns the mode's shape.
+    /// Returns the mode's shape: its extents, nested as its coordinates are.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -43,7 +43,8 @@ impl<'a> LayoutRef<'a> {
         TupleRef { codes: self.codes, leaves: self.shape }
     }
 
-    /// Returns the mode's strides, which are congruent to its shape.
+    /// Returns the mode's strides, which are congruent to its shape. Use them to read the memory
+    /// order within the mode.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -70,7 +71,8 @@ impl<'a> LayoutRef<'a> {
         self.codes.first() == Some(&LEAF)
     }
 
-    /// Returns how many modes there are. A leaf counts as one mode.
+    /// Returns how many modes there are. A leaf counts as one mode. Compare it with the rank that
+    /// your code expects.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -83,7 +85,7 @@ impl<'a> LayoutRef<'a> {
         self.shape().rank()
     }
 
-    /// Iterates over the modes. For a leaf, it returns the leaf itself.
+    /// Iterates over the modes inside this mode. For a leaf, it returns the leaf itself.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -111,7 +113,8 @@ impl<'a> LayoutRef<'a> {
         self.shape.iter().zip(self.stride)
     }
 
-    /// Returns how many coordinates there are: the product of the extents.
+    /// Returns how many coordinates there are: the product of the extents. In CuTe, this is
+    /// `size<I>(layout)`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -155,7 +158,8 @@ impl<'a> LayoutRef<'a> {
         self.coshape()?.product()
     }
 
-    /// Returns the smallest shape that contains all results, as [`Layout::coshape`] does.
+    /// Returns the smallest shape that contains all results, as [`Layout::coshape`] does. Use it to
+    /// bound the indices or coordinates that the mode reaches.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -224,7 +224,8 @@ impl Layout {
         self.padded_with(mode, self.rank() + 1, false)
     }
 
-    /// Prepends `mode` as the first mode.
+    /// Prepends `mode` as the first mode. For example, it puts a thread mode before the value
+    /// modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -192,7 +192,8 @@ impl NamedLayout {
         self.slice(&self.coordinate(positions)?)
     }
 
-    /// Keeps the modes at the `_` of a coordinate, as [`Layout::slice`] does.
+    /// Keeps the modes at the `_` of a coordinate with their names, as [`Layout::slice`] does. To
+    /// name the fixed modes instead, use [`slice_named`](NamedLayout::slice_named).
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -209,7 +210,9 @@ impl NamedLayout {
         self.with("slice", true, self.layout.slice(coord), |_| names)
     }
 
-    /// Returns the slice and the index where it begins, as [`Layout::slice_and_offset`] does.
+    /// Returns the slice with its names, and the index where it begins, as
+    /// [`Layout::slice_and_offset`] does. Use it to get the part of a tensor that a thread works
+    /// on.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -229,7 +232,8 @@ impl NamedLayout {
         Ok((NamedLayout { layout, names }, offset))
     }
 
-    /// Groups the modes `begin..end` into one mode, as [`Layout::group`] does.
+    /// Groups the modes `begin..end` into one mode with the joined name, such as `(m,k)`, as
+    /// [`Layout::group`] does. You can then index them with one integer.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -246,7 +250,8 @@ impl NamedLayout {
         self.with("group_modes", true, made, |_| self.names.group(begin, end))
     }
 
-    /// Returns the modes `modes` in that order, as [`Layout::select`] does.
+    /// Returns the modes `modes` in that order, with their names, as [`Layout::select`] does. Use
+    /// it to permute or to drop modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -262,7 +267,8 @@ impl NamedLayout {
         self.with("select", true, self.layout.select(modes), |_| self.names.select(modes))
     }
 
-    /// Repeats the layout side by side along each mode, as [`Layout::blocked_product`] does.
+    /// Repeats the layout side by side along each mode, as [`Layout::blocked_product`] does. Each
+    /// mode keeps its name.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -279,7 +285,8 @@ impl NamedLayout {
         self.with("blocked_product", false, made, |made| self.names.interleaved(made.rank()))
     }
 
-    /// Interleaves the repetitions along each mode, as [`Layout::raked_product`] does.
+    /// Interleaves the repetitions along each mode, as [`Layout::raked_product`] does. Each mode
+    /// keeps its name.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -41,7 +41,7 @@ fn reduce(numerator: i128, denominator: i128) -> Result<Ratio> {
 }
 
 impl Ratio {
-    /// Makes `numerator / denominator`, reduced.
+    /// Makes `numerator / denominator`, reduced, for example the ratio of two element widths.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;

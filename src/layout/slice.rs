@@ -71,7 +71,9 @@ pub(crate) fn offset_of(coord: &Coord, layout: LayoutRef<'_>) -> Result<IntTuple
 }
 
 impl Layout {
-    /// Keeps the modes at the `_` of a coordinate, as one tuple.
+    /// Keeps the modes at the `_` of a coordinate, as one tuple. For example, `(4,8):(8,1)` at
+    /// `(3,_)` is the row `(8):(1)`. It says how the rest is laid out, not where it begins; for
+    /// both, use [`slice_and_offset`](Layout::slice_and_offset).
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -89,7 +91,8 @@ impl Layout {
         picked(coord, self.as_ref(), true)
     }
 
-    /// Keeps the modes at the indices of a coordinate, which [`slice`](Layout::slice) drops.
+    /// Keeps the modes at the indices of a coordinate, which [`slice`](Layout::slice) drops. Use it
+    /// to get the layout of the modes that you index.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};

@@ -120,7 +120,8 @@ impl<'a, L> TupleRef<'a, L> {
         if self.is_leaf() { self.leaves.first() } else { None }
     }
 
-    /// Returns how many modes there are. A leaf counts as one mode.
+    /// Returns how many modes there are. A leaf counts as one mode. Compare it with the rank that
+    /// your code expects.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -136,7 +137,8 @@ impl<'a, L> TupleRef<'a, L> {
         }
     }
 
-    /// Returns how deeply the tuple is nested: 0 for a leaf, 1 for a tuple of leaves.
+    /// Returns how deeply the tuple is nested: 0 for a leaf, 1 for a tuple of leaves. A depth above
+    /// 1 means that a mode has modes of its own.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -151,7 +153,8 @@ impl<'a, L> TupleRef<'a, L> {
         1 + self.children().map(TupleRef::depth).max().unwrap_or(0)
     }
 
-    /// Iterates over the modes. For a leaf, it returns the leaf itself.
+    /// Iterates over the modes, for example to handle each dimension of a shape. For a leaf, it
+    /// returns the leaf itself.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -346,7 +349,7 @@ impl<L> Tuple<L> {
         self.as_ref().is_leaf()
     }
 
-    /// Returns the leaf, or `None` for a tuple.
+    /// Returns the leaf, or `None` for a tuple. Use it to end a recursion over a nested tuple.
     ///
     /// ```
     /// # use tilewright::layout::IntTuple;
@@ -356,7 +359,8 @@ impl<L> Tuple<L> {
         self.as_ref().as_leaf()
     }
 
-    /// Returns how many modes there are. A leaf counts as one mode.
+    /// Returns how many modes there are. A leaf counts as one mode. Compare it with the rank that
+    /// your code expects.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -367,7 +371,7 @@ impl<L> Tuple<L> {
         self.as_ref().rank()
     }
 
-    /// Returns how deeply the tuple is nested; 0 for a leaf.
+    /// Returns how deeply the tuple is nested: 0 for a leaf, 1 for `(4,8)`, and 2 for `(4,(2,8))`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -378,7 +382,8 @@ impl<L> Tuple<L> {
         self.as_ref().depth()
     }
 
-    /// Iterates over the modes. For a leaf, it returns the leaf itself.
+    /// Iterates over the modes, for example to handle each dimension of a shape. For a leaf, it
+    /// returns the leaf itself.
     ///
     /// ```
     /// # use tilewright::layout::shape;

@@ -231,7 +231,8 @@ impl<L: Clone> Tuple<L> {
         self.insert(self.rank(), mode)
     }
 
-    /// Prepends `mode` as the first mode.
+    /// Prepends `mode` as the first mode. For example, it puts a thread extent before the value
+    /// extents.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -289,7 +290,8 @@ impl<L: Clone> Tuple<L> {
         rank.checked_sub(found).ok_or(LayoutError::RankMismatch { expected: rank, found })
     }
 
-    /// Inserts `mode` before mode `index`.
+    /// Inserts `mode` before mode `index`. For example, it adds an extent of 1 in the middle of a
+    /// shape.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -309,7 +311,7 @@ impl<L: Clone> Tuple<L> {
         Self::build(before.chain([mode.as_ref()]).chain(after))
     }
 
-    /// Removes mode `index`.
+    /// Removes mode `index`. For example, it drops the batch extent of a shape.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -327,7 +329,7 @@ impl<L: Clone> Tuple<L> {
         Self::build(self.children().take(index).chain(self.children().skip(index + 1)))
     }
 
-    /// Replaces mode `index` by `mode`.
+    /// Replaces mode `index` by `mode`. Use it to change one mode and keep the others.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -350,7 +352,8 @@ impl<L: Clone> Tuple<L> {
         Self::build(before.chain([mode.as_ref()]).chain(after))
     }
 
-    /// Makes a tuple of `count` copies of `self`.
+    /// Makes a tuple of `count` copies of `self`. For example, it makes a tile shape with equal
+    /// extents.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -454,7 +457,8 @@ impl<L: Clone> TupleRef<'_, L> {
         out.finish()
     }
 
-    /// Folds `f` over the leaves in pre-order. For example, it counts the leaves.
+    /// Folds `f` over the leaves in pre-order, from left to right, for example to count or to sum
+    /// them.
     ///
     /// ```
     /// # use tilewright::layout::shape;

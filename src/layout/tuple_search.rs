@@ -27,7 +27,8 @@ impl<L: Clone> Tuple<L> {
         Tuple::from_items(modes.into_iter().rev())
     }
 
-    /// Nests copies of `self` like `profile`, one at each of its leaves. CuTe's `repeat_like`.
+    /// Nests copies of `self` like `profile`, one at each of its leaves. CuTe's `repeat_like`. Use
+    /// it to make a tuple of equal values for a shape.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};

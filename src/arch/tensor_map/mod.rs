@@ -98,7 +98,7 @@ pub enum L2Promotion {
 pub struct DimMode {
     /// The mode's index.
     pub mode: usize,
-    /// How many elements along the mode one step is. More than 1 if the box splits the mode.
+    /// How many elements along the mode one step is. It is more than 1 if the box splits the mode.
     pub step: u64,
 }
 
@@ -106,7 +106,7 @@ pub struct DimMode {
 /// [`TensorMapDesc::box_elements`] to check what a copy moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxElement {
-    /// Bytes from the start of the tensor; `None` if the element is outside it.
+    /// Bytes from the start of the tensor, or `None` if the element is outside it.
     pub global: Option<u64>,
     /// Bytes from the start of the box, before the swizzle.
     pub shared: u64,
@@ -313,12 +313,13 @@ impl TensorMapDesc {
         self.sources.iter().enumerate().map(coord).collect()
     }
 
-    /// Returns the type of the tensor's elements.
+    /// Returns the type of the tensor's elements. A buffer that you launch with must have the same
+    /// type.
     pub fn elem(&self) -> Scalar {
         self.elem
     }
 
-    /// Returns how many dimensions the map has, 1 to 5.
+    /// Returns how many dimensions the map has, 1 to 5. A copy takes as many coordinates.
     pub fn rank(&self) -> usize {
         self.dims.len()
     }
@@ -351,7 +352,7 @@ impl TensorMapDesc {
         self.swizzle
     }
 
-    /// Returns the fill value for elements outside the tensor.
+    /// Returns the value that a copy writes for elements outside the tensor.
     pub fn fill(&self) -> Fill {
         self.fill
     }

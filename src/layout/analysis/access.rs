@@ -103,7 +103,7 @@ impl Accesses {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankPhase {
-    /// The warp's index.
+    /// The index of the warp among the threads of the access.
     pub warp: u64,
     /// The first lane of the phase.
     pub first_lane: u32,
@@ -114,7 +114,7 @@ pub struct BankPhase {
     /// The most distinct words in one bank, which is how many wavefronts the phase takes. 1 means
     /// no conflict.
     pub degree: u32,
-    /// The bank that has `degree` words; the lowest if there are several.
+    /// The bank that has `degree` words. If several have as many, it is the lowest.
     pub bank: u32,
 }
 
@@ -306,9 +306,9 @@ pub(super) fn bank_conflicts(
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpSectors {
-    /// The warp's index.
+    /// The index of the warp among the threads of the access.
     pub warp: u64,
-    /// How many threads access memory.
+    /// How many of the warp's threads access memory.
     pub lanes: u32,
     /// How many distinct 32-byte sectors the warp touches.
     pub sectors: u32,

@@ -22,9 +22,9 @@ use crate::layout::layout::Layout;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// The smallest index.
+    /// The smallest index of the run.
     pub start: i64,
-    /// How many indices there are; at least one.
+    /// How many indices the run has. It is at least one.
     pub count: u64,
 }
 
@@ -113,7 +113,8 @@ impl Image {
         &self.runs
     }
 
-    /// Returns how many different indices there are.
+    /// Returns how many different indices there are. It is less than the layout's size if
+    /// coordinates share an index.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -169,7 +170,8 @@ impl Image {
         run.start.saturating_add(steps.saturating_mul(self.step))
     }
 
-    /// Returns true if the layout reaches `index`.
+    /// Returns true if the layout reaches `index`. Use it to ask whether an element belongs to a
+    /// tile, for example.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -198,7 +200,8 @@ impl Image {
         self.step == 1 && self.runs.len() == 1
     }
 
-    /// Iterates over all indices in increasing order.
+    /// Iterates over all indices in increasing order. Use it to compare an image with a list of
+    /// expected indices.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};

@@ -44,7 +44,8 @@ use super::tuple::{IntTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The most coordinates that an analysis tries: 1 Mi.
+/// The most coordinates that an analysis tries: 1 Mi. If it would have to try more, it returns
+/// [`LayoutError::TooLarge`].
 ///
 /// ```
 /// use tilewright::layout::{Analysis, DOMAIN_LIMIT, LayoutError, Swizzle, layout};

@@ -49,7 +49,8 @@ pub struct CoordFn {
 }
 
 impl CoordFn {
-    /// Wraps `function`. It prints as `name`.
+    /// Wraps `function`, so that a [`ComposedLayout`] can apply it to its coordinates. The layout
+    /// prints it as `name`.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, CoordFn, layout};
@@ -291,7 +292,8 @@ impl ComposedLayout {
         }
     }
 
-    /// Returns the inner part if it is a swizzle, and `None` otherwise.
+    /// Returns the inner part if it is a swizzle, and `None` otherwise. Use it to ask how shared
+    /// memory is swizzled.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Swizzle};
@@ -364,7 +366,7 @@ impl ComposedLayout {
         self.outer_layout()
     }
 
-    /// Returns the shape of the domain.
+    /// Returns the shape of the domain: the coordinates that the layout accepts.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, shape};
@@ -379,7 +381,7 @@ impl ComposedLayout {
         Ok(self.outer_layout()?.shape())
     }
 
-    /// Returns how many coordinates the layout has.
+    /// Returns how many coordinates the layout has: the product of its extents.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -433,7 +435,8 @@ impl ComposedLayout {
         self.inner.apply(&self.offset.plus(&value)?)
     }
 
-    /// Returns the index of a coordinate. The layout must map to integers.
+    /// Returns the index of a coordinate, with offset and swizzle applied. The layout must map to
+    /// integers.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;

@@ -80,7 +80,8 @@ fn too_many_cells() -> LayoutError {
 }
 
 impl Drawing {
-    /// The most cells that a picture may have.
+    /// The most cells that a picture may have: 16384. A layout with more coordinates has no
+    /// picture, so draw a part of it.
     ///
     /// ```
     /// # use tilewright::layout::{Drawing, layout};

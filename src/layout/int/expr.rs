@@ -190,7 +190,7 @@ pub enum Fun {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
-    /// The operation.
+    /// The operation, which says what `a` and `b` mean.
     pub fun: Fun,
     /// The first operand.
     pub a: Int,
@@ -247,9 +247,9 @@ pub enum Factor {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term {
-    /// The factors, sorted. A power repeats its factor.
+    /// The factors in sorted order. A power repeats its factor.
     pub factors: Vec<Factor>,
-    /// The coefficient; never zero.
+    /// The coefficient, which is never zero.
     pub coefficient: i64,
 }
 

@@ -92,7 +92,8 @@ impl LinearLayout {
         Ok(Self { columns: out, out_bits })
     }
 
-    /// Makes the identity on `bits` bits. It is the layout `2^bits:1`.
+    /// Makes the identity on `bits` bits, which is the layout `2^bits:1`. Compare a product of
+    /// matrices with it, or add a swizzle to it.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -139,7 +140,8 @@ impl LinearLayout {
         u64::BITS - self.columns.iter().fold(0, |all, c| all | c).leading_zeros()
     }
 
-    /// Returns how many bits a coordinate has, which is the number of columns.
+    /// Returns how many bits a coordinate has, which is the number of columns. It says how many
+    /// coordinates the layout has: `1 << in_bits`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -151,7 +153,8 @@ impl LinearLayout {
         self.columns.len() as u32
     }
 
-    /// Returns how many bits an index has, which is the number of rows.
+    /// Returns how many bits an index has, which is the number of rows. The layout reaches only
+    /// integers below `1 << out_bits`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -163,7 +166,7 @@ impl LinearLayout {
         self.out_bits
     }
 
-    /// Returns how many coordinates there are, `1 << in_bits`.
+    /// Returns how many coordinates the layout has: `1 << in_bits`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -201,7 +204,8 @@ impl LinearLayout {
         self.columns.iter().rev().fold(0, |row, column| row << 1 | bit_of(column))
     }
 
-    /// Returns the index of coordinate `i`. Bits of `i` past the last column are ignored.
+    /// Returns the index of coordinate `i`, as [`Layout::at`](super::Layout::at) does for a layout.
+    /// Bits of `i` past the last column are ignored.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};

@@ -81,7 +81,8 @@ impl LinearLayout {
         rank
     }
 
-    /// Returns true if the layout is one-to-one: the rank is the number of columns.
+    /// Returns true if the layout is one-to-one, that is, if the rank is the number of columns.
+    /// Unlike a test of all coordinates, this works at any size.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
