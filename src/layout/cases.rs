@@ -1,5 +1,6 @@
 //! [`LayoutCases`] holds one result per case of an operation whose answer depends on symbols, each
-//! with the assumptions under which it holds.
+//! with the assumptions under which it holds. Use it if an operation on a symbolic layout is
+//! refused.
 
 use std::fmt;
 

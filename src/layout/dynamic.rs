@@ -1,4 +1,5 @@
-//! Replaces static extents and strides by symbols, so that one kernel serves all tensors of a kind.
+//! Replaces static extents and strides by symbols, so that one kernel serves all tensors of a kind
+//! instead of one shape.
 
 use super::builder::LayoutBuilder;
 use super::error::LayoutError;

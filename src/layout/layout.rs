@@ -1,5 +1,5 @@
 //! [`Layout`], the type at the centre of the algebra: a shape and a stride, which map coordinates
-//! to memory indices.
+//! to memory indices. Almost every operation of the algebra is a method of it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

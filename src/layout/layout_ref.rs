@@ -1,4 +1,5 @@
-//! [`LayoutRef`] is a borrowed mode of a layout. [`Layout::mode`] returns one.
+//! [`LayoutRef`] is a borrowed mode of a layout. [`Layout::mode`] returns one, so that you can read
+//! a mode without copying it.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Macros for layouts, shapes, coordinates and tilers in CuTe's notation.
+//! Macros for layouts, shapes, coordinates and tilers in CuTe's notation. Use them if the nesting
+//! is known when you write the code.
 //!
 //! An exported macro lands in the crate root, where we hide it under another name. Readers use the
 //! re-exports at the end. Each of them needs `#[doc(inline)]`, here and wherever it is exported

@@ -1,5 +1,6 @@
 //! `slice` and `dice`: fix some entries of a coordinate, and keep the modes at the `_` or the
-//! others.
+//! others. Use them to get the row, the tile or the elements that a thread or a thread block works
+//! on.
 
 use super::basis::Sum;
 use super::coord::{Coord, CoordRef, Slot};

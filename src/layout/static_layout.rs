@@ -1,4 +1,5 @@
 //! [`StaticLayout`] is a static layout that was checked once, so that its accessors cannot fail.
+//! Use it in host code that computes with plain integers.
 
 use super::error::LayoutError;
 use super::layout::Layout;

@@ -1,4 +1,5 @@
-//! [`Tiler`] is the argument of divides, products and compositions, applied mode by mode.
+//! [`Tiler`] is the argument of divides, products and compositions, applied mode by mode. For
+//! example, `(16,8)` cuts a matrix into tiles of 16 by 8.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 //! Tensor maps in im2col mode, with which an implicit GEMM reads columns of pixels of a feature
-//! map.
+//! map. Use them for convolutions.
 
 use super::{DimMode, Fill, L2Promotion, MAX_RANK, PerDim, TensorMapDesc, TensorMapError};
 use crate::arch::SwizzleMode;

@@ -1,6 +1,6 @@
 //! [`Analysis`] answers questions about a layout in memory: is it one-to-one or contiguous, do two
 //! layouts agree or overlap, and which bank conflicts, sectors and vector widths does an access
-//! have?
+//! have? Ask before you build a kernel on a layout.
 //!
 //! Both [`Layout`] and [`ComposedLayout`] implement it. If the strides alone decide, a question is
 //! answered at once, whatever the size. Otherwise all coordinates are tried, up to

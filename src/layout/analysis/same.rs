@@ -1,6 +1,5 @@
-//! Decides whether two layouts are the same function, which
-//! [`Analysis::same_function`](super::Analysis::same_function) answers, for example to show that a
-//! rewritten layout is right.
+//! Decides whether two layouts are the same function, for example to show that a rewritten layout
+//! is right. [`Analysis::same_function`](super::Analysis::same_function) asks here.
 //!
 //! The function of a static layout determines its coalesced form: the first mode is the longest run
 //! of equal steps from coordinate 0 on, the second mode is the longest run of such runs, and so on.

@@ -1,4 +1,5 @@
-//! Checks `right_inverse`, `left_inverse`, `nullspace` and `max_common_layout`.
+//! Checks `right_inverse`, `left_inverse`, `nullspace` and `max_common_layout` against the
+//! equations that define them.
 
 use super::{LIMIT, Law, Violation};
 use crate::layout::composed::ComposedLayout;

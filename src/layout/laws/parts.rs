@@ -1,4 +1,5 @@
-//! Checks slices, `local_tile`, `local_partition` and recasts.
+//! Checks slices, `local_tile`, `local_partition` and recasts against the equations that define
+//! them.
 
 use std::collections::BTreeSet;
 

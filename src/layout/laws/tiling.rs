@@ -1,4 +1,4 @@
-//! Checks divides, products and `tile_to_shape`.
+//! Checks divides, products and `tile_to_shape` against the equations that define them.
 
 use super::{
     Check, LIMIT, Law, Tile, Violation, ceil_div, check_complement, composition, coordinate, pair,
@@ -192,7 +192,7 @@ fn modes_of(layout: &Layout, split: bool) -> Vec<Layout> {
     }
 }
 
-/// Separates the modes of a logical form into tiles and rests.
+/// Separates the modes of a logical form into the modes of the tile and the remaining modes.
 fn sort_modes(
     law: Law,
     logical: LayoutRef<'_>,

@@ -1,4 +1,5 @@
-//! Random threads and values that cover a tile, as `make_layout_tv` takes and returns them.
+//! Random threads and values that cover a tile, as `make_layout_tv` takes and returns them. Use
+//! them to test code that assigns the elements of a tile to threads.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
