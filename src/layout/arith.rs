@@ -204,7 +204,7 @@ impl IntTuple {
 
     /// Divides mode by mode and rounds up. Missing modes of the divisor count as 1. If a tuple is
     /// divided by an integer, each mode takes its part of the divisor: `ceil_div((4,5,6), 40)` is
-    /// `(1,1,3)`.
+    /// `(1,1,3)`. Use it to count the tiles along each mode.
     ///
     /// ```
     /// # use tilewright::layout::shape;

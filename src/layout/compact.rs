@@ -108,9 +108,10 @@ impl Layout {
         Ok(Self { codes: shape.codes.clone(), shape: shape.leaves.clone(), stride })
     }
 
-    /// Builds a compact layout with the same shape, whose strides are in the same order. Stride-0
-    /// modes keep stride 0. Symbolic strides come last, from left to right, as in CuTe. Use it to
-    /// allocate a buffer that keeps a tensor's memory order but not its gaps.
+    /// Builds a compact layout with the same shape, whose strides are in the same order. Use it to
+    /// allocate a buffer that keeps a tensor's memory order but not its gaps: for
+    /// `(4,6,2):(24,0,3)` it is `(4,6,2):(2,0,1)`. Stride-0 modes keep stride 0. Symbolic strides
+    /// come last, from left to right, as in CuTe.
     ///
     /// ```
     /// # use tilewright::layout::layout;

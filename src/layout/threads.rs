@@ -16,7 +16,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 
 /// Builds a thread-value layout. Returns `(tiler, tv)`: the tile that `threads` cover if each holds
 /// `values`, and the layout `tv` for which `tv((t, v))` is the column-major index in the tile of
-/// thread `t`'s value `v`. CuTe DSL's `make_layout_tv`.
+/// thread `t`'s value `v`. CuTe DSL's `make_layout_tv`. For example, threads `(4,8):(8,1)` with
+/// values `(2,1):(1,0)` cover a tile of 8 by 8. Use it to build a tiled copy.
 ///
 /// ```
 /// use tilewright::layout::{layout, make_layout_tv, shape};

@@ -75,7 +75,7 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// Returns the path of the first leaf, in pre-order, that equals `leaf`. This is the CuTe DSL's
-    /// `find`; the one in C++ finds only modes.
+    /// `find`; the one in C++ finds only modes. Use it to ask which mode has an extent or a stride.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -226,8 +226,10 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// Takes the pairs at `guide`'s leaves apart: returns a tuple of their first entries and one of
-    /// their second entries, each nested like `guide`. Modes that the guide does not cover are
-    /// appended to the second one. CuTe's `zip2_by`.
+    /// their second entries, each nested like `guide`. For example, `((A,a),((B,b),(C,c)),d)` by
+    /// `(X,(X,X))` becomes `((A,(B,C)),(a,(b,c),d))`. Use it to separate the tiles from the rest
+    /// after a divide by modes. Modes that the guide does not cover are appended to the second
+    /// tuple. CuTe's `zip2_by`.
     ///
     /// ```
     /// # use tilewright::layout::shape;

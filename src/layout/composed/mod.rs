@@ -245,7 +245,7 @@ impl ComposedLayout {
     }
 
     /// Returns the offset, which is added to the outer part's result. A slice of a swizzled layout
-    /// has one.
+    /// often has one.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;

@@ -1,5 +1,5 @@
 //! Draws swizzles and swizzled layouts. The picture shows where a swizzle moves elements, and which
-//! ones share banks.
+//! of them land in the same column of memory.
 
 use super::super::error::LayoutError;
 use super::super::{ComposedLayout, Int, IntTuple, Swizzle};

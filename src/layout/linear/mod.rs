@@ -247,7 +247,7 @@ impl LinearLayout {
     }
 
     /// Puts the matrices side by side: `R(i + size(self) * j) == self(i) ^ other(j)`. If the images
-    /// of two layouts share no bits, this is their concatenation.
+    /// of two layouts share no bits, this is their concatenation. Use it to add modes to a layout.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
