@@ -25,12 +25,13 @@ use crate::ir::builder::Values;
 use crate::ir::{Body, BuildErrors, Element, Kernel};
 use crate::runtime::{Arg, Buffer, Device, Grid, RuntimeError};
 
-/// Runs `body` on one thread of the device and returns the values that it computes. `T` is a
-/// scalar, or a tuple or array of such types; `body` returns the matching device values.
+/// Runs `body` on one thread of the device and returns the values that it computes. Use it to test
+/// a device expression without a kernel, buffers and a launch of your own. `T` is a scalar, or a
+/// tuple or array of such types; `body` returns the matching device values.
 ///
 /// # Errors
-/// [`EvalError::Build`] if the expression is wrong, [`EvalError::Runtime`] if the device reports a
-/// fault or if an assertion in `body` fails.
+/// Returns [`EvalError::Build`] if the expression is wrong, and [`EvalError::Runtime`] if the
+/// device reports a fault or if an assertion in `body` fails.
 #[track_caller]
 pub fn eval<T: Evaluated>(
     device: &Device,
@@ -44,23 +45,24 @@ pub fn eval<T: Evaluated>(
     Ok(T::read(&results)?)
 }
 
-/// A host type that [`eval`] can return: a scalar, or a tuple or array of such types.
+/// A host type that [`eval`] can return: a scalar, or a tuple or array of such types. You need not
+/// implement it; use it as a bound in a test helper that calls [`eval`].
 pub trait Evaluated: Sized {
-    /// The matching device values, which the body returns.
+    /// The matching device values, which the body returns: `f32` for an `f32`, for example.
     type Group: Values;
-    /// Device memory for the values.
+    /// The device buffers that receive the values.
     type Results;
-    /// Allocates that memory.
+    /// Allocates the buffers.
     ///
     /// # Errors
-    /// If the device cannot allocate it.
+    /// Returns an error if the device cannot allocate a buffer.
     fn allocate(device: &Device) -> Result<Self::Results, RuntimeError>;
-    /// Appends the memory to a launch's arguments.
+    /// Appends the buffers to a launch's arguments.
     fn pass<'h>(results: &'h mut Self::Results, args: &mut Vec<Arg<'h>>);
-    /// Reads the values back.
+    /// Copies the values back to the host.
     ///
     /// # Errors
-    /// If the device reports an error.
+    /// Returns an error if the device reports one.
     fn read(results: &Self::Results) -> Result<Self, RuntimeError>;
 }
 
@@ -139,12 +141,12 @@ tuples! {
     (A B C D E F G H)
 }
 
-/// Why [`eval`] returned no value.
+/// Why [`eval`] returned no value: the expression is wrong, or it failed on the device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EvalError {
     /// The expression does not build.
     Build(BuildErrors),
-    /// The device did not run it, or reported a fault.
+    /// The device could not run the expression, or reported a fault.
     Runtime(RuntimeError),
 }
 

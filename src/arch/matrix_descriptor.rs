@@ -1,4 +1,5 @@
-//! Computes `wgmma`'s shared-memory matrix descriptors from layouts.
+//! Computes `wgmma`'s shared-memory matrix descriptors from layouts. Use it if you issue `wgmma`
+//! yourself; a tiled MMA computes its descriptors here too.
 //!
 //! [`MatrixDescriptor::of`] reads the leading and the stride dimension off the layout and then
 //! compares every offset with the canonical form. Sources: PTX ISA 9.7.15.5.1 "Matrix Descriptor
@@ -9,7 +10,8 @@ use crate::errors::errors;
 use super::swizzle_mode::SwizzleMode;
 use crate::layout::{ComposedLayout, LayoutError, Swizzle};
 
-/// Which mode of an MMA operand is contiguous in memory: K or M/N. A row-major A is K-major.
+/// Which mode of an MMA operand is contiguous in memory: K or M/N. A row-major A is K-major. It is
+/// one part of a [`MatrixDescriptor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Major {
     /// The reduction coordinate `k`: A row-major, B column-major. All types support it.
@@ -34,7 +36,7 @@ const fn code(swizzle: SwizzleMode) -> u64 {
 }
 
 /// A `wgmma` matrix descriptor without the start address: how an operand in shared memory is laid
-/// out.
+/// out. Compute one with [`of`](MatrixDescriptor::of) if you issue `wgmma` yourself.
 ///
 /// The operand is a layout from `(mn, k)` to elements, over the tile that one instruction reads.
 /// `mn` is the row of A or the column of B, and the tile has 32 bytes along `k`. The hardware
@@ -50,7 +52,7 @@ const fn code(swizzle: SwizzleMode) -> u64 {
 /// | MN | 32, 64, 128 bytes | `mn % (u T) + mn / (u T) * L + k % 8 * u T + k / 8 * S` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatrixDescriptor {
-    /// The contiguous coordinate.
+    /// Which coordinate is contiguous, `k` or `mn`.
     pub major: Major,
     /// The swizzle mode.
     pub swizzle: SwizzleMode,
@@ -63,7 +65,7 @@ pub struct MatrixDescriptor {
 }
 
 errors! {
-    /// Why a layout cannot be an operand of `wgmma`.
+    /// Why a layout cannot be an operand of `wgmma`. [`MatrixDescriptor::of`] returns it.
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum DescriptorError {
@@ -158,7 +160,8 @@ impl MatrixDescriptor {
     /// of coordinate `(0, 0)`.
     ///
     /// # Errors
-    /// [`DescriptorError`], with one variant for each condition of the hardware.
+    /// Returns a [`DescriptorError`] that names the hardware's condition that the layout does not
+    /// meet.
     ///
     /// ```
     /// use tilewright::arch::{Major, MatrixDescriptor, SwizzleMode};
@@ -239,8 +242,8 @@ impl MatrixDescriptor {
         Err(DescriptorError::Form { layout: layout.to_string(), swizzle, at, major })
     }
 
-    /// Returns the descriptor's bits without the start address. Bits 4 to 17 of the address belong
-    /// in bits 0 to 13.
+    /// Returns the 64 bits that `wgmma` takes, without the start address. To complete them, put
+    /// bits 4 to 17 of the operand's shared-memory address into bits 0 to 13.
     pub const fn bits(self) -> u64 {
         let (leading, stride) = (self.leading_bytes as u64 >> 4, self.stride_bytes as u64 >> 4);
         code(self.swizzle) << 62 | stride << 32 | leading << 16

@@ -3,14 +3,15 @@
 
 use crate::ir::types::Scalar;
 
-/// Returns where the 4 metadata bits of chunk `chunk` of row `row` are, for an operand with 16
-/// rows: which of the threads with metadata holds them (counted among lanes `4 (row % 8) ..`), and
-/// their lowest bit there. A chunk has 4 columns, or 2 of `tf32` (PTX ISA 9.7.14.6.2, "Matrix
-/// fragments for mma.sp").
+/// Returns `(thread, bit)`: where the 4 metadata bits for chunk `chunk` of row `row` go, in a
+/// sparse MMA operand with 16 rows. Use it to pack the metadata by hand. `thread` counts the
+/// threads that hold metadata for the row, from lane `4 * (row % 8)` on, and `bit` is the lowest of
+/// the 4 bits in that thread's register. A chunk has 4 columns, or 2 for `tf32` (PTX ISA
+/// 9.7.14.6.2, "Matrix fragments for mma.sp").
 ///
-/// Of 4 columns 2 are kept: bits 0 and 1 hold the index of the first one in the chunk, bits 2 and 3
-/// that of the second. Of 2 columns of `tf32` one is kept: `0b0100` means the first, `0b1110` the
-/// second.
+/// The 4 bits say which columns of the chunk are kept. Of 4 columns, 2 are kept: bits 0 and 1 hold
+/// the index of the first one in the chunk, and bits 2 and 3 the index of the second. Of 2 columns
+/// of `tf32`, one is kept: `0b0100` means the first, and `0b1110` the second.
 ///
 /// ```
 /// use tilewright::arch::sparse_metadata_at;

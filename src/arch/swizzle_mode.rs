@@ -33,11 +33,12 @@ pub enum SwizzleMode {
 }
 
 impl SwizzleMode {
-    /// All modes.
+    /// All modes, from no permutation to the widest rows, for code that tries each.
     pub const ALL: [SwizzleMode; 4] =
         [SwizzleMode::None, SwizzleMode::B32, SwizzleMode::B64, SwizzleMode::B128];
 
-    /// Returns how many address bits change: `B` of `Swizzle<B,4,3>`.
+    /// Returns how many address bits the mode changes: `B` of `Swizzle<B,4,3>`, from 0 for no
+    /// permutation to 3.
     pub const fn bits(self) -> u32 {
         match self {
             SwizzleMode::None => 0,
@@ -47,8 +48,8 @@ impl SwizzleMode {
         }
     }
 
-    /// Returns the row size in bytes, or `None` without a permutation. A chunk stays within its
-    /// row.
+    /// Returns how many bytes a row of the pattern has, or `None` if the mode permutes nothing. A
+    /// chunk stays within its row, and the rows of a TMA box must not be longer.
     pub const fn row_bytes(self) -> Option<u32> {
         match self {
             SwizzleMode::None => None,
@@ -57,19 +58,21 @@ impl SwizzleMode {
     }
 
     /// Returns the alignment at which the pattern repeats, at least the 128 bytes that bulk copies
-    /// need. A tile with this alignment is permuted like one at address 0.
+    /// need. Align a shared-memory tile to it: then its chunks are permuted as if the tile started
+    /// at address 0.
     pub const fn align_bytes(self) -> u32 {
         128 << self.bits()
     }
 
-    /// Returns the address to which the byte at `address` of the plain tile goes.
+    /// Returns the shared-memory address to which the byte at `address` of the unswizzled tile
+    /// goes. Use it to read a swizzled tile by hand, for example in a test.
     pub const fn apply(self, address: u64) -> u64 {
         let mask = (1 << self.bits()) - 1;
         address ^ ((address >> 7 & mask) << 4)
     }
 
-    /// Returns the mode that permutes elements of `elem_bytes` bytes like `swizzle`, if there is
-    /// one.
+    /// Returns the mode that permutes elements of `elem_bytes` bytes like CuTe's `swizzle`, or
+    /// `None` if the hardware has no such mode. Use it to find the mode for a swizzled layout.
     ///
     /// ```
     /// use tilewright::arch::SwizzleMode;

@@ -1,4 +1,5 @@
-//! Writes arithmetic, logic and comparisons.
+//! Writes arithmetic, logic and comparisons as PTX instructions, or as `fma` and `f32` sequences if
+//! the target has no instruction for the type.
 
 use smallvec::{SmallVec, smallvec};
 

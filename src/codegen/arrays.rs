@@ -1,4 +1,5 @@
-//! A module's constant arrays. Equal arrays of several kernels are written once.
+//! A module's constant arrays: lookup tables that a kernel reads at run time. Equal arrays of
+//! several kernels are written once.
 
 use std::collections::HashMap;
 use std::fmt::Write;

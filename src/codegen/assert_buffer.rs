@@ -9,8 +9,8 @@
 ///
 /// The first 8 bytes count all failures; set them to 0 before the launch. Records follow at
 /// [`HEADER_BYTES`](AssertBuffer::HEADER_BYTES), one for each of the first
-/// [`RECORDS`](AssertBuffer::RECORDS) failures, in the order in which the threads come. A record
-/// holds, in little-endian order:
+/// [`RECORDS`](AssertBuffer::RECORDS) failures, in the order in which the threads report them. A
+/// record holds, in little-endian order:
 ///
 /// | bytes | content |
 /// |---|---|
@@ -23,16 +23,16 @@
 pub enum AssertBuffer {}
 
 impl AssertBuffer {
-    /// Bytes before the first record.
+    /// How many bytes come before the first record.
     pub const HEADER_BYTES: usize = 16;
-    /// Bytes in a record.
+    /// How many bytes a record has. Record `i` starts at `HEADER_BYTES + i * RECORD_BYTES`.
     pub const RECORD_BYTES: usize = 72;
-    /// How many failures are recorded; further ones are only counted.
+    /// How many failures are recorded. Further failures are only counted.
     pub const RECORDS: usize = 1024;
-    /// The buffer's size in bytes.
+    /// The size of the whole buffer in bytes, to allocate it.
     pub const BYTES: usize =
         AssertBuffer::HEADER_BYTES + AssertBuffer::RECORDS * AssertBuffer::RECORD_BYTES;
-    /// The element index in a record of an assertion that is not about a fragment.
+    /// The element index in a record if the assertion is not about a fragment.
     pub const NO_ELEMENT: u64 = u64::MAX;
 
     pub(super) const PARAM: &str = "$asserts";

@@ -1,4 +1,5 @@
-//! Writes asynchronous copies.
+//! Writes asynchronous copies: `cp.async`, bulk copies and TMA tensor copies, with their multicast
+//! masks and cache policies.
 
 use smallvec::SmallVec;
 

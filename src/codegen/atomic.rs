@@ -1,4 +1,5 @@
-//! Writes atomic operations and cache hints.
+//! Writes atomic operations and cache hints such as prefetches. Types and vectors without an
+//! instruction of their own are written as several.
 
 use smallvec::SmallVec;
 

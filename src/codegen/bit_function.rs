@@ -1,5 +1,6 @@
-//! Writes integer and bit functions, and instruction sequences for types that have no instruction
-//! of their own.
+//! Writes integer and bit functions such as `mul_hi`, `bfe` and `lop3`, conversions with an
+//! explicit rounding, and bit-casts. For types that have no instruction of their own, it writes a
+//! sequence of instructions.
 
 use smallvec::SmallVec;
 

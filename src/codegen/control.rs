@@ -1,4 +1,5 @@
-//! Writes structured control flow as labels and branches.
+//! Writes structured control flow as labels and branches. An `if`, a `for` with the next index, and
+//! a `loop` with break and continue look like this:
 //!
 //! ```text
 //!   @!%p5 bra $if0_else;            setp.ge.s32 %tp0, %r1, %r2;       mov.f32 %f3, %f1;

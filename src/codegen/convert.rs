@@ -1,4 +1,5 @@
-//! Writes conversions between scalar types, with the meaning of Rust's `as`.
+//! Writes conversions between scalar types, with the meaning of Rust's `as`. Conversions with an
+//! explicit rounding are in `bit_function.rs`.
 
 use super::arith::narrow_range;
 use super::entry::Entry;

@@ -1,4 +1,5 @@
-//! Writes assertions and `printf`.
+//! Writes assertions and `printf`. A failed assertion appends a record to the buffer that
+//! [`AssertBuffer`](super::AssertBuffer) describes:
 //!
 //! ```text
 //!   @%p3 bra $assert0_end;

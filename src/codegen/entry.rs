@@ -1,5 +1,5 @@
-//! Writes one entry: its head, its registers, and its operations in order. This is where most of
-//! the code generator's state lives.
+//! Writes one entry, that is, the PTX function of one kernel: its head, its registers, and its
+//! operations in order. This is where most of the code generator's state lives.
 
 use std::collections::HashMap;
 

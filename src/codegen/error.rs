@@ -7,6 +7,7 @@ use crate::ir::Target;
 
 errors! {
     /// Why a kernel cannot be added to a [`Module`](super::Module).
+    /// [`Module::add`](super::Module::add) returns it.
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum CodegenError {

@@ -1,4 +1,5 @@
-//! Writes inline PTX in a scope of its own.
+//! Writes inline PTX, the text that a kernel's author wrote, in a scope of its own, so that its
+//! names cannot clash with other names.
 
 use super::arith::narrow_range;
 use super::entry::Entry;

@@ -1,4 +1,5 @@
-//! Writes instructions with operands of several kinds: addresses, register lists, tensor boxes.
+//! Writes instructions with operands of several kinds: addresses, register lists, tensor boxes. The
+//! modules for copies, MMAs and barriers use it; simple instructions need only [`Entry::ins`].
 
 use super::entry::Entry;
 use super::mem::Address;

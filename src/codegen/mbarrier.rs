@@ -1,4 +1,4 @@
-//! Writes operations on mbarriers.
+//! Writes operations on mbarriers: initialisation, arrivals, and waits, which poll in a loop.
 
 use super::control::Target;
 use super::entry::Entry;

@@ -1,4 +1,5 @@
-//! Writes MMAs, and the loads, stores and moves of their matrices.
+//! Writes MMAs (`mma`, `wgmma` and their sparse forms), and the loads, stores and moves of their
+//! matrices.
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,4 @@
-//! Writes verified kernels as PTX text that you can read next to the Rust source.
+//! Writes verified kernels as PTX, as text that you can read next to the Rust source.
 //!
 //! Most programs never call this module, because [`Device::load`](crate::runtime::Device::load)
 //! does. Come here to look at a kernel's PTX ([`Kernel::ptx`](crate::ir::Kernel::ptx)), to assemble
@@ -24,10 +24,11 @@
 //!
 //! # How the IR is written
 //!
-//! * **Values.** A value's register has the number that the value has in the text form: `%14`
-//!   becomes `%r14` (integers up to 32 bits and pointers to shared memory), `%rd14` (64 bits and
-//!   pointers to global memory), `%f14`, `%fd14` (`f32`, `f64`) or `%p14` (`bool`, a predicate).
-//!   Constants are immediate operands. Pure operations with unused results are left out.
+//! * **Values.** A value's register has the number that the value has when the kernel's IR is
+//!   printed: `%14` becomes `%r14` (integers up to 32 bits and pointers to shared memory), `%rd14`
+//!   (64 bits and pointers to global memory), `%f14`, `%fd14` (`f32`, `f64`) or `%p14` (`bool`, a
+//!   predicate). Constants are immediate operands. Pure operations with unused results are left
+//!   out.
 //! * **Narrow integers** live in 32-bit registers and are always sign- or zero-extended. Whatever
 //!   can leave the range is extended again, so that comparisons, right shifts, divisions and
 //!   conversions need no extra care.
@@ -98,7 +99,9 @@ use std::fmt;
 use crate::ir::{Kernel, KernelIr, Target};
 use text::Text;
 
-/// Which comments and directives the text contains beside the instructions.
+/// Which comments and directives the PTX text contains beside the instructions. Pass it to
+/// [`Kernel::ptx_with`](crate::ir::Kernel::ptx_with), for example to profile a kernel by Rust
+/// lines.
 ///
 /// ```
 /// use tilewright::codegen::PtxOptions;
@@ -129,12 +132,14 @@ impl Default for PtxOptions {
 }
 
 impl PtxOptions {
-    /// Sets [`PtxOptions::locations`].
+    /// Sets [`locations`](PtxOptions::locations): whether comments name the Rust lines. Turn it off
+    /// to compare texts that differ only in lines.
     pub const fn locations(self, locations: bool) -> PtxOptions {
         PtxOptions { locations, ..self }
     }
 
-    /// Sets [`PtxOptions::line_info`].
+    /// Sets [`line_info`](PtxOptions::line_info): whether a profiler can show each instruction's
+    /// Rust line.
     pub const fn line_info(self, line_info: bool) -> PtxOptions {
         PtxOptions { line_info, ..self }
     }
@@ -146,12 +151,13 @@ pub(crate) fn ptx_of(ir: &KernelIr) -> Ptx {
 }
 
 impl<P> Kernel<P> {
-    /// Writes the kernel as a PTX module.
+    /// Writes the kernel as a PTX module, for example to read it or to assemble it with `ptxas`. To
+    /// run the kernel you need not call it.
     pub fn ptx(&self) -> Ptx {
         ptx_of(self.ir())
     }
 
-    /// Writes the kernel as a PTX module, with options.
+    /// Writes the kernel as a PTX module, with options that select comments and line information.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         write_module(self.target(), &[self.ir()], options)
     }
@@ -183,16 +189,17 @@ pub struct Module<'k> {
 }
 
 impl<'k> Module<'k> {
-    /// Makes a module without kernels.
+    /// Makes a module without kernels for one target. [`add`](Module::add) accepts only kernels
+    /// that were built for it.
     pub const fn new(target: Target) -> Module<'k> {
         Module { target, kernels: Vec::new() }
     }
 
-    /// Adds a kernel.
+    /// Adds a kernel. The module's text has the kernels in the order in which you add them.
     ///
     /// # Errors
-    /// [`CodegenError::OtherTarget`] if the kernel was built for another target,
-    /// [`CodegenError::DuplicateName`] if the module already has a kernel with this name,
+    /// Returns [`CodegenError::OtherTarget`] if the kernel was built for another target,
+    /// [`CodegenError::DuplicateName`] if the module already has a kernel with this name, and
     /// [`CodegenError::ConstantArrays`] if all kernels' constant arrays together do not fit into a
     /// module.
     pub fn add<P>(&mut self, kernel: &'k Kernel<P>) -> Result<(), CodegenError> {
@@ -216,29 +223,31 @@ impl<'k> Module<'k> {
         Ok(())
     }
 
-    /// Returns the module's target.
+    /// Returns the target that was passed to [`new`](Module::new). Kernels that you add must be
+    /// built for it.
     pub fn target(&self) -> Target {
         self.target
     }
 
-    /// Returns the kernels in the order in which they were added.
+    /// Returns the IR of the kernels in the order in which they were added, for example to list
+    /// their names.
     pub fn kernels(&self) -> &[&'k KernelIr] {
         &self.kernels
     }
 
-    /// Writes the module as text.
+    /// Writes the module as PTX, to load or assemble its kernels together. The text has one entry
+    /// for each kernel.
     pub fn ptx(&self) -> Ptx {
         self.ptx_with(PtxOptions::default())
     }
 
-    /// Writes the module as text, with options.
+    /// Writes the module as PTX, with options that select comments and line information.
     pub fn ptx_with(&self, options: PtxOptions) -> Ptx {
         write_module(self.target, &self.kernels, options)
     }
 }
 
-/// Prints the kernels in the IR's text form, which [`parse_kernels`](crate::ir::parse_kernels)
-/// reads.
+/// Prints the kernels as IR text, which [`parse_kernels`](crate::ir::parse_kernels) reads back.
 impl fmt::Display for Module<'_> {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

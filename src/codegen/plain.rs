@@ -1,4 +1,5 @@
-//! Writes operations that are a single PTX instruction, by the mnemonic in their row of the table.
+//! Writes operations that are a single PTX instruction, by the mnemonic in the operation's row of
+//! the op table. A new operation of this kind needs a row there and no code here.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! Writes `printf` as a call of `vprintf`, the function that CUDA gives to every kernel.
+//! Writes `printf` as a call of `vprintf`, the function that CUDA gives to every kernel. A call
+//! looks like this:
 //!
 //! ```text
 //! .extern .func (.param .b32 $written) vprintf (.param .b64 $format, .param .b64 $values);

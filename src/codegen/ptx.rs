@@ -5,7 +5,8 @@ use std::fmt;
 
 use crate::ir::Target;
 
-/// A version of the PTX ISA, as in `.version`.
+/// A version of the PTX ISA, as in `.version`. [`Ptx::version`] returns the one that a text needs;
+/// compare it with what your driver or `ptxas` supports.
 ///
 /// ```
 /// use tilewright::codegen::PtxVersion;
@@ -38,22 +39,24 @@ pub struct Ptx {
 }
 
 impl Ptx {
-    /// Returns the text.
+    /// Returns the PTX text, to print it or to pass it to `ptxas` or a driver.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the text without copying it.
+    /// Takes the PTX text out without copying it. Use it if you do not need the other fields any
+    /// more.
     pub fn into_text(self) -> String {
         self.text
     }
 
-    /// Returns the entries' names, in the order in which the kernels were added.
+    /// Returns the names of the entries (the kernels), in the order in which they were added. Look
+    /// a function up by this name after you load the text yourself.
     pub fn entries(&self) -> &[String] {
         &self.entries
     }
 
-    /// Returns the text's `.target`.
+    /// Returns the target that the text names in `.target`.
     ///
     /// It is the kernels' target if the PTX ISA has it. For any other (a device that is newer than
     /// this crate) it is the nearest older one, which the driver compiles for every newer device.
@@ -61,7 +64,8 @@ impl Ptx {
         self.target
     }
 
-    /// Returns the text's `.version`: the lowest that has the target and every instruction used.
+    /// Returns the version that the text names in `.version`: the lowest PTX ISA version that has
+    /// the target and every instruction used. An older driver cannot load the text.
     pub fn version(&self) -> PtxVersion {
         self.version
     }

@@ -1,9 +1,10 @@
-//! Registers and operands.
+//! The registers and operands of PTX instructions, and which PTX type each IR type has in a
+//! register and in memory.
 //!
-//! A value's register has the number that the value has in the kernel's text form, so `%r14` holds
-//! `%14`. A vector with several registers has `%f14_0`, `%f14_1`, and so on. Registers that the
-//! code generator adds have a `t` before their class (`%tr0`). Those of register variables have the
-//! variable's number and the index (`%v0_3`).
+//! A value's register has the number that the value has when the kernel's IR is printed, so `%r14`
+//! holds `%14`. A vector with several registers has `%f14_0`, `%f14_1`, and so on. Registers that
+//! the code generator adds have a `t` before their class (`%tr0`). The registers of a register
+//! variable have the variable's number and the index (`%v0_3`).
 
 use std::hash::{Hash, Hasher};
 

@@ -1,4 +1,5 @@
-//! Writes barriers and fences.
+//! Writes barriers among the threads of a block or a cluster, and memory fences. Mbarriers are in
+//! `mbarrier.rs`.
 
 use super::entry::Entry;
 use super::regs::Operand;

@@ -1,4 +1,5 @@
-//! Writes the operations that make tensor maps in global memory.
+//! Writes the operations that make tensor maps in global memory. A kernel needs them if it changes
+//! a map's address or extents while it runs, for example for a grouped GEMM.
 
 use super::entry::Entry;
 use super::instruction::Part;

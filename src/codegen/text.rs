@@ -1,4 +1,5 @@
 //! The PTX text under construction: lines, indentation, and comments with Rust source locations.
+//! Come here to change how PTX looks and not what it says.
 
 use std::collections::HashSet;
 
@@ -183,7 +184,8 @@ fn ascii(name: &str) -> impl Iterator<Item = char> {
     name.chars().map(move |c| if printable(c) { c } else { '_' })
 }
 
-/// Returns a location as it appears in PTX comments: `file:line`, without the file's folders.
+/// Returns a location as it appears in PTX comments: `file:line`, without the file's folders. Use
+/// it to find the instructions of a Rust line in the text.
 ///
 /// ```
 /// use tilewright::codegen::location_in_comments;

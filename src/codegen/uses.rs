@@ -1,4 +1,5 @@
-//! Finds unused values, so that the writer can leave out pure operations that only compute those.
+//! Finds unused values, so that the writer can leave out pure operations whose results nothing
+//! reads.
 
 use crate::ir::op::{Arith, Control, Diagnostic, Effect, Mem, Op};
 use crate::ir::{Entity, KernelIr, OpId, RegionId, Value, ValueDef};

@@ -1,4 +1,5 @@
-//! Writes vector operations: packing, extracting, and conversions of all elements.
+//! Writes operations on vectors of elements in registers: packing, extracting, and conversions of
+//! all elements.
 
 use smallvec::SmallVec;
 

@@ -1,5 +1,6 @@
 //! Computes which version of the PTX ISA each operation needs, so that a module declares the lowest
-//! version that suffices and older drivers accept it.
+//! version that suffices and older drivers accept it. Add an entry here if a new operation needs a
+//! newer PTX ISA than its row in the op table says.
 
 use super::ptx::PtxVersion;
 use crate::ir::op::{

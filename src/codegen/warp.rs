@@ -1,4 +1,5 @@
-//! Writes warp operations, volatile special registers, and requests to the hardware.
+//! Writes warp operations such as shuffles and votes, reads of special registers that may change,
+//! and requests to the hardware.
 
 use super::entry::Entry;
 use super::regs::{Class, Operand, Reg, arith_type};

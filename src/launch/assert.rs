@@ -1,4 +1,6 @@
-//! Decodes the failed assertions of kernels.
+//! Turns what a device recorded about failed assertions into [`AssertFailures`], the report that a
+//! program reads or prints. A kernel records only an operation index and values; the message and
+//! the Rust line come from the kernel's IR.
 
 use std::fmt;
 
@@ -18,43 +20,50 @@ use crate::ir::{Entity, Format, KernelIr, OpId};
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 use crate::sorting::sort_by_key;
 
-/// Assertions of a kernel that failed, in its launches since the device was last waited for.
+/// The assertions of a kernel that failed in its launches since the program last waited for the
+/// device. You get it in
+/// [`RuntimeError::AssertFailed`](crate::runtime::RuntimeError::AssertFailed). Print it for a
+/// readable report, or read `failures` in a test.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AssertFailures {
-    /// The kernel.
+    /// The kernel's name.
     pub kernel: String,
-    /// The device.
+    /// The device's name.
     pub device: String,
-    /// The number of failures.
+    /// How many assertions failed, including those that `failures` leaves out.
     pub total: u64,
-    /// The first [`RECORDED`](AssertFailures::RECORDED) failures, sorted by block and thread (z before y
-    /// before x). The simulator keeps the failures of the lowest blocks and threads, a GPU those which happened
-    /// first.
+    /// The details of at most [`RECORDED`](AssertFailures::RECORDED) failures, sorted by block and
+    /// then by thread (z before y before x). If more assertions fail, the simulator keeps the
+    /// failures of the lowest blocks, and a GPU keeps those that happened first.
     pub failures: Vec<AssertFailure>,
 }
 
-/// An assertion that failed in a thread.
+/// One assertion that failed in one thread. [`AssertFailures::failures`] lists them. It prints as
+/// one line, with the message, the Rust line and the thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AssertFailure {
-    /// The message, with its values.
+    /// The assertion's message, with the values filled in.
     pub message: String,
-    /// The values of the message.
+    /// The values in the message, for example to compare them in a test.
     pub values: Vec<Const>,
-    /// The index of the element, where the condition is a fragment.
+    /// If the condition is a fragment (several elements per thread), the index of the element for
+    /// which it is false; otherwise `None`.
     pub element: Option<u64>,
-    /// The Rust line of the assertion.
+    /// The Rust line on which the assertion was written.
     pub location: SourceLocation,
-    /// The path of the assertion from the kernel's body, such as `for[2]/then/3`.
+    /// Where the assertion is in the kernel's IR, such as `for[2]/then/3`: operation 3 in the
+    /// `then` branch inside the loop at operation 2.
     pub path: String,
-    /// The block.
+    /// The index of the thread's block in the grid.
     pub block: [u32; 3],
-    /// The thread in its block.
+    /// The index of the thread in its block.
     pub thread: [u32; 3],
 }
 
-/// A kernel's assertions, by the number of the operation.
+/// What is known on the host about each assertion of a kernel, by operation index. The simulator
+/// and the CUDA runtime use it to explain the failures that a launch recorded.
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 #[derive(Debug)]
 pub(crate) struct AssertSites {
@@ -75,8 +84,8 @@ struct Site {
 
 #[cfg(any(feature = "sim", feature = "cuda-any-version"))]
 impl AssertSites {
-    /// The assertions of a kernel, with the paths that they have in `source`: the same kernel, or the one to which checks
-    /// were added.
+    /// Collects the assertions of `ir`. The paths come from `source`, which is the same kernel, or
+    /// the kernel before access checks were added to it, so that they match what the user wrote.
     pub(crate) fn new(ir: &KernelIr, source: &KernelIr) -> AssertSites {
         let mut sites = HashMap::new();
         let is_assert = |ir: &KernelIr, id: OpId| {
@@ -103,7 +112,8 @@ impl AssertSites {
         AssertSites { kernel: ir.name.clone(), sites }
     }
 
-    /// Returns the failure of the assertion with the number `op`; `None` if there is no such assertion.
+    /// Returns the failure of the assertion at operation `op`, or `None` if there is no such
+    /// assertion.
     pub(crate) fn failure(
         &self,
         op: usize,
@@ -124,7 +134,8 @@ impl AssertSites {
         })
     }
 
-    /// Returns the failure that a record of an [`AssertBuffer`] stands for.
+    /// Decodes one record that a GPU wrote to an [`AssertBuffer`]. Returns `None` if the record
+    /// does not belong to an assertion of this kernel.
     #[cfg(feature = "cuda-any-version")]
     pub(crate) fn decode(&self, record: &[u64]) -> Option<AssertFailure> {
         let half = |i: usize| {
@@ -143,7 +154,7 @@ impl AssertSites {
 }
 
 impl AssertFailures {
-    /// The most failures that are kept; further ones are counted.
+    /// How many failures are kept with details. Further failures are only counted, in `total`.
     pub const RECORDED: usize = AssertBuffer::RECORDS;
 
     #[cfg(any(feature = "sim", feature = "cuda-any-version"))]

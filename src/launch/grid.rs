@@ -1,11 +1,13 @@
-//! Defines [`Grid`], the blocks, threads and clusters of a launch.
+//! [`Grid`]: how many blocks, threads and clusters a launch starts. [`ClusterError`] says why a
+//! kernel cannot run with the clusters of a launch.
 
 use crate::errors::errors;
 use std::fmt;
 
 use crate::ir::{ClusterShape, LaunchBounds};
 
-/// The blocks of a launch and the threads of each block, along x, y and z.
+/// The size of a launch: how many blocks it starts and how many threads each block has, along x, y
+/// and z. Every launch takes one. For a one-dimensional launch, use [`Grid::cover`].
 ///
 /// ```
 /// use tilewright::runtime::Grid;
@@ -15,38 +17,45 @@ use crate::ir::{ClusterShape, LaunchBounds};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grid {
-    /// Blocks of the grid along each axis.
+    /// How many blocks the grid has along each axis.
     pub blocks: [u32; 3],
-    /// Threads of a block along each axis.
+    /// How many threads a block has along each axis.
     pub threads: [u32; 3],
-    /// Blocks of a cluster along each axis. `None` is what the kernel is built for, or no clusters.
+    /// How many blocks a cluster has along each axis. If it is `None`, the launch uses the cluster
+    /// shape that the kernel was built for, or no clusters if it was built for none.
     pub cluster: Option<[u32; 3]>,
 }
 
 impl Grid {
-    /// `blocks` blocks of `threads` threads each.
+    /// Makes a grid of `blocks` blocks with `threads` threads each, without a cluster shape.
     pub const fn new(blocks: [u32; 3], threads: [u32; 3]) -> Grid {
         Grid { blocks, threads, cluster: None }
     }
 
-    /// Returns a grid of the fewest blocks of `threads` threads along x that have at least `n` threads in all, at least
-    /// one: `max(1, ceil(n / threads))`. More than `u32::MAX` blocks are cut to that, which no device
-    /// takes.
+    /// Returns the smallest one-dimensional grid with at least one thread for each of `n` elements:
+    /// `max(1, ceil(n / threads))` blocks of `threads` threads. It has at least one block, even if
+    /// `n` is 0, and the kernel must skip the threads from index `n` on. If more than `u32::MAX`
+    /// blocks are needed, the grid gets `u32::MAX` blocks, and the launch fails.
     pub fn cover(n: usize, threads: u32) -> Grid {
         let blocks = n.div_ceil(threads.max(1) as usize).max(1);
         Grid::new([u32::try_from(blocks).unwrap_or(u32::MAX), 1, 1], [threads, 1, 1])
     }
 
-    /// Returns the same grid in clusters of `blocks` blocks along each axis, which divide the blocks of the grid.
+    /// Returns the same grid with clusters of `blocks` blocks along each axis. Each count must
+    /// divide the grid's block count along that axis. You need it if the kernel leaves its cluster
+    /// shape to the launch.
     pub const fn cluster(self, blocks: [u32; 3]) -> Grid {
         Grid { cluster: Some(blocks), ..self }
     }
 
-    /// Returns the blocks of a cluster along each axis when a kernel with these bounds is launched, `[1, 1, 1]`
-    /// without clusters, on a device that has at most `limit` blocks in a cluster.
+    /// Returns how many blocks a cluster has along each axis when a kernel with `bounds` is
+    /// launched with this grid, or `[1, 1, 1]` if there are no clusters. `limit` is the most blocks
+    /// that the device allows in a cluster. A launch calls it for you; call it to check a grid in
+    /// advance.
     ///
     /// # Errors
-    /// Why there can be no such clusters.
+    /// Returns a [`ClusterError`] if the grid, the kernel and the device do not agree on a cluster
+    /// shape.
     ///
     /// ```
     /// use tilewright::ir::{ClusterShape, LaunchBounds};
@@ -90,7 +99,8 @@ impl Grid {
 }
 
 errors! {
-    /// A contradiction between the clusters of a kernel, a launch and a device.
+    /// Why the cluster shape of a kernel, the grid of a launch and the limits of a device do not
+    /// fit together. [`Grid::cluster_blocks`] and every launch return it.
     #[derive(Clone, Copy, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub enum ClusterError {
@@ -125,7 +135,8 @@ errors! {
         TooLarge {
             /// The blocks of a cluster along each axis.
             cluster: [u32; 3],
-            /// The maximum number of blocks in all; 1 on a device without clusters.
+            /// The most blocks that a cluster may have in total. It is 1 on a device without
+            /// clusters.
             limit: u32,
         } = |f| match limit {
             1 => write!(

@@ -1,4 +1,5 @@
-//! Grids, clusters and failed assertions of a launch, for the simulator and for devices.
+//! The parts of a launch that the simulator and the CUDA runtime share: its grid and clusters, and
+//! the report of failed assertions.
 
 pub(crate) mod assert;
 pub(crate) mod grid;

@@ -133,7 +133,8 @@ impl Layout {
     }
 
     /// Returns the coordinates of the elements that both layouts have at the same index, from index
-    /// 0 on: `self(R(i)) == i == other(R(i))` for all `i < size(R)`.
+    /// 0 on: `self(R(i)) == i == other(R(i))` for all `i < size(R)`. Use it to find what a copy
+    /// between them can move as one block.
     ///
     /// `R(i)` is a coordinate of both layouts, so `R` is at most as large as the smaller one. It is
     /// the longest prefix of a right inverse of either layout for which this holds, or `1:0`. If
@@ -188,8 +189,9 @@ impl Layout {
     }
 
     /// Returns the largest `n` for which the layout provably consists of aligned blocks of `n`
-    /// contiguous elements. Static extents and strides count, and so do the divisors of symbols.
-    /// (CuTe assumes that every dynamic stride is aligned.)
+    /// contiguous elements. For example, it is 4 for `(4,8):(1,16)`, so a copy may use vectors
+    /// of 4. Static extents and strides count, and so do the divisors of symbols. (CuTe assumes
+    /// that every dynamic stride is aligned.)
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};

@@ -1,4 +1,5 @@
-//! Arithmetic on integer tuples, and whether shapes are compatible.
+//! Arithmetic on integer tuples, and whether shapes are compatible. Use it to count tiles, or to
+//! test a tiler against a shape before you divide.
 
 use super::compare::{all, equal};
 use super::complement::complement;
@@ -87,7 +88,8 @@ impl Int {
 }
 
 impl IntTuple {
-    /// Returns the integer, if this is a leaf.
+    /// Returns the integer, or an error for a tuple. Use it for results that are an integer unless
+    /// the layout maps to coordinates, such as the offset of a slice.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -102,7 +104,7 @@ impl IntTuple {
         self.as_leaf().ok_or_else(|| LayoutError::NotAnInteger { found: self.to_string() })
     }
 
-    /// Returns the sum of all leaves.
+    /// Returns the sum of all leaves. It is 0 for the empty tuple.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -177,7 +179,8 @@ impl IntTuple {
         self.reduce(Int::lcm)
     }
 
-    /// Multiplies corresponding leaves and returns the sum.
+    /// Multiplies corresponding leaves and returns the sum. For a coordinate and its strides, it is
+    /// the index.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -201,7 +204,7 @@ impl IntTuple {
 
     /// Divides mode by mode and rounds up. Missing modes of the divisor count as 1. If a tuple is
     /// divided by an integer, each mode takes its part of the divisor: `ceil_div((4,5,6), 40)` is
-    /// `(1,1,3)`.
+    /// `(1,1,3)`. Use it to count the tiles along each mode.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -243,8 +246,9 @@ impl IntTuple {
         out.finish()
     }
 
-    /// Applies [`Int::shape_div`] mode by mode. If a tuple is divided by an integer, each mode
-    /// takes its part of the divisor.
+    /// Applies [`Int::shape_div`] mode by mode: a division that rounds up and refuses integers of
+    /// which neither divides the other. If a tuple is divided by an integer, each mode takes its
+    /// part of the divisor: `(4,5,6)` by 40 is `(1,1,3)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -263,7 +267,7 @@ impl IntTuple {
     }
 
     /// Rounds each mode up to a multiple, as [`Int::round_up`] does. Missing modes of the divisor
-    /// count as 1.
+    /// count as 1. For example, it pads `(7,12)` to `(8,15)` for tiles of `(4,5)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -292,7 +296,8 @@ impl IntTuple {
         out.finish()
     }
 
-    /// Multiplies each leaf by the product of the subtree of `other` at its place.
+    /// Multiplies each leaf by the product of the subtree of `other` at its place. For example,
+    /// `(4,3)` and `(2,(2,5))` give `(8,30)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -336,7 +341,8 @@ impl IntTuple {
         compatible(self.as_ref(), other.as_ref())
     }
 
-    /// Returns true if `tiler` divides the shape mode by mode without remainder.
+    /// Returns true if `tiler` divides the shape mode by mode without remainder. Test it if your
+    /// kernel cannot handle tiles that reach outside the tensor.
     ///
     /// ```
     /// # use tilewright::layout::{shape, tiler};
@@ -360,7 +366,7 @@ impl IntTuple {
     }
 
     /// Returns the next coordinate of a shape, counting with the first mode fastest. After the last
-    /// one comes the first.
+    /// one comes the first. Use it to visit all coordinates of a shape in a loop.
     ///
     /// ```
     /// # use tilewright::layout::shape;

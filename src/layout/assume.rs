@@ -35,7 +35,8 @@ impl Assumption {
 }
 
 impl Int {
-    /// Simplifies the value under the assumption about its symbol.
+    /// Simplifies the value under the assumption about its symbol: with `n == 1`, `8*n` becomes 8.
+    /// For a whole layout, use [`Layout::assuming`].
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout};
@@ -140,7 +141,8 @@ impl Int {
 }
 
 impl Layout {
-    /// Applies the assumption to the symbol in all extents and strides.
+    /// Applies the assumption to the symbol in all extents and strides. Use it with the assumption
+    /// that an error names, and then run the refused operation again.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};

@@ -38,7 +38,7 @@ pub(super) enum Fact {
 }
 
 impl Assumption {
-    /// Returns the symbol.
+    /// Returns the symbol that the assumption is about.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout};
@@ -51,7 +51,8 @@ impl Assumption {
         &self.symbol
     }
 
-    /// Returns true if `value` satisfies the assumption.
+    /// Returns true if `value` satisfies the assumption. Use it to choose between two kernels once
+    /// the value is known.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout};

@@ -1,4 +1,5 @@
-//! [`ScaledBasis`] is a stride: an integer, or a scaled basis element of a coordinate space.
+//! [`ScaledBasis`] is a stride: an integer, or a scaled basis element of a coordinate space. Come
+//! here for layouts that map to coordinates instead of memory indices.
 
 use std::fmt;
 use std::ops::Mul;
@@ -82,7 +83,8 @@ pub struct ScaledBasis {
 const _: () = assert!(size_of::<ScaledBasis>() == 24);
 
 impl ScaledBasis {
-    /// Makes `value * E(path)`.
+    /// Makes `value * E(path)`, the stride of a mode that moves `value` steps along the coordinate
+    /// entry at `path`. For example, `ScaledBasis::new(2, &[0, 1])` is `2@1@0`.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -97,7 +99,8 @@ impl ScaledBasis {
         Ok(Self { value: Scale::Int(value.into()), path: BasisPath::new(path)? })
     }
 
-    /// Makes `ratio * E(path)`. An integral ratio becomes an integer.
+    /// Makes `ratio * E(path)`. An integral ratio becomes an integer. Such a stride appears if you
+    /// recast to an element width that does not divide evenly.
     ///
     /// ```
     /// # use tilewright::layout::{Ratio, ScaledBasis};
@@ -112,6 +115,7 @@ impl ScaledBasis {
     }
 
     /// Makes the basis element `E(path)`: the coordinate with 1 at the mode `path` and 0 elsewhere.
+    /// [`Layout::identity`](super::Layout::identity) has such strides.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -125,7 +129,8 @@ impl ScaledBasis {
         Self::new(1, path)
     }
 
-    /// Returns the plain integer, or `None` for a basis element or a fraction.
+    /// Returns the plain integer, or `None` for a basis element or a fraction. Use it to tell a
+    /// memory stride from a coordinate stride.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -141,7 +146,8 @@ impl ScaledBasis {
         }
     }
 
-    /// Returns the plain integer, which this must be.
+    /// Returns the plain integer, or an error for a basis element or a fraction. Use it in code
+    /// that handles memory strides only.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -160,7 +166,8 @@ impl ScaledBasis {
         }
     }
 
-    /// Returns the value, if this is a plain integer without symbols.
+    /// Returns the value if this is a plain integer without symbols, and `None` otherwise. Use it
+    /// to treat common memory strides, such as 0 and 1, on their own.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -174,7 +181,8 @@ impl ScaledBasis {
         }
     }
 
-    /// Returns the scale, if it is an integer.
+    /// Returns the scale if it is an integer: 3 for `3@1`. It is `None` for a fraction; use
+    /// [`ratio`](ScaledBasis::ratio) there.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -188,7 +196,8 @@ impl ScaledBasis {
         }
     }
 
-    /// Returns the scale as a fraction, if it is static.
+    /// Returns the scale as a fraction, or `None` if it has symbols. Use it if the scale may be
+    /// `3/4`.
     ///
     /// ```
     /// # use tilewright::layout::{Ratio, ScaledBasis};
@@ -202,7 +211,8 @@ impl ScaledBasis {
         }
     }
 
-    /// Returns the mode path, outermost first. Empty for a plain integer.
+    /// Returns the mode path, outermost first, which says along which entry of the coordinate this
+    /// stride moves. It is empty for a plain integer.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -213,7 +223,8 @@ impl ScaledBasis {
         self.path.modes().iter().map(|&m| usize::from(m))
     }
 
-    /// Returns true for a basis element.
+    /// Returns true for a basis element and false for a plain integer. A layout with basis strides
+    /// maps to coordinates, not to memory.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -225,7 +236,7 @@ impl ScaledBasis {
         self.path.len > 0
     }
 
-    /// Returns true if the scale has no symbol.
+    /// Returns true if the scale has no symbol. Only such a stride can be used with plain integers.
     ///
     /// ```
     /// # use tilewright::layout::{Int, ScaledBasis};
@@ -238,7 +249,8 @@ impl ScaledBasis {
         }
     }
 
-    /// Returns true for 0 and for a basis element scaled by 0.
+    /// Returns true for 0 and for a basis element scaled by 0. A mode with such a stride repeats
+    /// the same element.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -249,7 +261,7 @@ impl ScaledBasis {
         matches!(&self.value, Scale::Int(value) if value.is(0))
     }
 
-    /// Returns `factor * self`.
+    /// Returns `factor * self`: the stride of every `factor`-th element of a mode.
     ///
     /// ```
     /// # use tilewright::layout::ScaledBasis;
@@ -265,7 +277,7 @@ impl ScaledBasis {
         Ok(Self { value: self.value.scaled(factor)?, path: self.path })
     }
 
-    /// Replaces the symbols by their values in `env`.
+    /// Replaces the symbols by their values in `env`. Use it when the sizes are known.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, ScaledBasis};
@@ -285,8 +297,9 @@ impl ScaledBasis {
         })
     }
 
-    /// Returns the stride as a coordinate: the scale at the mode of the path and 0 elsewhere, or
-    /// the plain integer. CuTe's `as_arithmetic_tuple`.
+    /// Returns the stride as a coordinate: the scale at the mode of the path and 0 elsewhere, for
+    /// example `(0,3)` for `3@1`. A plain integer stays one. Use it to add strides up to a
+    /// coordinate with [`plus`](IntTuple::plus). CuTe's `as_arithmetic_tuple`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, ScaledBasis, shape};

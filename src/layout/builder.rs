@@ -72,7 +72,7 @@ impl<L, T: Into<L>> IntoLeaf<L> for T {
 }
 
 impl LayoutBuilder {
-    /// Makes an empty builder.
+    /// Makes an empty builder. Push modes into it, and then call [`finish`](LayoutBuilder::finish).
     ///
     /// ```
     /// # use tilewright::layout::LayoutBuilder;
@@ -84,7 +84,8 @@ impl LayoutBuilder {
         Self::default()
     }
 
-    /// Opens a tuple of modes. What you push next is inside it.
+    /// Opens a tuple of modes. What you push next is inside it, until you call
+    /// [`close`](LayoutBuilder::close).
     ///
     /// ```
     /// # use tilewright::layout::LayoutBuilder;
@@ -99,7 +100,7 @@ impl LayoutBuilder {
         self.profile.open();
     }
 
-    /// Closes the tuple that was opened last.
+    /// Closes the tuple that was opened last. What you push next comes after it.
     ///
     /// ```
     /// # use tilewright::layout::LayoutBuilder;
@@ -117,7 +118,7 @@ impl LayoutBuilder {
         self.profile.close();
     }
 
-    /// Appends the mode `extent : stride`.
+    /// Appends the mode `extent : stride` to the tuple that is open.
     ///
     /// ```
     /// # use tilewright::layout::{LayoutBuilder, layout};
@@ -133,7 +134,7 @@ impl LayoutBuilder {
         self.stride.push(stride.into_leaf());
     }
 
-    /// Appends a copy of a mode.
+    /// Appends a copy of a mode, with all modes inside it, to the tuple that is open.
     ///
     /// ```
     /// # use tilewright::layout::{LayoutBuilder, layout};
@@ -151,7 +152,7 @@ impl LayoutBuilder {
         }
     }
 
-    /// Returns the layout. Closes the tuples that are still open.
+    /// Returns the layout. Closes the tuples that are still open, so you need not count them.
     ///
     /// ```
     /// # use tilewright::layout::LayoutBuilder;

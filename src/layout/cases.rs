@@ -1,5 +1,6 @@
 //! [`LayoutCases`] holds one result per case of an operation whose answer depends on symbols, each
-//! with the assumptions under which it holds.
+//! with the assumptions under which it holds. Use it if an operation on a symbolic layout is
+//! refused.
 
 use std::fmt;
 
@@ -101,7 +102,7 @@ impl LayoutCases {
     }
 
     /// Iterates over the cases in the order in which [`eval`](LayoutCases::eval) tries them. In a
-    /// case, all its assumptions hold.
+    /// case, all its assumptions hold. Use it to build one kernel per case, for example.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout};
@@ -115,7 +116,7 @@ impl LayoutCases {
         self.0.iter().map(|(assumptions, layout)| (assumptions.as_slice(), layout))
     }
 
-    /// Returns the result for the symbols' values in `env`: that of the first case whose
+    /// Returns the result for the symbols' values in `env`: the layout of the first case whose
     /// assumptions and conditions they satisfy.
     ///
     /// ```

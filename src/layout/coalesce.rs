@@ -184,7 +184,8 @@ impl Simplify<'_> {
 
 impl Layout {
     /// Returns the same function with as few modes as possible: `R(i) == L(i)` for all `i <
-    /// size(L)`, and `R` is not nested.
+    /// size(L)`, and `R` is not nested. For example, `(2,(1,6)):(1,(6,2))` becomes `12:1`. Use it
+    /// to see how much of a layout is contiguous, or before you compare layouts.
     ///
     /// A static extent is not merged with a symbolic one.
     ///
@@ -220,7 +221,8 @@ impl Layout {
         perform(&Simplify { layout: self.as_ref(), profile, filter: false })
     }
 
-    /// Sets the extent to 1 for each static stride 0, which reaches no new index.
+    /// Sets the extent to 1 for each static stride 0, because such a mode reaches no new index. The
+    /// rank stays. Use it to count the distinct elements of a broadcast layout.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -238,8 +240,8 @@ impl Layout {
         out
     }
 
-    /// Sets all extents to 1 below each leaf of `profile` that is 0. The shape must be nested like
-    /// `profile` or more deeply.
+    /// Sets all extents to 1 below each leaf of `profile` that is 0. Use it to ignore some modes
+    /// and keep the rank. The shape must be nested like `profile` or more deeply.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -274,7 +276,8 @@ impl Layout {
         Ok(Layout { codes: self.codes.clone(), shape, stride: self.stride.clone() })
     }
 
-    /// Removes stride-0 modes, which reach no new index, and coalesces.
+    /// Removes stride-0 modes, which reach no new index, and coalesces. Use it to get the layout of
+    /// the distinct elements.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -289,7 +292,8 @@ impl Layout {
         perform(&Simplify { layout: self.as_ref(), profile: None, filter: true })
     }
 
-    /// Runs [`filter`](Layout::filter) on each mode below a leaf of `profile`.
+    /// Runs [`filter`](Layout::filter) on each mode below a leaf of `profile`. Use it to keep the
+    /// rank.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};

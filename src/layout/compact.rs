@@ -16,7 +16,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 impl Layout {
     /// Builds the column-major compact layout of a shape: the first mode has stride 1, and each
     /// following mode's stride is the product of the extents before it. A static extent of 1 gets
-    /// stride 0, as in CuTe.
+    /// stride 0, as in CuTe. This is CuTe's default for a shape without strides.
     ///
     /// This never fails. If a stride does not fit in 64 bits, every use of it returns
     /// [`LayoutError::Overflow`].
@@ -31,7 +31,8 @@ impl Layout {
         Self::compact_in(shape.into(), false)
     }
 
-    /// Builds the row-major compact layout of a shape: the last leaf has stride 1.
+    /// Builds the row-major compact layout of a shape: the last leaf has stride 1. Use it for
+    /// tensors from C, NumPy or PyTorch.
     ///
     /// ```
     /// # use tilewright::layout::Layout;
@@ -62,8 +63,9 @@ impl Layout {
     }
 
     /// Builds the compact layout whose strides grow in the order of the integers in `order`: CuTe's
-    /// `make_ordered_layout`. `shape` must be nested like `order` or more deeply. Symbols in
-    /// `order` come last, from left to right.
+    /// `make_ordered_layout`. For example, the shape `(2,3,4)` in the order `(2,0,1)` gives
+    /// `(2,3,4):(12,1,3)`. `shape` must be nested like `order` or more deeply. Symbols in `order`
+    /// come last, from left to right.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, shape};
@@ -106,8 +108,10 @@ impl Layout {
         Ok(Self { codes: shape.codes.clone(), shape: shape.leaves.clone(), stride })
     }
 
-    /// Builds a compact layout with the same shape, whose strides are in the same order. Stride-0
-    /// modes keep stride 0. Symbolic strides come last, from left to right, as in CuTe.
+    /// Builds a compact layout with the same shape, whose strides are in the same order. Use it to
+    /// allocate a buffer that keeps a tensor's memory order but not its gaps: for
+    /// `(4,6,2):(24,0,3)` it is `(4,6,2):(2,0,1)`. Stride-0 modes keep stride 0. Symbolic strides
+    /// come last, from left to right, as in CuTe.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -135,7 +139,8 @@ impl Layout {
     }
 
     /// Builds the layout of a register fragment with the same shape: the first mode is compact, and
-    /// the other modes follow in the order of their strides. CuTe's `make_fragment_like`.
+    /// the other modes follow in the order of their strides. CuTe's `make_fragment_like`. Use it
+    /// for the registers that hold a thread's elements of a tile.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -162,7 +167,8 @@ impl Layout {
         block.tiled_product(&tiler)
     }
 
-    /// Builds the identity on the layout's shape: CuTe's `make_basis_like` as a layout.
+    /// Builds the identity on the layout's shape: CuTe's `make_basis_like` as a layout. Use it to
+    /// find out which coordinate each element has, for example to skip elements outside a tensor.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -201,8 +207,9 @@ fn collect_groups(
     }
 }
 
-/// Builds a layout of up to `n` coordinates of `shape`, spread over its modes. Each mode takes the
-/// greatest common divisor of its extent and what is left of `n`. CuTe's `domain_distribute`.
+/// Builds a layout of up to `n` coordinates of `shape`, spread over its modes, for example to give
+/// each of `n` threads one. Each mode takes the greatest common divisor of its extent and what is
+/// left of `n`. For `(15,14)` and 6, the result is `(3,2):(1,15)`. CuTe's `domain_distribute`.
 ///
 /// ```
 /// use tilewright::layout::{Int, domain_distribute, layout, shape};
@@ -229,7 +236,8 @@ pub fn domain_distribute(shape: &IntTuple, n: &Int) -> Result<Layout> {
 }
 
 /// Returns the compact column-major strides of `shape`, with `start` as the first stride. If
-/// `start` is a tuple, it applies mode by mode. CuTe's `compact_col_major`.
+/// `start` is a tuple, it applies mode by mode. CuTe's `compact_col_major`. Use it if you need only
+/// the strides; [`Layout::compact`] builds the whole layout.
 ///
 /// ```
 /// use tilewright::layout::{compact_col_major, shape};
@@ -248,7 +256,8 @@ pub fn compact_col_major(shape: &IntTuple, start: &IntTuple) -> Result<IntTuple>
 }
 
 /// Returns the compact row-major strides of `shape`, with `start` as the last stride. CuTe's
-/// `compact_row_major`.
+/// `compact_row_major`. Use it if you need only the strides; [`Layout::row_major`] builds the whole
+/// layout.
 ///
 /// ```
 /// # use tilewright::layout::{compact_row_major, shape};

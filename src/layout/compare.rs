@@ -8,8 +8,9 @@ use super::tuple::{IntTuple, IntTupleRef};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl IntTuple {
-    /// Returns true if `self` is smaller in the first leaf where the two differ. A shorter tuple
-    /// comes before its extensions.
+    /// Returns true if `self` is smaller in the first leaf where the two differ. Use it to sort
+    /// coordinates with the first mode as the most significant. A shorter tuple comes before its
+    /// extensions.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -25,7 +26,8 @@ impl IntTuple {
         order(self.as_ref(), other.as_ref(), false)
     }
 
-    /// Returns `!other.lex_less(self)`.
+    /// Returns `!other.lex_less(self)`: whether `self` comes first in lexicographic order, or is
+    /// equal.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -40,7 +42,7 @@ impl IntTuple {
         Ok(!other.lex_less(self)?)
     }
 
-    /// Returns `other.lex_less(self)`.
+    /// Returns `other.lex_less(self)`: whether `self` comes later in lexicographic order.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -55,7 +57,8 @@ impl IntTuple {
         other.lex_less(self)
     }
 
-    /// Returns `!self.lex_less(other)`.
+    /// Returns `!self.lex_less(other)`: whether `self` comes later in lexicographic order, or is
+    /// equal.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -70,7 +73,8 @@ impl IntTuple {
         Ok(!self.lex_less(other)?)
     }
 
-    /// Like [`lex_less`](IntTuple::lex_less), but from the last mode to the first.
+    /// Like [`lex_less`](IntTuple::lex_less), but from the last mode to the first. This is the
+    /// order in which a layout counts its coordinates.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -85,7 +89,8 @@ impl IntTuple {
         order(self.as_ref(), other.as_ref(), true)
     }
 
-    /// Returns `!other.colex_less(self)`.
+    /// Returns `!other.colex_less(self)`: whether `self` comes first if the last mode decides, or
+    /// is equal.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -100,7 +105,7 @@ impl IntTuple {
         Ok(!other.colex_less(self)?)
     }
 
-    /// Returns `other.colex_less(self)`.
+    /// Returns `other.colex_less(self)`: whether `self` comes later if the last mode decides.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -115,7 +120,8 @@ impl IntTuple {
         other.colex_less(self)
     }
 
-    /// Returns `!self.colex_less(other)`.
+    /// Returns `!self.colex_less(other)`: whether `self` comes later if the last mode decides, or
+    /// is equal.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -163,7 +169,7 @@ impl IntTuple {
         Ok(!other.elem_less(self)?)
     }
 
-    /// Returns `other.elem_less(self)`.
+    /// Returns `other.elem_less(self)`: whether every leaf of `self` is greater.
     ///
     /// ```
     /// # use tilewright::layout::shape;

@@ -199,18 +199,25 @@ impl Operation for Complementing<'_> {
 }
 
 impl Layout {
-    /// The indices below `size(cotarget)` that the layout does not reach, in order.
+    /// Returns the indices below `size(cotarget)` that the layout does not reach, in increasing
+    /// order, as a layout `R`. For example, `4:2` fills every second index of a tile of 8. Its
+    /// complement in 24 is `(2,3):(1,8)`: the first mode steps into the gaps, and the second visits
+    /// the 3 tiles. [`logical_divide`](Layout::logical_divide) uses it to enumerate the tiles; you
+    /// rarely call it yourself.
     ///
-    /// With `F = filter(self)` and `R` the result: `F` and `R` together are one-to-one and `R` is
-    /// increasing. If the strides of `F` divide each other in order, `F` and the gaps in it make a
-    /// tile of `c` elements, the largest stride times its extent. `R` repeats this tile over
-    /// `cotarget`. Over a number it repeats the tile `ceil_div(cotarget, c)` times, so that
-    /// `size(F) * size(R) >= cotarget` and the last repetition may reach beyond it. Over a shape
-    /// `(s0, s1, ..)` it counts as CuTe does, mode by mode: `ceil_div(s0, c0) * ceil_div(s1, c1) *
-    /// ..` times with `c0 = c` and `c(i+1) = ceil_div(ci, si)`. That is less than the size if a
-    /// mode does not divide its part of the tile: `(2,2):(1,2)` fills one tile of 4 of the 6
-    /// elements of `(3,2)`. A gap that is not a multiple of the covered part is used up to the last
-    /// multiple.
+    /// With `F = filter(self)`, `F` and `R` together are one-to-one, and `R` is increasing. If the
+    /// strides of `F` divide each other in order, `F` and the gaps in it make a tile of `c`
+    /// elements, where `c` is the largest stride times its extent. `R` repeats this tile over
+    /// `cotarget`:
+    ///
+    /// * If `cotarget` is an integer, `R` repeats the tile `ceil_div(cotarget, c)` times. Then
+    ///   `size(F) * size(R) >= cotarget`, and the last repetition may reach beyond it.
+    /// * If `cotarget` is a shape `(s0, s1, ..)`, `R` counts mode by mode, as CuTe does:
+    ///   `ceil_div(s0, c0) * ceil_div(s1, c1) * ..` times with `c0 = c` and
+    ///   `c(i+1) = ceil_div(ci, si)`. If a mode does not divide its part of the tile, this does not
+    ///   cover the whole shape: `(2,2):(1,2)` fills one tile of 4 of the 6 elements of `(3,2)`.
+    ///
+    /// If a gap is not a multiple of the covered part, `R` uses it up to the last multiple.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -221,11 +228,12 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Interleaved`] if a mode of `F` reaches past the stride of the next larger one,
-    /// [`LayoutError::NotInjective`] if it steps onto that stride, so that two coordinates share an
-    /// index, [`LayoutError::ExtentNotPositive`] for an extent of the cotarget below 1,
-    /// [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::Undecided`],
-    /// [`LayoutError::NotAnIntegerStride`], [`LayoutError::Overflow`].
+    /// Returns [`LayoutError::Interleaved`] if a mode of `F` reaches past the stride of the next
+    /// larger one, [`LayoutError::NotInjective`] if it steps onto that stride, so that two
+    /// coordinates share an index, [`LayoutError::ExtentNotPositive`] if an extent is below 1,
+    /// [`LayoutError::Unsupported`] for a negative stride, [`LayoutError::NotAnIntegerStride`] if a
+    /// stride is a basis element or a fraction, and [`LayoutError::Overflow`]. If symbols leave the
+    /// order of the strides open, the result carries a condition, which evaluation checks.
     #[inline]
     pub fn complement(&self, cotarget: &IntTuple) -> Result<Layout> {
         complement(self.as_ref(), Some(cotarget.as_ref())).map_err(|error| {
@@ -234,8 +242,9 @@ impl Layout {
         })
     }
 
-    /// Returns only the gaps inside the layout: [`complement`](Layout::complement) within
-    /// `cosize(filter(self))`.
+    /// Returns only the gaps inside the layout: its [`complement`](Layout::complement) within
+    /// `cosize(filter(self))`. For example, `(2,2):(1,6)` reaches 0, 1, 6 and 7, and the gaps are
+    /// `3:2`.
     ///
     /// ```
     /// # use tilewright::layout::layout;

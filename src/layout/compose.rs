@@ -1,4 +1,6 @@
-//! `composition`: applies one layout after another, or a tiler mode by mode.
+//! `composition`: applies one layout after another, or a tiler mode by mode. Divides, products and
+//! partitions are built on it. For example, `(6,2):(8,2)` after `(4,3):(3,1)` is
+//! `((2,2),3):((24,2),8)`.
 //!
 //! The result `R` satisfies `R(i) == A⁺(B(i))` for all `i < size(B)`, where `A⁺` is `A` with its
 //! last mode unbounded in both directions. `R`'s shape refines `B`'s shape. Any integer, even -1,
@@ -562,10 +564,11 @@ impl Pairwise for Composition {
 }
 
 impl Layout {
-    /// Returns `self o right`: the layout that applies `right` first and `self` to its result.
-    /// `R(i) == self⁺(right(i))` for all `i < size(right)`, where `self⁺` is `self` with its last
-    /// mode unbounded. `R` has `right`'s shape or a refinement of it: `compatible(shape(right),
-    /// shape(R))`.
+    /// Returns `self o right`: the layout that applies `right` first and `self` to its result. Use
+    /// it to select or reorder the elements of `self`. For example, `(6,2):(8,2)` after
+    /// `(4,3):(3,1)` is `((2,2),3):((24,2),8)`. The equation is `R(i) == self⁺(right(i))` for all
+    /// `i < size(right)`, where `self⁺` is `self` with its last mode unbounded. `R` has `right`'s
+    /// shape or a refinement of it: `compatible(shape(right), shape(R))`.
     ///
     /// If you pass a tiler instead of a layout, it is applied mode by mode: an integer `n` stands
     /// for `n:1`, and `_` keeps the mode. Modes that the tiler does not cover are dropped.

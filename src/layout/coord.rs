@@ -1,5 +1,6 @@
 //! [`Coord`], the coordinate type for slicing, and the maps between coordinates and indices:
-//! `crd2idx`, `idx2crd`, `crd2crd`.
+//! `crd2idx`, `idx2crd`, `crd2crd`. Use the maps to find where an element lies, or which element
+//! lies at an index.
 
 use std::fmt;
 
@@ -13,7 +14,8 @@ use super::tuple::{IntTuple, IntTupleRef, Tuple, TupleRef, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A leaf of a [`Coord`]: an index into the mode, or `_` for the whole mode.
+/// A leaf of a [`Coord`]: an index into the mode, or `_` for the whole mode. You match on it if you
+/// walk a coordinate yourself.
 ///
 /// ```
 /// use tilewright::layout::{Slot, coord};
@@ -38,7 +40,8 @@ pub enum Slot {
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub type Coord = Tuple<Slot>;
-/// A borrowed subtree of a [`Coord`].
+/// A borrowed subtree of a [`Coord`]. [`mode`](Tuple::mode) returns one, so that you can look at
+/// part of a coordinate without copying it.
 ///
 /// ```
 /// use tilewright::layout::{Coord, CoordRef, coord};
@@ -105,7 +108,8 @@ impl fmt::Debug for Slot {
 }
 
 impl Coord {
-    /// Returns true if a leaf is `_`.
+    /// Returns true if a leaf is `_`, so that the coordinate selects whole modes and not a single
+    /// element.
     ///
     /// ```
     /// # use tilewright::layout::coord;
@@ -115,7 +119,8 @@ impl Coord {
         self.leaves.contains(&Slot::All)
     }
 
-    /// Converts to integers, if there is no `_`. `operation` appears in the error.
+    /// Converts the coordinate to integers. Use it where a coordinate must select a single element.
+    /// `operation` is the name that appears in the error if there is a `_`.
     ///
     /// ```
     /// # use tilewright::layout::{coord, shape};
@@ -134,7 +139,7 @@ impl Coord {
         })
     }
 
-    /// Replaces the symbols by their values in `env`.
+    /// Replaces the symbols by their values in `env`. Use it when the indices are known.
     ///
     /// ```
     /// # use tilewright::layout::{Coord, Env, Int, Underscore, coord};
@@ -235,7 +240,7 @@ impl Layout {
     }
 
     /// Returns the value at a coordinate: an integer, or a coordinate if the strides are basis
-    /// elements.
+    /// elements. For example, the identity on `(4,8)` maps 13 to `(1,3)`.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, shape};
@@ -316,7 +321,8 @@ fn not_a_number(extent: &Int, stride: &ScaledBasis) -> LayoutError {
 }
 
 /// Returns the position of a coordinate when a shape is counted through with the first mode
-/// fastest: `c0 + s0 * (c1 + s1 * ..)`. For the index in a layout, use [`Layout::crd2idx`].
+/// fastest: `c0 + s0 * (c1 + s1 * ..)`. For example, `(1,(1,3))` is at position 29 of `(4,(2,8))`.
+/// For the index in a layout, use [`Layout::crd2idx`].
 ///
 /// ```
 /// use tilewright::layout::{crd2idx, shape};
@@ -363,8 +369,8 @@ pub fn crd2idx(coord: &IntTuple, shape: &IntTuple) -> Result<Int> {
 }
 
 /// Returns the coordinate at a position when a shape is counted through with the first mode
-/// fastest. If `index` is a tuple, each entry is split within its own mode. An index past the end
-/// continues in the last entry.
+/// fastest: position 29 of `(4,(2,8))` is `(1,(1,3))`. If `index` is a tuple, each entry is split
+/// within its own mode. An index past the end continues in the last entry.
 ///
 /// ```
 /// use tilewright::layout::{idx2crd, shape};
@@ -427,8 +433,9 @@ pub fn idx2crd(index: &IntTuple, shape: &IntTuple) -> Result<IntTuple> {
     out.finish()
 }
 
-/// Returns the coordinate with the index `index` in a compact layout: each entry is `(index /
-/// stride) % extent`, and 0 if the extent is 1.
+/// Returns the coordinate with the index `index` in a compact layout, for example to find which
+/// element lies at an offset in memory. Each entry is `(index / stride) % extent`, and 0 if the
+/// extent is 1. For example, index 9 of `(4,8):(8,1)` is `(1,1)`.
 ///
 /// ```
 /// use tilewright::layout::{idx2crd_with, layout, shape};
@@ -472,8 +479,9 @@ pub fn idx2crd_with(index: &IntTuple, layout: &Layout) -> Result<IntTuple> {
     out.finish()
 }
 
-/// Converts a coordinate of the shape `src` to the coordinate of `dst` at the same position. If all
-/// three are tuples, it converts mode by mode.
+/// Converts a coordinate of the shape `src` to the coordinate of `dst` at the same position. For
+/// example, 13 in the shape 32 is `(1,3)` in `(4,8)`. Use it to follow an element through a change
+/// of shape. If all three are tuples, it converts mode by mode.
 ///
 /// ```
 /// use tilewright::layout::{crd2crd, shape};

@@ -228,8 +228,10 @@ fn seconds<N: Number>(layout: Tree<'_, N>, tiler: TilerTuple<'_>, out: &mut Draf
 }
 
 impl Layout {
-    /// Splits each mode into a tile and the rest: `(tile, tiles)`. With `A = coalesce(self)` the
-    /// result is `A o (tiler, complement(tiler, shape(A)))`; a tuple tiler does this mode by mode.
+    /// Splits each mode into a tile and the rest: `(tile, tiles)`. For example, `16:1` by the tile
+    /// `4:2` is `(4,(2,2)):(2,(1,8))`: the first mode runs inside a tile, and the second from tile
+    /// to tile. With `A = coalesce(self)` the result is `A o (tiler, complement(tiler, shape(A)))`;
+    /// a tuple tiler does this mode by mode.
     ///
     /// If the tile does not divide a mode of `A`, that mode is rounded up, so the result covers
     /// whole tiles and can reach indices outside `self`. For example, dividing `10:1` by 4 gives
@@ -283,7 +285,7 @@ impl Layout {
     }
 
     /// Splits into tiles like [`logical_divide`](Layout::logical_divide), arranged as `((tile, ..),
-    /// rest, ..)`.
+    /// rest, ..)`. Use it if you pick a tile with one index per mode.
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
@@ -299,7 +301,7 @@ impl Layout {
     }
 
     /// Splits into tiles like [`logical_divide`](Layout::logical_divide), arranged as `(tile, ..,
-    /// rest, ..)`.
+    /// rest, ..)`. Use it if you need no nesting.
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};

@@ -1,4 +1,5 @@
-//! Replaces static extents and strides by symbols, so that one kernel serves all tensors of a kind.
+//! Replaces static extents and strides by symbols, so that one kernel serves all tensors of a kind
+//! instead of one shape.
 
 use super::builder::LayoutBuilder;
 use super::error::LayoutError;
@@ -37,7 +38,8 @@ impl Layout {
 
     /// Replaces static extents and strides by symbols, so that one kernel takes every layout of
     /// this kind (`KernelOptions::template`). Only two kinds of strides stay static: the 1 of the
-    /// mode `leading_dim`, and 0, which repeats elements. CuTe DSL's `mark_layout_dynamic`.
+    /// mode `leading_dim`, and 0, which repeats elements. CuTe DSL's `mark_layout_dynamic`. For
+    /// example, `(8,32):(40,1)` becomes `(s0,s1):(d0,1)`.
     ///
     /// If `leading_dim` is `None`, it is the only mode with stride 1. Modes of extent 1 do not
     /// count if there are others. Each symbol is new and differs from all others, stride symbols

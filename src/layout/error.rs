@@ -1,5 +1,5 @@
 //! [`LayoutError`] is the algebra's error, [`NameError`] the one for mode names. [`ModePath`] says
-//! which mode an error is about.
+//! which mode an error is about. Come here to add an error or to change a message.
 
 use crate::errors::errors;
 use std::fmt;
@@ -10,6 +10,7 @@ use super::assumption::Assumption;
 use super::int::Int;
 
 /// The path of a mode: its index at each level, outermost first. Prints as `1.0`.
+/// [`LayoutError::mode`] returns one, and [`Layout::mode`](super::Layout::mode) takes its indices.
 ///
 /// ```
 /// use tilewright::layout::ModePath;
@@ -19,7 +20,8 @@ use super::int::Int;
 pub struct ModePath(SmallVec<[u16; 8]>);
 
 impl ModePath {
-    /// Iterates over the indices, outermost first.
+    /// Iterates over the indices, outermost first. Collect them to pass the path to
+    /// [`Layout::mode`](super::Layout::mode).
     ///
     /// ```
     /// # use tilewright::layout::ModePath;
@@ -29,7 +31,8 @@ impl ModePath {
         self.0.iter().map(|&i| usize::from(i))
     }
 
-    /// Returns true for the empty path, which means the whole tuple.
+    /// Returns true for the empty path, which means that the whole layout is at fault and not one
+    /// mode.
     ///
     /// ```
     /// # use tilewright::layout::ModePath;
@@ -275,7 +278,8 @@ errors! {
 crate::errors::message_as_debug!(LayoutError);
 
 impl LayoutError {
-    /// Returns the innermost cause, without the mode and other context around it.
+    /// Returns the innermost cause, without the mode and other context around it. Use it to match
+    /// on the kind of error.
     ///
     /// ```
     /// # use tilewright::layout::LayoutError;
@@ -291,7 +295,7 @@ impl LayoutError {
         }
     }
 
-    /// The error without its mode, but with its assumption.
+    /// Returns the error without its mode, but with its assumption.
     pub(crate) fn without_mode(self) -> Self {
         match self {
             LayoutError::At { cause, .. } => *cause,
@@ -320,7 +324,8 @@ impl LayoutError {
         }
     }
 
-    /// Returns the mode that the error is about, if the operation works mode by mode.
+    /// Returns the path of the mode that the error is about, or `None` if the operation does not
+    /// work mode by mode. Use it to tell a user which mode to change.
     ///
     /// ```
     /// # use tilewright::layout::{LayoutError, ModePath};
@@ -335,7 +340,8 @@ impl LayoutError {
         }
     }
 
-    /// Adds a mode to the error's path, one level further out.
+    /// Adds a mode to the error's path, one level further out. Use it if you run operations on the
+    /// modes of a layout one by one.
     ///
     /// ```
     /// # use tilewright::layout::LayoutError;
@@ -361,7 +367,8 @@ impl LayoutError {
 }
 
 errors! {
-    /// Why names do not fit the modes of a layout.
+    /// Why names do not fit the modes of a layout. You find it in [`LayoutError::Name`], from
+    /// [`Layout::named`](super::Layout::named) or from a lookup by name.
     ///
     /// ```
     /// use tilewright::layout::{LayoutError, NameError, layout};

@@ -35,7 +35,7 @@ impl<L> Default for Builder<L> {
 }
 
 impl<L> Builder<L> {
-    /// Makes an empty builder.
+    /// Makes an empty builder. Push leaves into it, and then call [`finish`](Builder::finish).
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int};
@@ -47,7 +47,7 @@ impl<L> Builder<L> {
         Self { profile: ProfileBuilder::default(), leaves: Leaves::new() }
     }
 
-    /// Opens a tuple. What you push next is inside it.
+    /// Opens a tuple. What you push next is inside it, until you call [`close`](Builder::close).
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int, shape};
@@ -62,7 +62,7 @@ impl<L> Builder<L> {
         self.profile.open();
     }
 
-    /// Closes the tuple that was opened last.
+    /// Closes the tuple that was opened last. What you push next comes after it.
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int};
@@ -79,7 +79,7 @@ impl<L> Builder<L> {
         self.profile.close();
     }
 
-    /// Appends a leaf.
+    /// Appends a leaf to the tuple that is open.
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int};
@@ -94,7 +94,7 @@ impl<L> Builder<L> {
         self.leaves.push(leaf.into());
     }
 
-    /// Appends a whole subtree.
+    /// Appends a copy of a whole subtree to the tuple that is open.
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int, shape};
@@ -112,7 +112,7 @@ impl<L> Builder<L> {
         self.leaves.extend(tree.leaves.iter().cloned());
     }
 
-    /// Returns the tuple. Closes the tuples that are still open.
+    /// Returns the tuple. Closes the tuples that are still open, so you need not count them.
     ///
     /// ```
     /// # use tilewright::layout::{Builder, Int, shape};

@@ -297,10 +297,14 @@ fn below_a_larger<N: Number>(layout: LayoutRef<'_>) -> N::Error {
 }
 
 impl Layout {
-    /// Returns a layout that maps indices back to coordinates, with `self(R(i)) == i` for all `i <
-    /// size(R)`. It is the longest one that can be made of `self`'s leaves, where each stride
-    /// equals the size that the leaves before it reach. `size(R)` is thus the number of indices
-    /// from 0 on that `self` stores contiguously, which is the question behind vectorized copies.
+    /// Returns a layout `R` that maps indices back to coordinates: `self(R(i)) == i` for all `i <
+    /// size(R)`. For `(4,8):(8,1)` it is `(8,4):(4,1)`. `R` visits the elements in memory order
+    /// from index 0 on, so `size(R)` says how many of them a vectorized copy can treat as
+    /// contiguous.
+    ///
+    /// To build `R`, we chain leaves of `self`: the first has stride 1, and the stride of each next
+    /// leaf is the product of the extents so far. `R` is the longest such chain. For example,
+    /// `(4,2):(1,16)` has only the chain `4:1`, because its second leaf starts at 16 and not at 4.
     ///
     /// If several leaves have the same stride, CuTe takes the first after coalescing. If that ends
     /// early, we return the longest chain instead. With symbols, we go in CuTe's order and take a
@@ -327,14 +331,17 @@ impl Layout {
         perform(&RightInverse { layout: self.as_ref(), longest: true })
     }
 
-    /// Returns the right inverse that CuTe finds, even if there is a longer one.
+    /// Returns the right inverse that CuTe finds, even if there is a longer one. The search for a
+    /// common layout tries it first, so that results print as in CuTe.
     #[inline]
     pub(crate) fn first_right_inverse(&self) -> Result<Layout> {
         perform(&RightInverse { layout: self.as_ref(), longest: false })
     }
 
-    /// A layout with `self(R(self(i))) == self(i)` for all `i < size(self)`; for a one-to-one
-    /// layout `R(self(i)) == i`.
+    /// Returns a layout `R` that maps each index of `self` back to a coordinate with that index:
+    /// `self(R(self(i))) == self(i)` for all `i < size(self)`. If `self` is one-to-one, `R(self(i))
+    /// == i`. Use it to ask who holds an element, for example which thread. For `(4,2):(1,16)` it
+    /// is `(16,2):(1,4)`.
     ///
     /// The largest stride may be negative: the last mode of `R` takes the rest of an index, also of
     /// a negative one.
@@ -348,13 +355,14 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::StrideNotDivisible`] if the strides do not divide each other in order,
-    /// [`LayoutError::NotInjective`] if modes overlap so that the equation fails,
+    /// Returns [`LayoutError::StrideNotDivisible`] if the strides do not divide each other in
+    /// order, [`LayoutError::NotInjective`] if modes overlap so that the equation fails,
     /// [`LayoutError::Unsupported`] for a negative stride that is not the largest,
-    /// [`LayoutError::ExtentNotPositive`],
-    /// [`LayoutError::Undecided`] for a symbolic stride of unknown sign, [`LayoutError::NotAnIntegerStride`],
-    /// [`LayoutError::Overflow`]. Symbolic strides are taken in the order of their divisors, on the condition that they divide each
-    /// other in that order, which evaluation checks.
+    /// [`LayoutError::ExtentNotPositive`] if an extent is below 1, [`LayoutError::Undecided`] if
+    /// the sign of a symbolic stride is not known, [`LayoutError::NotAnIntegerStride`] if a stride
+    /// is a basis element or a fraction, and [`LayoutError::Overflow`]. Symbolic strides are taken
+    /// in the order of their divisors, on the condition that they divide each other in that order,
+    /// which evaluation checks.
     #[inline]
     pub fn left_inverse(&self) -> Result<Layout> {
         self.any_left_inverse().map_err(|error| {
@@ -392,7 +400,8 @@ impl Layout {
     }
 
     /// Returns the coordinates that the layout maps to 0 because their static strides are 0:
-    /// `self(R(i)) == 0` for all `i < size(R)`.
+    /// `self(R(i)) == 0` for all `i < size(R)`. Use it to find the elements that a broadcast
+    /// repeats: for `(2,2,2):(1,0,2)` it is `2:2`.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -1,8 +1,10 @@
-//! Checks a result of the algebra against the definition of its operation.
+//! Checks a result of the algebra against the definition of its operation. Use it to test a layout
+//! function of your own, or to convince yourself of a result.
 //!
-//! Each function takes the operands of an operation and a result, whoever computed it. It evaluates both sides of the
-//! operation's equation at every coordinate and returns the first [`Violation`]: the law, the coordinate, and both values.
-//! For example, this is how you test a layout function of your own against [`Layout::composition`]'s definition:
+//! Each function takes the operands of an operation and a result, whoever computed it. It evaluates
+//! both sides of the operation's equation at every coordinate and returns the first [`Violation`]:
+//! the law, the coordinate, and both values. For example, this is how you test a composition of
+//! your own against [`Layout::composition`]'s definition:
 //!
 //! ```
 //! use tilewright::layout::{layout, laws};
@@ -61,7 +63,7 @@ use crate::errors::errors;
 /// What a check returns.
 type Check = Result<(), Violation>;
 
-/// The most coordinates that a check visits.
+/// The most coordinates that a check visits. It does not look at the rest of a larger domain.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -74,6 +76,7 @@ type Check = Result<(), Violation>;
 pub const LIMIT: i64 = 1 << 16;
 
 /// The laws that this module can check. Each prints as its operation and its equation.
+/// [`Violation::law`] returns the one that failed.
 ///
 /// ```
 /// use tilewright::layout::laws::Law;
@@ -117,7 +120,7 @@ pub enum Law {
 }
 
 impl Law {
-    /// Returns the operation's name in CuTe.
+    /// Returns the operation's name in CuTe, for example `logical_divide`.
     ///
     /// ```
     /// # use tilewright::layout::laws::Law;
@@ -127,7 +130,8 @@ impl Law {
         self.texts().0
     }
 
-    /// Returns the equation for the result `R`.
+    /// Returns the equation for the result `R`, for example `R(i) == A(B(i))`, to print in a
+    /// message.
     ///
     /// ```
     /// # use tilewright::layout::laws::Law;
@@ -219,7 +223,8 @@ impl fmt::Display for Law {
 }
 
 errors! {
-    /// A result that breaks the law of its operation, at the first place where it does.
+    /// A result that breaks the law of its operation, at the first place where it does. The checks
+    /// of this module return it.
     ///
     /// ```
     /// use tilewright::layout::{layout, shape};
@@ -246,7 +251,7 @@ errors! {
 crate::errors::message_as_debug!(Violation);
 
 impl Violation {
-    /// Returns the law that is violated.
+    /// Returns the law that is violated. A test that runs several checks can ask for it.
     ///
     /// ```
     /// use tilewright::layout::{layout, laws};
@@ -264,7 +269,7 @@ impl Violation {
     }
 }
 
-/// The value of a static layout into the integers. The walks of the checks take it if they can, because
+/// Returns the value of a static layout into the integers. The checks use it if they can, because
 /// [`ComposedLayout::apply`] allocates the coordinate.
 fn number_at(layout: &ComposedLayout, i: i64) -> Option<i64> {
     layout.as_normal()?.at(i).ok()
@@ -288,8 +293,9 @@ fn filled(coord: IntTupleRef<'_>, shape: IntTupleRef<'_>) -> IntTuple {
     IntTuple::from_items(&items).unwrap_or(zero)
 }
 
-/// Returns true if two values are equal as coordinates: missing entries count as 0, so that a plain
-/// 0 equals any coordinate of zeros.
+/// Returns true if two values of layouts are equal as coordinates. Missing entries count as 0, so
+/// that a plain 0 equals any coordinate of zeros. Use it to compare results of layouts into
+/// coordinates.
 ///
 /// ```
 /// use tilewright::layout::{laws::same_value, shape};
@@ -351,8 +357,8 @@ fn same(law: Law, layout: &ComposedLayout, result: &ComposedLayout) -> Check {
     Ok(())
 }
 
-/// Checks that `R(i) == L(i)` for all `i < size(L)`, that `R` is not nested, and that no two
-/// adjacent modes of `R` could be merged.
+/// Checks that `result` (`R`) is the coalesced `layout` (`L`): `R(i) == L(i)` for all `i <
+/// size(L)`, `R` is not nested, and no two adjacent modes of `R` could be merged.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -387,7 +393,8 @@ pub fn check_coalesce(layout: &Layout, result: &Layout) -> Result<(), Violation>
     Ok(())
 }
 
-/// Runs [`check_coalesce`] for each mode of `profile`: CuTe's `coalesce(L, profile)`.
+/// Checks a `coalesce_by`: runs [`check_coalesce`] for each mode of `profile`, which leaves the
+/// rank as it is. CuTe's `coalesce(L, profile)`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws, shape};
@@ -423,7 +430,8 @@ pub fn check_coalesce_by(
     Ok(())
 }
 
-/// Checks that `result` is `layout` without its stride-0 modes, coalesced.
+/// Checks that `result` is `layout` without its stride-0 modes, and coalesced, which is CuTe's
+/// `filter`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -449,8 +457,9 @@ pub fn check_filter(layout: &Layout, result: &Layout) -> Result<(), Violation> {
     }
 }
 
-/// Checks that `R(i) == A(B(i))` for all `i < size(B)`, and that `R`'s shape refines `B`'s. Past
-/// its size, `A` continues in its last mode, as in CuTe.
+/// Checks that `result` (`R`) is the composition of `a` and `b`: `R(i) == A(B(i))` for all `i <
+/// size(B)`, and the shape of `R` refines the shape of `B`. Past its size, `A` continues in its
+/// last mode, as in CuTe.
 ///
 /// ```
 /// use tilewright::layout::{ComposedLayout, layout, laws};
@@ -499,7 +508,7 @@ fn composition(law: Law, a: &ComposedLayout, b: &ComposedLayout, result: &Compos
 }
 
 /// Checks a composition with a tiler: runs [`check_composition`] for each mode and its tile. A mode
-/// with `_` must stay as it is.
+/// whose tile is `_` must stay as it is.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws, tiler};

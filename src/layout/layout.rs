@@ -1,5 +1,5 @@
 //! [`Layout`], the type at the centre of the algebra: a shape and a stride, which map coordinates
-//! to memory indices.
+//! to memory indices. Almost every operation of the algebra is a method of it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -15,7 +15,8 @@ use super::tuple::{IntTuple, IntTupleRef, Leaves, Tuple, TupleRef};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// Nested strides, congruent to a shape.
+/// Nested strides, congruent to a shape. [`Layout::stride`] returns them; you can keep or print
+/// them apart from the shape.
 ///
 /// ```
 /// use tilewright::layout::{StrideTuple, layout};
@@ -24,7 +25,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub type StrideTuple = Tuple<ScaledBasis>;
-/// A borrowed subtree of a [`StrideTuple`].
+/// A borrowed subtree of a [`StrideTuple`]. [`Layout::stride`] returns one, so that you can look at
+/// strides without copying them.
 ///
 /// ```
 /// use tilewright::layout::{StrideRef, layout};
@@ -64,7 +66,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Builds a layout from a shape and its strides.
+    /// Builds a layout from a shape and its strides. Use it if they are values that your program
+    /// computes; for literals, `layout!` is shorter.
     ///
     /// ```
     /// # use tilewright::layout::Layout;
@@ -87,7 +90,8 @@ impl Layout {
         Ok(Self { codes: shape.codes, shape: shape.leaves, stride: stride.leaves })
     }
 
-    /// Builds a layout with one mode, `extent : stride`. It is a leaf, not a tuple with one entry.
+    /// Builds a layout with one mode, `extent : stride`, for example for a vector. It is a leaf,
+    /// not a tuple with one entry.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -103,7 +107,8 @@ impl Layout {
         Self { codes, shape, stride: strides }
     }
 
-    /// Returns `1:0`, the layout with one coordinate and index 0.
+    /// Returns `1:0`, the layout with one coordinate and index 0. Use it where a layout is needed
+    /// but there is only one element.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -152,7 +157,8 @@ impl Layout {
         Ok(Self { codes: shape.codes, shape: shape.leaves, stride })
     }
 
-    /// Makes a layout with `modes` as its modes, in order: CuTe's `make_layout` on layouts.
+    /// Makes a layout with `modes` as its modes, in order: CuTe's `make_layout` on layouts. Use it
+    /// to put layouts side by side, for example a thread layout and a value layout.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -174,7 +180,7 @@ impl Layout {
         out.finish()
     }
 
-    /// Borrows the whole layout as a mode.
+    /// Borrows the whole layout as a mode, for functions that take a [`LayoutRef`].
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -185,7 +191,7 @@ impl Layout {
         LayoutRef { codes: &self.codes, shape: &self.shape, stride: &self.stride }
     }
 
-    /// Returns the shape.
+    /// Returns the shape: the extents, nested as the coordinates are.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -197,7 +203,7 @@ impl Layout {
         self.as_ref().shape()
     }
 
-    /// Returns the strides, which are congruent to the shape.
+    /// Returns the strides, which are congruent to the shape. Use them to read the memory order.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -209,7 +215,8 @@ impl Layout {
         self.as_ref().stride()
     }
 
-    /// Returns how many modes the layout has; 1 for a leaf.
+    /// Returns how many modes the layout has. A leaf counts as one mode. Compare it with the rank
+    /// that your code expects.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -220,7 +227,7 @@ impl Layout {
         self.shape().rank()
     }
 
-    /// Returns how deeply the shape is nested; 0 for a leaf.
+    /// Returns how deeply the shape is nested: 0 for a leaf, 1 for `(4,8)`, and 2 for `(4,(2,8))`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -231,7 +238,8 @@ impl Layout {
         self.shape().depth()
     }
 
-    /// Returns true for a leaf, that is, one extent with one stride and no parentheses.
+    /// Returns true for a leaf, that is, one extent with one stride and no parentheses. A recursive
+    /// function tests it before it visits the modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -242,7 +250,7 @@ impl Layout {
         self.as_ref().is_leaf()
     }
 
-    /// Iterates over the modes.
+    /// Iterates over the modes, from the first to the last. For a leaf, it returns the leaf itself.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -254,7 +262,8 @@ impl Layout {
         self.as_ref().modes()
     }
 
-    /// Returns true if no extent and no stride contains a symbol.
+    /// Returns true if no extent and no stride contains a symbol. Operations on plain
+    /// integers, such as [`at`](Layout::at), need such a layout.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Layout, layout};
@@ -264,7 +273,8 @@ impl Layout {
         self.shape.iter().all(Int::is_static) && self.stride.iter().all(ScaledBasis::is_static)
     }
 
-    /// Returns how many coordinates the layout has: the product of the extents.
+    /// Returns how many coordinates the layout has: the product of the extents. For example, it is
+    /// the number of elements in a tile.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -298,7 +308,8 @@ impl Layout {
     }
 
     /// Returns the smallest shape that contains all results: `sum (extent - 1) * |stride|`, plus 1
-    /// in each entry. It is an integer if the layout maps to integers.
+    /// in each entry. It is an integer if the layout maps to integers. Use it to find out
+    /// how far a layout into coordinates reaches.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, shape};
@@ -314,7 +325,8 @@ impl Layout {
         self.as_ref().coshape()
     }
 
-    /// Replaces the symbols by their values in `env` and returns the static layout.
+    /// Replaces the symbols by their values in `env` and returns the static layout. Use it when the
+    /// sizes are known, for example at the launch.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, Layout, layout};

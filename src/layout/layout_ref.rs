@@ -1,4 +1,5 @@
-//! [`LayoutRef`] is a borrowed mode of a layout.
+//! [`LayoutRef`] is a borrowed mode of a layout. [`Layout::mode`] returns one, so that you can read
+//! a mode without copying it.
 
 use std::fmt;
 
@@ -11,8 +12,9 @@ use super::tuple::{IntTuple, IntTupleRef, TupleRef, first_subtree, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A borrowed mode of a [`Layout`], or the whole layout. It is `Copy`. To run operations of the
-/// algebra on it, call [`to_layout`](LayoutRef::to_layout) first.
+/// A borrowed mode of a [`Layout`], or the whole layout. [`Layout::mode`] and [`Layout::modes`]
+/// return it, so that you can read a mode's shape, strides or size without copying it. It is
+/// `Copy`. To run operations of the algebra on it, call [`to_layout`](LayoutRef::to_layout) first.
 ///
 /// ```
 /// use tilewright::layout::{LayoutRef, layout};
@@ -29,7 +31,7 @@ pub struct LayoutRef<'a> {
 }
 
 impl<'a> LayoutRef<'a> {
-    /// Returns the shape.
+    /// Returns the mode's shape: its extents, nested as its coordinates are.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -42,7 +44,8 @@ impl<'a> LayoutRef<'a> {
         TupleRef { codes: self.codes, leaves: self.shape }
     }
 
-    /// Returns the strides, which are congruent to the shape.
+    /// Returns the mode's strides, which are congruent to its shape. Use them to read the memory
+    /// order within the mode.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -55,7 +58,8 @@ impl<'a> LayoutRef<'a> {
         TupleRef { codes: self.codes, leaves: self.stride }
     }
 
-    /// Returns true for a leaf, that is, one extent with one stride and no parentheses.
+    /// Returns true for a leaf, that is, one extent with one stride and no parentheses. A recursive
+    /// function tests it before it visits the modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -68,7 +72,8 @@ impl<'a> LayoutRef<'a> {
         self.codes.first() == Some(&LEAF)
     }
 
-    /// Returns how many modes there are; 1 for a leaf.
+    /// Returns how many modes there are. A leaf counts as one mode. Compare it with the rank that
+    /// your code expects.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -81,7 +86,7 @@ impl<'a> LayoutRef<'a> {
         self.shape().rank()
     }
 
-    /// Iterates over the modes; for a leaf, over the leaf itself.
+    /// Iterates over the modes inside this mode. For a leaf, it returns the leaf itself.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -95,7 +100,8 @@ impl<'a> LayoutRef<'a> {
         Modes { rest: LayoutRef { codes, ..self } }
     }
 
-    /// Iterates over the extents and strides of the leaves, in order.
+    /// Iterates over the extents and strides of the leaves, in order. Use it if the nesting does
+    /// not matter.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -108,7 +114,8 @@ impl<'a> LayoutRef<'a> {
         self.shape.iter().zip(self.stride)
     }
 
-    /// Returns how many coordinates there are: the product of the extents.
+    /// Returns how many coordinates there are: the product of the extents. In CuTe, this is
+    /// `size<I>(layout)`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -124,7 +131,7 @@ impl<'a> LayoutRef<'a> {
         product(self.shape)
     }
 
-    /// Returns how deeply the mode is nested; 0 for a leaf.
+    /// Returns how deeply the mode is nested: 0 for a leaf, 1 for `(2,8)`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -136,7 +143,8 @@ impl<'a> LayoutRef<'a> {
         self.shape().depth()
     }
 
-    /// Returns one more than the largest index, as [`Layout::cosize`] does.
+    /// Returns one more than the largest index, if no stride is negative, as [`Layout::cosize`]
+    /// does. A buffer for the mode needs as many elements.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -151,7 +159,8 @@ impl<'a> LayoutRef<'a> {
         self.coshape()?.product()
     }
 
-    /// Returns the smallest shape that contains all results, as [`Layout::coshape`] does.
+    /// Returns the smallest shape that contains all results, as [`Layout::coshape`] does. Use it to
+    /// bound the indices or coordinates that the mode reaches.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -176,7 +185,8 @@ impl<'a> LayoutRef<'a> {
         sum.finish()?.map(|leaf| leaf.add(&Int::ONE))
     }
 
-    /// Copies the mode into a layout of its own.
+    /// Copies the mode into a layout of its own, so that you can run operations of the algebra on
+    /// it.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -194,7 +204,7 @@ impl<'a> LayoutRef<'a> {
     }
 }
 
-/// Iterates over the modes of a layout.
+/// Iterates over the modes of a layout. [`Layout::modes`] returns it.
 ///
 /// ```
 /// use tilewright::layout::{Modes, layout};

@@ -1,4 +1,5 @@
-//! Macros for layouts, shapes, coordinates and tilers in CuTe's notation.
+//! Macros for layouts, shapes, coordinates and tilers in CuTe's notation. Use them if the nesting
+//! is known when you write the code.
 //!
 //! An exported macro lands in the crate root, where we hide it under another name. Readers use the
 //! re-exports at the end. Each of them needs `#[doc(inline)]`, here and wherever it is exported
@@ -127,7 +128,9 @@ macro_rules! __int_tuple {
     ($($items:tt)*) => { $crate::__shape!($($items)*) };
 }
 
-/// Writes a coordinate, with `_` for whole modes: `coord!(1, (_, 2))`.
+/// Writes a coordinate, with `_` for whole modes: `coord!(1, (_, 2))`. Pass it to
+/// [`Layout::slice`](crate::layout::Layout::slice) and
+/// [`Layout::local_tile`](crate::layout::Layout::local_tile).
 ///
 /// ```
 /// use tilewright::layout::coord;
@@ -139,7 +142,8 @@ macro_rules! __coord {
     ($($items:tt)*) => { $crate::__tuple!($crate::layout::Slot; $($items)*) };
 }
 
-/// Writes a tiler of integers, layouts, `_` and tuples: `tiler!(2, 4:1, (_, 8))`.
+/// Writes a tiler of integers, layouts, `_` and tuples: `tiler!(2, 4:1, (_, 8))`. Pass it to
+/// divides, products and compositions.
 ///
 /// ```
 /// use tilewright::layout::tiler;

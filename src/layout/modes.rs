@@ -1,4 +1,5 @@
-//! Access to the modes of a layout, and operations that rearrange them.
+//! Access to the modes of a layout, and operations that rearrange them. Use them to give a layout
+//! the modes that an operation expects, for example with the contiguous mode first.
 
 use super::builder::LayoutBuilder;
 use super::error::LayoutError;
@@ -9,7 +10,8 @@ use super::tuple::{IntTuple, IntTupleRef};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl<'a> LayoutRef<'a> {
-    /// Returns the mode at a path, which gives the index at each level.
+    /// Returns the mode at a path, which gives the index at each level. For example, `[1, 0]` leads
+    /// to `2:1` in `(4,(2,8)):(2,(1,8))`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -58,7 +60,8 @@ impl Layout {
         self.as_ref().mode(path)
     }
 
-    /// Copies the mode at a path into a layout of its own.
+    /// Copies the mode at a path into a layout of its own. Use it to run operations of the algebra
+    /// on the mode.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -94,7 +97,7 @@ impl Layout {
         out.finish()
     }
 
-    /// Returns the modes `begin..end` as a tuple.
+    /// Returns the modes `begin..end` as a tuple, for example all modes but the batch.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -114,7 +117,8 @@ impl Layout {
         out.finish()
     }
 
-    /// Groups the modes `begin..end` into one mode.
+    /// Groups the modes `begin..end` into one mode, which you can then index with one integer. For
+    /// example, it makes one mode of the batch and the rows.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -143,7 +147,8 @@ impl Layout {
         out.finish()
     }
 
-    /// Flattens the layout into one tuple of leaves. A leaf stays a leaf.
+    /// Flattens the layout into one tuple of leaves. A leaf stays a leaf. Use it if the nesting
+    /// does not matter any more.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -167,7 +172,8 @@ impl Layout {
         out.finish()
     }
 
-    /// Nests the modes like `profile`, with one mode for each of its leaves.
+    /// Nests the modes like `profile`, with one mode for each of its leaves. It undoes
+    /// [`flatten`](Layout::flatten): `(4,2,8)` with the profile `(0,(0,0))` becomes `(4,(2,8))`.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -203,7 +209,7 @@ impl Layout {
         out.finish()
     }
 
-    /// Appends `mode` as the last mode.
+    /// Appends `mode` as the last mode. Use it to add a batch mode, for example.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -218,7 +224,8 @@ impl Layout {
         self.padded_with(mode, self.rank() + 1, false)
     }
 
-    /// Prepends `mode` as the first mode.
+    /// Prepends `mode` as the first mode. For example, it puts a thread mode before the value
+    /// modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -233,7 +240,8 @@ impl Layout {
         self.padded_with(mode, self.rank() + 1, true)
     }
 
-    /// Appends `mode` until the layout has `rank` modes.
+    /// Appends `mode` until the layout has `rank` modes, for example `1:0` for code that expects a
+    /// fixed rank.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -248,7 +256,8 @@ impl Layout {
         self.padded_with(mode, rank, false)
     }
 
-    /// Prepends `mode` until the layout has `rank` modes.
+    /// Prepends `mode` until the layout has `rank` modes, for example `1:0` for code that expects a
+    /// fixed rank.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -285,7 +294,7 @@ impl Layout {
         out.finish()
     }
 
-    /// Replaces mode `index` by `mode`.
+    /// Replaces mode `index` by `mode`. Use it to change one mode and keep the others.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -313,7 +322,8 @@ impl Layout {
         out.finish()
     }
 
-    /// Pairs up the modes of two layouts.
+    /// Pairs up the modes of two layouts: mode `i` of the result is `(mode i of self, mode i of
+    /// other)`. Use it to put each tile mode beside its block mode.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -1,4 +1,5 @@
-//! [`NamedLayout`] is a layout whose modes have names.
+//! [`NamedLayout`] is a layout whose modes have names, such as `m` and `k`. Use it if you lose
+//! track of what each mode of a divided tensor means.
 
 use std::fmt;
 
@@ -57,7 +58,8 @@ pub struct NamedLayout {
 }
 
 impl Layout {
-    /// Gives each mode a name.
+    /// Gives each mode a name, such as `["m", "k"]`, so that you can select modes by name and
+    /// errors mention them.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -80,7 +82,7 @@ impl Layout {
 }
 
 impl NamedLayout {
-    /// Returns the layout without names.
+    /// Returns the layout without names. Use it for operations that only [`Layout`] has.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -91,12 +93,12 @@ impl NamedLayout {
         &self.layout
     }
 
-    /// Returns the layout and the names.
+    /// Takes the layout and the names apart.
     pub(crate) fn into_parts(self) -> (Layout, Names) {
         (self.layout, self.names)
     }
 
-    /// Iterates over the names, one for each mode.
+    /// Iterates over the names, one for each mode, in the order of the modes.
     ///
     /// ```
     /// # use tilewright::layout::{layout, tiler};
@@ -108,7 +110,7 @@ impl NamedLayout {
         self.names.iter()
     }
 
-    /// Returns the index of the mode `name`.
+    /// Returns the index of the mode `name`. Use it for operations that take a mode by its index.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -123,7 +125,7 @@ impl NamedLayout {
         self.names.find(name).map_err(LayoutError::Name)
     }
 
-    /// Returns the mode `name`.
+    /// Borrows the mode `name`, for example to ask for its size.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -140,7 +142,8 @@ impl NamedLayout {
         self.layout.mode(&[self.index_of(name)?])
     }
 
-    /// Returns the coordinate with these indices in the named modes, and `_` in all others.
+    /// Returns the coordinate with these indices in the named modes, and `_` in all others. Use it
+    /// to slice without counting modes.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -170,7 +173,8 @@ impl NamedLayout {
         }
     }
 
-    /// Slices the layout at these indices in the named modes, and keeps all other modes.
+    /// Slices the layout at these indices in the named modes, and keeps all other modes. For
+    /// example, it picks one matrix of a batch.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -188,7 +192,8 @@ impl NamedLayout {
         self.slice(&self.coordinate(positions)?)
     }
 
-    /// Keeps the modes at the `_` of a coordinate, as [`Layout::slice`] does.
+    /// Keeps the modes at the `_` of a coordinate with their names, as [`Layout::slice`] does. To
+    /// name the fixed modes instead, use [`slice_named`](NamedLayout::slice_named).
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -205,7 +210,9 @@ impl NamedLayout {
         self.with("slice", true, self.layout.slice(coord), |_| names)
     }
 
-    /// Returns the slice and the index where it begins, as [`Layout::slice_and_offset`] does.
+    /// Returns the slice with its names, and the index where it begins, as
+    /// [`Layout::slice_and_offset`] does. Use it to get the part of a tensor that a thread works
+    /// on.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -225,7 +232,8 @@ impl NamedLayout {
         Ok((NamedLayout { layout, names }, offset))
     }
 
-    /// Groups the modes `begin..end` into one mode, as [`Layout::group`] does.
+    /// Groups the modes `begin..end` into one mode with the joined name, such as `(m,k)`, as
+    /// [`Layout::group`] does. You can then index them with one integer.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -242,7 +250,8 @@ impl NamedLayout {
         self.with("group_modes", true, made, |_| self.names.group(begin, end))
     }
 
-    /// Returns the modes `modes` in that order, as [`Layout::select`] does.
+    /// Returns the modes `modes` in that order, with their names, as [`Layout::select`] does. Use
+    /// it to permute or to drop modes.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -258,7 +267,8 @@ impl NamedLayout {
         self.with("select", true, self.layout.select(modes), |_| self.names.select(modes))
     }
 
-    /// Repeats the layout side by side along each mode, as [`Layout::blocked_product`] does.
+    /// Repeats the layout side by side along each mode, as [`Layout::blocked_product`] does. Each
+    /// mode keeps its name.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -275,7 +285,8 @@ impl NamedLayout {
         self.with("blocked_product", false, made, |made| self.names.interleaved(made.rank()))
     }
 
-    /// Interleaves the repetitions along each mode, as [`Layout::raked_product`] does.
+    /// Interleaves the repetitions along each mode, as [`Layout::raked_product`] does. Each mode
+    /// keeps its name.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -1,4 +1,5 @@
 //! [`Names`] are mode names that follow their modes through operations.
+//! [`NamedLayout`](super::NamedLayout) and tensors keep their names here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ impl Names {
         Ok(Names(Some(names)))
     }
 
-    /// Iterates over the names; nothing if the modes have none.
+    /// Iterates over the names. If the modes have none, there is nothing to iterate over.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|names| names.iter()).map(|name| name.as_ref())
     }

@@ -1,4 +1,5 @@
-//! [`Number`] lets each operation be written once, for both `i64` and [`Int`].
+//! [`Number`] lets each operation be written once, for both `i64` and [`Int`]. Come here when you
+//! write a new operation.
 //!
 //! With `i64`, an operation works in arrays on the stack and takes only static layouts into the
 //! integers. If it cannot go on, it returns [`Unable`] without a reason. With [`Int`], it takes
@@ -110,7 +111,7 @@ pub(crate) trait Number: Clone {
     type Modes: List<(Self, Self::Stride)>;
     /// The same, after coalescing.
     type Flat: List<(Self, Self::Stride)>;
-    /// The same, each with one more value.
+    /// The same as `Flat`, with one more value for each mode.
     type Placed: List<(Self, Self::Stride, Self)>;
     /// Two counts per mode.
     type Counts: List<(i64, i64)>;

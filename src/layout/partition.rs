@@ -40,7 +40,7 @@ impl Layout {
     }
 
     /// Returns the elements of thread `index`, with their offset, when copies of `threads` cover
-    /// the layout: CuTe's `local_partition`.
+    /// the layout: CuTe's `local_partition`. Use it to divide a tile among the threads of a block.
     ///
     /// ```
     /// # use tilewright::layout::{Int, layout};

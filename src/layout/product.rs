@@ -81,7 +81,8 @@ fn dropped_by_numbers<N: Number>(
 
 impl Layout {
     /// Repeats the block `self` once per coordinate of the tiler: `(self, complement(self, size *
-    /// cosize(tiler)) o tiler)`. A tuple tiler does this mode by mode.
+    /// cosize(tiler)) o tiler)`. For example, the block `(2,2):(4,1)` over `6:1` gives
+    /// `((2,2),(2,3)):((4,1),(2,8))`. A tuple tiler does this mode by mode.
     ///
     /// The result is `(block, repetition)`. To get a layout with the same modes as the block, use
     /// [`blocked_product`](Layout::blocked_product) or [`raked_product`](Layout::raked_product).
@@ -108,7 +109,8 @@ impl Layout {
     }
 
     /// Repeats the block like [`logical_product`](Layout::logical_product), arranged as `((block,
-    /// ..), (tile, ..))`.
+    /// ..), (tile, ..))`. Use it if one coordinate should select the element of a block, and
+    /// another the block.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -125,7 +127,7 @@ impl Layout {
     }
 
     /// Repeats the block like [`logical_product`](Layout::logical_product), arranged as `((block,
-    /// ..), tile, ..)`.
+    /// ..), tile, ..)`. Use it if you select the repetition with one index per mode.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -141,7 +143,7 @@ impl Layout {
     }
 
     /// Repeats the block like [`logical_product`](Layout::logical_product), arranged as `(block,
-    /// .., tile, ..)`.
+    /// .., tile, ..)`. Use it if you need no nesting.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -222,9 +224,10 @@ impl Layout {
         out.finish()
     }
 
-    /// Repeats the block until it has the shape `target`. `order` says in which order the modes are
-    /// filled; by default the first mode is first. `compatible(target, shape(R))` holds. Use it to
-    /// build a shared-memory layout from a swizzle atom.
+    /// Repeats the block until it has the shape `target`. Use it to build a shared-memory layout
+    /// from a swizzle atom. For example, `(2,2):(1,2)` to `(4,6)` gives
+    /// `((2,2),(2,3)):((1,4),(2,8))`. `order` says in which order the modes are filled; if it is
+    /// `None`, the first mode is filled first. `compatible(target, shape(R))` holds.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};

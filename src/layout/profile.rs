@@ -1,4 +1,5 @@
-//! [`ProfileBuilder`] writes a tuple's profile from left to right and checks its limits.
+//! [`ProfileBuilder`] writes a tuple's profile (how it is nested, without its leaves) from left to
+//! right and checks its limits. The builders of tuples and layouts use it.
 
 use smallvec::SmallVec;
 

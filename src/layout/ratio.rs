@@ -41,7 +41,7 @@ fn reduce(numerator: i128, denominator: i128) -> Result<Ratio> {
 }
 
 impl Ratio {
-    /// Makes `numerator / denominator`, reduced.
+    /// Makes `numerator / denominator`, reduced, for example the ratio of two element widths.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -57,7 +57,8 @@ impl Ratio {
         reduce(i128::from(numerator), i128::from(denominator))
     }
 
-    /// Returns the numerator of the reduced fraction, which has the sign.
+    /// Returns the numerator of the reduced fraction, which has the sign. Use it to turn a fraction
+    /// into an integer multiplication.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -68,7 +69,8 @@ impl Ratio {
         *self.0.numer()
     }
 
-    /// Returns the denominator of the reduced fraction, which is positive.
+    /// Returns the denominator of the reduced fraction, which is positive. Use it to turn a
+    /// fraction into an integer division.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -79,7 +81,7 @@ impl Ratio {
         *self.0.denom()
     }
 
-    /// Returns true if this is an integer.
+    /// Returns true if this is an integer, that is, if the denominator is 1.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -90,7 +92,7 @@ impl Ratio {
         self.denominator() == 1
     }
 
-    /// Returns the integer, if this is one.
+    /// Returns the integer, or `None` if this is not one.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -101,7 +103,7 @@ impl Ratio {
         self.is_integral().then(|| self.numerator())
     }
 
-    /// Returns the largest integer that is not above the fraction.
+    /// Returns the largest integer that is not above the fraction, for example -2 for `-7/4`.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -113,7 +115,7 @@ impl Ratio {
         floor_div_i64(self.numerator(), self.denominator()).unwrap_or(i64::MIN)
     }
 
-    /// Returns the nearest floating-point value.
+    /// Returns the nearest floating-point value. Use it to print a percentage, for example.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;
@@ -206,7 +208,8 @@ impl Ratio {
         reduce(n.abs(), d)
     }
 
-    /// Returns CuTe's `gcd` of two fractions: `gcd(a*y, b*x) / (b*x)` for `a/b` and `x/y`.
+    /// Returns CuTe's `gcd` of two fractions: `gcd(a*y, b*x) / (b*x)` for `a/b` and `x/y`. For
+    /// example, `gcd(4/3, 7/2)` is `1/21`.
     ///
     /// ```
     /// # use tilewright::layout::Ratio;

@@ -18,9 +18,10 @@ fn positive(n: i64) -> Result<Int> {
 }
 
 impl Layout {
-    /// Returns the layout of the same memory for elements `n` times as wide. Contiguous modes
-    /// become `n` times shorter, and other strides are divided by `n`. If `R` reaches an index `j`,
-    /// then `self` reaches `n * j`, and these are all its multiples of `n`.
+    /// Returns the layout of the same memory for elements `n` times as wide. Use it to see memory
+    /// as vectors: for example, `(16,8):(1,16)` becomes `(4,8):(1,4)` if 4 elements make one.
+    /// Contiguous modes become `n` times shorter, and other strides are divided by `n`. If `R`
+    /// reaches an index `j`, then `self` reaches `n * j`, and these are all its multiples of `n`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -86,7 +87,9 @@ impl Layout {
 
     /// Returns the layout of the same memory for elements 1/`n` as wide. The mode with stride 1
     /// becomes `n` times longer, and all other strides are multiplied by `n`. If several modes have
-    /// stride 1, it is the first whose extent is not 1, or else the first.
+    /// stride 1, it is the first whose extent is not 1, or else the first. For example,
+    /// `(4,8):(1,4)` becomes `(16,8):(1,16)` if one element becomes 4. Use it to see the parts of
+    /// wide elements.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -186,7 +189,7 @@ impl Layout {
 
     /// Returns the layout for elements of `new_bits`, if `self` describes the memory in elements of
     /// `old_bits`. It upcasts by the numerator and downcasts by the denominator of `new_bits /
-    /// old_bits`.
+    /// old_bits`. For example, bytes in `(16,8):(1,16)` are 32-bit words in `(4,8):(1,4)`.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -1,4 +1,5 @@
 //! `serde` for the types of the algebra: as text in their notation, with the facts about symbols.
+//! Store layouts in a configuration file with it.
 
 use std::fmt;
 

@@ -1,5 +1,6 @@
 //! `slice` and `dice`: fix some entries of a coordinate, and keep the modes at the `_` or the
-//! others.
+//! others. Use them to get the row, the tile or the elements that a thread or a thread block works
+//! on.
 
 use super::basis::Sum;
 use super::coord::{Coord, CoordRef, Slot};
@@ -71,7 +72,9 @@ pub(crate) fn offset_of(coord: &Coord, layout: LayoutRef<'_>) -> Result<IntTuple
 }
 
 impl Layout {
-    /// Keeps the modes at the `_` of a coordinate, as one tuple.
+    /// Keeps the modes at the `_` of a coordinate, as one tuple. For example, `(4,8):(8,1)` at
+    /// `(3,_)` is the row `(8):(1)`. It says how the rest is laid out, not where it begins; for
+    /// both, use [`slice_and_offset`](Layout::slice_and_offset).
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -89,7 +92,8 @@ impl Layout {
         picked(coord, self.as_ref(), true)
     }
 
-    /// Keeps the modes at the indices of a coordinate, which [`slice`](Layout::slice) drops.
+    /// Keeps the modes at the indices of a coordinate, which [`slice`](Layout::slice) drops. Use it
+    /// to get the layout of the modes that you index.
     ///
     /// ```
     /// # use tilewright::layout::{coord, layout};
@@ -125,7 +129,7 @@ impl Layout {
     }
 
     /// Returns the layout itself and its value at `coord`. Together they move the origin to
-    /// `coord`.
+    /// `coord`. Use it to shift a tensor: the offset goes to its pointer, and the layout stays.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};

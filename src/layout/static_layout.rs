@@ -1,4 +1,5 @@
 //! [`StaticLayout`] is a static layout that was checked once, so that its accessors cannot fail.
+//! Use it in host code that computes with plain integers.
 
 use super::error::LayoutError;
 use super::layout::Layout;
@@ -48,7 +49,8 @@ impl Layout {
 }
 
 impl<'a> LayoutRef<'a> {
-    /// Checks the mode once, as [`Layout::to_static`] does.
+    /// Checks one mode of a layout, as [`Layout::to_static`] checks a whole layout. Use it to get a
+    /// mode's size or strides as plain `i64` values.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -68,7 +70,8 @@ impl<'a> LayoutRef<'a> {
 }
 
 impl<'a> StaticLayout<'a> {
-    /// Returns how many coordinates there are: the product of the extents.
+    /// Returns how many coordinates there are: the product of the extents. For example, it is the
+    /// length of a loop over the layout.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -79,7 +82,8 @@ impl<'a> StaticLayout<'a> {
         self.size
     }
 
-    /// Returns one more than the largest index, if no stride is negative; see [`Layout::cosize`].
+    /// Returns one more than the largest index, if no stride is negative: the number of elements
+    /// that a buffer for the layout needs. See [`Layout::cosize`] for negative strides.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -90,7 +94,8 @@ impl<'a> StaticLayout<'a> {
         self.cosize
     }
 
-    /// Returns how many modes there are.
+    /// Returns how many modes there are. A leaf counts as one mode. Compare it with the rank that
+    /// your code expects.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -101,7 +106,7 @@ impl<'a> StaticLayout<'a> {
         self.layout.rank()
     }
 
-    /// Returns how deeply the shape is nested; 0 for a leaf.
+    /// Returns how deeply the shape is nested: 0 for a leaf, 1 for `(4,8)`, and 2 for `(4,(2,8))`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -112,7 +117,8 @@ impl<'a> StaticLayout<'a> {
         self.layout.depth()
     }
 
-    /// Returns the layout itself, borrowed.
+    /// Returns the layout itself, borrowed. Use it for operations that `StaticLayout` does not
+    /// have.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -124,7 +130,8 @@ impl<'a> StaticLayout<'a> {
         self.layout
     }
 
-    /// Iterates over the leaves in pre-order, as extent and stride.
+    /// Iterates over the leaves in pre-order, as extent and stride. Use it for loops over plain
+    /// integers.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -140,7 +147,8 @@ impl<'a> StaticLayout<'a> {
         self.layout.leaves().map(number)
     }
 
-    /// Returns the index of the coordinate `i`, or `None` outside `0..size`.
+    /// Returns the index of the coordinate `i`, or `None` outside `0..size`. To visit all
+    /// coordinates, [`indices`](StaticLayout::indices) is faster.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -158,7 +166,8 @@ impl<'a> StaticLayout<'a> {
         (0..self.size).contains(&i).then(|| self.leaves().map(index).sum())
     }
 
-    /// Iterates over the indices `self(0), self(1), ..`.
+    /// Iterates over the indices `self(0), self(1), ..`, in the order of the coordinates. Use it
+    /// for a loop over all elements.
     ///
     /// ```
     /// # use tilewright::layout::layout;

@@ -52,8 +52,9 @@ fn nested(leaves: Vec<(u8, (i64, i64))>) -> Layout {
     out.finish_literal()
 }
 
-/// One of the numbers, as often as its weight says. Shrinks to the smallest at once if it can, because bisection alone
-/// takes a law for true below the first number for which it holds: `(2,12):(3,2)` is one-to-one, `(2,12):(0,2)` is not.
+/// Draws one of the values, as often as its weight says. It shrinks to the smallest value at once
+/// if it can, because bisection alone takes a law for true below the first value for which it
+/// holds: `(2,12):(3,2)` is one-to-one, and `(2,12):(0,2)` is not.
 fn weighted(mut numbers: Vec<(usize, i64)>) -> Weighted {
     numbers.sort_unstable_by_key(|(_, number)| *number);
     let repeated =
@@ -61,7 +62,7 @@ fn weighted(mut numbers: Vec<(usize, i64)>) -> Weighted {
     Weighted(repeated.collect())
 }
 
-/// Sorted numbers, each as often as its weight says.
+/// Sorted values, each repeated as often as its weight says.
 #[derive(Clone, Debug)]
 struct Weighted(Arc<[i64]>);
 
@@ -141,7 +142,8 @@ fn signed() -> impl Strategy<Value = bool> {
     prop_oneof![3 => Just(false), 1 => Just(true)]
 }
 
-/// Generates shapes of up to four leaves, nested up to depth 2, of at most `max_size` elements.
+/// Generates shapes of up to four leaves, nested up to depth 2, of at most `max_size` elements. Use
+/// it to test code that takes a shape and not a layout.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -201,7 +203,8 @@ pub fn layouts(max_size: i64) -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Generates layouts whose strides are basis elements, each an identity with scaled strides.
+/// Generates layouts whose strides are basis elements, each an identity with scaled strides. Use it
+/// to test code that accepts layouts into coordinates.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -238,7 +241,8 @@ pub fn layout_pairs(max_size: i64) -> impl Strategy<Value = (Layout, Layout)> {
     (layouts(max_size), layouts(max_size))
 }
 
-/// Generates tilers of up to `rank` modes, each an integer, `_` or a layout.
+/// Generates tilers of up to `rank` modes, each an integer, `_` or a layout. Use it to test divides
+/// and compositions.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -266,7 +270,7 @@ pub fn tilers(rank: usize) -> impl Strategy<Value = Tiler> {
     })
 }
 
-/// Generates swizzles of up to three bits.
+/// Generates swizzles of up to three bits. Use it to test code that swizzles indices.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -299,9 +303,10 @@ pub fn composed_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
         })
 }
 
-/// Replaces some of a layout's extents and strides by symbols, and returns it with their values.
-/// Each symbol is known to be divisible by a random divisor of its value. The sign of a symbol for
-/// a negative stride may be known or not.
+/// Replaces some of a layout's extents and strides by symbols, and returns it with the symbols'
+/// values. Use it to test that an operation on symbols agrees with the same operation on integers.
+/// Each symbol is known to be divisible by a random divisor of its value. If a stride is negative,
+/// the sign of its symbol may be known or not.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -364,7 +369,8 @@ fn with_symbols(layout: &Layout, picks: Vec<SymbolPick>) -> (Layout, Env) {
     (made, env)
 }
 
-/// Wraps a layout as a tiler of one leaf.
+/// Wraps a layout as a tiler of one leaf. Use it if a test needs a [`Tiler`] and a strategy gives
+/// it a layout.
 ///
 /// ```
 /// use tilewright::layout::{layout, strategies::as_tiler};

@@ -63,7 +63,8 @@ impl Swizzle {
         }
     }
 
-    /// Returns the identity as CuTe writes it, `S<0,4,3>`.
+    /// Returns the swizzle that changes nothing, as CuTe writes it: `S<0,4,3>`. Use it where a
+    /// swizzle is needed and you want none.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -74,7 +75,7 @@ impl Swizzle {
     }
 
     /// Builds the swizzle that reads the bits in `y` and changes the bits in `z`: CuTe's
-    /// `make_swizzle`.
+    /// `make_swizzle`. Use it if you know which address bits should be mixed.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -101,7 +102,8 @@ impl Swizzle {
         Ok(made)
     }
 
-    /// Returns how many bits change.
+    /// Returns how many bits change: the first parameter of CuTe's `Swizzle<bits, base, shift>`. `1
+    /// << bits` rows get different columns.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -113,7 +115,8 @@ impl Swizzle {
         i64::from(self.bits)
     }
 
-    /// Returns how many low bits the swizzle neither reads nor changes.
+    /// Returns how many low bits the swizzle neither reads nor changes: the second parameter of
+    /// CuTe's `Swizzle<bits, base, shift>`.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -125,7 +128,9 @@ impl Swizzle {
         i64::from(self.base)
     }
 
-    /// Returns the distance from the bits that change up to the bits that are read.
+    /// Returns the distance from the bits that change up to the bits that are read: the third
+    /// parameter of CuTe's `Swizzle<bits, base, shift>`. It is negative if the bits that are read
+    /// are the lower ones.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -137,7 +142,7 @@ impl Swizzle {
         i64::from(self.shift)
     }
 
-    /// Returns the mask of the bits that are read.
+    /// Returns the mask of the bits that are read, for code that swizzles by itself.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -149,7 +154,7 @@ impl Swizzle {
         ((1i64 << self.bits) - 1) << (self.base() + self.shift().max(0))
     }
 
-    /// Returns the mask of the bits that change.
+    /// Returns the mask of the bits that change, for code that swizzles by itself.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -161,7 +166,7 @@ impl Swizzle {
         ((1i64 << self.bits) - 1) << (self.base() - self.shift().min(0))
     }
 
-    /// Returns true if the swizzle changes nothing.
+    /// Returns true if the swizzle changes nothing, so that you can leave it out.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -172,7 +177,8 @@ impl Swizzle {
         self.bits == 0
     }
 
-    /// Returns the swizzled index.
+    /// Returns the swizzled index: the place in memory of the element that would be at `index`
+    /// without the swizzle. For example, `S<3,0,3>` maps 8 to 9.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -186,7 +192,8 @@ impl Swizzle {
         index ^ if self.shift >= 0 { read >> self.shift } else { read << -self.shift }
     }
 
-    /// Returns the swizzled index, which may contain symbols.
+    /// Returns the swizzled index for an index that may contain symbols; for a plain integer, use
+    /// [`apply`](Swizzle::apply).
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, Swizzle};
@@ -223,7 +230,8 @@ impl Swizzle {
     }
 
     /// Returns the swizzle `self o other`, if it is a single swizzle: both have the same distance,
-    /// and they either touch different bits or undo each other.
+    /// and they either touch different bits or undo each other. Use it to combine the swizzles of
+    /// two layouts.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -250,8 +258,9 @@ impl Swizzle {
         Self::from_masks(y, z)
     }
 
-    /// Returns the swizzle for elements `n` times as wide, where `n` is a power of two. Bits inside
-    /// such an element are dropped.
+    /// Returns the swizzle for elements `n` times as wide, where `n` is a power of two. For
+    /// example, `S<3,4,3>` on bytes is `S<3,3,3>` on 2-byte elements. Bits inside such an element
+    /// are dropped.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -269,7 +278,8 @@ impl Swizzle {
         Self::new((self.bits() + base).max(0), 0, self.shift())
     }
 
-    /// Returns the swizzle for elements 1/`n` as wide, where `n` is a power of two.
+    /// Returns the swizzle for elements 1/`n` as wide, where `n` is a power of two. For example,
+    /// `S<3,3,3>` on 2-byte elements is `S<3,4,3>` on bytes.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -285,7 +295,7 @@ impl Swizzle {
     }
 
     /// Returns the swizzle for elements of `new_bits`, given the swizzle of the same memory for
-    /// elements of `old_bits`.
+    /// elements of `old_bits`. Use it if you know the element types, not their ratio.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;
@@ -301,7 +311,8 @@ impl Swizzle {
         self.upcast(up)?.downcast(down)
     }
 
-    /// Returns the size of the largest aligned block that stays contiguous: `1 << base`.
+    /// Returns the size of the largest aligned block that stays contiguous: `1 << base`. A vector
+    /// access must not be longer.
     ///
     /// ```
     /// # use tilewright::layout::Swizzle;

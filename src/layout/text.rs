@@ -1,4 +1,5 @@
-//! Parses integers, tuples, layouts and tilers, in CuTe's notation and in ours.
+//! Parses integers, tuples, layouts and tilers, in CuTe's notation and in ours. Come here to extend
+//! the notation.
 
 use std::str::FromStr;
 

@@ -1,5 +1,6 @@
 //! Thread-value layouts, and what the CuTe DSL adds to the algebra: multicast masks, leading
-//! dimensions, fast division.
+//! dimensions, fast division. Come here to describe which elements of a tile each thread holds, or
+//! which blocks of a cluster receive a multicast.
 
 use super::compare::equal;
 use super::composed::ComposedLayout;
@@ -15,7 +16,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 
 /// Builds a thread-value layout. Returns `(tiler, tv)`: the tile that `threads` cover if each holds
 /// `values`, and the layout `tv` for which `tv((t, v))` is the column-major index in the tile of
-/// thread `t`'s value `v`. CuTe DSL's `make_layout_tv`.
+/// thread `t`'s value `v`. CuTe DSL's `make_layout_tv`. For example, threads `(4,8):(8,1)` with
+/// values `(2,1):(1,0)` cover a tile of 8 by 8. Use it to build a tiled copy.
 ///
 /// ```
 /// use tilewright::layout::{layout, make_layout_tv, shape};
@@ -88,7 +90,7 @@ pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) ->
 
 impl Layout {
     /// Returns the path of the first leaf with stride 1 whose extent is not 1: the mode along which
-    /// elements are contiguous. CuTe DSL's `leading_dim`.
+    /// elements are contiguous. CuTe DSL's `leading_dim`. Vector accesses run along it.
     ///
     /// ```
     /// # use tilewright::layout::{ModePath, layout};
@@ -112,7 +114,7 @@ impl Layout {
     }
 
     /// Returns true if the mode at `path` is the contiguous one, that is, if its first stride is 1.
-    /// CuTe DSL's `is_major`.
+    /// CuTe DSL's `is_major`. Use it to tell row-major from column-major operands.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -128,7 +130,8 @@ impl Layout {
         Ok(mode.stride.first().and_then(super::basis::ScaledBasis::as_static) == Some(1))
     }
 
-    /// Appends `1:0` until the layout has `rank` modes. CuTe DSL's `append_ones`.
+    /// Appends `1:0` until the layout has `rank` modes, for code that expects a fixed rank. CuTe
+    /// DSL's `append_ones`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -143,7 +146,8 @@ impl Layout {
         self.append_to(rank, &Layout::trivial())
     }
 
-    /// Prepends `1:0` until the layout has `rank` modes. CuTe DSL's `prepend_ones`.
+    /// Prepends `1:0` until the layout has `rank` modes, for code that expects a fixed rank. CuTe
+    /// DSL's `prepend_ones`.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -159,6 +163,7 @@ impl Layout {
     }
 
     /// Returns the swizzle of a plain layout, which is the identity: CuTe's `get_swizzle_portion`.
+    /// Use it in code that takes plain and swizzled layouts.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -168,7 +173,8 @@ impl Layout {
         Swizzle::identity()
     }
 
-    /// Wraps the layout as a [`ComposedLayout`], which can be composed with swizzles and functions.
+    /// Wraps the layout as a [`ComposedLayout`], so that you can pass it where swizzled layouts are
+    /// accepted.
     ///
     /// ```
     /// # use tilewright::layout::layout;
@@ -199,7 +205,8 @@ pub struct FastDivmod {
 }
 
 impl FastDivmod {
-    /// Precomputes the division by `divisor`, which must be from 1 to 2^31 - 1.
+    /// Precomputes the division by `divisor`, which must be from 1 to 2^31 - 1. Do it on the host,
+    /// and pass the result to the kernel.
     ///
     /// ```
     /// # use tilewright::layout::FastDivmod;
@@ -235,7 +242,7 @@ impl FastDivmod {
         Ok(Self { divisor, multiplier, shift: power - 32 })
     }
 
-    /// Returns the divisor.
+    /// Returns the divisor that was passed to [`new`](FastDivmod::new).
     ///
     /// ```
     /// # use tilewright::layout::FastDivmod;
@@ -247,7 +254,8 @@ impl FastDivmod {
         self.divisor
     }
 
-    /// Returns the multiplier; 0 for the divisor 1.
+    /// Returns the multiplier of the formula `(n * multiplier >> 32) >> shift`, for code that
+    /// divides with it. It is 0 for the divisor 1, for which the quotient is `n` itself.
     ///
     /// ```
     /// # use tilewright::layout::FastDivmod;
@@ -258,7 +266,8 @@ impl FastDivmod {
         self.multiplier
     }
 
-    /// Returns by how much to shift the high half of the product.
+    /// Returns the shift of the formula `(n * multiplier >> 32) >> shift`, for code that divides
+    /// with it.
     ///
     /// ```
     /// # use tilewright::layout::FastDivmod;
@@ -271,7 +280,7 @@ impl FastDivmod {
         self.shift
     }
 
-    /// Returns quotient and remainder of a dividend below 2^31.
+    /// Returns quotient and remainder of a dividend below 2^31, computed on the host.
     ///
     /// ```
     /// # use tilewright::layout::FastDivmod;

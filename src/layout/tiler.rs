@@ -1,4 +1,5 @@
-//! [`Tiler`] is the argument of divides, products and compositions, applied mode by mode.
+//! [`Tiler`] is the argument of divides, products and compositions, applied mode by mode. For
+//! example, `(16,8)` cuts a matrix into tiles of 16 by 8.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use super::layout::Layout;
 use super::layout_ref::LayoutRef;
 use super::tuple::{IntTuple, Tuple, TupleRef};
 
-/// A leaf of a [`Tiler`].
+/// A leaf of a [`Tiler`]: what to do with one mode. Match on it if you apply a tiler yourself.
 ///
 /// ```
 /// use tilewright::layout::{TilerLeaf, layout, tiler};
@@ -19,7 +20,7 @@ use super::tuple::{IntTuple, Tuple, TupleRef};
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum TilerLeaf {
-    /// `n`, which stands for `n:1`.
+    /// `n`, which stands for the layout `n:1`.
     Int(Int),
     /// `_`: keeps the mode as it is.
     All,
@@ -27,7 +28,9 @@ pub enum TilerLeaf {
     Layout(Box<Layout>),
 }
 
-/// An integer, a layout, `_`, or a tuple of tilers, one per mode. Write it with `tiler!`.
+/// An integer, a layout, `_`, or a tuple of tilers, one per mode. Divides, products and
+/// compositions take one, for example to cut a matrix into tiles of 16 by 8. Write it with
+/// `tiler!`.
 ///
 /// ```
 /// use tilewright::layout::{Tiler, tiler};
@@ -39,7 +42,7 @@ pub enum TilerLeaf {
 pub type Tiler = Tuple<TilerLeaf>;
 
 impl Tiler {
-    /// Replaces the symbols by their values in `env`.
+    /// Replaces the symbols by their values in `env`. Use it when the sizes are known.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, Tiler, Underscore, tiler};

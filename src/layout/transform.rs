@@ -1,5 +1,6 @@
 //! Applies functions to the modes of a layout, changes its shape, and reads the profile of its
-//! results.
+//! results. Use it if an operation should run on each mode separately, or if the same elements need
+//! another shape.
 
 use super::basis::Sum;
 use super::builder::LayoutBuilder;
@@ -14,8 +15,8 @@ use super::tuple::IntTuple;
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl Layout {
-    /// Applies `f` to each mode: `(f(mode 0), f(mode 1), ..)`. A leaf counts as its only mode.
-    /// CuTe's `transform_layout`.
+    /// Applies `f` to each mode: `(f(mode 0), f(mode 1), ..)`, for example to coalesce each mode
+    /// without merging modes. A leaf counts as its only mode. CuTe's `transform_layout`.
     ///
     /// ```
     /// # use tilewright::layout::{LayoutRef, layout};
@@ -40,8 +41,8 @@ impl Layout {
         out.finish()
     }
 
-    /// Applies `f` to each pair of modes, and appends the modes that only one of the two layouts
-    /// has. CuTe's `transform_layout` on two layouts.
+    /// Applies `f` to each pair of modes, for example to divide each mode by its own tile. Appends
+    /// the modes that only one of the two layouts has. CuTe's `transform_layout` on two layouts.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout};
@@ -73,7 +74,9 @@ impl Layout {
     }
 
     /// Returns a layout with the shape `shape` and `R(i) == self(i)` for every integer `i`: the
-    /// composition with the compact layout of that shape. CuTe's `Layout::with_shape`.
+    /// composition with the compact layout of that shape. Use it to see the same elements under
+    /// another shape, for example `(4,8):(8,1)` as `(2,(2,8)):(8,(16,1))` for the shape `(2,16)`.
+    /// CuTe's `Layout::with_shape`.
     ///
     /// ```
     /// # use tilewright::layout::{layout, shape};
@@ -88,8 +91,8 @@ impl Layout {
         self.composition(&Layout::compact(shape.into_tuple()?))
     }
 
-    /// Returns a tuple of zeros that is nested like the layout's results; `0` if it maps to
-    /// integers. CuTe's `coprofile`.
+    /// Returns a tuple of zeros that is nested like the layout's results, or `0` if the layout maps
+    /// to integers. Use it as the offset 0 of a layout. CuTe's `coprofile`.
     ///
     /// ```
     /// # use tilewright::layout::{Layout, layout, shape};

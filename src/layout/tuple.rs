@@ -17,7 +17,9 @@ use super::profile::{Codes, LEAF};
 
 pub(crate) type Leaves<L> = SmallVec<[L; 8]>;
 
-/// A leaf, or a nested tuple with leaves of type `L`.
+/// A leaf, or a nested tuple with leaves of type `L`. [`IntTuple`], `Coord`, `Tiler` and
+/// `StrideTuple` are tuples. You name this type only for leaves of your own, for example one string
+/// per mode.
 ///
 /// ```
 /// use tilewright::layout::{Int, Tuple, shape};
@@ -31,7 +33,8 @@ pub struct Tuple<L> {
     pub(crate) leaves: Leaves<L>,
 }
 
-/// An integer or a nested tuple of integers: a shape, an order, a coordinate.
+/// An integer or a nested tuple of integers: a shape, an order, a coordinate. You pass one for
+/// every shape, order and coordinate; `shape!` writes one.
 ///
 /// ```
 /// use tilewright::layout::{IntTuple, shape};
@@ -42,7 +45,8 @@ pub struct Tuple<L> {
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```
 pub type IntTuple = Tuple<Int>;
-/// A borrowed subtree of an [`IntTuple`].
+/// A borrowed subtree of an [`IntTuple`]. `Layout::shape` and [`mode`](Tuple::mode) return one, so
+/// that you can look at part of a shape without copying it.
 ///
 /// ```
 /// use tilewright::layout::{IntTupleRef, shape};
@@ -53,7 +57,8 @@ pub type IntTuple = Tuple<Int>;
 /// ```
 pub type IntTupleRef<'a> = TupleRef<'a, Int>;
 
-/// A borrowed subtree of a [`Tuple`]: two slices, so it is `Copy`.
+/// A borrowed subtree of a [`Tuple`]: two slices, so it is `Copy`. [`mode`](Tuple::mode) and
+/// [`children`](Tuple::children) return it, so that you can walk a nested tuple without copying.
 ///
 /// ```
 /// use tilewright::layout::{Slot, TupleRef, coord};
@@ -88,7 +93,8 @@ pub(crate) fn first_subtree(codes: &[u16]) -> (usize, usize) {
 }
 
 impl<'a, L> TupleRef<'a, L> {
-    /// Returns true for a leaf and false for a tuple.
+    /// Returns true for a leaf and false for a tuple. A recursive function tests it before it
+    /// visits the children.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -101,7 +107,7 @@ impl<'a, L> TupleRef<'a, L> {
         self.codes.first() == Some(&LEAF)
     }
 
-    /// Returns the leaf, if this is one.
+    /// Returns the leaf, or `None` for a tuple. Use it to end a recursion over a nested tuple.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -114,7 +120,8 @@ impl<'a, L> TupleRef<'a, L> {
         if self.is_leaf() { self.leaves.first() } else { None }
     }
 
-    /// Returns how many modes there are; 1 for a leaf.
+    /// Returns how many modes there are. A leaf counts as one mode. Compare it with the rank that
+    /// your code expects.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -130,7 +137,8 @@ impl<'a, L> TupleRef<'a, L> {
         }
     }
 
-    /// Returns how deeply the tuple is nested: 0 for a leaf, 1 for a tuple of leaves.
+    /// Returns how deeply the tuple is nested: 0 for a leaf, 1 for a tuple of leaves. A depth above
+    /// 1 means that a mode has modes of its own.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -145,7 +153,8 @@ impl<'a, L> TupleRef<'a, L> {
         1 + self.children().map(TupleRef::depth).max().unwrap_or(0)
     }
 
-    /// Iterates over the modes; for a leaf, over the leaf itself.
+    /// Iterates over the modes, for example to handle each dimension of a shape. For a leaf, it
+    /// returns the leaf itself.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -159,7 +168,8 @@ impl<'a, L> TupleRef<'a, L> {
         Children { rest: TupleRef { codes, leaves: self.leaves } }
     }
 
-    /// Returns mode `index`. A leaf has one mode, itself.
+    /// Returns mode `index`, or `None` if the index is not below the rank. A leaf has one mode,
+    /// itself.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -170,7 +180,8 @@ impl<'a, L> TupleRef<'a, L> {
         self.children().nth(index)
     }
 
-    /// Returns the mode at a path, which gives the index at each level.
+    /// Returns the mode at a path, which gives the index at each level. For example, `[1, 0]` leads
+    /// to the 2 in `(4,(2,8))`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -190,7 +201,8 @@ impl<'a, L> TupleRef<'a, L> {
         Ok(node)
     }
 
-    /// Returns all leaves in pre-order.
+    /// Returns all leaves in pre-order, that is, from left to right. Use it if the nesting does not
+    /// matter.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -203,7 +215,8 @@ impl<'a, L> TupleRef<'a, L> {
         self.leaves
     }
 
-    /// Returns true if both are nested in the same way, whatever their leaves are.
+    /// Returns true if both are nested in the same way, whatever their leaves are. For example, a
+    /// layout's strides must be congruent to its shape.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -216,7 +229,8 @@ impl<'a, L> TupleRef<'a, L> {
     }
 
     /// Returns true if `other` is nested like `self` or more deeply, that is, if each leaf of
-    /// `self` stands for a leaf or a subtree of `other`.
+    /// `self` stands for a leaf or a subtree of `other`. For example, `(4,16)` is weakly congruent
+    /// to `(4,(2,8))`. An order or a profile must fit its shape in this way.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -233,7 +247,8 @@ impl<'a, L> TupleRef<'a, L> {
 }
 
 impl<L: Clone> TupleRef<'_, L> {
-    /// Copies the subtree into a tuple of its own.
+    /// Copies the subtree into a tuple of its own. Use it to keep a mode longer than the tuple that
+    /// it belongs to.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -250,7 +265,7 @@ impl<L: Clone> TupleRef<'_, L> {
     }
 }
 
-/// Iterates over the modes of a tuple.
+/// Iterates over the modes of a tuple. [`Tuple::children`] returns it.
 ///
 /// ```
 /// use tilewright::layout::{Children, Int, shape};
@@ -296,7 +311,7 @@ impl<L> Default for Tuple<L> {
 }
 
 impl<L> Tuple<L> {
-    /// Makes a leaf.
+    /// Makes a leaf, for example where a function takes a tuple and you have one integer.
     ///
     /// ```
     /// # use tilewright::layout::IntTuple;
@@ -310,7 +325,8 @@ impl<L> Tuple<L> {
         Self { codes, leaves }
     }
 
-    /// Borrows the whole tuple as a subtree.
+    /// Borrows the whole tuple as a subtree. Use it to pass a tuple to a function that takes a
+    /// [`TupleRef`].
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -322,7 +338,8 @@ impl<L> Tuple<L> {
         TupleRef { codes: &self.codes, leaves: &self.leaves }
     }
 
-    /// Returns true for a leaf and false for a tuple.
+    /// Returns true for a leaf and false for a tuple. A recursive function tests it before it
+    /// visits the children.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -332,7 +349,7 @@ impl<L> Tuple<L> {
         self.as_ref().is_leaf()
     }
 
-    /// Returns the leaf, if this is one.
+    /// Returns the leaf, or `None` for a tuple. Use it to end a recursion over a nested tuple.
     ///
     /// ```
     /// # use tilewright::layout::IntTuple;
@@ -342,7 +359,8 @@ impl<L> Tuple<L> {
         self.as_ref().as_leaf()
     }
 
-    /// Returns how many modes there are; 1 for a leaf.
+    /// Returns how many modes there are. A leaf counts as one mode. Compare it with the rank that
+    /// your code expects.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -353,7 +371,7 @@ impl<L> Tuple<L> {
         self.as_ref().rank()
     }
 
-    /// Returns how deeply the tuple is nested; 0 for a leaf.
+    /// Returns how deeply the tuple is nested: 0 for a leaf, 1 for `(4,8)`, and 2 for `(4,(2,8))`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -364,7 +382,8 @@ impl<L> Tuple<L> {
         self.as_ref().depth()
     }
 
-    /// Iterates over the modes; for a leaf, over the leaf itself.
+    /// Iterates over the modes, for example to handle each dimension of a shape. For a leaf, it
+    /// returns the leaf itself.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -375,7 +394,8 @@ impl<L> Tuple<L> {
         self.as_ref().children()
     }
 
-    /// Returns all leaves in pre-order.
+    /// Returns all leaves in pre-order, that is, from left to right. Use it if the nesting does not
+    /// matter.
     ///
     /// ```
     /// # use tilewright::layout::{Int, shape};
@@ -386,7 +406,8 @@ impl<L> Tuple<L> {
         &self.leaves
     }
 
-    /// Returns the mode at a path, which gives the index at each level.
+    /// Returns the mode at a path, which gives the index at each level. For example, `[1, 0]` leads
+    /// to the 2 in `(4,(2,8))`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -401,7 +422,8 @@ impl<L> Tuple<L> {
         self.as_ref().mode(path)
     }
 
-    /// Makes a tuple whose modes are `items`.
+    /// Makes a tuple whose modes are `items`. Use it if the number of modes is known only at run
+    /// time; otherwise write the tuple with `shape!` or `coord!`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -423,7 +445,8 @@ impl<L> Tuple<L> {
         out.finish()
     }
 
-    /// Returns true if both are nested in the same way, whatever their leaves are.
+    /// Returns true if both are nested in the same way, whatever their leaves are. For example, a
+    /// layout's strides must be congruent to its shape.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -435,7 +458,8 @@ impl<L> Tuple<L> {
     }
 
     /// Returns true if `other` is nested like `self` or more deeply, that is, if each leaf of
-    /// `self` stands for a leaf or a subtree of `other`.
+    /// `self` stands for a leaf or a subtree of `other`. For example, `(4,16)` is weakly congruent
+    /// to `(4,(2,8))`. An order or a profile must fit its shape in this way.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -445,7 +469,7 @@ impl<L> Tuple<L> {
         self.as_ref().weakly_congruent(other.as_ref())
     }
 
-    /// Applies `f` to each leaf and keeps the nesting.
+    /// Applies `f` to each leaf and keeps the nesting, for example to double every extent.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -513,7 +537,8 @@ impl<L: fmt::Display> fmt::Debug for TupleRef<'_, L> {
 }
 
 impl IntTupleRef<'_> {
-    /// Returns the value if this is a leaf without symbols.
+    /// Returns the value if this is a leaf without symbols, and `None` for a tuple or a symbolic
+    /// value.
     ///
     /// ```
     /// # use tilewright::layout::IntTuple;
@@ -523,7 +548,8 @@ impl IntTupleRef<'_> {
         self.as_leaf().and_then(Int::as_static)
     }
 
-    /// Returns the product of all leaves; 1 for the empty tuple.
+    /// Returns the product of all leaves, which is the number of elements if the tuple is a shape.
+    /// It is 1 for the empty tuple.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -551,7 +577,8 @@ pub(crate) fn product(leaves: &[Int]) -> Result<Int, LayoutError> {
 }
 
 impl IntTuple {
-    /// Returns the product of all leaves; 1 for the empty tuple.
+    /// Returns the product of all leaves, which is the number of elements if the tuple is a shape.
+    /// It is 1 for the empty tuple.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -566,7 +593,8 @@ impl IntTuple {
         self.as_ref().product()
     }
 
-    /// Returns the value if this is a leaf without symbols.
+    /// Returns the value if this is a leaf without symbols, and `None` for a tuple or a symbolic
+    /// value.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -576,7 +604,8 @@ impl IntTuple {
         self.as_ref().as_static()
     }
 
-    /// Returns true if no leaf has a symbol.
+    /// Returns true if no leaf has a symbol. Test it before you call something that needs plain
+    /// integers.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -586,7 +615,8 @@ impl IntTuple {
         self.leaves.iter().all(Int::is_static)
     }
 
-    /// Replaces the symbols by their values in `env`.
+    /// Replaces the symbols by their values in `env`. Use it when the sizes are known, for example
+    /// at the launch.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int, IntTuple, shape};

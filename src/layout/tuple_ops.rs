@@ -1,4 +1,5 @@
 //! Takes tuples apart and puts them together: access, grouping, flattening, appending, slicing.
+//! Come here to change the nesting or the number of modes of a shape.
 
 use super::coord::{Coord, CoordRef, Slot};
 use super::error::LayoutError;
@@ -24,7 +25,8 @@ impl<L: Clone> Tuple<L> {
         Tuple::from_items(items)
     }
 
-    /// Copies the mode at a path into a tuple of its own.
+    /// Copies the mode at a path into a tuple of its own. Use it to keep a mode longer than the
+    /// tuple.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -39,7 +41,8 @@ impl<L: Clone> Tuple<L> {
         Ok(self.mode(path)?.to_owned())
     }
 
-    /// Returns the first leaf.
+    /// Returns the first leaf, or `None` if there is none. In a shape, it is the extent that runs
+    /// fastest.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -50,7 +53,8 @@ impl<L: Clone> Tuple<L> {
         self.leaves.first()
     }
 
-    /// Returns the last leaf.
+    /// Returns the last leaf, or `None` if there is none. In a shape, it is the extent that runs
+    /// slowest.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -61,7 +65,7 @@ impl<L: Clone> Tuple<L> {
         self.leaves.last()
     }
 
-    /// Turns a leaf into a 1-tuple. A tuple stays as it is.
+    /// Turns a leaf into a 1-tuple, for code that iterates over modes. A tuple stays as it is.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -75,8 +79,8 @@ impl<L: Clone> Tuple<L> {
         if self.is_leaf() { Self::build([self.as_ref()]) } else { Ok(self.clone()) }
     }
 
-    /// Takes the content out of a 1-tuple, however deeply it is wrapped. Anything else stays as it
-    /// is.
+    /// Takes the content out of a 1-tuple, however deeply it is wrapped, so that `((4))` becomes 4.
+    /// Anything else stays as it is.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -96,7 +100,8 @@ impl<L: Clone> Tuple<L> {
         node.to_owned()
     }
 
-    /// Flattens into one tuple of leaves. A leaf stays a leaf.
+    /// Flattens into one tuple of leaves. A leaf stays a leaf. Use it if the nesting does not
+    /// matter any more.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -117,7 +122,8 @@ impl<L: Clone> Tuple<L> {
         out.finish()
     }
 
-    /// Nests the modes like `profile`, with one mode for each of its leaves.
+    /// Nests the modes like `profile`, with one mode for each of its leaves. It undoes
+    /// [`flatten`](Tuple::flatten): `(4,2,8)` with the profile `(0,(0,0))` becomes `(4,(2,8))`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -153,7 +159,8 @@ impl<L: Clone> Tuple<L> {
         out.finish()
     }
 
-    /// Groups the modes `begin..end` into one mode.
+    /// Groups the modes `begin..end` into one mode. For example, modes 1 and 2 of `(4,2,8)` give
+    /// `(4,(2,8))`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -180,7 +187,7 @@ impl<L: Clone> Tuple<L> {
         out.finish()
     }
 
-    /// Returns the modes `begin..end` as a tuple.
+    /// Returns the modes `begin..end` as a tuple, for example all modes but the batch.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -195,7 +202,7 @@ impl<L: Clone> Tuple<L> {
         Self::build(self.children().skip(begin).take(end - begin))
     }
 
-    /// Returns the modes `modes` as a tuple, in that order.
+    /// Returns the modes `modes` as a tuple, in that order. Use it to permute or to drop modes.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -210,7 +217,7 @@ impl<L: Clone> Tuple<L> {
         Self::build(items)
     }
 
-    /// Appends `mode` as the last mode.
+    /// Appends `mode` as the last mode. Use it to add a batch mode, for example.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -224,7 +231,8 @@ impl<L: Clone> Tuple<L> {
         self.insert(self.rank(), mode)
     }
 
-    /// Prepends `mode` as the first mode.
+    /// Prepends `mode` as the first mode. For example, it puts a thread extent before the value
+    /// extents.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -239,7 +247,8 @@ impl<L: Clone> Tuple<L> {
         self.insert(0, mode)
     }
 
-    /// Appends `mode` until the tuple has `rank` modes.
+    /// Appends `mode` until the tuple has `rank` modes, for example extents of 1 for code that
+    /// expects a fixed rank.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -257,7 +266,8 @@ impl<L: Clone> Tuple<L> {
         Self::build(self.children().chain(std::iter::repeat_n(mode.as_ref(), missing)))
     }
 
-    /// Prepends `mode` until the tuple has `rank` modes.
+    /// Prepends `mode` until the tuple has `rank` modes, for example extents of 1 for code that
+    /// expects a fixed rank.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -280,7 +290,8 @@ impl<L: Clone> Tuple<L> {
         rank.checked_sub(found).ok_or(LayoutError::RankMismatch { expected: rank, found })
     }
 
-    /// Inserts `mode` before mode `index`.
+    /// Inserts `mode` before mode `index`. For example, it adds an extent of 1 in the middle of a
+    /// shape.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -300,7 +311,7 @@ impl<L: Clone> Tuple<L> {
         Self::build(before.chain([mode.as_ref()]).chain(after))
     }
 
-    /// Removes mode `index`.
+    /// Removes mode `index`. For example, it drops the batch extent of a shape.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -318,7 +329,7 @@ impl<L: Clone> Tuple<L> {
         Self::build(self.children().take(index).chain(self.children().skip(index + 1)))
     }
 
-    /// Replaces mode `index` by `mode`.
+    /// Replaces mode `index` by `mode`. Use it to change one mode and keep the others.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -341,7 +352,8 @@ impl<L: Clone> Tuple<L> {
         Self::build(before.chain([mode.as_ref()]).chain(after))
     }
 
-    /// Makes a tuple of `count` copies of `self`.
+    /// Makes a tuple of `count` copies of `self`. For example, it makes a tile shape with equal
+    /// extents.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -358,7 +370,8 @@ impl<L: Clone> Tuple<L> {
         Self::build(std::iter::repeat_n(self.as_ref(), count))
     }
 
-    /// Pairs up the modes of two tuples.
+    /// Pairs up the modes of two tuples: `(4,2)` and `(3,5)` become `((4,3),(2,5))`, for example
+    /// extents and tile sizes.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -376,8 +389,8 @@ impl<L: Clone> Tuple<L> {
         Tuple::from_items(pairs)
     }
 
-    /// Keeps the subtrees at the `_` of a coordinate, as one tuple. The coordinate `_` keeps the
-    /// whole.
+    /// Keeps the subtrees at the `_` of a coordinate, as one tuple, for example the extents that
+    /// are left after a slice. The coordinate `_` keeps the whole.
     ///
     /// ```
     /// # use tilewright::layout::{coord, shape};
@@ -393,7 +406,8 @@ impl<L: Clone> Tuple<L> {
         self.as_ref().picked(coord, true)
     }
 
-    /// Keeps the subtrees at the integers of a coordinate, which [`slice`](Tuple::slice) drops.
+    /// Keeps the subtrees at the integers of a coordinate, which [`slice`](Tuple::slice) drops. Use
+    /// it to get the extents that a slice fixes.
     ///
     /// ```
     /// # use tilewright::layout::{coord, shape};
@@ -443,7 +457,8 @@ impl<L: Clone> TupleRef<'_, L> {
         out.finish()
     }
 
-    /// Folds `f` over the leaves in pre-order.
+    /// Folds `f` over the leaves in pre-order, from left to right, for example to count or to sum
+    /// them.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -489,7 +504,8 @@ pub(crate) fn map_like(
 }
 
 impl IntTuple {
-    /// Returns the product of each mode, as a flat tuple; for a leaf, a 1-tuple.
+    /// Returns the product of each mode, as a flat tuple: `(4,16)` for `(4,(2,8))`. For a leaf, it
+    /// returns a 1-tuple. Use it to ask how long each mode is.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -504,7 +520,8 @@ impl IntTuple {
         super::slice::product_each(self.as_ref())
     }
 
-    /// Returns the product of the subtree at each leaf of `guide`, nested like `guide`.
+    /// Returns the product of the subtree at each leaf of `guide`, nested like `guide`. For
+    /// example, `(2,(4,6))` by `(0,0)` is `(2,24)`.
     ///
     /// ```
     /// # use tilewright::layout::shape;

@@ -1,4 +1,5 @@
-//! Repeats, reverses, searches and scans the modes of tuples.
+//! Repeats, reverses, searches and scans the modes of tuples. These are CuTe's tuple algorithms;
+//! come here when you port code that uses them.
 
 use super::error::LayoutError;
 use super::into_tuple::Builder;
@@ -7,7 +8,8 @@ use super::tuple::{Tuple, TupleRef};
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl<L: Clone> Tuple<L> {
-    /// Reverses the modes, but not what is inside them. A leaf stays a leaf. CuTe's `reverse`.
+    /// Reverses the modes, but not what is inside them. Use it to write a shape with its fastest
+    /// extent first instead of last. A leaf stays a leaf. CuTe's `reverse`.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -25,7 +27,8 @@ impl<L: Clone> Tuple<L> {
         Tuple::from_items(modes.into_iter().rev())
     }
 
-    /// Nests copies of `self` like `profile`, one at each of its leaves. CuTe's `repeat_like`.
+    /// Nests copies of `self` like `profile`, one at each of its leaves. CuTe's `repeat_like`. Use
+    /// it to make a tuple of equal values for a shape.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -72,7 +75,7 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// Returns the path of the first leaf, in pre-order, that equals `leaf`. This is the CuTe DSL's
-    /// `find`; the one in C++ finds only modes.
+    /// `find`; the one in C++ finds only modes. Use it to ask which mode has an extent or a stride.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -147,8 +150,9 @@ impl<L: Clone> Tuple<L> {
         out.finish()
     }
 
-    /// Returns the running results of `f` over the modes: mode `i` is
-    /// `f(.. f(f(init, mode 0), mode 1) .., mode i)`. CuTe's `iscan`.
+    /// Returns the running results of `f` over the modes: mode `i` is `f(.. f(f(init, mode 0),
+    /// mode 1) .., mode i)`. For example, the running product of `(4,(2,8),3)` is `(4,64,192)`.
+    /// CuTe's `iscan`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -170,7 +174,8 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// Returns the running results of `f` before each mode: mode 0 is `init`, and mode `i` is mode
-    /// `i - 1` of [`inclusive_scan`](Tuple::inclusive_scan). CuTe's `escan`.
+    /// `i - 1` of [`inclusive_scan`](Tuple::inclusive_scan). For example, the running product of
+    /// `(4,(2,8),3)` is `(1,4,64)`, which are the compact strides. CuTe's `escan`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, shape};
@@ -221,8 +226,10 @@ impl<L: Clone> Tuple<L> {
     }
 
     /// Takes the pairs at `guide`'s leaves apart: returns a tuple of their first entries and one of
-    /// their second entries, each nested like `guide`. Modes that the guide does not cover are
-    /// appended to the second one. CuTe's `zip2_by`.
+    /// their second entries, each nested like `guide`. For example, `((A,a),((B,b),(C,c)),d)` by
+    /// `(X,(X,X))` becomes `((A,(B,C)),(a,(b,c),d))`. Use it to separate the tiles from the rest
+    /// after a divide by modes. Modes that the guide does not cover are appended to the second
+    /// tuple. CuTe's `zip2_by`.
     ///
     /// ```
     /// # use tilewright::layout::shape;

@@ -9,6 +9,7 @@ use super::layout::Layout;
 use super::layout_ref::LayoutRef;
 
 /// Iterates over the indices of a static layout into the integers, in the order of its coordinates.
+/// [`Layout::indices`] returns it.
 ///
 /// ```
 /// use tilewright::layout::{Indices, layout};

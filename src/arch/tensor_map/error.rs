@@ -10,8 +10,9 @@ use crate::layout::LayoutError;
 errors! {
     prefix "there is no such tensor map: ";
     /// Why no tensor map describes a tensor and a box (CUDA driver API, `cuTensorMapEncodeTiled`,
-    /// `cuTensorMapEncodeIm2col`). Dimensions are counted as in the map, fastest first; modes are
-    /// counted as in the layout.
+    /// `cuTensorMapEncodeIm2col`). The constructors of [`TensorMapDesc`](super::TensorMapDesc)
+    /// return it. Dimensions are counted as in the map, fastest first; modes are counted as in the
+    /// layout.
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum TensorMapError {

@@ -1,17 +1,18 @@
 //! Tensor maps in im2col mode, with which an implicit GEMM reads columns of pixels of a feature
-//! map.
+//! map. Use them for convolutions.
 
 use super::{DimMode, Fill, L2Promotion, MAX_RANK, PerDim, TensorMapDesc, TensorMapError};
 use crate::arch::SwizzleMode;
 use crate::ir::types::Scalar;
 use smallvec::SmallVec;
 
-/// Which pixels an im2col map visits, and how much of them one copy moves (PTX ISA 5.5.4, im2col
-/// mode; CUDA driver API, `cuTensorMapEncodeIm2col`). Spatial dimensions are counted as in the map:
-/// W, then H, then D.
+/// Which pixels an im2col map visits, and how much of them one copy moves. Pass it to
+/// [`TensorMapDesc::im2col`]. A base pixel is a position of the convolution's filter; a copy adds
+/// the offset of one filter element to it. Spatial dimensions are counted as in the map: W, then H,
+/// then D (PTX ISA 5.5.4, im2col mode; CUDA driver API, `cuTensorMapEncodeIm2col`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PixelBox {
-    /// The first base pixel along each spatial dimension.
+    /// The first base pixel along each spatial dimension, for example -1 for a padding of 1.
     pub lower: Vec<i32>,
     /// The last base pixel along each spatial dimension, relative to the tensor's last pixel: 0 is
     /// that pixel, -1 the one before it.
@@ -23,9 +24,11 @@ pub struct PixelBox {
 }
 
 impl TensorMapDesc {
-    /// Makes an im2col map of a tensor with dimensions C, W, N or C, W, H, N or C, W, H, D, N.
-    /// `dims` holds their extents, `strides_bytes` their strides without the one of C. Set the step
-    /// between base pixels with [`with_element_strides`](TensorMapDesc::with_element_strides).
+    /// Makes an im2col map of a tensor with dimensions C, W, N or C, W, H, N or C, W, H, D, N. Use
+    /// it for a convolution that runs as a GEMM: each copy gathers the pixels under one element of
+    /// the filter. `dims` holds the tensor's extents, and `strides_bytes` its strides without the
+    /// one of C. To set the step between base pixels, use
+    /// [`with_element_strides`](TensorMapDesc::with_element_strides).
     ///
     /// A copy names a channel, a base pixel, its image, and an offset from base pixels along each
     /// spatial dimension. It moves `channels` channels of each of `pixels` pixels. Base pixels
@@ -48,7 +51,7 @@ impl TensorMapDesc {
     /// ```
     ///
     /// # Errors
-    /// [`TensorMapError`] names the condition of the hardware that fails.
+    /// Returns a [`TensorMapError`] that names the condition of the hardware that fails.
     #[inline]
     pub fn im2col(
         elem: Scalar,
@@ -102,7 +105,8 @@ impl TensorMapDesc {
         map.check_box()
     }
 
-    /// Returns the box of pixels of an im2col map, or `None` for a tiled map.
+    /// Returns the box of pixels of an im2col map, or `None` for a tiled map. Use it to tell the
+    /// two kinds of maps apart.
     pub fn pixel_box(&self) -> Option<&PixelBox> {
         self.pixels.as_ref()
     }

@@ -47,7 +47,8 @@ impl TensorMapDesc {
     /// coordinates.
     ///
     /// # Errors
-    /// [`TensorMapError`] names the condition that fails, and a change that meets it.
+    /// Returns a [`TensorMapError`] that names the condition that fails, and a change that meets
+    /// it.
     ///
     /// ```
     /// use tilewright::arch::TensorMapDesc;

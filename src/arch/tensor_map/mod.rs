@@ -27,8 +27,8 @@ const MAX_RANK: usize = 5;
 type PerDim<T> = SmallVec<[T; MAX_RANK]>;
 
 /// A tensor in global memory and the box that one TMA copy moves (PTX ISA 5.5, tiled mode; CUDA
-/// driver API, `cuTensorMapEncodeTiled`). Dimension 0 is the fastest, in memory and in a copy's
-/// coordinates.
+/// driver API, `cuTensorMapEncodeTiled`). You make one on the host and pass it to a kernel that
+/// loads or stores with TMA. Dimension 0 is the fastest, in memory and in a copy's coordinates.
 ///
 /// Let `s` be the element strides. Element `i` of the box at coordinates `c` is element `c + i * s`
 /// of the tensor. The box is dense in shared memory, dimension 0 fastest, and the swizzle permutes
@@ -98,7 +98,7 @@ pub enum L2Promotion {
 pub struct DimMode {
     /// The mode's index.
     pub mode: usize,
-    /// How many elements along the mode one step is. More than 1 if the box splits the mode.
+    /// How many elements along the mode one step is. It is more than 1 if the box splits the mode.
     pub step: u64,
 }
 
@@ -106,7 +106,7 @@ pub struct DimMode {
 /// [`TensorMapDesc::box_elements`] to check what a copy moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxElement {
-    /// Bytes from the start of the tensor; `None` if the element is outside it.
+    /// Bytes from the start of the tensor, or `None` if the element is outside it.
     pub global: Option<u64>,
     /// Bytes from the start of the box, before the swizzle.
     pub shared: u64,
@@ -114,11 +114,12 @@ pub struct BoxElement {
 
 impl TensorMapDesc {
     /// Makes a tiled map for a tensor with extents `dims` and strides `strides_bytes`, and a box
-    /// with extents `box_dims`. `strides_bytes` has no entry for the first dimension. The map has
-    /// no swizzle and fills with zeros.
+    /// with extents `box_dims`. Use it if you think in extents and strides; for layouts, use
+    /// [`from_layouts`](TensorMapDesc::from_layouts). `strides_bytes` has no entry for the first
+    /// dimension. The map has no swizzle and fills with zeros.
     ///
     /// # Errors
-    /// [`TensorMapError`] names the condition of the hardware that fails.
+    /// Returns a [`TensorMapError`] that names the condition of the hardware that fails.
     #[inline]
     pub fn new(
         elem: Scalar,
@@ -183,10 +184,11 @@ impl TensorMapDesc {
     }
 
     /// Returns the same map for a tensor with other extents, and other strides of all dimensions
-    /// but the first.
+    /// but the first. Use it if the same box should copy from tensors of several sizes.
     ///
     /// # Errors
-    /// [`TensorMapError::Lengths`], [`TensorMapError::Extent`], [`TensorMapError::Stride`].
+    /// Returns [`TensorMapError::Lengths`], [`TensorMapError::Extent`] or
+    /// [`TensorMapError::Stride`] if the new tensor does not fit the map or the hardware.
     pub fn with_tensor(
         self,
         dims: &[u64],
@@ -212,11 +214,13 @@ impl TensorMapDesc {
         if bytes > limit { Err(TensorMapError::BoxBytes { bytes, limit }) } else { Ok(self) }
     }
 
-    /// Returns the same map with a swizzle of the box. The rows' pitch in shared memory becomes the
-    /// swizzle's row ([`row_pitch_bytes`](TensorMapDesc::row_pitch_bytes)).
+    /// Returns the same map with a swizzle of the box, which avoids bank conflicts. The rows' pitch
+    /// in shared memory becomes the swizzle's row
+    /// ([`row_pitch_bytes`](TensorMapDesc::row_pitch_bytes)).
     ///
     /// # Errors
-    /// [`TensorMapError::SwizzleWidth`], [`TensorMapError::BoxBytes`].
+    /// Returns [`TensorMapError::SwizzleWidth`] if a row of the box is longer than the swizzle's
+    /// row, or [`TensorMapError::BoxBytes`] if the box no longer fits into shared memory.
     pub fn with_swizzle(self, swizzle: SwizzleMode) -> Result<TensorMapDesc, TensorMapError> {
         let bytes = self.inner_bytes();
         match swizzle.row_bytes() {
@@ -225,10 +229,11 @@ impl TensorMapDesc {
         }
     }
 
-    /// Returns the same map with another fill value.
+    /// Returns the same map with another fill value for elements outside the tensor. For example,
+    /// fill with NaN to find out whether a kernel uses such elements.
     ///
     /// # Errors
-    /// [`TensorMapError::FillNotFloat`].
+    /// Returns [`TensorMapError::FillNotFloat`] if the elements cannot be NaN.
     pub fn with_fill(self, fill: Fill) -> Result<TensorMapDesc, TensorMapError> {
         match fill {
             // The hardware treats 8-bit elements as integers.
@@ -239,17 +244,19 @@ impl TensorMapDesc {
         }
     }
 
-    /// Returns the same map with another L2 promotion.
+    /// Returns the same map with another [`L2Promotion`], which sets how many bytes a copy brings
+    /// into the L2 cache at once.
     pub fn with_l2_promotion(self, l2_promotion: L2Promotion) -> TensorMapDesc {
         TensorMapDesc { l2_promotion, ..self }
     }
 
-    /// Returns the same map with a step between copied elements for each dimension. A box then
-    /// spans `box_dims` elements of the tensor and holds `ceil(box_dims / steps)`. The first step
-    /// must be 1, because the hardware ignores it.
+    /// Returns the same map with a step between copied elements for each dimension, for example 2
+    /// to copy every second row. A box then spans `box_dims` elements of the tensor and holds
+    /// `ceil(box_dims / steps)`. The first step must be 1, because the hardware ignores it.
     ///
-    /// # Errors
-    /// [`TensorMapError::ElementStrides`].
+    /// Returns [`TensorMapError::ElementStrides`] if there is not one step from 1 to 8 for each
+    /// dimension, or if a step that must be 1 is not, or the error of a box that the hardware does
+    /// not accept.
     pub fn with_element_strides(self, strides: &[u32]) -> Result<TensorMapDesc, TensorMapError> {
         let possible = strides.iter().all(|stride| (1..=8).contains(stride));
         // Images in im2col mode have step 1.
@@ -261,8 +268,10 @@ impl TensorMapDesc {
         map.check_box()
     }
 
-    /// Returns each dimension's mode and step. In a map that was not made from layouts, dimension
-    /// `i` steps along mode `i`.
+    /// Returns, for each dimension of the map, the mode of the tensor's layout that it steps along,
+    /// and the step. You need it only to translate coordinates yourself, which
+    /// [`coords_of`](TensorMapDesc::coords_of) does for you. In a map that was not made from
+    /// layouts, dimension `i` steps along mode `i`.
     pub fn sources(&self) -> &[DimMode] {
         &self.sources
     }
@@ -304,53 +313,57 @@ impl TensorMapDesc {
         self.sources.iter().enumerate().map(coord).collect()
     }
 
-    /// Returns the element type.
+    /// Returns the type of the tensor's elements. A buffer that you launch with must have the same
+    /// type.
     pub fn elem(&self) -> Scalar {
         self.elem
     }
 
-    /// Returns how many dimensions the map has, 1 to 5.
+    /// Returns how many dimensions the map has, 1 to 5. A copy takes as many coordinates.
     pub fn rank(&self) -> usize {
         self.dims.len()
     }
 
-    /// Returns the tensor's extents.
+    /// Returns the tensor's extents in elements, fastest dimension first.
     pub fn dims(&self) -> &[u64] {
         &self.dims
     }
 
-    /// Returns the tensor's strides in bytes; the first is the element size.
+    /// Returns the tensor's strides in bytes, fastest dimension first. The first stride is the
+    /// element size.
     pub fn strides_bytes(&self) -> &[u64] {
         &self.strides_bytes
     }
 
-    /// Returns the box's extents in elements of the tensor; in im2col mode, channels and pixels.
+    /// Returns the box's extents in elements of the tensor, fastest dimension first. In im2col
+    /// mode, they are the channels and the pixels that one copy moves.
     pub fn box_dims(&self) -> &[u32] {
         &self.box_dims
     }
 
-    /// Returns the steps between copied elements.
+    /// Returns the step between copied elements for each dimension. All steps are 1 unless
+    /// [`with_element_strides`](TensorMapDesc::with_element_strides) set others.
     pub fn element_strides(&self) -> &[u32] {
         &self.element_strides
     }
 
-    /// Returns the box's swizzle.
+    /// Returns the box's swizzle. The matrix descriptor of the same tile must use the same one.
     pub fn swizzle(&self) -> SwizzleMode {
         self.swizzle
     }
 
-    /// Returns the fill value for elements outside the tensor.
+    /// Returns the value that a copy writes for elements outside the tensor.
     pub fn fill(&self) -> Fill {
         self.fill
     }
 
-    /// Returns how many bytes a copy brings into the L2 cache at once.
+    /// Returns how many bytes a copy brings into the L2 cache at once; see [`L2Promotion`].
     pub fn l2_promotion(&self) -> L2Promotion {
         self.l2_promotion
     }
 
-    /// Returns how many elements a box has along each dimension:
-    /// `ceil(box_dims / element_strides)`; in im2col mode, channels and pixels.
+    /// Returns how many elements a box has along each dimension: `ceil(box_dims /
+    /// element_strides)`. In im2col mode, it returns the channels and the pixels.
     pub fn box_extents(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         let is_tile = self.pixels.is_none();
         let pairs = self.box_dims.iter().zip(&self.element_strides);
@@ -372,12 +385,14 @@ impl TensorMapDesc {
         self.swizzle.row_bytes().map_or(self.inner_bytes(), u64::from)
     }
 
-    /// Returns how many bytes of shared memory a box takes.
+    /// Returns how many bytes of shared memory to allocate for a box. With a swizzle, this counts
+    /// whole rows of the swizzle, even if the box's rows are shorter.
     pub fn shared_bytes(&self) -> u64 {
         self.box_extents().skip(1).product::<u64>() * self.row_pitch_bytes()
     }
 
-    /// Returns the tensor's size in bytes, from its first element to the end of its last.
+    /// Returns the tensor's size in bytes, from its first element to the end of its last. The
+    /// buffer that you launch with must be at least as large.
     pub fn tensor_bytes(&self) -> u64 {
         let last = self.dims.iter().zip(&self.strides_bytes).fold(0u64, |end, (extent, stride)| {
             end.saturating_add((extent - 1).saturating_mul(*stride))
@@ -439,7 +454,8 @@ impl TensorMapDesc {
         })
     }
 
-    /// Returns the address in shared memory of byte `offset` of a box that starts at `base`.
+    /// Returns the address in shared memory, after the swizzle, of byte `offset` of a box that
+    /// starts at `base`. Use it to find a copied element by hand, for example in a test.
     pub fn shared_address(&self, base: u64, offset: u64) -> u64 {
         self.swizzle.apply(base + offset)
     }

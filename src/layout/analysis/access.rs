@@ -88,8 +88,9 @@ impl Accesses {
     }
 }
 
-/// One phase of an access to shared memory: the lanes that are served together. The hardware splits
-/// a warp into several phases if each lane accesses more than 4 bytes.
+/// One phase of an access to shared memory: the lanes that are served together.
+/// [`BankConflicts::phases`] lists them, so that you can see which lanes conflict. The hardware
+/// splits a warp into several phases if each lane accesses more than 4 bytes.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -102,7 +103,7 @@ impl Accesses {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankPhase {
-    /// The warp's index.
+    /// The index of the warp among the threads of the access.
     pub warp: u64,
     /// The first lane of the phase.
     pub first_lane: u32,
@@ -113,12 +114,13 @@ pub struct BankPhase {
     /// The most distinct words in one bank, which is how many wavefronts the phase takes. 1 means
     /// no conflict.
     pub degree: u32,
-    /// The bank that has `degree` words; the lowest if there are several.
+    /// The bank that has `degree` words. If several have as many, it is the lowest.
     pub bank: u32,
 }
 
-/// What [`Analysis::bank_conflicts`](super::Analysis::bank_conflicts) returns. It prints as a
-/// sentence.
+/// The bank conflicts of an access to shared memory.
+/// [`Analysis::bank_conflicts`](super::Analysis::bank_conflicts) returns it, and it prints as a
+/// sentence. Compare its [`wavefronts`](BankConflicts::wavefronts) to choose between layouts.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -137,7 +139,7 @@ pub struct BankConflicts {
 }
 
 impl BankConflicts {
-    /// Returns how many bits a thread accesses.
+    /// Returns how many bits a thread accesses at once.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -149,7 +151,7 @@ impl BankConflicts {
         self.access_bits
     }
 
-    /// Returns the phases, warp by warp.
+    /// Returns the phases, warp by warp. Use it to find out which lanes conflict.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -161,7 +163,8 @@ impl BankConflicts {
         &self.phases
     }
 
-    /// Returns the phase with the most words in one bank; the first if there are several.
+    /// Returns the phase with the most words in one bank; if there are several, the first. It is
+    /// `None` if no thread accesses memory.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -173,7 +176,7 @@ impl BankConflicts {
         self.phases.iter().rev().max_by_key(|phase| phase.degree)
     }
 
-    /// Returns the `n` of the worst `n`-way conflict; 1 if there is none.
+    /// Returns the `n` of the worst `n`-way conflict. It is 1 if there is no conflict.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -185,7 +188,7 @@ impl BankConflicts {
         self.worst().map_or(1, |phase| phase.degree)
     }
 
-    /// Returns true if there are no bank conflicts.
+    /// Returns true if there are no bank conflicts. A test of a layout can assert it.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -197,7 +200,8 @@ impl BankConflicts {
         self.degree() <= 1
     }
 
-    /// Returns how many wavefronts the access takes: the sum of the phases' degrees.
+    /// Returns how many wavefronts the access takes: the sum of the phases' degrees. The time of an
+    /// access grows with it.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -209,7 +213,8 @@ impl BankConflicts {
         self.phases.iter().map(|phase| u64::from(phase.degree)).sum()
     }
 
-    /// Returns how many wavefronts the conflicts add: the sum of `degree - 1` over the phases.
+    /// Returns how many wavefronts the conflicts add: the sum of `degree - 1` over the phases. It
+    /// is what a better layout can save.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -288,7 +293,8 @@ pub(super) fn bank_conflicts(
     })
 }
 
-/// The sectors that a warp touches in one access to global memory.
+/// The sectors that a warp touches in one access to global memory. [`Sectors::warps`] lists them,
+/// so that you can find the warp that wastes bandwidth.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -300,9 +306,9 @@ pub(super) fn bank_conflicts(
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpSectors {
-    /// The warp's index.
+    /// The index of the warp among the threads of the access.
     pub warp: u64,
-    /// How many threads access memory.
+    /// How many of the warp's threads access memory.
     pub lanes: u32,
     /// How many distinct 32-byte sectors the warp touches.
     pub sectors: u32,
@@ -311,7 +317,8 @@ pub struct WarpSectors {
 }
 
 impl WarpSectors {
-    /// Returns how many sectors would be enough for as many bytes.
+    /// Returns how many sectors would be enough for as many bytes, if the warp accessed them
+    /// contiguously.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -324,7 +331,9 @@ impl WarpSectors {
     }
 }
 
-/// What [`Analysis::sectors`](super::Analysis::sectors) returns. It prints as a sentence.
+/// The sectors that an access to global memory touches.
+/// [`Analysis::sectors`](super::Analysis::sectors) returns it, and it prints as a sentence. Its
+/// [`efficiency`](Sectors::efficiency) says whether the access is coalesced.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, layout};
@@ -341,7 +350,7 @@ pub struct Sectors {
 }
 
 impl Sectors {
-    /// Returns how many bits a thread accesses.
+    /// Returns how many bits a thread accesses at once.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -353,7 +362,7 @@ impl Sectors {
         self.access_bits
     }
 
-    /// Returns the report of each warp.
+    /// Returns the report of each warp. Use it to find the warp that wastes bandwidth.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -365,7 +374,8 @@ impl Sectors {
         &self.warps
     }
 
-    /// Returns the sum of all warps' sectors. A sector that two warps touch counts twice.
+    /// Returns the sum of all warps' sectors. A sector that two warps touch counts twice. It is
+    /// proportional to the memory traffic.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -377,7 +387,7 @@ impl Sectors {
         self.warps.iter().map(|warp| u64::from(warp.sectors)).sum()
     }
 
-    /// Returns how many bytes all warps use.
+    /// Returns how many distinct bytes of their sectors the warps use, summed over all warps.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -389,7 +399,8 @@ impl Sectors {
         self.warps.iter().map(|warp| u64::from(warp.bytes)).sum()
     }
 
-    /// Returns how many sectors would be enough for as many bytes per warp.
+    /// Returns how many sectors would be enough for as many bytes per warp, to compare with
+    /// [`sectors`](Sectors::sectors).
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -401,7 +412,8 @@ impl Sectors {
         self.warps.iter().map(|warp| u64::from(warp.ideal())).sum()
     }
 
-    /// Returns which share of the moved bytes is used, from 0 to 1.
+    /// Returns which share of the bytes in the touched sectors is used, from 0 to 1. An access is
+    /// fully coalesced at 1.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};

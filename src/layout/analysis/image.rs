@@ -1,4 +1,6 @@
 //! [`Image`] is the set of indices that a layout reaches, stored as runs with one step.
+//! [`Analysis::image`](super::Analysis::image) returns it; come here to ask where a layout has
+//! gaps.
 
 use std::fmt;
 
@@ -9,7 +11,8 @@ use crate::layout::error::LayoutError;
 use crate::layout::int::Int;
 use crate::layout::layout::Layout;
 
-/// The indices `start, start + step, ..`, `count` of them. The step is in the [`Image`].
+/// One piece of an [`Image`]: `count` indices `start, start + step, ..`. The step is in the
+/// [`Image`].
 ///
 /// ```
 /// use tilewright::layout::{Analysis, Run, layout};
@@ -19,13 +22,15 @@ use crate::layout::layout::Layout;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// The smallest index.
+    /// The smallest index of the run.
     pub start: i64,
-    /// How many indices there are; at least one.
+    /// How many indices the run has. It is at least one.
     pub count: u64,
 }
 
 /// The set of indices that a layout reaches, as runs with one common step, in increasing order.
+/// [`Analysis::image`](super::Analysis::image) returns it. Use it to see the gaps of a layout, or
+/// to test whether two layouts reach the same elements.
 ///
 /// The step is the greatest common divisor of all differences (1 if there is a single index). The
 /// runs are maximal, so two images are equal exactly if the sets are equal.
@@ -84,7 +89,7 @@ impl Image {
         Self::from_starts(first, step, &values, 1)
     }
 
-    /// Returns the difference between neighbours in a run.
+    /// Returns the difference between neighbours in a run. All runs have the same.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -96,7 +101,7 @@ impl Image {
         self.step
     }
 
-    /// Returns the runs in increasing order.
+    /// Returns the runs in increasing order. The gaps are between them.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -108,7 +113,8 @@ impl Image {
         &self.runs
     }
 
-    /// Returns how many indices there are.
+    /// Returns how many different indices there are. It is less than the layout's size if
+    /// coordinates share an index.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -120,7 +126,8 @@ impl Image {
         self.runs.iter().map(|run| run.count).sum()
     }
 
-    /// Returns true if there is no index. That is never so for the image of a layout.
+    /// Returns true if there is no index. The image of a layout always has one; the method is here
+    /// because [`len`](Image::len) is.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -132,7 +139,7 @@ impl Image {
         self.runs.is_empty()
     }
 
-    /// Returns the smallest index.
+    /// Returns the smallest index. It is `None` only if the image is empty.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -144,7 +151,8 @@ impl Image {
         self.runs.first().map(|run| run.start)
     }
 
-    /// Returns the largest index.
+    /// Returns the largest index. It is `None` only if the image is empty. A buffer must reach
+    /// beyond it.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -162,7 +170,8 @@ impl Image {
         run.start.saturating_add(steps.saturating_mul(self.step))
     }
 
-    /// Returns true if the layout reaches `index`.
+    /// Returns true if the layout reaches `index`. Use it to ask whether an element belongs to a
+    /// tile, for example.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -178,7 +187,8 @@ impl Image {
         }
     }
 
-    /// Returns true if the layout reaches every integer from the first to the last index.
+    /// Returns true if the layout reaches every integer from the first to the last index. Then
+    /// there are no gaps.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -190,7 +200,8 @@ impl Image {
         self.step == 1 && self.runs.len() == 1
     }
 
-    /// Iterates over all indices in increasing order.
+    /// Iterates over all indices in increasing order. Use it to compare an image with a list of
+    /// expected indices.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};

@@ -1,10 +1,17 @@
 //! Decides whether a layout is one-to-one, from its strides if possible.
+//! [`Analysis::is_injective`](super::Analysis::is_injective) and
+//! [`Analysis::collision`](super::Analysis::collision) ask here, for example before threads write
+//! through a layout.
 //!
 //! Two coordinates have the same index exactly if their difference `c`, with `|c_k| < extent_k`,
-//! solves `sum c_k * stride_k == 0`. We first drop each mode with `c_k == 0` in every solution: its
-//! stride is larger than all others together can reach, or a common divisor of the others rules out
-//! every other `c_k`. If one or two modes are left, we solve the equation. If more are left, we try
-//! their coordinates.
+//! solves `sum c_k * stride_k == 0`. For example, `(2,0)` and `(0,3)` share the index 6 of
+//! `(4,8):(3,2)`, because `2 * 3 - 3 * 2 == 0`.
+//!
+//! We first drop each mode with `c_k == 0` in every solution. There are two reasons for a mode to
+//! be like this. Its stride may be larger than all others together can reach, such as the mode
+//! `2:4` in `(4,2):(1,4)`. Or all other strides have a common divisor, and no `c_k` but 0 makes `c_k *
+//! stride_k` a multiple of it, such as the mode `2:1` in `(2,8):(1,2)`. If one or two modes are
+//! left, we solve the equation. If more are left, we try their coordinates.
 
 use smallvec::SmallVec;
 

@@ -1,6 +1,6 @@
 //! [`Analysis`] answers questions about a layout in memory: is it one-to-one or contiguous, do two
 //! layouts agree or overlap, and which bank conflicts, sectors and vector widths does an access
-//! have?
+//! have? Ask before you build a kernel on a layout.
 //!
 //! Both [`Layout`] and [`ComposedLayout`] implement it. If the strides alone decide, a question is
 //! answered at once, whatever the size. Otherwise all coordinates are tried, up to
@@ -44,7 +44,8 @@ use super::tuple::{IntTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// The most coordinates that an analysis tries: 1 Mi.
+/// The most coordinates that an analysis tries: 1 Mi. If it would have to try more, it returns
+/// [`LayoutError::TooLarge`].
 ///
 /// ```
 /// use tilewright::layout::{Analysis, DOMAIN_LIMIT, LayoutError, Swizzle, layout};
@@ -63,7 +64,8 @@ fn domain_too_large() -> LayoutError {
     LayoutError::TooLarge { what: "the number of coordinates to walk", limit: DOMAIN_LIMIT }
 }
 
-/// What an [`Analysis`] works on: a layout as `inner(shift + outer(i))`.
+/// What an [`Analysis`] works on: a layout as `inner(shift + outer(i))`. You return one from
+/// [`Analysis::offsets`] for a type of your own.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, Offsets, layout};
@@ -185,7 +187,8 @@ pub trait Analysis {
     /// Returns [`LayoutError::Unsupported`] for a composed layout without a shape.
     fn offsets(&self) -> Result<Offsets<'_>>;
 
-    /// Returns true if the layout is one-to-one: `L(i) == L(j)` only for `i == j`.
+    /// Returns true if the layout is one-to-one: `L(i) == L(j)` only for `i == j`. Use it to prove
+    /// that threads that write through the layout do not collide.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, Int, Layout, layout};
@@ -207,8 +210,8 @@ pub trait Analysis {
         injective::is_injective(&self.offsets()?)
     }
 
-    /// Returns two coordinates with the same index, if there are any. They show why a layout is not
-    /// one-to-one.
+    /// Returns two coordinates with the same index, or `None` if there are none. They show why a
+    /// layout is not one-to-one.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -225,8 +228,9 @@ pub trait Analysis {
         injective::collision(&self.offsets()?)
     }
 
-    /// Returns true if the layout reaches every integer between its smallest and its largest index.
-    /// The smallest need not be 0, and an index may occur more than once.
+    /// Returns true if the layout reaches every integer between its smallest and its largest index,
+    /// so that one bulk copy can move the elements. The smallest need not be 0, and an index may
+    /// occur more than once.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -240,7 +244,8 @@ pub trait Analysis {
         image::is_contiguous(&self.offsets()?)
     }
 
-    /// Returns true if the layout is a permutation of `0..size`.
+    /// Returns true if the layout is a permutation of `0..size`: it has no gap, and no two
+    /// coordinates share an index.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -255,7 +260,7 @@ pub trait Analysis {
     }
 
     /// Returns true if both layouts have the same size and `L(i) == M(i)` for all `i` below it.
-    /// Their modes may differ.
+    /// Their modes may differ. Use it to test that a rewritten layout means the same.
     ///
     /// ```
     /// use tilewright::layout::{Swizzle, layout};
@@ -276,7 +281,8 @@ pub trait Analysis {
         same::same_function(&self.offsets()?, &other.offsets()?)
     }
 
-    /// Returns the set of all indices, as runs with one step.
+    /// Returns the set of all indices, as runs with one step. Use it to see which part of a buffer
+    /// a layout covers.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -315,7 +321,8 @@ pub trait Analysis {
         overlap::overlap(&self.offsets()?, &other.offsets()?)
     }
 
-    /// Counts the bank conflicts of an access to shared memory, phase by phase.
+    /// Counts the bank conflicts of an access to shared memory, phase by phase. Use it to choose
+    /// between layouts or swizzles for a tile.
     ///
     /// Thread `t` accesses `vector` elements of `element_bits`, starting at index `L(threads(t))`.
     /// 32 threads are a warp. The memory has 32 banks of 4 bytes and starts at a multiple of 128
@@ -350,9 +357,9 @@ pub trait Analysis {
         access::bank_conflicts(&self.offsets()?, threads, vector, element_bits)
     }
 
-    /// Counts the 32-byte sectors of global memory that each warp touches in one access. The
-    /// threads are given as in [`bank_conflicts`](Self::bank_conflicts), and the memory starts at a
-    /// multiple of 32 bytes.
+    /// Counts the 32-byte sectors of global memory that each warp touches in one access, which
+    /// tells whether the access is coalesced. The threads are given as in
+    /// [`bank_conflicts`](Self::bank_conflicts), and the memory starts at a multiple of 32 bytes.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};

@@ -10,7 +10,9 @@ use crate::layout::int::Int;
 use crate::layout::tuple::IntTuple;
 
 /// Two coordinates with the same index: one in each of two layouts, or both in a layout that is not
-/// one-to-one.
+/// one-to-one. [`Analysis::overlap`](super::Analysis::overlap) and
+/// [`Analysis::collision`](super::Analysis::collision) return it as the proof. It prints as `(2,0)
+/// and (0,3) share the index 6`.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, ComposedLayout, layout, shape};

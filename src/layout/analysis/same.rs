@@ -1,4 +1,5 @@
-//! Decides whether two layouts are the same function.
+//! Decides whether two layouts are the same function, for example to show that a rewritten layout
+//! is right. [`Analysis::same_function`](super::Analysis::same_function) asks here.
 //!
 //! The function of a static layout determines its coalesced form: the first mode is the longest run
 //! of equal steps from coordinate 0 on, the second mode is the longest run of such runs, and so on.
@@ -46,8 +47,9 @@ fn same_strided(a: &Offsets<'_>, b: &Offsets<'_>) -> Result<bool> {
     })
 }
 
-/// The coalesced modes of more than one coordinate. Strides of 0 are the plain 0. Unlike `coalesce`, which keeps a static
-/// extent apart from a symbolic one, this merges any two contiguous modes: `(2,n):(1,2)` is `2*n:1`.
+/// Returns the coalesced modes of more than one coordinate. Strides of 0 are the plain 0. Unlike
+/// `coalesce`, which keeps a static extent apart from a symbolic one, this merges any two
+/// contiguous modes: `(2,n):(1,2)` is `2*n:1`.
 #[inline]
 fn modes(layout: &Layout) -> Result<Vec<(Int, ScaledBasis)>> {
     let mut plain = layout.clone();

@@ -1,5 +1,5 @@
 //! Finds the widest vector with which threads can access a layout, for example 8 contiguous `f16`
-//! per load.
+//! per load. The planner of tiled copies uses it to choose the vector width.
 
 use std::fmt;
 
@@ -27,7 +27,8 @@ fn widest_access(element_bits: u32, base_align_bytes: u32) -> Result<u32> {
 }
 
 /// Why a vector is not wider: the mode, its value, and what the next wider vector at this alignment
-/// would need.
+/// would need. [`WidestVector::limit`] returns it, so that you know which stride to pad or which
+/// size to round up.
 ///
 /// ```
 /// use tilewright::layout::{Analysis, VectorLimit, layout};
@@ -102,7 +103,8 @@ pub enum VectorLimit {
 }
 
 impl VectorLimit {
-    /// Returns the mode that is in the way, if it is a mode.
+    /// Returns the mode that keeps the vector from being wider, or `None` if the reason is not a
+    /// mode.
     ///
     /// ```
     /// use tilewright::layout::{Analysis, layout};
@@ -123,7 +125,8 @@ impl VectorLimit {
     }
 }
 
-/// What [`Analysis::widest_vector`](super::Analysis::widest_vector) returns. It prints as a
+/// The widest vector with which all elements of a layout can be accessed, and what limits it.
+/// [`Analysis::widest_vector`](super::Analysis::widest_vector) returns it, and it prints as a
 /// sentence.
 ///
 /// ```
@@ -146,7 +149,8 @@ pub struct WidestVector {
 }
 
 impl WidestVector {
-    /// Returns how many elements the vector has, a power of two.
+    /// Returns how many elements the vector has, a power of two. It is the vector length to use in
+    /// a copy.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -158,7 +162,8 @@ impl WidestVector {
         self.elements
     }
 
-    /// Returns the width in bits. If it is below 8, a single element cannot be accessed on its own.
+    /// Returns the vector's width in bits. If it is below 8, a single element cannot be accessed on
+    /// its own.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, layout};
@@ -170,7 +175,7 @@ impl WidestVector {
         self.elements * self.element_bits
     }
 
-    /// Returns why the vector is not wider.
+    /// Returns why the vector is not wider, so that you can change the layout.
     ///
     /// ```
     /// # use tilewright::layout::{Analysis, VectorLimit, Width, layout};

@@ -1,4 +1,5 @@
-//! Composition with swizzles and composed layouts on either side.
+//! Composition with swizzles and composed layouts on either side. Come here to put a swizzle on a
+//! layout, or to compose a layout that has one.
 
 use super::{ComposedLayout, Part, bits_of};
 use crate::layout::coalesce::{Flat, Keep};
@@ -46,7 +47,7 @@ impl Swizzle {
     }
 
     /// Returns `self o layout` for a layout that may already be swizzled. The two swizzles are
-    /// combined.
+    /// combined. For example, the same swizzle twice gives the plain layout again.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Swizzle};
@@ -81,8 +82,9 @@ impl Swizzle {
 }
 
 impl ComposedLayout {
-    /// Returns `self o right` for two composed layouts: composes the outer part of `self` with
-    /// `right`, and then applies the inner part of `self`. The two swizzles must combine into one.
+    /// Returns `self o right` for two composed layouts, for example to apply one swizzled
+    /// permutation after another. It composes the outer part of `self` with `right`, and then
+    /// applies the inner part of `self`. The two swizzles must combine into one.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -128,9 +130,10 @@ impl ComposedLayout {
 }
 
 impl Layout {
-    /// Returns `self o swizzle`: swizzles the coordinates instead of the indices. If `self` maps
-    /// the swizzle's bits to single bits, the result is `swizzle' o 0 o self` with these bits, as
-    /// in CuTe. Otherwise it is `self o 0 o swizzle`.
+    /// Returns `self o swizzle`: swizzles the coordinates instead of the indices. Use it for a
+    /// permutation that is defined on coordinates. If `self` maps the swizzle's bits to single
+    /// bits, the result is `swizzle' o 0 o self` with these bits, as in CuTe. Otherwise it is `self
+    /// o 0 o swizzle`.
     ///
     /// ```
     /// # use tilewright::layout::{Swizzle, layout};
@@ -206,7 +209,8 @@ impl Layout {
         Ok(Some(moved))
     }
 
-    /// Returns `self o right` for a composed `right`, part by part.
+    /// Returns `self o right` for a composed `right`, part by part. Use it if a swizzled layout
+    /// describes coordinates of `self`.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -252,7 +256,8 @@ impl Layout {
     }
 
     /// Repeats the block over a swizzled tiler. In the result, the swizzle acts on the bits of the
-    /// tile index, so that it permutes whole blocks.
+    /// tile index, so that it permutes whole blocks. Use it to swizzle the order of tiles, for
+    /// example.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};

@@ -32,7 +32,7 @@ macro_rules! on_outer {
 }
 
 on_outer! {
-    /// Returns the mode at a path.
+    /// Returns the mode at a path. Use it to look at one mode and keep the swizzle.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -42,7 +42,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn get(path: &[usize]);
-    /// Returns the modes `begin..end` as a tuple.
+    /// Returns the modes `begin..end` as a tuple, for example all modes but the batch.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -52,7 +52,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn take(begin: usize, end: usize);
-    /// Returns the modes `modes` as a tuple, in that order.
+    /// Returns the modes `modes` as a tuple, in that order. Use it to permute or to drop modes.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -62,7 +62,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn select(modes: &[usize]);
-    /// Groups the modes `begin..end` into one mode.
+    /// Groups the modes `begin..end` into one mode. You can then index it with one integer.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -72,7 +72,8 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn group(begin: usize, end: usize);
-    /// Flattens the layout into one tuple of leaves.
+    /// Flattens the layout into one tuple of leaves. Use it if the nesting does not matter any
+    /// more.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -82,7 +83,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn flatten();
-    /// Appends `mode` as the last mode.
+    /// Appends `mode` as the last mode. Use it to add a pipeline stage or a batch mode.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -92,7 +93,7 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn append(mode: &Layout);
-    /// Prepends `mode` as the first mode.
+    /// Prepends `mode` as the first mode. Use it to add a batch mode in front.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -102,7 +103,8 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn prepend(mode: &Layout);
-    /// Appends `mode` until the layout has `rank` modes.
+    /// Appends `mode` until the layout has `rank` modes, for example `1:0` for code that expects a
+    /// fixed rank.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -112,7 +114,8 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn append_to(rank: usize, mode: &Layout);
-    /// Prepends `mode` until the layout has `rank` modes.
+    /// Prepends `mode` until the layout has `rank` modes, for example `1:0` for code that expects a
+    /// fixed rank.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -122,7 +125,8 @@ on_outer! {
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```
     fn prepend_to(rank: usize, mode: &Layout);
-    /// Returns the same function with as few modes as possible.
+    /// Returns the same function with as few modes as possible. Use it to simplify a layout before
+    /// you compare or print it.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -133,7 +137,7 @@ on_outer! {
     /// ```
     fn coalesce();
     /// Coalesces each mode below a leaf of `profile` on its own, as
-    /// [`coalesce`](ComposedLayout::coalesce) does.
+    /// [`coalesce`](ComposedLayout::coalesce) does, so that the rank stays.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, shape};
@@ -306,7 +310,8 @@ by_tiler! {
 }
 
 impl ComposedLayout {
-    /// Returns the outer layout's [`Layout::complement`].
+    /// Returns the outer layout's [`Layout::complement`]: the indices that it does not reach,
+    /// before the swizzle.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -323,7 +328,8 @@ impl ComposedLayout {
         self.outer_layout()?.complement(cotarget)
     }
 
-    /// Returns the outer layout's [`Layout::layout_like`].
+    /// Returns the outer layout's [`Layout::layout_like`]: a compact layout with the same memory
+    /// order and no swizzle.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -339,7 +345,8 @@ impl ComposedLayout {
         self.outer_layout()?.layout_like()
     }
 
-    /// Returns the outer layout's [`Layout::fragment_like`].
+    /// Returns the outer layout's [`Layout::fragment_like`]: the layout of registers for these
+    /// elements, which need no swizzle.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -355,7 +362,8 @@ impl ComposedLayout {
         self.outer_layout()?.fragment_like()
     }
 
-    /// Returns the tile at `coord` and its offset, as [`Layout::local_tile`] does.
+    /// Returns the tile at `coord` and its offset, as [`Layout::local_tile`] does. Use it to get a
+    /// thread block's tile.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, coord, tiler};
@@ -379,7 +387,7 @@ impl ComposedLayout {
     }
 
     /// Returns the elements of thread `index` and their offset, as [`Layout::local_partition`]
-    /// does.
+    /// does. Use it to divide a swizzled tile among threads.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};

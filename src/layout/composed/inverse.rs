@@ -1,4 +1,5 @@
-//! Inverts a [`ComposedLayout`].
+//! Inverts a [`ComposedLayout`]. Use it to ask which coordinate lies at an index of swizzled
+//! memory.
 
 use super::{ComposedLayout, Part};
 use crate::layout::error::LayoutError;
@@ -8,9 +9,9 @@ use crate::layout::layout::Layout;
 type Result<T> = std::result::Result<T, LayoutError>;
 
 impl ComposedLayout {
-    /// Returns a layout with `self(R(i)) == i`, namely `right_inverse(outer) o -offset o inner`. If
-    /// the offset is 0, it is written as CuTe does, with a swizzle on the outside that acts on the
-    /// permuted bits.
+    /// Returns a layout with `self(R(i)) == i`, namely `right_inverse(outer) o -offset o inner`. It
+    /// finds the coordinate of each element in memory order. If the offset is 0, it is written as
+    /// CuTe does, with a swizzle on the outside that acts on the permuted bits.
     ///
     /// The swizzle can move an index past those that the outer layout reaches. Then `R(i)` may be a
     /// coordinate past the outer layout's size, where its last mode continues.
@@ -52,8 +53,8 @@ impl ComposedLayout {
         })
     }
 
-    /// Returns a layout with `R(self(i)) == i`, if `self` is one-to-one. It has the same form as a
-    /// [`right_inverse`](ComposedLayout::right_inverse).
+    /// Returns a layout with `R(self(i)) == i`, if `self` is one-to-one: it maps each index back to
+    /// its coordinate. It has the same form as a [`right_inverse`](ComposedLayout::right_inverse).
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -99,8 +100,8 @@ impl ComposedLayout {
         }
     }
 
-    /// Returns the coordinates with index 0 for a plain layout, as [`Layout::nullspace`] does, and
-    /// `1:0` otherwise.
+    /// Returns the coordinates with index 0 for a plain layout, as [`Layout::nullspace`] does. If
+    /// the layout has a swizzle, an offset or a function, the result is `1:0`.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};

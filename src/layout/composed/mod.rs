@@ -49,7 +49,8 @@ pub struct CoordFn {
 }
 
 impl CoordFn {
-    /// Wraps `function`. It prints as `name`.
+    /// Wraps `function`, so that a [`ComposedLayout`] can apply it to its coordinates. The layout
+    /// prints it as `name`.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, CoordFn, layout};
@@ -64,7 +65,7 @@ impl CoordFn {
         Self { name: name.into(), function: Arc::new(function) }
     }
 
-    /// Returns the name.
+    /// Returns the name that was passed to [`new`](CoordFn::new), which the layout prints.
     ///
     /// ```
     /// # use tilewright::layout::CoordFn;
@@ -82,7 +83,8 @@ impl PartialEq for CoordFn {
 }
 impl Eq for CoordFn {}
 
-/// The inner or outer part of a [`ComposedLayout`].
+/// The inner or outer part of a [`ComposedLayout`]. Match on [`inner`](ComposedLayout::inner) or
+/// [`outer`](ComposedLayout::outer) if you handle swizzled and other layouts differently.
 ///
 /// ```
 /// use tilewright::layout::{ComposedLayout, Part, Swizzle, layout};
@@ -191,7 +193,8 @@ pub struct ComposedLayout {
 }
 
 impl ComposedLayout {
-    /// Builds `inner o offset o outer`.
+    /// Builds `inner o offset o outer`. For a swizzle on a layout, [`Swizzle::compose_layout`] is
+    /// shorter.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Swizzle, layout};
@@ -228,7 +231,8 @@ impl ComposedLayout {
         }
     }
 
-    /// Returns the part that is applied last.
+    /// Returns the part that is applied last: the swizzle of swizzled memory, or the identity if
+    /// the layout is plain.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -240,7 +244,8 @@ impl ComposedLayout {
         &self.inner
     }
 
-    /// Returns the offset, which is added to the outer part's result.
+    /// Returns the offset, which is added to the outer part's result. A slice of a swizzled layout
+    /// often has one.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -252,7 +257,8 @@ impl ComposedLayout {
         &self.offset
     }
 
-    /// Returns the part that is applied first.
+    /// Returns the part that is applied first. It is a layout, except in the inverse of a swizzled
+    /// layout.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -264,7 +270,8 @@ impl ComposedLayout {
         &self.outer
     }
 
-    /// Returns the part that is applied first, if it is a layout.
+    /// Returns the part that is applied first, or an error if it is not a layout. Use it to read
+    /// the shape and the strides.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -285,7 +292,8 @@ impl ComposedLayout {
         }
     }
 
-    /// Returns the inner part if it is a swizzle.
+    /// Returns the inner part if it is a swizzle, and `None` otherwise. Use it to ask how shared
+    /// memory is swizzled.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Swizzle};
@@ -313,7 +321,8 @@ impl ComposedLayout {
         self.as_normal().is_some()
     }
 
-    /// Returns the plain layout, if this is one.
+    /// Returns the plain layout if this is one, and `None` otherwise. Use it to handle layouts
+    /// without a swizzle by themselves.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -328,7 +337,8 @@ impl ComposedLayout {
         }
     }
 
-    /// Returns the swizzle, or the identity if there is none: CuTe's `get_swizzle_portion`.
+    /// Returns the swizzle, or the identity if there is none: CuTe's `get_swizzle_portion`. Use it
+    /// in code that takes plain and swizzled layouts.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Swizzle};
@@ -340,7 +350,8 @@ impl ComposedLayout {
         self.swizzle().unwrap_or(Swizzle::identity())
     }
 
-    /// Returns the layout without its swizzle and offset: CuTe's `get_nonswizzle_portion`.
+    /// Returns the layout without its swizzle and offset: CuTe's `get_nonswizzle_portion`. Use it
+    /// to read the shape and the strides.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};
@@ -355,7 +366,7 @@ impl ComposedLayout {
         self.outer_layout()
     }
 
-    /// Returns the shape of the domain.
+    /// Returns the shape of the domain: the coordinates that the layout accepts.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, shape};
@@ -370,7 +381,7 @@ impl ComposedLayout {
         Ok(self.outer_layout()?.shape())
     }
 
-    /// Returns how many coordinates the layout has.
+    /// Returns how many coordinates the layout has: the product of its extents.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -386,7 +397,7 @@ impl ComposedLayout {
     }
 
     /// Returns the outer layout's cosize, as CuTe does. A swizzle or an offset can reach larger
-    /// indices.
+    /// indices, so a buffer may need more elements.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -403,7 +414,8 @@ impl ComposedLayout {
     }
 
     /// Returns the value at a coordinate, `inner(offset + outer(c))`. If the layout maps to
-    /// integers, [`crd2idx`](ComposedLayout::crd2idx) is easier to use.
+    /// integers, [`crd2idx`](ComposedLayout::crd2idx) is easier to use. Use it for layouts into
+    /// coordinates.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -423,7 +435,8 @@ impl ComposedLayout {
         self.inner.apply(&self.offset.plus(&value)?)
     }
 
-    /// Returns the index of a coordinate. The layout must map to integers.
+    /// Returns the index of a coordinate, with offset and swizzle applied. The layout must map to
+    /// integers.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -439,7 +452,8 @@ impl ComposedLayout {
         self.apply(coord)?.to_int().cloned()
     }
 
-    /// Replaces the symbols by their values in `env` and returns the static layout.
+    /// Replaces the symbols by their values in `env` and returns the static layout. Use it when the
+    /// sizes are known.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, Env, Int, Layout, Swizzle};

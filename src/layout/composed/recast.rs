@@ -1,4 +1,5 @@
-//! Recasts a [`ComposedLayout`] to wider or narrower elements, and computes its alignment.
+//! Recasts a [`ComposedLayout`] to wider or narrower elements, and computes how wide a vector
+//! access to it may be. Come here to read swizzled shared memory as elements of another width.
 
 use super::{ComposedLayout, Part};
 use crate::layout::error::LayoutError;
@@ -33,7 +34,7 @@ impl ComposedLayout {
     }
 
     /// Returns the layout of the same memory for elements `n` times as wide. If there is a swizzle,
-    /// `n` must be a power of two.
+    /// `n` must be a power of two. Use it to see swizzled memory as vectors.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;
@@ -49,7 +50,8 @@ impl ComposedLayout {
         self.recast_by(|s| s.upcast(n), |o| o.exact_div(&Int::new(n)), |l| l.upcast(n))
     }
 
-    /// Returns the layout of the same memory for elements 1/`n` as wide.
+    /// Returns the layout of the same memory for elements 1/`n` as wide. Use it to see the elements
+    /// inside vectors.
     ///
     /// ```
     /// # use tilewright::layout::ComposedLayout;

@@ -1,4 +1,5 @@
-//! Slices a [`ComposedLayout`], and drops its swizzle if it no longer has an effect.
+//! Slices a [`ComposedLayout`], and drops its swizzle if it no longer has an effect. The part of a
+//! swizzled tile that one thread accesses is such a slice.
 
 use super::ComposedLayout;
 use crate::layout::builder::LayoutBuilder;
@@ -75,7 +76,8 @@ impl ComposedLayout {
         Ok((kept, zero))
     }
 
-    /// Returns only the layout of [`slice_and_offset`](ComposedLayout::slice_and_offset).
+    /// Returns only the layout of [`slice_and_offset`](ComposedLayout::slice_and_offset), for
+    /// example to ask about its size or its alignment.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, coord};
@@ -92,7 +94,8 @@ impl ComposedLayout {
     }
 
     /// Moves the origin to `coord`. Returns the moved layout and an outer offset. The outer offset
-    /// is 0 unless the layout is plain, because the offset goes inside the swizzle.
+    /// is 0 unless the layout is plain, because the offset goes inside the swizzle. Use it to shift
+    /// a tensor.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, shape};

@@ -1,4 +1,5 @@
-//! Moves a swizzle's permutation from one layout to another.
+//! Moves a swizzle's permutation from one layout to another. Come here if you change a tile's
+//! layout and want to keep its swizzle.
 
 use super::ComposedLayout;
 use crate::layout::error::LayoutError;
@@ -11,7 +12,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 impl Swizzle {
     /// Returns `S o new`, where the swizzle `S` permutes `new`'s coordinates in the same way as
     /// `self` permutes those of `old`: if `self(old(i)) == old(j)`, then `S(new(i)) == new(j)`.
-    /// This is CuTe's `transfer_swizzle`.
+    /// This is CuTe's `transfer_swizzle`. Use it to keep a swizzle when a tile changes from
+    /// row-major to column-major, for example.
     ///
     /// Both layouts must have the same size and extents that are powers of two, `old` must be
     /// one-to-one, and `self` must permute the indices of `old`.

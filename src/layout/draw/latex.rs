@@ -1,4 +1,4 @@
-//! Writes a picture as LaTeX: TikZ in the document class `standalone`.
+//! Writes a picture as LaTeX: TikZ in the document class `standalone`. `Drawing::latex` calls it.
 
 use std::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! Draws layouts, swizzles and operations as text, SVG and LaTeX.
+//! Draws layouts, swizzles and operations as text, SVG and LaTeX. Use it to see what a layout does,
+//! for example in a document or while you design a kernel.
 //!
 //! A picture starts as a scene (`scene.rs`): tables of labelled cells. `text.rs` prints it like
 //! CuTe's `print_layout`. For `svg.rs` and `latex.rs`, `picture.rs` first places it on whole
@@ -29,7 +30,9 @@ use scene::{Cell, MAX_CELLS, Scene, Section, Table, tables};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A picture of a layout, a swizzle or an operation, in any of the three output forms.
+/// A picture of a layout, a swizzle or an operation, in any of the three output forms. You get one
+/// from `draw` of a layout or swizzle, from [`Layout::draw_tv`], or from the functions here for
+/// operations.
 ///
 /// It prints as text. To publish it, use [`svg`](Drawing::svg) or [`latex`](Drawing::latex). A
 /// layout of rank 2 is one table with the first mode downwards. A layout of rank 1 is one row, or
@@ -77,7 +80,8 @@ fn too_many_cells() -> LayoutError {
 }
 
 impl Drawing {
-    /// The most cells that a picture may have.
+    /// The most cells that a picture may have: 16384. A layout with more coordinates has no
+    /// picture, so draw a part of it.
     ///
     /// ```
     /// # use tilewright::layout::{Drawing, layout};
@@ -158,7 +162,8 @@ impl Drawing {
         Ok((scene, scene.note()))
     }
 
-    /// Colours the cells by `shading` instead.
+    /// Colours the cells by `shading` instead of the picture's own colours, for example by the
+    /// shared-memory bank of each element.
     ///
     /// ```
     /// # use tilewright::layout::{Shading, layout};
@@ -173,7 +178,8 @@ impl Drawing {
         self
     }
 
-    /// Places pictures side by side, each below its name, in the colours of the first.
+    /// Places pictures side by side, each below its name, in the colours of the first. Use it to
+    /// compare layouts.
     ///
     /// ```
     /// # use tilewright::layout::{Drawing, layout, tiler};

@@ -1,4 +1,5 @@
-//! Draws operations: input, tiler and result side by side, with one colour per tile.
+//! Draws operations: input, tiler and result side by side, with one colour per tile. The picture
+//! shows how a divide, a product or a composition moves elements.
 
 use std::collections::HashMap;
 

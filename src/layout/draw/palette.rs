@@ -66,7 +66,7 @@ pub(super) fn ramp(at: i64, last: i64) -> Colour {
     Colour(mix(16) | mix(8) | mix(0))
 }
 
-/// What the colour of a cell means.
+/// What the colour of a cell means. Pass one to [`Drawing::shaded`](super::Drawing::shaded).
 ///
 /// ```
 /// use tilewright::layout::{Shading, layout};
@@ -98,7 +98,7 @@ pub enum Shading {
         /// The size of an element in bits. 0 counts as 1.
         element_bits: u32,
     },
-    /// Who owns the cell: its thread in a thread-value picture, its tile in the picture of an
+    /// Who owns the cell: its thread in a thread-value picture, or its tile in the picture of an
     /// operation.
     Owner,
 }

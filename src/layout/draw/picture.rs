@@ -1,4 +1,5 @@
-//! Places a scene on whole pixels, as rectangles and texts, for both SVG and LaTeX.
+//! Places a scene on whole pixels, as rectangles and texts, for both SVG and LaTeX. Come here to
+//! change sizes and margins.
 //!
 //! The lines of a table are gaps between its cells, over a dark rectangle. So all edges are on
 //! whole pixels, and there is no stroke that a renderer could blur. The gap is wider where a tile

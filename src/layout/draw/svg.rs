@@ -1,5 +1,5 @@
 //! Writes a picture as SVG 1.1, with presentation attributes only, so that every viewer and editor
-//! can read it.
+//! can read it. `Drawing::svg` calls it.
 
 use std::fmt::Write;
 

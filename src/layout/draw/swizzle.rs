@@ -1,4 +1,5 @@
-//! Draws swizzles and swizzled layouts.
+//! Draws swizzles and swizzled layouts. The picture shows where a swizzle moves elements, and which
+//! of them land in the same column of memory.
 
 use super::super::error::LayoutError;
 use super::super::{ComposedLayout, Int, IntTuple, Swizzle};

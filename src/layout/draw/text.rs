@@ -1,4 +1,4 @@
-//! Prints a scene as text, like CuTe's `print_layout`.
+//! Prints a scene as text, like CuTe's `print_layout`. `Drawing::text` calls it.
 
 use super::scene::{Scene, Section, Table};
 

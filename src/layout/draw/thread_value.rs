@@ -1,4 +1,5 @@
-//! Draws thread-value layouts: which thread holds each element of a tile.
+//! Draws thread-value layouts: which thread holds each element of a tile. Use it to check a copy or
+//! an MMA atom by eye.
 
 use super::super::error::LayoutError;
 use super::super::into_tuple::IntoTuple;

@@ -1,4 +1,5 @@
-//! [`Int`] arithmetic: static operands are computed here, symbolic ones by `symbolic.rs`.
+//! [`Int`] arithmetic: static operands are computed here, symbolic ones by `symbolic.rs`. Come here
+//! to add an operation on extents and strides.
 
 use super::{Int, Repr, Result, ceil_div_i64, checked_gcd, floor_div_i64, symbolic};
 use crate::layout::error::LayoutError;
@@ -159,7 +160,7 @@ impl Int {
         gcd, "gcd", |a, b| checked_gcd(a, b), symbolic::gcd
     );
     binary!(
-        /// Returns the bitwise exclusive or.
+        /// Returns the bitwise exclusive or. Swizzled indices are built from it.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -167,12 +168,12 @@ impl Int {
         /// # Ok::<(), tilewright::layout::LayoutError>(())
         /// ```
         ///
+        /// # Errors
         /// Returns [`LayoutError::Overflow`] if an operand does not fit in 64 bits.
-        /// [`LayoutError::Overflow`], of an operand.
         xor, "xor", |a, b| Some(a ^ b), symbolic::xor
     );
     binary!(
-        /// Returns the bitwise and.
+        /// Returns the bitwise and. Swizzled indices are built from it.
         ///
         /// ```
         /// # use tilewright::layout::Int;
@@ -180,13 +181,14 @@ impl Int {
         /// # Ok::<(), tilewright::layout::LayoutError>(())
         /// ```
         ///
+        /// # Errors
         /// Returns [`LayoutError::Overflow`] if an operand does not fit in 64 bits.
-        /// [`LayoutError::Overflow`], of an operand.
         and, "and", |a, b| Some(a & b), symbolic::and
     );
 
     /// Returns `ceil_div(self, other)`, but refuses static values if neither divides the other:
-    /// CuTe's `shape_div`.
+    /// CuTe's `shape_div`. Use it instead of [`ceil_div`](Int::ceil_div) if a tile that does not
+    /// fit would be a mistake.
     ///
     /// ```
     /// # use tilewright::layout::{Int, LayoutError};
@@ -209,7 +211,8 @@ impl Int {
         self.ceil_div(other)
     }
 
-    /// Returns the smallest multiple of `other` that is at least `self`.
+    /// Returns the smallest multiple of `other` that is at least `self`. For example, it pads 13
+    /// rows to 16 for tiles of 4.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -246,7 +249,7 @@ impl Int {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`] for `i64::MIN`.
+    /// Returns [`LayoutError::Overflow`] for `i64::MIN`.
     pub fn abs(&self) -> Result<Int> {
         let (min, max) = self.bounds();
         if min >= 0 {
@@ -258,7 +261,8 @@ impl Int {
         }
     }
 
-    /// Returns `self / other`, where `other` must divide `self`.
+    /// Returns `self / other`, where `other` must divide `self`. Use it instead of
+    /// [`floor_div`](Int::floor_div) if a remainder would be a mistake.
     ///
     /// ```
     /// # use tilewright::layout::Int;

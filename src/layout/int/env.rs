@@ -25,7 +25,8 @@ pub struct Env {
 }
 
 impl Env {
-    /// Makes an environment without values.
+    /// Makes an environment without values. Add them with [`with`](Env::with) or
+    /// [`bind`](Env::bind).
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int};
@@ -48,8 +49,8 @@ impl Env {
         self
     }
 
-    /// Sets the value of this symbol, even if it is from [`Int::fresh`]. Does nothing for any other
-    /// expression.
+    /// Sets the value of this symbol, even if it is from [`Int::fresh`]. Does nothing if `symbol`
+    /// is not a single symbol.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int};

@@ -1,5 +1,5 @@
 //! The normal form of a symbolic integer: a sum of products of factors, with what is known about
-//! it.
+//! it. Come here to change how expressions are stored, evaluated or bounded.
 //!
 //! A factor is a symbol divided by its known divisor, or the result of an operation that is not a
 //! polynomial. We divide the symbol so that divisibility can be read off the coefficients: if 16
@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Env, Int, Result, ceil_div_i64, floor_div_i64, gcd_i64};
 use crate::layout::error::LayoutError;
 
-/// How many bits a symbol has in a kernel.
+/// How many bits a symbol has in a kernel. Choose 64 bits for an extent or a stride that may not
+/// fit in an `i32`.
 ///
 /// ```
 /// use tilewright::layout::{Int, Width};
@@ -36,7 +37,8 @@ pub(crate) enum SymbolKey {
     Fresh(u64),
 }
 
-/// A named unknown with its divisor, bounds and width.
+/// A named unknown with its divisor, bounds and width. [`Int::as_symbol`] returns it, for example
+/// to name the symbol in a message.
 ///
 /// ```
 /// use tilewright::layout::{Int, Symbol};
@@ -93,7 +95,7 @@ impl Symbol {
         }
     }
 
-    /// Returns the name.
+    /// Returns the name that was passed to [`Int::symbol`] or [`Int::fresh`].
     ///
     /// ```
     /// # use tilewright::layout::{Int, Symbol};
@@ -104,7 +106,7 @@ impl Symbol {
         &self.name
     }
 
-    /// Returns the known divisor, which is at least 1.
+    /// Returns the known divisor, which is at least 1. [`Int::divisible_by`] sets it.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Symbol};
@@ -115,7 +117,7 @@ impl Symbol {
         self.divisor
     }
 
-    /// Returns the smallest and the largest possible value.
+    /// Returns the smallest and the largest possible value. [`Int::assume`] sets them.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Symbol};
@@ -127,7 +129,7 @@ impl Symbol {
         (self.min, self.max)
     }
 
-    /// Returns the width.
+    /// Returns how many bits the symbol has in a kernel. [`Int::with_width`] sets it.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Symbol, Width};
@@ -139,7 +141,8 @@ impl Symbol {
     }
 }
 
-/// An operation whose result is a [`Factor`], because it is not a polynomial.
+/// An operation whose result is a [`Factor`], because it is not a polynomial. Match on it if you
+/// translate an expression, for example to code.
 ///
 /// ```
 /// use tilewright::layout::{Factor, Fun, Int};
@@ -175,7 +178,8 @@ pub enum Fun {
     Overflow,
 }
 
-/// An operation with its operands and what is known about its result.
+/// An operation with its operands and what is known about its result. Read it if you translate the
+/// terms of an expression, for example to code.
 ///
 /// ```
 /// use tilewright::layout::{Factor, Int};
@@ -186,7 +190,7 @@ pub enum Fun {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
-    /// The operation.
+    /// The operation, which says what `a` and `b` mean.
     pub fun: Fun,
     /// The first operand.
     pub a: Int,
@@ -213,7 +217,8 @@ impl Ord for Call {
     }
 }
 
-/// One factor of a [`Term`].
+/// One factor of a [`Term`]: a symbol, or the result of an operation such as `ceil_div`. Match on
+/// it if you translate the terms of an expression, for example to code.
 ///
 /// ```
 /// use tilewright::layout::{Factor, Int};
@@ -230,7 +235,8 @@ pub enum Factor {
     Call(Arc<Call>),
 }
 
-/// A coefficient times factors.
+/// One term of the sum that [`Int::terms`] returns: a coefficient times factors. For example,
+/// `6*n*m` has the coefficient 6 and two factors.
 ///
 /// ```
 /// use tilewright::layout::{Int, Term};
@@ -241,9 +247,9 @@ pub enum Factor {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term {
-    /// The factors, sorted. A power repeats its factor.
+    /// The factors in sorted order. A power repeats its factor.
     pub factors: Vec<Factor>,
-    /// The coefficient; never zero.
+    /// The coefficient, which is never zero.
     pub coefficient: i64,
 }
 

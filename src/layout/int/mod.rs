@@ -1,7 +1,7 @@
 //! [`Int`] is a 64-bit integer, or an expression over named symbols. All extents, strides and
 //! coordinates are made of it.
 //!
-//! A symbol is a size that only the launch knows. You can tell its divisor, its bounds and its
+//! A symbol is a size that is known only at the launch. You can give it a divisor, bounds and a
 //! width. Construction simplifies: static values are folded, and everything else becomes a
 //! polynomial over symbols and over the results of `/`, `%`, `ceil_div`, `min`, `max` and the bit
 //! operations. All arithmetic is checked, and every simplification is right for all values that the
@@ -86,14 +86,14 @@ pub(crate) fn gcd_i64(a: i64, b: i64) -> i64 {
 }
 
 impl Int {
-    /// Zero.
+    /// The static value 0, for example as the start of a sum.
     ///
     /// ```
     /// # use tilewright::layout::Int;
     /// assert_eq!(Int::ZERO, Int::new(0));
     /// ```
     pub const ZERO: Int = Int(Repr::Static(0));
-    /// One.
+    /// The static value 1, for example as the start of a product.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -101,7 +101,7 @@ impl Int {
     /// ```
     pub const ONE: Int = Int(Repr::Static(1));
 
-    /// Makes the static value `value`.
+    /// Makes the static value `value`. It is a `const fn`; elsewhere, `4.into()` does the same.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -124,7 +124,8 @@ impl Int {
         Self::from_symbol(Symbol::named(name))
     }
 
-    /// Makes a symbol that differs from all others, even from those with the same name.
+    /// Makes a symbol that differs from all others, even from those with the same name. Use it in a
+    /// function that introduces symbols of its own, so that they cannot clash with the caller's.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -151,7 +152,8 @@ impl Int {
         Int(Repr::Symbolic(Arc::new(Expr::overflowed())))
     }
 
-    /// Returns the value if it has no symbols.
+    /// Returns the value if it has no symbols, and `None` otherwise. To get an error instead, use
+    /// [`to_static`](Int::to_static).
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -165,7 +167,7 @@ impl Int {
         }
     }
 
-    /// Returns true if the value has no symbols.
+    /// Returns true if the value has no symbols, so that [`as_static`](Int::as_static) returns it.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -176,7 +178,8 @@ impl Int {
         matches!(self.0, Repr::Static(_))
     }
 
-    /// Returns the value, which must have no symbols.
+    /// Returns the value, which must have no symbols. Use it where only a plain integer will do; to
+    /// replace symbols by values, use [`eval`](Int::eval).
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -195,7 +198,8 @@ impl Int {
         }
     }
 
-    /// Returns true if this is the static value `value`.
+    /// Returns true if this is the static value `value`, and false for any other value and for
+    /// every symbolic one. Use it to test for 0 or 1.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -233,7 +237,8 @@ impl Int {
         }
     }
 
-    /// Returns the symbol, if the expression is a single symbol.
+    /// Returns the symbol if the expression is a single symbol, and `None` otherwise. Use it to
+    /// read the symbol's name.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -247,7 +252,8 @@ impl Int {
     }
 
     /// Returns an integer that divides the value whatever the symbols are; at least 1 for a symbol.
-    /// For a static value it is the absolute value (2^62 for `i64::MIN`).
+    /// For a static value it is the absolute value (2^62 for `i64::MIN`). Use it to decide how wide
+    /// a vector access may be.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -262,7 +268,8 @@ impl Int {
         }
     }
 
-    /// Returns the smallest and the largest possible value.
+    /// Returns the smallest and the largest possible value. For a static value, both are the value
+    /// itself.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -278,8 +285,8 @@ impl Int {
         }
     }
 
-    /// Returns the width, which matters for printing and for kernels. A static value has the width
-    /// that it needs.
+    /// Returns how many bits the value has in a kernel. A static value has as many as it needs, and
+    /// a symbol has 32 unless [`with_width`](Int::with_width) says otherwise.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Width};
@@ -299,7 +306,7 @@ impl Int {
     }
 
     /// Returns the same symbol with this width. A compound expression or a static value stays as it
-    /// is.
+    /// is. Use it for a size or a stride that may not fit in an `i32`.
     ///
     /// ```
     /// # use tilewright::layout::{Int, Width};
@@ -313,8 +320,9 @@ impl Int {
         }
     }
 
-    /// Adds the fact that the value is a multiple of `divisor`. Does nothing for a static value, or
-    /// if `divisor` is below 2.
+    /// Adds the fact that the value is a multiple of `divisor`, so that divisions by it are exact
+    /// and vector accesses are possible. [`eval`](Int::eval) returns an error for a value that
+    /// contradicts it. Does nothing for a static value, or if `divisor` is below 2.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -330,9 +338,10 @@ impl Int {
         }
     }
 
-    /// Adds the facts that the value is a multiple of `divisor` and lies within `min..=max`. The
-    /// divisor is combined with the known one. A symbol's known bounds are replaced; those of a
-    /// compound expression are intersected.
+    /// Adds the facts that the value is a multiple of `divisor` and lies within `min..=max`.
+    /// [`eval`](Int::eval) returns an error for a value that contradicts them. The divisor is
+    /// combined with the known one. A symbol's known bounds are replaced; the bounds of a compound
+    /// expression are intersected.
     ///
     /// ```
     /// # use tilewright::layout::Int;
@@ -363,7 +372,8 @@ impl Int {
         }
     }
 
-    /// Replaces the symbols by their values in `env` and returns the result.
+    /// Replaces the symbols by their values in `env` and returns the result. Use it when the sizes
+    /// are known, for example at the launch.
     ///
     /// ```
     /// # use tilewright::layout::{Env, Int};

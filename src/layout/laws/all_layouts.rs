@@ -45,7 +45,7 @@ pub fn all_layouts(
     }
 }
 
-/// The iterator that [`all_layouts`] returns.
+/// The iterator that [`all_layouts`] returns. You name it only to store it or to pass it on.
 ///
 /// ```
 /// use tilewright::layout::laws::{AllLayouts, all_layouts};
@@ -66,7 +66,8 @@ pub struct AllLayouts {
 }
 
 impl AllLayouts {
-    /// Returns how many layouts are left, or `u64::MAX` if there are more than that.
+    /// Returns how many layouts are left, or `u64::MAX` if there are more than that. Use it to
+    /// choose a sample if there are too many to try.
     ///
     /// ```
     /// use tilewright::layout::laws::all_layouts;
@@ -80,7 +81,7 @@ impl AllLayouts {
         of_ranks.fold(0, u64::saturating_add).saturating_sub(self.next)
     }
 
-    /// Returns true if no layout is left.
+    /// Returns true if no layout is left, or if the ranges allow none.
     ///
     /// ```
     /// use tilewright::layout::laws::all_layouts;

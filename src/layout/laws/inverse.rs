@@ -1,4 +1,5 @@
-//! Checks `right_inverse`, `left_inverse`, `nullspace` and `max_common_layout`.
+//! Checks `right_inverse`, `left_inverse`, `nullspace` and `max_common_layout` against the
+//! equations that define them.
 
 use super::{LIMIT, Law, Violation};
 use crate::layout::composed::ComposedLayout;
@@ -6,7 +7,8 @@ use crate::layout::error::LayoutError;
 use crate::layout::layout::Layout;
 use crate::layout::tuple::IntTuple;
 
-/// Checks that `L(R(i)) == i` for all `i < size(R)`.
+/// Checks that `result` (`R`) is a right inverse of `layout` (`L`): `L(R(i)) == i` for all `i <
+/// size(R)`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -28,7 +30,8 @@ pub fn check_right_inverse(
     below(Law::RightInverse, &layout.into(), &result, size)
 }
 
-/// Checks that `L(R(i)) == i` for all `i < size`.
+/// Checks that `result` (`R`) is a right inverse of `layout` (`L`) up to `size`: `L(R(i)) == i` for
+/// all `i < size`. Use it for swizzled layouts, whose inverses have no size.
 ///
 /// ```
 /// use tilewright::layout::{ComposedLayout, laws};
@@ -65,8 +68,8 @@ fn below(
 }
 
 /// Checks that no right inverse is longer than `result`, among those made of leaves of `layout` in
-/// which each stride equals the size that the leaves before it reach. `layout` must be static and
-/// map to integers.
+/// which each stride equals the size that the leaves before it reach. Run it after
+/// [`check_right_inverse`], which accepts a short one. `layout` must be static and map to integers.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -94,8 +97,8 @@ pub fn check_longest_right_inverse(layout: &Layout, result: &Layout) -> Result<(
     Ok(())
 }
 
-/// Checks that `L(R(L(i))) == L(i)` for all `i < size(L)`. If `L` is one-to-one, this means that
-/// `R(L(i)) == i`.
+/// Checks that `result` (`R`) is a left inverse of `layout` (`L`): `L(R(L(i))) == L(i)` for all `i
+/// < size(L)`. If `L` is one-to-one, this means that `R(L(i)) == i`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -126,8 +129,8 @@ fn left(layout: &ComposedLayout, result: &ComposedLayout) -> Result<(), Violatio
     Ok(())
 }
 
-/// Checks that `L(R(i)) == 0` for all `i < size(R)`, and that `R` has as many elements as the
-/// stride-0 modes of `L`.
+/// Checks that `result` (`R`) is the nullspace of `layout` (`L`): `L(R(i)) == 0` for all `i <
+/// size(R)`, and `R` has as many elements as the stride-0 modes of `L`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -156,7 +159,8 @@ pub fn check_nullspace(layout: &Layout, result: &Layout) -> Result<(), Violation
     Ok(())
 }
 
-/// Checks that `A(R(i)) == i == B(R(i))` for all `i < size(R)`.
+/// Checks that `result` (`R`) visits the elements that two layouts have in common: `A(R(i)) == i ==
+/// B(R(i))` for all `i < size(R)`.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};

@@ -1,4 +1,5 @@
-//! Checks slices, `local_tile`, `local_partition` and recasts.
+//! Checks slices, `local_tile`, `local_partition` and recasts against the equations that define
+//! them.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +13,8 @@ use crate::layout::partition::{thread_coord, thread_tiler, tile_coord};
 use crate::layout::tiler::TilerRef;
 use crate::layout::tuple::{IntTuple, IntTupleRef};
 
-/// Checks that `L(c) == offset + R(rest of c)`, where the rest of `c` are its entries at the `_` of
-/// `coord`.
+/// Checks a slice of `layout` (`L`) at `coord`, given as the layout `R` and an offset: `L(c) ==
+/// offset + R(rest of c)`, where the rest of `c` are its entries at the `_` of `coord`.
 ///
 /// ```
 /// use tilewright::layout::{coord, layout, laws, shape};

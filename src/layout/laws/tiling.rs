@@ -1,4 +1,4 @@
-//! Checks divides, products and `tile_to_shape`.
+//! Checks divides, products and `tile_to_shape` against the equations that define them.
 
 use super::{
     Check, LIMIT, Law, Tile, Violation, ceil_div, check_complement, composition, coordinate, pair,
@@ -192,7 +192,7 @@ fn modes_of(layout: &Layout, split: bool) -> Vec<Layout> {
     }
 }
 
-/// Separates the modes of a logical form into tiles and rests.
+/// Separates the modes of a logical form into the modes of the tile and the remaining modes.
 fn sort_modes(
     law: Law,
     logical: LayoutRef<'_>,
@@ -270,7 +270,8 @@ tilings! {
 }
 
 /// Checks a blocked product: mode `k` of the result is mode `k` of the block followed by mode `k`
-/// of the tile, with the values of the logical product.
+/// of the tile, with the values of the logical product. The elements of one block thus stay
+/// neighbours.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};
@@ -292,7 +293,8 @@ pub fn check_blocked_product(
 }
 
 /// Checks a raked product: mode `k` of the result is mode `k` of the tile followed by mode `k` of
-/// the block, with the values of the logical product.
+/// the block, with the values of the logical product. The elements of one block are thus spread
+/// out.
 ///
 /// ```
 /// use tilewright::layout::{layout, laws};

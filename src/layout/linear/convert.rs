@@ -1,4 +1,5 @@
-//! Converts layouts to bit matrices and back.
+//! Converts layouts to bit matrices and back. [`LinearLayout::new`] and
+//! [`LinearLayout::to_composed`] are the usual entry points.
 
 use super::{Columns, LinearLayout, Result};
 use crate::layout::builder::LayoutBuilder;
@@ -84,7 +85,8 @@ impl LinearLayout {
         Ok(Self { columns, out_bits })
     }
 
-    /// Makes the matrix of `inner o 0 o outer`, if both parts are linear.
+    /// Makes the matrix of `inner o 0 o outer`, if both parts are linear. Use it to ask about a
+    /// swizzled layout.
     ///
     /// ```
     /// use tilewright::layout::{ComposedLayout, LinearLayout};
@@ -115,7 +117,7 @@ impl LinearLayout {
         }
     }
 
-    /// Returns the matrix of `swizzle o self`.
+    /// Returns the matrix of `swizzle o self`. Use it to try a swizzle on a layout.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, Swizzle};
@@ -134,7 +136,7 @@ impl LinearLayout {
     }
 
     /// Returns the matrix as a layout, flat and coalesced: `R(i) == self(i)` for all `i <
-    /// size(self)`.
+    /// size(self)`. Use it to continue with the algebra.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -156,7 +158,8 @@ impl LinearLayout {
     }
 
     /// Returns the matrix as a swizzled layout, with the swizzle of the fewest bits that makes it
-    /// possible. If no swizzle is needed, the result is a plain layout.
+    /// possible. If no swizzle is needed, the result is a plain layout. Use it to find out which
+    /// swizzle a permutation of elements is.
     ///
     /// ```
     /// use tilewright::layout::{LinearLayout, Swizzle, layout};

@@ -26,7 +26,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 pub(crate) type Columns = SmallVec<[u64; 16]>;
 
 /// A linear map of bit vectors: `M(i)` is the exclusive or of `column[b]` over the bits `b` that
-/// are set in `i`.
+/// are set in `i`. Make one from a layout or a swizzled layout whose extents are powers of two, to
+/// invert it or to compare it at any size.
 ///
 /// Column `b` is the image of `1 << b`, packed into one word. There are `in_bits` columns and
 /// `out_bits` rows, and all images are below `1 << out_bits`.
@@ -51,7 +52,8 @@ pub struct LinearLayout {
 }
 
 impl LinearLayout {
-    /// The most bits that a coordinate or an index may have, so that both are nonnegative `i64`.
+    /// The most bits that a coordinate or an index may have: 62, so that both are nonnegative
+    /// `i64`.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -60,7 +62,8 @@ impl LinearLayout {
     /// ```
     pub const MAX_BITS: u32 = 62;
 
-    /// Makes the matrix with these columns, and with as many rows as they need.
+    /// Makes the matrix with these columns, and with as many rows as they need. Use it if you know
+    /// where each bit of a coordinate goes.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -89,7 +92,8 @@ impl LinearLayout {
         Ok(Self { columns: out, out_bits })
     }
 
-    /// Makes the identity on `bits` bits.
+    /// Makes the identity on `bits` bits, which is the layout `2^bits:1`. Compare a product of
+    /// matrices with it, or add a swizzle to it.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -107,7 +111,8 @@ impl LinearLayout {
         Ok(Self { columns: (0..bits).map(|b| 1 << b).collect(), out_bits: bits })
     }
 
-    /// Adds or removes zero rows, so that the matrix has `bits` rows.
+    /// Adds or removes zero rows, so that the matrix has `bits` rows. Use it before you compare two
+    /// matrices, which are equal only if they have equally many rows.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -135,7 +140,8 @@ impl LinearLayout {
         u64::BITS - self.columns.iter().fold(0, |all, c| all | c).leading_zeros()
     }
 
-    /// Returns how many bits a coordinate has.
+    /// Returns how many bits a coordinate has, which is the number of columns. It says how many
+    /// coordinates the layout has: `1 << in_bits`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -147,7 +153,8 @@ impl LinearLayout {
         self.columns.len() as u32
     }
 
-    /// Returns how many bits an index has.
+    /// Returns how many bits an index has, which is the number of rows. The layout reaches only
+    /// integers below `1 << out_bits`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -159,7 +166,7 @@ impl LinearLayout {
         self.out_bits
     }
 
-    /// Returns how many coordinates there are, `1 << in_bits`.
+    /// Returns how many coordinates the layout has: `1 << in_bits`.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -171,7 +178,8 @@ impl LinearLayout {
         1 << self.columns.len()
     }
 
-    /// Returns the images of `1, 2, 4, ..`.
+    /// Returns the columns: column `b` is the index of coordinate `1 << b`. They determine the
+    /// whole map. For `(4,8):(8,1)` they are 8, 16, 1, 2 and 4.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -183,8 +191,8 @@ impl LinearLayout {
         &self.columns
     }
 
-    /// Returns row `bit`: the coordinate bits whose parity is bit `bit` of the index. It is 0 past
-    /// the last row.
+    /// Returns row `bit`: the coordinate bits whose parity is bit `bit` of the index. Use it to ask
+    /// what an index bit, for example a bank bit, depends on. It is 0 past the last row.
     ///
     /// ```
     /// # use tilewright::layout::LinearLayout;
@@ -196,7 +204,8 @@ impl LinearLayout {
         self.columns.iter().rev().fold(0, |row, column| row << 1 | bit_of(column))
     }
 
-    /// Returns the index of coordinate `i`. Bits of `i` past the last column are ignored.
+    /// Returns the index of coordinate `i`, as [`Layout::at`](super::Layout::at) does for a layout.
+    /// Bits of `i` past the last column are ignored.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -214,7 +223,8 @@ impl LinearLayout {
         index
     }
 
-    /// Multiplies the matrices, `self o other`: `R(i) == self(other(i))`.
+    /// Multiplies the matrices, `self o other`: `R(i) == self(other(i))`. Use it to apply one
+    /// layout after another.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -237,7 +247,7 @@ impl LinearLayout {
     }
 
     /// Puts the matrices side by side: `R(i + size(self) * j) == self(i) ^ other(j)`. If the images
-    /// of two layouts share no bits, this is their concatenation.
+    /// of two layouts share no bits, this is their concatenation. Use it to add modes to a layout.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};

@@ -1,4 +1,5 @@
-//! Rank, kernel and inverses of bit matrices, by Gaussian elimination.
+//! Rank, kernel and inverses of bit matrices, by Gaussian elimination. They answer which coordinate
+//! has an index, and whether a layout is one-to-one, at any size.
 
 use smallvec::SmallVec;
 
@@ -53,7 +54,7 @@ impl Echelon {
 }
 
 impl LinearLayout {
-    /// Returns how many columns are independent. The image has `1 << rank` elements.
+    /// Returns how many columns are independent. The layout reaches `1 << rank` different indices.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -80,7 +81,8 @@ impl LinearLayout {
         rank
     }
 
-    /// Returns true if the layout is one-to-one: the rank is the number of columns.
+    /// Returns true if the layout is one-to-one, that is, if the rank is the number of columns.
+    /// Unlike a test of all coordinates, this works at any size.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -105,8 +107,8 @@ impl LinearLayout {
         self.rank() == self.out_bits
     }
 
-    /// Returns a basis of the coordinates with index 0. Two coordinates have the same index exactly
-    /// if their exclusive or is a combination of these.
+    /// Returns a basis of the coordinates with index 0. Use it to find which coordinates share an
+    /// index: two do exactly if their exclusive or is a combination of these.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -118,7 +120,9 @@ impl LinearLayout {
         Echelon::of(&self.columns).kernel.into_vec()
     }
 
-    /// Returns a coordinate with the index `index`, if there is one.
+    /// Returns a coordinate with the index `index`, or `None` if the layout does not reach it. Use
+    /// it to ask who holds an element. If several coordinates have the index, it returns one of
+    /// them; the others differ from it by combinations of the [`kernel`](Self::kernel).
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -134,7 +138,8 @@ impl LinearLayout {
         }
     }
 
-    /// Returns a matrix `R` with `R(self(i)) == i` for all `i`.
+    /// Returns a matrix `R` with `R(self(i)) == i` for all `i`. Use it to map each index back to
+    /// its coordinate.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -155,7 +160,8 @@ impl LinearLayout {
         Ok(Self { columns: echelon.solutions(self.out_bits), out_bits: needed })
     }
 
-    /// Returns a matrix `R` with `self(R(j)) == j` for all `j < 1 << out_bits`.
+    /// Returns a matrix `R` with `self(R(j)) == j` for all `j < 1 << out_bits`. Use it to find a
+    /// coordinate for each index, if a layout may repeat elements.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};
@@ -179,7 +185,7 @@ impl LinearLayout {
     }
 
     /// Returns the inverse matrix, which is both the [left](Self::left_inverse) and the
-    /// [right](Self::right_inverse) inverse.
+    /// [right](Self::right_inverse) inverse. Use it if the layout is a permutation.
     ///
     /// ```
     /// # use tilewright::layout::{LinearLayout, layout};

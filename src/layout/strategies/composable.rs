@@ -1,4 +1,5 @@
-//! Random layouts that fit each other, so that their compositions exist.
+//! Random layouts that fit each other, so that their compositions exist. Use them to test
+//! operations on two or three layouts.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -33,8 +34,9 @@ fn digits(extents: impl Iterator<Item = Option<i64>>) -> Vec<(i64, i64)> {
     extents.map(digit).collect()
 }
 
-/// A layout into the coordinates of `left`: each of its leaves runs through one leaf of `left` of more than one element, with
-/// a count and a step that divide the extent, and no two through the same.
+/// Builds a layout into the coordinates of `left`. Each of its leaves runs through one leaf of
+/// `left` that has more than one element, with a count and a step that divide the extent, and no
+/// two run through the same leaf.
 fn chosen(left: &Layout, picks: Vec<Pick>) -> Layout {
     let mut free = digits(left.shape().leaves().iter().map(|s| s.as_static()));
     free.retain(|(extent, _)| *extent > 1);
@@ -56,7 +58,8 @@ fn chosen(left: &Layout, picks: Vec<Pick>) -> Layout {
 }
 
 /// Generates pairs `(a, b)` for which `a o b` exists: `b` maps into the domain of `a`, its steps
-/// divide the modes of `a`, and no two of its modes carry into each other.
+/// divide the modes of `a`, and no two of its modes carry into each other. Use it to test a
+/// composition of your own: independent layouts rarely compose.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -76,7 +79,7 @@ pub fn composable_pairs(max_size: i64) -> impl Strategy<Value = (Layout, Layout)
 }
 
 /// Generates triples `(a, b, c)` for which `a o b`, `b o c`, `(a o b) o c` and `a o (b o c)` exist.
-/// The last two are the same function.
+/// The last two are the same function. Use it to test that composition is associative.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -98,7 +101,8 @@ pub fn composable_triples(max_size: i64) -> impl Strategy<Value = (Layout, Layou
 }
 
 /// Generates tilers that divide a static layout without remainder, with one tile per mode: an
-/// integer, or a layout that may have a step. All four divides by them exist.
+/// integer, or a layout that may have a step. All four divides by them exist. Use it to test code
+/// that tiles.
 ///
 /// ```
 /// use proptest::prelude::*;

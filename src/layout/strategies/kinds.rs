@@ -1,4 +1,5 @@
-//! Random layouts of one kind: one-to-one, with negative strides, swizzled, or with symbols.
+//! Random layouts of one kind: one-to-one, with negative strides, swizzled, or with symbols. Use
+//! them if a law holds, or if your code works, only for layouts of that kind.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ use super::{extents, layouts, nested, symbols, with_symbols};
 use crate::layout::{ComposedLayout, Env, IntTuple, Layout, ScaledBasis, Swizzle};
 
 /// Generates one-to-one layouts: compact in a random order of their leaves, with gaps after some of
-/// them.
+/// them. Use it to test inverses, for example.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -45,7 +46,8 @@ pub fn injective_layouts(max_size: i64) -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Generates layouts with at least one negative stride.
+/// Generates layouts with at least one negative stride. Use it to test code that claims to support
+/// them.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -73,7 +75,8 @@ pub fn negative_layouts(max_size: i64) -> impl Strategy<Value = Layout> {
 }
 
 /// Generates swizzled layouts that map one-to-one onto `0..size`: a compact layout of powers of two
-/// in a random order, with a swizzle of its own bits. The sizes are 4 to `max_size`.
+/// in a random order, with a swizzle of its own bits. The sizes are 4 to `max_size`. Use it to test
+/// code for swizzled shared memory.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -122,7 +125,8 @@ pub fn swizzled_layouts(max_size: i64) -> impl Strategy<Value = ComposedLayout> 
 }
 
 /// Generates layouts with symbols, each with an environment that has the symbols' values. It is
-/// [`symbolic`](super::symbolic) on [`layouts`], but a counterexample shrinks to few symbols.
+/// [`symbolic`](super::symbolic) on [`layouts`], but a counterexample shrinks to few symbols. Use
+/// it to test operations on symbolic layouts.
 ///
 /// ```
 /// use proptest::prelude::*;

@@ -1,4 +1,5 @@
-//! Random threads and values that cover a tile, as `make_layout_tv` takes and returns them.
+//! Random threads and values that cover a tile, as `make_layout_tv` takes and returns them. Use
+//! them to test code that assigns the elements of a tile to threads.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -23,7 +24,8 @@ fn ordered(extents: &[i64], keys: &[u8]) -> Option<Layout> {
 }
 
 /// Generates `(threads, values)` for which [`make_layout_tv`] has a result: compact layouts of the
-/// same rank, 1 to 3, in random orders, that cover a tile of up to `max_size` elements.
+/// same rank, 1 to 3, in random orders, that cover a tile of up to `max_size` elements. Use it to
+/// test code that builds thread-value layouts.
 ///
 /// ```
 /// use proptest::prelude::*;
@@ -54,7 +56,7 @@ pub fn threads_and_values(max_size: i64) -> impl Strategy<Value = (Layout, Layou
 
 /// Generates thread-value layouts with their tile, `(tv, tile)`: `tv((t, v))` is the column-major
 /// index in the tile of thread `t`'s value `v`. Each element of the tile belongs to exactly one
-/// value of one thread.
+/// value of one thread. Use it to test code that copies a tile by threads.
 ///
 /// Half of them number the values in another order than [`make_layout_tv`] does, and a quarter also
 /// the threads.
