@@ -432,6 +432,38 @@ impl Const {
 }
 
 impl Const {
+    /// Returns a value as a constant of a type that the program knows only when it runs. Floats are
+    /// rounded to nearest even. Integers are truncated and clamped to the type's range; NaN becomes
+    /// 0. A `bool` is true unless the value is 0.
+    ///
+    /// ```
+    /// use tilewright::ir::types::{Const, Scalar};
+    ///
+    /// assert_eq!(Const::from_f64(Scalar::Bf16, 1.0).bits(), 0x3f80);
+    /// assert_eq!(Const::from_f64(Scalar::I8, -200.5).as_int(), Some(-128));
+    /// ```
+    pub fn from_f64(scalar: Scalar, value: f64) -> Const {
+        let bits = match scalar {
+            Scalar::Bool => u64::from(value != 0.0),
+            Scalar::I8 => (value as i8) as u64,
+            Scalar::I16 => (value as i16) as u64,
+            Scalar::I32 => (value as i32) as u64,
+            Scalar::I64 => (value as i64) as u64,
+            Scalar::U8 => (value as u8).into(),
+            Scalar::U16 => (value as u16).into(),
+            Scalar::U32 => (value as u32).into(),
+            Scalar::U64 => value as u64,
+            Scalar::F8E4M3 => narrow::f8e4m3::from_f64(value).to_bits().into(),
+            Scalar::F8E5M2 => narrow::f8e5m2::from_f64(value).to_bits().into(),
+            Scalar::F16 => narrow::f16::from_f64(value).to_bits().into(),
+            Scalar::Bf16 => narrow::bf16::from_f64(value).to_bits().into(),
+            Scalar::Tf32 => narrow::tf32::from_f64(value).to_bits().into(),
+            Scalar::F32 => (value as f32).to_bits().into(),
+            Scalar::F64 => value.to_bits(),
+        };
+        Const::new(scalar, bits)
+    }
+
     /// Returns the value of a floating-point constant, or `None` for other types.
     pub fn to_f64(self) -> Option<f64> {
         match self.scalar {

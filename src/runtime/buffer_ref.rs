@@ -1,7 +1,7 @@
 //! [`BufferRef`] and [`BufferMut`]: borrowed buffers whose element type is a value.
 //!
-//! The public launch of a ready kernel takes `Buffer<T>`s, and converts them to these at once: the code that checks lengths and
-//! fills the argument list is then the same for all element types, and is compiled once.
+//! The typed launch of a ready kernel takes `Buffer<T>`s and converts them to these at once, so the
+//! code that checks lengths and fills the argument list is compiled once for all element types.
 
 use super::buffer::{Buffer, Memory};
 use super::error::RuntimeError;
@@ -10,17 +10,19 @@ use crate::arch::TensorMapDesc;
 use crate::ir::Element;
 use crate::ir::types::Scalar;
 
-/// A buffer that a launch reads.
+/// A borrowed buffer that a launch reads, with its element type as a value. Make it from a
+/// [`Buffer`] by `into()` or from an [`AnyBuffer`](crate::runtime::AnyBuffer) by `as_ref()`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BufferRef<'h> {
+pub struct BufferRef<'h> {
     memory: &'h Memory,
     len: usize,
     scalar: Scalar,
 }
 
-/// A buffer that a launch may write, and which nothing else reads or writes meanwhile.
+/// A borrowed buffer that a launch writes, with its element type as a value. Make it from a
+/// `&mut` [`Buffer`] by `into()` or from an [`AnyBuffer`](crate::runtime::AnyBuffer) by `as_mut()`.
 #[derive(Debug)]
-pub(crate) struct BufferMut<'h>(BufferRef<'h>);
+pub struct BufferMut<'h>(BufferRef<'h>);
 
 impl<'h, T: Element> From<&'h Buffer<T>> for BufferRef<'h> {
     fn from(buffer: &'h Buffer<T>) -> Self {
@@ -40,12 +42,17 @@ impl<'h> BufferRef<'h> {
     }
 
     /// Returns the element count.
-    pub(crate) fn len(self) -> usize {
+    pub fn len(self) -> usize {
         self.len
     }
 
+    /// Returns whether the buffer has no elements.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
     /// Returns the element type.
-    pub(crate) fn scalar(self) -> Scalar {
+    pub fn scalar(self) -> Scalar {
         self.scalar
     }
 
@@ -68,13 +75,12 @@ impl<'h> BufferRef<'h> {
 
 impl<'h> BufferMut<'h> {
     /// Returns the same buffer as one that a launch only reads.
-    pub(crate) fn as_ref(&self) -> BufferRef<'_> {
+    pub fn as_ref(&self) -> BufferRef<'_> {
         self.0
     }
 
-    /// Returns the same buffer for a shorter lifetime, so that it can be passed to several
-    /// launches.
-    pub(crate) fn reborrow(&mut self) -> BufferMut<'_> {
+    /// Returns the buffer for a shorter time, so that you can pass it to several launches.
+    pub fn reborrow(&mut self) -> BufferMut<'_> {
         BufferMut(self.0)
     }
 

@@ -60,7 +60,6 @@
 
 #[cfg(not(all(feature = "sim", feature = "cuda-any-version", feature = "nccl")))]
 mod absent;
-#[cfg(feature = "tune")]
 mod any_buffer;
 mod argument;
 mod buffer;
@@ -119,12 +118,11 @@ use absent::simulator;
 
 pub use crate::launch::assert::{AssertFailure, AssertFailures};
 pub use crate::launch::grid::{ClusterError, Grid};
-#[cfg(feature = "tune")]
-pub(crate) use any_buffer::AnyBuffer;
+pub use any_buffer::AnyBuffer;
 pub(crate) use argument::Declared;
 pub use argument::{Arg, ArgList, Argument, Arguments, AtLaunch};
 pub use buffer::{Buffer, BufferPart, BufferPartMut};
-pub(crate) use buffer_ref::{BufferMut, BufferRef};
+pub use buffer_ref::{BufferMut, BufferRef};
 #[cfg(feature = "cuda-any-version")]
 pub use cache::{CacheStats, ModuleCache};
 #[cfg(feature = "cublas")]

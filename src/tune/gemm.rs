@@ -190,13 +190,12 @@ impl Tunable for GemmTunable {
 
     fn launch(
         &self,
-        config: &GemmConfig,
+        _: &GemmConfig,
         function: &AnyGemmFunction,
         set: &mut GemmOperands,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        let options = options.programmatic(config.programmatic);
-        Ok(function.launch_with(options, &self.problem, set.args(config))?)
+        Ok(function.launch_with(options, &self.problem, set.args(function))?)
     }
 
     fn verify(&self, data: &mut GemmOperands) -> Result<(), Rejection> {

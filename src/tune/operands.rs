@@ -9,9 +9,9 @@ use super::element_offsets::ElementOffsets;
 use super::search::Rejection;
 use crate::arch::Major;
 use crate::ir::types::{Const, Scalar};
-use crate::ir::{BuildErrors, Element, bf16, f8e4m3, f8e5m2, f16};
+use crate::ir::{BuildErrors, bf16, f8e4m3, f8e5m2, f16};
 use crate::kernels::gemm::{
-    Activation, AnyArgs, Bias, Epilogue, GemmConfig, GemmProblem, InputTypes, Operands,
+    Activation, AnyGemmArgs, AnyGemmFunction, Bias, Epilogue, GemmProblem, InputTypes,
 };
 use crate::runtime::{AnyBuffer, Device, RuntimeError, Stream};
 
@@ -250,23 +250,20 @@ fn number(value: Const) -> f64 {
 }
 
 impl GemmOperands {
-    /// Returns the arguments with which to launch a configuration on this set.
-    pub(super) fn args(&mut self, config: &GemmConfig) -> AnyArgs<'_> {
-        let factor = |x: f32| match config.a {
-            Scalar::F64 => f64::from(x).to_const(),
-            _ => x.to_const(),
-        };
+    /// Returns the arguments of a launch.
+    pub(super) fn args(&mut self, function: &AnyGemmFunction) -> AnyGemmArgs<'_> {
+        let epilogue = function.config().epilogue;
         let GemmOperands { a, b, d, c, bias, .. } = self;
-        AnyArgs {
-            operands: Operands { a: a.as_ref(), b: b.as_ref(), d: d.as_mut() },
-            c: c.as_ref().map(AnyBuffer::as_ref),
-            bias: bias.as_ref().map(AnyBuffer::as_ref),
-            alpha: factor(if config.epilogue.alpha { ALPHA } else { 1.0 }),
-            beta: factor(if config.epilogue.beta { BETA } else { 0.0 }),
-            groups: None,
-            products: None,
-            workspace: None,
+        let mut args = function.args(a.as_ref(), b.as_ref(), d.as_mut());
+        args.c = c.as_ref().map(AnyBuffer::as_ref);
+        args.bias = bias.as_ref().map(AnyBuffer::as_ref);
+        if epilogue.alpha {
+            args.alpha = Const::from_f64(args.alpha.scalar(), ALPHA.into());
         }
+        if epilogue.beta {
+            args.beta = Const::from_f64(args.beta.scalar(), BETA.into());
+        }
+        args
     }
 
     /// Fills D with NaN, or with integers that no GEMM here gives, so that elements which a launch
@@ -319,6 +316,7 @@ fn tolerance(input: InputTypes, output: Scalar, k: u32, epilogue: Epilogue) -> [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ir::Element;
     use crate::kernels::gemm::MatrixStrides;
 
     /// Returns the elements of A, B or D.
@@ -489,7 +487,7 @@ mod tests {
     #[test]
     fn epilogues_are_part_of_the_reference() {
         use crate::ir::Target;
-        use crate::kernels::gemm::{AnyArgs, AnyGemm, GemmConfig};
+        use crate::kernels::gemm::{AnyGemm, GemmConfig};
         use crate::runtime::LaunchOptions;
         let close = GemmProblem { batch: 2, ..GemmProblem::new(9, 11, 20) };
         let problems = [close, apart(close)];
@@ -505,11 +503,8 @@ mod tests {
                 let launch = |alpha: f32| {
                     let gemm = &gemm;
                     move |_: &Stream, set: &mut GemmOperands| {
-                        let args = AnyArgs {
-                            alpha: alpha.to_const(),
-                            beta: BETA.to_const(),
-                            ..set.args(&config)
-                        };
+                        let mut args = set.args(gemm);
+                        args.alpha = alpha.to_const();
                         Ok(gemm.launch_with(LaunchOptions::default(), &problem, args)?)
                     }
                 };

@@ -3,13 +3,10 @@
 use std::path::Path;
 
 use clap::Args;
-use tilewright::ir::builder::Converted;
-use tilewright::ir::types::Scalar;
-use tilewright::ir::{Element, Kernel, Number, Target, bf16, f8e4m3, f8e5m2, f16, parse_kernels};
-use tilewright::kernels::gemm::{
-    Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, InputTypes, Machine,
-};
-use tilewright::runtime::{Device, Grid, RuntimeError};
+use tilewright::ir::types::{Const, Scalar};
+use tilewright::ir::{Kernel, Target, parse_kernels};
+use tilewright::kernels::gemm::{AnyGemm, GemmConfig, GemmError, GemmProblem, InputTypes, Machine};
+use tilewright::runtime::{AnyBuffer, Device, Grid, RuntimeError};
 use tilewright::sim::{Options as SimOptions, RunError, run as simulate};
 
 use super::arguments::{Named, Owned, arguments};
@@ -173,127 +170,52 @@ fn of_file(path: &str, options: &KernelArgs, simulator: &SimOptions) -> Result<V
     kernels.into_iter().map(check).collect()
 }
 
+/// Runs the GEMM of a configuration.
 fn of_gemm(
     config: GemmConfig,
     options: &KernelArgs,
     simulator: &SimOptions,
 ) -> Result<Ran, Failure> {
-    let found = of_types(config, &CheckedGemm { shape: options.shape, simulator })?;
+    let [tile_m, tile_n, tile_k] = config.tile;
+    let default = GemmProblem::new(2 * tile_m, 2 * tile_n, 4 * tile_k);
+    let problem = options.shape.unwrap_or(default);
+    let device = Device::sim_with(simulator.clone().target(config.target));
+    let found = match launch_gemm(config, &problem, &device) {
+        Ok(()) => Ok(()),
+        Err(GemmError::Runtime(error)) => match *error {
+            RuntimeError::Simulation(error) => Err(*error),
+            error => return Err(Failure::input(error)),
+        },
+        Err(error) => return Err(Failure::input(error)),
+    };
     checked(&config.to_string(), found)
 }
 
-/// Runs the GEMM of a configuration.
-struct CheckedGemm<'o> {
-    shape: Option<GemmProblem>,
-    simulator: &'o SimOptions,
-}
-
-/// How the simulator ended a run.
-type GemmRun = Result<(), RunError>;
-
-impl CheckedGemm<'_> {
-    fn of<A: Element, D: Converted, B: Element, C: Number>(
-        &self,
-        config: GemmConfig,
-    ) -> Result<GemmRun, Failure> {
-        let [tile_m, tile_n, tile_k] = config.tile;
-        let default = GemmProblem::new(2 * tile_m, 2 * tile_n, 4 * tile_k);
-        let problem = self.shape.unwrap_or(default);
-        let [m, n, k] = [problem.m, problem.n, problem.k];
-        let device = Device::sim_with(self.simulator.clone().target(config.target));
-        let product = || -> Result<(), GemmError> {
-            let function = Gemm::<A, B, C, D>::new(config)?.load(&device)?;
-            let len = |rows: u32, columns: u32| rows as usize * columns as usize;
-            let a = device.upload(&matrix::<A>(config.a, len(m, k)))?;
-            let b = device.upload(&matrix::<B>(config.b, len(k, n)))?;
-            let c = device.zeros::<C>(len(m, n))?;
-            let bias = device.zeros::<C>(len(m.max(n), 1))?;
-            let mut d = device.zeros::<D>(len(m, n))?;
-            let mut args = GemmArgs::new(&a, &b, &mut d);
-            if config.epilogue.beta {
-                args = args.beta(A::Sum::from(1.0), &c);
-            }
-            if config.epilogue.bias.is_some() {
-                args = args.bias(&bias);
-            }
-            function.prepare(&problem, args)?.launch()
-        };
-        match product() {
-            Ok(()) => Ok(Ok(())),
-            Err(GemmError::Runtime(error)) => match *error {
-                RuntimeError::Simulation(error) => Ok(Err(*error)),
-                error => Err(Failure::input(error)),
-            },
-            Err(error) => Err(Failure::input(error)),
-        }
-    }
-}
-
-/// Runs the GEMM with buffers of the types that its configuration names.
-fn of_types(config: GemmConfig, gemm: &CheckedGemm<'_>) -> Result<GemmRun, Failure> {
-    use Scalar as S;
-    config.check().map_err(Failure::input)?;
-    match (config.a, config.b) {
-        (S::F32 | S::Tf32, _) => of_inputs::<f32, f32>(config, gemm),
-        (S::F16, _) => of_inputs::<f16, f16>(config, gemm),
-        (S::Bf16, _) => of_inputs::<bf16, bf16>(config, gemm),
-        (S::F8E4M3, S::F8E4M3) => of_inputs::<f8e4m3, f8e4m3>(config, gemm),
-        (S::F8E4M3, _) => of_inputs::<f8e4m3, f8e5m2>(config, gemm),
-        (_, S::F8E4M3) => of_inputs::<f8e5m2, f8e4m3>(config, gemm),
-        (S::F64, _) => gemm.of::<f64, f64, f64, f64>(config),
-        (S::I8, S::I8) => of_inputs::<i8, i8>(config, gemm),
-        (S::I8, _) => of_inputs::<i8, u8>(config, gemm),
-        (S::U8, S::I8) => of_inputs::<u8, i8>(config, gemm),
-        (S::U8, _) => of_inputs::<u8, u8>(config, gemm),
-        _ => of_inputs::<f8e5m2, f8e5m2>(config, gemm),
-    }
-}
-
-fn of_inputs<A: Element, B: Element>(
+/// Multiplies matrices of small values, with the configuration's epilogue.
+fn launch_gemm(
     config: GemmConfig,
-    gemm: &CheckedGemm<'_>,
-) -> Result<GemmRun, Failure> {
-    use Scalar as S;
-    let is_integer = matches!(config.a, S::I8 | S::U8);
-    // Each row is a kernel for each pair of inputs: these are the usual ones.
-    match (config.d, config.c) {
-        (S::F16, S::F16) => gemm.of::<A, f16, B, f16>(config),
-        (S::Bf16, S::Bf16) => gemm.of::<A, bf16, B, bf16>(config),
-        (S::F32, S::F32) => gemm.of::<A, f32, B, f32>(config),
-        (S::F8E4M3, S::Bf16) => gemm.of::<A, f8e4m3, B, bf16>(config),
-        (S::F8E5M2, S::Bf16) => gemm.of::<A, f8e5m2, B, bf16>(config),
-        (S::I8, S::F32) => gemm.of::<A, i8, B, f32>(config),
-        (S::I32, S::I32) => gemm.of::<A, i32, B, i32>(config),
-        _ if is_integer => of_no_types(&config),
-        (S::F16, S::Bf16) => gemm.of::<A, f16, B, bf16>(config),
-        (S::F16, S::F32) => gemm.of::<A, f16, B, f32>(config),
-        (S::Bf16, S::F16) => gemm.of::<A, bf16, B, f16>(config),
-        (S::Bf16, S::F32) => gemm.of::<A, bf16, B, f32>(config),
-        (S::F32, S::F16) => gemm.of::<A, f32, B, f16>(config),
-        (S::F32, S::Bf16) => gemm.of::<A, f32, B, bf16>(config),
-        _ => of_no_types(&config),
-    }
-}
-
-fn of_no_types(config: &GemmConfig) -> Result<GemmRun, Failure> {
-    let GemmConfig { c, d, .. } = config;
-    Err(Failure::input(format!(
-        "this program has no kernel with C of {c} and D of {d}; `Gemm::new` in a program of yours builds it"
-    )))
-}
-
-/// Returns small values that repeat after a prime number of elements.
-fn matrix<T: Element>(scalar: Scalar, len: usize) -> Vec<T> {
-    // The bits of a value between 1 and 2, whose upper bits are the exponent's.
-    let one = match scalar {
-        Scalar::F32 | Scalar::Tf32 => 0x3f80_0000,
-        Scalar::F16 => 0x3c00,
-        Scalar::Bf16 => 0x3f80,
-        Scalar::F64 => 0x3ff0_0000_0000_0000,
-        Scalar::F8E4M3 => 0x38,
-        Scalar::I8 | Scalar::U8 => 1,
-        _ => 0x3c,
+    problem: &GemmProblem,
+    device: &Device,
+) -> Result<(), GemmError> {
+    let gemm = AnyGemm::new(config)?.load(device)?;
+    let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
+    let tf32_in_memory = |scalar| if scalar == Scalar::Tf32 { Scalar::F32 } else { scalar };
+    let matrix = |scalar, len| {
+        // Repeats after a prime number of elements, so that no two rows or columns are alike.
+        let values: Vec<f64> = (0..len).map(|i| 1.0 + (i % 7 % 4) as f64 / 4.0).collect();
+        AnyBuffer::from_f64(device, tf32_in_memory(scalar), &values)
     };
-    let step = if matches!(scalar, Scalar::F32 | Scalar::Tf32) { 1 << 16 } else { 1 };
-    (0..len).map(|i| T::from_bits(one + (i % 7 % 4) as u64 * step)).collect()
+    let (a, b) = (matrix(config.a, m * k)?, matrix(config.b, k * n)?);
+    let c = AnyBuffer::zeros(device, config.c, m * n)?;
+    let bias = AnyBuffer::zeros(device, config.c, m.max(n))?;
+    let mut d = AnyBuffer::zeros(device, config.d, m * n)?;
+    let mut args = gemm.args(a.as_ref(), b.as_ref(), d.as_mut());
+    if config.epilogue.beta {
+        args.beta = Const::from_f64(args.beta.scalar(), 1.0);
+        args.c = Some(c.as_ref());
+    }
+    if config.epilogue.bias.is_some() {
+        args.bias = Some(bias.as_ref());
+    }
+    gemm.launch(problem, args)
 }

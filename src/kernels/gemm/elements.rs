@@ -22,11 +22,15 @@ pub(crate) fn in_buffers(config: &GemmConfig) -> [Scalar; 4] {
     [in_memory(config.a), in_memory(config.b), config.c, config.d]
 }
 
+/// Returns the type of the registers of accumulators, in which epilogues compute.
+pub(crate) fn sum_type(config: &GemmConfig) -> Scalar {
+    if config.a == Scalar::F64 { Scalar::F64 } else { Scalar::F32 }
+}
+
 /// Builds a kernel of a configuration, with its element types.
 pub(crate) fn with_elements<R>(config: &GemmConfig, build: impl FnOnce() -> R) -> R {
-    let sum = if config.a == Scalar::F64 { Scalar::F64 } else { Scalar::F32 };
     let [a, b, c, d] = in_buffers(config);
-    with_roles(&[a, b, c, d, sum], build)
+    with_roles(&[a, b, c, d, sum_type(config)], build)
 }
 
 /// Converts accumulators to the values that an epilogue computes with, and those to elements of D.

@@ -353,7 +353,7 @@ impl AnyGemm {
     ) -> Result<AnyGemm, GemmError> {
         config.check()?;
         let types = buffers.into_iter().zip(in_buffers(&config));
-        for (operand, (found, expected)) in ['A', 'B', 'C', 'D'].into_iter().zip(types) {
+        for (operand, (found, expected)) in ["A", "B", "C", "D"].into_iter().zip(types) {
             if found != expected {
                 return Err(GemmError::BufferType { operand, found, expected });
             }

@@ -73,11 +73,7 @@ pub use epilogue::FusedEpilogue;
 pub use epilogue::reduction::{AmaxGemm, ReducedGemm};
 pub use epilogue::terms::Reduction;
 pub use kernel::{AnyGemm, Gemm};
-#[cfg(feature = "tune")]
-pub(crate) use launch::AnyArgs;
-#[cfg(feature = "tune")]
-pub(crate) use launch::loaded::Operands;
-pub use launch::{AnyGemmFunction, GemmArgs, GemmFunction, GemmLaunch};
+pub use launch::{AnyGemmArgs, AnyGemmFunction, GemmArgs, GemmFunction, GemmLaunch};
 pub use sm90::groups::GroupRows;
 pub use sm90::ragged::RaggedProblem;
 pub use split::GemmWorkspace;

@@ -172,8 +172,8 @@ errors! {
         Tiles { tiles: u64 },
         /// all tiles have {steps} steps along K, and thread blocks that share steps (`streamk`) take fewer than 2^30
         Steps { steps: u64 },
-        /// the buffer of {operand} has elements of {found}, not of {expected}
-        BufferType { operand: char, found: Scalar, expected: Scalar },
+        /// {operand} has type {found}, but the configuration's type is {expected}
+        BufferType { operand: &'static str, found: Scalar, expected: Scalar },
         /// the buffer of {operand} has {found} elements, and {needed} are needed
         BufferLength { operand: &'static str, found: u64, needed: u64 },
         /// the kernel has an epilogue of the program: the epilogue of its configuration must be `Epilogue::default()`

@@ -13,12 +13,14 @@ use crate::ir::builder::{Converted, Parameter};
 use crate::ir::types::Const;
 use crate::ir::{Element, Number};
 use crate::runtime::{
-    ArgList, Buffer, BufferRef, Device, GraphBuilder, Grid, LaunchOptions, LoadOptions, Timing,
+    ArgList, Buffer, BufferMut, BufferRef, Device, GraphBuilder, Grid, LaunchOptions, LoadOptions,
+    Timing,
 };
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
 use crate::kernels::gemm::config::{Bias, GemmConfig};
+use crate::kernels::gemm::elements::{in_buffers, sum_type};
 use crate::kernels::gemm::epilogue::terms::Results;
 use crate::kernels::gemm::epilogue::{
     EpilogueArgs, EpilogueParameter, EpilogueParams, FusedEpilogue,
@@ -115,7 +117,27 @@ pub struct GemmFunction<
     epilogue: PhantomData<fn() -> E>,
 }
 
-/// An [`AnyGemm`] that a device has loaded. The tuner and the benchmarks launch kernels through it.
+/// An [`AnyGemm`] loaded on a device. Its buffers have element types that are values.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::gemm::{AnyGemm, GemmConfig, GemmProblem};
+/// use tilewright::runtime::{AnyBuffer, Device};
+///
+/// let config: GemmConfig = "sm80_f64_tn_64x64x16_s3_ms_strip8_direct".parse()?;
+/// let device = Device::sim()?;
+/// let gemm = AnyGemm::new(config)?.load(&device)?;
+/// let (m, n, k) = (40, 24, 16);
+/// let a = AnyBuffer::from_f64(&device, Scalar::F64, &vec![0.5; m * k])?;
+/// let b = AnyBuffer::from_f64(&device, Scalar::F64, &vec![2.0; n * k])?;
+/// let mut d = AnyBuffer::zeros(&device, Scalar::F64, m * n)?;
+/// let problem = GemmProblem::new(m as u32, n as u32, k as u32);
+/// gemm.launch(&problem, gemm.args(a.as_ref(), b.as_ref(), d.as_mut()))?;
+/// assert_eq!(d.to_f64()?, vec![16.0; m * n]);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct AnyGemmFunction {
     config: GemmConfig,
     device: Device,
@@ -165,26 +187,66 @@ struct PreparedGemm<'h> {
     epilogue: EpilogueValues<'h>,
 }
 
-/// [`GemmArgs`] without the types of the buffers.
-pub(crate) struct AnyArgs<'h> {
-    pub(crate) operands: Operands<'h>,
-    pub(crate) c: Option<BufferRef<'h>>,
-    pub(crate) bias: Option<BufferRef<'h>>,
-    pub(crate) alpha: Const,
-    pub(crate) beta: Const,
-    pub(crate) groups: Option<GroupRows<'h>>,
-    pub(crate) products: Option<&'h Buffer<i64>>,
-    pub(crate) workspace: Option<&'h mut GemmWorkspace>,
+/// The [`GemmArgs`] of an [`AnyGemmFunction`]: the element types of the buffers are values, and the
+/// launch compares them with the configuration's. Start from
+/// [`AnyGemmFunction::args`] and set what the configuration needs.
+#[derive(Debug)]
+pub struct AnyGemmArgs<'h> {
+    /// A, as [`GemmArgs::a`].
+    pub a: BufferRef<'h>,
+    /// B, as [`GemmArgs::b`].
+    pub b: BufferRef<'h>,
+    /// C, as [`GemmArgs::c`].
+    pub c: Option<BufferRef<'h>>,
+    /// D, as [`GemmArgs::d`].
+    pub d: BufferMut<'h>,
+    /// The bias, as [`GemmArgs::bias`].
+    pub bias: Option<BufferRef<'h>>,
+    /// The factor for A B: an `f64` if A is, else an `f32`.
+    pub alpha: Const,
+    /// The factor for C: an `f64` if A is, else an `f32`.
+    pub beta: Const,
+    /// The rows of each group, as [`GemmArgs::groups`].
+    pub groups: Option<GroupRows<'h>>,
+    /// The table of a ragged batch, as [`GemmArgs::products`].
+    pub products: Option<&'h Buffer<i64>>,
+    /// Your own workspace, as [`GemmArgs::workspace`].
+    pub workspace: Option<&'h mut GemmWorkspace>,
+}
+
+impl AnyGemmArgs<'_> {
+    /// Checks that buffers and factors have the configuration's types.
+    fn check_types(&self, config: &GemmConfig) -> Result<(), GemmError> {
+        let [a, b, c, d] = in_buffers(config);
+        let sum = sum_type(config);
+        let found = [
+            ("A", Some(self.a.scalar()), a),
+            ("B", Some(self.b.scalar()), b),
+            ("C", self.c.map(BufferRef::scalar), c),
+            ("D", Some(self.d.as_ref().scalar()), d),
+            ("the bias", self.bias.map(BufferRef::scalar), c),
+            ("`alpha`", Some(self.alpha.scalar()), sum),
+            ("`beta`", Some(self.beta.scalar()), sum),
+        ];
+        for (operand, found, expected) in found {
+            if let Some(found) = found.filter(|found| *found != expected) {
+                return Err(GemmError::BufferType { operand, found, expected });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<'h, A: Element, B: Element, C: Element, D: Element> From<GemmArgs<'h, A, B, C, D>>
-    for AnyArgs<'h>
+    for AnyGemmArgs<'h>
 {
     fn from(args: GemmArgs<'h, A, B, C, D>) -> Self {
         let GemmArgs { a, b, c, d, bias, alpha, beta, groups, products, workspace } = args;
-        AnyArgs {
-            operands: Operands { a: a.into(), b: b.into(), d: d.into() },
+        AnyGemmArgs {
+            a: a.into(),
+            b: b.into(),
             c: c.map(BufferRef::from),
+            d: d.into(),
             bias: bias.map(BufferRef::from),
             alpha: alpha.to_const(),
             beta: beta.to_const(),
@@ -305,21 +367,49 @@ impl AnyGemmFunction {
         &self.config
     }
 
-    /// Returns the compiler's log of the kernel, for example to look for spills: see
-    /// [`Function::compiler_log`](crate::runtime::Function::compiler_log).
+    /// Returns the compiler's log: see
+    /// [`Function::compiler_log`](crate::runtime::Function::compiler_log). Use it to look for
+    /// spills.
     pub fn compiler_log(&self) -> &str {
         self.loaded.function.compiler_log()
     }
 
-    /// Launches the GEMM with options.
-    #[cfg(feature = "tune")]
-    #[inline]
-    pub(crate) fn launch_with(
+    /// Returns the arguments of a launch without an epilogue. Set further fields of the result if
+    /// the configuration has one.
+    pub fn args<'h>(
+        &self,
+        a: BufferRef<'h>,
+        b: BufferRef<'h>,
+        d: BufferMut<'h>,
+    ) -> AnyGemmArgs<'h> {
+        let sum = sum_type(&self.config);
+        let [alpha, beta] = [1.0, 0.0].map(|factor| Const::from_f64(sum, factor));
+        let (c, bias, groups, products, workspace) = Default::default();
+        AnyGemmArgs { a, b, c, d, bias, alpha, beta, groups, products, workspace }
+    }
+
+    /// Launches the GEMM on the default stream.
+    ///
+    /// # Errors
+    /// Those of [`GemmFunction::launch`], and [`GemmError::BufferType`] for a buffer or factor of
+    /// another type than the configuration's.
+    pub fn launch(&self, problem: &GemmProblem, args: AnyGemmArgs<'_>) -> Result<(), GemmError> {
+        self.launch_with(LaunchOptions::default(), problem, args)
+    }
+
+    /// Launches the GEMM with options, for example on a stream. The configuration decides whether
+    /// the launch is programmatic; that option is overwritten.
+    ///
+    /// # Errors
+    /// Those of [`launch`](AnyGemmFunction::launch).
+    pub fn launch_with(
         &self,
         options: LaunchOptions<'_>,
         problem: &GemmProblem,
-        args: AnyArgs<'_>,
+        args: AnyGemmArgs<'_>,
     ) -> Result<(), GemmError> {
+        args.check_types(&self.config)?;
+        let options = options.programmatic(self.config.programmatic);
         let PreparedGemm { grid, mut args, mut epilogue, .. } = self.prepare(problem, args)?;
         args.run(&mut LaunchMode::Launch(options), grid, &mut epilogue)
     }
@@ -355,10 +445,11 @@ impl AnyGemmFunction {
         &'h self,
         problem: &GemmProblem,
         strides: &GemmStrides,
-        args: AnyArgs<'h>,
+        args: AnyGemmArgs<'h>,
     ) -> Result<BoundArgs<'h>, GemmError> {
         let (config, loaded) = (&self.config, &self.loaded);
-        let AnyArgs { operands, groups, products, workspace, .. } = args;
+        let AnyGemmArgs { a, b, d, groups, products, workspace, .. } = args;
+        let operands = Operands { a, b, d };
         let groups = config.groups(problem, groups)?;
         let table = config.products(problem, products)?;
         let [m, n, k] = [problem.m, problem.n, problem.k].map(u64::from);
@@ -398,7 +489,7 @@ impl AnyGemmFunction {
         &self,
         problem: &GemmProblem,
         strides: &GemmStrides,
-        args: &AnyArgs<'_>,
+        args: &AnyGemmArgs<'_>,
     ) -> Result<(), GemmError> {
         let ops = self.config.epilogue;
         let operands = [
@@ -436,7 +527,7 @@ impl AnyGemmFunction {
     fn prepare<'h>(
         &'h self,
         problem: &GemmProblem,
-        args: AnyArgs<'h>,
+        args: AnyGemmArgs<'h>,
     ) -> Result<PreparedGemm<'h>, GemmError> {
         let config = &self.config;
         let strides = config.check_problem(problem)?;
@@ -461,7 +552,7 @@ impl AnyGemmFunction {
         &self,
         mode: &mut LaunchMode<'_>,
         problem: &GemmProblem,
-        args: AnyArgs<'_>,
+        args: AnyGemmArgs<'_>,
         mut epilogue: ArgList<'_>,
     ) -> Result<(), GemmError> {
         let strides = self.config.check_problem(problem)?;
