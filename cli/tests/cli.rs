@@ -492,7 +492,11 @@ fn gemm_takes_types_and_configurations() {
     }
     let output = tilewright(&[&sizes, ["--config", "sm80_f16"].as_slice()].concat());
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("names no configuration"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("is not a configuration name"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -680,7 +684,7 @@ fn bench_ranks_for_a_named_gpu() {
     // On an H200 `mma.sync` has an order only, and an explanation says so.
     let explain = ["gemm", "--explain", "--shape", "4096", "--dtype", "bf16", "--machine"];
     let of = |gpu| text(&tilewright(&[&explain[..], &[gpu]].concat()).stdout);
-    assert!(of("a100").contains(" us predicted (the order only: not calibrated); limit: "));
+    assert!(of("a100").contains(" us predicted (not calibrated: only the order counts); limit: "));
     assert!(of("h200").contains(" us predicted; limit: "));
     check_refused(
         &["gemm", "--machine", "a100"],
@@ -992,7 +996,7 @@ fn bench_says_why_there_is_no_candidate() {
     check_refused(
         &["bench", "gemm", "--device", "sim", "--shapes", "1001", "--configs", BF16],
         &expect![[r#"
-            error: no configuration takes 1001x1001x1001; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: the pitch of A is 2002 bytes, but the kernel takes multiples of 16
+            error: no configuration takes 1001x1001x1001; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: the pitch of A is 2002 bytes, but must be a multiple of 16
         "#]],
     );
     check_refused(
@@ -1016,7 +1020,7 @@ fn names_and_files_of_bench_are_told_apart() {
     check_refused(
         &bench(["--configs", "sm90a_bf16_tn_256x200x64_s3"]),
         &expect![[r#"
-            error: `sm90a_bf16_tn_256x200x64_s3` names no configuration: a schedule: `simt`, `ms`, `coop` or `pp` is missing
+            error: `sm90a_bf16_tn_256x200x64_s3` is not a configuration name: a schedule: `simt`, `ms`, `coop` or `pp` is missing
         "#]],
     );
     check_refused(
@@ -1088,7 +1092,10 @@ fn bench_refuses_bad_input() {
     refused(&["--output", "e4m3xe5m2"], types);
     refused(&["--dtype", "bf16xf16"], "there is none of bf16xf16 to bf16 for sm_90a");
     refused(&["--layout", "kk"], "expected tn, tt, nn or nt");
-    refused(&["--regimes", "fast"], "`fast` is no regime: expected `latency`, `burst` or `steady`");
+    refused(
+        &["--regimes", "fast"],
+        "`fast` is not a regime: expected `latency`, `burst` or `steady`",
+    );
     refused(&["--device", "gpu"], "`gpu` is not a device");
     refused(&["--rounds", "0"], "--rounds");
     let file = temporary("no-configs");

@@ -232,13 +232,13 @@ fn unknown_kernels_are_refused_in_one_line() {
     check_refused(
         &["ptx", "sm90a_bf16_tn_128x256"],
         &expect![[r#"
-        error: `sm90a_bf16_tn_128x256` names no configuration: `128x256` should be a tile such as `128x256x64`
+        error: `sm90a_bf16_tn_128x256` is not a configuration name: `128x256` should be a tile such as `128x256x64`
     "#]],
     );
     check_refused(
         &["ptx", "sm90a_bf16_tn_128x256x64_s9_coop_strip8_overlapped"],
         &expect![[r#"
-        error: 475280 bytes of shared memory are needed, and a block has 232448: take fewer stages or a smaller tile
+        error: the kernel needs 475280 bytes of shared memory, but a block can have 232448: use fewer stages or a smaller tile
     "#]],
     );
     check_refused(
