@@ -374,7 +374,7 @@ fn a_store_that_cannot_be_read_is_never_written_over() {
     fs::remove_file(folder.file()).unwrap();
     let bytes = (64 << 20) + 1;
     fs::File::create(folder.file()).unwrap().set_len(bytes).unwrap();
-    assert!(run(&folder).contains("more than the 67108864"));
+    assert!(run(&folder).contains("at most 67108864"));
     assert_eq!(fs::metadata(folder.file()).unwrap().len(), bytes);
 }
 

@@ -54,7 +54,7 @@ fn a_file_is_shown_beside_its_text() {
     assert!(said.lines().nth(line + 1).unwrap().trim().starts_with("add.rn.f32"), "{said}");
     let (_, below) = said.split_once("\n}\n").unwrap();
     assert!(
-        below.starts_with("\n// no ptxas: `/nowhere/ptxas` does not run as ptxas, "),
+        below.starts_with("\n// no ptxas: `/nowhere/ptxas` does not run as ptxas ("),
         "{below}"
     );
     let takes = "// twice: 0 bytes of static and 0 bytes of dynamic shared memory\n";
