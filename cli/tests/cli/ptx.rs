@@ -97,7 +97,7 @@ fn files_without_an_end_are_refused() {
     let hole = temporary("hole.kir");
     fs::File::create(&hole).unwrap().set_len(1 << 40).unwrap();
     let output = tilewright(&["ptx", hole.to_str().unwrap()]);
-    let expected = format!("error: `{}`: it has more than 64 MiB\n", hole.display());
+    let expected = format!("error: `{}`: it is larger than 64 MiB\n", hole.display());
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected));
     fs::remove_file(&hole).unwrap();
 }
@@ -226,7 +226,7 @@ fn unknown_kernels_are_refused_in_one_line() {
     check_refused(
         &["ptx", "foo"],
         &expect![[r#"
-        error: `foo` is no kernel: expected a file (`.kir`), `gemm`, or the name of a configuration, such as `sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4`
+        error: `foo` is not a kernel: expected a file (`.kir`), `gemm`, or the name of a configuration, such as `sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4`
     "#]],
     );
     check_refused(
@@ -244,13 +244,13 @@ fn unknown_kernels_are_refused_in_one_line() {
     check_refused(
         &["ptx", "sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped", "--target", "sm_90a"],
         &expect![[r#"
-            error: `--target`, `--dtype`, `--machine` and `--shape` are for `gemm`: files and names of configurations are one kernel
+            error: `--target`, `--dtype`, `--machine` and `--shape` are only for `gemm`: a file or a configuration name already fixes the kernel
         "#]],
     );
     check_refused(
         &["ptx", "twice.kir", "--dtype", "f32"],
         &expect![[r#"
-        error: `--target`, `--dtype`, `--machine` and `--shape` are for `gemm`: files and names of configurations are one kernel
+        error: `--target`, `--dtype`, `--machine` and `--shape` are only for `gemm`: a file or a configuration name already fixes the kernel
     "#]],
     );
     check_refused(
