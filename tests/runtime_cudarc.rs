@@ -254,7 +254,7 @@ fn captures_unprepared(program: &Program) {
         (ours.record().map(|_| ()), RuntimeError::StreamCaptures),
     ];
     for (result, expected) in errors {
-        assert!(expected.to_string().contains("prepare before the capture"), "{expected}");
+        assert!(expected.to_string().contains("before the capture"), "{expected}");
         assert_eq!(result, Err(expected));
     }
     device.synchronize().unwrap();

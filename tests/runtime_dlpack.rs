@@ -98,8 +98,8 @@ fn tensors_of_other_devices_are_refused() {
     let error = DlpackError::NotCuda { device_type };
     assert_eq!(
         error.to_string(),
-        "the DLPack tensor is in host memory, and only the memory of a CUDA GPU can be borrowed: move the tensor to \
-         the GPU first"
+        "the DLPack tensor is in host memory, but only the memory of a CUDA GPU can be borrowed: \
+         move the tensor to the GPU first"
     );
     // Managed memory moves, and page-locked memory is the host's.
     for device_type in [DLDeviceType::CUDAMANAGED, DLDeviceType::CUDAHOST, DLDeviceType(99)] {
@@ -305,7 +305,10 @@ fn borrowed(device: &Device) {
     // What is refused drops its owner.
     let odd = borrow(data + 2, 7).map(|_| ()).unwrap_err();
     assert_eq!(odd, RuntimeError::AddressAlignment { address: data + 2, align: 4 });
-    assert!(odd.to_string().ends_with("elements of 4 bytes start at multiples of 4"), "{odd}");
+    assert!(
+        odd.to_string().ends_with("elements of 4 bytes must start at a multiple of 4"),
+        "{odd}"
+    );
     let sim = Device::sim().unwrap();
     // SAFETY: there is no such memory on the simulator, which refuses it.
     let refused = unsafe { sim.borrow_raw::<f32>(data, 8, Arc::clone(&owner)) }.map(|_| ());

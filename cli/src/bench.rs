@@ -40,28 +40,29 @@ pub(super) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// GEMM: tunes each problem and times the best kernel beside cuBLAS. Without a GPU, ranks
+    /// GEMM: tunes each problem and compares the best kernel with cuBLAS. Without a GPU, ranks
     /// configurations with the model.
     Gemm(Gemm),
-    /// Row softmax, timed beside copies of the same bytes. Needs a GPU.
+    /// Row softmax, compared with a copy of the same bytes. Needs a GPU.
     Softmax(rows::SoftmaxOptions),
-    /// RMSNorm and LayerNorm of rows with a weight, timed beside copies of the same bytes. Needs a
+    /// RMSNorm and LayerNorm of rows with a weight, compared with a copy of the same bytes. Needs a
     /// GPU.
     Norm(rows::NormOptions),
-    /// Reductions along an axis, and top-k of each row, timed beside reads of the same bytes. Needs
-    /// a GPU.
+    /// Reductions along an axis, and top-k of each row, compared with a read of the same bytes.
+    /// Needs a GPU.
     Reduce(rows::ReduceOptions),
-    /// Transposes, timed beside copies of the same bytes. Needs a GPU.
+    /// Transposes, compared with a copy of the same bytes. Needs a GPU.
     Transpose(rows::Rows),
-    /// Permutations of modes, timed beside copies of the same bytes. Needs a GPU.
+    /// Permutations of modes, compared with a copy of the same bytes. Needs a GPU.
     Permute(rows::PermuteOptions),
-    /// Row gather and scatter by an index list, timed beside copies of the same bytes. Needs a GPU.
+    /// Row gather and scatter by an index list, compared with a copy of the same bytes. Needs a
+    /// GPU.
     Gather(rows::GatherOptions),
-    /// Elementwise functions, timed beside copies of the same bytes. Needs a GPU.
+    /// Elementwise functions, compared with a copy of the same bytes. Needs a GPU.
     Elementwise(rows::ElementwiseOptions),
     /// Attention forward, in operations per second. Needs a GPU.
     Attention(attention::Options),
-    /// Attention decode over a paged cache, timed beside a kernel that only reads the cache. Needs
+    /// Attention decode over a paged cache, compared with a kernel that only reads the cache. Needs
     /// a GPU.
     Decode(decode::Options),
     /// Parallel linear layers on all GPUs: overlaps communication with GEMMs and compares that with
@@ -82,8 +83,8 @@ struct Gemm {
     #[arg(long, alias = "shape", value_name = "LIST|FILE|llm")]
     shapes: Option<String>,
     /// Measure this many problems of random size instead, with the configuration that a program
-    /// gets without tuning: for a third of them N and K are multiples of 64, for a third multiples
-    /// of 8, the rest is arbitrary. `--candidates` measures more than the first configuration.
+    /// gets without tuning. In a third of them N and K are multiples of 64, in a third multiples of
+    /// 8, in the rest arbitrary. `--candidates` measures more than the first configuration.
     #[arg(long, value_name = "COUNT", conflicts_with = "shapes", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     random: Option<u32>,
     /// Measure the problems of `--shapes` like `--random`: with the configuration that a program
@@ -93,16 +94,16 @@ struct Gemm {
     /// Seed for `--random` and `--groups`.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Measure grouped GEMM instead: this many groups of rows with random lengths, each with a
-    /// matrix B of its own, beside a plain GEMM and one cuBLAS call per group. `--candidates`
+    /// Measure grouped GEMM instead: this many groups of rows with random lengths, each with its
+    /// own B, compared with a plain GEMM and with one cuBLAS call per group. `--candidates`
     /// measures more than the first configuration. Needs a GPU.
     #[arg(long, value_name = "COUNT", conflicts_with = "random", value_parser = clap::value_parser!(u32).range(1..=4096))]
     groups: Option<u32>,
-    /// Measure GEMM with SwiGLU of column pairs instead, beside a plain GEMM. Needs a GPU.
+    /// Measure GEMM with SwiGLU of column pairs instead, compared with a plain GEMM. Needs a GPU.
     #[arg(long, conflicts_with_all = ["random", "groups"])]
     swiglu: bool,
     /// Types in which A and B are multiplied: bf16, f16, tf32, f32, f64, e4m3, e5m2, i8 or u8, or
-    /// two 8-bit types such as e4m3xe5m2 or i8xu8. 8-bit floats are measured beside cuBLASLt, which
+    /// two 8-bit types such as e4m3xe5m2 or i8xu8. 8-bit floats are compared with cuBLASLt, which
     /// has no GEMM for e5m2 by e5m2. With u8, there is nothing to compare with.
     #[arg(long, default_value = "bf16", value_parser = dtype)]
     dtype: InputTypes,
@@ -122,24 +123,24 @@ struct Gemm {
         value_name = "default|all|NAMES|FILE"
     )]
     configs: String,
-    /// Timing regimes, separated by commas: latency, burst, steady [default: what fits the sizes].
+    /// Timing regimes, separated by commas: latency, burst, steady [default: depends on the sizes].
     #[arg(long, alias = "regime", value_delimiter = ',')]
     regimes: Vec<Regime>,
     /// How many comparison rounds to run.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Maximum number of candidates to measure [default: as the regime allows].
+    /// Maximum number of candidates to measure [default: depends on the regime].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "COUNT")]
     candidates: Option<u32>,
-    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`; `sim` only asks the
-    /// model.
+    /// Device to run on: `auto` (a GPU if there is one), `cuda` or `cuda:N`. With `sim`, nothing
+    /// runs: the model ranks the configurations.
     #[arg(long, default_value = "auto")]
     device: String,
     /// Without a GPU: the GPU to rank configurations for. Times are predicted, nothing is measured
     /// [default: h200].
     #[arg(long, value_name = "GPU", conflicts_with = "device")]
     machine: Option<GpuName>,
-    /// Without a GPU: the model's target [default: that of `--machine`].
+    /// Without a GPU: the target to rank configurations for [default: that of `--machine`].
     #[arg(long)]
     target: Option<Target>,
     /// Folder that keeps results, which later runs reuse [default: in the user's cache folder].
@@ -153,12 +154,11 @@ struct Gemm {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Write the times of all candidates to this file, for `--fit`. With `--random` and
-    /// `--untuned`, measures 12 candidates by default: the first half are the model's first ones,
-    /// the others are spread over all that it predicts to take at most 1.4 times as long as the
-    /// fastest.
+    /// `--untuned`, measures 12 candidates by default: half are the model's first ones, the others
+    /// are spread over all that it predicts to take at most 1.4 times as long as the fastest.
     #[arg(long, value_name = "FILE")]
     sweep: Option<PathBuf>,
-    /// Fit the model to the times in such a file, report how good its order is, and exit.
+    /// Fit the model to the times in a file from `--sweep`, report how well it ranks, and exit.
     #[arg(long, value_name = "FILE")]
     fit: Option<PathBuf>,
 }
@@ -170,8 +170,8 @@ impl Gemm {
         match files.iter().find(|(_, file)| file.is_some()) {
             None => Ok(()),
             Some((option, _)) => Err(Failure::input(format!(
-                "`{option}` writes measurements, and without a GPU nothing is measured: leave it out, or name a GPU with \
-                 `--device cuda`"
+                "`{option}` writes measurements, but without a GPU nothing is measured: leave it \
+                 out, or name a GPU with `--device cuda`"
             ))),
         }
     }
@@ -269,7 +269,7 @@ fn program(args: &[OsString]) -> Result<(), Failure> {
         Ok(status) => Err(Failure::run(format!("`{program}`: {status}"))),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::input(format!(
             "`{name}` is not a benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode or parallel, \
-             or the name of a program `{program}` of a folder in `PATH`"
+             or a name for which there is a program `{program}` in `PATH`"
         ))),
         Err(error) => Err(Failure::input(format!("`{program}`: {error}"))),
     }

@@ -15,8 +15,9 @@ pub(super) use kernel::KernelArgs;
 /// The options of `tilewright check`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 where no schedule has a fault; 1 where a kernel has one, leaves other results under another \
-    schedule, does not end, or fails an assertion; 2 for bad input."
+    after_help = "Exit codes: 0 if no schedule finds a fault; 1 if a kernel has a fault, gives \
+                  other results under another schedule, does not end, or fails an assertion; 2 for \
+                  bad input."
 )]
 pub(super) struct Options {
     #[command(flatten)]
@@ -25,7 +26,7 @@ pub(super) struct Options {
     /// results are compared.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     schedules: u32,
-    /// Print one line of JSON.
+    /// Print one line of JSON instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -57,7 +58,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         .collect();
     match bad.len() {
         0 => Ok(()),
-        _ => Err(Failure::run(format!("kernels that fail: {}", bad.join(", ")))),
+        _ => Err(Failure::run(format!("failed kernels: {}", bad.join(", ")))),
     }
 }
 

@@ -18,9 +18,9 @@ use super::{Failure, print};
 /// The options of `tilewright doctor`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 where all that is there works; 1 where something does not: a driver that does not \
-                  start, a GPU that is refused, a test that fails. That there is no driver, no GPU or no ptxas is no \
-                  failure, and a warning is none."
+    after_help = "Exit codes: 0 if everything that was found works; 1 if something does not work: \
+                  a driver that does not start, a GPU that is not supported, or a test that fails. \
+                  A missing driver, GPU or ptxas is not a failure, and neither is a warning."
 )]
 pub(super) struct Options {
     /// Print one JSON object instead of text.
@@ -78,8 +78,8 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     }
     match report.problems() {
         0 => Ok(()),
-        1 => Err(Failure::run("1 thing does not work, see above")),
-        count => Err(Failure::run(format!("{count} things do not work, see above"))),
+        1 => Err(Failure::run("1 problem was found, see above")),
+        count => Err(Failure::run(format!("{count} problems were found, see above"))),
     }
 }
 
@@ -159,6 +159,8 @@ fn test(device: &Device) -> Result<(), String> {
     let wrong = (0..1000u16).zip(&found).find(|(i, y)| **y != 2.0 * f32::from(*i) + 1.0);
     match wrong {
         None => Ok(()),
-        Some((i, y)) => Err(format!("element {i} of the test is {y} and should be {}", 2 * i + 1)),
+        Some((i, y)) => {
+            Err(format!("element {i} of the test result is {y}, but should be {}", 2 * i + 1))
+        }
     }
 }

@@ -26,8 +26,8 @@ pub(super) struct Options {
     /// Problem: `MxNxK`, or one size for all three.
     #[arg(long, aliases = ["shapes", "size"], default_value = "256x256x256", value_parser = shape, value_name = "MxNxK", allow_hyphen_values = true)]
     shape: GemmProblem,
-    /// Types of A and B: f32, tf32, f16 or bf16; with --explain and --emit also the others of
-    /// `bench gemm`.
+    /// Types of A and B: f32, tf32, f16 or bf16. `--explain` and `--emit` also accept the other
+    /// types of `bench gemm`.
     #[arg(long, default_value = "f32", value_parser = dtype)]
     dtype: InputTypes,
     /// Configuration by name, such as `sm80_bf16_tt_128x256x64_s3_ms_strip8_direct` [default: the
@@ -44,19 +44,19 @@ pub(super) struct Options {
     /// Print the kernel instead of running it.
     #[arg(long, value_name = "FORM")]
     emit: Option<Emit>,
-    /// Instead of running it, explain the chosen configuration: its predicted time with the causes,
-    /// and the runners-up.
+    /// Explain the chosen configuration instead of running it: its predicted time by cause, and the
+    /// runners-up.
     #[arg(long, conflicts_with_all = ["emit", "config"])]
     explain: bool,
     /// Print the names of all configurations that can run the problem, one per line, fastest first
     /// according to the model.
     #[arg(long, conflicts_with_all = ["emit", "config", "explain"])]
     list: bool,
-    /// Target to build the kernel for [default: the device; with --emit, sm_80].
+    /// Target to build the kernel for [default: that of the device; with --emit, sm_80].
     #[arg(long)]
     target: Option<Target>,
-    /// GPU to choose configurations for with `--explain`, `--list` and `--emit` [default: the
-    /// device; with --emit, h200].
+    /// GPU for which `--explain`, `--list` and `--emit` choose configurations [default: the device;
+    /// with --emit, h200].
     #[arg(long, value_name = "GPU", conflicts_with = "device")]
     machine: Option<GpuName>,
 }
@@ -109,7 +109,7 @@ pub(super) fn dtype(text: &str) -> Result<InputTypes, String> {
         Some((a, b)) => scalar(a).and_then(|a| Ok([a, scalar(b)?].into())),
         None => scalar(text).map(InputTypes::from),
     };
-    types.map_err(|expected| format!("{expected}; or two, such as e4m3xe5m2"))
+    types.map_err(|expected| format!("{expected}, or two types such as e4m3xe5m2"))
 }
 
 /// A form in which the kernel can be printed.
@@ -199,8 +199,9 @@ fn list(options: &Options) -> Result<(), Failure> {
     let all = GemmSpace::around(&wanted, problem, &machine);
     if all.is_empty() {
         let error = wanted.best(problem, &machine).err();
-        let why = error.map_or_else(|| "there is none".to_owned(), |error| error.to_string());
-        return Err(Failure::input(format!("no configuration takes the problem: {why}")));
+        let why =
+            error.map_or_else(|| "there are no candidates".to_owned(), |error| error.to_string());
+        return Err(Failure::input(format!("no configuration can run the problem: {why}")));
     }
     let ranked = GemmModel::of(machine).rank(&all, problem, regime);
     print(&ranked.iter().map(|(config, _)| format!("{config}\n")).collect::<String>())
@@ -261,7 +262,7 @@ fn matrix<T: Real>(rng: &mut ChaCha8Rng, len: usize) -> Vec<T> {
 fn launch<T: Real>(dtype: InputTypes, options: &Options) -> Result<(), Failure> {
     if options.machine.is_some() {
         return Err(Failure::input(
-            "`--machine` chooses a configuration for another GPU: add `--explain`, `--list` or `--emit`",
+            "`--machine` only chooses a configuration and does not run it: add `--explain`, `--list` or `--emit`",
         ));
     }
     let problem = &options.shape;

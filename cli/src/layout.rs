@@ -71,7 +71,7 @@ impl FromStr for Binding {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Binding, String> {
-        let expected = || format!("`{text}` is not the value of a symbol, such as `n=8`");
+        let expected = || format!("`{text}` is not a symbol with a value, such as `n=8`");
         let (name, value) = text.split_once('=').ok_or_else(expected)?;
         let (name, value) = (name.trim(), value.trim().parse().map_err(|_| expected())?);
         if name.is_empty() {
@@ -137,7 +137,7 @@ fn shading(text: &str) -> Result<Shading, String> {
             Ok(Shading::Cycle { run: (*run).into(), period: (*period).into() })
         }
         ("banks", [element_bits @ (1..)]) => Ok(Shading::Banks { element_bits: *element_bits }),
-        _ => Err("use plain, ramp, cycle:RUN,PERIOD, banks:BITS or owner".to_owned()),
+        _ => Err("expected plain, ramp, cycle:RUN,PERIOD, banks:BITS or owner".to_owned()),
     }
 }
 
@@ -257,7 +257,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
 /// Returns the error for a swizzle in place of a layout.
 fn no_layout(text: &str) -> Failure {
     Failure::input(format!(
-        "`{text}` is a swizzle alone; `--op` and `--tv` need a layout, such as `{text} o 0 o (8,8):(8,1)`"
+        "`{text}` is only a swizzle, but `--op` and `--tv` need a layout, such as `{text} o 0 o (8,8):(8,1)`"
     ))
 }
 

@@ -143,7 +143,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     let file = File::open(path).map_err(|error| failed(&error))?;
     file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
     if bytes.len() > limit {
-        return Err(failed(&format_args!("it has more than {} MiB", limit >> 20)));
+        return Err(failed(&format_args!("it is larger than {} MiB", limit >> 20)));
     }
     String::from_utf8(bytes).map_err(|_| failed(&"it is not UTF-8 text"))
 }

@@ -21,21 +21,21 @@ use source::Sources;
 /// The options of `tilewright ptx`.
 #[derive(Args, Debug)]
 pub(super) struct Options {
-    /// A file with kernels in the text form (`.kir`), `gemm` for the best guess for large row-major
-    /// matrices, or the name of a configuration, such as
-    /// `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`.
+    /// A file with kernels in the text form (`.kir`), a configuration name such as
+    /// `sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped`, or `gemm` for the best guess for large
+    /// row-major matrices.
     kernel: String,
-    /// Target of `gemm`; files and configuration names have their own [default: that of
+    /// Target to build `gemm` for; files and configuration names contain theirs [default: that of
     /// `--machine`, else sm_80].
     #[arg(long)]
     target: Option<Target>,
-    /// GPU to choose the configuration of `gemm` for [default: h200].
+    /// GPU for which to choose the configuration of `gemm` [default: h200].
     #[arg(long, value_name = "GPU")]
     machine: Option<GpuName>,
-    /// Types of A and B of `gemm`, as in `bench gemm` [default: bf16].
+    /// Types of A and B for `gemm`, as in `bench gemm` [default: bf16].
     #[arg(long, value_parser = dtype)]
     dtype: Option<InputTypes>,
-    /// Problem to choose the configuration of `gemm` for: `MxNxK`, or one size for all three
+    /// Problem for which to choose the configuration of `gemm`: `MxNxK`, or one size for all three
     /// [default: 4096x4096x4096].
     #[arg(long, aliases = ["shapes", "size"], value_parser = shape, value_name = "MxNxK")]
     shape: Option<GemmProblem>,
@@ -87,7 +87,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
             || options.shape.is_some() =>
         {
             return Err(Failure::input(
-                "`--target`, `--dtype`, `--machine` and `--shape` are for `gemm`: files and names of configurations are one kernel",
+                "`--target`, `--dtype`, `--machine` and `--shape` are only for `gemm`: a file or a configuration name already fixes the kernel",
             ));
         }
         name => match name.parse::<GemmConfig>() {
@@ -97,8 +97,8 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
             Err(error) if name.starts_with("sm") => return Err(Failure::input(error)),
             Err(_) => {
                 return Err(Failure::input(format!(
-                    "`{name}` is no kernel: expected a file (`.kir`), `gemm`, or the name of a configuration, \
-                     such as `sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4`"
+                    "`{name}` is not a kernel: expected a file (`.kir`), `gemm`, or the name of a \
+                     configuration, such as `sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4`"
                 )));
             }
         },

@@ -18,8 +18,9 @@ const PAGE: &str = include_str!("trace/page.html");
 /// The options of `tilewright trace`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The page shows the first block or cluster of each launch. It needs no network. Exit codes: 0 for a run \
-    without a fault; 1 where the kernel has one, which the page shows; 2 for bad input."
+    after_help = "The page shows the first block or cluster of each launch. It needs no network. Exit \
+                  codes: 0 for a run without a fault; 1 if the kernel has a fault, which the page \
+                  shows; 2 for bad input."
 )]
 pub(super) struct Options {
     #[command(flatten)]
@@ -27,8 +28,8 @@ pub(super) struct Options {
     /// Write the page to this file.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// First look for a fault under this many schedules. Traces the schedule with the fault or, if
-    /// there is none, one in which copies take a while.
+    /// Look for a fault under this many schedules first, and trace the schedule that finds one. If
+    /// none does, trace a schedule in which copies take a while.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     schedules: u32,
     /// Print the traces as JSON, one line per launch, instead of the report.

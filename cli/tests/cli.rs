@@ -393,7 +393,7 @@ fn wrong_layouts_are_refused_in_one_line() {
     check_refused(
         &["layout", "4:1", "--shade", "banks:0"],
         &expect![[r#"
-        error: invalid value 'banks:0' for '--shade <KIND>': use plain, ramp, cycle:RUN,PERIOD, banks:BITS or owner
+        error: invalid value 'banks:0' for '--shade <KIND>': expected plain, ramp, cycle:RUN,PERIOD, banks:BITS or owner
     "#]],
     );
     check_refused(
@@ -421,7 +421,7 @@ fn wrong_operations_are_refused_in_one_line() {
     check_refused(
         &["layout", "4:1", "--op", "flatten", "--with", "2"],
         &expect![[r#"
-        error: flatten takes no `--with`
+        error: flatten has no argument: leave out `--with`
     "#]],
     );
     check_refused(
@@ -433,7 +433,7 @@ fn wrong_operations_are_refused_in_one_line() {
     check_refused(
         &["layout", "4:1", "--op", "group", "--with", "1"],
         &expect![[r#"
-        error: group needs two whole numbers, such as `0,2`, not `1`
+        error: group needs two integers, such as `0,2`, not `1`
     "#]],
     );
     check_refused(
@@ -445,7 +445,7 @@ fn wrong_operations_are_refused_in_one_line() {
     check_refused(
         &["layout", "S<3,4,3>", "--op", "coalesce"],
         &expect![[r#"
-        error: `S<3,4,3>` is a swizzle alone; `--op` and `--tv` need a layout, such as `S<3,4,3> o 0 o (8,8):(8,1)`
+        error: `S<3,4,3>` is only a swizzle, but `--op` and `--tv` need a layout, such as `S<3,4,3> o 0 o (8,8):(8,1)`
     "#]],
     );
 }
@@ -492,7 +492,11 @@ fn gemm_takes_types_and_configurations() {
     }
     let output = tilewright(&[&sizes, ["--config", "sm80_f16"].as_slice()].concat());
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("names no configuration"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("is not a configuration name"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -667,7 +671,7 @@ fn bench_ranks_for_a_named_gpu() {
         let output = tilewright(&["bench", "gemm", "--shape", "4096", "--machine", gpu]);
         let ranked = text(&output.stdout);
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
-        assert!(ranked.starts_with(&format!("no GPU: the order of the model for an {name}, ")));
+        assert!(ranked.starts_with(&format!("no GPU: the model's ranking for an {name}, ")));
         let rows: Vec<Vec<&str>> = ranked
             .lines()
             .filter(|line| line.contains(prefix))
@@ -680,12 +684,12 @@ fn bench_ranks_for_a_named_gpu() {
     // On an H200 `mma.sync` has an order only, and an explanation says so.
     let explain = ["gemm", "--explain", "--shape", "4096", "--dtype", "bf16", "--machine"];
     let of = |gpu| text(&tilewright(&[&explain[..], &[gpu]].concat()).stdout);
-    assert!(of("a100").contains(" us predicted (the order only: not calibrated); limit: "));
+    assert!(of("a100").contains(" us predicted (not calibrated: only the order counts); limit: "));
     assert!(of("h200").contains(" us predicted; limit: "));
     check_refused(
         &["gemm", "--machine", "a100"],
         &expect![[r#"
-            error: `--machine` chooses a configuration for another GPU: add `--explain`, `--list` or `--emit`
+            error: `--machine` only chooses a configuration and does not run it: add `--explain`, `--list` or `--emit`
         "#]],
     );
 }
@@ -777,7 +781,8 @@ fn bench_plans_given_problems_without_tuning() {
     let output = tilewright(&args);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     let planned = text(&output.stdout);
-    let starts = ["no GPU: plans", "multiples of 64  64x64x64 ", "any sizes        64x72x100 "];
+    let starts =
+        ["no GPU: configurations for", "multiples of 64  64x64x64 ", "any sizes        64x72x100 "];
     let lines: Vec<&str> = planned.lines().collect();
     assert_eq!(lines.len(), starts.len(), "{planned}");
     assert!(lines.iter().zip(starts).all(|(line, start)| line.starts_with(start)), "{planned}");
@@ -791,8 +796,8 @@ fn bench_refuses_to_write_measurements_without_a_gpu() {
         let args = ["bench", "gemm", "--device", "sim", "--shapes", "1024", option];
         let output = tilewright(&[&args, [file.to_str().unwrap()].as_slice()].concat());
         let expected = format!(
-            "error: `{option}` writes measurements, and without a GPU nothing is measured: leave it out, or name a GPU \
-             with `--device cuda`\n"
+            "error: `{option}` writes measurements, but without a GPU nothing is measured: leave \
+             it out, or name a GPU with `--device cuda`\n"
         );
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected));
         assert!(!file.exists() && output.stdout.is_empty());
@@ -808,7 +813,7 @@ fn bench_of_rows_needs_a_gpu() {
             check_refused(
                 &["bench", kernel],
                 &expect![[r#"
-                error: this benchmark measures bytes per second of a GPU, and there is none here: `--device sim` takes the times of the simulator
+                error: this benchmark needs a GPU, but none was found: with `--device sim` it times the simulator instead
             "#]],
             );
         }
@@ -816,13 +821,13 @@ fn bench_of_rows_needs_a_gpu() {
     check_refused(
         &["bench", "softmax", "--shapes", "8192x0"],
         &expect![[r#"
-            error: invalid value '8192x0' for '--shapes <LIST>': `8192x0` is not a size such as `8192x4096`, rows by columns, both above 0
+            error: invalid value '8192x0' for '--shapes <LIST>': `8192x0` is not a size: expected rows by columns, both above 0, such as `8192x4096`
         "#]],
     );
     check_refused(
         &["bench", "reduce", "--op", "product"],
         &expect![[r#"
-            error: invalid value 'product' for '--op <OP>': `product` is none of sum, mean, max, min, norm, argmax
+            error: invalid value 'product' for '--op <OP>': `product` is not a reduction: expected one of sum, mean, max, min, norm, argmax
         "#]],
     );
     check_refused(
@@ -907,7 +912,7 @@ fn bench_runs_a_program() {
     check_refused(
         &["bench", "sofmax"],
         &expect![[r#"
-            error: `sofmax` is not a benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode or parallel, or the name of a program `tilewright-bench-sofmax` of a folder in `PATH`
+            error: `sofmax` is not a benchmark: expected gemm, softmax, norm, reduce, transpose, permute, gather, elementwise, attention, decode or parallel, or a name for which there is a program `tilewright-bench-sofmax` in `PATH`
         "#]],
     );
 }
@@ -918,13 +923,13 @@ fn bench_of_attention_needs_a_gpu() {
     check_refused(
         &["bench", "attention", "--device", "sim"],
         &expect![[r#"
-            error: this benchmark measures operations per second of a GPU, and there is none here: the simulator has no such figures
+            error: this benchmark needs a GPU, but none was found: the simulator cannot measure operations per second
         "#]],
     );
     check_refused(
         &["bench", "attention", "--shapes", "4x16x4096"],
         &expect![[r#"
-            error: invalid value '4x16x4096' for '--shapes <LIST>': `4x16x4096` is not a problem such as `4x16x4096x128` or `2x32/8x8192x192/128`, all above 0
+            error: invalid value '4x16x4096' for '--shapes <LIST>': `4x16x4096` is not a problem: expected numbers above 0, such as `4x16x4096x128` or `2x32/8x8192x192/128`
         "#]],
     );
     check_refused(
@@ -936,7 +941,7 @@ fn bench_of_attention_needs_a_gpu() {
     check_refused(
         &["bench", "attention", "--tiles", "128"],
         &expect![[r#"
-            error: invalid value '128' for '--tiles <LIST>': `128` is not a tile such as `128x176`, queries by keys
+            error: invalid value '128' for '--tiles <LIST>': `128` is not a tile: expected queries by keys, such as `128x176`
         "#]],
     );
 }
@@ -947,7 +952,7 @@ fn bench_of_decode_needs_a_gpu() {
     check_refused(
         &["bench", "decode", "--device", "sim"],
         &expect![[r#"
-            error: this benchmark measures bytes per second of a GPU, and there is none here: the simulator has no such figures
+            error: this benchmark needs a GPU, but none was found: the simulator cannot measure bytes per second
         "#]],
     );
     check_refused(
@@ -968,37 +973,37 @@ fn bench_says_why_there_is_no_candidate() {
     check_refused(
         &bench(&["--dtype", "f16"]),
         &expect![[r#"
-            error: no configuration takes 1024x1024x1024; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: its A and B are of bf16, and `--dtype` asks for f16
+            error: no configuration can run 1024x1024x1024: sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: its A and B are bf16, but `--dtype` asks for f16
         "#]],
     );
     check_refused(
         &bench(&["--output", "f32"]),
         &expect![[r#"
-            error: no configuration takes 1024x1024x1024; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: its D is of bf16, and `--output` asks for f32
+            error: no configuration can run 1024x1024x1024: sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: its D is bf16, but `--output` asks for f32
         "#]],
     );
     check_refused(
         &bench(&["--layout", "nt"]),
         &expect![[r#"
-            error: no configuration takes 1024x1024x1024; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: its layout is tn, and `--layout` asks for nt
+            error: no configuration can run 1024x1024x1024: sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: its layout is tn, but `--layout` asks for nt
         "#]],
     );
     check_refused(
         &bench(&["--target", "sm_80"]),
         &expect![[r#"
-            error: no configuration takes 1024x1024x1024; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: it needs sm_90a, and the target is sm_80
+            error: no configuration can run 1024x1024x1024: sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: it needs sm_90a, but the target is sm_80
         "#]],
     );
     check_refused(
         &["bench", "gemm", "--device", "sim", "--shapes", "1001", "--configs", BF16],
         &expect![[r#"
-            error: no configuration takes 1001x1001x1001; sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: the pitch of A is 2002 bytes, but the kernel takes multiples of 16
+            error: no configuration can run 1001x1001x1001: sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: the pitch of A is 2002 bytes, but must be a multiple of 16
         "#]],
     );
     check_refused(
         &["bench", "gemm", "--device", "sim", "--dtype", "e4m3", "--target", "sm_80"],
         &expect![[r#"
-            error: no configuration takes 512x512x512; there is none of f8e4m3 to bf16 for sm_80
+            error: no configuration can run 512x512x512: there is none for f8e4m3 inputs and bf16 results on sm_80
         "#]],
     );
 }
@@ -1010,19 +1015,19 @@ fn names_and_files_of_bench_are_told_apart() {
     check_refused(
         &bench(["--configs", "/nowhere"]),
         &expect![[r#"
-            error: `/nowhere` is neither the name of a configuration nor a file of them
+            error: `/nowhere` is neither a configuration name nor a file with such names
         "#]],
     );
     check_refused(
         &bench(["--configs", "sm90a_bf16_tn_256x200x64_s3"]),
         &expect![[r#"
-            error: `sm90a_bf16_tn_256x200x64_s3` names no configuration: a schedule: `simt`, `ms`, `coop` or `pp` is missing
+            error: `sm90a_bf16_tn_256x200x64_s3` is not a configuration name: a schedule: `simt`, `ms`, `coop` or `pp` is missing
         "#]],
     );
     check_refused(
         &bench(["--shapes", "shapes.txt"]),
         &expect![[r#"
-            error: `shapes.txt` is neither a problem nor a file that exists: expected a size such as 4096, or MxNxK, from 1 to 2147482624, or a file of them
+            error: `shapes.txt` is neither a problem nor an existing file: expected a size such as 4096, or MxNxK, from 1 to 2147482624, or a file with such lines
         "#]],
     );
     check_refused(
@@ -1077,18 +1082,24 @@ fn bench_refuses_bad_input() {
     };
     refused(
         &["--shapes", "12x34"],
-        "`12x34` is no problem: expected a size such as 4096, or MxNxK",
+        "`12x34` is not a problem: expected a size such as 4096, or MxNxK",
     );
-    refused(&["--shapes", "0"], "`0` is no problem");
-    refused(&["--shapes", ""], "`` is no problem");
+    refused(&["--shapes", "0"], "`0` is not a problem");
+    refused(&["--shapes", ""], "`` is not a problem");
     let types = "expected bf16, f16, tf32, f32, f64, e4m3, e5m2, i8 or u8";
-    refused(&["--dtype", "s8"], &format!("{types}; or two, such as e4m3xe5m2"));
+    refused(&["--dtype", "s8"], &format!("{types}, or two types such as e4m3xe5m2"));
     refused(&["--dtype", "e4m3xs8"], types);
     refused(&["--dtype", "e4m3xe4m3xe4m3"], types);
     refused(&["--output", "e4m3xe5m2"], types);
-    refused(&["--dtype", "bf16xf16"], "there is none of bf16xf16 to bf16 for sm_90a");
+    refused(
+        &["--dtype", "bf16xf16"],
+        "there is none for bf16xf16 inputs and bf16 results on sm_90a",
+    );
     refused(&["--layout", "kk"], "expected tn, tt, nn or nt");
-    refused(&["--regimes", "fast"], "`fast` is no regime: expected `latency`, `burst` or `steady`");
+    refused(
+        &["--regimes", "fast"],
+        "`fast` is not a regime: expected `latency`, `burst` or `steady`",
+    );
     refused(&["--device", "gpu"], "`gpu` is not a device");
     refused(&["--rounds", "0"], "--rounds");
     let file = temporary("no-configs");

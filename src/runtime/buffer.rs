@@ -220,7 +220,7 @@ impl<T: Element> Buffer<T> {
     /// assert_eq!(x.to_vec()?, [7, 8, 3, 4, 5, 6]);
     /// assert_eq!(
     ///     x.part(1..2).unwrap_err().to_string(),
-    ///     "a part cannot start 4 bytes into a buffer: it starts at a multiple of 16 bytes"
+    ///     "a part cannot start 4 bytes into a buffer: it must start at a multiple of 16 bytes"
     /// );
     /// # }
     /// # Ok::<(), tilewright::runtime::RuntimeError>(())

@@ -531,12 +531,12 @@ pub(super) mod tests {
         assert_eq!(*found.find(keys[2]).unwrap(), compiled(3));
         assert!(found.find(keys[1]).is_none());
         let error = other.import(&path_of(&cache, keys[0])).unwrap_err();
-        assert!(error.to_string().contains("is no exported module cache"), "{error}");
+        assert!(error.to_string().contains("is not an exported module cache"), "{error}");
         let mut cut = fs::read(&file).unwrap();
         cut.pop();
         fs::write(&file, cut).unwrap();
         let error = ModuleCache::in_folder(to.0.join("new")).import(&file).unwrap_err();
-        assert!(error.to_string().ends_with("after 1 that were added"), "{error}");
+        assert!(error.to_string().ends_with("1 entries before it were added"), "{error}");
     }
 
     #[test]

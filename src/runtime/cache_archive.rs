@@ -66,25 +66,25 @@ impl ModuleCache {
         let mut archive = BufReader::new(opened);
         let mut magic = [0; ARCHIVE_MAGIC.len()];
         if archive.read_exact(&mut magic).is_err() || magic != *ARCHIVE_MAGIC {
-            return Err(invalid("is no exported module cache".to_owned()));
+            return Err(invalid("is not an exported module cache".to_owned()));
         }
         let (mut count, mut total) = (0, 0u64);
         let cut_off =
-            |count| invalid(format!("ends inside an entry, after {count} that were added"));
+            |count| invalid(format!("ends inside an entry; {count} entries before it were added"));
         while let Some(len) = next_len(&mut archive).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => cut_off(count),
             _ => error,
         })? {
             if len > ENTRY_BYTES {
                 return Err(invalid(format!(
-                    "has an entry of {len} bytes, more than the {ENTRY_BYTES} that an entry may have, after {count} that \
-                     were added"
+                    "has an entry of {len} bytes, but an entry can have at most {ENTRY_BYTES}; \
+                     {count} entries before it were added"
                 )));
             }
             total = total.saturating_add(len);
             if total > limit {
                 return Err(invalid(format!(
-                    "has more than the {limit} bytes that the cache may have, after {count} that were added"
+                    "has more than the cache's limit of {limit} bytes; {count} entries before it were added"
                 )));
             }
             let mut bytes = Vec::new();
@@ -131,8 +131,11 @@ mod tests {
         let (_, bytes) = from.size();
         let into = |name: &str| ModuleCache::in_folder(folder.0.join(name));
         let error = into("small").limit(bytes / 2).import(&file).unwrap_err().to_string();
-        let expected = format!("has more than the {} bytes that the cache may have", bytes / 2);
-        assert!(error.contains(&expected) && error.ends_with("after 2 that were added"), "{error}");
+        let expected = format!("has more than the cache's limit of {} bytes", bytes / 2);
+        assert!(
+            error.contains(&expected) && error.ends_with("2 entries before it were added"),
+            "{error}"
+        );
         assert_eq!(into("right").limit(bytes).import(&file).unwrap(), 4);
 
         // The archive claims that this entry has 1 TiB.
@@ -144,7 +147,7 @@ mod tests {
         archive.truncate(archive.len() - 3);
         fs::write(&file, &archive).unwrap();
         let error = into("cut").import(&file).unwrap_err().to_string();
-        assert!(error.ends_with("ends inside an entry, after 4 that were added"), "{error}");
+        assert!(error.ends_with("ends inside an entry; 4 entries before it were added"), "{error}");
         let error = into("folder").import(&folder.0).unwrap_err().to_string();
         assert!(error.ends_with("is not used: it is a folder; remove it"), "{error}");
         // A device returns bytes without an end.

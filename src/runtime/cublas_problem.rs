@@ -164,7 +164,7 @@ errors! {
              (`pip install nvidia-cublas`), or name its folder in `LD_LIBRARY_PATH`; tried {}",
             tried.join(", ")
         ),
-        /// this cuBLAS has no {symbol}
+        /// this cuBLAS has no function `{symbol}`
         MissingSymbol { symbol: &'static str },
         /// cuBLAS needs a GPU, not the simulator
         Simulator,
@@ -174,14 +174,15 @@ errors! {
             sizes: [u32; 3],
         } = |f| match sizes {
             [m, n, k] => {
-                write!(f, "cuBLAS takes sizes from 1 to 2147483647, not {m}x{n}x{k}")
+                write!(f, "cuBLAS needs sizes from 1 to 2147483647, not {m}x{n}x{k}")
             }
         },
-        /// {library} has no products of {a} and {b}
+        /// {library} cannot multiply {a} by {b}
         UnsupportedInputs { library: CublasLibrary, a: Scalar, b: Scalar },
-        /// cuBLAS writes no matrix of {scalar}
+        /// cuBLAS cannot write a matrix of {scalar}
         UnsupportedOutput { scalar: Scalar },
-        /// cuBLASLt has no kernel for these sizes and layouts; of 8-bit floats it takes rows of multiples of 16 bytes
+        /// cuBLASLt has no kernel for these sizes and layouts; with 8-bit floats, rows must be
+        /// multiples of 16 bytes
         NoKernel,
         /// A buffer does not have the problem's element type or element count.
         Buffer {
@@ -195,7 +196,7 @@ errors! {
             let ((scalar, len), (other, given)) = (expected, given);
             write!(f, "{matrix} needs {len} elements of {scalar}, not {given} of {other}")
         },
-        /// {call} answered {code}
+        /// {call} failed with status {code}
         Status { call: &'static str, code: u32 },
         /// {error}
         Runtime(error: RuntimeError),
@@ -236,7 +237,7 @@ mod tests {
             assert!(takes(Cublas, small).is_err());
         }
         for [a, b] in [[S::F8E5M2; 2], [S::I8, S::U8], [S::U8; 2], [S::Bf16, S::F16]] {
-            let error = format!("cuBLASLt has no products of {a} and {b}");
+            let error = format!("cuBLASLt cannot multiply {a} by {b}");
             assert_eq!(takes(CublasLt, [a, b]), Err(error));
         }
     }

@@ -22,30 +22,33 @@ errors! {
             f.write_str("the DLPack tensor is in ")?;
             match device_name(*device_type) {
                 Some(name) => f.write_str(name)?,
-                None => write!(f, "the memory of a device of DLPack's type {device_type}")?,
+                None => write!(f, "the memory of a device with DLPack type {device_type}")?,
             }
-            f.write_str(", and only the memory of a CUDA GPU can be borrowed: move the tensor to the GPU first")
+            f.write_str(", but only the memory of a CUDA GPU can be borrowed: move the tensor to the GPU first")
         },
-        /// the DLPack tensor is on GPU {tensor} and the stream on {stream}: name a stream of the GPU of the tensor
+        /// the DLPack tensor is on GPU {tensor}, but the stream is on {stream}: use a stream of the
+        /// tensor's GPU
         OtherDevice { tensor: i32, stream: String },
-        /// the DLPack tensor has elements of `{found}` and the buffer is of `{expected}`: ask for a buffer of the type of
-        /// the tensor, or convert the tensor
+        /// the DLPack tensor has `{found}` elements, but the buffer has `{expected}`: ask for a
+        /// buffer of the tensor's type, or convert the tensor
         DataType { expected: Scalar, found: String },
         /// DLPack has no type for elements of `{elem}`: use `f32`, which has the same bits
         NoDataType { elem: Scalar },
-        /// the DLPack tensor of shape {shape:?} has the strides {strides:?}, and a buffer is memory without gaps, the last
-        /// coordinate fastest: make the tensor contiguous first
+        /// the DLPack tensor of shape {shape:?} has the strides {strides:?}, but a buffer must be
+        /// row-major and without gaps: make the tensor contiguous first
         Strides { shape: Vec<i64>, strides: Vec<i64> },
-        /// the DLPack tensor starts {byte_offset} bytes behind {data:#x}, which is no multiple of the {align} bytes of an
-        /// element: copy it
+        /// the DLPack tensor starts {byte_offset} bytes after {data:#x}, which is not a multiple of
+        /// the element size of {align} bytes: copy the tensor
         Offset { data: u64, byte_offset: u64, align: u64 },
-        /// the DLPack tensor has {elements} elements and no address: its producer is wrong
+        /// the DLPack tensor has {elements} elements but no address: this is a bug in its producer
         NoData { elements: usize },
-        /// the DLPack tensor must not be written, and a buffer may be: export a copy, or a tensor that is not read-only
+        /// the DLPack tensor is read-only, but a buffer can be written: export a copy, or a tensor
+        /// that is not read-only
         ReadOnly,
-        /// the DLPack tensor is not described as DLPack asks for: {reason}
+        /// the DLPack tensor's description is invalid: {reason}
         Invalid { reason: String },
-        /// a buffer of {len} elements is no DLPack tensor of shape {shape:?}: the product of the extents must be {len}
+        /// a buffer of {len} elements cannot become a DLPack tensor of shape {shape:?}: the product
+        /// of the extents must be {len}
         Shape { shape: Vec<usize>, len: usize },
     }
 }

@@ -77,7 +77,7 @@ pub struct PtxRejection {
 impl fmt::Display for PtxRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PtxRejection { kernel, status, line, location, log } = self;
-        write!(f, "the driver refused the PTX of `{kernel}` with {status}")?;
+        write!(f, "the driver rejected the PTX of `{kernel}` with {status}")?;
         if let Some((number, text)) = line {
             write!(f, " at line {number}, `{}`", text.trim())?;
         }
@@ -85,7 +85,7 @@ impl fmt::Display for PtxRejection {
             write!(f, ", which is from {location}")?;
         }
         if !log.is_empty() {
-            write!(f, "; it says: {log}")?;
+            write!(f, "; compiler log: {log}")?;
         }
         Ok(())
     }

@@ -28,10 +28,11 @@ errors! {
         /// no CUDA driver was found: install the NVIDIA driver (its library is `libcuda.so.1`, or `nvcuda.dll` on Windows),
         /// or use the simulator
         NoDriver,
-        /// the CUDA library that was found is the stub that programs are linked with: take its folder (`stubs`) off the
-        /// library search path, so that the driver's is found
+        /// the CUDA library that was found is only the link-time stub: remove its folder (`stubs`)
+        /// from the library search path, so that the driver's library is found
         StubDriver,
-        /// the CUDA driver is of CUDA {found} and at least CUDA {needed} is needed: update the NVIDIA driver
+        /// the CUDA driver supports CUDA {found}, but at least CUDA {needed} is needed: update the
+        /// NVIDIA driver
         OldDriver { found: CudaVersion, needed: CudaVersion },
         /// the CUDA driver (CUDA {driver}) has no function `{symbol}`: reinstall or update the NVIDIA driver
         MissingSymbol { symbol: &'static str, driver: CudaVersion },
@@ -61,7 +62,7 @@ errors! {
             capability: (u16, u16),
         } = |f| write!(
             f,
-            "GPU {ordinal} ({name}) has compute capability {}.{} and 8.0 is the lowest that is supported: use \
+            "GPU {ordinal} ({name}) has compute capability {}.{}, but at least 8.0 is needed: use \
              a newer GPU or the simulator",
             capability.0, capability.1
         ),
@@ -69,13 +70,14 @@ errors! {
         WrongTarget { kernel: String, target: Target, device: String, device_target: Target },
         /// {rejection}
         PtxRejected(rejection: Box<PtxRejection>),
-        /// the compiler ignores `setmaxnreg` in kernel `{kernel}`, so its warps would not get the registers that they ask
-        /// for: say how many a thread starts with (`KernelOptions::max_registers`, or `block` and `min_blocks_per_sm`); it
-        /// says: {note}
+        /// the compiler ignores `setmaxnreg` in kernel `{kernel}`, so its warps would not get the
+        /// registers that they ask for: set how many a thread starts with
+        /// (`KernelOptions::max_registers`, or `block` and `min_blocks_per_sm`); compiler note:
+        /// {note}
         SetMaxNRegIgnored { kernel: String, note: Box<CompilerNote> },
         /// the compiled code has no entry `{entry}`: clear the module cache, or compile without it
         MissingEntry { entry: String },
-        /// kernel `{kernel}` has no code: {error}
+        /// cannot compile kernel `{kernel}`: {error}
         Ptxas { kernel: String, error: PtxasError },
         /// the PTX of `{name}` cannot be compiled on the simulator, which runs kernels without PTX: use a GPU
         PtxOnSimulator { name: String },
@@ -97,8 +99,8 @@ errors! {
             limit: [u32; 3],
         } = |f| write!(
             f,
-            "a grid of {} blocks is more than the device takes, {}: give each block more work, or \
-                     launch several times",
+            "a grid of {} blocks exceeds the device's limit of {}: give each block more work, or \
+             launch several times",
             Extent(*blocks),
             Extent(*limit)
         ),
@@ -112,8 +114,8 @@ errors! {
             limit_in_all: u32,
         } = |f| write!(
             f,
-            "a block of {} threads is more than the device takes, {} and {limit_in_all} in all: use \
-                     smaller blocks",
+            "a block of {} threads exceeds the device's limit of {}, and {limit_in_all} in all: \
+             use smaller blocks",
             Extent(*threads),
             Extent(*limit)
         ),
@@ -127,7 +129,7 @@ errors! {
             given: [u32; 3],
         } = |f| write!(
             f,
-            "kernel `{kernel}` is built for blocks of {} threads and is launched with {}",
+            "kernel `{kernel}` was built for blocks of {} threads, but is launched with {}",
             Extent(*built),
             Extent(*given)
         ),
@@ -141,31 +143,33 @@ errors! {
             given: [u32; 3],
         } = |f| write!(
             f,
-            "kernel `{kernel}` is built for blocks of at most {built} threads and is launched with \
-                     {}",
+            "kernel `{kernel}` was built for blocks of at most {built} threads, but is launched \
+             with {}",
             Extent(*given)
         ),
         /// kernel `{kernel}` cannot be launched in these clusters: {error}
         Cluster { kernel: String, error: ClusterError },
-        /// a cooperative launch runs all blocks at once, and the device has room for {limit} of kernel `{kernel}`, not for
-        /// {blocks}: launch fewer blocks and let each do more
+        /// a cooperative launch runs all blocks at once, but the device has room for {limit} blocks
+        /// of kernel `{kernel}`, not for {blocks}: launch fewer blocks and let each do more
         TooManyBlocksAtOnce { kernel: String, blocks: u64, limit: u64 },
-        /// kernel `{kernel}` needs {registers} registers a thread, which last for blocks of {limit} threads and not of
-        /// {threads}: use smaller blocks, or fix the block when the kernel is built (`KernelOptions::block`)
+        /// kernel `{kernel}` needs {registers} registers per thread, which allows blocks of {limit}
+        /// threads, not {threads}: use smaller blocks, or fix the block when you build the kernel
+        /// (`KernelOptions::block`)
         TooManyRegisters { kernel: String, threads: u32, limit: u32, registers: u32 },
-        /// kernel `{kernel}` has {bytes} bytes of shared memory and a block can have {limit_bytes}: use smaller tiles
+        /// kernel `{kernel}` needs {bytes} bytes of shared memory, but a block can have
+        /// {limit_bytes}: use smaller tiles
         SharedTooLarge { kernel: String, bytes: u64, limit_bytes: u64 },
-        /// kernel `{kernel}` has {expected} parameters and the launch passes {given}
+        /// kernel `{kernel}` has {expected} parameters, but the launch passes {given} arguments
         ArgumentCount { kernel: String, expected: usize, given: usize },
-        /// parameter {index} of kernel `{kernel}` is `{expected}` and its argument is `{given}`
+        /// parameter {index} of kernel `{kernel}` is `{expected}`, but its argument is `{given}`
         ArgumentType { kernel: String, index: usize, expected: Type, given: Type },
-        /// a launch of kernel `{kernel}` is refused: {error}
+        /// cannot launch kernel `{kernel}`: {error}
         Signature { kernel: String, error: Box<SignatureError> },
-        /// the loaded module has no kernel `{kernel}`, or another one of this name: add it with `Module::add` before the
-        /// module is loaded
+        /// the loaded module has no kernel `{kernel}`, or a different one with this name: add it
+        /// with `Module::add` before you load the module
         NotInModule { kernel: String },
-        /// argument {index} of kernel `{kernel}` is a buffer of {buffer} and the kernel is loaded on {device}: upload the
-        /// data to the device of the kernel
+        /// argument {index} of kernel `{kernel}` is a buffer on {buffer}, but the kernel is loaded
+        /// on {device}: upload the data to the kernel's device
         OtherDevice { kernel: String, index: usize, buffer: String, device: String },
         /// A tensor map in tiled mode is used for im2col copies, or the reverse.
         BoxMode { kernel: String, index: usize, im2col: bool } = |f| {
@@ -176,7 +180,7 @@ errors! {
             };
             write!(
                 f,
-                "argument {index} of kernel `{kernel}` is a tensor map of {is} mode, by which the kernel copies {copies}: make it by `{cure}`"
+                "argument {index} of kernel `{kernel}` is a tensor map in {is} mode, but the kernel copies {copies} with it: make it with `{cure}`"
             )
         },
         /// A store uses a tensor map whose base pixels reach outside of its tensor.
@@ -190,31 +194,36 @@ errors! {
             let (first, last) = pixels;
             write!(
                 f,
-                "kernel `{kernel}` stores by argument {index}, a tensor map with base pixels from {first} to {last} along \
-                 dimension {dim}, which has {extent} pixels: stores take maps without padding"
+                "kernel `{kernel}` stores through argument {index}, a tensor map with base pixels \
+                 from {first} to {last} along dimension {dim}, which has {extent} pixels: stores \
+                 need maps without padding"
             )
         },
-        /// {what} of {device} cannot be used on a stream of {stream}: make the stream with `Device::stream` of the same
-        /// device
+        /// {what} on {device} cannot be used with a stream of {stream}: make the stream with
+        /// `Device::stream` of the same device
         OtherDeviceStream { what: String, stream: String, device: String },
-        /// an event is of another device than the stream or the event beside it: record both on streams of one device
+        /// an event belongs to another device than the stream or event that it is used with: record
+        /// both on streams of one device
         OtherDeviceEvent,
-        /// `{call}` cannot be part of a graph, and the stream records one: launches are recorded, and copies between
-        /// buffers and fills; do it on another stream, or after `GraphBuilder::finish`
+        /// `{call}` cannot be part of a graph, but the stream is recording one: graphs contain
+        /// launches, copies between buffers, and fills; do it on another stream, or after
+        /// `GraphBuilder::finish`
         NotInGraph { call: &'static str },
-        /// the stream belongs to another context than the primary one of {device}: make it with `CudaContext::new`
+        /// the stream does not belong to the primary context of {device}: make its context with
+        /// `CudaContext::new`
         NotPrimaryContext { device: String },
-        /// kernel `{kernel}` has no `griddepcontrol_wait`, so that a programmatic launch would not see what the launch
-        /// before it writes: add one before the first use of memory
+        /// kernel `{kernel}` has no `griddepcontrol_wait`, so a programmatic launch might not see
+        /// what the previous launch writes: add one before the first use of memory
         ProgrammaticWithoutWait { kernel: String },
-        /// other code captures the stream into a graph, which can have launches of this crate and nothing else of it: prepare
-        /// before the capture, or record with `Device::graph`
+        /// other code is capturing the stream into a graph, to which this crate can only add
+        /// launches: do everything else before the capture, or record with `Device::graph`
         StreamCaptures,
-        /// kernel `{kernel}` cannot be captured into a graph of other code, because work on another stream may still use its
-        /// memory: prepare before the capture: launch the kernel once with these sizes, and wait (`Device::synchronize`)
+        /// kernel `{kernel}` cannot be captured into a graph of other code, because work on another
+        /// stream may still use its memory: before the capture, launch the kernel once with these
+        /// sizes and wait (`Device::synchronize`)
         CaptureWaits { kernel: String },
-        /// the CUDA driver refuses `{call}` while other code captures a stream into a graph: prepare before the capture: load
-        /// kernels, make buffers, and launch each kernel once
+        /// the CUDA driver does not allow `{call}` while other code captures a stream into a graph:
+        /// load kernels, make buffers, and launch each kernel once before the capture
         CaptureForbids { call: &'static str },
         /// the stream is the default stream of another thread (`CU_STREAM_PER_THREAD`), and only that thread can queue work on
         /// it: call `Stream::from_cudarc` in the thread that launches
@@ -222,19 +231,22 @@ errors! {
         /// the buffer was borrowed from `cudarc` and the borrow has ended: use it only in the closure of
         /// `Device::borrow_cudarc`
         BorrowEnded,
-        /// a slice of `bool`s cannot be borrowed mutably, because a kernel may store bytes that are none: use `u8`
+        /// a slice of `bool`s cannot be borrowed mutably, because a kernel may store bytes that are
+        /// not `bool`s: use `u8`
         BorrowedBool,
         /// the memory of the buffer cannot be given away, because a graph uses it or other code owns it: drop the graph, or
         /// copy the elements
         BufferShared,
         /// the simulator has no addresses: borrow memory on a GPU, or upload the data
         AddressOnSimulator,
-        /// memory at {address:#x} cannot be borrowed: elements of {align} bytes start at multiples of {align}
+        /// memory at {address:#x} cannot be borrowed: elements of {align} bytes must start at a
+        /// multiple of {align}
         AddressAlignment { address: u64, align: u64 },
         /// {error}
         #[cfg(feature = "dlpack")]
         Dlpack(error: Box<super::dlpack_error::DlpackError>),
-        /// page-locked memory cannot be of `bool`s, because a kernel may store bytes that are none: use `u8`
+        /// page-locked memory cannot hold `bool`s, because a kernel may store bytes that are not
+        /// `bool`s: use `u8`
         PinnedBool,
         /// {error}
         TensorMap(error: Box<TensorMapError>),
@@ -242,9 +254,10 @@ errors! {
         LengthMismatch { buffer: usize, host: usize },
         /// elements {start}..{end} are not in a buffer of {buffer} elements
         PartOutOfBounds { start: usize, end: usize, buffer: usize },
-        /// a part cannot start {bytes} bytes into a buffer: it starts at a multiple of 16 bytes
+        /// a part cannot start {bytes} bytes into a buffer: it must start at a multiple of 16 bytes
         PartAlignment { bytes: usize },
-        /// {device} has no {bytes} bytes of memory free: drop buffers that are no longer needed, or split the work
+        /// {device} does not have {bytes} bytes of free memory: drop buffers that are no longer
+        /// needed, or split the work
         OutOfMemory { device: String, bytes: u64 },
         /// {error}
         Comm(error: Box<CommError>),
@@ -263,7 +276,7 @@ errors! {
         /// The simulator's error.
         #[cfg(feature = "sim")]
         Simulation(error: Box<crate::sim::RunError>) = |f| std::fmt::Display::fmt(error, f),
-        /// the CUDA driver refused `{call}` with {status}
+        /// the CUDA driver call `{call}` failed with {status}
         Driver { call: &'static str, status: DriverStatus },
     }
 }

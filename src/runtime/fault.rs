@@ -71,16 +71,14 @@ impl fmt::Display for FaultKind {
         f.write_str(match self {
             FaultKind::IllegalAddress => "accessed memory at an illegal address",
             FaultKind::MisalignedAddress => "accessed memory at a misaligned address",
-            FaultKind::InvalidAddressSpace => "accessed memory of another state space",
-            FaultKind::IllegalInstruction => "came to an illegal instruction",
+            FaultKind::InvalidAddressSpace => "accessed an address in another state space",
+            FaultKind::IllegalInstruction => "reached an illegal instruction",
             FaultKind::InvalidProgramCounter => "jumped to an invalid address",
             FaultKind::StackError => "corrupted or overflowed its stack",
             FaultKind::Assert => "failed an assertion",
             FaultKind::LaunchTimeout => "ran longer than the system allows",
-            FaultKind::UncorrectableError => {
-                "met an error of memory or of a link that could not be corrected"
-            }
-            FaultKind::Violation => "violated a check of its code",
+            FaultKind::UncorrectableError => "hit an uncorrectable memory or link error",
+            FaultKind::Violation => "failed a check in its code",
             FaultKind::ContextDestroyed => "lost its context",
             FaultKind::LaunchFailed => "failed for a reason that the driver does not name",
         })

@@ -106,10 +106,10 @@ errors! {
             reason: String,
         } = |f| write!(
             f,
-            "`{}` does not run as ptxas, {reason}: name another one in `TILEWRIGHT_PTXAS`",
+            "`{}` does not run as ptxas ({reason}): name another one in `TILEWRIGHT_PTXAS`",
             path.display()
         ),
-        /// ptxas refused the text; it says: {log}
+        /// ptxas rejected the PTX; its log: {log}
         Refused { log: String },
         /// A file that `ptxas` reads or writes could not be created.
         File {
@@ -117,7 +117,7 @@ errors! {
             path: PathBuf,
             /// What the system says.
             reason: String,
-        } = |f| write!(f, "`{}`, a file for ptxas, cannot be used: {reason}", path.display()),
+        } = |f| write!(f, "cannot use the file `{}` for ptxas: {reason}", path.display()),
     }
 }
 crate::errors::message_as_debug!(PtxasError);
@@ -165,7 +165,7 @@ impl Ptxas {
                 let version = version.to_owned();
                 Ok(Ptxas { path, version })
             }
-            _ => Err(refused("because it tells no version".to_owned())),
+            _ => Err(refused("it does not print a version".to_owned())),
         }
     }
 

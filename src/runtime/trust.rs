@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 /// let refusal = Refusal { path: "/tmp/cache".into(), reason };
 /// assert_eq!(
 ///     refusal.to_string(),
-///     "`/tmp/cache` is not used: its mode is 777, so other users can write it; `chmod go-w` it after a look at \
-///      what it contains",
+///     "`/tmp/cache` is not used: its mode is 777, so other users can write to it; check what it \
+///      contains, then `chmod go-w` it",
 /// );
 /// ```
 #[derive(Clone, PartialEq, Eq)]
@@ -64,15 +64,15 @@ impl fmt::Display for Refusal {
         match self.reason {
             RefusalReason::Owner { owner, user } => write!(
                 f,
-                "it belongs to user {owner} and this process runs as user {user}; remove it, or name another folder"
+                "it belongs to user {owner}, but this process runs as user {user}; remove it, or name another folder"
             ),
             RefusalReason::WritableByOthers { mode } => write!(
                 f,
-                "its mode is {mode:o}, so other users can write it; `chmod go-w` it after a look at what it contains"
+                "its mode is {mode:o}, so other users can write to it; check what it contains, then `chmod go-w` it"
             ),
             RefusalReason::Kind { found } => write!(f, "it is {found}; remove it"),
             RefusalReason::Size { bytes, limit } => {
-                write!(f, "it has {bytes} bytes, more than the {limit} that are read; remove it")
+                write!(f, "it has {bytes} bytes, but at most {limit} are read; remove it")
             }
         }
     }

@@ -57,49 +57,49 @@ errors! {
     pub enum TensorErrorKind {
         /// {error}
         Layout(error: LayoutError),
-        /// registers have no addresses, so their index is a host number: use a host loop, or keep
-        /// the tensor in shared memory
+        /// registers have no addresses, so a device value cannot index them: use a host loop, or
+        /// keep the tensor in shared memory
         DeviceIndexOfRegisters,
-        /// memory is swizzled or plain, but the layout is composed with {inner}: apply it to the
-        /// coordinates first
+        /// a tensor's layout can only be composed with a swizzle, not with {inner}: apply that to
+        /// the coordinates first
         NotASwizzle { inner: String },
-        /// an alignment is a power of two, and {bytes} is none
+        /// alignment must be a power of two, got {bytes}
         AlignmentNotPowerOfTwo { bytes: u32 },
-        /// the shapes {left} and {right} do not go together: modes are of the same form and extent,
-        /// or one is 1 and is repeated (`reduce_keepdims` leaves a 1 for each leaf that it folds)
+        /// cannot broadcast the shapes {left} and {right}: each pair of modes must have the same
+        /// profile and extents, or one of the two must be 1 (`reduce_keepdims` leaves a 1 for each
+        /// leaf that it folds)
         NoCommonShape { left: String, right: String },
-        /// the shape {shape} can be repeated to {to} in several ways: write
-        /// `.reshape(shape!{first})` or `.reshape(shape!{last})`, or use `reduce_keepdims` where it
+        /// the shape {shape} can be broadcast to {to} in several ways: write
+        /// `.reshape(shape!{first})` or `.reshape(shape!{last})`, or use `reduce_keepdims` if it
         /// comes from a reduction
         AmbiguousBroadcast { shape: Box<str>, to: Box<str>, first: Box<str>, last: Box<str> },
-        /// control flow carries no swizzled pointer that a number of the device has moved: carry
-        /// the number, and slice or move the tensor in the body
+        /// control flow cannot carry a swizzled pointer with a device offset: carry the offset, and
+        /// slice or move the tensor in the body
         CarriedSwizzle,
-        /// the tensors have the shapes {left} and {right}: what is taken apart together has one
-        /// shape
+        /// zipped tensors must have the same shape, got {left} and {right}
         ZipShapes { left: String, right: String },
-        /// {len} elements of type {from} are no whole number of elements of type {to}
+        /// {len} elements of type {from} do not fill a whole number of {to} elements
         BitcastSize { len: usize, from: crate::ir::types::Scalar, to: crate::ir::types::Scalar },
-        /// the layout of the data {data} has no element at the address {address}
+        /// the data layout {data} has no element at address {address}
         NoSuchAddress { address: i64, data: String },
-        /// the tensor has no mode {mode}: there are {rank}
+        /// the tensor has no mode {mode}: its rank is {rank}
         NoSuchMode { mode: usize, rank: usize },
-        /// the shape {index} of the indices does not go with {tensor}: both have the same number of
-        /// modes, and no mode but {mode} of the indices is larger
+        /// the index shape {index} does not fit the tensor shape {tensor}: both must have the same
+        /// rank, and only mode {mode} of the indices may be larger than the tensor's
         GatherShapes { index: String, tensor: String, mode: usize },
-        /// {len} elements do not have the shape {shape}: the size must stay the same
+        /// cannot reshape {len} elements to {shape}: the size must stay the same
         ReshapeSize { shape: String, len: usize },
         /// there is no element {index}: the tensor has {len}
         NoSuchElement { index: i64, len: usize },
         /// the coordinate {coord} is outside mode {mode}, whose extent is {extent}
         OutsideMode { coord: i64, mode: String, extent: i64 },
-        /// a tensor of shape {source} is not copied to one of shape {destination}: both must have
-        /// the same number of elements
+        /// cannot copy a tensor of shape {source} to one of shape {destination}: both must have the
+        /// same number of elements
         CopySizes { source: String, destination: String },
         /// the layout needs {needed} bytes, but the range has {bytes}: make it longer
         RangeTooShort { needed: u32, bytes: u32 },
-        /// elements of {from} bits are no elements of {to} bits here: the address is known to be a
-        /// multiple of {align} bytes only; align the memory, or say what is known with
+        /// cannot recast {from}-bit elements to {to} bits: the address is only known to be a
+        /// multiple of {align} bytes; align the memory, or state its alignment with
         /// `TensorPointer::assume_aligned`
         Recast { from: u32, to: u32, align: u32 },
         /// each element of the tile must be reached once, but the {size} indices of {layout_tv}
@@ -111,7 +111,7 @@ errors! {
             size: i64,
             fault: Box<CoverageFault>,
         },
-        /// mode {mode} of the threads {threads} gives an index to two of them: {overlap}
+        /// mode {mode} of the thread layout {threads} gives two threads the same index: {overlap}
         SharedIndex { threads: String, mode: usize, overlap: Box<Overlap> },
         /// The tile's threads or values do not divide into whole atoms.
         Atoms {
@@ -123,11 +123,11 @@ errors! {
             atom: i64,
         } = |f| write!(
             f,
-            "the tile has {count} {what}, which whole atoms of {atom} do not make up: {} are left",
+            "the tile has {count} {what}, which is not a multiple of the atom's {atom}: {} are left over",
             count % atom
         ),
-        /// {instruction} copies {bits} bits at a time, which elements of {element} bits do not make
-        /// up
+        /// {instruction} copies {bits} bits at a time, which is not a whole number of {element}-bit
+        /// elements
         AtomBits { instruction: String, bits: i64, element: u32 },
         /// An allocation (registers or shared memory) that the tiler does not divide.
         RaggedTile {
@@ -139,7 +139,7 @@ errors! {
             tile: i64,
         } = |f| write!(
             f,
-            "mode {mode} has the extent {extent}, which tiles of {tile} do not divide: {} are left, and beyond them is no memory",
+            "mode {mode} has the extent {extent}, which is not a multiple of the tile's {tile}: {} are left over, and the last tile would reach past the end of the memory",
             extent % tile
         ),
         /// The tensor's layout or alignment does not allow the copy's vectors.
@@ -157,7 +157,7 @@ errors! {
         } = |f| {
             write!(
                 f,
-                "vectors of {elements} elements, {bits} bits, are not vectors of {tensor}: {widest}"
+                "cannot access {tensor} in vectors of {elements} elements ({bits} bits): {widest}"
             )?;
             if let VectorLimit::BaseAlignment { needed, .. } = widest.limit() {
                 return write!(
@@ -170,69 +170,67 @@ errors! {
                 _ => Ok(()),
             }
         },
-        /// it has no function of the accumulators of two columns, which a store of pairs needs
+        /// the epilogue does not implement `apply_pair`, which a store of column pairs needs
         NoPairs,
-        /// kernels cannot have the instruction {instruction} yet
+        /// kernels do not support the instruction {instruction} yet
         NoOperation { instruction: String },
-        /// {instruction} is executed by `{method}`
+        /// use `{method}` to execute {instruction}
         OtherGemm { instruction: String, method: &'static str },
-        /// {instruction} takes more than a source and a destination, a barrier or the map of a
-        /// tensor: `{method}` executes it
+        /// {instruction} needs more than a source and a destination (a barrier or a tensor map):
+        /// use `{method}` to execute it
         OtherCopy { instruction: String, method: &'static str },
-        /// {elements} elements follow each other in both tensors, {bytes} bytes: bulk copies move
-        /// multiples of 16 bytes
+        /// only {elements} elements ({bytes} bytes) are contiguous in both tensors, but bulk copies
+        /// move multiples of 16 bytes
         BulkRun { elements: i64, bytes: i64 },
-        /// a run of {tensor} is known to start at a multiple of {align} bytes: bulk copies start at
-        /// multiples of 16; align memory and strides, or say what is known with
+        /// bulk copies must start at a multiple of 16 bytes, but a run of {tensor} is only known to
+        /// start at a multiple of {align}; align memory and strides, or state the alignment with
         /// `TensorPointer::assume_aligned`
         BulkStart { tensor: String, align: u32 },
-        /// bulk copies move bytes in their order, and a swizzle exchanges those of {tensor}: copy
-        /// it by `TmaCopy`
+        /// bulk copies cannot swizzle, but {tensor} is swizzled: copy it with `TmaCopy`
         BulkSwizzle { tensor: String },
-        /// the elements of {operand} are {found}, but the instruction takes {expected}: convert
+        /// the elements of {operand} are {found}, but the instruction needs {expected}: convert
         /// them first
         ElementType { operand: &'static str, found: crate::ir::types::Scalar, expected: String },
-        /// the accumulators of one instruction are registers that follow each other, those of C
-        /// with the layout {layout} do not: make them with `fragment_accumulators`
+        /// an instruction's accumulators must be consecutive registers, which the layout {layout}
+        /// of C does not give: make C with `fragment_accumulators`
         AccumulatorsApart { layout: String },
         /// the instruction reads A from {expected}
         OperandMemory { expected: &'static str },
-        /// C of shape {c} is not the product of A of shape {a} and B of shape {b}: (V,M,N) is
-        /// needed of (V,M,K) and (V,N,K)
+        /// the shapes do not match: C is {c}, A is {a} and B is {b}, but must be (V,M,N), (V,M,K)
+        /// and (V,N,K)
         GemmShapes { c: String, a: String, b: String },
-        /// no tensor copies move it: {why}
+        /// TMA cannot copy it: {why}
         TmaTile { why: &'static str },
-        /// no tensor copies move it: its layout is {found}, but the copy is of tiles {expected};
-        /// the tile of a copy of a part comes from the layout of the whole tile by `composition`
+        /// TMA cannot copy it: its layout is {found}, but the copy was made for tiles {expected};
+        /// to copy a part of a tile, get its layout from the whole tile's with `composition`
         TmaLayout { expected: String, found: String },
-        /// threads cannot copy it together: {why}
+        /// invalid asynchronous tile copy: {why}
         AsyncTile { why: &'static str },
         /// {error}
         TensorMap(error: Box<TensorMapError>),
         /// {error}
         Descriptor(error: Box<DescriptorError>),
-        /// a predicate of shape {shape} does not say which elements of shape {copy} are copied: a
-        /// predicate is a tensor of bools of the copy's shape
+        /// the predicate has the shape {shape}, but the copy {copy}: a predicate must be a tensor
+        /// of bools of the copy's shape
         PredicateShape { shape: String, copy: String },
-        /// a predicate of shape {shape} does not say which of the {vectors} vectors of {elements}
-        /// elements of shape {copy} are copied: a predicate is a tensor of bools of the copy's
-        /// shape, or has one for each vector, or one for each coordinate of the modes after the
-        /// first
+        /// the predicate has the shape {shape}, but the copy {copy}, in {vectors} vectors of
+        /// {elements} elements: a predicate must have one bool for each element, for each vector,
+        /// or for each coordinate of the modes after the first
         PredicateVectors { shape: String, copy: String, vectors: usize, elements: usize },
-        /// a vector of {elements} elements is copied as a whole, but inside of vector {vector} the
-        /// predicate is not one value: compare the first element of each vector alone, `within` of
-        /// the coordinates sliced at `((0, ..), .., ..)`, or copy single elements
+        /// vectors of {elements} elements are copied whole, but the predicate changes inside vector
+        /// {vector}: compare only the first element of each vector, with `within` on the
+        /// coordinates sliced at `((0, ..), .., ..)`, or copy single elements
         PredicateInVector { vector: usize, elements: usize },
-        /// all threads of a warp execute {instruction} together, so none of them can leave it out:
-        /// put `k.if_` with a condition that is the same in the warp around the copy
+        /// all threads of a warp execute {instruction} together, so single threads cannot skip it:
+        /// put the copy into a `k.if_` whose condition is the same for the whole warp
         NoPredicate { instruction: String },
-        /// this atom executes {instruction} without zeros: make it with `zero_fill: true`, or leave
-        /// the elements alone with `copy_if`
+        /// this atom's {instruction} cannot fill with zeros: make the atom with `zero_fill: true`,
+        /// or leave the elements unchanged with `copy_if`
         NoZeroFill { instruction: String },
         /// {instruction} copies {takes}, not {found}
         CopySpaces { instruction: String, takes: &'static str, found: String },
-        /// the source is {source} copies of a thread, the destination {destination}: partition both
-        /// by the same tiled copy
+        /// each thread has {source} copies in the source but {destination} in the destination:
+        /// partition both with the same tiled copy
         CopyCounts { source: usize, destination: usize },
         /// A count outside its limits.
         Count {
@@ -246,19 +244,19 @@ errors! {
             max: u32,
         } = |f| {
             if min == max {
-                write!(f, "there are {found} {what} where {max} are needed")
+                write!(f, "expected {max} {what}, got {found}")
             } else {
-                write!(f, "there are {found} {what}: from {min} to {max} are possible")
+                write!(f, "expected {min} to {max} {what}, got {found}")
             }
         },
-        /// tiles cannot be drawn from a counter: {why}
+        /// cannot draw tiles from a counter: {why}
         DrawnTiles { why: &'static str },
-        /// the threads {threads} do not stand one after the other: the stride {stride} overlaps a
-        /// smaller one or is no multiple of it
+        /// in the thread layout {threads}, the stride {stride} must be a multiple of the range that
+        /// the smaller strides cover
         Threads { threads: String, stride: i64 },
-        /// the extent {extent} of {shape} is known only when the kernel runs, and what is moved as
-        /// a whole has a shape of numbers: take a tile, `local_tile`, or go through the coordinates
-        /// in a loop of the device
+        /// the extent {extent} of {shape} is known only when the kernel runs, but this operation
+        /// needs a static shape: take a tile with `local_tile`, or loop over the coordinates on the
+        /// device
         DynamicExtent { extent: String, shape: String },
     }
 }

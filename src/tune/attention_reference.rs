@@ -138,7 +138,7 @@ impl Attended {
         match found.to_vec()?[..] {
             [0, 0] => Ok(()),
             [missing, wrong] => Err(Rejection::Wrong(format!(
-                "{missing} elements are no numbers, and of {samples} rows {wrong} elements differ"
+                "{missing} elements are not numbers, and {wrong} elements of {samples} rows differ"
             ))),
             _ => Ok(()),
         }
@@ -306,7 +306,7 @@ mod tests {
     #[track_caller]
     fn check_wrong(found: Result<(), Rejection>, [missing, rows, wrong]: [u32; 3]) {
         let text = format!(
-            "{missing} elements are no numbers, and of {rows} rows {wrong} elements differ"
+            "{missing} elements are not numbers, and {wrong} elements of {rows} rows differ"
         );
         assert_eq!(found, Err(Rejection::Wrong(text)));
     }

@@ -28,7 +28,7 @@ use super::workload::Workload;
 /// let options = BenchOptions::parse(args)?;
 /// assert_eq!((options.regime, options.rounds), (Regime::Latency, 3));
 /// let error = BenchOptions::parse(["--round".to_owned(), "3".to_owned()]).unwrap_err();
-/// assert!(error.to_string().starts_with("`--round` is no option: expected `--device`, `--regime`,"));
+/// assert!(error.to_string().starts_with("`--round` is not an option: expected `--device`,"));
 /// # Ok::<(), tilewright::tune::BenchError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,9 +89,10 @@ errors! {
     /// An error of [`bench()`].
     #[derive(Clone, PartialEq)]
     pub enum BenchError {
-        /// `{text}` is no option: expected `--device`, `--regime`, `--rounds`, `--configs`, `--candidates`, `--store`, `--json` or `--svg`
+        /// `{text}` is not an option: expected `--device`, `--regime`, `--rounds`, `--configs`,
+        /// `--candidates`, `--store`, `--json` or `--svg`
         Option { text: String },
-        /// `{option}` needs {what}, and has `{found}`
+        /// `{option}` needs {what}, got `{found}`
         Value { option: String, what: &'static str, found: String },
         /// {error}
         Runtime(error: Box<RuntimeError>),

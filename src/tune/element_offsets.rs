@@ -171,13 +171,12 @@ mod tests {
         let text = |problem: GemmProblem| {
             ElementOffsets::new(&problem, [Major::K; 2]).unwrap_err().to_string()
         };
-        let overlap =
-            "there is no search for matrices of D that overlap: give them a larger batch stride";
+        let overlap = "cannot tune matrices of D that overlap: give them a larger batch stride";
         assert_eq!(text(GemmProblem { d: at(5, 0), ..problem }), overlap);
         assert_eq!(text(GemmProblem { d: at(5, 19), ..problem }), overlap);
         assert_eq!(text(GemmProblem { d: at(14, 5), ..problem }), overlap);
         let pitch = text(GemmProblem { a: at(5, 0), ..problem });
-        assert!(pitch.starts_with("there is no search for this problem: "), "{pitch}");
+        assert!(pitch.starts_with("cannot tune this problem: "), "{pitch}");
         assert!(text(GemmProblem::new(0, 5, 6)).contains("this problem: "));
     }
 }

@@ -72,12 +72,12 @@ pub fn tune(
     let sizes = [problem.m, problem.n, problem.k];
     let regime = Regime::of_sizes(sizes).last().copied().unwrap_or(Regime::Burst);
     if !space.has_types() {
-        let what = "these types of matrices".to_owned();
+        let what = "GEMMs of these types".to_owned();
         return Err(SearchError::Unsupported { what });
     }
     let mut bench = GemmBench::new(device)?;
     let product = bench.product(space, problem).map_err(|error| {
-        let what = error.to_string();
+        let what = format!("this problem: {error}");
         SearchError::Unsupported { what }
     })?;
     bench.tuner.tune(&product, &TuningStore::shared(), Effort::of(regime), regime)
@@ -239,7 +239,7 @@ impl GemmBench {
     /// [`SearchError::Unsupported`] for the simulator, whose times mean nothing.
     pub fn new(device: &Device) -> Result<GemmBench, SearchError> {
         if device.is_sim() {
-            let what = "times of the simulator".to_owned();
+            let what = "on the simulator, whose times mean nothing".to_owned();
             return Err(SearchError::Unsupported { what });
         }
         #[cfg(feature = "cublas")]
@@ -248,7 +248,7 @@ impl GemmBench {
             Err(error) => (None, Some(error.to_string())),
         };
         #[cfg(not(feature = "cublas"))]
-        let missing = Some("this build does not look for it".to_owned());
+        let missing = Some("this build was made without the feature `cublas`".to_owned());
         Ok(GemmBench {
             tuner: Tuner::new(device),
             #[cfg(feature = "cublas")]

@@ -200,11 +200,11 @@ errors! {
     /// Why a sweep cannot be read.
     #[derive(Clone, PartialEq)]
     pub enum SweepError {
-        /// `{name}` is no configuration: {error}
+        /// `{name}` is not a configuration: {error}
         Name { name: String, error: String },
-        /// there is no configuration number {index}
+        /// there is no configuration with index {index}
         Index { index: u32 },
-        /// {us} microseconds are no time
+        /// {us} microseconds is not a valid time
         Time { us: f64 },
     }
 }
@@ -304,10 +304,10 @@ mod tests {
             sweep.groups().unwrap_err()
         };
         let named = bad(&|sweep| sweep.configs[0] = "fast".into());
-        assert!(named.to_string().starts_with("`fast` is no configuration"), "{named}");
+        assert!(named.to_string().starts_with("`fast` is not a configuration"), "{named}");
         let index = bad(&|sweep| sweep.shapes[1].us[0].0 = 7);
-        assert_eq!(index.to_string(), "there is no configuration number 7");
+        assert_eq!(index.to_string(), "there is no configuration with index 7");
         let time = bad(&|sweep| sweep.shapes[1].us[0].1 = 0.0);
-        assert_eq!(time.to_string(), "0 microseconds are no time");
+        assert_eq!(time.to_string(), "0 microseconds is not a valid time");
     }
 }

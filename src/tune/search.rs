@@ -131,12 +131,12 @@ errors! {
             None => f.write_str("there are no candidates"),
             Some((config, why)) => {
                 let count = rejected.len();
-                write!(f, "none of {count} candidates is right; the first, {config}, {why}")
+                write!(f, "none of the {count} candidates gives the right result; the first, {config}, {why}")
             }
         },
-        /// {config} made the device unusable ({how}); run it again to search on
+        /// {config} made the device unusable ({how}); run the search again to continue it
         DeviceLost { config: String, how: String },
-        /// there is no search for {what}
+        /// cannot tune {what}
         Unsupported { what: String },
     }
 }
@@ -468,7 +468,7 @@ fn as_time(seconds: f64) -> Result<f64, Rejection> {
     if seconds.is_finite() && seconds > 0.0 {
         Ok(seconds)
     } else {
-        Err(Rejection::Failed(format!("{seconds} is no time")))
+        Err(Rejection::Failed(format!("{seconds} is not a valid time")))
     }
 }
 

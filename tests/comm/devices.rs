@@ -73,7 +73,7 @@ fn wrong_arguments_of_communicators() {
         let error = comm_error(comm.all_reduce(&streams[0], sum, &x[0], &mut short));
         assert_eq!(
             error.to_string(),
-            "`all_reduce` on 2 ranks moves 6 elements to 6, and its output has 5: make it as long"
+            "`all_reduce` on 2 ranks turns 6 elements into 6, but its output has 5: make the output as long"
         );
         let error = comm_error(comm.all_gather(&streams[0], &x[0], &mut y));
         assert!(matches!(error, CommError::Length { from: 6, to: 6, .. }), "{error}");

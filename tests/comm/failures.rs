@@ -107,5 +107,5 @@ fn the_simulator_names_ranks_that_leave_or_differ() {
         let x = device.zeros::<f32>(3).unwrap();
         comm.send(&device.stream().unwrap(), 1 - comm.rank(), &x).unwrap_err().to_string()
     });
-    assert!(errors.iter().all(|error| error.contains("has not ended in 1s")), "{errors:?}");
+    assert!(errors.iter().all(|error| error.contains("has not finished within 1s")), "{errors:?}");
 }

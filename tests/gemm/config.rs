@@ -113,7 +113,7 @@ fn what_is_no_name_is_refused() {
     }
     assert!(taken < 10_000, "{taken}");
     let error = "sm90a_bf16_tn_256x200_s3_coop_strip8_rows".parse::<GemmConfig>().unwrap_err();
-    let expected = "`sm90a_bf16_tn_256x200_s3_coop_strip8_rows` names no configuration: `256x200` should be a tile \
+    let expected = "`sm90a_bf16_tn_256x200_s3_coop_strip8_rows` is not a configuration name: `256x200` should be a tile \
                     such as `128x256x64`";
     assert_eq!(error.to_string(), expected);
 }
@@ -170,12 +170,12 @@ fn each_cause_has_its_error() {
     let said = |config: GemmConfig| config.check().unwrap_err().to_string();
     let table = [
         (GemmConfig { target: Target::SM_90, ..good }, "needs sm_90a"),
-        (GemmConfig { b: Scalar::F16, ..good }, "has no products of bf16 and f16"),
-        (GemmConfig { a: Scalar::F32, b: Scalar::F32, ..good }, "has no products of f32 and f32"),
+        (GemmConfig { b: Scalar::F16, ..good }, "cannot multiply bf16 by f16"),
+        (GemmConfig { a: Scalar::F32, b: Scalar::F32, ..good }, "cannot multiply f32 by f32"),
         (GemmConfig { acc: Scalar::F16, ..good }, "accumulators in f16"),
         (
             GemmConfig { d: Scalar::Tf32, ..good },
-            "D is of f32, f16, bf16, f8e4m3, f8e5m2, i8, u8 or i32, or of f64 as A and B are, not of tf32",
+            "D must be f64 if A and B are, else f32, f16, bf16, f8e4m3, f8e5m2, i8, u8 or i32, not tf32",
         ),
         (
             GemmConfig { major_a: Major::Mn, ..GemmConfig::sm90(Scalar::Tf32, [128, 128]) },
@@ -185,22 +185,28 @@ fn each_cause_has_its_error() {
         (GemmConfig { tile: [128, 260, 64], ..good }, "extent 260 along N"),
         (GemmConfig { tile: [128, 200, 64], major_b: Major::Mn, ..good }, "extent 200 along N"),
         (GemmConfig { tile: [128, 256, 48], ..good }, "extent 48 along K"),
-        (GemmConfig { stages: 1, ..good }, "`stages` cannot be `1`: 2 to 32"),
-        (GemmConfig { stages: 5, ..good }, "bytes of shared memory are needed"),
+        (
+            GemmConfig { stages: 1, ..good },
+            "`stages` cannot be `1`: the stage count must be 2 to 32",
+        ),
+        (GemmConfig { stages: 5, ..good }, "bytes of shared memory, but a block can have"),
         (GemmConfig { cluster: [3, 1], ..good }, "1, 2, 4 or 8 blocks along each mode"),
         (GemmConfig { cluster: [4, 4], ..good }, "and at most 8"),
         (
             GemmConfig { raster: Raster::Swizzle { width: 0 }, ..good },
-            "a swizzle width is from 1 to 65535",
+            "the swizzle width must be 1 to 65535",
         ),
-        (GemmConfig { tile: [128, 136, 64], ..good }, "no equal parts"),
+        (GemmConfig { tile: [128, 136, 64], ..good }, "cannot be cut into equal parts"),
         (
             GemmConfig { store: StoreMethod::Overlapped, tile: [256, 128, 64], ..good },
             "64 rows and 256 columns",
         ),
         (GemmConfig { registers: Some([40, 236]), ..good }, "a multiple of 8"),
-        (GemmConfig { registers: Some([40, 240]), ..good }, "an SM has 65536 registers"),
-        (GemmConfig { registers: Some([176, 232]), ..good }, "that fetch give registers"),
+        (
+            GemmConfig { registers: Some([40, 240]), ..good },
+            "together they need more than the SM's 65536 registers",
+        ),
+        (GemmConfig { registers: Some([176, 232]), ..good }, "producers must give registers"),
         (
             GemmConfig { tile: [256, 256, 64], stages: 2, ..good },
             "needs 256 registers for elements",
@@ -213,15 +219,15 @@ fn each_cause_has_its_error() {
                 store: StoreMethod::Rows,
                 ..good
             },
-            "has 136",
+            "has only 136",
         ),
-        (GemmConfig { alignment: 8, ..good }, "tensor copies have 16"),
+        (GemmConfig { alignment: 8, ..good }, "TMA needs 16 bytes"),
         (
             GemmConfig {
                 registers: Some([40, 232]),
                 ..GemmConfig::sm80(Target::SM_80, Scalar::F16, [128, 128])
             },
-            "only warp groups with roles",
+            "only warp-specialised kernels can redistribute",
         ),
         (
             GemmConfig {
@@ -262,10 +268,7 @@ fn problems_are_checked_against_the_configuration() {
     let next = MatrixStrides { leading: None, batch: Some(100 * 304 + 1) };
     assert!(config.check_problem(&GemmProblem { a: next, ..problem }).is_ok());
     let odd = error(GemmProblem { a: next, batch: 2, ..problem });
-    assert!(
-        matches!(odd, GemmError::Alignment { what: "the distance of matrices of", .. }),
-        "{odd}"
-    );
+    assert!(matches!(odd, GemmError::Alignment { what: "the batch stride of", .. }), "{odd}");
     // What is not written by tensor copies may lie anywhere.
     let direct = GemmConfig { store: StoreMethod::Direct, ..config };
     assert!(direct.check_problem(&GemmProblem { n: 201, ..problem }).is_ok());

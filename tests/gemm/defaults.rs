@@ -170,9 +170,9 @@ fn choices_are_explained() {
     };
     let square = of(4096, 4096, 4096).to_string();
     assert!(square.contains("32 x 16 tiles of 64 steps, 1 splits, 4 waves of 132 SMs"), "{square}");
-    assert!(!square.contains("sums of splits") && !square.contains("copies"), "{square}");
+    assert!(!square.contains("sums over splits") && !square.contains("copies"), "{square}");
     let split = of(128, 128, 65536);
-    assert!(split.prediction.fix_up_s > 0.0 && split.to_string().contains("sums of splits"));
+    assert!(split.prediction.fix_up_s > 0.0 && split.to_string().contains("sums over splits"));
     let copied = of(4096, 4096, 4001);
     assert!(copied.prediction.copies_s > 0.0 && copied.to_string().contains("copies of A and B"));
     // No configuration: the error of `best`.

@@ -418,7 +418,7 @@ fn mistakes_are_named() {
     let tall = GemmConfig { major_a: Major::Mn, ..config };
     assert_eq!(field(tall), "grouped");
     let none = tall.best(&GemmProblem::grouped([10, 64, 64], 3), &Machine::H200);
-    assert!(none.unwrap_err().to_string().contains("contiguous along M"));
+    assert!(none.unwrap_err().to_string().contains("contiguous along K"));
     let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
     let sm80 = GemmConfig { grouped: true, ..sm80 };
     assert_eq!(field(sm80), "grouped");
@@ -441,7 +441,7 @@ fn mistakes_are_named() {
     let useless = plain.launch(&one, GemmArgs::new(&a, &b, &mut d).groups(starts));
     assert_eq!(useless, Err(GemmError::GroupRows { needed: false }));
     let short = grouped.launch(&problem, GemmArgs::new(&a, &b, &mut d).groups(starts));
-    let operand = "the starts of groups";
+    let operand = "the group starts";
     assert_eq!(short, Err(GemmError::BufferLength { operand, found: 3, needed: 4 }));
     let counts = GemmArgs::new(&a, &b, &mut d).groups(GroupRows::Counts(&list));
     let room = grouped.launch(&problem, counts);

@@ -283,22 +283,25 @@ fn splits_have_rules() {
         GemmConfig { splits: Splits::SplitK(4), ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
     let said = |config: GemmConfig| config.check().unwrap_err().to_string();
     assert!(
-        said(GemmConfig { splits: Splits::SplitK(65), ..base }).contains("1 to 64 are possible")
+        said(GemmConfig { splits: Splits::SplitK(65), ..base })
+            .contains("the split count must be 1 to 64")
     );
     let pingpong = GemmConfig { schedule: Schedule::Pingpong, ..base };
-    assert!(said(pingpong).contains("tiles of their own do not split K"));
+    assert!(said(pingpong).contains("the ping-pong schedule cannot split K"));
     let overlapped = GemmConfig { store: StoreMethod::Overlapped, tile: [128, 256, 64], ..base };
-    assert!(said(overlapped).contains("not written under the next one"));
+    assert!(said(overlapped).contains("`overlapped` cannot split K"));
     let stored = GemmConfig { splits: Splits::SplitK(2), ..direct(base) };
-    assert!(said(stored).contains("one warp group alone"));
+    assert!(said(stored).contains("one consumer warp group"));
     let grouped = GemmConfig { grouped: true, splits: Splits::StreamK, ..base };
-    assert!(said(grouped).contains("no exchanged operands, clusters or splits"));
+    assert!(said(grouped).contains("not support swapped operands, clusters or splits"));
     let stream = GemmConfig { splits: Splits::StreamK, ..base };
     assert_eq!(stream.to_string().parse(), Ok(stream));
     let old = GemmConfig { programmatic: true, ..GemmConfig::simt(Target::SM_89, Scalar::F32) };
     assert_eq!(said(old), "`programmatic` cannot be `true`: programmatic launches need sm_90");
     let wide = GemmConfig::sm80(base.target, Scalar::Bf16, [128, 128]);
-    assert!(said(GemmConfig { splits: Splits::SplitK(2), ..wide }).contains("more than 64 accum"));
+    assert!(
+        said(GemmConfig { splits: Splits::SplitK(2), ..wide }).contains("at most 64 accumulators")
+    );
     let wide = GemmConfig { splits: Splits::SplitK(2), ..swapped(Scalar::Bf16, [144, 256]) };
     assert!(said(wide).contains("more than 136 accumulators"));
     let steps = stream.check_problem(&GemmProblem::new(1 << 20, 1 << 16, 65536)).unwrap_err();
@@ -307,7 +310,7 @@ fn splits_have_rules() {
     let error = base.check_problem(&GemmProblem::new(128, 128, 5 * 64)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the size `k` is 320, so that some of 4 splits would have no step along K"
+        "the size `k` is 320, which leaves some of the 4 splits without a step along K: use fewer splits"
     );
     assert!(base.check_problem(&GemmProblem::new(128, 128, 7 * 64)).is_ok());
     // Few tiles and a long sum: the planner splits.

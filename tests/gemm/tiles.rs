@@ -78,11 +78,14 @@ fn exchanged_operands_have_rules() {
     let base = swapped(Scalar::Bf16, [16, 64]);
     let said = |config: GemmConfig| config.check().unwrap_err().to_string();
     let table = [
-        (GemmConfig { store: StoreMethod::Overlapped, ..base }, "not written under the next one"),
-        (GemmConfig { d: Scalar::F32, ..base }, "only elements of 16 bits are stored transposed"),
+        (GemmConfig { store: StoreMethod::Overlapped, ..base }, "`overlapped` cannot transpose"),
+        (
+            GemmConfig { d: Scalar::F32, ..base },
+            "only a D with 16-bit elements can be stored transposed",
+        ),
         (
             GemmConfig { schedule: Schedule::Pingpong, tile: [64, 64, 64], ..base },
-            "only cooperative warp groups",
+            "only the cooperative schedule",
         ),
         (GemmConfig { tile: [20, 64, 64], ..base }, "20 along M"),
         (GemmConfig { tile: [16, 72, 64], ..base }, "72 along N"),
@@ -207,21 +210,21 @@ fn unaligned_operands_are_fetched_by_threads() {
     let said = |config: GemmConfig| config.check().unwrap_err().to_string();
     assert_eq!(
         said(GemmConfig { tile: [128, 64, 64], ..threads }),
-        "`load` cannot be `Threads`: threads fetch for one warp group alone"
+        "`load` cannot be `Threads`: loads by threads support only one consumer warp group"
     );
     assert_eq!(
         said(GemmConfig { store: StoreMethod::Rows, ..threads }),
-        "`load` cannot be `Threads`: threads that fetch tiles go with threads that write D (`direct`)"
+        "`load` cannot be `Threads`: loads by threads need the store method `direct`"
     );
     assert_eq!(
         threads.check_problem(&GemmProblem::new(4, 9, 4)).unwrap_err().to_string(),
-        "A has 32 bytes, and threads fetch operands of 48 bytes or more"
+        "A has 32 bytes, but loads by threads (`threads`) need at least 48"
     );
     let far = MatrixStrides { leading: Some(5_000_001), batch: None };
     let far = GemmProblem { a: far, ..GemmProblem::new(4, 9, 64) };
     assert_eq!(
         threads.check_problem(&far).unwrap_err().to_string(),
-        "the lines of A are 5000001 elements apart, and threads fetch lines that are at most 2097152 apart"
+        "the pitch of A is 5000001 elements, but loads by threads (`threads`) allow at most 2097152"
     );
     let name = threads.to_string();
     assert!(name.contains("_threads"), "{name}");
@@ -259,7 +262,9 @@ fn operands_of_any_pitch(load: LoadMethod) {
     Case::new(GemmProblem::new(37, 45, 77)).check::<f32, f32>(&device, tf32);
     let simt = GemmConfig::simt(tf32.target, Scalar::F32);
     let error = GemmConfig { load, ..simt }.check().unwrap_err().to_string();
-    let expected = format!("`load` cannot be `{load:?}`: only tensor copies need aligned operands");
+    let expected = format!(
+        "`load` cannot be `{load:?}`: only warp-specialised kernels, which load with TMA, need it"
+    );
     assert_eq!(error, expected);
 }
 
@@ -271,7 +276,7 @@ fn copied_operands_and_aligned_rows() {
         GemmConfig { load: LoadMethod::Repack, ..GemmConfig::sm90(Scalar::Bf16, [64, 64]) };
     Case::new(GemmProblem::new(65, 72, 77)).check::<bf16, bf16>(&device, stored);
     let error = stored.check_problem(&GemmProblem::new(65, 73, 77)).unwrap_err().to_string();
-    assert_eq!(error, "the pitch of D is 146 bytes, but the kernel takes multiples of 16");
+    assert_eq!(error, "the pitch of D is 146 bytes, but must be a multiple of 16");
 }
 
 /// The planner's first choice is right on the simulator, at a size that is about one tile of it.

@@ -146,7 +146,7 @@ fn what_fails_or_is_wrong_never_wins() {
     let rejects = CANDIDATES.map(|n| (n, Rejection::Wrong("zeros".into()))).into();
     let none = Search::new(TuningStore::none(), key());
     let error = none.run(&CANDIDATES, &mut Fake { rejects, ..Fake::default() }).unwrap_err();
-    let expected = "none of 6 candidates is right; the first, 5, wrong: zeros";
+    let expected = "none of the 6 candidates gives the right result; the first, 5, wrong: zeros";
     assert_eq!(error.to_string(), expected);
     let error = none.run(&[], &mut Fake::default()).unwrap_err();
     assert_eq!(error.to_string(), "there are no candidates");
@@ -293,7 +293,7 @@ fn problems_that_cannot_be_measured_are_refused_at_once() {
     // Where matrices lie is no reason.
     let wide = MatrixStrides { leading: Some(80), ..Default::default() };
     let text = said(GemmProblem { a: wide, b: same, d: wide, ..problem });
-    assert_eq!(text, "there is no search for times of the simulator");
+    assert_eq!(text, "cannot tune on the simulator, whose times mean nothing");
 }
 
 /// Says in which folder, and as which of the processes, a child searches.
@@ -374,7 +374,7 @@ fn a_store_that_cannot_be_read_is_never_written_over() {
     fs::remove_file(folder.file()).unwrap();
     let bytes = (64 << 20) + 1;
     fs::File::create(folder.file()).unwrap().set_len(bytes).unwrap();
-    assert!(run(&folder).contains("more than the 67108864"));
+    assert!(run(&folder).contains("at most 67108864"));
     assert_eq!(fs::metadata(folder.file()).unwrap().len(), bytes);
 }
 

@@ -393,16 +393,16 @@ fn types_have_rules() {
     let table = [
         (
             GemmConfig { acc: Scalar::F32, ..eight },
-            "no products of i8 and i8 with accumulators in f32",
+            "cannot multiply i8 by i8 with accumulators in f32",
         ),
-        (GemmConfig { b: Scalar::F8E4M3, ..eight }, "no products of i8 and f8e4m3"),
+        (GemmConfig { b: Scalar::F8E4M3, ..eight }, "cannot multiply i8 by f8e4m3"),
         (GemmConfig { tile: [128, 40, 128], ..eight }, "8, 24 or a multiple of 16"),
         (
             GemmConfig { c: Scalar::I8, ..eight },
-            "C is of f32, f16, bf16 or i32, or of f64 as A and B are, not of i8",
+            "C must be f64 if A and B are, else f32, f16, bf16 or i32, not i8",
         ),
-        (GemmConfig { d: Scalar::I64, ..eight }, "f8e4m3, f8e5m2, i8, u8 or i32, or of f64"),
-        (GemmConfig { d: Scalar::F64, ..eight }, "not of f64"),
+        (GemmConfig { d: Scalar::I64, ..eight }, "f8e4m3, f8e5m2, i8, u8 or i32, not i64"),
+        (GemmConfig { d: Scalar::F64, ..eight }, "not f64"),
         (GemmConfig { major_a: Major::Mn, ..eight }, "must be contiguous along K"),
         (sm80, "elements of f8e4m3 need sm_89, and the target is sm_80"),
     ];

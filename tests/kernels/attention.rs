@@ -477,11 +477,11 @@ fn what_no_kernel_takes_is_refused() {
     let device = Device::sim_for(Target::SM_90A).unwrap();
     let refused = |problem: &AttentionProblem| right.check_problem(problem).unwrap_err();
     let error = refused(&AttentionProblem { key_heads: 3, ..problem });
-    assert_eq!(error.to_string(), "4 heads are no multiple of 3 heads of keys");
+    assert_eq!(error.to_string(), "4 query heads are not a multiple of 3 key heads");
     let error = refused(&problem.causal());
     assert_eq!(
         error.to_string(),
-        "the problem has a bounded window after a query, but the kernel was configured without it"
+        "the problem has a bounded window after a query, but the kernel was configured without one"
     );
     let error = refused(&AttentionProblem { scale: Some(-1.0), ..problem });
     assert!(matches!(error, AttentionError::Scale { .. }), "{error}");
@@ -490,9 +490,9 @@ fn what_no_kernel_takes_is_refused() {
     let error = refused(&AttentionProblem { head_dim: 128, ..problem });
     assert!(matches!(error, AttentionError::HeadDim { which: "head", found: 128, .. }), "{error}");
     for (other, part) in [
-        (AttentionConfig { tile: [256, 64], ..right }, "64, 128 or 192 queries"),
-        (AttentionConfig { tile: [128, 40], ..right }, "a multiple of 16 keys"),
-        (AttentionConfig { stages: 0, ..right }, "1 to 8 stages"),
+        (AttentionConfig { tile: [256, 64], ..right }, "the query count must be 64, 128 or 192"),
+        (AttentionConfig { tile: [128, 40], ..right }, "the key count must be a multiple of 16"),
+        (AttentionConfig { stages: 0, ..right }, "the stage count must be 1 to 8"),
         (AttentionConfig { head_dim: 80, ..right }, "a multiple of 32"),
         (AttentionConfig { value_dim: 128, ..right }, "at most the head dimension"),
         (AttentionConfig { tile: [128, 256], ..right }, "registers for elements"),
@@ -504,15 +504,18 @@ fn what_no_kernel_takes_is_refused() {
     }
     let warps = multistage(&problem, [128, 64], [4, 2]);
     for (other, part) in [
-        (AttentionConfig { tile: [96, 64], ..warps }, "16 or 32 queries for each warp"),
-        (AttentionConfig { tile: [128, 72], ..warps }, "a multiple of 16 keys"),
+        (AttentionConfig { tile: [96, 64], ..warps }, "each warp must have 16 or 32 queries"),
+        (AttentionConfig { tile: [128, 72], ..warps }, "the key count must be a multiple of 16"),
         (
             AttentionConfig { schedule: AttentionSchedule::Multistage { warps: 3 }, ..warps },
-            "4 or 8 warps",
+            "the warp count must be 4 or 8",
         ),
-        (AttentionConfig { head_dim: 96, tile: [128, 48], ..warps }, "share the keys evenly"),
-        (AttentionConfig { packed_heads: 3, ..warps }, "the heads that share it divide 64"),
-        (AttentionConfig { stages: 1, ..warps }, "2 to 8 stages"),
+        (AttentionConfig { head_dim: 96, tile: [128, 48], ..warps }, "the keys must divide evenly"),
+        (
+            AttentionConfig { packed_heads: 3, ..warps },
+            "the number of heads that share it must divide 64",
+        ),
+        (AttentionConfig { stages: 1, ..warps }, "the stage count must be 2 to 8"),
         (AttentionConfig { tile: [128, 256], ..warps }, "registers for elements"),
         (AttentionConfig { stages: 8, head_dim: 256, ..warps }, "bytes of shared memory"),
     ] {
@@ -536,5 +539,5 @@ fn what_no_kernel_takes_is_refused() {
     let mut lse = device.zeros::<f32>(4 * 64).unwrap();
     let args = AttentionArgs { q: &short, k: &short, v: &short, o: &mut o, lse: &mut lse };
     let error = error.launch(&problem, args).unwrap_err();
-    assert_eq!(error.to_string(), "the buffer of Q has 64 elements, and 16384 are needed");
+    assert_eq!(error.to_string(), "the buffer for Q has 64 elements, but 16384 are needed");
 }

@@ -273,17 +273,20 @@ fn what_no_kernel_takes_is_refused() {
     };
     launch(&problem, Some([&starts, &starts])).unwrap();
     let error = launch(&problem, None).unwrap_err();
-    let expected = "the problem has no list of sequences, but the kernel was configured with it";
+    let expected = "the problem has no list of sequences, but the kernel was configured with one";
     assert_eq!(error.to_string(), expected);
     let one = AttentionProblem { varlen: false, ..problem };
     assert_eq!(launch(&one, None).unwrap_err().to_string(), expected);
     let two = AttentionProblem { batch: 2, ..problem };
     let error = launch(&two, Some([&starts, &starts])).unwrap_err();
-    let expected = "the buffer of the starts of Q has 2 elements, and 3 are needed";
+    let expected = "the buffer for the starts of Q has 2 elements, but 3 are needed";
     assert_eq!(error.to_string(), expected);
     let four = AttentionConfig { packed_heads: 4, ..right };
     let error = four.check_problem(&problem).unwrap_err();
     assert!(matches!(error, AttentionError::PackedHeads { packed: 4, group: 2 }), "{error}");
     let error = AttentionConfig { packed_heads: 3, ..right }.check().unwrap_err();
-    assert!(error.to_string().contains("the heads that share it divide 64"), "{error}");
+    assert!(
+        error.to_string().contains("the number of heads that share it must divide 64"),
+        "{error}"
+    );
 }

@@ -321,7 +321,7 @@ fn what_no_kernel_takes_is_refused() {
     let problem = AxisProblem { outer: 1, len: 4, inner: 8 };
     let config = AxisReduceConfig::new(RowReduceOp::Max, device.target(), f32::SCALAR, &problem);
     let error = AxisReduce::<f32, i32>::new(config).unwrap_err();
-    assert_eq!(error.to_string(), "the output has elements of i32, but the kernel takes f32");
+    assert_eq!(error.to_string(), "the output has i32 elements, but the kernel needs f32");
     for wrong in [
         AxisReduceConfig { access: RowAccess::Elements, ..config },
         AxisReduceConfig { threads: 96, ..config },
@@ -342,7 +342,10 @@ fn what_no_kernel_takes_is_refused() {
     assert!(matches!(error, RowError::Access { .. }), "{error}");
 
     let error = PermuteProblem::new(&[2, 3, 4], &[0, 0, 2]).unwrap_err();
-    assert!(error.to_string().ends_with("the order has each mode once"), "{error}");
+    assert!(
+        error.to_string().ends_with("the order must contain each mode exactly once"),
+        "{error}"
+    );
     let moved = PermuteProblem::new(&[2, 3, 4], &[0, 2, 1]).unwrap();
     let kept = PermuteProblem::new(&[2, 3, 4], &[1, 0, 2]).unwrap();
     for (built, given, rule) in
@@ -355,7 +358,7 @@ fn what_no_kernel_takes_is_refused() {
         assert!(error.to_string().ends_with(rule), "{error}");
     }
     let error = PermuteProblem::new(&[2; 6], &[4, 3, 2, 1, 0, 5]).unwrap_err();
-    assert!(error.to_string().ends_with("rows have at most 4 modes"), "{error}");
+    assert!(error.to_string().ends_with("rows can have at most 4 modes"), "{error}");
     assert!(PermuteProblem::new(&[], &[]).is_err());
     let problem = PermuteProblem::new(&[2, 3, 4], &[1, 0, 2]).unwrap();
     let config = PermuteConfig::new(device.target(), f32::SCALAR, &problem);

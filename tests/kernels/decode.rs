@@ -453,17 +453,23 @@ fn what_no_kernel_takes_is_refused() {
     let right = config(64);
     let problem = DecodeProblem::new([2, 4, 2], 64, [3, 16, 2]);
     for (other, part) in [
-        (DecodeProblem { key_heads: 3, ..problem }, "4 heads are no multiple of 3 heads of keys"),
-        (DecodeProblem { key_heads: 0, ..problem }, "4 heads are no multiple of 0 heads of keys"),
-        (DecodeProblem { queries: 0, ..problem }, "a sequence has 0 queries"),
-        (DecodeProblem { queries: 9, ..problem }, "a sequence has 9 queries"),
+        (
+            DecodeProblem { key_heads: 3, ..problem },
+            "4 query heads are not a multiple of 3 key heads",
+        ),
+        (
+            DecodeProblem { key_heads: 0, ..problem },
+            "4 query heads are not a multiple of 0 key heads",
+        ),
+        (DecodeProblem { queries: 0, ..problem }, "each sequence has 0 queries"),
+        (DecodeProblem { queries: 9, ..problem }, "each sequence has 9 queries"),
         (DecodeProblem { page: 8, ..problem }, "a page has 8 tokens"),
         (DecodeProblem { page: 24, ..problem }, "a power of two from 16"),
         (
             DecodeProblem { max_len: 33, ..problem },
-            "up to 33 keys, but their rows of the table have pages for 32",
+            "up to 33 keys, but each row of the page table has room for 32",
         ),
-        (DecodeProblem { scale: Some(f32::NAN), ..problem }, "a finite number above 0, not NaN"),
+        (DecodeProblem { scale: Some(f32::NAN), ..problem }, "must be finite and above 0, got NaN"),
         (
             DecodeProblem { v: Some([68, 64, 1024]), ..problem },
             "the token stride of V is 68 elements",
@@ -472,16 +478,16 @@ fn what_no_kernel_takes_is_refused() {
             DecodeProblem { o: Some([64, 64, 100]), ..problem },
             "the sequence stride of O is 100 elements",
         ),
-        (DecodeProblem { max_pages: 1 << 31, ..problem }, "the number of entries of the table is"),
+        (DecodeProblem { max_pages: 1 << 31, ..problem }, "the entry count of the table is"),
     ] {
         let error = other.check().unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
     for (other, part) in [
         (DecodeConfig { head_dim: 80, ..right }, "the head dimension is 80"),
-        (DecodeConfig { warps: 3, ..right }, "3 warps with 4 stages are not possible"),
-        (DecodeConfig { stages: 1, ..right }, "4 warps with 1 stages are not possible"),
-        (DecodeConfig { stages: 40, ..right }, "bytes of shared memory are needed"),
+        (DecodeConfig { warps: 3, ..right }, "3 warps and 4 stages: a block must have"),
+        (DecodeConfig { stages: 1, ..right }, "4 warps and 1 stages: a block must have"),
+        (DecodeConfig { stages: 40, ..right }, "bytes of shared memory, but a block can have"),
     ] {
         let error = Decode::<bf16>::new(other).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
@@ -497,7 +503,7 @@ fn what_no_kernel_takes_is_refused() {
     let long = DecodeProblem::new([2, 4, 2], 64, [3, 16, 20]);
     let error = DecodePlan { splits: 4, tokens: 64 }.check(&long).unwrap_err();
     let expected =
-        "4 splits of 64 tokens are no plan for sequences of up to 320 keys: they have fewer keys";
+        "4 splits of 64 tokens cannot serve sequences of up to 320 keys: they cover fewer keys";
     assert_eq!(error.to_string(), expected);
 
     let device = Device::sim_for(Target::SM_90A).unwrap();
@@ -514,17 +520,17 @@ fn what_no_kernel_takes_is_refused() {
     launch(problem, [&q, &pool, &pool], &lens, 8).unwrap();
     let (all, one) = ([&q, &pool, &pool], device.zeros(1).unwrap());
     let error = launch(problem, [&short, &pool, &pool], &lens, 8).unwrap_err();
-    assert_eq!(error, "the buffer of Q has 8 elements, and 512 are needed");
+    assert_eq!(error, "the buffer for Q has 8 elements, but 512 are needed");
     let error = launch(problem, [&q, &pool, &q], &lens, 8).unwrap_err();
-    assert_eq!(error, "the buffer of V has 512 elements, and 6144 are needed");
+    assert_eq!(error, "the buffer for V has 512 elements, but 6144 are needed");
     let error = launch(DecodeProblem { pages: 4, ..problem }, all, &lens, 8).unwrap_err();
-    assert_eq!(error, "the buffer of K has 6144 elements, and 8192 are needed");
+    assert_eq!(error, "the buffer for K has 6144 elements, but 8192 are needed");
     let error = launch(DecodeProblem { max_pages: 3, ..problem }, all, &lens, 8).unwrap_err();
-    assert_eq!(error, "the buffer of the table has 4 elements, and 6 are needed");
+    assert_eq!(error, "the buffer for the table has 4 elements, but 6 are needed");
     let error = launch(problem, all, &one, 8).unwrap_err();
-    assert_eq!(error, "the buffer of the lengths has 1 elements, and 2 are needed");
+    assert_eq!(error, "the buffer for the lengths has 1 elements, but 2 are needed");
     let error = launch(problem, all, &lens, 7).unwrap_err();
-    assert_eq!(error, "the buffer of the LSE has 7 elements, and 8 are needed");
+    assert_eq!(error, "the buffer for the LSE has 7 elements, but 8 are needed");
     let error = launch(DecodeProblem { head_dim: 128, ..problem }, all, &lens, 8).unwrap_err();
-    assert_eq!(error, "the problem has the head dimension 128, but the kernel is for 64");
+    assert_eq!(error, "the problem has the head dimension 128, but the kernel was built for 64");
 }

@@ -192,20 +192,20 @@ fn layouts_that_no_kernel_takes_are_refused() {
     };
     assert_eq!(
         error(layout!((4, 4):(8, 1)), (&layout!((4, 4):(8, 1))).into()),
-        "the layout of the output is not possible: it is static, and compact: each offset from 0 to its size belongs to one coordinate"
+        "unsupported layout of the output: it must be static and compact, so that each offset below its size belongs to exactly one coordinate"
     );
     assert_eq!(
         error(layout!((4, 4):(4, 1)), (&layout!(16:1)).into()),
-        "the layout of an input is not possible: it has the shape of the output"
+        "unsupported layout of an input: it must have the output's shape"
     );
     assert_eq!(
         error(layout!(4:1), (&layout!(4:-1)).into()),
-        "the layout of an input is not possible: no offset is below 0"
+        "unsupported layout of an input: no offset may be negative"
     );
     for size in [1i64 << 31, 1 << 41] {
         assert_eq!(
             error(layout!(size:1), (&layout!(size:0)).into()),
-            "the layout of the output is not possible: it has 1 to 2^31 - 1 elements"
+            "unsupported layout of the output: it must have 1 to 2^31 - 1 elements"
         );
     }
 }

@@ -81,7 +81,7 @@ fn what_no_kernel_takes_is_refused() {
     let (x, mut y) = (device.zeros::<f32>(32).unwrap(), device.zeros::<f32>(32).unwrap());
     let index = device.zeros::<i32>(3).unwrap();
     let error = gather.launch(&problem, 4, &index, &x, &mut y).unwrap_err();
-    assert_eq!(error.to_string(), "the buffer of the list has 3 elements, and 4 are needed");
+    assert_eq!(error.to_string(), "the buffer for the list has 3 elements, but 4 are needed");
     let problem = RowProblem::new(3, 8);
     let error = gather.launch(&problem, 5, &index, &x, &mut y).unwrap_err();
     assert!(matches!(error, RowError::BufferLength { found: 32, needed: 40, .. }), "{error}");

@@ -237,10 +237,10 @@ fn operands_must_be_those_of_the_configuration() {
     let (x, short) = (device.zeros::<bf16>(256).unwrap(), device.zeros::<bf16>(63).unwrap());
     let mut y = device.zeros::<bf16>(256).unwrap();
     let error = norm.launch(&problem, NormArgs::new(&x, &mut y)).unwrap_err();
-    assert_eq!(error.to_string(), "the kernel has a weight, which is not given");
+    assert_eq!(error.to_string(), "the kernel needs a weight, which is missing");
     let args = NormArgs::new(&x, &mut y).weight(&x).bias(&x);
     let error = norm.launch(&problem, args).unwrap_err();
-    assert_eq!(error.to_string(), "a bias is given, but the kernel has no use for it");
+    assert_eq!(error.to_string(), "a bias is given, but the kernel does not use it");
     let error = norm.launch(&problem, NormArgs::new(&x, &mut y).weight(&short)).unwrap_err();
     assert!(matches!(error, RowError::BufferLength { found: 63, needed: 64, .. }), "{error}");
     norm.launch(&problem, NormArgs::new(&x, &mut y).weight(&x)).unwrap();

@@ -273,7 +273,7 @@ fn what_no_kernel_takes_is_refused() {
     let problem = RowProblem::new(4, 64);
     let config = RowReduceConfig::new(RowReduceOp::Max, device.target(), Scalar::F32, &problem);
     let error = RowReduce::<f32, i32>::new(config).unwrap_err();
-    assert_eq!(error.to_string(), "the output has elements of i32, but the kernel takes f32");
+    assert_eq!(error.to_string(), "the output has i32 elements, but the kernel needs f32");
     let function = RowReduce::<f32>::new(config).unwrap().load(&device).unwrap();
     let (x, mut y) = (device.zeros::<f32>(256).unwrap(), device.zeros::<f32>(3).unwrap());
     let error = function.launch(&problem, &x, &mut y).unwrap_err();

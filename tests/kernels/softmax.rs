@@ -230,8 +230,8 @@ fn what_no_kernel_takes_is_refused() {
     }
     let old = RowConfig { target: Target::SM_80, tile: RowTile { cluster: 2, team: 128, ..tile } };
     let error = Softmax::<bf16>::new(SoftmaxConfig { rows: old, log: false }).unwrap_err();
-    assert_eq!(error.to_string(), "the tile of a row is not possible: clusters need sm_90");
+    assert_eq!(error.to_string(), "unsupported configuration: clusters need sm_90");
     let error = Softmax::<i32, f32>::new(config).unwrap_err();
-    let rule = "the input has elements of i32, but the kernel takes f32, f16 or bf16";
+    let rule = "the input has i32 elements, but the kernel needs f32, f16 or bf16";
     assert_eq!(error.to_string(), rule);
 }

@@ -196,18 +196,21 @@ fn what_no_kernel_takes_is_refused() {
     let config = TopKConfig::new(8, device.target(), Scalar::F32, &problem);
     for count in [0, 65] {
         let error = TopK::<f32>::new(TopKConfig { count, ..config }).unwrap_err();
-        assert!(error.to_string().ends_with("the result of a row has 1 to 64 elements"), "{error}");
+        assert!(error.to_string().ends_with("the count must be 1 to 64"), "{error}");
     }
     let tile = RowTile { team: 16, ..config.rows.tile };
     let rows = RowConfig { tile, ..config.rows };
     let error = TopK::<f32>::new(TopKConfig { rows, ..config }).unwrap_err();
-    assert!(error.to_string().ends_with("whole warps of one block share a row"), "{error}");
+    assert!(error.to_string().ends_with("whole warps of one block must share a row"), "{error}");
     let error = TopK::<f32>::new(TopKConfig { short: true, ..config }).unwrap_err();
-    assert!(error.to_string().ends_with("short rows have elements of 16 bits"), "{error}");
+    assert!(
+        error.to_string().ends_with("the kernel for short rows needs 16-bit elements"),
+        "{error}"
+    );
     let tile = RowTile { vectors: 16, ..config.rows.tile };
     let rows = RowConfig { tile, ..config.rows };
     let error = TopK::<f32>::new(TopKConfig { rows, ..config }).unwrap_err();
-    assert!(error.to_string().ends_with("a thread holds at most 32 elements"), "{error}");
+    assert!(error.to_string().ends_with("a thread can hold at most 32 elements"), "{error}");
     let top = TopK::<f32>::new(config).unwrap().load(&device).unwrap();
     let (x, mut values) = (device.zeros::<f32>(256).unwrap(), device.zeros::<f32>(32).unwrap());
     let mut columns = device.zeros::<i32>(31).unwrap();

@@ -254,7 +254,7 @@ fn what_no_kernel_takes_is_refused() {
     let error = refused(TransposeProblem::new(7, 16));
     assert_eq!(
         error.to_string(),
-        "the kernel takes rows that start at multiples of 16 bytes and end there"
+        "the kernel needs rows that start and end at multiples of 16 bytes"
     );
     let error = refused(problem.batched(2));
     assert!(matches!(error, RowError::Tile { .. }), "{error}");

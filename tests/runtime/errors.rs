@@ -52,7 +52,7 @@ fn too_many_blocks() {
         f.launch(Grid::cover(usize::MAX, 1), (1.0, &x, &mut y, 1)),
         &RuntimeError::GridTooLarge { blocks: [u32::MAX, 1, 1], limit },
         expect![
-            "a grid of 4294967295 x 1 x 1 blocks is more than the device takes, 2147483647 x 65535 x 65535: give each block more work, or launch several times"
+            "a grid of 4294967295 x 1 x 1 blocks exceeds the device's limit of 2147483647 x 65535 x 65535: give each block more work, or launch several times"
         ],
     );
 }
@@ -66,7 +66,7 @@ fn too_many_threads_in_a_block() {
         f.launch(Grid::new([1, 1, 1], threads), (1.0, &x, &mut y, 1)),
         &RuntimeError::BlockTooLarge { threads, limit, limit_in_all: 1024 },
         expect![
-            "a block of 33 x 32 x 1 threads is more than the device takes, 1024 x 1024 x 64 and 1024 in all: use smaller blocks"
+            "a block of 33 x 32 x 1 threads exceeds the device's limit of 1024 x 1024 x 64, and 1024 in all: use smaller blocks"
         ],
     );
 }
@@ -82,7 +82,7 @@ fn a_block_that_the_kernel_is_not_built_for() {
         f.launch(Grid::cover(1, 64), ()),
         &RuntimeError::BlockNotAsBuilt { kernel, built, given },
         expect![
-            "kernel `fixed` is built for blocks of 128 x 1 x 1 threads and is launched with 64 x 1 x 1"
+            "kernel `fixed` was built for blocks of 128 x 1 x 1 threads, but is launched with 64 x 1 x 1"
         ],
     );
 }
@@ -98,7 +98,7 @@ fn a_block_of_more_threads_than_the_kernel_is_built_for() {
         f.launch(Grid::cover(1, 129), ()),
         &RuntimeError::MoreThreadsThanBuilt { kernel, built, given },
         expect![
-            "kernel `bounded` is built for blocks of at most 128 threads and is launched with 129 x 1 x 1"
+            "kernel `bounded` was built for blocks of at most 128 threads, but is launched with 129 x 1 x 1"
         ],
     );
 }
@@ -137,7 +137,7 @@ fn arguments_of_a_kernel_that_rustc_does_not_know() {
     check(
         f.launch(grid, vec![3.0f32.into()]),
         &RuntimeError::ArgumentCount { kernel: kernel(), expected: 4, given: 1 },
-        expect!["kernel `axpy` has 4 parameters and the launch passes 1"],
+        expect!["kernel `axpy` has 4 parameters, but the launch passes 1 arguments"],
     );
     let types = || {
         let params = &axpy(Target::SM_80);
@@ -150,14 +150,14 @@ fn arguments_of_a_kernel_that_rustc_does_not_know() {
         f.launch(grid, vec![3.0f32.into(), (&x).into(), (&x).into(), 2i32.into()]),
         &RuntimeError::ArgumentType { kernel: kernel(), index: 2, expected: y_type, given: x_type },
         expect![
-            "parameter 2 of kernel `axpy` is `ptr<global, mut f32>` and its argument is `ptr<global, f32>`"
+            "parameter 2 of kernel `axpy` is `ptr<global, mut f32>`, but its argument is `ptr<global, f32>`"
         ],
     );
     let given = tilewright::ir::types::Type::Scalar(tilewright::ir::types::Scalar::U32);
     check(
         f.launch(grid, vec![3.0f32.into(), (&x).into(), (&mut y).into(), 2u32.into()]),
         &RuntimeError::ArgumentType { kernel: kernel(), index: 3, expected: n_type, given },
-        expect!["parameter 3 of kernel `axpy` is `i32` and its argument is `u32`"],
+        expect!["parameter 3 of kernel `axpy` is `i32`, but its argument is `u32`"],
     );
 }
 
@@ -182,7 +182,7 @@ fn more_memory_than_there_is() {
         simulator().zeros::<f64>(usize::MAX),
         &RuntimeError::OutOfMemory { device, bytes: u64::MAX },
         expect![
-            "the simulator has no 18446744073709551615 bytes of memory free: drop buffers that are no longer needed, or split the work"
+            "the simulator does not have 18446744073709551615 bytes of free memory: drop buffers that are no longer needed, or split the work"
         ],
     );
     // As many bytes as can be addressed, which no machine has.
@@ -356,42 +356,42 @@ fn sentences() {
         this build cannot use GPUs: build it with the feature `cuda`, or use the simulator
         this build has no simulator: build it with the feature `sim`
         no CUDA driver was found: install the NVIDIA driver (its library is `libcuda.so.1`, or `nvcuda.dll` on Windows), or use the simulator
-        the CUDA library that was found is the stub that programs are linked with: take its folder (`stubs`) off the library search path, so that the driver's is found
-        the CUDA driver is of CUDA 11.8 and at least CUDA 12.0 is needed: update the NVIDIA driver
+        the CUDA library that was found is only the link-time stub: remove its folder (`stubs`) from the library search path, so that the driver's library is found
+        the CUDA driver supports CUDA 11.8, but at least CUDA 12.0 is needed: update the NVIDIA driver
         the CUDA driver (CUDA 12.8) has no function `cuLaunchKernelEx`: reinstall or update the NVIDIA driver
         the CUDA driver finds no GPU: check `nvidia-smi` and `CUDA_VISIBLE_DEVICES`, or use the simulator
         there is no GPU 4: the 2 found are numbered from 0
         there is no GPU 1: the only one is GPU 0
-        GPU 1 (Tesla T4) has compute capability 7.5 and 8.0 is the lowest that is supported: use a newer GPU or the simulator
+        GPU 1 (Tesla T4) has compute capability 7.5, but at least 8.0 is needed: use a newer GPU or the simulator
         kernel `axpy` is built for sm_90a, which does not run on GPU 0 (NVIDIA A100): build it for sm_80
-        the driver refused the PTX of `axpy` with CUDA_ERROR_INVALID_PTX (218) at line 12, `add.f33 %f1, %f2, %f3;`, which is from axpy.rs:31; it says: ptxas application ptx input, line 12; error   : Unknown type
-        the driver refused the PTX of `axpy` with CUDA error 218
-        kernel `axpy` needs 80 registers a thread, which last for blocks of 768 threads and not of 1024: use smaller blocks, or fix the block when the kernel is built (`KernelOptions::block`)
-        kernel `axpy` has 120000 bytes of shared memory and a block can have 101376: use smaller tiles
-        the compiler ignores `setmaxnreg` in kernel `axpy`, so its warps would not get the registers that they ask for: say how many a thread starts with (`KernelOptions::max_registers`, or `block` and `min_blocks_per_sm`); it says: (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.
+        the driver rejected the PTX of `axpy` with CUDA_ERROR_INVALID_PTX (218) at line 12, `add.f33 %f1, %f2, %f3;`, which is from axpy.rs:31; compiler log: ptxas application ptx input, line 12; error   : Unknown type
+        the driver rejected the PTX of `axpy` with CUDA error 218
+        kernel `axpy` needs 80 registers per thread, which allows blocks of 768 threads, not 1024: use smaller blocks, or fix the block when you build the kernel (`KernelOptions::block`)
+        kernel `axpy` needs 120000 bytes of shared memory, but a block can have 101376: use smaller tiles
+        the compiler ignores `setmaxnreg` in kernel `axpy`, so its warps would not get the registers that they ask for: set how many a thread starts with (`KernelOptions::max_registers`, or `block` and `min_blocks_per_sm`); compiler note: (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.
         the compiled code has no entry `axpy`: clear the module cache, or compile without it
-        kernel `axpy` has no code: ptxas refused the text; it says: ptxas fatal   : Value 'sm_1' is not defined
-        kernel `axpy` of GPU 0 (NVIDIA H200) cannot be used on a stream of the simulator: make the stream with `Device::stream` of the same device
-        an event is of another device than the stream or the event beside it: record both on streams of one device
-        `Stream::synchronize` cannot be part of a graph, and the stream records one: launches are recorded, and copies between buffers and fills; do it on another stream, or after `GraphBuilder::finish`
-        the stream belongs to another context than the primary one of GPU 0 (NVIDIA H200): make it with `CudaContext::new`
+        cannot compile kernel `axpy`: ptxas rejected the PTX; its log: ptxas fatal   : Value 'sm_1' is not defined
+        kernel `axpy` on GPU 0 (NVIDIA H200) cannot be used with a stream of the simulator: make the stream with `Device::stream` of the same device
+        an event belongs to another device than the stream or event that it is used with: record both on streams of one device
+        `Stream::synchronize` cannot be part of a graph, but the stream is recording one: graphs contain launches, copies between buffers, and fills; do it on another stream, or after `GraphBuilder::finish`
+        the stream does not belong to the primary context of GPU 0 (NVIDIA H200): make its context with `CudaContext::new`
         the memory of the buffer cannot be given away, because a graph uses it or other code owns it: drop the graph, or copy the elements
         the simulator has no addresses: borrow memory on a GPU, or upload the data
-        memory at 0x1002 cannot be borrowed: elements of 4 bytes start at multiples of 4
-        other code captures the stream into a graph, which can have launches of this crate and nothing else of it: prepare before the capture, or record with `Device::graph`
-        kernel `axpy` cannot be captured into a graph of other code, because work on another stream may still use its memory: prepare before the capture: launch the kernel once with these sizes, and wait (`Device::synchronize`)
-        the CUDA driver refuses `cuModuleLoadDataEx` while other code captures a stream into a graph: prepare before the capture: load kernels, make buffers, and launch each kernel once
+        memory at 0x1002 cannot be borrowed: elements of 4 bytes must start at a multiple of 4
+        other code is capturing the stream into a graph, to which this crate can only add launches: do everything else before the capture, or record with `Device::graph`
+        kernel `axpy` cannot be captured into a graph of other code, because work on another stream may still use its memory: before the capture, launch the kernel once with these sizes and wait (`Device::synchronize`)
+        the CUDA driver does not allow `cuModuleLoadDataEx` while other code captures a stream into a graph: load kernels, make buffers, and launch each kernel once before the capture
         the stream is the default stream of another thread (`CU_STREAM_PER_THREAD`), and only that thread can queue work on it: call `Stream::from_cudarc` in the thread that launches
         the buffer was borrowed from `cudarc` and the borrow has ended: use it only in the closure of `Device::borrow_cudarc`
-        a slice of `bool`s cannot be borrowed mutably, because a kernel may store bytes that are none: use `u8`
-        kernel `axpy` has no `griddepcontrol_wait`, so that a programmatic launch would not see what the launch before it writes: add one before the first use of memory
-        page-locked memory cannot be of `bool`s, because a kernel may store bytes that are none: use `u8`
+        a slice of `bool`s cannot be borrowed mutably, because a kernel may store bytes that are not `bool`s: use `u8`
+        kernel `axpy` has no `griddepcontrol_wait`, so a programmatic launch might not see what the previous launch writes: add one before the first use of memory
+        page-locked memory cannot hold `bool`s, because a kernel may store bytes that are not `bool`s: use `u8`
         there is no such tensor map: the tensor starts at address 0x1008, which is not a multiple of 16
-        a cooperative launch runs all blocks at once, and the device has room for 264 of kernel `axpy`, not for 1000: launch fewer blocks and let each do more
-        argument 1 of kernel `axpy` is a buffer of the simulator and the kernel is loaded on GPU 0 (NVIDIA H200): upload the data to the device of the kernel
+        a cooperative launch runs all blocks at once, but the device has room for 264 blocks of kernel `axpy`, not for 1000: launch fewer blocks and let each do more
+        argument 1 of kernel `axpy` is a buffer on the simulator, but the kernel is loaded on GPU 0 (NVIDIA H200): upload the data to the kernel's device
         a kernel accessed memory at an illegal address on GPU 0 (NVIDIA H200); the device cannot be used again in this process
         kernel `axpy` accessed memory at an illegal address on GPU 0 (NVIDIA H200); the device cannot be used again in this process
         the device cannot be used again in this process, because earlier one of the last 7 kernels, up to `axpy`, accessed memory at an illegal address on GPU 0 (NVIDIA H200) (synchronise after each launch to learn which)
-        the CUDA driver refused `cuStreamCreate` with CUDA_ERROR_INVALID_PTX (218)
+        the CUDA driver call `cuStreamCreate` failed with CUDA_ERROR_INVALID_PTX (218)
     "#]].assert_eq(&text);
 }

@@ -145,7 +145,7 @@ fn accumulators_of_other_threads_are_refused() {
     assert!(error.to_string().contains("rows that several warps share"), "{error}");
     let one = mma("SM80_16x8x16_F32F16F16F32_TN");
     let error = AccumulatorOperand::new(&wide, &one, [16, 32]).unwrap_err();
-    assert!(error.to_string().contains("elements of other threads"), "{error}");
+    assert!(error.to_string().contains("elements that other threads hold"), "{error}");
     let bytes = mma("SM90_64x64x32_F32E4M3E4M3_RS_TN");
     let from = mma("SM90_64x64x32_F32E4M3E4M3_SS_TN");
     let error = AccumulatorOperand::new(&from, &bytes, [64, 64]).unwrap_err();

@@ -122,9 +122,9 @@ fn tiles_of_any_shape_are_copied() {
         check_copies::<f32>(tile, sizes, [0, 32], [depth as i32, 45], Major::Mn);
     }
     let error = AsyncTile::of_shape(f32::SCALAR, Major::K, [64, 40], 128).unwrap_err();
-    assert!(error.to_string().contains("lines along the contiguous mode are whole"), "{error}");
+    assert!(error.to_string().contains("the contiguous one a multiple of 64 bytes"), "{error}");
     let error = AsyncTile::of_shape(f32::SCALAR, Major::K, [24, 32], 128).unwrap_err();
-    assert!(error.to_string().contains("do not share the lines evenly"), "{error}");
+    assert!(error.to_string().contains("must divide evenly among the threads"), "{error}");
 }
 
 /// Each order has each row once.
@@ -231,7 +231,7 @@ fn parts_and_steps_that_there_are_not_are_errors() {
     for (part, parts) in [(3, 3), (0, 0), (u32::MAX, 2)] {
         let text = said(part, parts, 0).unwrap();
         assert!(text.contains(&format!("part {part} of {parts}")), "{text}");
-        assert!(text.contains("there is no such part"), "{text}");
+        assert!(text.contains("the part index must be below the part count"), "{text}");
     }
     let text = said(0, 1, 4).unwrap();
     assert!(text.contains("ldmatrix") && text.contains('4'), "{text}");

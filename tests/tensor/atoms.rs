@@ -199,7 +199,7 @@ fn what_no_instruction_does_is_refused() {
     let sync = |shape, a, b, c| MmaOp::Sync(MmaSync::new(shape, a, b, c));
     assert_eq!(
         text(sync([16, 8, 16], T::F16, T::Bf16, T::F32)),
-        "mma.sync does not multiply F16 by BF16 and add to F32"
+        "mma.sync cannot multiply F16 by BF16 with accumulators in F32"
     );
     assert_eq!(
         text(sync([16, 16, 16], T::F16, T::F16, T::F32)),
@@ -208,26 +208,26 @@ fn what_no_instruction_does_is_refused() {
     let bits = MmaSync::new([8, 8, 128], T::B1, T::B1, T::S32);
     assert_eq!(
         text(bits.into()),
-        "elements of one bit need a bit operation: `BitOp::Xor` or `BitOp::And`"
+        "one-bit elements need a bit operation: `BitOp::Xor` or `BitOp::And`"
     );
     assert!(MmaAtom::new(bits.bit_op(BitOp::Xor)).is_ok());
     let f16 = MmaSync::new([16, 8, 16], T::F16, T::F16, T::F32);
     assert_eq!(
         text(f16.bit_op(BitOp::And).into()),
-        "a bit operation is for elements of one bit, and F16 has 16"
+        "a bit operation needs one-bit elements, but F16 has 16 bits"
     );
     assert_eq!(
         text(f16.saturate().into()),
-        "only products of integers of 4 or 8 bits saturate, and those of F16 do not"
+        "only products of 4-bit or 8-bit integers can saturate, not those of F16"
     );
     let shared = OperandSource::Shared;
     assert_eq!(
         text(Wgmma::new(20, T::F16, T::F16, T::F32, shared).into()),
-        "wgmma of F16 has no N of 20: it has the multiples of 8 from 8 to 256"
+        "wgmma of F16 does not support N = 20: N must be a multiple of 8 from 8 to 256"
     );
     assert_eq!(
         text(Wgmma::new(40, T::S8, T::S8, T::S32, shared).into()),
-        "wgmma of S8 has no N of 40: it has 8, 16, 24, 32, 48 and on in steps of 16 to 256"
+        "wgmma of S8 does not support N = 40: N must be 8, 24, or a multiple of 16 up to 256"
     );
     for n in [0, 264, u32::MAX] {
         assert!(MmaAtom::new(Wgmma::new(n, T::F16, T::F16, T::F32, shared)).is_err());
@@ -245,7 +245,7 @@ fn what_no_instruction_does_is_refused() {
         assert_eq!(
             error.to_string(),
             format!(
-                "cp.async.bulk.global.shared::cta.bulk_group copies multiples of 128 bits, and {bits} are none"
+                "cp.async.bulk.global.shared::cta.bulk_group copies multiples of 128 bits, not {bits} bits"
             )
         );
     }
@@ -378,7 +378,7 @@ fn a_tiled_mma_wants_three_modes_and_whole_atoms() {
     let cut = TiledMma::unchecked(atom(), &layout!((2, 2, 1)), tiler!(32, 24, 16)).unwrap();
     assert_eq!(
         cut.check_coverage().unwrap_err().to_string(),
-        "`make_tiled_mma` of SM80_16x8x16_F32F16F16F32_TN o (32,2,2,1):(1,32,64,0) of (32,24,16): the tile has 24 elements along N, which whole atoms of 16 do not make up: 8 are left"
+        "`make_tiled_mma` of SM80_16x8x16_F32F16F16F32_TN o (32,2,2,1):(1,32,64,0) of (32,24,16): the tile has 24 elements along N, which is not a multiple of the atom's 16: 8 are left over"
     );
     assert_eq!(cut.tile_size_mnk(3), Err(LayoutError::NoSuchMode { mode: 3, rank: 3 }));
     assert_eq!(cut.size(), Ok(128));
@@ -393,19 +393,19 @@ fn tiled_mmas_that_miss_elements_do_not_exist() {
     };
     assert_eq!(
         refused(&layout!((2, 2, 1):(1, 1, 0)), tiler!(_, _, _)),
-        "mode 1 of the threads (32,2,2,1):(1,32,32,0) gives an index to two of them: (0,1,0,0) and (0,0,1,0) share the index 32"
+        "mode 1 of the thread layout (32,2,2,1):(1,32,32,0) gives two threads the same index: (0,1,0,0) and (0,0,1,0) share the index 32"
     );
     assert_eq!(
         refused(&layout!((1, 1, 2)), tiler!(_, _, 16)),
-        "the tile has 16 elements along K, which whole atoms of 32 do not make up: 16 are left"
+        "the tile has 16 elements along K, which is not a multiple of the atom's 32: 16 are left over"
     );
     assert_eq!(
         refused(&layout!((1, 1, 1)), tiler!(_, layout!((8, 2):(1, 16)), _)),
-        "each element of the tile must be reached once, but the 16 indices of (8,2):(1,16) reach 8 of its 16 elements: mode 1 of the permutation of N has the stride 16 where 8 is needed"
+        "each element of the tile must be reached once, but the 16 indices of (8,2):(1,16) reach 8 of its 16 elements: mode 1 of the permutation of N must have the stride 8, but has 16"
     );
     assert_eq!(
         refused(&layout!((1, 1, 1)), tiler!(layout!((16, 2):(1, 0)), _, _)),
-        "each element of the tile must be reached once, but the 32 indices of (16,2):(1,0) reach 16 of its 32 elements: mode 1 of the permutation of M has the stride 0 where 16 is needed"
+        "each element of the tile must be reached once, but the 32 indices of (16,2):(1,0) reach 16 of its 32 elements: mode 1 of the permutation of M must have the stride 16, but has 0"
     );
 }
 

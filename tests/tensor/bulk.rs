@@ -95,13 +95,13 @@ fn what_bulk_copies_do_not_move_is_named() {
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
     let ends = [
-        "a run of ptr<f32, gmem, align<4>> o (8,32):(32,1) is known to start at a multiple of 4 bytes: bulk copies start at multiples of 16; align memory and strides, or say what is known with `TensorPointer::assume_aligned`",
-        "a run of ptr<f32, gmem, align<16>> o (8,32):(33,1) is known to start at a multiple of 4 bytes: bulk copies start at multiples of 16; align memory and strides, or say what is known with `TensorPointer::assume_aligned`",
-        "1 elements follow each other in both tensors, 4 bytes: bulk copies move multiples of 16 bytes",
-        "bulk copies move bytes in their order, and a swizzle exchanges those of ptr<f32, smem, align<16>, S<3,2,3>> o (8,32):(32,1): copy it by `TmaCopy`",
-        "a tensor of shape (8) is not copied to one of shape (8,32): both must have the same number of elements",
-        "SM90_TMA_LOAD<128> takes more than a source and a destination, a barrier or the map of a tensor: `TmaCopy::load` executes it",
-        "SM90_BULK_COPY_S2G<128> takes more than a source and a destination, a barrier or the map of a tensor: `bulk_store` executes it",
+        "bulk copies must start at a multiple of 16 bytes, but a run of ptr<f32, gmem, align<4>> o (8,32):(32,1) is only known to start at a multiple of 4; align memory and strides, or state the alignment with `TensorPointer::assume_aligned`",
+        "bulk copies must start at a multiple of 16 bytes, but a run of ptr<f32, gmem, align<16>> o (8,32):(33,1) is only known to start at a multiple of 4; align memory and strides, or state the alignment with `TensorPointer::assume_aligned`",
+        "only 1 elements (4 bytes) are contiguous in both tensors, but bulk copies move multiples of 16 bytes",
+        "bulk copies cannot swizzle, but ptr<f32, smem, align<16>, S<3,2,3>> o (8,32):(32,1) is swizzled: copy it with `TmaCopy`",
+        "cannot copy a tensor of shape (8) to one of shape (8,32): both must have the same number of elements",
+        "SM90_TMA_LOAD<128> needs more than a source and a destination (a barrier or a tensor map): use `TmaCopy::load` to execute it",
+        "SM90_BULK_COPY_S2G<128> needs more than a source and a destination (a barrier or a tensor map): use `bulk_store` to execute it",
     ];
     assert_eq!(texts.len(), ends.len(), "{texts:#?}");
     for (text, end) in texts.iter().zip(ends) {

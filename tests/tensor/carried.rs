@@ -186,7 +186,7 @@ fn what_cannot_be_carried_says_what_to_do() {
         k.for_(range(0, 4), x, |_, _, at| at + t);
     }));
     assert!(
-        text.contains("the loop carries a pointer to a multiple of 16 bytes, and the next iteration gets a pointer to a multiple of 4 bytes: say what is known of the other one with `assume_aligned`, or start with `without_alignment`"),
+        text.contains("the loop carries a pointer to a multiple of 16 bytes, and the next iteration gets a pointer to a multiple of 4 bytes: state the other one's alignment with `assume_aligned`, or start with `without_alignment`"),
         "{text}"
     );
     assert!(text.contains("tests/tensor/carried.rs"), "{text}");
@@ -215,7 +215,7 @@ fn what_cannot_be_carried_says_what_to_do() {
         let chosen = k.if_else(t.eq(0), |k| k.yield_(a.clone()), |k| k.yield_(b.clone()));
         chosen.load(k, 0);
     }));
-    assert!(text.contains("a fragment is the same one on all paths: make it before"), "{text}");
+    assert!(text.contains("all paths must carry the same fragment: make it before"), "{text}");
     // A fragment of the loop's body does not outlive it.
     let text = message(Kernel::<()>::build("k", Target::SM_80, |k, ()| {
         let fragment = k.loop_((), |k, l, ()| {
@@ -234,7 +234,7 @@ fn what_cannot_be_carried_says_what_to_do() {
         k.if_with(t.eq(0), *tile.slice(k, (1, ..)).data(), |k| *tile.slice(k, (t, ..)).data());
         Ok::<(), tilewright::layout::LayoutError>(())
     }));
-    assert!(text.contains("carry the number, and slice or move the tensor in the body"), "{text}");
+    assert!(text.contains("carry the offset, and slice or move the tensor in the body"), "{text}");
 }
 
 /// An assertion of a fragment names the first element that is false, in the order of the coordinates.

@@ -629,14 +629,14 @@ fn mistakes_are_errors_of_the_build() {
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
     let expected = [
         "`copy` of SM80_CP_ASYNC_CACHEGLOBAL<uint128_t> o (32,8):(1,32) of (32,8): cp.async.cg.shared.global copies from global to shared memory, not from",
-        "`copy_zfill` of SM80_CP_ASYNC_CACHEGLOBAL<uint128_t> o (32,8):(1,32) of (32,8): this atom executes cp.async.cg.shared.global without zeros: make it with `zero_fill: true`",
-        "`copy_if` of SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<uint128_t> o (32,8):(1,32) of (32,8): a vector of 8 elements is copied as a whole, but inside of vector 0 the predicate is not one value",
-        "`copy_if` of SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<uint128_t> o (32,8):(1,32) of (32,8): a predicate of shape (3) does not say which of the 1 vectors of 8 elements of shape ((8,1),1,1) are copied",
-        "all threads of a warp execute ldmatrix.sync.aligned.m8n8.x1.shared.b16 together, so none of them can leave it out",
+        "`copy_zfill` of SM80_CP_ASYNC_CACHEGLOBAL<uint128_t> o (32,8):(1,32) of (32,8): this atom's cp.async.cg.shared.global cannot fill with zeros: make the atom with `zero_fill: true`",
+        "`copy_if` of SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<uint128_t> o (32,8):(1,32) of (32,8): vectors of 8 elements are copied whole, but the predicate changes inside vector 0",
+        "`copy_if` of SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<uint128_t> o (32,8):(1,32) of (32,8): the predicate has the shape (3), but the copy ((8,1),1,1), in 1 vectors of 8 elements",
+        "all threads of a warp execute ldmatrix.sync.aligned.m8n8.x1.shared.b16 together, so single threads cannot skip it",
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16 copies from shared memory to registers, not from",
         "movmatrix.sync.aligned.m8n8.trans.b16 copies from registers to registers, not from",
-        "a tensor of shape ((8,1),1,1) is not copied to one of shape (8,2)",
-        "the elements of the source are f32, but the instruction takes f16: convert them first",
+        "cannot copy a tensor of shape ((8,1),1,1) to one of shape (8,2)",
+        "the elements of the source are f32, but the instruction needs f16: convert them first",
     ];
     for (i, (text, expected)) in texts.iter().zip(expected).enumerate() {
         assert!(text.contains(expected), "{i}: {text}\nis not\n{expected}");
@@ -648,7 +648,7 @@ fn mistakes_are_errors_of_the_build() {
     let tv = layout!(((4, 8), 1) : ((8, 1), 0));
     let error = TiledCopy::from_tv(atom, Scalar::F32, tv, shape!(8, 4)).unwrap_err().to_string();
     assert!(
-        error.ends_with("copies 16 bits at a time, which elements of 32 bits do not make up"),
+        error.ends_with("copies 16 bits at a time, which is not a whole number of 32-bit elements"),
         "{error}"
     );
 }

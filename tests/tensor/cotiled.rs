@@ -59,7 +59,7 @@ fn the_copy_of_an_atom_has_the_first_values_of_c() {
     );
     let wide = CopyAtom::new(CopyOp::Universal { bits: 128 }).unwrap();
     let error = TiledCopy::of_c_atom(wide, Scalar::F32, &mma.unwrap()).unwrap_err();
-    assert!(error.to_string().contains("the tile has 2 values, which whole atoms of 4"), "{error}");
+    assert!(error.to_string().contains("not a multiple of the atom's 4"), "{error}");
 }
 
 /// A value of a thread is the element of the data with the address that the layout gives.
@@ -88,7 +88,7 @@ fn cotiled_copies_have_the_elements_of_their_addresses() {
     assert!(TiledCopy::cotiled(atom.clone(), Scalar::F32, &layout!((8, 1)), &padded).is_err());
     let data = layout!((4, 4) : (1, 4));
     let error = TiledCopy::cotiled(atom, Scalar::F32, &layout!((32, 1)), &data).unwrap_err();
-    assert!(error.to_string().contains("has no element at the address 16"), "{error}");
+    assert!(error.to_string().contains("has no element at address 16"), "{error}");
 }
 
 /// A cotiled copy of rows that do not follow each other, on devices.

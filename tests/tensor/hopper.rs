@@ -155,7 +155,7 @@ fn a_state_knows_its_ring() {
     };
     assert!(build(false).is_ok());
     let error = build(true).unwrap_err().to_string();
-    let other = "one path gives the state of a ring of 3 stages, another one the state of a ring of 5 stages";
+    let other = "one path gives the state of a ring buffer with 3 stages, another one the state of a ring buffer with 5 stages";
     assert!(error.contains(other), "{error}");
 }
 
@@ -329,9 +329,9 @@ fn tiles_that_no_copy_moves() {
         TmaCopy::new(Scalar::Bf16, &tile).unwrap_err().to_string()
     };
     let table = [
-        ("S<2,4,3> o 0 o (64,64):(64,1)", "the swizzle is none of those"),
+        ("S<2,4,3> o 0 o (64,64):(64,1)", "does not support this swizzle"),
         ("S<3,3,3> o 64 o (64,64):(64,1)", "add it to the pointer"),
-        ("S<3,3,3> o 0 o (64,32):(32,1)", "are not those of its swizzle"),
+        ("S<3,3,3> o 0 o (64,32):(32,1)", "must be as wide as its swizzle"),
         ("(64,4):(4,1)", "multiples of 16 bytes"),
         ("(512,64):(64,1)", "at most 256 elements"),
     ];
@@ -346,11 +346,12 @@ fn tiles_that_no_copy_moves() {
     });
     let error = other.map(|_| ()).unwrap_err().to_string();
     assert!(
-        error.contains("its layout is (8,64):(72,1), but the copy is of tiles (8,64):(64,1)"),
+        error
+            .contains("its layout is (8,64):(72,1), but the copy was made for tiles (8,64):(64,1)"),
         "{error}"
     );
     let error = copy.desc(&layout!((100, 64) : (1, 104))).unwrap_err().to_string();
-    assert!(error.contains("contiguous along another mode"), "{error}");
+    assert!(error.contains("contiguous along the same mode"), "{error}");
     let error = copy.desc(&layout!((100, 70) : (70, 1))).unwrap_err().to_string();
     assert!(error.contains("140"), "{error}");
     assert!(

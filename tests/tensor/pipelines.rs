@@ -179,12 +179,10 @@ fn what_cannot_be_is_named() {
     let text = |stages, elements| CpAsyncPipeline::new(stages, elements).unwrap_err().to_string();
     assert_eq!(
         text(1, 64),
-        "`CpAsyncPipeline` of 1 stages of 64 elements: there are 1 stages: from 2 to 33554431 are possible"
+        "`CpAsyncPipeline` of 1 stages of 64 elements: expected 2 to 33554431 stages, got 1"
     );
-    assert!(
-        text(2, 0).ends_with("there are 0 elements of a stage: from 1 to 1073741823 are possible")
-    );
-    assert!(text(5, 1 << 29).ends_with("there are 5 stages: from 2 to 3 are possible"));
+    assert!(text(2, 0).ends_with("expected 1 to 1073741823 elements per stage, got 0"));
+    assert!(text(5, 1 << 29).ends_with("expected 2 to 3 stages, got 5"));
     let errors = |body: &dyn Fn(&mut Body<'_, '_>)| {
         let options = KernelOptions::default().block([384, 1, 1]);
         let kernel = Kernel::<()>::build_with(options, "wrong", Target::SM_90A, |k, ()| body(k));
@@ -201,9 +199,9 @@ fn what_cannot_be_is_named() {
     assert_eq!(
         found,
         [
-            "`TmaPipeline` of 0 stages of 128 bytes, 0 consumers: there are 0 stages: from 1 to 1073741823 are possible",
-            "`TmaPipeline` of 0 stages of 128 bytes, 0 consumers: there are 0 consumers: from 1 to 1048575 are possible",
-            "`TmaStorePipeline` of 0 stages: there are 0 stages: from 1 to 4294967295 are possible",
+            "`TmaPipeline` of 0 stages of 128 bytes, 0 consumers: expected 1 to 1073741823 stages, got 0",
+            "`TmaPipeline` of 0 stages of 128 bytes, 0 consumers: expected 1 to 1048575 consumers, got 0",
+            "`TmaStorePipeline` of 0 stages: expected 1 to 4294967295 stages, got 0",
         ]
     );
     let found = errors(&|k| {
@@ -215,8 +213,8 @@ fn what_cannot_be_is_named() {
     assert_eq!(
         found,
         [
-            "`TileScheduler` of strip0: there are 0 rows in a strip: from 1 to 2147483647 are possible",
-            "`TileScheduler` of mstrip4294967295: there are 4294967295 columns in a strip: from 1 to 2147483647 are possible",
+            "`TileScheduler` of strip0: expected 1 to 2147483647 rows in a strip, got 0",
+            "`TileScheduler` of mstrip4294967295: expected 1 to 2147483647 columns in a strip, got 4294967295",
         ]
     );
     let found = errors(&|k| {
@@ -228,9 +226,9 @@ fn what_cannot_be_is_named() {
     assert_eq!(
         found,
         [
-            "`warp_roles` of roles of [] warp groups: there are 0 roles: from 1 to 8 are possible",
-            "`warp_roles` of roles of [0, 3] warp groups: there are 0 warp groups of a role: from 1 to 8 are possible",
-            "`warp_roles` of roles of [1, 1] warp groups: there are 256 threads of all roles where 384 are needed",
+            "`warp_roles` of roles of [] warp groups: expected 1 to 8 roles, got 0",
+            "`warp_roles` of roles of [0, 3] warp groups: expected 1 to 8 warp groups in a role, got 0",
+            "`warp_roles` of roles of [1, 1] warp groups: expected 384 threads in all roles together, got 256",
         ]
     );
     let found = errors(&|k| {
@@ -239,9 +237,7 @@ fn what_cannot_be_is_named() {
     });
     assert_eq!(
         found,
-        [
-            "`expect_transaction` of a stage: there are 4 threads that write a stage where 0 are needed"
-        ]
+        ["`expect_transaction` of a stage: expected 0 threads that write a stage, got 4"]
     );
     type Params = (Global<i32>, GlobalMut<u32>);
     let kernel = Kernel::<Params>::build("drawn", Target::SM_90, |k, (bounds, taken)| {
@@ -258,10 +254,10 @@ fn what_cannot_be_is_named() {
     assert_eq!(
         found,
         [
-            "`TileScheduler::drawn` of n: tiles cannot be drawn from a counter: \
-             tiles without groups have a fixed number: take `DynamicScheduler`",
-            "`TileScheduler::drawn` of n: tiles cannot be drawn from a counter: \
-             the first tile of a group of threads is also one of the counter",
+            "`TileScheduler::drawn` of n: cannot draw tiles from a counter: \
+             without groups the tile count is fixed: use `DynamicScheduler`",
+            "`TileScheduler::drawn` of n: cannot draw tiles from a counter: \
+             `of_group` hands out tiles that the counter hands out again",
         ]
     );
 }

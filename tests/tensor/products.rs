@@ -290,7 +290,7 @@ fn other_mma_sync_are_errors() {
             mma.gemm_sync(k, &c, &a, &a);
         })
         .expect_err("there is no such operation");
-        let expected = format!("kernels cannot have the instruction {} yet", op.instruction());
+        let expected = format!("kernels do not support the instruction {} yet", op.instruction());
         assert!(errors.to_string().contains(&expected), "{errors}");
     }
 }
@@ -433,15 +433,15 @@ fn mistakes_are_errors_of_the_build() {
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
     let expected = [
-        "the elements of A are bf16, but the instruction takes F16",
-        "the elements of C are f32, but the instruction takes pairs of F16",
-        "C of shape ((2,2),1,1) is not the product of A of shape ((2,2),1,1) and B of shape ((2,2,2),1,1)",
-        "the accumulators of one instruction are registers that follow each other",
+        "the elements of A are bf16, but the instruction needs F16",
+        "the elements of C are f32, but the instruction needs pairs of F16",
+        "the shapes do not match: C is ((2,2),1,1), A is ((2,2),1,1) and B is ((2,2,2),1,1)",
+        "an instruction's accumulators must be consecutive registers",
         "the instruction reads A from shared memory",
         "the instruction reads A from registers",
-        "the elements of C are i32, but the instruction takes F32",
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 is executed by `gemm_sync`",
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 is executed by `gemm_async`",
+        "the elements of C are i32, but the instruction needs F32",
+        "use `gemm_sync` to execute mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+        "use `gemm_async` to execute wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16",
     ];
     for (text, expected) in texts.iter().zip(expected) {
         assert!(text.contains(expected), "{text}\nis not\n{expected}");

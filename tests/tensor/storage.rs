@@ -318,7 +318,7 @@ fn mistakes_are_errors_of_the_build() {
     let expected = [
         "`at` of 128 x ptr<f32, smem, align<4>>: there is no element 128: the tensor has 128",
         "`get_tensor` of 128 x ptr<f32, smem, align<4>> o (16,9):(1,16): the layout needs 576 bytes, but the range has 512: make it longer",
-        "`recast` of ptr<f32, smem, align<4>>: elements of 32 bits are no elements of 64 bits here: the address is known to be a multiple of 4 bytes only; align the memory, or say what is known with `TensorPointer::assume_aligned`",
+        "`recast` of ptr<f32, smem, align<4>>: cannot recast 32-bit elements to 64 bits: the address is only known to be a multiple of 4 bytes; align the memory, or state its alignment with `TensorPointer::assume_aligned`",
         "`get_tensor` of 128 x ptr<f32, smem, align<4>> o (8,16):(1,9): the layout needs 572 bytes, but the range has 512: make it longer",
     ];
     assert_eq!(texts, expected);

@@ -272,27 +272,27 @@ fn tiled_copies_that_miss_elements_do_not_exist() -> Result<()> {
     let broadcast = refused(&layout!((8, 4):(4, 0)), &layout!((1, 4)), 32, Scalar::F32)?;
     assert_eq!(
         broadcast,
-        "each element of the tile must be reached once, but the 128 indices of ((1,8),(4,4)):((0,4),(1,0)) reach 32 of its 128 elements: mode 1 of the threads has the stride 0 where 1 is needed"
+        "each element of the tile must be reached once, but the 128 indices of ((1,8),(4,4)):((0,4),(1,0)) reach 32 of its 128 elements: mode 1 of the threads must have the stride 1, but has 0"
     );
     assert_eq!(
         refused(&layout!((8, 4)), &layout!((3, 1)), 64, Scalar::F32)?,
-        "the tile has 3 values, which whole atoms of 2 do not make up: 1 are left"
+        "the tile has 3 values, which is not a multiple of the atom's 2: 1 are left over"
     );
     assert_eq!(
         refused(&layout!((8, 4)), &layout!((1, 1)), 32, Scalar::F64)?,
-        "ld.b32 copies 32 bits at a time, which elements of 64 bits do not make up"
+        "ld.b32 copies 32 bits at a time, which is not a whole number of 64-bit elements"
     );
     let of_warp = CopyAtom::new(CopyOp::LdMatrix { matrices: Matrices::X1, transposed: false })?;
     let error = TiledCopy::new(of_warp, Scalar::U16, &layout!((8, 2)), &layout!((1, 2)));
     assert_eq!(
         error.expect_err("it is wrong").kind.to_string(),
-        "the tile has 16 threads, which whole atoms of 32 do not make up: 16 are left"
+        "the tile has 16 threads, which is not a multiple of the atom's 32: 16 are left over"
     );
     let tv = layout!((4, 2):(1, 4));
     let error = TiledCopy::from_tv(universal(32)?, Scalar::F32, tv, shape!(4, 4));
     assert_eq!(
         error.expect_err("it is wrong").to_string(),
-        "`make_tiled_copy` of UniversalCopy<uint32_t> o (4,2):(1,4) of (4,4): each element of the tile must be reached once, but the 8 indices of (4,2):(1,4) reach 8 of its 16 elements: mode 1 of the tile has the extent 4, and 2 are reached"
+        "`make_tiled_copy` of UniversalCopy<uint32_t> o (4,2):(1,4) of (4,4): each element of the tile must be reached once, but the 8 indices of (4,2):(1,4) reach 8 of its 16 elements: mode 1 of the tile has the extent 4, but 2 are reached"
     );
     Ok(())
 }
@@ -309,22 +309,22 @@ fn coverage_errors_name_the_mode() -> Result<()> {
         (
             layout!(((4, 8), 4):((32, 1), 0)),
             (8, 16),
-            "mode 1 of (threads, values) has the stride 0 where 8 is needed",
+            "mode 1 of (threads, values) must have the stride 8, but has 0",
         ),
         (
             layout!(((4, 8), 4):((32, 1), 16)),
             (8, 16),
-            "mode 1 of (threads, values) has the stride 16 where 8 is needed",
+            "mode 1 of (threads, values) must have the stride 8, but has 16",
         ),
         (
             layout!((4, 4):(1, 2)),
             (4, 4),
-            "mode 1 of (threads, values) has the stride 2 where 4 is needed",
+            "mode 1 of (threads, values) must have the stride 4, but has 2",
         ),
-        (layout!((4, 3)), (4, 4), "mode 1 of the tile has the extent 4, and 3 are reached"),
-        (layout!((2, 3)), (4, 4), "mode 1 of the tile has the extent 4, and 3/2 are reached"),
-        (layout!((2, 1)), (4, 4), "mode 0 of the tile has the extent 4, and 2 are reached"),
-        (layout!((4, 8)), (4, 4), "mode 1 of the tile has the extent 4, and 8 are reached"),
+        (layout!((4, 3)), (4, 4), "mode 1 of the tile has the extent 4, but 3 are reached"),
+        (layout!((2, 3)), (4, 4), "mode 1 of the tile has the extent 4, but 3/2 are reached"),
+        (layout!((2, 1)), (4, 4), "mode 0 of the tile has the extent 4, but 2 are reached"),
+        (layout!((4, 8)), (4, 4), "mode 1 of the tile has the extent 4, but 8 are reached"),
     ] {
         let text = tv.to_string();
         assert_eq!(refused(tv, tile)?, expected, "{text}");
@@ -375,14 +375,14 @@ fn mistakes_are_errors_of_the_build() -> Result<()> {
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
     let expected = [
-        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, gmem, align<4>> o ((4,1),1,1):((1,0),0,0): 1 x 32 bits; the alignment is 4 bytes where 16 are needed; if the address is a multiple of 16, say so with `TensorPointer::new(pointer).assume_aligned(k, 16)`, else copy smaller vectors",
-        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed",
-        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): vectors of 4 elements, 128 bits, are not vectors of ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0) of (value,m,n): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed; mode 0 is value",
-        "`partition_D` of ptr<f32, smem, align<16>> o (12,16):(16,1): mode 0 has the extent 12, which tiles of 8 do not divide: 4 are left, and beyond them is no memory",
-        "`partition_A` of ptr<f32, smem, align<16>> o (6,4):(1,6): mode 0 has the extent 6, which tiles of 4 do not divide: 2 are left, and beyond them is no memory",
-        "`gemm` of UniversalFMA<float>: C of shape (1,2,1) is not the product of A of shape (1,2,16) and B of shape (1,1,1): (V,M,N) is needed of (V,M,K) and (V,N,K)",
-        "`gemm` of SM80_16x8x16_F32F16F16F32_TN: the elements of A are f32, but the instruction takes F16: convert them first",
-        "`gemm` of UniversalFMA<float>: the elements of A, B and C are f64, but the instruction takes F32: convert them first",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): cannot access ptr<f32, gmem, align<4>> o ((4,1),1,1):((1,0),0,0) in vectors of 4 elements (128 bits): 1 x 32 bits; the alignment is 4 bytes where 16 are needed; if the address is a multiple of 16, say so with `TensorPointer::new(pointer).assume_aligned(k, 16)`, else copy smaller vectors",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): cannot access ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0) in vectors of 4 elements (128 bits): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed",
+        "`copy` of UniversalCopy<uint128_t> o ((4,8),4):((32,1),8) of (8,16): cannot access ptr<f32, smem, align<4>> o ((4,1),1,1):((8,0),0,0) of (value,m,n) in vectors of 4 elements (128 bits): 1 x 32 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed; mode 0 is value",
+        "`partition_D` of ptr<f32, smem, align<16>> o (12,16):(16,1): mode 0 has the extent 12, which is not a multiple of the tile's 8: 4 are left over, and the last tile would reach past the end of the memory",
+        "`partition_A` of ptr<f32, smem, align<16>> o (6,4):(1,6): mode 0 has the extent 6, which is not a multiple of the tile's 4: 2 are left over, and the last tile would reach past the end of the memory",
+        "`gemm` of UniversalFMA<float>: the shapes do not match: C is (1,2,1), A is (1,2,16) and B is (1,1,1), but must be (V,M,N), (V,M,K) and (V,N,K)",
+        "`gemm` of SM80_16x8x16_F32F16F16F32_TN: the elements of A are f32, but the instruction needs F16: convert them first",
+        "`gemm` of UniversalFMA<float>: the elements of A, B and C are f64, but the instruction needs F32: convert them first",
     ];
     assert_eq!(texts, expected);
     Ok(())

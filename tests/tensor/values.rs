@@ -301,7 +301,7 @@ fn ambiguous_shapes_are_refused() {
         (shape!(3), shape!(2, 3)),
     ] {
         let found = message(left.clone(), right.clone()).flatten().unwrap_or_default();
-        assert!(found.contains("do not go together"), "{left} and {right}: {found}");
+        assert!(found.contains("cannot broadcast the shapes"), "{left} and {right}: {found}");
     }
 }
 
@@ -516,18 +516,18 @@ fn mistakes_are_errors_of_the_build() {
     .expect_err("all of it is wrong");
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
     let expected = [
-        "`copy` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a tensor of shape (2,4) is not copied to one of shape (3,4): both must have the same number of elements",
-        "`broadcast` of ssa<i32> o (2,4): the shapes (2,4) and (3,4) do not go together: modes are of the same form and extent, or one is 1 and is repeated (`reduce_keepdims` leaves a 1 for each leaf that it folds)",
-        "`store` of ptr<i32, gmem, align<4>> o (3,4):(1,3): the shapes (2,4) and (3,4) do not go together: modes are of the same form and extent, or one is 1 and is repeated (`reduce_keepdims` leaves a 1 for each leaf that it folds)",
+        "`copy` of ptr<i32, gmem, align<4>> o (2,4):(1,2): cannot copy a tensor of shape (2,4) to one of shape (3,4): both must have the same number of elements",
+        "`broadcast` of ssa<i32> o (2,4): cannot broadcast the shapes (2,4) and (3,4): each pair of modes must have the same profile and extents, or one of the two must be 1 (`reduce_keepdims` leaves a 1 for each leaf that it folds)",
+        "`store` of ptr<i32, gmem, align<4>> o (3,4):(1,3): cannot broadcast the shapes (2,4) and (3,4): each pair of modes must have the same profile and extents, or one of the two must be 1 (`reduce_keepdims` leaves a 1 for each leaf that it folds)",
         "`load` of ssa<i32> o (2,4): there is no element 8: the tensor has 8",
-        "`load` of ssa<i32> o (2,4): registers have no addresses, so their index is a host number: use a host loop, or keep the tensor in shared memory",
+        "`load` of ssa<i32> o (2,4): registers have no addresses, so a device value cannot index them: use a host loop, or keep the tensor in shared memory",
         "`reduce` of ssa<i32> o (2,4): 2 modes are needed, 3 were given",
-        "`copy_if` of ptr<i32, gmem, align<4>> o (3,4):(1,3): a predicate of shape (2,4) does not say which elements of shape (3,4) are copied: a predicate is a tensor of bools of the copy's shape",
-        "`copy_if` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
-        "`copy_zfill` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
-        "`copy_if` of ptr<i32, gmem, align<4>> o (2,4):(1,2): a predicate of shape (4,2) does not say which elements of shape (2,4) are copied: a predicate is a tensor of bools of the copy's shape",
+        "`copy_if` of ptr<i32, gmem, align<4>> o (3,4):(1,3): the predicate has the shape (2,4), but the copy (3,4): a predicate must be a tensor of bools of the copy's shape",
+        "`copy_if` of ptr<i32, gmem, align<4>> o (2,4):(1,2): the predicate has the shape (4,2), but the copy (2,4): a predicate must be a tensor of bools of the copy's shape",
+        "`copy_zfill` of ptr<i32, gmem, align<4>> o (2,4):(1,2): the predicate has the shape (4,2), but the copy (2,4): a predicate must be a tensor of bools of the copy's shape",
+        "`copy_if` of ptr<i32, gmem, align<4>> o (2,4):(1,2): the predicate has the shape (4,2), but the copy (2,4): a predicate must be a tensor of bools of the copy's shape",
         "`elem_less` of (0,0) o (2,4):(1@0,1@1): 2 modes are needed, 1 were given",
-        "`broadcast_to` of ssa<i32> o (2,4): the shapes (2,4) and (2,8) do not go together: modes are of the same form and extent, or one is 1 and is repeated (`reduce_keepdims` leaves a 1 for each leaf that it folds)",
+        "`broadcast_to` of ssa<i32> o (2,4): cannot broadcast the shapes (2,4) and (2,8): each pair of modes must have the same profile and extents, or one of the two must be 1 (`reduce_keepdims` leaves a 1 for each leaf that it folds)",
         "`recast` of rmem<i32> o (2,3):(3,1): 3 is not divisible by 2",
         "`recast` of rmem<i8> o 4:1: recast is not defined for elements of type i8 as elements of type bool",
     ];

@@ -22,7 +22,7 @@ struct Options {
 fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> {
     let mut found = Options { name: String::new(), cases: 1_000_000, seed: SEED, record: None };
     while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
+        let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
             "--cases" => found.cases = value()?.parse()?,
             "--seed" => found.seed = value()?.parse()?,
@@ -54,7 +54,7 @@ fn avoidable(tally: Tally) -> String {
     }
     let possible = (tally.accepted + all) as f64;
     format!(
-        " ({all} though the numbers have a result, {:.1} % of all results: {} under another condition, {} of another form, {} exceptions, {} without cause; {} of them by cases; {} refusals name an assumption, {} do not)",
+        " ({all} although the same integers have a result, {:.1} % of all results: {} under another condition, {} in another form, {} exceptions, {} without a cause; {} of them by cases; {} refusals name an assumption, {} do not)",
         100.0 * all as f64 / possible,
         tally.by_condition,
         tally.by_form,
@@ -113,7 +113,9 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn
     let chosen: Vec<&Campaign> =
         all.iter().filter(|c| options.name == "all" || c.name == options.name).collect();
     if chosen.is_empty() {
-        return Err(format!("no campaign `{}`: `list` names them", options.name).into());
+        return Err(
+            format!("there is no campaign `{}`: `list` prints their names", options.name).into()
+        );
     }
     let results = outcomes(&chosen, &options);
     let mut failures = 0;
@@ -166,6 +168,6 @@ fn outcomes(chosen: &[&Campaign], options: &Options) -> Vec<Outcome> {
             });
         }
     });
-    let ended = || (Err("ended early".to_owned()), 0.0);
+    let ended = || (Err("its thread ended before it did".to_owned()), 0.0);
     results.into_iter().map(|slot| slot.into_inner().unwrap_or_else(ended)).collect()
 }

@@ -38,8 +38,8 @@ pub(super) struct Options {
     /// Element type.
     #[arg(long, default_value = "bf16")]
     dtype: Dtype,
-    /// Candidates: `default` is the library's configuration or what the next options name, `all`
-    /// adds alternatives, and `tuned` searches for the fastest.
+    /// Candidates: `default` is the library's configuration or those that the next options name,
+    /// `all` adds alternatives, and `tuned` searches for the fastest.
     #[arg(long, alias = "config", default_value = "default", conflicts_with_all = ["tiles", "schedules", "stages", "warps", "variants"])]
     configs: Candidates,
     /// Tile sizes for queries and keys, separated by commas: `128x176` [default: the library's
@@ -105,7 +105,7 @@ impl FromStr for Shape {
             ])
         };
         parse().filter(|sizes: &[u32; 6]| !sizes.contains(&0)).map(Shape).ok_or_else(|| {
-            format!("`{text}` is not a problem such as `4x16x4096x128` or `2x32/8x8192x192/128`, all above 0")
+            format!("`{text}` is not a problem: expected numbers above 0, such as `4x16x4096x128` or `2x32/8x8192x192/128`")
         })
     }
 }
@@ -117,7 +117,9 @@ impl FromStr for Tile {
         let sizes = text.split_once('x').and_then(|(queries, keys)| {
             Some(Tile([queries.trim().parse().ok()?, keys.trim().parse().ok()?]))
         });
-        sizes.ok_or_else(|| format!("`{text}` is not a tile such as `128x176`, queries by keys"))
+        sizes.ok_or_else(|| {
+            format!("`{text}` is not a tile: expected queries by keys, such as `128x176`")
+        })
     }
 }
 
@@ -168,8 +170,8 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let device = Device::open(choice).map_err(Failure::input)?;
     if device.is_sim() {
         return Err(Failure::input(
-            "this benchmark measures operations per second of a GPU, and there is none here: the simulator has no such \
-             figures",
+            "this benchmark needs a GPU, but none was found: the simulator cannot measure \
+             operations per second",
         ));
     }
     match options.dtype {
@@ -215,11 +217,13 @@ fn measure<T: VectorElement<2> + Converted>(
         }
     }
     for (config, complaint) in tuner.complaints() {
-        print(&format!("the compiler of {config}: {complaint}\n"))?;
+        print(&format!("compiler note for {config}: {complaint}\n"))?;
     }
     match failed {
         0 => Ok(()),
-        failed => Err(Failure::run(format!("problems and kernels without figures: {failed}"))),
+        failed => {
+            Err(Failure::run(format!("problems and kernels that could not be measured: {failed}")))
+        }
     }
 }
 

@@ -57,11 +57,11 @@ pub(super) fn run(
     form: Form,
 ) -> Result<(), Failure> {
     if device.is_sim() || options.dtype != Scalar::Bf16.into() {
-        return Err(Failure::input("other forms of products are measured on a GPU, in bf16"));
+        return Err(Failure::input("`--groups` and `--swiglu` need a GPU and `--dtype bf16`"));
     }
     let cublas = match form {
         Form::Groups(_) => Cublas::open(device).map_err(|error| error.to_string()),
-        Form::Swiglu => Err("it has no product with SwiGLU".to_owned()),
+        Form::Swiglu => Err("it has no GEMM with SwiGLU".to_owned()),
     };
     if let (Form::Groups(_), Err(why)) = (form, &cublas) {
         print(&format!("without cuBLAS: {why}\n"))?;

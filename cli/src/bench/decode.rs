@@ -76,7 +76,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let device = Device::open(choice).map_err(Failure::input)?;
     if device.is_sim() {
         return Err(Failure::input(
-            "this benchmark measures bytes per second of a GPU, and there is none here: the simulator has no such figures",
+            "this benchmark needs a GPU, but none was found: the simulator cannot measure bytes per second",
         ));
     }
     match options.dtype {

@@ -38,7 +38,10 @@ pub(super) fn run(file: &Path) -> Result<(), Failure> {
         ("fitted now", GemmModel { machine, parameters }),
     ];
     for (name, model) in models {
-        let _ = writeln!(text, "{name}: the best of the model's first ones over the best of all");
+        let _ = writeln!(
+            text,
+            "{name}: the best time of the model's first choices over the best time of all"
+        );
         for first in [1, FIRST] {
             let found = rankings(&model, &groups, first);
             for (what, held_out) in [("fitted", false), ("held-out", true)] {

@@ -57,9 +57,9 @@ impl Configs {
             };
             let why = why.unwrap_or_else(|| {
                 let GemmSpace { target, input, output, .. } = space;
-                format!("there is none of {input} to {output} for {target}")
+                format!("there is none for {input} inputs and {output} results on {target}")
             });
-            return Err(Failure::input(format!("no configuration takes {m}x{n}x{k}; {why}")));
+            return Err(Failure::input(format!("no configuration can run {m}x{n}x{k}: {why}")));
         }
         Ok(())
     }
@@ -69,18 +69,18 @@ impl Configs {
 fn misfit(config: &GemmConfig, space: &GemmSpace, problem: &GemmProblem) -> Option<String> {
     let differs =
         |what: &str, found: &dyn fmt::Display, option: &str, wanted: &dyn fmt::Display| {
-            Some(format!("{what} {found}, and `{option}` asks for {wanted}"))
+            Some(format!("{what} {found}, but `{option}` asks for {wanted}"))
         };
     let majors = (config.major_a, config.major_b);
     if config.inputs() != space.input {
-        differs("its A and B are of", &config.inputs(), "--dtype", &space.input)
+        differs("its A and B are", &config.inputs(), "--dtype", &space.input)
     } else if config.d != space.output {
-        differs("its D is of", &config.d, "--output", &space.output)
+        differs("its D is", &config.d, "--output", &space.output)
     } else if majors != (space.major_a, space.major_b) {
         let wanted = layout_name((space.major_a, space.major_b));
         differs("its layout is", &layout_name(majors), "--layout", &wanted)
     } else if !space.target.offers(config.target) {
-        Some(format!("it needs {}, and the target is {}", config.target, space.target))
+        Some(format!("it needs {}, but the target is {}", config.target, space.target))
     } else {
         config.check_problem(problem).err().map(|error| error.to_string())
     }
@@ -120,7 +120,7 @@ pub(super) fn configs(text: &str) -> Result<Configs, Failure> {
             names.split(',').map(str::trim).map(config).collect::<Result<_, _>>()?,
         )),
         text => Err(Failure::input(format!(
-            "`{}` is neither the name of a configuration nor a file of them",
+            "`{}` is neither a configuration name nor a file with such names",
             text.escape_default()
         ))),
     }
@@ -165,10 +165,10 @@ fn shape(text: &str) -> Result<GemmProblem, Failure> {
         let max = GemmProblem::MAX_SIZE;
         // If the text is not just digits and `x`, the user may have meant a file.
         let is_size = text.chars().all(|c| c.is_ascii_digit() || matches!(c, 'x' | '-'));
-        let what = if is_size { "no problem" } else { "neither a problem nor a file that exists" };
+        let what = if is_size { "not a problem" } else { "neither a problem nor an existing file" };
         let text = text.escape_default();
         Failure::input(format!(
-            "`{text}` is {what}: expected a size such as 4096, or MxNxK, from 1 to {max}, or a file of them"
+            "`{text}` is {what}: expected a size such as 4096, or MxNxK, from 1 to {max}, or a file with such lines"
         ))
     };
     problem_of(text).ok_or_else(error)

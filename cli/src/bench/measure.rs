@@ -32,7 +32,7 @@ pub(super) fn run(
 /// The error of types that are not tuned.
 pub(super) fn not_measured(space: &GemmSpace) -> Failure {
     let GemmSpace { input, output, .. } = space;
-    Failure::input(format!("products of {input} are not measured with results in {output}"))
+    Failure::input(format!("`bench gemm` does not support {input} inputs with {output} results"))
 }
 
 /// A benchmark on a GPU, with what it writes at the end.
@@ -109,12 +109,12 @@ impl<'o> Bench<'o> {
             }
         }
         for (config, complaint) in self.bench.tuner.complaints() {
-            print(&format!("the compiler of {config}: {complaint}\n"))?;
+            print(&format!("compiler note for {config}: {complaint}\n"))?;
         }
         match (self.failed, self.wrong) {
             (0, 0) => Ok(()),
             (failed, wrong) => Err(Failure::run(format!(
-                "problems without figures: {failed}; candidates with wrong results: {wrong}"
+                "problems that could not be measured: {failed}; candidates with wrong results: {wrong}"
             ))),
         }
     }
@@ -143,7 +143,7 @@ impl<'o> Bench<'o> {
             self.wrong += usize::from(matches!(why, tilewright::tune::Rejection::Wrong(_)));
         }
         if let Some(error) = &tuned.store_error {
-            let _ = writeln!(text, "  results are not kept: {error}");
+            let _ = writeln!(text, "  cannot store the results: {error}");
         }
         let sizes @ [m, n, k] = [problem.m, problem.n, problem.k];
         if !tuned.times.is_empty() {

@@ -31,7 +31,7 @@ pub(super) struct Options {
     /// Chunk counts to measure besides the planned one, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_name = "LIST")]
     chunks: Vec<u32>,
-    /// Thread blocks per collective; the GEMMs leave it as many SMs.
+    /// Thread blocks per collective; the GEMMs leave it that many SMs.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=64))]
     comm_sms: u32,
     /// How many GPUs to use [default: all].
@@ -59,7 +59,9 @@ impl FromStr for Shape {
             Some([rows, outer, hidden]) if *rows.min(outer).min(hidden) > 0 => {
                 Ok(Shape([*rows, *outer, *hidden]))
             }
-            _ => Err(format!("`{text}` is not a layer such as `4096x8192x28672`, all above 0")),
+            _ => Err(format!(
+                "`{text}` is not a layer: expected numbers above 0, such as `4096x8192x28672`"
+            )),
         }
     }
 }
@@ -90,7 +92,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let provenance = Provenance::of(&devices[0], format!("tilewright {command}"));
     print(&format!(
         "{provenance}; {count} GPUs, NCCL {version}, at most {} blocks; parallel layers of bf16\n\
-         rows x outer x hidden  layer   overlap                   us  gain over one after the other\n",
+         rows x outer x hidden  layer   overlap                   us  gain over no overlap\n",
         options.comm_sms
     ))?;
     let mut shapes: Vec<[u32; 3]> = options.shapes.iter().map(|Shape(sizes)| *sizes).collect();
@@ -103,7 +105,7 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         let ranks = count as u32;
         if shape[0] % ranks != 0 || shape[2] % ranks != 0 {
             return Err(Failure::input(format!(
-                "{ranks} GPUs do not divide {shape:?}: choose other sizes"
+                "{ranks} GPUs cannot divide {shape:?} evenly: choose other sizes"
             )));
         }
         for (layer, kind) in [Kind::Column, Kind::Row].into_iter().enumerate() {

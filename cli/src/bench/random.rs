@@ -126,7 +126,7 @@ pub(super) fn run(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<()
 fn plan(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failure> {
     let gpu = options.gpu();
     let mut text = format!(
-        "no GPU: plans for an {gpu} with the model's times in us, where they are calibrated; nothing is measured\n"
+        "no GPU: configurations for an {gpu}, with the model's times in us if it is calibrated; nothing is measured\n"
     );
     let model = GemmModel::of(gpu.machine());
     for Drawn { class, problem } in drawn {
@@ -221,7 +221,7 @@ fn beside(options: &Gemm, device: &Device, drawn: &[Drawn]) -> Result<(), Failur
         print(&summary(name, ratios))?;
     }
     if failed > 0 {
-        return Err(Failure::run(format!("problems without figures: {failed}")));
+        return Err(Failure::run(format!("problems that could not be measured: {failed}")));
     }
     Ok(())
 }

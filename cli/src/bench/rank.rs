@@ -21,8 +21,8 @@ pub(super) fn run(
     let gpu = options.gpu();
     let model = GemmModel::of(gpu.machine());
     let mut text = format!(
-        "no GPU: the order of the model for an {gpu}, {} to {}; nothing is measured, and a time is shown where the model is \
-         calibrated\n",
+        "no GPU: the model's ranking for an {gpu}, {} to {}; nothing is measured, and times are \
+         shown only if the model is calibrated\n",
         space.input, space.output
     );
     for problem in shapes {

@@ -141,7 +141,7 @@ enum Pointwise {
 fn reduction(text: &str) -> Result<RowReduceOp, String> {
     let found = RowReduceOp::ALL.into_iter().find(|op| op.name() == text);
     let names = RowReduceOp::ALL.map(RowReduceOp::name).join(", ");
-    found.ok_or_else(|| format!("`{text}` is none of {names}"))
+    found.ok_or_else(|| format!("`{text}` is not a reduction: expected one of {names}"))
 }
 
 /// Row and column counts.
@@ -156,7 +156,7 @@ impl FromStr for Shape {
             Some(Shape(rows.trim().parse().ok()?, columns.trim().parse().ok()?))
         });
         sizes.filter(|Shape(rows, columns)| *rows > 0 && *columns > 0).ok_or_else(|| {
-            format!("`{text}` is not a size such as `8192x4096`, rows by columns, both above 0")
+            format!("`{text}` is not a size: expected rows by columns, both above 0, such as `8192x4096`")
         })
     }
 }
@@ -264,7 +264,7 @@ pub(super) fn permute(options: &PermuteOptions) -> Result<(), Failure> {
     with_dtype!(rows.dtype, T => run(rows, PERMUTED, |[m, n]| {
         if !m.is_multiple_of(*heads) {
             return Err(Failure::input(format!(
-                "{m} rows are no multiple of {heads} heads: name others with `--heads`"
+                "{m} rows are not a multiple of {heads} heads: set another count with `--heads`"
             )));
         }
         let permuted = PermuteProblem::new(&[m / heads, *heads, n], order);
@@ -323,7 +323,7 @@ fn run<K: Tunable>(
     let device = meter.open(*choice).map_err(Failure::input)?;
     if device.is_sim() && *choice != DeviceChoice::Sim {
         return Err(Failure::input(
-            "this benchmark measures bytes per second of a GPU, and there is none here: `--device sim` takes the times of the simulator",
+            "this benchmark needs a GPU, but none was found: with `--device sim` it times the simulator instead",
         ));
     }
     let named = options.shapes.iter().map(|Shape(rows, columns)| [*rows, *columns]);

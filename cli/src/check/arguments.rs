@@ -20,7 +20,7 @@ impl FromStr for Named {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Named, String> {
-        let (name, value) = text.split_once('=').ok_or("an argument is written NAME=VALUE")?;
+        let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
         let name = name.trim_start_matches('%').to_owned();
         Ok(Named { name, value: value.to_owned() })
     }
@@ -64,7 +64,9 @@ pub(super) fn arguments(ir: &KernelIr, named: &[Named]) -> Result<Vec<Owned>, Fa
             (Type::Scalar(scalar), Some(value)) => {
                 constant(scalar, value).map(Owned::Scalar).map_err(failed)
             }
-            (Type::Vector(_), Some(_)) => Err(failed("vectors cannot be passed".to_owned())),
+            (Type::Vector(_), Some(_)) => {
+                Err(failed("vector parameters cannot be passed".to_owned()))
+            }
             (Type::Pointer { elem, .. }, value) => {
                 buffer(elem, value).map(Owned::Buffer).map_err(failed)
             }
@@ -78,7 +80,7 @@ pub(super) fn arguments(ir: &KernelIr, named: &[Named]) -> Result<Vec<Owned>, Fa
 }
 
 fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.trim().parse().map_err(|_| format!("`{text}` is no number of its type"))
+    text.trim().parse().map_err(|_| format!("`{text}` is not a value of the parameter's type"))
 }
 
 /// Parses a value of a scalar type.
@@ -93,7 +95,7 @@ fn constant(scalar: Scalar, text: &str) -> Result<Const, String> {
             let value: i128 = number(text)?;
             let bits = 8 * scalar.size_bytes();
             if value >= 1 << bits || value < -(1 << (bits - 1)) {
-                return Err(format!("`{text}` is no {scalar}"));
+                return Err(format!("`{text}` is not a value of type {scalar}"));
             }
             Const::new(scalar, value as u64 & (u64::MAX >> (64 - bits)))
         }
@@ -135,7 +137,8 @@ fn filled(elem: Scalar, len: usize, fill: Option<&str>) -> Result<GlobalBuffer, 
 /// is `DIMS/CHANNELSxPIXELS/LOWERtoUPPER` with the corners of the pixel box, for example
 /// `64x14x9x2/64x32/-1x-1to-1x-1`.
 fn map(elem: Scalar, text: &str) -> Result<Owned, String> {
-    let (dims, box_) = text.split_once('/').ok_or("a tensor map is written as 64x32/64x8")?;
+    let (dims, box_) =
+        text.split_once('/').ok_or("expected a tensor and a box, such as 64x32/64x8")?;
     let dims = dims.split('x').map(number::<u64>).collect::<Result<Vec<_>, _>>()?;
     let (box_, corners) =
         box_.split_once('/').map_or((box_, None), |(box_, corners)| (box_, Some(corners)));
@@ -152,13 +155,18 @@ fn map(elem: Scalar, text: &str) -> Result<Owned, String> {
         (Some(corners), &[channels, pixels]) => {
             let corner =
                 |text: &str| -> Result<Vec<i32>, String> { text.split('x').map(number).collect() };
-            let wanted = "the corners of a box of pixels are written as -1x-1to0x0";
+            let wanted = "expected the corners of the pixel box, such as -1x-1to0x0";
             let (lower, upper) = corners.split_once("to").ok_or(wanted)?;
             let (lower, upper) = (corner(lower)?, corner(upper)?);
             let pixels = PixelBox { lower, upper, channels, pixels };
             TensorMapDesc::im2col(elem, &dims, &strides, pixels)
         }
-        (Some(_), _) => return Err("a box of pixels is written as 64x32/-1x-1to0x0".to_owned()),
+        (Some(_), _) => {
+            return Err(
+                "expected channels, pixels and corners of the pixel box, such as 64x32/-1x-1to0x0"
+                    .to_owned(),
+            );
+        }
     };
     let map = map.map_err(|error| error.to_string())?;
     let len = usize::try_from(bytes).map_err(|_| "the tensor is too large")?;

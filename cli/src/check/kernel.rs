@@ -26,7 +26,7 @@ pub(crate) struct KernelArgs {
     /// The configuration without the option's name.
     #[arg(hide = true, value_name = "CONFIG", conflicts_with_all = ["config", "dtype", "target"])]
     named: Option<GemmConfig>,
-    /// Problem of `gemm`: `MxNxK`, or one size for all three [default: two tiles along M and N,
+    /// Problem for `gemm`: `MxNxK`, or one size for all three [default: two tiles along M and N,
     /// four along K].
     #[arg(long, aliases = ["shapes", "size"], value_name = "MxNxK", value_parser = shape)]
     shape: Option<GemmProblem>,
@@ -36,7 +36,7 @@ pub(crate) struct KernelArgs {
     /// Target for the best guess [default: sm_80].
     #[arg(long)]
     target: Option<Target>,
-    /// Grid of a kernel from a file, in blocks along each axis.
+    /// Grid for a kernel from a file: blocks along each axis.
     #[arg(long, default_value = "1", value_name = "X,Y,Z", value_parser = triple)]
     grid: [u32; 3],
     /// Threads per block [default: the kernel's own, else 128].
@@ -46,8 +46,9 @@ pub(crate) struct KernelArgs {
     #[arg(long, value_name = "X,Y,Z", value_parser = triple)]
     cluster: Option<[u32; 3]>,
     /// Argument for a kernel from a file: `n=64` is a number, `x=256` a buffer with the elements 0,
-    /// 1, 2, .., `x=256:0` a buffer with equal elements, and `m=64x32/64x8` a tensor and its box.
-    /// In im2col mode the corners of the pixel box follow, as in `/-1to-1` [default: 65536 zeros].
+    /// 1, 2, .., `x=256:0` a buffer of 256 zeros, and `m=64x32/64x8` a tensor and its box. In
+    /// im2col mode add the corners of the pixel box, as in `/-1to-1` [default for buffers: 65536
+    /// zeros].
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     args: Vec<Named>,
     /// Run all blocks of the grid at once.
@@ -56,11 +57,11 @@ pub(crate) struct KernelArgs {
     /// Also report races between stores of equal values.
     #[arg(long)]
     equal_stores: bool,
-    /// Name of a buffer parameter whose results may differ between schedules; may be given several
-    /// times. Sums with floating-point atomics need this.
+    /// Name of a buffer parameter whose results may differ between schedules; you can give it
+    /// several times. Sums with floating-point atomics need this.
     #[arg(long, value_name = "NAME")]
     may_differ: Vec<String>,
-    /// How many operations a block may execute.
+    /// How many operations a block may execute before the run is stopped.
     #[arg(long, default_value_t = 1 << 28)]
     fuel: u64,
 }
@@ -70,12 +71,12 @@ fn triple(text: &str) -> Result<[u32; 3], String> {
     let mut all = [1; 3];
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 3 {
-        return Err("at most three numbers".to_owned());
+        return Err("expected at most three numbers".to_owned());
     }
     for (axis, part) in all.iter_mut().zip(parts) {
-        *axis = part.trim().parse().map_err(|_| format!("`{part}` is no whole number"))?;
+        *axis = part.trim().parse().map_err(|_| format!("`{part}` is not a positive integer"))?;
         if *axis == 0 {
-            return Err("every axis is at least 1".to_owned());
+            return Err("every axis must be at least 1".to_owned());
         }
     }
     Ok(all)
@@ -119,7 +120,7 @@ impl KernelArgs {
             || self.target.is_some();
         if is_for_gemm {
             return Err(Failure::input(
-                "a configuration, `--shape`, `--dtype` and `--target` are for `gemm`, not for the kernels of a file",
+                "a configuration, `--shape`, `--dtype` and `--target` are only for `gemm`, not for kernels from a file",
             ));
         }
         of_file(&self.kernel, self, &simulator)

@@ -26,8 +26,8 @@ impl Report {
     fn cache_warning(&self) -> Option<String> {
         let error = self.cache.as_ref()?.unwritable.as_ref()?;
         Some(format!(
-            "nothing can be written to it ({error}), so every process compiles its kernels anew: name another \
-             folder in `TILEWRIGHT_CACHE`"
+            "cannot write to it ({error}), so every process compiles its kernels again: name \
+             another folder in `TILEWRIGHT_CACHE`"
         ))
     }
 
@@ -38,7 +38,7 @@ impl Report {
 
     fn ptxas_warning(&self) -> Option<String> {
         let error = self.ptxas.as_ref().err()?;
-        Some(format!("`TILEWRIGHT_PTXAS` names no ptxas: {error}, or unset it"))
+        Some(format!("`TILEWRIGHT_PTXAS` does not name a ptxas: {error}, or unset the variable"))
     }
 
     pub(super) fn text(&self) -> String {
@@ -54,7 +54,7 @@ impl Report {
             device.lines(&mut |value| line("", value));
         }
         for error in &self.refused {
-            line("device", &format!("REFUSED: {error}"));
+            line("device", &format!("NOT USABLE: {error}"));
         }
         match &self.cache {
             Some(cache) => {
@@ -71,7 +71,7 @@ impl Report {
             (Ok(Some(ptxas)), _) => {
                 line("ptxas", &format!("{} {}", ptxas.path().display(), ptxas.version()));
             }
-            _ => line("ptxas", "none found, and none needed"),
+            _ => line("ptxas", "not found, but not needed either"),
         }
         text
     }
@@ -82,8 +82,8 @@ impl Report {
         let cuda = driver.cuda.map(|version| format!("CUDA {version}"));
         let known: Vec<String> = match &driver.error {
             None => vec![
-                release.unwrap_or_else(|| "of unknown release".to_owned()),
-                cuda.unwrap_or_else(|| "of unknown version of CUDA".to_owned()),
+                release.unwrap_or_else(|| "unknown release".to_owned()),
+                cuda.unwrap_or_else(|| "unknown CUDA version".to_owned()),
             ],
             Some(_) => release.into_iter().chain(cuda).collect(),
         };

@@ -96,7 +96,7 @@ impl Operation {
         let (argument, made) = match (&self.run, text) {
             (Run::Alone(run), None) => (Argument::Other, run(layout)),
             (Run::Alone(_), Some(_)) => {
-                return Err(Failure::input(format!("{name} takes no `--with`")));
+                return Err(Failure::input(format!("{name} has no argument: leave out `--with`")));
             }
             (Run::OptionalShape(run), None) => (Argument::Other, run(layout, None)),
             (run, None) => {
@@ -158,9 +158,9 @@ impl Run {
             Run::Right(_) => "a layout, a tiler or a swizzle, such as `(4,2):(2,1)`",
             Run::Layout(_) => "a layout, such as `(4,2):(2,1)`",
             Run::Coord(_) => "a coordinate, such as `(1,_)`",
-            Run::Number(_) => "a whole number",
-            Run::Numbers(_) => "two whole numbers, such as `0,2`",
-            Run::Modes(_) => "numbers of modes, such as `1,0`",
+            Run::Number(_) => "an integer",
+            Run::Numbers(_) => "two integers, such as `0,2`",
+            Run::Modes(_) => "mode indices, such as `1,0`",
         }
     }
 }

@@ -48,7 +48,7 @@ fn a_race_is_reported_with_both_lines() {
         data race (write after read): `st` at FILE:9:3 writes i32 element 32 (bytes 128 to 132) of shared memory `shared0`, made at FILE:2:3, in thread (32, 0, 0), warp 1, of block (0, 0, 0) of kernel `tile`; `ld` at FILE:11:3 read it before, in thread (31, 0, 0), warp 0, of the same block; no barrier orders the two threads of the block; let both threads pass a barrier between the two: of the block, a named one, or an mbarrier
     "#]]
     .assert_eq(&said);
-    assert_eq!(text(&output.stderr), "error: kernels that fail: tile\n");
+    assert_eq!(text(&output.stderr), "error: failed kernels: tile\n");
 
     let output = tilewright(&[&args[..], &["--json"]].concat());
     assert_eq!(output.status.code(), Some(1));
@@ -159,7 +159,7 @@ fn a_product_has_a_default_configuration() {
 #[test]
 fn the_help_has_the_exit_codes() {
     let help = text(&tilewright(&["check", "--help"]).stdout);
-    assert!(help.contains("Exit codes: 0 where no schedule has a fault; 1 where"), "{help}");
+    assert!(help.contains("Exit codes: 0 if no schedule finds a fault; 1 if"), "{help}");
 }
 
 #[test]
@@ -173,11 +173,11 @@ fn bad_input_is_refused() {
         assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
     };
     refused(&[name], "parameter `n` of kernel `tile`: it needs a value: `--arg n=..`");
-    refused(&[name, "--arg", "n=x"], "`x` is no number of its type");
+    refused(&[name, "--arg", "n=x"], "`x` is not a value of the parameter's type");
     refused(&[name, "--arg", "n=1", "--arg", "m=1"], "no kernel has a parameter `m`");
     refused(&[name, "--arg", "n=1", "--block", "2000"], "a block of 2000 x 1 x 1 threads");
-    refused(&[name, "--arg", "n=1", "--grid", "0"], "every axis is at least 1");
-    refused(&[name, "--shape", "64"], "`--shape`, `--dtype` and `--target` are for `gemm`");
+    refused(&[name, "--arg", "n=1", "--grid", "0"], "every axis must be at least 1");
+    refused(&[name, "--shape", "64"], "`--shape`, `--dtype` and `--target` are only for `gemm`");
     refused(&["gemm", "--shape", "64,64,64"], "expected MxNxK such as 4096x4096x1024");
     check_refused(
         &["check", "/nowhere.kir"],

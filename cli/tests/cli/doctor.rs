@@ -48,7 +48,7 @@ fn the_machine_is_examined() {
 #[test]
 fn a_variable_that_names_no_ptxas_is_a_warning() {
     let (said, json, code) = said(&[("TILEWRIGHT_PTXAS", OsStr::new("/nowhere/ptxas"))]);
-    let warning = "`TILEWRIGHT_PTXAS` names no ptxas: `/nowhere/ptxas` does not run";
+    let warning = "`TILEWRIGHT_PTXAS` does not name a ptxas: `/nowhere/ptxas` does not run";
     assert!(said.contains(&format!("ptxas     WARNING: {warning}")), "{said}");
     assert!(json["warnings"][0].as_str().unwrap().starts_with(warning), "{json}");
     assert_eq!((code, &json["ptxas"]), (Some(0), &Value::Null));
@@ -61,7 +61,7 @@ fn a_cache_that_cannot_be_written_is_a_warning() {
     fs::write(&path, "").unwrap();
     let (below, variable) = (path.join("modules"), "TILEWRIGHT_CACHE");
     let (found, json, code) = said(&[(variable, below.as_os_str())]);
-    assert!(found.contains("WARNING: nothing can be written to it ("), "{found}");
+    assert!(found.contains("WARNING: cannot write to it ("), "{found}");
     let warning = json["warnings"][0].as_str().unwrap();
     assert!(found.contains(warning), "{json}");
     assert_eq!((code, &json["cache"]["writable"]), (Some(0), &json!(false)));
@@ -174,7 +174,7 @@ mod with_a_driver {
             let settings = [("CAPABILITY", "75"), ("DEVICES", &*count.to_string())];
             let Some((said, json, code)) = said(&settings) else { return };
             assert_eq!((code, &json["problems"]), (Some(1), &json!(count)), "{said}");
-            assert_eq!(said.matches("device    REFUSED: ").count(), count, "{said}");
+            assert_eq!(said.matches("device    NOT USABLE: ").count(), count, "{said}");
             let refused = json["refused"].as_array().unwrap();
             assert!(
                 refused.len() == count && said.contains(refused[0].as_str().unwrap()),

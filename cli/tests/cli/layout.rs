@@ -237,7 +237,7 @@ fn symbols_get_values() {
     check_refused(
         &["layout", "(4,n)", "--let", "n"],
         &expect![[r#"
-            error: invalid value 'n' for '--let <NAME=VALUE>': `n` is not the value of a symbol, such as `n=8`
+            error: invalid value 'n' for '--let <NAME=VALUE>': `n` is not a symbol with a value, such as `n=8`
         "#]],
     );
     let missing = tilewright(&["layout", "(m,n)", "--let", "n=8"]);

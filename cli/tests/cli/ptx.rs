@@ -54,7 +54,7 @@ fn a_file_is_shown_beside_its_text() {
     assert!(said.lines().nth(line + 1).unwrap().trim().starts_with("add.rn.f32"), "{said}");
     let (_, below) = said.split_once("\n}\n").unwrap();
     assert!(
-        below.starts_with("\n// no ptxas: `/nowhere/ptxas` does not run as ptxas, "),
+        below.starts_with("\n// no ptxas: `/nowhere/ptxas` does not run as ptxas ("),
         "{below}"
     );
     let takes = "// twice: 0 bytes of static and 0 bytes of dynamic shared memory\n";
@@ -97,7 +97,7 @@ fn files_without_an_end_are_refused() {
     let hole = temporary("hole.kir");
     fs::File::create(&hole).unwrap().set_len(1 << 40).unwrap();
     let output = tilewright(&["ptx", hole.to_str().unwrap()]);
-    let expected = format!("error: `{}`: it has more than 64 MiB\n", hole.display());
+    let expected = format!("error: `{}`: it is larger than 64 MiB\n", hole.display());
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected));
     fs::remove_file(&hole).unwrap();
 }
@@ -226,31 +226,31 @@ fn unknown_kernels_are_refused_in_one_line() {
     check_refused(
         &["ptx", "foo"],
         &expect![[r#"
-        error: `foo` is no kernel: expected a file (`.kir`), `gemm`, or the name of a configuration, such as `sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4`
+        error: `foo` is not a kernel: expected a file (`.kir`), `gemm`, or the name of a configuration, such as `sm80_f32_tn_128x128x16_s2_simt_strip8_direct_a4`
     "#]],
     );
     check_refused(
         &["ptx", "sm90a_bf16_tn_128x256"],
         &expect![[r#"
-        error: `sm90a_bf16_tn_128x256` names no configuration: `128x256` should be a tile such as `128x256x64`
+        error: `sm90a_bf16_tn_128x256` is not a configuration name: `128x256` should be a tile such as `128x256x64`
     "#]],
     );
     check_refused(
         &["ptx", "sm90a_bf16_tn_128x256x64_s9_coop_strip8_overlapped"],
         &expect![[r#"
-        error: 475280 bytes of shared memory are needed, and a block has 232448: take fewer stages or a smaller tile
+        error: the kernel needs 475280 bytes of shared memory, but a block can have 232448: use fewer stages or a smaller tile
     "#]],
     );
     check_refused(
         &["ptx", "sm90a_bf16_tn_128x256x64_s4_coop_strip8_overlapped", "--target", "sm_90a"],
         &expect![[r#"
-            error: `--target`, `--dtype`, `--machine` and `--shape` are for `gemm`: files and names of configurations are one kernel
+            error: `--target`, `--dtype`, `--machine` and `--shape` are only for `gemm`: a file or a configuration name already fixes the kernel
         "#]],
     );
     check_refused(
         &["ptx", "twice.kir", "--dtype", "f32"],
         &expect![[r#"
-        error: `--target`, `--dtype`, `--machine` and `--shape` are for `gemm`: files and names of configurations are one kernel
+        error: `--target`, `--dtype`, `--machine` and `--shape` are only for `gemm`: a file or a configuration name already fixes the kernel
     "#]],
     );
     check_refused(

@@ -160,7 +160,7 @@ fn bad_input_is_refused() {
     check_refused(
         &["trace", "gemm", "sm80_f32"],
         &expect![[r#"
-            error: invalid value 'sm80_f32' for '[CONFIG]': `sm80_f32` names no configuration: `tn`, `tt`, `nn` or `nt` is missing
+            error: invalid value 'sm80_f32' for '[CONFIG]': `sm80_f32` is not a configuration name: `tn`, `tt`, `nn` or `nt` is missing
         "#]],
     );
 }

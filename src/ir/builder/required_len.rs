@@ -34,7 +34,7 @@ impl<P: Pointer> Val<'_, P> {
     /// let error = device.load(&kernel)?.launch(Grid::cover(12, 32), (&mut x, 3, 4)).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "a launch of kernel `fill` is refused: parameter 0 needs a buffer of at least \
+    ///     "cannot launch kernel `fill`: parameter 0 needs a buffer of at least \
     ///      `%p1 * %p2` = 12 elements, and its argument has 11"
     /// );
     /// # }

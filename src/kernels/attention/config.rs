@@ -439,40 +439,40 @@ impl AttentionConfig {
         }
         let tile = |rule| Err(AttentionError::Tile { rows, columns, rule });
         if columns == 0 || !columns.is_multiple_of(16) || columns > 256 {
-            return tile("it has a multiple of 16 keys, at most 256");
+            return tile("the key count must be a multiple of 16, at most 256");
         }
         if !(1..=8).contains(&self.stages) {
-            return tile("the rings have 1 to 8 stages");
+            return tile("the stage count must be 1 to 8");
         }
         if self.packed_heads == 0 || !ROWS.is_multiple_of(self.packed_heads) {
-            return tile("the heads that share it divide 64");
+            return tile("the number of heads that share it must divide 64");
         }
         let (needed, max) = match self.schedule {
             AttentionSchedule::WarpSpecialized => {
                 if value_dim > head_dim || swizzle_of(value_dim) < swizzle_of(head_dim) {
-                    let rule = "it must be at most the head dimension, and a multiple of 64 if that is one";
+                    let rule = "it must be at most the head dimension, and a multiple of 64 if the head dimension is one";
                     return Err(AttentionError::HeadDim { which: "value", found: value_dim, rule });
                 }
                 if ![64, 128, 192].contains(&rows) {
-                    return tile("it has 64, 128 or 192 queries");
+                    return tile("the query count must be 64, 128 or 192");
                 }
                 (self.fragments(), self.registers()[1] - 24)
             }
             AttentionSchedule::Multistage { warps } => {
                 if self.stages < 2 {
-                    return tile("the rings have 2 to 8 stages");
+                    return tile("the stage count must be 2 to 8");
                 }
                 if ![4, 8].contains(&warps) {
-                    return tile("it is for 4 or 8 warps");
+                    return tile("the warp count must be 4 or 8");
                 }
                 if ![16, 32].contains(&(rows / warps)) || !rows.is_multiple_of(16 * warps) {
-                    return tile("it has 16 or 32 queries for each warp");
+                    return tile("each warp must have 16 or 32 queries");
                 }
                 // Each thread copies 16 bytes at a time, so that a round of all threads covers
                 // whole keys.
                 let shared_by = |dim| columns.is_multiple_of(self.threads() * 8 / swizzle_of(dim));
                 if !shared_by(head_dim) || !shared_by(value_dim) {
-                    return tile("the threads do not share the keys evenly");
+                    return tile("the keys must divide evenly among the threads");
                 }
                 (self.accumulators(warps), 208)
             }
@@ -517,7 +517,11 @@ impl AttentionConfig {
             match (has, needs) {
                 (true, false) => {
                     let is_list = what == "a list of sequences";
-                    let what = if is_list { "no list of sequences" } else { "no bound" };
+                    let what = if is_list {
+                        "no list of sequences"
+                    } else {
+                        "no such window bound or softcap"
+                    };
                     return Err(AttentionError::Feature { what, with: "with" });
                 }
                 (false, true) => return Err(AttentionError::Feature { what, with: "without" }),
@@ -534,7 +538,7 @@ impl AttentionConfig {
         ];
         for (which, own, found) in dims {
             if own != found {
-                let rule = "the kernel is for another one";
+                let rule = "the kernel was built for another one";
                 return Err(AttentionError::HeadDim { which, found, rule });
             }
         }

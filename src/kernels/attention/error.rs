@@ -28,27 +28,29 @@ errors! {
     pub enum AttentionError {
         /// the kernel needs {needed}, and the target is {target}
         Target { needed: Target, target: Target },
-        /// the elements are {found}, but the kernel takes f16 or bf16
+        /// the elements are {found}, but the kernel needs f16 or bf16
         Element { found: Scalar },
         /// the {which} dimension is {found}, but {rule}
         HeadDim { which: &'static str, found: u32, rule: &'static str },
-        /// a tile of {rows} queries and {columns} keys is not possible: {rule}
+        /// unsupported tile of {rows} queries and {columns} keys: {rule}
         Tile { rows: u32, columns: u32, rule: &'static str },
-        /// {needed} bytes of shared memory are needed, and a block has {available}: take fewer stages or a smaller tile
+        /// the kernel needs {needed} bytes of shared memory, but a block can have {available}: use
+        /// fewer stages or a smaller tile
         SharedMemory { needed: u64, available: u64 },
-        /// a thread needs {needed} registers for elements, and has {max}: make the tile smaller
+        /// each thread needs {needed} registers for elements, but has only {max}: use a smaller
+        /// tile
         Accumulators { needed: u32, max: u32 },
-        /// {heads} heads are no multiple of {key_heads} heads of keys
+        /// {heads} query heads are not a multiple of {key_heads} key heads
         Heads { heads: u32, key_heads: u32 },
-        /// {packed} heads of queries share a tile of the kernel, but {group} share a head of keys
+        /// the kernel packs {packed} query heads into a tile, but {group} share a key head
         PackedHeads { packed: u32, group: u32 },
-        /// {what} is {found}, but the kernel takes at most {max}
+        /// {what} is {found}, but can be at most {max}
         TooLarge { what: &'static str, found: u64, max: u64 },
-        /// the problem has {what}, but the kernel was configured {with} it
+        /// the problem has {what}, but the kernel was configured {with} one
         Feature { what: &'static str, with: &'static str },
-        /// the scale and the softcap are finite numbers above 0, not {found}
+        /// the scale and the softcap must be finite and above 0, got {found}
         Scale { found: f32 },
-        /// the buffer of {operand} has {found} elements, and {needed} are needed
+        /// the buffer for {operand} has {found} elements, but {needed} are needed
         BufferLength { operand: &'static str, found: u64, needed: u64 },
         /// the address of {operand} and its strides must be multiples of {bytes} bytes
         Alignment { operand: &'static str, bytes: u32 },

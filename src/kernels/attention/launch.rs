@@ -238,11 +238,7 @@ impl<T: VectorElement<2>> AttentionFunction<T> {
         let items = row_tiles * u64::from(batch * own_heads);
         let max = (1 << 31) - 1;
         if items > max {
-            return Err(AttentionError::TooLarge {
-                what: "the number of tiles",
-                found: items,
-                max,
-            });
+            return Err(AttentionError::TooLarge { what: "the tile count", found: items, max });
         }
         let is_persistent = !matches!(self.function, AnyFunction::Threads(_));
         let blocks = if is_persistent { items.min(self.sms.into()) } else { items };

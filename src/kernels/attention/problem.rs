@@ -210,12 +210,12 @@ impl AttentionProblem {
         }
         let rows = u64::from(self.batch) * u64::from(heads);
         let limits = [
-            ("the number of queries", self.queries.into(), Self::MAX_LEN.into()),
-            ("the number of keys", self.keys.into(), Self::MAX_LEN.into()),
+            ("the query count", self.queries.into(), Self::MAX_LEN.into()),
+            ("the key count", self.keys.into(), Self::MAX_LEN.into()),
             ("the window before a query", self.left.unwrap_or(0).into(), Self::MAX_LEN.into()),
             ("the window after a query", self.right.unwrap_or(0).into(), Self::MAX_LEN.into()),
-            ("the number of heads of all sequences", rows, 1 << 24),
-            ("the number of rows", self.rows(), (1 << 31) - 1),
+            ("the head count of all sequences", rows, 1 << 24),
+            ("the row count", self.rows(), (1 << 31) - 1),
         ];
         for (what, found, max) in limits {
             if found > max {

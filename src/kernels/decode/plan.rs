@@ -84,11 +84,11 @@ impl DecodePlan {
     pub fn check(&self, problem: &DecodeProblem) -> Result<(), DecodeError> {
         let (DecodePlan { splits, tokens }, max_len) = (*self, problem.max_len);
         let rule = if tokens == 0 || !tokens.is_multiple_of(STEP) || tokens > 1 << 30 {
-            "a split has a multiple of 64 tokens, at most 2^30"
+            "a split must have a multiple of 64 tokens, at most 2^30"
         } else if splits == 0 || splits > 65535 {
-            "there are 1 to 65535 splits"
+            "the split count must be 1 to 65535"
         } else if u64::from(splits) * u64::from(tokens) < max_len.into() {
-            "they have fewer keys"
+            "they cover fewer keys"
         } else {
             return Ok(());
         };

@@ -209,11 +209,11 @@ impl DecodeProblem {
         let int = (1 << 31) - 1;
         let entries = u64::from(self.batch) * u64::from(max_pages);
         let limits = [
-            ("the number of keys", max_len.into(), 1 << 30),
-            ("the number of pages", self.pages.into(), int),
-            ("the number of entries of the table", entries, int),
-            ("the number of rows", self.rows(), int),
-            ("the number of tiles of rows", self.tiles(), int),
+            ("the key count", max_len.into(), 1 << 30),
+            ("the page count", self.pages.into(), int),
+            ("the entry count of the table", entries, int),
+            ("the row count", self.rows(), int),
+            ("the row tile count", self.tiles(), int),
         ];
         for (what, found, max) in limits {
             if found > max {

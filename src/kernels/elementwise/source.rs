@@ -33,12 +33,11 @@ pub(super) fn offsets_to_coordinates(output: &Layout) -> Result<(Layout, u64), R
         let (inverse, size) = (output.right_inverse()?, output.size()?.to_static()?);
         Ok((inverse.size()?.to_static()? == size).then_some((inverse, size)))
     };
-    let rule =
-        "it is static, and compact: each offset from 0 to its size belongs to one coordinate";
+    let rule = "it must be static and compact, so that each offset below its size belongs to exactly one coordinate";
     let (inverse, size) = found().ok().flatten().ok_or_else(|| refused("the output", rule))?;
     // Vector indices must fit in 31 bits.
     if !(1..1 << 31).contains(&size) {
-        return Err(refused("the output", "it has 1 to 2^31 - 1 elements"));
+        return Err(refused("the output", "it must have 1 to 2^31 - 1 elements"));
     }
     Ok((inverse, size.unsigned_abs()))
 }
@@ -59,15 +58,17 @@ impl Source {
         };
         let offset = input.offset().as_static().filter(|_| is_plain);
         let (Some(offset), Ok(layout)) = (offset, input.outer_layout()) else {
-            return Err(refused("it is a layout with static strides, behind a static offset"));
+            return Err(refused(
+                "it must be a plain layout with static strides and a static offset",
+            ));
         };
         if layout.shape() != output.shape() {
-            return Err(refused("it has the shape of the output"));
+            return Err(refused("it must have the output's shape"));
         }
         let modes = || -> Result<Vec<(i64, i64)>, LayoutError> {
             Ok(layout.composition(coordinates)?.coalesce()?.to_static()?.leaves().collect())
         };
-        let modes = modes().map_err(|_| refused("it is static"))?;
+        let modes = modes().map_err(|_| refused("it must be static"))?;
         let (mut low, mut high) = (offset, offset);
         for (extent, stride) in &modes {
             let last = (extent - 1).max(0).checked_mul(*stride);
@@ -77,7 +78,7 @@ impl Source {
             high += last.max(0);
         }
         if low < 0 {
-            return Err(refused("no offset is below 0"));
+            return Err(refused("no offset may be negative"));
         }
         Ok(Source { modes, offset, len: high.unsigned_abs() + 1 })
     }

@@ -47,7 +47,11 @@ impl<T: Converted> Permute<T> {
             (AnyKernel::Transpose(kernel), _) => {
                 AnyFunction::Transpose(kernel.load_with(options, device)?)
             }
-            _ => return Err(RowError::Tile { rule: "a kernel of rows has the tile of a row" }),
+            _ => {
+                return Err(RowError::Tile {
+                    rule: "a kernel that keeps rows contiguous needs a row tile",
+                });
+            }
         };
         Ok(PermuteFunction { function })
     }
@@ -95,10 +99,14 @@ impl<T: Converted> PermuteFunction<T> {
                 return function.launch_with(options, &problem, x, y);
             }
             (AnyFunction::Rows { .. }, Some(_)) => {
-                return Err(RowError::Tile { rule: "the kernel keeps rows contiguous" });
+                return Err(RowError::Tile {
+                    rule: "the kernel keeps rows contiguous, but the problem transposes them",
+                });
             }
             (AnyFunction::Transpose(_), None) => {
-                return Err(RowError::Tile { rule: "the kernel transposes rows" });
+                return Err(RowError::Tile {
+                    rule: "the kernel transposes rows, but the problem keeps them contiguous",
+                });
             }
         };
         let tile = &rows.tile_of_copy();
@@ -107,7 +115,7 @@ impl<T: Converted> PermuteFunction<T> {
             return Err(RowError::Access { access: RowAccess::Aligned });
         }
         if problem.used_modes() > kernel_modes {
-            return Err(RowError::Tile { rule: "the kernel has the modes of the rows" });
+            return Err(RowError::Tile { rule: "the problem has more row modes than the kernel" });
         }
         check_len("the input", x.len(), lens[0])?;
         check_len("the output", y.len(), lens[1])?;

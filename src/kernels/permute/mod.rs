@@ -119,7 +119,7 @@ impl<T: Converted> Permute<T> {
         let kernel = match config {
             PermuteConfig::Transpose(config) => AnyKernel::Transpose(Transpose::new(config)?),
             PermuteConfig::Rows { modes, .. } if modes > PermuteProblem::MAX_MODES => {
-                return Err(RowError::Tile { rule: "rows have at most 4 modes" });
+                return Err(RowError::Tile { rule: "rows can have at most 4 modes" });
             }
             PermuteConfig::Rows { rows, modes } => {
                 rows.check_copy()?;

@@ -73,7 +73,10 @@ impl PermuteProblem {
     /// let problem = PermuteProblem::new(&[3, 20, 20], &[1, 2, 0])?;
     /// assert_eq!((problem.columns, problem.rows(), problem.column_stride), (400, Some(3), 3));
     /// let error = PermuteProblem::new(&[2, 3], &[1, 1]).unwrap_err();
-    /// assert_eq!(error.to_string(), "the tile of a row is not possible: the order has each mode once");
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "unsupported configuration: the order must contain each mode exactly once"
+    /// );
     /// # Ok::<(), tilewright::kernels::rows::RowError>(())
     /// ```
     ///
@@ -86,7 +89,7 @@ impl PermuteProblem {
         sorted.sort_unstable();
         if order.is_empty() || sorted.len() != shape.len() || !sorted.into_iter().eq(0..shape.len())
         {
-            return Err(RowError::Tile { rule: "the order has each mode once" });
+            return Err(RowError::Tile { rule: "the order must contain each mode exactly once" });
         }
         let compact = |sizes: &[u32]| -> Option<Vec<u64>> {
             let mut strides = vec![1u64; sizes.len()];
@@ -121,7 +124,7 @@ impl PermuteProblem {
             .map_or(PermuteMode { output_stride: 1, ..PermuteMode::ONE }, |at| modes.remove(at));
         let mut all = [PermuteMode::ONE; 4];
         if modes.len() > all.len() {
-            return Err(RowError::Tile { rule: "rows have at most 4 modes" });
+            return Err(RowError::Tile { rule: "rows can have at most 4 modes" });
         }
         all[..modes.len()].copy_from_slice(&modes);
         let column_stride = columns.output_stride;

@@ -90,13 +90,13 @@ impl TopKConfig {
         self.rows.check()?;
         let RowTile { team, cluster, vectors, .. } = self.rows.tile;
         let rule = if !(1..=Self::MAX).contains(&self.count) {
-            "the result of a row has 1 to 64 elements"
+            "the count must be 1 to 64"
         } else if team < 32 || cluster > 1 {
-            "whole warps of one block share a row"
+            "whole warps of one block must share a row"
         } else if vectors * self.rows.tile.vector(input) > 32 {
-            "a thread holds at most 32 elements"
+            "a thread can hold at most 32 elements"
         } else if self.short && input.bits() != 16 {
-            "short rows have elements of 16 bits"
+            "the kernel for short rows needs 16-bit elements"
         } else {
             return Ok(());
         };

@@ -185,17 +185,17 @@ impl RowConfig {
     pub fn check(&self) -> Result<(), RowError> {
         let RowTile { threads, team, cluster, vectors, access: _ } = self.tile;
         let rule = if !threads.is_multiple_of(32) || !(32..=MOST_THREADS).contains(&threads) {
-            "a block has 32 to 1024 threads, a multiple of 32"
+            "a block must have a multiple of 32 threads from 32 to 1024"
         } else if team != threads && !(team.is_power_of_two() && team <= 32) {
-            "a row is shared by 1, 2, 4, 8, 16 or 32 threads, or by all threads of the block"
+            "1, 2, 4, 8, 16 or 32 threads must share a row, or all threads of the block"
         } else if cluster > 1 && team != threads {
-            "the blocks of a cluster share one row"
+            "with clusters, all threads of a block must share one row"
         } else if !cluster.is_power_of_two() || cluster > MOST_BLOCKS {
-            "a cluster has 1, 2, 4 or 8 blocks"
+            "a cluster must have 1, 2, 4 or 8 blocks"
         } else if cluster > 1 && !self.target.offers(Target::SM_90) {
             "clusters need sm_90"
         } else if !(1..=64).contains(&vectors) {
-            "a thread holds 1 to 64 vectors"
+            "a thread must hold 1 to 64 vectors"
         } else {
             return Ok(());
         };
@@ -206,7 +206,7 @@ impl RowConfig {
     #[inline]
     pub(in crate::kernels) fn check_copy(&self) -> Result<(), RowError> {
         if self.tile.cluster > 1 {
-            return Err(RowError::Tile { rule: "a copy has no clusters" });
+            return Err(RowError::Tile { rule: "a copy cannot use clusters" });
         }
         self.check()
     }
@@ -265,7 +265,8 @@ impl RowConfig {
             Scalar::F32 | Scalar::F16 | Scalar::Bf16 => Ok(()),
             Scalar::F8E4M3 | Scalar::F8E5M2 if f8 => Ok(()),
             _ => {
-                let expected = if f8 { "f32, f16, bf16 or an f8" } else { "f32, f16 or bf16" };
+                let expected =
+                    if f8 { "f32, f16, bf16 or an 8-bit float" } else { "f32, f16 or bf16" };
                 Err(RowError::Element { operand, found, expected })
             }
         }

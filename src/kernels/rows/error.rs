@@ -20,40 +20,41 @@ errors! {
     /// let error = RowConfig::new(Target::SM_80, Scalar::F32, &problem).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "the rows have 100000 columns, but the threads that share a row hold 32768"
+    ///     "the rows have 100000 columns, but the threads that share a row can hold only 32768"
     /// );
     /// ```
     #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum RowError {
-        /// {operand} has elements of {found}, but the kernel takes {expected}
+        /// {operand} has {found} elements, but the kernel needs {expected}
         Element { operand: &'static str, found: Scalar, expected: &'static str },
-        /// the tile of a row is not possible: {rule}
+        /// unsupported configuration: {rule}
         Tile { rule: &'static str },
-        /// the layout of {operand} is not possible: {rule}
+        /// unsupported layout of {operand}: {rule}
         Layout { operand: &'static str, rule: &'static str },
-        /// the rows have {columns} columns, but the threads that share a row hold {max}
+        /// the rows have {columns} columns, but the threads that share a row can hold only {max}
         Columns { columns: u32, max: u32 },
-        /// there are {rows} rows, which need more than 2^31 - 1 blocks or have numbers above 2^31 - 1
+        /// there are too many rows ({rows}): the grid would have more than 2^31 - 1 blocks, or a
+        /// row index would exceed 2^31 - 1
         Rows { rows: u32 },
         /// The rows' addresses do not suit the kernel's accesses.
         Access {
             /// How the kernel accesses rows.
             access: RowAccess,
         } = |f| f.write_str(match access {
-            RowAccess::Aligned => "the kernel takes rows that start at multiples of 16 bytes and end there",
+            RowAccess::Aligned => "the kernel needs rows that start and end at multiples of 16 bytes",
             RowAccess::Ragged => {
-                "the kernel takes matrices whose row pitches have the same remainder modulo 16 bytes of the input"
+                "the kernel needs input and output row pitches with the same remainder modulo 16 bytes of input elements"
             }
-            RowAccess::Elements => "the kernel takes any rows",
+            RowAccess::Elements => "the kernel accepts any rows",
         }),
-        /// the rows of {operand} are {pitch} elements apart, but have {columns} elements
+        /// the row pitch of {operand} is {pitch} elements, but its rows have {columns}
         Pitch { operand: &'static str, pitch: u64, columns: u32 },
-        /// {operand} has 2^40 elements or more
+        /// {operand} must have fewer than 2^40 elements
         TooLarge { operand: &'static str },
-        /// {operand} does not start at a multiple of 16 bytes
+        /// {operand} must start at a multiple of 16 bytes
         Address { operand: &'static str },
-        /// the buffer of {operand} has {found} elements, and {needed} are needed
+        /// the buffer for {operand} has {found} elements, but {needed} are needed
         BufferLength { operand: &'static str, found: u64, needed: u64 },
         /// An operand is missing, or is given although the kernel has no use for it.
         Operand {
@@ -62,8 +63,8 @@ errors! {
             /// True if the kernel needs it.
             needed: bool,
         } = |f| match needed {
-            true => write!(f, "the kernel has {operand}, which is not given"),
-            false => write!(f, "{operand} is given, but the kernel has no use for it"),
+            true => write!(f, "the kernel needs {operand}, which is missing"),
+            false => write!(f, "{operand} is given, but the kernel does not use it"),
         },
         /// {error}
         Build(error: Box<BuildErrors>),

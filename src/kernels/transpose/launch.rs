@@ -116,7 +116,9 @@ impl LoadedTranspose {
             return Err(RowError::Access { access });
         }
         if problem.batch_modes() > self.config.batch_modes {
-            return Err(RowError::Tile { rule: "the kernel has the modes of the batch" });
+            return Err(RowError::Tile {
+                rule: "the problem has more batch modes than the kernel",
+            });
         }
         check_len("the input", x.len(), lens[0])?;
         check_len("the output", y.as_ref().len(), lens[1])?;

@@ -156,19 +156,19 @@ impl TransposeConfig {
         let is_tile = |size| is_size(size, MAX_CHUNKS) && size >= self.min_chunks();
         let [rows, columns] = self.tile;
         let rule = if self.access == RowAccess::Elements {
-            "a transpose accesses whole vectors where it can"
+            "a transpose needs aligned or ragged rows, not access by single elements"
         } else if !is_tile(rows) || !is_tile(columns) {
-            "a tile has a power of two of chunks of 16 bytes along both modes, 1 to 64, and a ragged one at least 2"
+            "along each mode a tile must have 1, 2, 4, .. or 64 chunks of 16 bytes, and at least 2 if rows are ragged"
         } else if !is_size(self.matrices, MAX_MATRICES) {
-            "a tile has a power of two of matrices, 1 to 1024"
+            "the matrix count of a tile must be a power of two from 1 to 1024"
         } else if rows * columns * RowTile::vector_len(elem) * self.matrices < THREADS {
-            "a tile has at least 256 chunks"
+            "a tile must have at least 256 chunks"
         } else if u64::from(self.tile_bytes(elem)) > self.target.max_shared_bytes() {
-            "a tile fits into shared memory"
+            "the tile must fit into shared memory"
         } else if !self.raster.is_valid() {
-            "the swizzle width is from 1 to 65535"
+            "the swizzle width must be 1 to 65535"
         } else if self.batch_modes > TransposeProblem::MAX_BATCH_MODES {
-            "a batch has at most 3 modes"
+            "a batch can have at most 3 modes"
         } else {
             return Ok(());
         };
@@ -307,7 +307,7 @@ impl<T: Element> Transpose<T> {
 fn build(config: &TransposeConfig, elem: Scalar) -> Result<Kernel<Declared>, RowError> {
     if elem == Scalar::Bool {
         let (operand, found) = ("the input", elem);
-        return Err(RowError::Element { operand, found, expected: "numbers" });
+        return Err(RowError::Element { operand, found, expected: "a numeric type" });
     }
     config.check(elem)?;
     Ok(with_roles(&[elem], || build_body(config))?)

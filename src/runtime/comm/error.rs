@@ -19,36 +19,39 @@ errors! {
         NoLibrary { tried: String },
         /// the NCCL library has no function `{symbol}`: update it
         MissingSymbol { symbol: &'static str },
-        /// NCCL {found} was found and at least {needed} is needed: update it
+        /// NCCL {found} was found, but at least {needed} is needed: update it
         OldVersion { found: NcclVersion, needed: NcclVersion },
         /// a communicator needs a device
         NoDevices,
-        /// a communicator cannot have GPUs and simulators: use devices of one kind
+        /// a communicator cannot mix GPUs and simulators: use devices of one kind
         MixedDevices,
         /// {device} cannot have two ranks of a communicator
         SameDevice { device: String },
-        /// rank {rank} is not below the {ranks} ranks of the communicator
+        /// there is no rank {rank}: the communicator's {ranks} ranks are numbered from 0
         Rank { rank: u32, ranks: u32 },
-        /// rank {rank} of the communicator is connected already
+        /// rank {rank} of the communicator is already connected
         RankTaken { rank: u32 },
-        /// {what} of `{call}` is on {found} and rank {rank} of the communicator on {device}: use memory and streams of the
-        /// communicator's device
+        /// {what} of `{call}` is on {found}, but rank {rank} of the communicator is on {device}:
+        /// use memory and streams of the communicator's device
         OtherDevice { call: &'static str, what: &'static str, found: String, rank: u32, device: String },
-        /// `{call}` on {ranks} ranks moves {from} elements to {expected}, and its output has {to}: make it as long
+        /// `{call}` on {ranks} ranks turns {from} elements into {expected}, but its output has
+        /// {to}: make the output as long
         Length { call: &'static str, ranks: u32, from: usize, expected: String, to: usize },
         /// `{call}` cannot reduce elements of type {scalar}
         UnsupportedType { call: &'static str, scalar: Scalar },
-        /// a group of calls cannot use GPUs and simulators
+        /// a group of calls cannot mix GPUs and simulators
         MixedGroup,
-        /// ranks of the communicator make different calls: rank {rank} has {call}, and rank {other} has {other_call}
+        /// the ranks of the communicator make different calls: rank {rank} calls {call}, but rank
+        /// {other} calls {other_call}
         Mismatch { rank: u32, call: String, other: u32, other_call: String },
-        /// rank {rank} has left the communicator, and a call of this rank needs it
+        /// rank {rank} has left the communicator, but a call of this rank needs it
         PeerGone { rank: u32 },
-        /// {call} has not ended in {timeout:?}: another rank has not made the same call, or hangs
+        /// {call} has not finished within {timeout:?}: another rank has not made the same call, or
+        /// hangs
         TimedOut { call: String, timeout: Duration },
         /// rank {rank} aborted the communicator
         Aborted { rank: u32 },
-        /// NCCL refused `{call}` with status {status} ({name}): {detail}
+        /// the NCCL call `{call}` failed with status {status} ({name}): {detail}
         Status { call: &'static str, status: u32, name: String, detail: String },
         /// a unique id has 128 bytes, not {bytes}
         IdLength { bytes: usize },

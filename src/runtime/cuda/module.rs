@@ -53,7 +53,8 @@ impl Module {
         let image = CString::new(ptx).map_err(|error| {
             let line =
                 1 + ptx.as_bytes()[..error.nul_position()].iter().filter(|b| **b == b'\n').count();
-            let log = "the text has a zero byte, which ends a text for the driver".to_owned();
+            let log =
+                "the PTX contains a zero byte, at which the driver would stop reading".to_owned();
             rejection(context, name, ptx, INVALID_PTX, Some(line), log)
         })?;
         let _current = context.enter()?;

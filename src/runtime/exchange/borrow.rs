@@ -21,7 +21,7 @@ use crate::runtime::error::RuntimeError;
 /// also if they are nested, and vectors become vectors. `T` is any [`CudarcElement`]: a slice of
 /// `half::bf16` becomes a `Buffer<bf16>`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no memory of `cudarc` that can be borrowed",
+    message = "`{Self}` is not `cudarc` memory that can be borrowed",
     note = "pass `&` or `&mut` of a `CudaSlice` or a view of one, or a tuple of these"
 )]
 pub trait CudarcSlices: Sealed {

@@ -22,7 +22,7 @@ errors! {
     /// let atom = CopyAtom::new(CopyOp::Universal { bits: 32 })?;
     /// let error = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (1, 0)), &layout!((1, 4)));
     /// let TensorErrorKind::Coverage { fault, .. } = error.unwrap_err().kind else { panic!() };
-    /// assert_eq!(fault.to_string(), "mode 1 of the threads has the stride 0 where 8 is needed");
+    /// assert_eq!(fault.to_string(), "mode 1 of the threads must have the stride 8, but has 0");
     /// assert!(matches!(*fault, CoverageFault::Stride { stride: 0, needed: 8, .. }));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -42,17 +42,17 @@ errors! {
             needed: i64,
         } = |f| {
             if mode.is_root() {
-                write!(f, "{of} have the stride {stride} where {needed} is needed")
+                write!(f, "{of} must have the stride {needed}, but have {stride}")
             } else {
                 write!(
                     f,
-                    "mode {mode} of {of} has the stride {stride} where {needed} is needed"
+                    "mode {mode} of {of} must have the stride {needed}, but has {stride}"
                 )
             }
         },
-        /// mode {mode} of the tile has the extent {extent}, and {reached} are reached
+        /// mode {mode} of the tile has the extent {extent}, but {reached} are reached
         Extent { mode: usize, extent: i64, reached: Ratio },
-        /// {coord} is reached {times} times where {needed} is needed
+        /// {coord} must be reached {needed} times, but is reached {times} times
         Element { coord: IntTuple, times: i64, needed: i64 },
     }
 }

@@ -20,7 +20,7 @@ errors! {
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum AtomError {
-        /// {instruction} does not multiply {a} by {b} and add to {c}
+        /// {instruction} cannot multiply {a} by {b} with accumulators in {c}
         ValTypes { instruction: &'static str, a: ValType, b: ValType, c: ValType },
         /// The instruction takes these types, but not in this shape.
         Shape {
@@ -51,13 +51,13 @@ errors! {
             n: u32,
         } = |f| {
             let legal = if a.is_integer() {
-                "8, 16, 24, 32, 48 and on in steps of 16 to 256"
+                "8, 24, or a multiple of 16 up to 256"
             } else {
-                "the multiples of 8 from 8 to 256"
+                "a multiple of 8 from 8 to 256"
             };
-            write!(f, "wgmma of {a} has no N of {n}: it has {legal}")
+            write!(f, "wgmma of {a} does not support N = {n}: N must be {legal}")
         },
-        /// only products of integers of 4 or 8 bits saturate, and those of {a} do not
+        /// only products of 4-bit or 8-bit integers can saturate, not those of {a}
         Saturate { a: ValType },
         /// A bit operation is given for elements wider than one bit, or missing for one-bit
         /// elements.
@@ -66,23 +66,23 @@ errors! {
             a: ValType,
         } = |f| match a {
             ValType::B1 => f.write_str(
-                "elements of one bit need a bit operation: `BitOp::Xor` or `BitOp::And`",
+                "one-bit elements need a bit operation: `BitOp::Xor` or `BitOp::And`",
             ),
             a => {
                 write!(
                     f,
-                    "a bit operation is for elements of one bit, and {a} has {}",
+                    "a bit operation needs one-bit elements, but {a} has {} bits",
                     a.bits()
                 )
             }
         },
-        /// a sparse matrix of {columns} columns has no such tile: tiles and rows are whole chunks
-        /// of {multiple} columns, and tiles are within the matrix
+        /// a sparse matrix of {columns} columns has no such tile: rows and tiles must be whole
+        /// chunks of {multiple} columns, and tiles must lie inside the matrix
         SparseColumns { columns: usize, multiple: usize },
-        /// the chunk from column {column} of row {row} has {found} elements that are not zero, and
-        /// at most {max} are kept
+        /// the chunk at row {row}, column {column} has {found} non-zero elements, but can keep at
+        /// most {max}
         SparseChunk { row: usize, column: usize, found: usize, max: usize },
-        /// pairs of threads that are transposed are 1 or 4 apart, not {apart}
+        /// a shuffle transpose needs threads that are 1 or 4 apart, not {apart}
         ShuffleDistance { apart: u32 },
         /// The instruction cannot copy this many bits.
         CopyBits {
@@ -96,7 +96,7 @@ errors! {
             let legal = list(legal, u32::to_string);
             write!(f, "{instruction} does not copy {bits} bits at a time: it copies {legal}")
         },
-        /// {instruction} copies multiples of 128 bits, and {bits} are none
+        /// {instruction} copies multiples of 128 bits, not {bits} bits
         BulkBits { instruction: String, bits: u32 },
         /// elements of {bits} bits do not fill the 128 bits that a swizzle keeps together: the
         /// width must be a power of two up to 128

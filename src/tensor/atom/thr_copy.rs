@@ -415,7 +415,7 @@ impl<'b> ThrCopy<'_, 'b> {
         let to = self.copy.vector(Side::Destination)?;
         check_vector(destination, to)?;
         if found == Scalar::Bool && (from > 1 || to > 1) {
-            let expected = "numbers in vectors".to_owned();
+            let expected = "a numeric type for vector copies".to_owned();
             return Err(TensorErrorKind::ElementType { operand: "the source", found, expected });
         }
         let groups = |vector: i64| usize::try_from(vector).unwrap_or(1);

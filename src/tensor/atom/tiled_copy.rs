@@ -37,7 +37,7 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// // Three values are no vector of four.
 /// let error = TiledCopy::new(atom, Scalar::F32, &layout!((8, 4) : (4, 1)), &layout!((1, 3))).unwrap_err();
 /// assert!(error.to_string().ends_with(
-///     "the tile has 3 values, which whole atoms of 4 do not make up: 3 are left"
+///     "the tile has 3 values, which is not a multiple of the atom's 4: 3 are left over"
 /// ));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -86,7 +86,7 @@ impl TiledMma {
     /// // Two atoms along N are 16 columns, which are not a part of 24.
     /// let error = TiledMma::new(atom, &layout!((2, 2, 1)), tiler!(32, 24, 16)).unwrap_err();
     /// assert!(error.to_string().ends_with(
-    ///     "the tile has 24 elements along N, which whole atoms of 16 do not make up: 8 are left"
+    ///     "24 elements along N, which is not a multiple of the atom's 16: 8 are left over"
     /// ));
     /// # Ok::<(), tilewright::tensor::atom::AtomError>(())
     /// ```

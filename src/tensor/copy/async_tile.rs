@@ -150,13 +150,13 @@ impl AsyncTile {
         let AsyncTile { elem, extent, depth, threads, alignment, .. } = self;
         let size = elem.size_bytes();
         let why = if !threads.is_power_of_two() || !(64..=512).contains(&threads) {
-            Some("lines are shared by 64, 128, 256 or 512 threads")
+            Some("64, 128, 256 or 512 threads must share the lines")
         } else if extent == 0 || depth == 0 || !self.contiguous().is_multiple_of(self.line()) {
-            Some("lines along the contiguous mode are whole")
+            Some("the extents must be positive, and the contiguous one a multiple of 64 bytes")
         } else if !self.block_lines().is_multiple_of(self.lines_at_once()) {
-            Some("the threads do not share the lines evenly")
+            Some("the lines must divide evenly among the threads")
         } else if !matches!(alignment, 4 | 8 | 16) && alignment != size || alignment < size {
-            Some("copies are of 16, 8 or 4 bytes, or of one element")
+            Some("the alignment must be 16, 8 or 4 bytes, or one element, and at least one element")
         } else {
             None
         };
@@ -285,7 +285,9 @@ impl AsyncTile {
             operand: format!("{self:?}"),
             kind: match error {
                 AtomError::Layout(error) => error.into(),
-                _ => TensorErrorKind::AsyncTile { why: "the swizzle has no such elements" },
+                _ => TensorErrorKind::AsyncTile {
+                    why: "the swizzle does not support elements of this width",
+                },
             },
         })
     }
@@ -394,7 +396,9 @@ impl AsyncTile {
             k.report(TensorError {
                 operation: "async_copy",
                 operand: format!("{self:?}"),
-                kind: TensorErrorKind::AsyncTile { why: "rows in any places are lines along K" },
+                kind: TensorErrorKind::AsyncTile {
+                    why: "rows at arbitrary addresses must be contiguous along K",
+                },
             });
         }
         let made = self.slice(k, from, k.constant(0i64), first, limits, ring);
@@ -500,7 +504,9 @@ impl<'b, T: Element> ThrAsyncTile<'b, T> {
             return k.report(TensorError {
                 operation: "async_copy",
                 operand: format!("part {part} of {parts}"),
-                kind: TensorErrorKind::AsyncTile { why: "there is no such part" },
+                kind: TensorErrorKind::AsyncTile {
+                    why: "the part index must be below the part count",
+                },
             });
         }
         let bound = |part: u32| {

@@ -130,11 +130,13 @@ impl Im2colCopy {
         };
         if copy.modes() != [1, 0] {
             return Err(none(
-                "the tile has not the modes outputs and channels, channels contiguous",
+                "the tile must have the modes outputs and channels, with contiguous channels",
             ));
         }
         if !(1..=3).contains(&image.len()) || filters.len() != image.len() {
-            return Err(none("a feature map has 1 to 3 spatial dimensions, each with a filter"));
+            return Err(none(
+                "a feature map must have 1 to 3 spatial dimensions, each with a filter",
+            ));
         }
         if filters.iter().any(|f| f.size == 0 || f.stride == 0 || f.dilation == 0) {
             return Err(none("a filter has size, stride or dilation 0"));
@@ -194,13 +196,13 @@ impl Im2colCopy {
         let sizes = super::tma::sizes_of(tensor).map_err(|cause| error(cause.into()))?;
         let spatial = self.image.len();
         if sizes.len() != spatial + 2 {
-            return Err(why("the tensor has not the modes C, those of the filters, and N"));
+            return Err(why("the tensor must have the modes C, one for each filter, and N"));
         }
         if sizes[0].1 != 1 && sizes[0].0 > 1 {
             return Err(why("the channels of the tensor are not contiguous"));
         }
         if sizes[1..].iter().zip(&self.image).any(|(size, extent)| size.0 != i64::from(*extent)) {
-            return Err(why("the tensor has other extents than the feature map of the copy"));
+            return Err(why("the tensor's spatial extents differ from the copy's feature map"));
         }
         let elem = self.tile.elem();
         let bytes = i64::from(elem.size_bytes());
@@ -339,8 +341,7 @@ impl Im2colCopy {
         let operation = "im2col_store";
         let is_outside = |filter: &Filter| filter.corners().0 < 0 || filter.corners().1 > 0;
         if self.filters.iter().any(is_outside) {
-            let why =
-                "a store takes filters whose base pixels are inside of the tensor: without padding";
+            let why = "a store needs filters without padding, so that all base pixels lie inside the tensor";
             let kind = TensorErrorKind::TmaTile { why };
             return k.report(TensorError { operation, operand: self.to_string(), kind });
         }

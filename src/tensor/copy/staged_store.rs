@@ -83,16 +83,16 @@ impl StagedStore {
             kind,
         };
         if !(8..=64).contains(&rows) || !rows.is_multiple_of(8) {
-            let why = "a store has 8 to 64 rows, in groups of 8";
+            let why = "a store must have a multiple of 8 rows from 8 to 64";
             return Err(error(TensorErrorKind::TmaTile { why }));
         }
         if !Self::takes(elem) {
             return Err(error(TensorErrorKind::TmaTile {
-                why: "accumulators are stored as f32, f16, bf16, floats or integers of 8 bits, or i32",
+                why: "accumulators can be stored as f32, f16, bf16, i32, or 8-bit floats or integers",
             }));
         }
         if columns == 0 || !columns.is_multiple_of(8) || slots == 0 {
-            let why = "a store has some slots, and columns in groups of 8";
+            let why = "a store must have at least one slot, and a positive multiple of 8 columns";
             return Err(error(TensorErrorKind::TmaTile { why }));
         }
         let swizzled = columns * elem.size_bytes() == 128;
@@ -100,7 +100,9 @@ impl StagedStore {
             let atom = SmemAtom::new(Major::K, SmemSwizzle::Sw128);
             let atom = atom.position_independent(elem.bits()).map_err(|e| match e {
                 crate::tensor::atom::AtomError::Layout(e) => error(e.into()),
-                _ => error(TensorErrorKind::TmaTile { why: "the swizzle has no such elements" }),
+                _ => error(TensorErrorKind::TmaTile {
+                    why: "the swizzle does not support elements of this width",
+                }),
             })?;
             atom.tile_to_shape(&shape!(64, columns), None).map_err(|e| error(e.into()))?
         } else {
@@ -158,17 +160,19 @@ impl StagedStore {
             kind,
         };
         if !matches!(elem, Scalar::F16 | Scalar::Bf16) {
-            let why = "accumulators are stored transposed as f16 or bf16";
+            let why = "only f16 and bf16 can be stored transposed";
             return Err(error(TensorErrorKind::TmaTile { why }));
         }
         if columns == 0 || !columns.is_multiple_of(8) || slots == 0 {
-            let why = "a store has some slots, and columns in groups of 8";
+            let why = "a store must have at least one slot, and a positive multiple of 8 columns";
             return Err(error(TensorErrorKind::TmaTile { why }));
         }
         let atom = SmemAtom::new(Major::K, SmemSwizzle::Sw128);
         let atom = atom.position_independent(elem.bits()).map_err(|e| match e {
             crate::tensor::atom::AtomError::Layout(e) => error(e.into()),
-            _ => error(TensorErrorKind::TmaTile { why: "the swizzle has no such elements" }),
+            _ => error(TensorErrorKind::TmaTile {
+                why: "the swizzle does not support elements of this width",
+            }),
         })?;
         let tile = |shape: IntTuple| atom.tile_to_shape(&shape, None).map_err(|e| error(e.into()));
         // The third mode is the batch.
@@ -298,7 +302,7 @@ impl StagedStore {
         }
         let lane = k.lane_id();
         if self.transposed && self.pairs {
-            let kind = TensorErrorKind::TmaTile { why: "pairs of columns are not transposed" };
+            let kind = TensorErrorKind::TmaTile { why: "column pairs cannot be stored transposed" };
             k.report(TensorError { operation: "slice", operand: format!("{:?}", self.copy), kind });
         }
         if self.transposed {

@@ -100,8 +100,7 @@ impl TmaCopy {
         let none = |why| TensorErrorKind::TmaTile { why };
         let bytes = i64::from(elem.size_bytes());
         let swizzle = SwizzleMode::of(tile.swizzle_portion(), elem.size_bytes());
-        let swizzle =
-            swizzle.ok_or(none("the swizzle is none of those that the accelerator has"))?;
+        let swizzle = swizzle.ok_or(none("the hardware does not support this swizzle"))?;
         if tile.offset().as_static() != Some(0) {
             return Err(none("the layout has an offset: add it to the pointer"));
         }
@@ -111,7 +110,7 @@ impl TmaCopy {
             .map(|mode| leaves(&mode.to_layout()))
             .collect::<Result<_, _>>()?;
         if !(1..=5).contains(&modes.len()) {
-            return Err(none("a tensor has 1 to 5 modes"));
+            return Err(none("the tile must have 1 to 5 modes"));
         }
         // Order dimensions by their stride in shared memory; modes of extent 1 come last.
         let key = |mode: &usize| {
@@ -128,7 +127,7 @@ impl TmaCopy {
                 _ => (1, leaves),
             };
             if inner > 256 {
-                return Err(none("a box has at most 256 elements along a mode"));
+                return Err(none("a box can have at most 256 elements along a mode"));
             }
             dense *= inner;
             box_dims.push(inner as u32);
@@ -141,15 +140,19 @@ impl TmaCopy {
         let row = box_dims.first().map_or(0, |inner| i64::from(*inner) * bytes);
         let pattern = match swizzle.row_bytes() {
             Some(width) if i64::from(width) != row => {
-                return Err(none("the contiguous rows of the tile are not those of its swizzle"));
+                return Err(none(
+                    "the tile's contiguous rows must be as wide as its swizzle: 32, 64 or 128 bytes",
+                ));
             }
             Some(width) => 8 * i64::from(width),
-            None if row % 16 != 0 => return Err(none("contiguous rows are multiples of 16 bytes")),
+            None if row % 16 != 0 => {
+                return Err(none("the tile's contiguous rows must be multiples of 16 bytes"));
+            }
             None => 128,
         };
         if parts.iter().any(|part| part.offset * bytes % pattern != 0) {
             return Err(none(
-                "a box starts inside of the pattern of the swizzle, or not at a multiple of 128 bytes",
+                "each box must start at a multiple of the swizzle pattern's size, or of 128 bytes without a swizzle",
             ));
         }
         Ok(TmaCopy { elem, tile: tile.clone(), swizzle, modes: order, box_dims, boxes: parts })
@@ -243,10 +246,10 @@ impl TmaCopy {
         let flat: Option<Vec<Leaf>> =
             self.modes.iter().map(|mode| sizes.get(*mode).copied()).collect();
         let flat = flat.filter(|flat| flat.len() == sizes.len());
-        let why = "the tensor has other modes than the tile";
+        let why = "the tensor and the tile must have the same number of modes";
         let flat = flat.ok_or(error(TensorErrorKind::TmaTile { why }))?;
         if flat.first().is_some_and(|(extent, stride)| *extent > 1 && *stride != 1) {
-            let why = "the tensor is contiguous along another mode than the tile";
+            let why = "the tensor must be contiguous along the same mode as the tile";
             return Err(error(TensorErrorKind::TmaTile { why }));
         }
         let bytes = i64::from(self.elem.size_bytes());
@@ -292,7 +295,7 @@ impl TmaCopy {
                     k.constant(crate::tensor::view::engine::clamped(*at).saturating_add(shift))
                 }
                 Some(DeviceCoord::All | DeviceCoord::Tuple(_)) => {
-                    let argument = "a coordinate that is no number".to_owned();
+                    let argument = "a coordinate that is not an integer".to_owned();
                     let kind = LayoutError::Unsupported { operation, argument }.into();
                     k.report(TensorError { operation, operand: self.to_string(), kind });
                     k.constant(0)
@@ -324,10 +327,11 @@ impl TmaCopy {
                 return Some(if offset == 0 { base } else { base.offset(offset) });
             }
             Ok(true) if T::scalar() == self.elem => {
-                "the tile is not known to start at a multiple of 128 bytes: make it by `Tensor::shared_aligned` with that \
-                 alignment, and the stages of a ring a multiple of 128 bytes apart"
+                "the tile must be known to start at a multiple of 128 bytes: make it with \
+                 `Tensor::shared_aligned` and that alignment, and put the stages of a ring buffer \
+                 a multiple of 128 bytes apart"
             }
-            Ok(true) => "the tile has elements of another type",
+            Ok(true) => "the tile has another element type than the copy",
             Ok(false) => {
                 let (expected, layout) = (self.tile.to_string(), tile.layout());
                 let found = match tile.swizzle() {

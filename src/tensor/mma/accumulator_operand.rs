@@ -60,7 +60,7 @@ impl AccumulatorOperand {
             argument: argument.to_owned(),
         };
         if to.atom().op().val_type_a().bits() != 16 {
-            return Err(none("elements that do not have 16 bits").into());
+            return Err(none("elements that are not 16 bits wide").into());
         }
         let matrix = Layout::compact(shape.map(i64::from));
         let split = |mma: &TiledMma, operand| -> Result<[Layout; 2], LayoutError> {
@@ -75,7 +75,7 @@ impl AccumulatorOperand {
         // In both layouts a thread's offset is the sum over the bits of its index.
         while bit < threads {
             if to.size()? != threads || at(&thread_c, bit.into())? != at(&thread_a, bit.into())? {
-                return Err(none("elements of other threads").into());
+                return Err(none("elements that other threads hold").into());
             }
             bit *= 2;
         }
@@ -88,7 +88,7 @@ impl AccumulatorOperand {
             let mut pair = [0; 2];
             for (half, register) in (0..).zip(&mut pair) {
                 let found = registers.get(&at(&values_a, 2 * word + half)?);
-                *register = *found.ok_or_else(|| none("elements of other threads"))?;
+                *register = *found.ok_or_else(|| none("elements that other threads hold"))?;
             }
             words.push(pair);
         }

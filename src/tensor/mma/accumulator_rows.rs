@@ -112,7 +112,9 @@ impl AccumulatorRows {
             let mut of_row = Vec::new();
             for column in &column_offsets {
                 let at = found.iter().find(|(coord, _)| coord == &[*row, *column]);
-                of_row.push(at.ok_or_else(|| none("values that are no rows and columns"))?.1);
+                of_row.push(
+                    at.ok_or_else(|| none("accumulators that do not form rows and columns"))?.1,
+                );
             }
             registers.push(of_row);
         }

@@ -145,7 +145,7 @@ impl<'b, T: Element> WgmmaOperand<'b> for RegisterTensor<'_, T> {
         let values = in_registers::<T>(mma.values_in::<f32>(Operand::A)?, elem);
         let own = extent(self.layout(), 0)?;
         if own != values {
-            let text = format!("{own} values, of which the instruction takes {values}");
+            let text = format!("{own} values per thread: the instruction needs {values}");
             return Err(LayoutError::Unsupported { operation: "wgmma", argument: text }.into());
         }
         Ok([extent(self.layout(), 1)?, extent(self.layout(), 2)?])

@@ -84,7 +84,7 @@ impl CpAsyncPipeline {
             operand: format!("{stages} stages of {elements} elements"),
             kind,
         };
-        count_of("elements of a stage", elements, [1, i32::MAX as u32 / 2]).map_err(error)?;
+        count_of("elements per stage", elements, [1, i32::MAX as u32 / 2]).map_err(error)?;
         count_of("stages", stages, [2, max]).map_err(error)?;
         Ok(CpAsyncPipeline { stages, elements, of_warp: false })
     }

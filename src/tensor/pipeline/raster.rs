@@ -171,8 +171,8 @@ impl fmt::Display for ParseRasterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no order of tiles: expected `m`, `n`, `hilbert`, or `strip` or `mstrip` with a width, \
-             such as `strip8`",
+            "`{}` is not a raster order: expected `m`, `n`, `hilbert`, or `strip` or `mstrip` with \
+             a width, such as `strip8`",
             self.text.escape_default()
         )
     }

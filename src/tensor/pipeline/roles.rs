@@ -117,11 +117,11 @@ fn check(k: &Body<'_, '_>, roles: &[WarpRole]) -> Result<(), TensorErrorKind> {
     const MAX: u32 = LaunchBounds::MAX_THREADS / WarpRole::THREADS;
     count_of("roles", u32::try_from(roles.len()).unwrap_or(u32::MAX), [1, MAX])?;
     for role in roles {
-        count_of("warp groups of a role", role.groups, [1, MAX])?;
+        count_of("warp groups in a role", role.groups, [1, MAX])?;
     }
     let threads = roles.iter().map(|role| role.groups * WarpRole::THREADS).sum();
     match k.block_shape() {
-        None => count_of("threads of all roles", threads, [1, LaunchBounds::MAX_THREADS]),
-        Some([x, _, _]) => count_of("threads of all roles", threads, [x, x]),
+        None => count_of("threads in all roles together", threads, [1, LaunchBounds::MAX_THREADS]),
+        Some([x, _, _]) => count_of("threads in all roles together", threads, [x, x]),
     }
 }

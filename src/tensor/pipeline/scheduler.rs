@@ -230,7 +230,7 @@ impl<'b> TileScheduler<'b> {
         let Some((taken, consumers)) = draws else { return self };
         if self.groups.is_none() {
             k.report(
-                self.not_drawn("tiles without groups have a fixed number: take `DynamicScheduler`"),
+                self.not_drawn("without groups the tile count is fixed: use `DynamicScheduler`"),
             );
         }
         // Only the groups tell how many items there are.
@@ -298,7 +298,7 @@ impl<'b> TileScheduler<'b> {
     pub fn of_group(self, group: Val<'b, i32>, groups: u32) -> Self {
         if self.draws.is_some() {
             group.report(
-                self.not_drawn("the first tile of a group of threads is also one of the counter"),
+                self.not_drawn("`of_group` hands out tiles that the counter hands out again"),
             );
         }
         let first = self.first + group * self.step;

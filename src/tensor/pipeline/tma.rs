@@ -90,11 +90,11 @@ impl HostPart for Ring {
     }
 
     fn text(&self) -> String {
-        format!("the state of a ring of {} stages", self.0)
+        format!("the state of a ring buffer with {} stages", self.0)
     }
 
     fn advice(&self) -> &'static str {
-        "states of different rings are different values: carry each on its own"
+        "the states of different ring buffers cannot share a variable: carry one for each"
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -116,7 +116,7 @@ impl<'b> PipelineState<'b> {
     #[inline]
     fn ring(self, operation: &'static str) -> u32 {
         if let Err(kind) = count_of("stages", self.stages, [1, MAX_STAGES]) {
-            let operand = "a state of no ring".to_owned();
+            let operand = "a state without a ring buffer".to_owned();
             self.stage.report(TensorError { operation, operand, kind });
         }
         self.stages.clamp(1, MAX_STAGES)
@@ -253,7 +253,7 @@ impl<'b> TmaPipeline<'b> {
         const MAX: u32 = (1 << 20) - 1;
         let wrong = [
             count_of("stages", stages, [1, MAX_STAGES]),
-            count_of("bytes of a stage", bytes, [1, MAX]),
+            count_of("bytes per stage", bytes, [1, MAX]),
             count_of("consumers", consumers, [1, MAX]),
         ];
         for kind in wrong.into_iter().filter_map(Result::err) {

@@ -97,7 +97,7 @@ impl ColumnReduction {
         for (what, count, [min, max]) in [
             ("team", self.team, [1, 32]),
             ("threads", self.threads, [self.team.saturating_mul(8).max(32), 1024]),
-            ("blocks of a cluster", self.cluster, [1, 8]),
+            ("blocks per cluster", self.cluster, [1, 8]),
         ] {
             count_of(what, count, [min, max])?;
             count_of(what, count, [count.next_power_of_two(), max])?;

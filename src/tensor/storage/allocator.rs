@@ -116,7 +116,7 @@ fn swizzled(swizzle: Swizzle, layout: &ComposedLayout) -> Result<ComposedLayout,
     match layout.as_normal() {
         Some(plain) => ComposedLayout::new(swizzle, 0, plain),
         None => {
-            let argument = format!("{swizzle} of a layout that is composed already");
+            let argument = format!("{swizzle} with a layout that is already composed");
             Err(LayoutError::Unsupported { operation: "allocate_tensor", argument })
         }
     }

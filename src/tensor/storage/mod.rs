@@ -239,7 +239,7 @@ pub enum Align<S, const BYTES: u32> {
 impl<S: Storage, const BYTES: u32> Storage for Align<S, BYTES> {
     const SIZE: u32 = S::SIZE;
     const ALIGN: u32 = {
-        assert!(BYTES.is_power_of_two(), "an alignment is a power of two");
+        assert!(BYTES.is_power_of_two(), "alignment must be a power of two");
         if BYTES > S::ALIGN { BYTES } else { S::ALIGN }
     };
     type At<'b> = S::At<'b>;

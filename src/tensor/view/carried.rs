@@ -28,8 +28,8 @@ impl HostPart for PointerPart {
     }
 
     fn advice(&self) -> &'static str {
-        "say what is known of the other one with `assume_aligned`, or start with `without_alignment`; a swizzled pointer \
-         keeps its swizzle and its offset"
+        "state the other one's alignment with `assume_aligned`, or start with `without_alignment`; \
+         a swizzled pointer must keep its swizzle and its offset"
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -123,8 +123,8 @@ impl HostPart for TensorPart<PointerPart> {
     }
 
     fn advice(&self) -> &'static str {
-        "a tensor keeps its layout, and its pointer what is known of it: bring both into one layout, or carry the pointer \
-         and make the tensor in the body"
+        "a carried tensor must keep its layout, and its pointer its alignment and swizzle: give \
+         both the same layout, or carry the pointer and make the tensor in the body"
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -198,8 +198,8 @@ impl<T: Ty> HostPart for TensorPart<FragmentPart<T>> {
     }
 
     fn advice(&self) -> &'static str {
-        "registers have no addresses, so a fragment is the same one on all paths: make it before, and copy the elements \
-         into it"
+        "registers have no addresses, so all paths must carry the same fragment: make it before, \
+         and copy the elements into it"
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -122,9 +122,9 @@ impl fmt::Debug for Predicate<'_> {
 /// What [`copy_if`](crate::tensor::copy::copy_if) takes as predicate: a [`Predicate`], or a
 /// [`TensorSsa`] or [`RegisterTensor`] of bools.
 #[diagnostic::on_unimplemented(
-    message = "a predicate is a tensor of bools of the copy's shape, not `{Self}`",
+    message = "a predicate must be a tensor of bools of the copy's shape, not `{Self}`",
     label = "expected a `Predicate`, a `TensorSsa` of bools or a `RegisterTensor` of bools",
-    note = "a single bool becomes one with `TensorSsa::full(k, shape, value)`, where `shape` is that of the copy; where it is the same for all elements, `k.if_` around the copy does it too"
+    note = "to use one bool for all elements, put the copy into `k.if_`, or make a tensor of the copy's shape with `TensorSsa::full(k, shape, value)`"
 )]
 pub trait IntoPredicate<'b> {
     /// Returns the predicate. The copies call it; you call it only in a generic function of your

@@ -34,11 +34,11 @@ impl fmt::Display for Explanation {
         let Explanation { config, prediction: p, tiles: [rows, columns, steps], sms, .. } = self;
         let us = |seconds: f64| seconds * 1e6;
         writeln!(f, "{config}")?;
-        let order = if p.is_calibrated { "" } else { " (the order only: not calibrated)" };
+        let order = if p.is_calibrated { "" } else { " (not calibrated: only the order counts)" };
         writeln!(f, "{:>10.2} us predicted{order}; limit: {}", us(p.seconds), p.limit())?;
         let splits = match config.splits {
             Splits::SplitK(parts) => format!("{parts} splits"),
-            Splits::StreamK => "shared steps".to_owned(),
+            Splits::StreamK => "stream-K".to_owned(),
         };
         writeln!(
             f,
@@ -48,9 +48,9 @@ impl fmt::Display for Explanation {
         )?;
         let parts = [
             (p.mma_s, "multiply-accumulates"),
-            (p.l2_s, "tiles from the L2 cache, at the same time"),
+            (p.l2_s, "loads of tiles from the L2 cache, at the same time"),
             (p.store_s, "stores of D"),
-            (p.fix_up_s, "sums of splits"),
+            (p.fix_up_s, "sums over splits"),
         ];
         for (seconds, what) in parts {
             if seconds > 0.0 {

@@ -114,7 +114,7 @@ impl fmt::Display for ParseRegimeError {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text.escape_default();
-        write!(f, "`{text}` is no regime: expected `latency`, `burst` or `steady`")
+        write!(f, "`{text}` is not a regime: expected `latency`, `burst` or `steady`")
     }
 }
 

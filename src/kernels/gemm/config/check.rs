@@ -112,13 +112,13 @@ impl GemmConfig {
                     16 => n >= 64,
                     _ => sides.contains(&m) && (m >= 64 || n >= 64),
                 };
-                let rule = "4 beside an N of 256, or 16, 32, 64, 128 or 256, at least 64 beside an N of 32";
+                let rule = "4 if N is 256, or 16, 32, 64, 128 or 256 (at least 64 if N is 32)";
                 tile('M', m, whole, rule)?;
                 // Each thread copies the same number of elements.
                 let threads = self.threads().max(1);
                 let whole = |side: u32| (side * k).is_multiple_of(threads);
                 let holds = [8, 16, 32].contains(&k) && whole(m) && whole(n);
-                let rule = "8, 16 or 32, such that all threads copy the same number of elements";
+                let rule = "8, 16 or 32, so that all threads copy the same number of elements";
                 tile('K', k, holds, rule)
             }
             Schedule::Multistage => {
@@ -129,13 +129,18 @@ impl GemmConfig {
                 // Lines along M or N are at least 64 bytes too. For `f64`, two instructions take a
                 // whole line.
                 let half = k == line / 2 && self.a.bits() < 64;
-                tile('K', k, k == line || half, "128 bytes, or 64 of elements below 64 bits")
+                tile(
+                    'K',
+                    k,
+                    k == line || half,
+                    "128 bytes, or 64 bytes if elements are narrower than 64 bits",
+                )
             }
             Schedule::Cooperative | Schedule::Pingpong => {
                 // Along the MMA's rows and along its columns.
                 let rows = |mode, extent: u32| {
                     if self.is_pingpong() {
-                        let rule = "64 or 128 where warp groups have tiles of their own";
+                        let rule = "64 or 128 in the ping-pong schedule";
                         tile(mode, extent, [64, 128].contains(&extent), rule)
                     } else if self.swap {
                         let holds = [64, 128, 192, 256].contains(&extent);
@@ -150,7 +155,12 @@ impl GemmConfig {
                     tile(mode, extent, holds, "a multiple of 8 up to 256")?;
                     let wide = extent.is_multiple_of(16) || matches!(extent, 8 | 24);
                     let holds = wide || self.acc != Scalar::I32;
-                    tile(mode, extent, holds, "8, 24 or a multiple of 16, as `wgmma` has integers")
+                    tile(
+                        mode,
+                        extent,
+                        holds,
+                        "8, 24 or a multiple of 16, as integer `wgmma` requires",
+                    )
                 };
                 if self.swap {
                     columns('M', m)?;
@@ -160,11 +170,11 @@ impl GemmConfig {
                     columns('N', n)?;
                 }
                 let whole = of_product.major_a == Major::K || m.is_multiple_of(64);
-                tile('M', m, whole, "a multiple of 64 where A is contiguous along M")?;
+                tile('M', m, whole, "a multiple of 64 if A is contiguous along M")?;
                 let whole = of_product.major_b == Major::K || n.is_multiple_of(64);
-                tile('N', n, whole, "a multiple of 64 where B is contiguous along N")?;
+                tile('N', n, whole, "a multiple of 64 if B is contiguous along N")?;
                 let whole = k > 0 && k.is_multiple_of(line) && k <= 4 * line;
-                tile('K', k, whole, "one to four times 128 bytes")
+                tile('K', k, whole, "128, 256, 384 or 512 bytes")
             }
         }
     }
@@ -174,11 +184,11 @@ impl GemmConfig {
         if !self.swap {
             None
         } else if self.schedule != Schedule::Cooperative {
-            Some("only cooperative warp groups exchange their operands")
+            Some("only the cooperative schedule can swap operands")
         } else if self.d.bits() != 16 {
-            Some("only elements of 16 bits are stored transposed")
+            Some("only a D with 16-bit elements can be stored transposed")
         } else if self.store == StoreMethod::Overlapped {
-            Some("a transposed tile is not written under the next one")
+            Some("the store method `overlapped` cannot transpose")
         } else {
             None
         }
@@ -188,10 +198,10 @@ impl GemmConfig {
         if !self.promote {
             None
         } else if !self.is_warp_specialised() || !self.a.is_f8() {
-            Some("it is for products of 8-bit floats by `wgmma`, whose accumulators have few bits")
+            Some("it is only for `wgmma` with 8-bit floats, whose accumulators have few bits")
         } else if self.store == StoreMethod::Overlapped {
             Some(
-                "a tile that is written under the next one has no registers for accumulators of two levels",
+                "the store method `overlapped` leaves no registers for a second set of accumulators",
             )
         } else {
             None
@@ -203,7 +213,7 @@ impl GemmConfig {
         if !self.pairs {
             None
         } else if self.swap {
-            Some("no thread has two columns of a row where operands are exchanged")
+            Some("with swapped operands no thread holds two columns of a row")
         } else if self.is_warp_specialised() && !n.is_multiple_of(16) {
             Some("the tile must have a multiple of 16 columns")
         } else {
@@ -217,14 +227,14 @@ impl GemmConfig {
             None
         } else if self.major_a == Major::Mn {
             Some(
-                "a group starts at any row, and the boxes of an A that is contiguous along M at multiples of 16 bytes",
+                "A must be contiguous along K, because a group can start at any row and TMA boxes start at multiples of 16 bytes",
             )
         } else if !self.is_warp_specialised() {
-            Some("groups of rows need a warp-specialised kernel for sm_90a")
+            Some("grouped GEMM needs a warp-specialised kernel for sm_90a")
         } else if self.swap || self.cluster != [1, 1] || self.splits.is_split() {
-            Some("groups of rows have no exchanged operands, clusters or splits")
+            Some("grouped GEMM does not support swapped operands, clusters or splits")
         } else if self.load != LoadMethod::Tensor || self.store == StoreMethod::Direct {
-            Some("tensor copies fetch A and B of groups, and store D")
+            Some("grouped GEMM must load A and B, and store D, with TMA")
         } else {
             None
         }
@@ -233,11 +243,11 @@ impl GemmConfig {
     #[inline]
     pub(crate) fn cluster_rule(&self) -> Option<&'static str> {
         if !self.is_warp_specialised() && self.cluster != [1, 1] {
-            Some("only warp-specialised kernels for sm_90a have clusters")
+            Some("only warp-specialised kernels for sm_90a can use clusters")
         } else if !self.cluster.iter().all(|blocks| [1, 2, 4, 8].contains(blocks))
             || self.cluster_blocks() > 8
         {
-            Some("a cluster has 1, 2, 4 or 8 blocks along each mode, and at most 8")
+            Some("a cluster must have 1, 2, 4 or 8 blocks along each mode, and at most 8 in all")
         } else {
             None
         }
@@ -248,24 +258,24 @@ impl GemmConfig {
         if self.splits == Splits::SplitK(1) {
             None
         } else if self.is_pingpong() {
-            Some("warp groups with tiles of their own do not split K")
+            Some("the ping-pong schedule cannot split K")
         } else if self.store == StoreMethod::Overlapped {
-            Some("a split tile is not written under the next one")
+            Some("the store method `overlapped` cannot split K")
         } else if self.store == StoreMethod::Direct && self.consumers() > 1 {
             // Here, and with more accumulators per thread, `ptxas` spills.
-            Some("threads that store D split K with one warp group alone")
+            Some("the store method `direct` can split K only with one consumer warp group")
         } else if !self.is_warp_specialised() && self.accumulators() > 64 {
-            Some("threads with more than 64 accumulators do not split K")
+            Some("this schedule can split K only with at most 64 accumulators per thread")
         } else if self.splits != Splits::StreamK
             && self.consumers() == 2
             && self.accumulators() > 136
             && (self.swap || self.d.bits() == 32)
         {
             Some(
-                "two warp groups with more than 136 accumulators split K where D has 16 bits and is not exchanged",
+                "two consumer warp groups with more than 136 accumulators per thread can split K only if D has 16 bits and operands are not swapped",
             )
         } else if !(1..=64).contains(&self.splits.even()) || self.splits == Splits::SplitK(0) {
-            Some("1 to 64 are possible")
+            Some("the split count must be 1 to 64")
         } else {
             None
         }
@@ -275,14 +285,15 @@ impl GemmConfig {
     pub(crate) fn alignment_rule(&self) -> Option<&'static str> {
         let (alignment, size) = (self.alignment, self.a.size_bytes());
         let (holds, rule) = match self.schedule {
-            Schedule::Cooperative | Schedule::Pingpong => {
-                (alignment == 16, "tensor copies have 16")
-            }
+            Schedule::Cooperative | Schedule::Pingpong => (alignment == 16, "TMA needs 16 bytes"),
             Schedule::Multistage => (
                 alignment.is_power_of_two() && (size..=16).contains(&alignment),
-                "copies have the size of an element, 4, 8 or 16",
+                "it must be a power of two from the element size to 16 bytes",
             ),
-            Schedule::Simt => (alignment == size, "elements are copied one by one"),
+            Schedule::Simt => (
+                alignment == size,
+                "the `simt` schedule copies single elements, so it must be the element size",
+            ),
         };
         (!holds).then_some(rule)
     }
@@ -291,17 +302,17 @@ impl GemmConfig {
     pub(crate) fn load_rule(&self) -> Option<&'static str> {
         match self.load {
             LoadMethod::Tensor => None,
-            _ if !self.is_warp_specialised() => Some("only tensor copies need aligned operands"),
+            _ if !self.is_warp_specialised() => {
+                Some("only warp-specialised kernels, which load with TMA, need it")
+            }
             LoadMethod::Repack => None,
             // A producer that has given registers away has too few for the vectors it fetches.
             LoadMethod::Threads if self.consumers() > 1 => {
-                Some("threads fetch for one warp group alone")
+                Some("loads by threads support only one consumer warp group")
             }
-            LoadMethod::Threads if self.cluster != [1, 1] => {
-                Some("only tensor copies are for clusters")
-            }
+            LoadMethod::Threads if self.cluster != [1, 1] => Some("clusters need TMA loads"),
             LoadMethod::Threads if self.store != StoreMethod::Direct => {
-                Some("threads that fetch tiles go with threads that write D (`direct`)")
+                Some("loads by threads need the store method `direct`")
             }
             LoadMethod::Threads => None,
         }
@@ -313,23 +324,23 @@ impl GemmConfig {
         match self.store {
             StoreMethod::Direct => None,
             _ if !self.is_warp_specialised() => {
-                Some("only warp-specialised kernels for sm_90a write by tensor copies")
+                Some("only warp-specialised kernels for sm_90a can store with TMA")
             }
             StoreMethod::Rows => (!(n * self.d.size_bytes()).is_multiple_of(16))
-                .then_some("a row of the tile is no multiple of 16 bytes"),
+                .then_some("a row of the tile must be a multiple of 16 bytes"),
             StoreMethod::Chunks => self.chunk_columns().is_none().then_some(
-                "the tile has no equal parts of up to 64 columns that meet no bank twice",
+                "the tile cannot be cut into equal parts of up to 64 columns without bank conflicts",
             ),
             StoreMethod::Overlapped if self.is_pingpong() => {
-                Some("warp groups with tiles of their own write while the others multiply anyway")
+                Some("the ping-pong schedule already overlaps stores with MMAs")
             }
             StoreMethod::Overlapped if self.d.bits() != 16 || self.acc == Scalar::I32 => Some(
-                "only elements of 16 bits of accumulators of floats are kept while the next tile is multiplied",
+                "D must have 16-bit elements and floating-point accumulators",
             ),
             StoreMethod::Overlapped
                 if self.tile[1] != 4 * self.line_columns() || self.rows_of_consumer() != 64 =>
             {
-                Some("it is for 64 rows and 256 columns of a warp group")
+                Some("each consumer warp group must have 64 rows and 256 columns")
             }
             StoreMethod::Overlapped => None,
         }
@@ -402,7 +413,9 @@ impl GemmConfig {
         let available =
             |registers: u32, others: u32| registers.saturating_sub(others).min(MAX_ACCUMULATORS);
         let max = match (registers, self.is_warp_specialised()) {
-            (Some(_), false) => return error("only warp groups with roles move them"),
+            (Some(_), false) => {
+                return error("only warp-specialised kernels can redistribute registers");
+            }
             (None, true) => available(entry, 32),
             (None, false) if self.schedule == Schedule::Simt => available(entry, 32),
             // `f64` operands take twice the registers.
@@ -411,20 +424,20 @@ impl GemmConfig {
             (Some([fetch, multiply]), true) => {
                 let legal = |count: u32| count.is_multiple_of(8) && (24..=256).contains(&count);
                 if !legal(fetch) || !legal(multiply) {
-                    return error("a count is a multiple of 8 from 24 to 256");
+                    return error("each count must be a multiple of 8 from 24 to 256");
                 }
                 // Threads that fetch hold vectors in registers. A thread that only starts TMA
                 // copies holds none.
                 let (less, more, rule) = if self.load == LoadMethod::Threads {
-                    (multiply, fetch, "threads that multiply give registers to those that fetch")
+                    (multiply, fetch, "consumers must give registers to producers")
                 } else {
-                    (fetch, multiply, "threads that fetch give registers to those that multiply")
+                    (fetch, multiply, "producers must give registers to consumers")
                 };
                 if less > entry || more < entry {
                     return error(rule);
                 }
                 if GROUP * (self.producers() * fetch + self.consumers() * multiply) > SM_REGISTERS {
-                    return error("an SM has 65536 registers");
+                    return error("together they need more than the SM's 65536 registers");
                 }
                 // `ptxas` allocates for the launch's register count, whatever `setmaxnreg` moves
                 // later.

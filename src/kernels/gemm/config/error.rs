@@ -61,7 +61,7 @@ errors! {
             acc: Scalar,
         } = |f| write!(
             f,
-            "the schedule `{}` has no products of {a} and {b} with accumulators in {acc}",
+            "the schedule `{}` cannot multiply {a} by {b} with accumulators in {acc}",
             schedule.name()
         ),
         /// C or D cannot have this type.
@@ -72,7 +72,7 @@ errors! {
             scalar: Scalar,
         } = |f| {
             let small = if *operand == 'D' { ", f8e4m3, f8e5m2, i8, u8" } else { "" };
-            write!(f, "{operand} is of f32, f16, bf16{small} or i32, or of f64 as A and B are, not of {scalar}")
+            write!(f, "{operand} must be f64 if A and B are, else f32, f16, bf16{small} or i32, not {scalar}")
         },
         /// elements of {scalar} need sm_89, and the target is {target}
         SmallFloats { scalar: Scalar, target: Target },
@@ -92,8 +92,8 @@ errors! {
             };
             write!(
                 f,
-                "{operand} of {scalar} is contiguous along {contiguous}, but `wgmma` takes elements of 16 bits \
-                         only so: it must be contiguous along K"
+                "{operand} is {scalar} and contiguous along {contiguous}, which `wgmma` supports \
+                 only for 16-bit elements: it must be contiguous along K"
             )?;
             match scalar.bits() {
                 32 => f.write_str(", be copied first (`repack`), or be multiplied by a multistage kernel"),
@@ -112,17 +112,19 @@ errors! {
             rule: &'static str,
         } = |f| match registers {
             Some([fetch, multiply]) => {
-                write!(f, "{fetch} and {multiply} registers are not possible: {rule}")
+                write!(f, "unsupported register counts {fetch} (producers) and {multiply} (consumers): {rule}")
             }
             None => {
-                write!(f, "registers must be moved: {rule}")
+                write!(f, "the register counts are missing: {rule}")
             }
         },
-        /// a thread needs {needed} registers for elements, and has {max}: make the tile smaller
+        /// each thread needs {needed} registers for elements, but has only {max}: use a smaller
+        /// tile
         Accumulators { needed: u32, max: u32 },
-        /// a block would have {threads} threads, but it has 32 to 1024
+        /// a block would have {threads} threads, but must have 32 to 1024
         Threads { threads: u32 },
-        /// {needed} bytes of shared memory are needed, and a block has {available}: take fewer stages or a smaller tile
+        /// the kernel needs {needed} bytes of shared memory, but a block can have {available}: use
+        /// fewer stages or a smaller tile
         SharedMemory { needed: u64, available: u64 },
         /// The text is not the name of a configuration.
         Name {
@@ -135,10 +137,10 @@ errors! {
         } = |f| {
             let text = text.escape_default();
             if part.is_empty() {
-                write!(f, "`{text}` names no configuration: {expected} is missing")
+                write!(f, "`{text}` is not a configuration name: {expected} is missing")
             } else {
                 let part = part.escape_default();
-                write!(f, "`{text}` names no configuration: `{part}` should be {expected}")
+                write!(f, "`{text}` is not a configuration name: `{part}` should be {expected}")
             }
         },
         /// A size is 0 or too large.
@@ -151,59 +153,64 @@ errors! {
             let max = crate::kernels::gemm::GemmProblem::MAX_SIZE;
             write!(f, "the size `{name}` is {size}, but must be from 1 to {max}")
         },
-        /// the size `k` is {k}, but a tile that is written under the next one needs at least {min}
+        /// the size `k` is {k}, but the store method `overlapped` needs at least {min}
         Depth { k: u32, min: u32 },
-        /// the size `k` is {k}, so that some of {splits} splits would have no step along K
+        /// the size `k` is {k}, which leaves some of the {splits} splits without a step along K:
+        /// use fewer splits
         Splits { k: u32, splits: u32 },
-        /// the lines of {operand} are {pitch} elements apart, but have {min} elements
+        /// the pitch of {operand} is {pitch} elements, but its lines have {min}
         Pitch { operand: char, pitch: u64, min: u64 },
         /// {operand} is too large: it has {lines} lines of {pitch} elements, and a matrix must have fewer than 2^40
         TooLarge { operand: char, lines: u64, pitch: u64 },
-        /// {what} {operand} is {bytes} bytes, but the kernel takes multiples of {alignment}
+        /// {what} {operand} is {bytes} bytes, but must be a multiple of {alignment}
         Alignment { what: &'static str, operand: char, bytes: u64, alignment: u32 },
-        /// {operand} has {bytes} bytes, and threads fetch operands of {min} bytes or more
+        /// {operand} has {bytes} bytes, but loads by threads (`threads`) need at least {min}
         Short { operand: char, bytes: u64, min: u32 },
-        /// the lines of {operand} are {pitch} elements apart, and threads fetch lines that are at most {max} apart
+        /// the pitch of {operand} is {pitch} elements, but loads by threads (`threads`) allow at
+        /// most {max}
         Far { operand: char, pitch: u64, max: u64 },
-        /// {operand} does not start at a multiple of {alignment} bytes, as the kernel takes it: a configuration with a
-        /// smaller `alignment` does
+        /// {operand} must start at a multiple of {alignment} bytes: choose a configuration with a
+        /// smaller `alignment`
         Address { operand: char, alignment: u32 },
-        /// the problem has {tiles} tiles, which are more than 2^31 - 1
+        /// the problem has {tiles} tiles, but can have at most 2^31 - 1
         Tiles { tiles: u64 },
-        /// all tiles have {steps} steps along K, and thread blocks that share steps (`streamk`) take fewer than 2^30
+        /// all tiles together have {steps} steps along K, but stream-K (`streamk`) supports fewer
+        /// than 2^30
         Steps { steps: u64 },
-        /// {operand} has type {found}, but the configuration's type is {expected}
+        /// {operand} has elements of {found}, but the configuration needs {expected}
         BufferType { operand: &'static str, found: Scalar, expected: Scalar },
-        /// the buffer of {operand} has {found} elements, and {needed} are needed
+        /// the buffer for {operand} has {found} elements, but {needed} are needed
         BufferLength { operand: &'static str, found: u64, needed: u64 },
-        /// the kernel has an epilogue of the program: the epilogue of its configuration must be `Epilogue::default()`
+        /// the kernel has its own epilogue function, so its configuration must have the epilogue
+        /// `Epilogue::default()`
         TwoEpilogues,
-        /// the kernel makes one column of D from two of A B: it is built by `Gemm::with_pairs`
+        /// a kernel with `pairs` makes one column of D from two of A B: build it with
+        /// `Gemm::with_pairs`
         PairsWithoutEpilogue,
-        /// the size `n` is {n}, but pairs of columns need an even number
+        /// the size `n` is {n}, but must be even for column pairs
         OddColumns { n: u32 },
         /// The list of groups is missing, or the kernel does not take one.
         GroupRows {
             /// Whether the kernel needs it.
             needed: bool,
         } = |f| match needed {
-            true => f.write_str("the kernel multiplies groups of rows, and no `GroupRows` are given"),
+            true => f.write_str("the configuration is `grouped`, but no `GroupRows` are given"),
             false => f.write_str("`GroupRows` are given, but the configuration is not `grouped`"),
         },
-        /// the workspace has {found:?} partial accumulators and counters, and the launch needs {needed:?}: make it by
-        /// `GemmFunction::workspace` for the problem
+        /// the workspace has {found:?} partial accumulators and counters, but the launch needs
+        /// {needed:?}: make it with `GemmFunction::workspace` for this problem
         Workspace { found: [u64; 2], needed: [u64; 2] },
         /// The table of a ragged batch is missing, or the kernel does not take one.
         Products {
             /// Whether the kernel needs it.
             needed: bool,
         } = |f| match needed {
-            true => f.write_str("the kernel multiplies matrices of different sizes, and no table of `products` is given"),
+            true => f.write_str("the configuration is `ragged`, but no table of `products` is given"),
             false => f.write_str("a table of `products` is given, but the configuration is not `ragged`"),
         },
         /// the batch strides of A, C and D must be 0: groups are rows of one matrix (`GemmProblem::grouped`)
         GroupStrides,
-        /// {m} rows are not {groups} groups with room for the same number of rows each
+        /// {m} rows do not divide into {groups} groups with room for equally many rows
         GroupCapacity { m: u32, groups: u32 },
         /// An epilogue operand is missing, or the kernel does not take it.
         EpilogueOperand {
@@ -213,10 +220,10 @@ errors! {
             needed: bool,
         } = |f| match needed {
             true => {
-                write!(f, "the kernel has an epilogue with {operand}, which is not given")
+                write!(f, "the kernel's epilogue needs {operand}, which is missing")
             }
             false => {
-                write!(f, "{operand} is given, but the kernel has no epilogue with it")
+                write!(f, "{operand} is given, but the kernel's epilogue does not use it")
             }
         },
         /// No configuration takes the problem.
@@ -225,7 +232,7 @@ errors! {
             last: Option<Box<GemmError>>,
         } = |f| match last {
             Some(last) => {
-                write!(f, "no configuration takes the problem; the last one tried: {last}")
+                write!(f, "no configuration can run the problem; the last one tried: {last}")
             }
             None => f.write_str("no configuration was given"),
         },

@@ -113,7 +113,7 @@ words! {
     word Some("stages such as `s4`") =>
         |of| Some(format!("s{}", of.stages)),
         |of, text| set(&mut of.stages, number(text.strip_prefix('s')?)),
-        |of| of.rule("stages", of.stages, (!(2..=32).contains(&of.stages)).then_some("2 to 32 are possible"));
+        |of| of.rule("stages", of.stages, (!(2..=32).contains(&of.stages)).then_some("the stage count must be 2 to 32"));
     /// * the schedule: `simt`, `ms`, `coop` or `pp`;
     word Some("a schedule: `simt`, `ms`, `coop` or `pp`") =>
         |of| Some(of.schedule.name().to_owned()),
@@ -166,11 +166,11 @@ words! {
         },
         |of| of.rule("splits", format!("{:?}", of.splits), of.splits_rule());
     /// * the raster order;
-    word Some("an order of tiles such as `strip8`") =>
+    word Some("a raster order such as `strip8`") =>
         |of| Some(of.raster.to_string()),
         |of, text| set(&mut of.raster, text.parse().ok()),
         |of| {
-            let rule = "a swizzle width is from 1 to 65535";
+            let rule = "the swizzle width must be 1 to 65535";
             of.rule("raster", of.raster, (!of.raster.is_valid()).then_some(rule))
         };
     /// * how D is written: `direct`, `rows`, `chunks` or `overlapped`;
@@ -298,13 +298,13 @@ impl FromStr for GemmConfig {
             }
         }
         if let Some(part) = parts.next() {
-            return error(part, "the end, or words in their order");
+            return error(part, "the end, or a word in its place");
         }
         // Refuses numbers with leading zeros, and words that spell out a default.
         if config.to_string() == text.replacen(DEFERRED, StoreMethod::Overlapped.name(), 1) {
             Ok(config)
         } else {
-            error(text, "the name that the configuration is printed as")
+            error(text, "the form in which the configuration is printed")
         }
     }
 }

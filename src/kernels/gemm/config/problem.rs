@@ -42,7 +42,7 @@ pub struct MatrixStrides {
 /// assert_eq!(problem.strides(&config)?.a, [100, 300 * 100]);
 /// assert_eq!(
 ///     config.check_problem(&problem).unwrap_err().to_string(),
-///     "the pitch of A is 200 bytes, but the kernel takes multiples of 16"
+///     "the pitch of A is 200 bytes, but must be a multiple of 16"
 /// );
 /// # Ok::<(), tilewright::kernels::gemm::GemmError>(())
 /// ```
@@ -172,7 +172,7 @@ impl GemmConfig {
             operands.push(('D', strides.d, self.d));
         }
         for (operand, [pitch, next], scalar) in operands {
-            let distances = [("the pitch of", pitch), ("the distance of matrices of", next)];
+            let distances = [("the pitch of", pitch), ("the batch stride of", next)];
             let distances = if problem.batch > 1 { &distances[..] } else { &distances[..1] };
             for (what, distance) in distances {
                 // Cannot overflow: strides are below 2^40.

@@ -120,10 +120,10 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     where
         A::Sum: Converted,
     {
-        let rule = "results of rows and columns are those of one size of matrices";
+        let rule = "row and column results need matrices of one size";
         config.rule("ragged", config.ragged, config.ragged.then_some(rule))?;
         let is_split = config.grouped && reduction.is_of_columns();
-        let rule = "a column has rows of all groups";
+        let rule = "a column would mix the rows of all groups";
         config.rule("grouped", config.grouped, is_split.then_some(rule))?;
         Self::reduced(config, Some(reduction), epilogue)
     }

@@ -53,11 +53,11 @@ impl GemmConfig {
         };
         given
             .map(|given| match given {
-                GroupRows::Starts(starts) => list("the starts of groups", starts, batch + 1, 0),
+                GroupRows::Starts(starts) => list("the group starts", starts, batch + 1, 0),
                 GroupRows::Counts(_) if !m.is_multiple_of(batch) => {
                     Err(GemmError::GroupCapacity { m, groups: batch })
                 }
-                GroupRows::Counts(counts) => list("the counts of groups", counts, batch, m / batch),
+                GroupRows::Counts(counts) => list("the group counts", counts, batch, m / batch),
             })
             .transpose()
     }

@@ -238,7 +238,7 @@ impl GemmConfig {
         if !self.ragged {
             None
         } else if self.grouped {
-            Some("a batch has groups of rows or products of different sizes, not both")
+            Some("a configuration can be `grouped` or `ragged`, not both")
         } else {
             self.made_rule()
         }
@@ -247,15 +247,15 @@ impl GemmConfig {
     #[inline]
     fn made_rule(&self) -> Option<&'static str> {
         if self.schedule != Schedule::Cooperative {
-            Some("products of different sizes are for cooperative warp groups")
+            Some("a ragged batch needs the cooperative schedule")
         } else if self.swap || self.cluster != [1, 1] || self.splits.is_split() {
-            Some("products of different sizes have no exchanged operands, clusters or splits")
+            Some("a ragged batch does not support swapped operands, clusters or splits")
         } else if self.load != LoadMethod::Tensor
             || !matches!(self.store, StoreMethod::Rows | StoreMethod::Chunks)
         {
-            Some("tensor copies fetch A and B of different sizes, and store D (`rows`, `chunks`)")
+            Some("a ragged batch must load A and B with TMA, and store D with `rows` or `chunks`")
         } else if self.epilogue.beta || self.epilogue.bias.is_some() {
-            Some("products of different sizes have no C and no bias: write an epilogue")
+            Some("a ragged batch does not support C or a bias: write your own epilogue")
         } else {
             None
         }

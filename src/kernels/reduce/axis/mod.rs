@@ -185,15 +185,15 @@ impl AxisReduceConfig {
     fn check(&self) -> Result<(), RowError> {
         let AxisReduceConfig { access, threads, team, rows, .. } = *self;
         let rule = if access == RowAccess::Elements {
-            "rows along an axis are aligned or ragged"
+            "an axis reduction needs aligned or ragged rows, not access by single elements"
         } else if !threads.is_power_of_two() || !(64..=1024).contains(&threads) {
-            "a block has 64, 128, 256, 512 or 1024 threads"
+            "a block must have 64, 128, 256, 512 or 1024 threads"
         } else if !team.is_power_of_two() || !(1..=32).contains(&team) || team * 8 > threads {
-            "a row is shared by 1, 2, 4, 8, 16 or 32 threads, at most an eighth of the block"
+            "1, 2, 4, 8, 16 or 32 threads must share a row, and at most an eighth of the block"
         } else if !(1..=8).contains(&rows) || threads * self.registers() > SM_REGISTERS {
-            "a thread loads 1 to 8 rows at once, and a block's threads have 65536 registers for them"
+            "a thread must load 1 to 8 rows at once, and the block must need at most 65536 registers for them"
         } else if !self.cluster.is_power_of_two() || self.cluster > 8 {
-            "a cluster has 1, 2, 4 or 8 blocks"
+            "a cluster must have 1, 2, 4 or 8 blocks"
         } else if self.cluster > 1 && !self.target.offers(Target::SM_90) {
             "clusters need sm_90"
         } else {

@@ -104,7 +104,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
         P: Recast,
     {
         if moved.is_some() {
-            let argument = "a swizzled pointer that a device number has moved".to_owned();
+            let argument = "a swizzled pointer with a device offset".to_owned();
             return Err(LayoutError::Unsupported { operation: "recast", argument });
         }
         let (from, to) = (P::Elem::scalar().bits().into(), T::scalar().bits().into());
