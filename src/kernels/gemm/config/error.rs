@@ -177,7 +177,7 @@ errors! {
         /// all tiles together have {steps} steps along K, but stream-K (`streamk`) supports fewer
         /// than 2^30
         Steps { steps: u64 },
-        /// {operand} has elements of {found}, but the configuration needs {expected}
+        /// {operand} has type {found}, but the configuration needs {expected}
         BufferType { operand: &'static str, found: Scalar, expected: Scalar },
         /// the buffer for {operand} has {found} elements, but {needed} are needed
         BufferLength { operand: &'static str, found: u64, needed: u64 },
