@@ -414,11 +414,11 @@ fn params_are_checked_at_the_launch() {
     let cases = [
         (
             layout!((4, 20):(20, 1)),
-            "the argument `(4,20):(20,1)` of parameter 0 is refused: n = 20 contradicts what was said about it: a multiple of 8 from 8 to 1024",
+            "the argument `(4,20):(20,1)` of parameter 0 is refused: n = 20 violates its assumption: it must be a multiple of 8 from 8 to 1024",
         ),
         (
             layout!((4, 2048):(2048, 1)),
-            "the argument `(4,2048):(2048,1)` of parameter 0 is refused: n = 2048 contradicts what was said about it: a multiple of 8 from 8 to 1024",
+            "the argument `(4,2048):(2048,1)` of parameter 0 is refused: n = 2048 violates its assumption: it must be a multiple of 8 from 8 to 1024",
         ),
         (
             layout!((4, 16):(24, 1)),
