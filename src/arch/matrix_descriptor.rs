@@ -322,7 +322,7 @@ mod tests {
         };
         let cases = [
             ("S<3,3,3> o 0 o (64,32):(64,1)", "32 bytes"),
-            ("S<3,4,3> o 0 o (64,16):(64,1)", "does not know the swizzle"),
+            ("S<3,4,3> o 0 o (64,16):(64,1)", "does not support the swizzle"),
             ("S<3,3,3> o 8 o (64,16):(64,1)", "has the offset 8"),
             ("S<3,3,3> o 0 o (64,16):(72,1)", "coordinate (1,0) is at element 72"),
             ("S<0,4,3> o 0 o ((8,8),(8,2)):((8,65),(1,1024))", "multiple of 16"),
