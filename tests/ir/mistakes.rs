@@ -263,7 +263,7 @@ fn m14_shared_memory_read_before_it_is_written() {
             y.store(k, i, s.load(k, i));
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 3 (bytes 12 to 16) of shared memory `shared0`, made at FILE:LINE, of which byte 12 was never written, in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before it is loaded; where an `if_` or a predicate guards the store, guard the load too, or store zero to the other elements"
+            "`ld` at FILE:LINE reads i32 element 3 (bytes 12 to 16) of shared memory `shared0`, made at FILE:LINE, of which byte 12 was never written, in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before you load it; if an `if_` or a predicate guards the store, guard the load too, or store zeros to the other elements"
         ],
     );
 }
@@ -281,7 +281,7 @@ fn m15_barrier_that_is_missing() {
             k.if_(i.lt(4), |k| y.store(k, i, other));
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before it is loaded; where an `if_` or a predicate guards the store, guard the load too, or store zero to the other elements"
+            "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before you load it; if an `if_` or a predicate guards the store, guard the load too, or store zeros to the other elements"
         ],
     );
 }
