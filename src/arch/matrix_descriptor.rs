@@ -67,7 +67,8 @@ errors! {
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum DescriptorError {
-        /// `{layout}` is not an operand of wgmma, which must be a static layout with two modes: {reason}
+        /// `{layout}` is not an operand of wgmma, which must be a static layout with two modes:
+        /// {reason}
         NotStatic { layout: String, reason: LayoutError },
         /// the second mode of a wgmma operand is k and must have {expected} elements (32 bytes),
         /// not {found}: divide the layout by the instruction's shape first
