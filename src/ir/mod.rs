@@ -25,7 +25,7 @@
 //!     k.if_(k.thread_idx().x.lt(16), |k| k.barrier());
 //! })
 //! .unwrap_err();
-//! assert!(errors.to_string().contains("the barrier is reached by a part of the threads of a block"));
+//! assert!(errors.to_string().contains("only some threads of a block may reach the barrier"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -50,12 +50,12 @@ impl fmt::Display for ResultsDiffer {
             first_value.scalar()
         )?;
         if *elements > 1 {
-            write!(f, ", and so do {elements} elements of it in all")?;
+            write!(f, "; {elements} of its elements differ in all")?;
         }
         write!(
             f,
-            "; the result depends on which block or thread comes first: look for code that only one of them runs, or allow it with \
-             `Options::may_differ(\"{param}\")`, which sums of floating point atomics need"
+            "; the result depends on which block or thread comes first: look for code that only the first or the last \
+             one runs, or allow it with `Options::may_differ(\"{param}\")`, which sums of floating point atomics need"
         )
     }
 }

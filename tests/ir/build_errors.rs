@@ -30,9 +30,9 @@ fn required_length_of_what_a_launch_does_not_know() {
         },
         expect![[r#"
             kernel `wrong` has 3 errors:
-              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers
-              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers
-              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers"#]],
+              FILE:LINE: a launch cannot check this length: `require_len` needs a pointer that is itself a parameter, and a length computed from integer parameters and constants
+              FILE:LINE: a launch cannot check this length: `require_len` needs a pointer that is itself a parameter, and a length computed from integer parameters and constants
+              FILE:LINE: a launch cannot check this length: `require_len` needs a pointer that is itself a parameter, and a length computed from integer parameters and constants"#]],
     );
 }
 
@@ -59,7 +59,7 @@ fn value_of_another_build() {
             |k, (z,)| z.store(k, 0, y.load(k, 0)),
             expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: a value of another kernel's build is used here"#]],
+              FILE:LINE: this value belongs to another kernel: use only values of the kernel that is being built"#]],
         );
     })
     .expect("the outer kernel is not at fault");
@@ -93,7 +93,7 @@ fn end_of_another_body() {
         },
         expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: this body of `loop` has no end of its own: what it returns was made in another body"#]],
+              FILE:LINE: this body of `loop` returns a `Terminated` from another body: end it with a jump of its own"#]],
     );
 }
 
@@ -214,7 +214,7 @@ fn names_and_block_sizes() {
         &errors,
         expect![[r#"
             kernel `big` has 1 error:
-              FILE:LINE: a block of 1024 x 2 x 1 threads is not possible: it has at most 1024 in all, so use more blocks"#]],
+              FILE:LINE: a block of 1024 x 2 x 1 threads is too large: it can have at most 1024 in all, so use more blocks"#]],
     );
 }
 

@@ -755,12 +755,12 @@ fn a_loop_that_cannot_be_vectorized_says_why() {
         assert!(found.contains(part), "{found}");
     };
     says(added(4, 2), "is not known to start at a multiple of 16 bytes");
-    says(added(8, 0), "no load or store of this loop can be a vector of 8 elements");
+    says(added(8, 0), "no load or store of this loop can become a vector of 8 elements");
     let shifted = Kernel::<Added<f32>>::build("shifted", Target::SM_80, |k, (_, y, _, n)| {
         let next = y.offset(4);
         k.for_(range(0, n).vectorize(4), (), |k, i, ()| y.store(k, i, next.load(k, i)));
     });
-    says(shifted, "may meet what the store at");
+    says(shifted, "may access what the store at");
 }
 
 fn nested_loops<'b>(k: &mut Body<'b, '_>, full: bool) -> Val<'b, i64> {

@@ -145,7 +145,7 @@ fn errors_name_modes() -> Result<(), LayoutError> {
     );
     check(
         a.slice(&coord!(_, (1, (2, _)))),
-        &format!("`slice` of {of}: in mode k.1: the tuple (2,_) stands where an integer is needed"),
+        &format!("`slice` of {of}: in mode k.1: expected an integer, but found the tuple (2,_)"),
     );
     check(
         a.select(&[0, 2]),
@@ -155,7 +155,7 @@ fn errors_name_modes() -> Result<(), LayoutError> {
     let a = "(4,(4,4,2)):(1,(1,n,16))".parse::<Layout>()?.named(["m", "k"])?;
     let error = a.logical_divide(&tiler!(2, 6:1)).unwrap_err();
     expect![[r#"
-        `logical_divide` of (4,(4,4,2)):(1,(1,n,16)) of (m,k): in mode k: (4,4,2):(1,n,16) o 6:1 is not a layout: the steps of 1 leave a mode of (4,4,2):(1,n,16) at a place that does not divi..; assume n == 4"#]]
+        `logical_divide` of (4,(4,4,2)):(1,(1,n,16)) of (m,k): in mode k: (4,4,2):(1,n,16) o 6:1 is not a layout: steps of 1 do not line up with the modes of (4,4,2):(1,n,16); choose a stride..; assume n == 4"#]]
     .assert_eq(&error.to_string());
     assert!(error.assumption().is_some());
     Ok(())

@@ -45,7 +45,7 @@ fn a_race_is_reported_with_both_lines() {
     let said = text(&output.stdout).replace(&path, "FILE");
     expect![[r#"
         tile: 1 data race
-        data race (write after read): `st` at FILE:9:3 writes i32 element 32 (bytes 128 to 132) of shared memory `shared0`, made at FILE:2:3, in thread (32, 0, 0), warp 1, of block (0, 0, 0) of kernel `tile`; `ld` at FILE:11:3 read it before, in thread (31, 0, 0), warp 0, of the same block; no barrier orders the two threads of the block; let both threads pass a barrier between the two: of the block, a named one, or an mbarrier
+        data race (write after read): `st` at FILE:9:3 writes i32 element 32 (bytes 128 to 132) of shared memory `shared0`, made at FILE:2:3, in thread (32, 0, 0), warp 1, of block (0, 0, 0) of kernel `tile`; `ld` at FILE:11:3 read it before, in thread (31, 0, 0), warp 0, of the same block; no barrier orders the two threads of the block; let both threads pass a barrier between the two: the block's, a named one, or an mbarrier
     "#]]
     .assert_eq(&said);
     assert_eq!(text(&output.stderr), "error: failed kernels: tile\n");
@@ -100,7 +100,7 @@ fn results_of_schedules_are_compared() {
     assert_eq!(output.status.code(), Some(1));
     expect![[r#"
         tickets: results differ between schedules
-        results differ: i32 element 0 of `ticket` of kernel `tickets` is 0 with `RoundRobin` and 7 with `Reverse`, and so do 8 elements of it in all; the result depends on which block or thread comes first: look for code that only one of them runs, or allow it with `Options::may_differ("ticket")`, which sums of floating point atomics need
+        results differ: i32 element 0 of `ticket` of kernel `tickets` is 0 with `RoundRobin` and 7 with `Reverse`; 8 of its elements differ in all; the result depends on which block or thread comes first: look for code that only the first or the last one runs, or allow it with `Options::may_differ("ticket")`, which sums of floating point atomics need
     "#]]
     .assert_eq(&text(&output.stdout));
 

@@ -15,12 +15,12 @@ errors! {
     pub enum ParseErrorKind {
         /// the text has {bytes} bytes, but at most {limit} are read
         TooLong { bytes: usize, limit: usize },
-        /// more than {limit} regions are inside each other
+        /// regions are nested more than {limit} deep
         TooDeep { limit: usize },
         /// A character that cannot start any token.
         UnknownCharacter {
             character: char,
-        } = |f| write!(f, "`{}` starts nothing here", character.escape_debug()),
+        } = |f| write!(f, "unexpected character `{}`", character.escape_debug()),
         /// this quote is not closed on its line
         UnclosedText,
         /// A backslash that does not start an escape.
@@ -41,7 +41,7 @@ errors! {
         Unexpected {
             expected: &'static str,
             found: String,
-        } = |f| write!(f, "{expected} is expected, but there is {}", found.escape_debug()),
+        } = |f| write!(f, "expected {expected}, but found {}", found.escape_debug()),
         /// {error}
         InvalidTarget(error: ParseTargetError),
         /// A number that is negative, too large, or not a number.
@@ -58,9 +58,9 @@ errors! {
         UndefinedName { name: String } = |f| if name.starts_with('%') {
             write!(f, "`{name}` is not defined in this kernel")
         } else {
-            write!(f, "`{name}` is not declared above as what is named here")
+            write!(f, "`{name}` is not declared above this line, or is something else")
         },
-        /// `{name}` was given on line {first_line} already: each name is given once
+        /// `{name}` was already given on line {first_line}: give each name only once
         RepeatedName { name: String, first_line: u32 },
         /// `{text}` is not a constant of type {scalar}
         InvalidConstant { text: String, scalar: Scalar },

@@ -97,9 +97,10 @@ impl<'t> KernelParser<'_, 't> {
         }
         let name = self.tokens.expect_kind(Kind::Word, "an operation or `}`")?;
         match name.text {
-            "shared" | "local" | "array" => {
-                Err(unexpected(name, "an operation (allocations belong to no inner region)"))
-            }
+            "shared" | "local" | "array" => Err(unexpected(
+                name,
+                "an operation (allocations are only possible in the kernel's body)",
+            )),
             "const" => self.constant(head),
             "if" => self.if_(head),
             "for" => self.for_(head),
