@@ -240,7 +240,7 @@ errors! {
         BadSwizzleMasks { y: u64, z: u64 },
         /// {operation} is not defined for {argument}
         Unsupported { operation: &'static str, argument: String },
-        /// the nesting is deeper than { levelslimit}
+        /// the nesting is deeper than {limit} levels
         TooDeep { limit: usize },
         /// the coordinate {coord} is outside the shape {shape}
         OutsideShape { coord: String, shape: String },
@@ -263,7 +263,7 @@ errors! {
         /// the bit matrix has rank {rank}, but an inverse needs rank {needed}: two coordinates
         /// share an index, or an index is never reached
         RankDeficient { rank: u32, needed: u32 },
-        /// the bit matrix with columns { is not a swizzled layoutcolumns}
+        /// the bit matrix with columns {columns} is not a swizzled layout
         NotALayout { columns: String },
         /// no memory access has {vector} x {element_bits} bits; it must have 8, 16, 32, 64 or 128
         /// bits, and the element's width must be a power of two
