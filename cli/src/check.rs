@@ -17,7 +17,7 @@ use kernel::{Printed, Ran, variant};
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit codes: 0 where no schedule has a fault; 1 where a kernel has one, leaves other results under another \
-    schedule, does not end, or fails an assertion; 2 for bad input."
+    schedule, does not end, or fails an assertion; 2 for bad input. `docs/for-programs.md` lists the fields of the JSON."
 )]
 pub(super) struct Options {
     #[command(flatten)]
