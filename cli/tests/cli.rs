@@ -17,6 +17,8 @@ mod doctor;
 #[cfg(target_os = "linux")]
 #[allow(dead_code, reason = "the tests of the runtime use the rest")]
 mod driver;
+#[path = "cli/for_programs.rs"]
+mod for_programs;
 #[path = "cli/layout.rs"]
 mod layout_page;
 #[path = "cli/progress.rs"]
