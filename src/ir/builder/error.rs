@@ -55,6 +55,9 @@ errors! {
         OffsetTooLarge { offset: i64, index: Scalar },
         /// threads exchange scalars in a reduction or a scan, not {found}: pass its elements as a tuple or an array
         ReducedType { found: Type },
+        /// a reduction or scan of a `Vec` of length {len} gets one of length {found} from its combining body or as its first
+        /// value: a `Vec` has the same length everywhere
+        CombinedLength { len: usize, found: usize },
         /// a group of lanes has 1, 2, 4, 8, 16 or 32 of them, not {found}: use `Group::Block` for all threads of a block
         GroupLanes { found: u32 },
         /// parameter {param} is {wanted}, but no template says which: add `KernelOptions::template`, one for each such

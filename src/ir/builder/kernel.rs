@@ -9,6 +9,8 @@ use super::body::Body;
 use super::context::Context;
 use super::control::Terminated;
 use super::error::{BuildError, BuildErrorKind, BuildErrors};
+use super::host_part::HostParts;
+use super::joins::types_of;
 use super::params::{ParamList, ParamValues, Params};
 use super::values::Values;
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
@@ -299,8 +301,7 @@ impl Kernel<Untyped> {
         let bounds = KernelOptions::default().block([1, 1, 1]).bounds;
         let (name, location) = ("expression", SourceLocation::caller());
         let head = Head { name, target, bounds, location, merge_shared: false };
-        let (mut types, mut list) = (Vec::new(), ParamList::new(Vec::new()));
-        V::types(&mut types);
+        let (types, mut list) = (types_of::<V>(&HostParts::new()), ParamList::new(Vec::new()));
         let pointer = |ty: Type| match ty {
             Type::Scalar(elem) => Type::Pointer { space: Space::Global, elem, mutable: true },
             Type::Vector(vector) => {
