@@ -150,7 +150,7 @@ volatile_registers! {
 /// ```
 impl<'b> Body<'b, '_> {
     /// Suspends the thread for between 0 and `2 * nanoseconds`, at most a millisecond. In the
-    /// simulator the other warps run meanwhile. PTX ISA 9.7.13.1 `nanosleep`.
+    /// simulator the other warps run meanwhile. PTX ISA 9.7.19.2 `nanosleep`.
     #[doc(alias = "__nanosleep")]
     #[track_caller]
     pub fn nanosleep(&self, nanoseconds: impl IntoVal<'b, u32>) {
