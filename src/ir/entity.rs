@@ -83,6 +83,11 @@ entity!(
     "array"
 );
 entity!(
+    /// A global array.
+    GlobalId,
+    "global"
+);
+entity!(
     /// A source location in the Rust program that built the kernel.
     LocationId,
     "location"
