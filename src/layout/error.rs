@@ -89,7 +89,8 @@ errors! {
     pub enum LayoutError {
         /// in mode {mode}: {cause}
         At { mode: ModePath, cause: Box<LayoutError> },
-        /// An operation on a layout with names failed.
+        /// An operation on a layout with names failed. The text has at most 200 characters; `cause`
+        /// has the rest.
         Named {
             /// The operation, in CuTe's words.
             operation: &'static str,
@@ -104,20 +105,23 @@ errors! {
                 let mode = mode.map_or_else(String::new, |mode| format!("in mode {mode}: "));
                 format!("`{operation}` of {layout}: {mode}")
             };
-            let LayoutError::Symbolic { cause, assumption } = &**cause else {
-                return write!(f, "{}{cause}", place(layout, mode.as_deref()));
+            let reason = |limit| match &**cause {
+                LayoutError::Symbolic { cause, assumption } => {
+                    refusal(cause, assumption.as_deref(), limit)
+                }
+                cause => cropped(&cause.to_string(), limit),
             };
             let mut text = place(layout, mode.as_deref());
-            let rest = refusal(cause, assumption.as_deref(), MAX_TEXT);
+            let rest = reason(MAX_TEXT);
             if text.chars().count() + rest.chars().count() > MAX_TEXT {
                 let mode = mode.as_ref().map(|mode| cropped(mode, 20));
                 text = place(&cropped(layout, 40), mode.as_deref());
             }
             let room = MAX_TEXT - text.chars().count();
-            write!(f, "{text}{}", refusal(cause, assumption.as_deref(), room))
+            write!(f, "{text}{}", reason(room))
         },
         /// The operation has no result for all values of its symbols. The text has at most 200
-        /// characters, also inside a [`Named`](LayoutError::Named) error; `cause` has the rest.
+        /// characters; `cause` has the rest.
         Symbolic {
             /// Why it does not succeed.
             cause: Box<LayoutError>,
@@ -394,7 +398,7 @@ errors! {
 }
 crate::errors::message_as_debug!(NameError);
 
-/// The most characters that a message about symbols may have.
+/// The most characters that a message about symbols or names may have.
 const MAX_TEXT: usize = 200;
 
 /// The reason for a refusal and the advice, in at most `limit` characters, at least 90. The reason is cut first.

@@ -630,6 +630,20 @@ fn a_swizzle_keeps_divisors() {
     assert_eq!(sign.eval(&Env::new().with("n", 5)), Ok(0));
 }
 
+/// A composition is decided by coordinates. These values would be the layout `(2,2):(1,1)`, because a carry out of the first
+/// mode and one out of the second cancel; with other strides in the same shape they are none.
+#[test]
+fn compositions_in_which_carries_cancel_are_refused() {
+    let right = layout!((2, 2) : (3, 1));
+    for (left, agrees) in [("(2,2,2):(1,0,2)", true), ("(2,2,2):(1,0,3)", false)] {
+        let left: Layout = left.parse().unwrap();
+        let value = |i| left.at(right.at(i).unwrap()).unwrap();
+        assert_eq!(value(1) + value(2) == value(3), agrees, "{left}");
+        let error = left.composition(&right).unwrap_err();
+        assert!(matches!(error.cause(), LayoutError::Carries { .. }), "{error}");
+    }
+}
+
 /// A refusal of symbols is short and names an assumption under which the operation has a result.
 #[test]
 fn refusals_name_the_assumption_that_is_enough() {

@@ -200,7 +200,7 @@ fn what_cannot_be_carried_says_what_to_do() {
         let x = Tensor::new(k, x, layout!((4, 8)));
         k.for_(range(0, 4), x, |k, _, x| x.slice(k, (0, ..)));
     }));
-    assert!(text.contains("o (4,8):(1,4), and the next iteration gets a tensor"), "{text}");
+    assert!(text.contains("o (4,8):(1,4), but the next iteration gets a tensor"), "{text}");
     assert!(text.contains("carry the pointer and make the tensor in the body"), "{text}");
     let text = message(Kernel::<()>::build("k", Target::SM_80, |k, ()| {
         let t = k.thread_idx().x;

@@ -261,7 +261,7 @@ fn compact_shapes_keep_their_vectors() -> Result<(), LayoutError> {
         let (x, mut y) = (device.zeros::<f32>(120).unwrap(), device.zeros::<f32>(120).unwrap());
         let launched =
             device.load(&staged).unwrap().launch(one_block(32), (&layout, &x, &layout, &mut y));
-        assert!(launched.unwrap_err().to_string().contains("s1 = 30 contradicts"));
+        assert!(launched.unwrap_err().to_string().contains("s1 = 30 violates"));
     }
     Ok(())
 }

@@ -58,6 +58,9 @@ errors! {
         /// reductions and scans work on scalars, not on {found}: pass its elements as a tuple or an
         /// array
         ReducedType { found: Type },
+        /// a reduction or scan of a `Vec` of length {len} gets one of length {found}: its combining
+        /// body and its first value must keep the length
+        CombinedLength { len: usize, found: usize },
         /// a group of lanes has 1, 2, 4, 8, 16 or 32 lanes, not {found}: use `Group::Block` for all
         /// threads of a block
         GroupLanes { found: u32 },

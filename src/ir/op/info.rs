@@ -120,6 +120,8 @@ pub enum ResultKind {
     Address,
     /// A pointer to the elements of the constant array `array`.
     ArrayPointer,
+    /// A pointer to the elements of the global array `global`.
+    GlobalArrayPointer,
     /// The type of the register variable `var`.
     VarElem,
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use super::lex::Span;
 use crate::errors::errors;
 use crate::ir::target::ParseTargetError;
-use crate::ir::types::Scalar;
+use crate::ir::types::{Scalar, Space};
 
 errors! {
     /// What is wrong with a kernel's text. Match on [`ParseError::kind`] to tell mistakes apart.
@@ -50,8 +50,13 @@ errors! {
         } = |f| write!(f, "`{text}` is not a number from 0 to {}", u32::MAX),
         /// `{name}` is not a type: expected a scalar such as `f32`, or `ptr<..>`
         UnknownType { name: String },
-        /// `{name}` is not a state space: expected `global`, `shared` or `const`
-        UnknownSpace { name: String },
+        /// A name that is no state space.
+        UnknownSpace {
+            name: String,
+        } = |f| {
+            let [others @ .., last] = Space::ALL.map(|space| format!("`{space}`"));
+            write!(f, "`{name}` is not a state space: expected {} or {last}", others.join(", "))
+        },
         /// there is no operation `{name}`
         UnknownOperation { name: String },
         /// An undefined name. Variables, allocations and loops must be declared above their use.

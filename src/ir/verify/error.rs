@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::message::{Count, TypeList, without_param};
 use crate::errors::errors;
-use crate::ir::entity::{ArrayId, LocalId, SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, GlobalId, LocalId, SharedId, Value, VarId};
 use crate::ir::format::FormatError;
 use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Axis, Class, PtxTextError};
@@ -82,6 +82,12 @@ errors! {
         ArrayEmpty { array: ArrayId },
         /// the constant arrays take {bytes} bytes, but a module has {limit}: pass some of them in a buffer
         ArrayBytes { bytes: u64, limit: u64 },
+        /// {global} has no elements: a global array has at least one
+        GlobalEmpty { global: GlobalId },
+        /// {global} has {len} elements, but {values} initial values
+        GlobalValues { global: GlobalId, len: u32, values: usize },
+        /// the global arrays take {bytes} bytes, but a kernel has {limit}: pass some of them in a buffer
+        GlobalBytes { bytes: u64, limit: u64 },
         /// {value}, made at {made}, is not defined on every path to this use: return it from the body that makes it
         ValueNotVisible { value: Value, made: SourceLocation },
         /// A region does not end in a terminator.

@@ -66,13 +66,8 @@ impl NormConfig {
         problem: &RowProblem,
     ) -> Result<Self, RowError> {
         let mut rows = RowConfig::new(target, input, problem)?;
-        let usual = RowTile {
-            threads: 256,
-            team: 256,
-            cluster: 1,
-            vectors: 4,
-            access: RowAccess::Aligned,
-        };
+        let usual =
+            RowTile { threads: 256, team: 256, cluster: 1, vectors: 4, access: RowAccess::Aligned };
         // LayerNorm reduces a row twice: half as many threads wait for each other half as long.
         if kind == NormKind::Layer && rows.tile == usual {
             rows.tile = RowTile { threads: 128, team: 128, vectors: 8, ..usual };

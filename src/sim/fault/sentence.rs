@@ -45,7 +45,9 @@ impl FaultCause {
                 let len = access.len_bytes;
                 let elements = len / u64::from(access.elem.size_bytes());
                 says!("{access}, which has {elements} elements ({len} bytes), in").cure(match access.space {
-                    Space::Global => "compare the index with the length first (`k.if_`), or pass a larger buffer",
+                    Space::Global if access.made.is_none() => {
+                        "compare the index with the length first (`k.if_`), or pass a larger buffer"
+                    }
                     _ => "compare the index with the length first (`k.if_`), or make the allocation larger",
                 })
             }
@@ -356,7 +358,11 @@ impl fmt::Display for MemoryAccess {
         let (from, to) = (self.byte, self.byte + i128::from(self.bytes));
         write!(f, "{verb} {} element {} (bytes {from} to {to}) of ", self.elem, self.element)?;
         match self.space {
-            Space::Global => write!(f, "parameter `{}`", self.allocation)?,
+            // A launch makes the buffer of a parameter, the kernel makes a global array.
+            Space::Global if self.made.is_none() => {
+                write!(f, "parameter `{}`", self.allocation)?;
+            }
+            Space::Global => write!(f, "global array `{}`", self.allocation)?,
             Space::Const => write!(f, "constant array `{}`", self.allocation)?,
             Space::Shared | Space::SharedCluster => {
                 write!(f, "shared memory `{}`", self.allocation)?;
