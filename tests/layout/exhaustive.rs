@@ -141,7 +141,7 @@ fn composes(a: &Layout, b: &Layout) -> bool {
 fn with_strides_apart(l: &Layout) -> Layout {
     let rank = extents(l).len();
     let strides = (0..rank).map(|i| 1000i64.pow(u32::try_from(i).unwrap()));
-    Layout::new(l.shape().clone(), IntTuple::from_items(strides).unwrap()).unwrap()
+    Layout::new(l.shape(), IntTuple::from_items(strides).unwrap()).unwrap()
 }
 
 /// A divide is refused if and only if the tile has no complement, or the coordinates of the layout after the pair of the tile
