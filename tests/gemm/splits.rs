@@ -292,7 +292,7 @@ fn splits_have_rules() {
     assert!(said(overlapped).contains("`overlapped` cannot split K"));
     let stored = GemmConfig { splits: Splits::SplitK(2), ..direct(base) };
     assert!(said(stored).contains("one consumer warp group"));
-    let grouped = GemmConfig { grouped: true, splits: Splits::StreamK, ..base };
+    let grouped = GemmConfig { batch: BatchMode::Grouped, splits: Splits::StreamK, ..base };
     assert!(said(grouped).contains("not support swapped operands, clusters or splits"));
     let stream = GemmConfig { splits: Splits::StreamK, ..base };
     assert_eq!(stream.to_string().parse(), Ok(stream));

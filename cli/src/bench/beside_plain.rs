@@ -129,14 +129,14 @@ fn one(
     let mut graphs = Vec::new();
     let plain = best(wanted, problem, 1)?;
     let configs = match form {
-        Form::Groups(_) => best(GemmConfig { grouped: true, ..wanted }, &grouped, count)?,
+        Form::Groups(_) => best(GemmConfig { batch: BatchMode::Grouped, ..wanted }, &grouped, count)?,
         Form::Swiglu => best(GemmConfig { pairs: true, ..wanted }, problem, count)?,
     };
     for config in plain.into_iter().chain(configs) {
         let graph = device.graph().map_err(Failure::run)?;
-        let problem = if config.grouped { &grouped } else { problem };
+        let problem = if (config.batch == BatchMode::Grouped) { &grouped } else { problem };
         let args = GemmArgs::new(&a, &b, &mut d);
-        let args = match config.grouped {
+        let args = match (config.batch == BatchMode::Grouped) {
             true => args.groups(GroupRows::Starts(&on_device)),
             false => args,
         };

@@ -140,10 +140,10 @@ impl GemmModel {
         problem: &GemmProblem,
         regime: Regime,
     ) -> Prediction {
-        if !config.grouped {
+        if !config.is_grouped() {
             return self.predict_reading(config, problem, regime, self.traffic(config, problem));
         }
-        let (config, groups) = (GemmConfig { grouped: false, ..*config }, problem.batch);
+        let (config, groups) = (GemmConfig { batch: BatchMode::Uniform, ..*config }, problem.batch);
         let (all, one) = (config.ungrouped(problem), problem.mean_group());
         let memory = f64::from(groups) * self.traffic(&config, &one).memory;
         let traffic = Traffic { memory, ..self.traffic(&config, &all) };
