@@ -69,15 +69,16 @@ errors! {
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum DescriptorError {
-        /// `{layout}` is no operand of wgmma, which is a static layout of two modes: {reason}
+        /// `{layout}` is not an operand of wgmma, which must be a static layout with two modes:
+        /// {reason}
         NotStatic { layout: String, reason: LayoutError },
-        /// the second mode of an operand of wgmma is k with {expected} elements (32 bytes), not
-        /// {found}: divide the layout by the shape of the instruction first
+        /// the second mode of a wgmma operand is k and must have {expected} elements (32 bytes),
+        /// not {found}: divide the layout by the instruction's shape first
         KExtent { found: i64, expected: i64 },
-        /// wgmma does not know the swizzle `{swizzle}` of {elem_bits}-bit elements: on byte
-        /// addresses it has S<1,4,3>, S<2,4,3> and S<3,4,3>
+        /// wgmma does not support the swizzle `{swizzle}` on {elem_bits}-bit elements: on byte
+        /// addresses it supports S<1,4,3>, S<2,4,3> and S<3,4,3>
         Swizzle { swizzle: Swizzle, elem_bits: u32 },
-        /// an operand of wgmma starts at its pointer, but the layout has the offset {offset}: add
+        /// a wgmma operand must start at its pointer, but the layout has the offset {offset}: add
         /// it to the pointer
         Offset { offset: String },
         /// The layout's swizzle is fine, but it has neither the K-major nor the MN-major form.
@@ -99,13 +100,13 @@ errors! {
             };
             write!(
                 f,
-                "`{layout}` with swizzle {swizzle} is no operand of wgmma: coordinate ({mn},{k}) is at \
-                 element {found}, the {form} form has it at {expected}: tile the operand with a layout of \
-                 the table of `MatrixDescriptor`"
+                "`{layout}` with swizzle {swizzle} is not an operand of wgmma: coordinate ({mn},{k}) is \
+                 at element {found}, but the {form} form needs it at {expected}: tile the operand with a \
+                 layout from the table in `MatrixDescriptor`"
             )
         },
-        /// the parts of an operand of wgmma are {bytes} bytes apart, which must be a multiple of 16
-        /// below 262144
+        /// the parts of a wgmma operand are {bytes} bytes apart, but the distance must be a
+        /// multiple of 16 below 262144
         Distance { bytes: i64 },
     }
 }
@@ -325,7 +326,7 @@ mod tests {
         };
         let cases = [
             ("S<3,3,3> o 0 o (64,32):(64,1)", "32 bytes"),
-            ("S<3,4,3> o 0 o (64,16):(64,1)", "does not know the swizzle"),
+            ("S<3,4,3> o 0 o (64,16):(64,1)", "does not support the swizzle"),
             ("S<3,3,3> o 8 o (64,16):(64,1)", "has the offset 8"),
             ("S<3,3,3> o 0 o (64,16):(72,1)", "coordinate (1,0) is at element 72"),
             ("S<0,4,3> o 0 o ((8,8),(8,2)):((8,65),(1,1024))", "multiple of 16"),

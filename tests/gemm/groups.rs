@@ -9,8 +9,8 @@ use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Target, bf16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GemmWorkspace,
-    GroupRows, LoadMethod, Machine, MatrixStrides, Schedule, Splits, StoreMethod,
+    Activation, BatchMode, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem,
+    GemmWorkspace, GroupRows, LoadMethod, Machine, MatrixStrides, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
@@ -276,7 +276,7 @@ fn tiles_follow_the_rows_of_a_group() {
     let best = |rows, groups| {
         let problem = GemmProblem::grouped([rows, 4096, 4096], groups);
         for config in wanted.defaults(&problem, &Machine::H200) {
-            assert!((config.batch == BatchMode::Grouped), "{config}");
+            assert!(config.batch == BatchMode::Grouped, "{config}");
             assert_eq!(config.check(), Ok(()), "{config}");
         }
         wanted.best(&problem, &Machine::H200).unwrap()
@@ -353,7 +353,7 @@ fn a_launch_after_a_fault_has_all_tiles() {
             x
         });
         let function = gemm.unwrap().load(&device).unwrap();
-        let problem = match (config.batch == BatchMode::Grouped) {
+        let problem = match config.batch == BatchMode::Grouped {
             true => case.problem,
             false => GemmProblem::new(200, 72, 264),
         };
@@ -364,8 +364,11 @@ fn a_launch_after_a_fault_has_all_tiles() {
                 let mut count = device.zeros::<u32>(len).unwrap();
                 let args = GemmArgs::new(&a, &b, &mut d);
                 let args = if own { args } else { args.workspace(&mut given) };
-                let args =
-                    if (config.batch == BatchMode::Grouped) { args.groups(GroupRows::Starts(&list)) } else { args };
+                let args = if config.batch == BatchMode::Grouped {
+                    args.groups(GroupRows::Starts(&list))
+                } else {
+                    args
+                };
                 let seen = Seen { count: &mut count, pitch: 72 };
                 function.launch(&problem, args, seen).map(|()| d.to_vec().unwrap())
             };

@@ -9,7 +9,7 @@ use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Kernel, Site, bf16};
 use tilewright::kernels::gemm::{
-    Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadMethod, Machine,
+    BatchMode, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadMethod, Machine,
     RaggedProblem, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
@@ -238,7 +238,7 @@ fn plans_are_of_different_sizes() {
     let all = wanted.defaults(&problem, &Machine::H200);
     assert!(!all.is_empty());
     for config in &all {
-        assert!((config.batch == BatchMode::Ragged), "{config}");
+        assert!(config.batch == BatchMode::Ragged, "{config}");
         assert_eq!(config.check(), Ok(()), "{config}");
     }
     let Some(ptxas) = ptxas::find() else { return };

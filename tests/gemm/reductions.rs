@@ -8,8 +8,8 @@ use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, Number, Target, bf16, f16};
 use tilewright::kernels::gemm::{
-    Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows, Reduction, Schedule,
-    Splits, StoreMethod,
+    BatchMode, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows, Reduction,
+    Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
@@ -197,7 +197,8 @@ fn check_groups(device: &Device, config: GemmConfig) {
 #[test]
 fn rows_of_groups_are_reduced() {
     let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
-    let config = GemmConfig { batch: BatchMode::Grouped, ..GemmConfig::sm90(Scalar::F16, [128, 64]) };
+    let config =
+        GemmConfig { batch: BatchMode::Grouped, ..GemmConfig::sm90(Scalar::F16, [128, 64]) };
     let small = GemmConfig {
         store: StoreMethod::Rows,
         stages: 3,

@@ -9,8 +9,8 @@ use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmModel, GemmProblem,
-    GemmWorkspace, LoadMethod, Machine, Regime, Schedule, Splits, StoreMethod,
+    Activation, BatchMode, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmModel,
+    GemmProblem, GemmWorkspace, LoadMethod, Machine, Regime, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::{Buffer, Device, LaunchOptions};
 use tilewright::sim::{Options, Order};

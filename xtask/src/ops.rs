@@ -13,7 +13,9 @@ use tilewright::ir::op::{
     Sync, Thread, VolatileReg, VoteMode, Warp,
 };
 use tilewright::ir::types::{Scalar, Space, Type, VectorType};
-use tilewright::ir::{ArrayData, Kernel, LocalData, SharedData, Target, Value, VerifyError};
+use tilewright::ir::{
+    ArrayData, GlobalData, Kernel, LocalData, SharedData, Target, Value, VerifyError,
+};
 
 #[path = "../../tests/support/atomic_cells.rs"]
 mod atomic_cells;
@@ -51,7 +53,8 @@ impl Cases {
         for ((name, ty), text) in info.iter().zip(op.attributes()) {
             match (*name, *ty) {
                 // It does not matter which variable or array it is, nor which bit function.
-                (_, "VarId" | "SharedId" | "LocalId" | "ArrayId") | ("first" | "table", _) => {}
+                (_, "VarId" | "SharedId" | "LocalId" | "ArrayId" | "GlobalId")
+                | ("first" | "table", _) => {}
                 // The types say this already.
                 ("a_type" | "b_type", _) => {}
                 ("shape", _) if op.name().starts_with("wgmma") => {
@@ -299,6 +302,12 @@ fn memory(row: &str, cases: &mut Cases) {
                     let location = k.ir.location(tilewright::ir::SourceLocation::caller());
                     let array = k.ir.arrays.push(ArrayData { elem, bits: [1; 8].into(), location });
                     Mem::ArrayBase { array }.into()
+                }),
+                "global_base" if space == Space::Global => cases.verified(&types, |k| {
+                    let location = k.ir.location(tilewright::ir::SourceLocation::caller());
+                    let global =
+                        k.ir.globals.push(GlobalData { elem, len: 8, bits: [1].into(), location });
+                    Mem::GlobalBase { global }.into()
                 }),
                 _ => {}
             }

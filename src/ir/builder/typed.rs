@@ -60,7 +60,7 @@ pub trait Ordered: Element {}
 /// A scalar type that [`cvt`](Val::cvt) can convert to: every one except `bool`. You name it as a
 /// bound.
 #[diagnostic::on_unimplemented(
-    message = "values are not converted to `{Self}`",
+    message = "values cannot be converted to `{Self}`",
     note = "a `bool` comes from a comparison, such as `x.ne(0)`"
 )]
 pub trait Converted: Element {}

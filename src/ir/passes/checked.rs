@@ -307,6 +307,10 @@ impl Pass<'_> {
                 let ty = pointer(Space::Const, ir.arrays[array].elem, false);
                 self.push(region, Mem::ArrayBase { array }, ty)
             }
+            Root::Global(global) => {
+                let ty = pointer(Space::Global, ir.globals[global].elem, true);
+                self.push(region, Mem::GlobalBase { global }, ty)
+            }
             Root::Mapa(op, _) => *self.bases.get(&op)?,
         })
     }
@@ -470,6 +474,10 @@ impl Pass<'_> {
                 let data = &ir.arrays[array];
                 (array.to_string(), Some(data.location), data.elem, Some(data.bytes()))
             }
+            Root::Global(global) => {
+                let data = &ir.globals[global];
+                (global.to_string(), Some(data.location), data.elem, Some(data.bytes()))
+            }
         };
         let Some(start) = self.start_address(region, root, space) else { return };
         let (base, index) = (self.rewrite.value(access.base), self.rewrite.value(access.index));
@@ -544,7 +552,7 @@ impl Pass<'_> {
         let check = Check::Access(CheckedAccess {
             is_store: access.is_store,
             space: match root {
-                Root::Param(_) => Space::Global,
+                Root::Param(_) | Root::Global(_) => Space::Global,
                 Root::Shared(_) => Space::Shared,
                 Root::Mapa(..) => Space::SharedCluster,
                 Root::Local(_) => Space::Local,

@@ -10,7 +10,7 @@ use crate::ir::types::Scalar;
 use crate::ir::{
     Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, KernelOptions, Target, Val,
 };
-use crate::tensor::rows::{chained, tree};
+use crate::tensor::rows::{RowAccess, RowTile, chained, tree};
 
 use super::rows::{Input, Output, RowConfig, RowError, RowProblem, own_row, with_elements};
 pub use launch::{NormArgs, NormFunction};
@@ -65,7 +65,13 @@ impl NormConfig {
         input: Scalar,
         problem: &RowProblem,
     ) -> Result<Self, RowError> {
-        let rows = RowConfig::new(target, input, problem)?;
+        let mut rows = RowConfig::new(target, input, problem)?;
+        let usual =
+            RowTile { threads: 256, team: 256, cluster: 1, vectors: 4, access: RowAccess::Aligned };
+        // LayerNorm reduces a row twice: half as many threads wait for each other half as long.
+        if kind == NormKind::Layer && rows.tile == usual {
+            rows.tile = RowTile { threads: 128, team: 128, vectors: 8, ..usual };
+        }
         Ok(NormConfig { rows, kind, residual: false, weight: false, bias: false })
     }
 

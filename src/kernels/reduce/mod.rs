@@ -159,6 +159,7 @@ impl RowReduceConfig {
                 let vectors = if op == RowReduceOp::ArgMax { 2 } else { 8 };
                 RowTile { threads: 512, team: 512, cluster: 8, vectors, ..tile }
             }
+            (RowReduceOp::ArgMax, 129..=1024) if access == RowAccess::Ragged => tile,
             (RowReduceOp::ArgMax, 129..=1024) => {
                 RowTile { threads: 256, team: 256, vectors: 2, ..tile }
             }

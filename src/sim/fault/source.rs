@@ -88,8 +88,8 @@ pub struct MemoryAccess {
     pub space: Space,
     /// The block's rank, if the access is to another block's shared memory.
     pub rank: Option<u32>,
-    /// The allocation's name: that of a parameter, a shared or local allocation, or a constant
-    /// array.
+    /// The allocation's name: that of a parameter, a shared or local allocation, or a constant or
+    /// global array.
     pub allocation: String,
     /// Where the kernel made the allocation, unless it is a parameter.
     pub made: Option<SourceLocation>,

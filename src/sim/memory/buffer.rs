@@ -47,7 +47,10 @@ pub struct WriteError {
 impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WriteError { buffer_bytes, data_bytes } = self;
-        write!(f, "{data_bytes} bytes cannot fill a buffer of {buffer_bytes}: pass as many")
+        write!(
+            f,
+            "{data_bytes} bytes cannot fill a buffer of {buffer_bytes} bytes: pass exactly as many"
+        )
     }
 }
 

@@ -26,7 +26,8 @@ pub(in crate::sim) struct Acquired {
 /// The memory that a cluster's warps see.
 #[derive(Debug)]
 pub(in crate::sim) struct Memory<'m> {
-    /// Each parameter's buffer; an empty one if the parameter is not a pointer.
+    /// Each parameter's buffer, an empty one if the parameter is not a pointer; then the global
+    /// arrays.
     pub(in crate::sim) globals: &'m [&'m GlobalBuffer],
     /// Each parameter's tensor map, if it is one.
     pub(in crate::sim) maps: &'m [Option<&'m TensorMapDesc>],
@@ -114,7 +115,7 @@ impl<'m> Memory<'m> {
         &mut self.blocks[self.here]
     }
 
-    /// Returns the buffer of a parameter, or a constant array.
+    /// Returns the buffer of a parameter, a global array or a constant array.
     pub(in crate::sim) fn buffer(&self, found: Allocation) -> &'m GlobalBuffer {
         static NONE: std::sync::LazyLock<GlobalBuffer> =
             std::sync::LazyLock::new(|| GlobalBuffer::zeros(0));
@@ -145,7 +146,7 @@ impl<'m> Memory<'m> {
         Ok(&mut self.blocks[rank as usize].shared)
     }
 
-    /// Returns a parameter's buffer.
+    /// Returns the buffer of a parameter or a global array.
     pub(in crate::sim) fn global(&self, alloc: u32) -> &'m GlobalBuffer {
         self.buffer(Allocation { memory_space: MemorySpace::Global, number: alloc })
     }

@@ -116,6 +116,8 @@ pub(in crate::sim) struct Code {
     pub(in crate::sim) params: Vec<Option<(u32, bool)>>,
     /// The constant arrays.
     pub(in crate::sim) arrays: Vec<GlobalBuffer>,
+    /// The global arrays. Launches share their content.
+    pub(in crate::sim) globals: Vec<GlobalBuffer>,
     pub(in crate::sim) shared: Vec<SharedRange>,
     pub(in crate::sim) shared_bytes: usize,
     /// Set if the kernel reads shared memory through the asynchronous proxy.

@@ -245,6 +245,14 @@ impl Compiler<'_> {
                 self.set(result.ok_or(Malformed)?, slots)?;
                 self.weight += 1;
             }
+            Mem::GlobalBase { global } => {
+                get(&self.ir.globals, global)?;
+                // Their indices follow those of the parameters.
+                let alloc = Alloc::Static((self.ir.params.len() + global.index()) as u32);
+                let slots = Slots::Pointer(PointerSlots { alloc, offset: None });
+                self.set(result.ok_or(Malformed)?, slots)?;
+                self.weight += 1;
+            }
             Mem::PtrCast { base, .. } => {
                 let (pointer, ..) = self.pointer(base)?;
                 let (dst, alloc) = self.derived_pointer(pointer, result.ok_or(Malformed)?)?;

@@ -18,7 +18,7 @@ use crate::ir::eval::with_int;
 use crate::ir::op::{Arith, Control, Mem, Mma, Op, Thread};
 use crate::ir::types::{Scalar, Type};
 use crate::ir::{
-    ArrayData, Entity, KernelIr, LocalData, OpId, RegionId, SharedData, ValueDef, VarId,
+    ArrayData, Entity, GlobalData, KernelIr, LocalData, OpId, RegionId, SharedData, ValueDef, VarId,
 };
 use crate::sim::memory::address::{Alloc, PointerSlots};
 use crate::sim::memory::buffer::GlobalBuffer;
@@ -48,6 +48,7 @@ pub(in crate::sim) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
             special: Vec::new(),
             params: Vec::new(),
             arrays: ir.arrays.iter().map(|(_, array)| array_bytes(array)).collect(),
+            globals: global_buffers(ir)?,
             shared,
             shared_bytes,
             watches_proxies: proxy::is_used(ir),
@@ -98,6 +99,24 @@ pub(in crate::sim) fn array_bytes(array: &ArrayData) -> GlobalBuffer {
     let size = array.elem.size_bytes() as usize;
     let bytes = array.elements().flat_map(|x| x.bits().to_le_bytes().into_iter().take(size));
     GlobalBuffer::from_slice::<u8>(&bytes.collect::<Vec<u8>>())
+}
+
+/// Returns the memory of the global arrays, as it is when the kernel is loaded.
+fn global_buffers(ir: &KernelIr) -> Result<Vec<GlobalBuffer>, Refused> {
+    let bytes = ir.globals.iter().map(|(_, global)| global.bytes()).sum::<u64>();
+    // A kernel that needs more is not verified, and must not exhaust the host's memory.
+    if bytes > KernelIr::GLOBAL_BYTES {
+        return Err(Malformed);
+    }
+    let buffer = |global: &GlobalData| {
+        let size = global.elem.size_bytes() as usize;
+        let buffer = GlobalBuffer::zeros(global.bytes() as usize);
+        for (i, element) in global.elements().take(global.len as usize).enumerate() {
+            buffer.write_bytes(i * size, &element.bits().to_le_bytes()[..size]);
+        }
+        buffer
+    };
+    Ok(ir.globals.iter().map(|(_, global)| buffer(global)).collect())
 }
 
 /// Returns the byte ranges of the shared allocations, and their total size in bytes.
@@ -259,6 +278,7 @@ impl Compiler<'_> {
                                 Mem::SharedBase { .. }
                                     | Mem::LocalBase { .. }
                                     | Mem::ArrayBase { .. }
+                                    | Mem::GlobalBase { .. }
                             )
                     )
                 )

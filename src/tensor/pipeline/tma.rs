@@ -51,12 +51,16 @@ type Carried = (i32, u32);
 impl Values for PipelineState<'static> {
     type At<'x> = PipelineState<'x>;
 
-    fn types(out: &mut Vec<Type>) {
-        Carried::types(out);
+    fn types(lengths: &mut dyn Iterator<Item = usize>, out: &mut Vec<Type>) {
+        Carried::types(lengths, out);
     }
 
-    fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> PipelineState<'x> {
-        let (stage, parity) = Carried::make(cx, ids);
+    fn make<'x>(
+        cx: &'x Context,
+        lengths: &mut dyn Iterator<Item = usize>,
+        ids: &mut dyn Iterator<Item = Value>,
+    ) -> PipelineState<'x> {
+        let (stage, parity) = Carried::make(cx, lengths, ids);
         PipelineState { stage, parity, stages: 0 }
     }
 

@@ -7,7 +7,7 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
+use crate::kernels::gemm::config::methods::{BatchMode, LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::{GROUP, GemmConfig, SM_REGISTERS};
 use crate::kernels::gemm::split::work_tiles::Splits;
 use crate::tensor::copy::StagedStore;

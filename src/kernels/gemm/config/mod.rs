@@ -15,7 +15,9 @@ use crate::ir::types::Scalar;
 use crate::runtime::Grid;
 use crate::tensor::pipeline::{Raster, RowGroups};
 
-use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
+use crate::kernels::gemm::config::methods::{
+    AccumulationMode, BatchMode, LoadMethod, Schedule, StoreMethod,
+};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::types::InputTypes;
 use crate::kernels::gemm::split::work_tiles::Splits;

@@ -9,7 +9,9 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
+use crate::kernels::gemm::config::methods::{
+    AccumulationMode, BatchMode, LoadMethod, Schedule, StoreMethod,
+};
 use crate::kernels::gemm::config::types::InputTypes;
 use crate::kernels::gemm::config::{Activation, Bias, GemmConfig};
 use crate::kernels::gemm::split::work_tiles::Splits;

@@ -10,6 +10,7 @@ use crate::runtime::ArgList;
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::config::methods::BatchMode;
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::elements::Sum;
 use crate::kernels::gemm::epilogue::terms::{Reduction, Results, Terms};
@@ -120,11 +121,14 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     where
         A::Sum: Converted,
     {
-        let rule = "row and column results need matrices of one size";
-        config.rule("ragged", config.is_ragged(), config.is_ragged().then_some(rule))?;
-        let is_split = config.is_grouped() && reduction.is_of_columns();
-        let rule = "a column would mix the rows of all groups";
-        config.rule("grouped", config.is_grouped(), is_split.then_some(rule))?;
+        let rule = match config.batch {
+            BatchMode::Ragged => Some("row and column results need matrices of one size"),
+            BatchMode::Grouped if reduction.is_of_columns() => {
+                Some("a column would mix the rows of all groups")
+            }
+            BatchMode::Grouped | BatchMode::Uniform => None,
+        };
+        config.rule("batch", config.batch.name().unwrap_or("uniform"), rule)?;
         Self::reduced(config, Some(reduction), epilogue)
     }
 

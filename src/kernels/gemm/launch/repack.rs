@@ -292,7 +292,7 @@ impl Transposes {
     ) -> Result<(), GemmError> {
         let problem = packed.transpose();
         let is_aligned = problem.access(from.scalar()) == RowAccess::Aligned;
-        let transpose = if is_aligned { &self.aligned } else { &self.is_ragged() };
+        let transpose = if is_aligned { &self.aligned } else { &self.ragged };
         match transpose.bind(&problem, from, to)? {
             Some(Prepared { grid, args }) => mode.run_in_turn(&transpose.function, grid, args),
             None => Ok(()),

@@ -112,21 +112,26 @@ impl AxisReduceConfig {
     }
 
     /// Returns the configuration for a long axis: the blocks of a cluster combine their results
-    /// without global memory, and narrow chunks of many columns give many blocks.
+    /// without global memory, and narrow chunks give every SM of a large GPU a block.
     #[inline]
     fn of_long_axis(self, elem: Scalar, problem: &AxisProblem) -> Self {
         const LONG: u32 = 4096;
+        const ENOUGH_CHUNKS: u64 = 256;
         if problem.len < LONG / 4 || !self.target.offers(Target::SM_90) {
             return self;
         }
-        let narrow = Self { threads: 512, team: 8, ..self };
+        let narrow = [(8, 512), (16, 256)].map(|(team, threads)| Self { team, threads, ..self });
+        let narrow = narrow.into_iter().find(|it| it.chunks(elem, problem) <= ENOUGH_CHUNKS);
         // For still longer axes combining takes little of the time, and clusters would leave SMs
         // idle.
         let is_joined = (LONG..8 * LONG).contains(&problem.len);
         let cluster = |chunks, max, cluster| if is_joined && chunks < max { cluster } else { 1 };
-        match self.team {
-            0..=8 => Self { cluster: cluster(self.chunks(elem, problem), 32, 8), ..self },
-            _ => Self { cluster: cluster(narrow.chunks(elem, problem), 128, 2), ..narrow },
+        match (self.team, narrow) {
+            (0..=8, _) => Self { cluster: cluster(self.chunks(elem, problem), 32, 8), ..self },
+            (_, Some(narrow)) => {
+                Self { cluster: cluster(narrow.chunks(elem, problem), 128, 2), ..narrow }
+            }
+            (_, None) => self,
         }
     }
 
