@@ -246,6 +246,12 @@ impl<P> Kernel<P> {
 }
 
 impl<P> Kernel<P> {
+    /// Forgets the Rust types of the signature, so that kernels with different parameters have one
+    /// type. A launch then checks the arguments' types when it runs.
+    pub fn untyped(self) -> Kernel<Untyped> {
+        self.with_signature()
+    }
+
     /// Returns the kernel with another Rust type of its signature, for the same types of the IR: the types of a launch
     /// for a kernel that was built for [roles](super::Role).
     pub(crate) fn with_signature<Q>(self) -> Kernel<Q> {
