@@ -254,6 +254,12 @@ impl<P> Kernel<P> {
 }
 
 impl<P> Kernel<P> {
+    /// Forgets the Rust types of the signature, so that kernels with different parameters have one
+    /// type. A launch then checks the arguments' types when it runs.
+    pub fn untyped(self) -> Kernel<Untyped> {
+        self.with_signature()
+    }
+
     /// Returns the kernel with another Rust type as its signature; the IR types must be the same. A
     /// kernel that was built for [roles](super::Role) gets the types that its launches pass.
     pub(crate) fn with_signature<Q>(self) -> Kernel<Q> {

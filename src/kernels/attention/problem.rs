@@ -38,8 +38,8 @@ pub struct AttentionProblem {
     /// The bound `c` on the scores: they become `c tanh(score / c)`.
     pub softcap: Option<f32>,
     /// Sequences have different lengths and follow each other in one tensor. `queries` and `keys`
-    /// are then totals over all sequences, and the strides of sequences are ignored. Launch with
-    /// [`launch_varlen`](super::AttentionFunction::launch_varlen).
+    /// are then totals over all sequences, and the strides of sequences are ignored. A launch needs
+    /// [`starts`](super::AttentionArgs::starts).
     pub varlen: bool,
     /// How many keys before its own position a query sees; `None` is all.
     pub left: Option<u32>,

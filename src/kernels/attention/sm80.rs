@@ -7,7 +7,7 @@
 //! of scores, so a softmax never needs another warp. At the end, the block stores O and the LSE.
 
 use crate::arch::Major;
-use crate::ir::{Body, Element, Kernel, KernelOptions, Val, range};
+use crate::ir::{Body, Element, Kernel, KernelOptions, Untyped, Val, range};
 use crate::layout::{ComposedLayout, layout, shape, tiler};
 use crate::tensor::atom::{MmaAtom, MmaSync, Operand, TiledMma, ValType};
 use crate::tensor::copy::{AsyncTile, MatrixLoad, ThrAsyncTile};
@@ -18,7 +18,7 @@ use crate::tensor::view::SharedTensor;
 use super::config::AttentionConfig;
 use super::error::AttentionError;
 use super::item::{Item, Own, offset_of};
-use super::plan::{AnyKernel, ByThreads, OperandsAt, ParamsAt, SequencesAt, X, val_type};
+use super::plan::{ByThreads, OperandsAt, ParamsAt, SequencesAt, X, val_type};
 
 /// Alignment of swizzled tiles, in bytes.
 const ALIGN: u32 = 1024;
@@ -43,7 +43,10 @@ struct Plan {
 
 /// Builds the kernel of a configuration with `warps` warps.
 #[inline]
-pub(super) fn build(config: &AttentionConfig, warps: u32) -> Result<AnyKernel<X>, AttentionError> {
+pub(super) fn build(
+    config: &AttentionConfig,
+    warps: u32,
+) -> Result<Kernel<Untyped>, AttentionError> {
     config.check()?;
     let AttentionConfig { head_dim, value_dim, tile: [rows, columns], stages, .. } = *config;
     let ty = val_type()?;
@@ -81,7 +84,7 @@ pub(super) fn build(config: &AttentionConfig, warps: u32) -> Result<AnyKernel<X>
             _ => plan.body::<2>(k, &operands, &to, &args),
         },
     )?;
-    Ok(AnyKernel::Threads(kernel))
+    Ok(kernel.untyped())
 }
 
 impl Plan {
