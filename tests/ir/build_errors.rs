@@ -3,9 +3,8 @@
 use crate::support::places;
 
 use expect_test::{Expect, expect};
-use tilewright::ir::builder::Group;
 use tilewright::ir::{
-    Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Params, Target, Val, range,
+    Body, BuildErrors, Global, GlobalMut, Group, Kernel, KernelOptions, Params, Target, Val, range,
 };
 
 /// Builds a kernel that must be refused and compares the text of the refusal.

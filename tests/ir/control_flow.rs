@@ -4,9 +4,9 @@
 
 use crate::support::{device, threads};
 
-use tilewright::ir::builder::Group;
 use tilewright::ir::{
-    Body, BuildErrors, Element, Global, GlobalMut, Integer, Kernel, Number, Target, Val, range,
+    Body, BuildErrors, Element, Global, GlobalMut, Group, Integer, Kernel, Number, Target, Val,
+    range,
 };
 use tilewright::runtime::{Device, Grid};
 

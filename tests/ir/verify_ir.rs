@@ -1,8 +1,7 @@
 //! Rules of the verifier that no text can break: kernels made as data, with indices that do not fit.
 
 use tilewright::ir::Kernel;
-use tilewright::ir::op::Op;
-use tilewright::ir::op::{Arith, Control, Mem, Unroll};
+use tilewright::ir::op::{Arith, Control, Mem, Op, Unroll};
 use tilewright::ir::types::{Const, Scalar, Type};
 use tilewright::ir::{
     Arena, Entity, KernelIr, LocationId, OpData, OpId, Param, Region, RegionId, SharedData,

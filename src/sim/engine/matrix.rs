@@ -6,8 +6,7 @@ use super::mma::{
     multiply_f64, multiply_i32,
 };
 use super::sparse::kept_columns;
-use crate::ir::op::metadata_threads;
-use crate::ir::op::{Accumulators, MatrixOrder, Mma, MmaOverflow, MmaShape};
+use crate::ir::op::{Accumulators, MatrixOrder, Mma, MmaOverflow, MmaShape, metadata_threads};
 use crate::ir::types::{Scalar, Space, Type, VectorType};
 use crate::ir::{OpId, Value, VarId};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};

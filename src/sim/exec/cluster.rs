@@ -29,8 +29,7 @@ use crate::sim::program::code::Code;
 use crate::sim::program::context::Park;
 use crate::sim::program::special::{Position, Shape};
 use crate::sim::progress::Ticker;
-use crate::sim::race::MbarrierAddress;
-use crate::sim::race::{At, BLOCK_BARRIER, MissingEdge, Races};
+use crate::sim::race::{At, BLOCK_BARRIER, MbarrierAddress, MissingEdge, Races};
 use crate::sim::trace::timeline::BarrierKey;
 
 /// After how many turns an operation that signals an mbarrier completes, even if the warps could go
