@@ -40,16 +40,17 @@ const fn code(swizzle: SwizzleMode) -> u64 {
 ///
 /// The operand is a layout from `(mn, k)` to elements, over the tile that one instruction reads.
 /// `mn` is the row of A or the column of B, and the tile has 32 bytes along `k`. The hardware
-/// accepts eight forms: two major modes with four swizzles each. Let `T` be the elements in 16
-/// bytes, `u` the 16-byte units in a row of the swizzle pattern, `L` the leading and `S` the stride
-/// dimension:
+/// accepts eight forms: two major modes with four swizzles each. In the table, offsets, `L` and `S`
+/// are in elements. `T` is the number of elements in 16 bytes, `u` the number of 16-byte units in a
+/// row of the swizzle pattern (2, 4 or 8 for 32, 64 or 128 bytes), `L` the leading and `S` the
+/// stride dimension:
 ///
 /// | major mode | swizzle | offset of `(mn, k)` before the swizzle |
 /// |---|---|---|
 /// | K | none | `mn % 8 * T + mn / 8 * S + k % T + k / T * L` |
-/// | K | 32, 64, 128 bytes | `mn % 8 * u T + mn / 8 * S + k` |
+/// | K | 32, 64, 128 bytes | `mn % 8 * u * T + mn / 8 * S + k` |
 /// | MN | none | `mn % T + mn / T * S + k % 8 * T + k / 8 * L` |
-/// | MN | 32, 64, 128 bytes | `mn % (u T) + mn / (u T) * L + k % 8 * u T + k / 8 * S` |
+/// | MN | 32, 64, 128 bytes | `mn % (u * T) + mn / (u * T) * L + k % 8 * u * T + k / 8 * S` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatrixDescriptor {
     /// Which coordinate is contiguous, `k` or `mn`.

@@ -1,9 +1,10 @@
-//! A `for` loop of the source kernel, and code that computes its trip count. The unrolling and
-//! pipelining passes use it.
+//! [`Counted`]: a `for` loop of the source kernel, and code that computes its trip count. The
+//! unrolling and pipelining passes use it to split a loop whose trip count is only known at run
+//! time.
 //!
-//! The trip count is `ceil((hi - lo) / step)`, computed in the unsigned type of the same width,
-//! where the difference of two index values never wraps. If a dynamic step is not positive, there
-//! are no iterations.
+//! If `lo < hi`, the trip count is `ceil((hi - lo) / step)`. It is computed in the unsigned type of
+//! the same width, because `hi - lo` can overflow the signed type but always fits into the unsigned
+//! one. The emitted code selects 0 instead if `lo >= hi` or if the step is not positive.
 
 use super::rewrite::Rewrite;
 use crate::ir::analysis::trips::Trips;

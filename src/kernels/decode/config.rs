@@ -17,8 +17,10 @@ const BYTES: u32 = 2;
 /// offset.
 const PADDING: u32 = 8;
 
-/// All decisions about a [`Decode`](super::Decode) kernel. `head_dim` must match the problem;
-/// `warps` and `stages` decide only how fast it is.
+/// The parameters that are fixed when a [`Decode`](super::Decode) kernel is built. Get one from
+/// [`new`](DecodeConfig::new), or measure the [`candidates`](DecodeConfig::candidates), and pass it
+/// to [`Decode::new`](super::Decode::new). `head_dim` must match the problem; `warps` and `stages`
+/// affect only the speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeConfig {
     /// The target to build for, `sm_80` or newer.
@@ -101,7 +103,7 @@ impl DecodeConfig {
         DecodeConfig { stages: stages.min(8) as u32, ..config }
     }
 
-    /// Returns the threads per block.
+    /// Returns the threads per block, for example to compute the kernel's occupancy.
     pub fn threads(&self) -> u32 {
         self.warps * 32
     }
@@ -134,19 +136,21 @@ impl DecodeConfig {
         96 * 32 / self.share_numbers()
     }
 
-    /// Returns how many bytes of keys and values a thread block has in flight.
+    /// Returns how many bytes of keys and values a thread block has in flight while it computes one
+    /// stage. Use it to compare configurations: the loop is bound by memory latency and bandwidth.
     pub fn bytes_in_flight(&self) -> u64 {
         let of_stage = self.warps * 2 * KEYS * self.head_dim * BYTES;
         u64::from(of_stage) * u64::from(self.stages.saturating_sub(1))
     }
 
-    /// Returns the shared memory per block, in bytes.
+    /// Returns the shared memory per block, in bytes. Use it to see how many blocks fit on an SM.
     pub fn shared_bytes(&self) -> u64 {
         let rings = u64::from(self.stages) * u64::from(self.warps * self.stage_elements());
         (rings + u64::from(ROWS * self.pitch())) * u64::from(BYTES)
     }
 
-    /// Checks that a kernel exists for this configuration.
+    /// Checks that a kernel exists for this configuration. Call it after you have changed a field;
+    /// [`Decode::new`](super::Decode::new) calls it too.
     ///
     /// # Errors
     /// [`DecodeError::Target`], [`DecodeError::HeadDim`], [`DecodeError::Ring`],

@@ -1,5 +1,6 @@
-//! The parts of a fault in the kernel's terms, names and Rust lines: what a program reads from a
-//! [`Fault`](crate::sim::Fault). Come here if a test should check more of a fault than its text.
+//! The data types inside a [`Fault`](crate::sim::Fault), such as the operation, the access, the
+//! allocation and the mbarrier. They name things as the kernel's author does, by allocation names
+//! and Rust lines. Come here if a test should check more of a fault than its text.
 
 use super::terms::Terms;
 use crate::ir::SourceLocation;

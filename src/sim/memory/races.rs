@@ -1,5 +1,7 @@
-//! Connects a cluster's memory with the race detector: translates accesses into its terms, and its
-//! races into faults.
+//! Connects a cluster's memory with the race detector: passes each access to the detector as byte
+//! ranges of shared or global memory, and turns each race that the detector finds into a fault.
+//! Come here if an access is not checked for races, or if a race report names the wrong allocation
+//! or element.
 
 use std::sync::{Arc, Mutex};
 

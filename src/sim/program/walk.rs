@@ -1,8 +1,10 @@
-//! Compiles a kernel's region tree into the flat steps of a [`Code`].
+//! Compiles a kernel's region tree into the flat steps of a [`Code`]. Come here for how control
+//! flow is compiled, or to add a family of operations.
 //!
 //! It walks over the regions twice. The first walk finds when each value dies (`liveness.rs`), the
-//! second places values in slots (`slots.rs`) and emits steps. Both keep their own stack, so that
-//! no nesting depth can exhaust the host's.
+//! second places values in slots (`slots.rs`) and emits steps. Both walks keep an explicit stack on
+//! the heap instead of recursing, so that a deeply nested kernel cannot overflow the host thread's
+//! call stack.
 
 use std::collections::HashMap;
 
@@ -441,7 +443,7 @@ impl Compiler<'_> {
     }
 }
 
-/// What is left to do for an open construct.
+/// What the walk still has to do for a construct that it has entered.
 pub(in crate::sim) enum Task {
     /// Compile the operations of a region from `next` on.
     Region { region: RegionId, next: usize },

@@ -60,8 +60,11 @@ impl GemmConfig {
     /// modes, epilogue, `pairs`, `promote`, `grouped` and `ragged`. Measure them if the best
     /// prediction is not good enough.
     ///
-    /// All of them can run the problem. If TMA cannot read your operands, they repack them or copy
-    /// by threads, down to single elements.
+    /// Every returned configuration can run the problem. If TMA cannot read an operand, for example
+    /// because its rows are not multiples of 16 bytes, the configurations use
+    /// [`LoadMethod::Repack`], which first copies the operand into an aligned workspace, or
+    /// [`LoadMethod::Threads`], with which threads load the tiles themselves, one element at a time
+    /// if the alignment allows nothing wider.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
