@@ -43,10 +43,12 @@ use super::rows::Prepared;
 /// /// `y[i] = factor * x[i]` for the first `n` elements. A launch takes `n` and `(factor, &x, &mut y)`.
 /// struct Scale(ScaleConfig);
 ///
+/// type Params = (f32, Global<f32>, GlobalMut<f32>, i32);
+///
 /// impl Scale {
 ///     fn new(config: ScaleConfig) -> Result<Built<Scale>, BuildErrors> {
 ///         let (options, name) = (KernelOptions::default().block([config.threads, 1, 1]), config.to_string());
-///         let kernel = Kernel::build_with(options, &name, config.target, |k, (factor, x, y, n)| {
+///         let kernel = Kernel::<Params>::build_with(options, &name, config.target, |k, (factor, x, y, n)| {
 ///             x.require_len(k, n);
 ///             y.require_len(k, n);
 ///             let i = k.block_idx().x * config.threads as i32 + k.thread_idx().x;
@@ -58,7 +60,7 @@ use super::rows::Prepared;
 ///
 /// impl ReadyKernel for Scale {
 ///     type Config = ScaleConfig;
-///     type Params = (f32, Global<f32>, GlobalMut<f32>, i32);
+///     type Params = Params;
 ///     type Problem = u32;
 ///     type Args<'a> = (f32, &'a Buffer<f32>, &'a mut Buffer<f32>);
 ///     type Shared = ();
@@ -68,7 +70,7 @@ use super::rows::Prepared;
 ///         &self.0
 ///     }
 ///
-///     fn share(&self, _: &Function<Self::Params>) -> Result<(), RuntimeError> {
+///     fn share(&self, _: &Function<Params>) -> Result<(), RuntimeError> {
 ///         Ok(())
 ///     }
 ///

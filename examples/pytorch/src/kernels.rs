@@ -20,8 +20,7 @@ use tilewright::prelude::*;
 use tilewright::runtime::CudarcElement;
 
 use crate::AnyError;
-use crate::tensor::On;
-use crate::tensor::view::Tensor;
+use crate::tensor::{On, Tensor};
 
 /// A loaded kernel, and the element count of each of its tensors.
 pub(crate) struct Loaded {
