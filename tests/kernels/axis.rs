@@ -355,7 +355,7 @@ fn what_no_kernel_takes_is_refused() {
         let permute = Permute::<f32>::new(config).unwrap().load(&device).unwrap();
         let mut y = device.zeros::<f32>(32).unwrap();
         let error = permute.launch(&given, (&x, &mut y)).unwrap_err();
-        assert!(error.to_string().ends_with(rule), "{error}");
+        assert!(error.to_string().contains(rule), "{error}");
     }
     let error = PermuteProblem::new(&[2; 6], &[4, 3, 2, 1, 0, 5]).unwrap_err();
     assert!(error.to_string().ends_with("rows can have at most 4 modes"), "{error}");
