@@ -44,7 +44,7 @@ impl<'h> BufferRef<'h> {
         self.memory
     }
 
-    /// Returns the element count.
+    /// Returns the element count, for example to check it against the problem's sizes.
     pub fn len(self) -> usize {
         self.len
     }
@@ -54,7 +54,8 @@ impl<'h> BufferRef<'h> {
         self.len == 0
     }
 
-    /// Returns the element type.
+    /// Returns the element type, for example to compare it with the type that a kernel was built
+    /// for.
     pub fn scalar(self) -> Scalar {
         self.scalar
     }

@@ -53,12 +53,13 @@ impl<'k> Counted<'k> {
         })
     }
 
-    /// Returns the iterations, if the bounds and the step are constants.
+    /// Returns the iterations if the bounds and the step are constants, so that a pass can avoid a
+    /// run-time branch; otherwise `None`.
     pub(super) fn trips(&self) -> Option<Trips> {
         Trips::new(self.source, [self.lo, self.hi, self.step]).ok()
     }
 
-    /// Emits code for the trip count, in the unsigned type.
+    /// Emits code that computes the trip count, in the unsigned type of the index type's width.
     pub(super) fn trip_count(&self, rewrite: &mut Rewrite<'_>, region: RegionId) -> Value {
         let (signed, unsigned) = (self.scalar, unsigned(self.scalar));
         let [lo, hi, step] = [self.lo, self.hi, self.step].map(|value| rewrite.value(value));
@@ -92,7 +93,7 @@ impl<'k> Counted<'k> {
     }
 }
 
-/// Returns the unsigned integer type of the same width.
+/// Returns the unsigned integer type of the same width, in which trip counts are computed.
 pub(super) fn unsigned(scalar: Scalar) -> Scalar {
     match scalar.bits() {
         8 => Scalar::U8,

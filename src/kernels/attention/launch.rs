@@ -1,4 +1,5 @@
-//! How an attention kernel is launched: checks the buffers and makes tensor maps.
+//! Launches an attention kernel: checks the buffers, makes the tensor maps, and passes the
+//! parameters. Come here for [`AttentionArgs`], or if a launch returns an error.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,8 +15,8 @@ use super::error::AttentionError;
 use super::plan::{BySequence, ByThreads, Inputs, Operands, Params, SequenceParams, Whole};
 use super::problem::AttentionProblem;
 
-/// How many bytes of K and V the heads of a section may have. Blocks work through one section after
-/// the other, so that its K and V stay in the L2 cache.
+/// How many bytes of K and V the heads of a section may have. The blocks compute one section after
+/// the other, so that the section's K and V stay in the L2 cache.
 const SECTION: u64 = 24 << 20;
 
 /// Bytes that a thread copies at a time.
@@ -44,7 +45,7 @@ pub struct AttentionArgs<'h, T> {
     pub starts: Option<[&'h Buffer<i32>; 2]>,
 }
 
-/// What the launches of a loaded [`Attention`] share.
+/// The state that all launches of a loaded [`Attention`] share.
 #[derive(Debug)]
 pub struct AttentionShared<T: VectorElement<2>> {
     /// The device's SMs.
@@ -53,8 +54,8 @@ pub struct AttentionShared<T: VectorElement<2>> {
     none: Buffer<T>,
     /// Passed in place of sequence starts if all sequences have one length.
     no_starts: Buffer<i32>,
-    /// How many work items the blocks of a launch have drawn. Because of it, launches of one
-    /// loaded kernel run one after the other.
+    /// How many work items the blocks of a launch have fetched. Because launches share this
+    /// counter, launches of one loaded kernel run one after the other.
     taken: Mutex<Buffer<u32>>,
 }
 

@@ -1,5 +1,5 @@
 //! Attention forward (FlashAttention): `O = softmax(scale Q Kᵀ) V` per head, without storing the
-//! scores in global memory. For decoding over a paged cache, see
+//! scores in global memory. Use it for whole prompts; for decoding over a paged cache, use
 //! [`decode`](crate::kernels::decode).
 
 mod config;
@@ -69,7 +69,7 @@ pub struct Attention<T> {
 }
 
 impl<T: VectorElement<2>> Attention<T> {
-    /// Builds the kernel.
+    /// Builds the kernel of a configuration. Load the result on a device to launch it.
     ///
     /// # Errors
     /// Those of [`AttentionConfig::check`], and [`AttentionError::Element`] if `T` is neither `f16`

@@ -1,5 +1,6 @@
 //! [`Plan`]: the layouts, tiled MMAs and TMA copies that the host computes before it builds the
-//! `sm_90a` attention kernel. Also the parameters of both attention kernels.
+//! `sm_90a` attention kernel. Also the parameters of both attention kernels. Come here to change a
+//! tile's layout in shared memory, or to add a kernel parameter.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::builder::{Role, VectorElement};
@@ -35,8 +36,8 @@ crate::params! {
     /// The parameters that all kernels share.
     pub(super) struct Params => ParamsAt<'b> {
         pub(super) lse: GlobalMut<f32>,
-        /// How many work items blocks have drawn besides their first one; 0 before and after a
-        /// launch. Stays 0 if each block has a single item.
+        /// How many work items the blocks have fetched, without each block's first item. It is 0
+        /// before and after a launch, and stays 0 if each block has a single item.
         pub(super) taken: GlobalMut<u32>,
         /// Query tiles per head; heads per sequence, and of all sequences; query heads per key
         /// head; heads per section.
@@ -131,7 +132,7 @@ impl Ring {
     }
 }
 
-/// Everything about the kernel that is known on the host.
+/// Everything about the `sm_90a` kernel that the host computes before it builds the kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) config: AttentionConfig,

@@ -1,4 +1,5 @@
-//! [`DecodeConfig`]: the head dimension, warps and stages for which a decode kernel is built.
+//! [`DecodeConfig`]: the target, head dimension, warps and stages for which a decode kernel is
+//! built. Come here to choose or measure configurations.
 
 use std::fmt;
 
@@ -6,9 +7,9 @@ use crate::ir::Target;
 
 use super::error::DecodeError;
 
-/// Rows of queries per thread block: what one MMA instruction takes.
+/// Rows, (query, head), per thread block: the M of one MMA instruction.
 pub(super) const ROWS: u32 = 16;
-/// Keys per step of a warp.
+/// Keys that a warp processes per step.
 pub(super) const KEYS: u32 = 16;
 /// Bytes per element.
 const BYTES: u32 = 2;
@@ -27,17 +28,18 @@ pub struct DecodeConfig {
     pub target: Target,
     /// The dimension of queries, keys and values: 64, 96, 128 or 256.
     pub head_dim: u32,
-    /// Warps per thread block: 1, 2 or 4. Each takes every `warps`-th group of 16 keys.
+    /// Warps per thread block: 1, 2 or 4. Each warp processes every `warps`-th group of 16 keys.
     pub warps: u32,
-    /// Stages of each warp's ring buffer, each with 16 keys and 16 values. Decoding is bound by
-    /// memory latency and bandwidth, so bytes in flight count.
+    /// Stages of each warp's ring buffer, each with 16 keys and 16 values. More stages keep more
+    /// bytes in flight, which decoding needs because it is bound by memory latency and bandwidth.
     pub stages: u32,
 }
 
 impl DecodeConfig {
-    /// Chooses the configuration for a head dimension. It takes as many stages as fit: for heads up
-    /// to 96, with three thread blocks per SM; for larger ones with two if each then has at least 3
-    /// stages, else with one.
+    /// Chooses the configuration for a head dimension, with as many stages as fit into shared
+    /// memory. For head dimensions up to 96, three thread blocks share an SM. For larger ones, two
+    /// blocks share an SM if each then has at least 3 stages; otherwise a block has the SM for
+    /// itself. Use it unless you measure the [`candidates`](DecodeConfig::candidates).
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -65,8 +67,8 @@ impl DecodeConfig {
     }
 
     /// Returns configurations worth measuring for a head dimension. The choice of
-    /// [`new`](DecodeConfig::new) comes first. The others have 1, 2 or 4 warps, and as many stages
-    /// as fit with 1 to 8 thread blocks per SM.
+    /// [`new`](DecodeConfig::new) comes first. The other configurations have 1, 2 or 4 warps, and
+    /// as many stages as fit if 1 to 8 thread blocks share an SM.
     ///
     /// ```
     /// use tilewright::ir::Target;

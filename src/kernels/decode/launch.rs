@@ -1,4 +1,5 @@
-//! How a decode kernel is launched: plans the splits and checks the buffers.
+//! Launches a decode kernel: checks the buffers, splits the sequences among thread blocks, and
+//! passes the parameters. Come here for [`DecodeArgs`], or if a launch returns an error.
 
 use crate::ir::Untyped;
 use crate::ir::builder::VectorElement;
@@ -35,7 +36,7 @@ pub struct DecodeArgs<'h, T> {
     pub plan: Option<DecodePlan>,
 }
 
-/// A small GPU for the simulator.
+/// The occupancy that the simulator reports: a small GPU, so that tests need few blocks.
 const SIMULATED: Occupancy = Occupancy { blocks_per_sm: 2, sm_count: 2 };
 
 impl<T: VectorElement<2>> ReadyKernel for Decode<T> {
@@ -132,7 +133,8 @@ impl<T: VectorElement<2>> ReadyKernel for Decode<T> {
 }
 
 impl<T: VectorElement<2>> Loaded<Decode<T>> {
-    /// Returns the plan of a launch without [`DecodeArgs::plan`].
+    /// Returns the plan that a launch uses if [`DecodeArgs::plan`] is `None`. Use it to see how
+    /// many splits a problem gets, or as the start of your own plan.
     pub fn plan(&self, problem: &DecodeProblem) -> DecodePlan {
         plan_for(problem, self.shared())
     }

@@ -1,5 +1,6 @@
 //! Attention decode (FlashDecoding): the next few tokens of each sequence attend to a paged KV
-//! cache. For whole prompts, see [`attention`](crate::kernels::attention).
+//! cache. Use it to generate tokens; for whole prompts, use
+//! [`attention`](crate::kernels::attention).
 
 mod config;
 mod error;
@@ -71,7 +72,7 @@ pub struct Decode<T> {
 }
 
 impl<T: VectorElement<2>> Decode<T> {
-    /// Builds the kernel.
+    /// Builds the kernel of a configuration. Load the result on a device to launch it.
     ///
     /// # Errors
     /// Those of [`DecodeConfig::check`], and [`DecodeError::Element`] if `T` is neither `f16` nor

@@ -1,5 +1,6 @@
 //! The barrier of a cluster. It opens when all threads of the cluster that have not ended have
-//! arrived. Each thread arrives, then waits.
+//! arrived. A thread arrives with one operation and waits with another. The main loop calls
+//! [`open`] when it looks for warps that can continue.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 

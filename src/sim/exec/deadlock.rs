@@ -1,5 +1,5 @@
 //! Explains deadlocks: what each warp of a stuck cluster waits for, the likely culprit first. The
-//! main loop comes here when no warp can go on.
+//! main loop calls it when no warp can continue. Come here if the report blames the wrong warp.
 
 use super::cluster::{Cluster, State, Stop, Stuck, Why};
 use super::cluster_barrier;

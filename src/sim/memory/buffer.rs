@@ -1,4 +1,6 @@
-//! Global memory: the buffers that you pass to a launch, shared by all its threads.
+//! [`GlobalBuffer`]: the buffers in simulated global memory that you pass to a launch. All host
+//! threads of the launch share them. Come here for how an element is read, written or updated
+//! atomically.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -1,5 +1,6 @@
-//! A cluster's memory: global buffers, each block's shared memory, operations in flight, and the
-//! checkers.
+//! [`Memory`]: everything that a cluster's warps can access, namely global buffers, each block's
+//! shared memory, tensor maps and asynchronous operations in flight, together with the checkers.
+//! Compiled operations receive it as an argument; come here to add state to it.
 
 use super::agent::Pending;
 use super::block_memory::BlockMemory;
@@ -23,7 +24,7 @@ pub(in crate::sim) struct Acquired {
     pub(in crate::sim) map: TensorMapDesc,
 }
 
-/// The memory that a cluster's warps see.
+/// The memory of a cluster, and which warp currently runs.
 #[derive(Debug)]
 pub(in crate::sim) struct Memory<'m> {
     /// Each parameter's buffer, an empty one if the parameter is not a pointer; then the global
@@ -186,14 +187,15 @@ impl Memory<'_> {
         (self.maps.len() + at) as u32
     }
 
-    /// A warp synchronised with others.
+    /// Called when a warp has synchronised with others, for the check for missing proxy fences.
     pub(in crate::sim) fn learn(&mut self) {
         if let Some(proxies) = &mut self.proxies {
             proxies.learn();
         }
     }
 
-    /// The running warp stored bytes to the shared memory of block `rank`.
+    /// Called when the running warp has stored bytes to the shared memory of block `rank`, for the
+    /// check for missing proxy fences.
     pub(in crate::sim) fn note_store(&mut self, rank: usize, at: usize, bytes: usize) {
         if let Some(proxies) = &self.proxies {
             let by = number(self.here as u32, self.warp);

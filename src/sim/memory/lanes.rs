@@ -1,5 +1,5 @@
-//! A warp's registers. One value is 32 lanes side by side, so that an operation is one loop over an
-//! array.
+//! [`Regs`]: a warp's registers. A value is an array of its 32 lanes, so that an operation is one
+//! loop over an array. Come here for what a register slot holds.
 //!
 //! Values of at most 32 bits live in the file `w`, 64-bit values in the file `d`. A `bool` is a
 //! word of all ones or all zeros. A pointer is an allocation index (in `w`, unless it is known when
@@ -53,7 +53,7 @@ impl Registers<LANES> for Regs {
     }
 }
 
-/// An operation without side effects, on all lanes.
+/// A compiled operation without side effects. It computes all lanes.
 pub(in crate::sim) type Pure = Box<dyn Fn(&mut Regs) + Send + Sync>;
 
 /// Makes `dst = f(a)` for all lanes.
@@ -118,7 +118,7 @@ pub(in crate::sim) enum Move {
 }
 
 impl Regs {
-    /// Makes the copies in order, in the lanes of `mask` only.
+    /// Performs the copies in order, in the lanes of `mask` only.
     pub(in crate::sim) fn copy(&mut self, moves: &[Move], mask: u32) {
         for step in moves {
             match *step {

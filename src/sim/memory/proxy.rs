@@ -1,5 +1,5 @@
-//! Finds missing proxy fences: shared memory that threads have stored to, and that the asynchronous
-//! proxy may not see yet.
+//! Finds missing proxy fences: reads of shared memory by the asynchronous proxy that may not see
+//! what a thread has stored. Come here if such a fence is reported or missed.
 //!
 //! Threads write shared memory through the generic proxy. Bulk stores and `wgmma` read it through
 //! the asynchronous proxy, which may still see the old bytes. So PTX wants a `fence.proxy.async`
@@ -52,7 +52,8 @@ impl Stores {
         self.when.fill(0);
     }
 
-    /// Something other than a thread's store wrote these bytes.
+    /// Called when something other than a thread's store has written these bytes, so that they need
+    /// no fence.
     pub(in crate::sim) fn forget(&mut self, at: usize, bytes: usize) {
         if let Some(when) = self.when.get_mut(at..at + bytes) {
             when.fill(0);
@@ -96,13 +97,13 @@ impl Proxies {
         self.fences.fill(0);
     }
 
-    /// A warp synchronised with others.
+    /// Called when a warp has synchronised with others.
     pub(in crate::sim) fn learn(&mut self) {
         self.now += 1;
         self.learned = self.now;
     }
 
-    /// A warp executed a proxy fence.
+    /// Called when a warp has executed a proxy fence.
     pub(in crate::sim) fn fence(&mut self, origin: Origin) {
         self.now += 1;
         self.fenced = self.learned;

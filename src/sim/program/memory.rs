@@ -321,8 +321,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Compiles a promise such as `assume_divisible`: copies the first of some integers, and faults
-    /// if the promise about the integers is false.
+    /// Compiles a promise such as `assume_divisible_by`: copies the first of some integers, and
+    /// faults if the promise about the integers is false.
     fn assume<const N: usize>(
         &mut self,
         id: OpId,

@@ -16,12 +16,12 @@
 //!
 //! A new access is compared with the records in its words. A record that the thread's clock does
 //! not cover is a race. Synchronisation moves knowledge (`sync.rs`): a thread that arrives at a
-//! barrier leaves its clock there, and a thread that comes out of the barrier joins what was left
-//! to its own clock. For example:
+//! barrier stores its clock there, and a thread that leaves the barrier joins the stored clocks to
+//! its own clock. For example:
 //!
 //! ```text
 //! thread 0  (warp 0, epoch 1)   st x      record in x: warp 0, epoch 1
-//! thread 0                      barrier   leaves "warp 0: 1" at the barrier, starts epoch 2
+//! thread 0                      barrier   stores "warp 0: 1" at the barrier, starts epoch 2
 //! thread 32 (warp 1)            barrier   now knows "warp 0: 1"
 //! thread 32                     ld x      its clock covers warp 0, epoch 1: no race
 //! ```
@@ -44,11 +44,12 @@
 //!
 //! # Asynchronous operations
 //!
-//! An asynchronous operation (`agents.rs`) makes its accesses when it is issued, with what its
-//! thread knows at that moment. But nobody knows of these accesses until somebody waits, not even
-//! the thread that issued them. `cp.async.wait_group` and its relatives raise the count that the
-//! waiting thread knows of its own operations. A load that signals an mbarrier belongs to a phase
-//! of it, and is known to whoever knows that the phase has ended.
+//! An asynchronous operation (`agents.rs`) performs its accesses when it is issued, with what its
+//! thread knows at that moment. But no thread knows these accesses until a thread waits for the
+//! operation, not even the thread that issued it. `cp.async.wait_group` and its relatives raise the
+//! count that the waiting thread knows of its own operations. A load that signals an mbarrier
+//! belongs to a phase of this mbarrier, and every thread that knows that the phase has ended knows
+//! the load.
 //!
 //! # Facts: proxies and fences
 //!
