@@ -6,8 +6,8 @@
 //! other:
 //!
 //! * they are in different arms of an `if` whose condition is uniform across the block; or
-//! * they are in two phases: in some region, all accesses to one come before all accesses to the
-//!   other, with a block barrier between them.
+//! * they are in two phases: in some region, all accesses to one precede all accesses to the other,
+//!   with a block barrier in between.
 //!
 //! No loop may enclose both, because a later iteration could read what an earlier one stored. The
 //! pass understands only loads, stores, `ldmatrix`, `stmatrix` and atomics. If an allocation's

@@ -24,8 +24,8 @@ pub(super) const OUTPUT_STAGES: u32 = 2;
 /// How a consumer group's output is stored to global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Staging {
-    /// Threads store rows. Needed if sequences of different lengths cut tiles, or if shared memory
-    /// has no room for a ring buffer.
+    /// Threads store rows. Used if sequences of different lengths share the tensor, so that a tile
+    /// can cross a sequence's end, or if shared memory has no room for a ring buffer.
     Rows,
     /// By TMA, through the group's tile of Q. The next tile of Q is in another stage.
     Queries,
@@ -242,9 +242,10 @@ impl AttentionConfig {
     }
 
     /// Returns configurations worth measuring for a problem. The choice of
-    /// [`new`](AttentionConfig::new) comes first. On `sm_90a`, the same tile with other overlaps
-    /// and orders follows, then other tiles, those of similar size first, with 2 and with 3 stages.
-    /// Last come `mma.sync` configurations, the only ones on other targets. All pass
+    /// [`new`](AttentionConfig::new) comes first. On `sm_90a`, the same tile with other values of
+    /// `ordered`, `overlap`, `lazy` and `packed_heads` follows, then other tiles with 2 and with 3
+    /// stages, beginning with tiles of similar size. The last entries are `mma.sync`
+    /// configurations, which are the only ones on other targets. All pass
     /// [`check`](AttentionConfig::check), and except for the first one, `ptxas` spills none.
     ///
     /// ```

@@ -41,9 +41,9 @@ pub struct DecodePlan {
 }
 
 impl DecodePlan {
-    /// Returns the plan that is predicted to be fastest on a device with `[SMs, thread blocks at
-    /// once]`, if all sequences have `max_len` keys. A launch uses it by default; call it to
-    /// compare devices.
+    /// Returns the plan that is predicted to be fastest on a device with
+    /// `[SMs, thread blocks at once]`, if all sequences have `max_len` keys. A launch uses this
+    /// plan by default; call `new` to compare devices.
     ///
     /// The prediction assumes that full waves of resident blocks run at memory bandwidth, and so
     /// does the last wave if every SM has the same count of blocks.

@@ -181,8 +181,8 @@ impl Communicator {
 
     /// Returns how many thread blocks a collective may use: the value of
     /// [`CommOptions::max_blocks`]. Returns `None` if the options set no limit. Each of these
-    /// blocks takes an SM, so if a persistent kernel runs at the same time as a collective, launch
-    /// the kernel with so many fewer thread blocks than the GPU has SMs.
+    /// blocks occupies an SM. So if a persistent kernel runs at the same time as a collective, give
+    /// the kernel one thread block for each of the other SMs.
     pub fn max_blocks(&self) -> Option<u32> {
         self.options.max_blocks
     }

@@ -1,6 +1,7 @@
-//! Protects shared memory that asynchronous operations in flight still read or write: a thread that
-//! accesses it before the operation has completed gets a fault. This finds missing waits and stages
-//! that are refilled too early. Come here if the simulator reports, or misses, such an access.
+//! Protects shared memory that asynchronous operations in flight still read or write: an access
+//! that conflicts with such an operation before it has completed is a fault. This finds missing
+//! waits and stages that are refilled too early. Come here if the simulator reports, or misses,
+//! such an access.
 //!
 //! A `wgmma` reads its operands until a warp of its group has waited for the `wgmma`. A bulk store
 //! reads its source until the thread that issued the store has waited for these reads. A load
@@ -14,7 +15,7 @@
 //!
 //! We do not track which thread waited: once any wait returns, the copy counts as complete for
 //! every thread. This never reports a false fault, but it can miss a thread that relies on another
-//! thread's wait without synchronising with it. The race detector finds those.
+//! thread's wait without synchronising with it. The race detector finds such a thread.
 
 use std::ops::Range;
 

@@ -1,5 +1,6 @@
-//! Issues asynchronous operations, and records them if the run is recorded, so that a trace shows
-//! when each copy started and ended.
+//! Issues asynchronous operations, and records them if the launch asked for a report or a trace, so
+//! that a trace shows when each copy started and ended. Every file that issues an operation calls
+//! it.
 
 use std::ops::Range;
 

@@ -90,7 +90,7 @@ impl Stop {
     }
 }
 
-/// A warp that cannot go on.
+/// A warp that cannot continue, for the report of a deadlock.
 #[derive(Debug)]
 pub(in crate::sim) struct Stuck {
     /// The block's rank.
@@ -238,7 +238,7 @@ impl<'c> Cluster<'c> {
         self.memory.blocks.iter_mut().map(|block| (block.number, &mut block.diagnostics))
     }
 
-    /// Sets up all threads as those of cluster `number`.
+    /// Resets the state, so that the next run executes cluster `number`.
     pub(in crate::sim) fn start(&mut self, number: u64, (order, quantum): (Order, u64)) {
         let threads = self.grid.threads.iter().product::<u32>();
         for (i, warp) in self.warps.iter_mut().enumerate() {

@@ -45,7 +45,7 @@ pub(in crate::sim) struct Memory<'m> {
     pub(in crate::sim) warp: u32,
     /// What the asynchronous proxy sees, if the kernel reads shared memory through it.
     pub(in crate::sim) proxies: Option<Proxies>,
-    /// Asynchronous operations that have not taken effect.
+    /// Asynchronous operations that have not been executed.
     pub(in crate::sim) pending: Pending,
     /// Set when the cluster's barrier may open.
     pub(in crate::sim) cluster_arrival: bool,
@@ -154,7 +154,7 @@ impl<'m> Memory<'m> {
 }
 
 impl Memory<'_> {
-    /// Returns an acquired tensor map; their indices follow those of the parameters.
+    /// Returns an acquired tensor map. The indices of acquired maps follow the parameters' indices.
     fn acquired(&self, number: u32) -> Option<&Acquired> {
         self.acquired.get((number as usize).checked_sub(self.maps.len())?)
     }

@@ -6,9 +6,9 @@
 //! the kernel is compiled) and a byte offset (in `d`).
 //!
 //! Operations without side effects compute all 32 lanes, whatever the execution mask. This is safe,
-//! because an inactive lane never reads a value that was made while it was inactive, and the slot
-//! of a value that such a lane still needs is not reused. Only variables, arguments and results of
-//! control flow are written under the mask.
+//! because an inactive lane never reads a value that was computed while it was inactive, and the
+//! slot of a value that an inactive lane still needs is not reused. Only variables, arguments and
+//! results of control flow are written under the mask.
 
 use super::local::LocalMemory;
 use super::mask::{FULL, LANE_BIT, LANES, mask_of};

@@ -261,9 +261,9 @@ impl Accessed {
     }
 }
 
-/// Returns the lanes of a store, keeping one lane of those that store to the same address. If two
-/// lanes store different values to one byte (or any values, if equal stores race), returns these
-/// two as an error.
+/// Returns the lanes of a store. If several lanes store to the same address, only one of these
+/// lanes is kept. If two lanes store different values to one byte (or any values, if equal stores
+/// race), returns these two as an error.
 fn lanes_apart(
     (mask, bytes): (u32, usize),
     at: impl Fn(usize) -> usize,

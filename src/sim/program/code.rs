@@ -49,8 +49,8 @@ pub(in crate::sim) enum Inst {
     },
     /// Lets other warps run.
     Sleep,
-    /// Opens a frame. Runs the lanes in which the slot `cond` is true from the next step on, then
-    /// the others from `else_` on, then all from `end` on.
+    /// Opens a frame. First runs the lanes in which the slot `cond` is true, from the next step on,
+    /// then the other lanes from `else_` on, then all of them from `end` on.
     If {
         cond: u32,
         else_: Option<u32>,

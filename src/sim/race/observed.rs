@@ -49,7 +49,7 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// A thread reads the location.
+    /// Called when a thread reads the location.
     pub(super) fn read(&mut self, by: Operation) {
         let saw = self.last;
         let same = |read: &Read| {
@@ -65,8 +65,8 @@ impl Observed {
         self.reads.push_back(Read { by, saw });
     }
 
-    /// A thread overwrites the location. The new write continues those that `knows` says come
-    /// before it.
+    /// Called when a thread overwrites the location. The new write continues the earlier writes for
+    /// which `knows` returns true.
     pub(super) fn store(&mut self, by: Operation, knows: impl Fn(Operation) -> bool) {
         let saw = self.reads.iter().filter(|read| knows(read.by)).map(|read| read.saw).max();
         self.writes.retain(|(component, lane), (count, index)| {
@@ -76,8 +76,8 @@ impl Observed {
         self.write(by);
     }
 
-    /// A thread reads and writes the location in one atomic operation, which continues all earlier
-    /// writes.
+    /// Called when a thread reads and writes the location in one atomic operation, which continues
+    /// all earlier writes.
     pub(super) fn update(&mut self, by: Operation) {
         self.write(by);
         // A thread that knows an earlier read, but not this one, races with this one.

@@ -179,7 +179,7 @@ impl<'v> View<'v> {
         Order::Before
     }
 
-    /// Returns whether the thread comes after a read that observed this strong write.
+    /// Returns whether the thread knows a read that observed this strong write.
     fn has_observed(&self, record: &Record, word: usize, bytes: u32) -> bool {
         let Some((locations, memory)) = self.locations else { return false };
         if !record.writes() || record.strong().is_none() || record.is_async() {
