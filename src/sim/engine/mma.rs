@@ -2,12 +2,12 @@
 //! result matter.
 //!
 //! Products are exact. An instruction adds its products to the accumulator one after the other, by
-//! rising `k`, and rounds after each addition to nearest even in `f32` (in `f64` with one rounding
-//! of `a * b + c`). Integers wrap, or are clamped to `i32` once at the end. `f16` accumulators are
-//! widened to `f32`, summed there, and rounded once at the end. A NaN result has one fixed bit
-//! pattern. Tensor cores instead align several products to the largest exponent, truncate the lower
-//! bits and add them at once, so the last bits of a GPU's result differ unless every sum is exact.
-//! `truncate.rs` models this truncation.
+//! rising `k`, and rounds each time to nearest even in `f32`. In `f64` it rounds `a * b + c` once.
+//! Integers wrap, or are clamped to `i32` once at the end. `f16` accumulators are widened to `f32`,
+//! summed there, and rounded once at the end. A NaN result has one fixed bit pattern. Tensor cores
+//! instead align several products to the largest exponent, truncate the lower bits and add them at
+//! once, so the last bits of a GPU's result differ unless every sum is exact. `truncate.rs` models
+//! this truncation.
 //!
 //! All fragments follow one scheme (PTX ISA, "Matrix Fragments for mma.m16n8k16" and others). In a
 //! block of 16 rows and 8 columns of D, register `r` of thread `4 * row + quad` holds row
