@@ -69,7 +69,7 @@ impl<'o> Body<'o, '_> {
     /// The value is a group of scalars. All threads of the group must call this together, and for
     /// [`Group::Lanes`] all threads of the warp; none may have returned.
     ///
-    /// Cost: with a [fixed block](super::KernelOptions::block) of whole warps, a warp takes 5
+    /// Cost: with a [fixed block](crate::ir::KernelOptions::block) of whole warps, a warp takes 5
     /// shuffles per scalar, or one `redux.sync` for a sum, `min`, `max`, `&`, `|` or `^` of `i32`
     /// or `u32` (PTX ISA 9.7.9.6, 9.7.13.12). A block also waits at one barrier. It waits at two if
     /// the kernel does not fix its block, or if the block has more than 8 warps and a scalar needs

@@ -1,5 +1,5 @@
-//! The errors that [`Kernel::build`](super::Kernel::build) returns, each with the Rust line that
-//! caused it. Come here to handle a failed build, or to add a cause.
+//! The errors that [`Kernel::build`](crate::ir::Kernel::build) returns, each with the Rust line
+//! that caused it. Come here to handle a failed build, or to add a cause.
 
 use std::fmt;
 
@@ -105,7 +105,7 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {}
 crate::errors::message_as_debug!(BuildError);
 
-/// All errors of a build, sorted by source location. [`Kernel::build`](super::Kernel::build)
+/// All errors of a build, sorted by source location. [`Kernel::build`](crate::ir::Kernel::build)
 /// returns them together, so that you can fix several at once. Never empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BuildErrors {
