@@ -143,15 +143,15 @@ fn vectors_of_other_lengths() {
         },
         expect![[r#"
             kernel `wrong` has 9 errors:
-              FILE:LINE: the loop carries a `Vec` of length 3, and the next iteration gets a `Vec` of length 4: a `Vec` has the same length on all paths
-              FILE:LINE: one path gives a `Vec` of length 1, another one a `Vec` of length 2: a `Vec` has the same length on all paths
-              FILE:LINE: the loop carries a `Vec` of length 2, and the next iteration gets a `Vec` of length 3: a `Vec` has the same length on all paths
-              FILE:LINE: one path gives a `Vec` of length 5, another one a `Vec` of length 6: a `Vec` has the same length on all paths
-              FILE:LINE: one path gives a `Vec` of length 8, another one a `Vec` of length 7: a `Vec` has the same length on all paths
-              FILE:LINE: one path gives a `Vec` of length 9, another one a `Vec` of length 10: a `Vec` has the same length on all paths
-              FILE:LINE: the loop carries a `Vec` of length 2, and the next iteration gets a `Vec` of length 11: a `Vec` has the same length on all paths
-              FILE:LINE: a reduction or scan of a `Vec` of length 12 gets one of length 11 from its combining body or as its first value: a `Vec` has the same length everywhere
-              FILE:LINE: a reduction or scan of a `Vec` of length 14 gets one of length 13 from its combining body or as its first value: a `Vec` has the same length everywhere"#]],
+              FILE:LINE: the loop carries a `Vec` of length 3, but the next iteration gets a `Vec` of length 4: a `Vec` has the same length on all paths
+              FILE:LINE: one path gives a `Vec` of length 1, but another gives a `Vec` of length 2: a `Vec` has the same length on all paths
+              FILE:LINE: the loop carries a `Vec` of length 2, but the next iteration gets a `Vec` of length 3: a `Vec` has the same length on all paths
+              FILE:LINE: one path gives a `Vec` of length 5, but another gives a `Vec` of length 6: a `Vec` has the same length on all paths
+              FILE:LINE: one path gives a `Vec` of length 8, but another gives a `Vec` of length 7: a `Vec` has the same length on all paths
+              FILE:LINE: one path gives a `Vec` of length 9, but another gives a `Vec` of length 10: a `Vec` has the same length on all paths
+              FILE:LINE: the loop carries a `Vec` of length 2, but the next iteration gets a `Vec` of length 11: a `Vec` has the same length on all paths
+              FILE:LINE: a reduction or scan of a `Vec` of length 12 gets one of length 11: its combining body and its first value must keep the length
+              FILE:LINE: a reduction or scan of a `Vec` of length 14 gets one of length 13: its combining body and its first value must keep the length"#]],
     );
 }
 
