@@ -21,6 +21,8 @@ mod driver;
 mod layout_page;
 #[path = "cli/progress.rs"]
 mod progress;
+#[path = "cli/prove.rs"]
+mod prove;
 #[path = "cli/ptx.rs"]
 mod ptx;
 #[path = "../../tests/support/skip.rs"]
