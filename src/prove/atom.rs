@@ -8,7 +8,7 @@ use super::claim::Cond;
 use super::poly::{AtomId, Poly, Term, gcd};
 use super::range::Range;
 use crate::ir::op::SpecialReg;
-use crate::ir::{OpId, Value};
+use crate::ir::{OpId, SharedId, Value};
 
 /// What an atom stands for. Equal keys are the same atom.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +21,8 @@ pub(super) enum Key {
     Len(u32),
     /// The size of this tensor map's box, in bytes.
     BoxBytes(u32),
+    /// The address of this shared allocation, in units of 16 bytes.
+    Start(SharedId),
     /// A value of the kernel that nothing more is known about.
     /// Walks of a loop's body are numbered.
     Value(Value, u32),
@@ -104,6 +106,7 @@ impl Atoms {
         let is_launch = match &key {
             Key::Register(SpecialReg::Ntid(_) | SpecialReg::Nctaid(_)) => true,
             Key::Param(_) | Key::Len(_) | Key::BoxBytes(_) => true,
+            Key::Start(_) => false,
             Key::Register(_) | Key::Value(..) | Key::Trip(..) | Key::Trips(..) => false,
             Key::Div(a, b) | Key::Rem(a, b) | Key::Min(a, b) | Key::Max(a, b) => all(&[a, b]),
             Key::Xor(..) | Key::And(..) | Key::Or(..) => false,

@@ -49,14 +49,11 @@ impl Walk<'_> {
                 self.sites.push(Site { op: id, subject: Subject::InlinePtx, verdict });
             }
             Op::Mma(
-                Mma::Wgmma { .. }
+                mma @ (Mma::Wgmma { .. }
                 | Mma::WgmmaRs { .. }
                 | Mma::WgmmaSp { .. }
-                | Mma::WgmmaRsSp { .. },
-            ) => {
-                let verdict = Verdict::Assumed("the matrix descriptor");
-                self.sites.push(Site { op: id, subject: Subject::Matrix, verdict });
-            }
+                | Mma::WgmmaRsSp { .. }),
+            ) => self.check_wgmma(id, mma),
             Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_) | Op::Const(_) => {}
             _ => {
                 for access in accesses(ir, id) {
@@ -145,7 +142,7 @@ impl Walk<'_> {
     }
 
     /// Returns what it relies on that the polynomial is a multiple of `by`.
-    fn is_multiple(&mut self, poly: &Poly, by: u128) -> Option<Deps> {
+    pub(super) fn is_multiple(&mut self, poly: &Poly, by: u128) -> Option<Deps> {
         if by == 0 {
             return None;
         }
@@ -458,7 +455,7 @@ impl Walk<'_> {
     }
 
     /// Decides whether `bytes` bytes from `offset` on are within the first `len`.
-    fn inside(&mut self, offset: &Poly, bytes: &Poly, len: &Poly) -> Result<Deps, Open> {
+    pub(super) fn inside(&mut self, offset: &Poly, bytes: &Poly, len: &Poly) -> Result<Deps, Open> {
         let lower = self.ensure(offset).ok_or_else(|| Open::Bound(offset.clone()))?;
         let left = len.minus(offset).and_then(|left| left.minus(bytes)).ok_or(Open::Index)?;
         let upper = self.ensure(&left).ok_or(Open::Bound(left))?;

@@ -332,3 +332,55 @@ fn sizes_of_asynchronous_copies() {
     // The shared side, then the global side, which needs an aligned buffer of `n` elements.
     expect(SHARED, &copy("lt"), "pc");
 }
+
+/// A warp group multiplies the 64 x 16 tile of a ring buffer by its own first 8 rows. The stage is
+/// added to the descriptor's low half, which lane 0 broadcasts.
+fn descriptors(elements: u32, stages: u32) -> Proof {
+    let text = format!(
+        "kernel @k target sm_90a block 128 x 1 x 1 () {{
+  shared @s: bf16 x {elements} align 128
+  var @acc: f32 x 4
+  %s = shared_base<@s> : ptr<shared, mut bf16>
+  %zero = const 0.0 : f32
+  %yes = const true : bool
+  set_var<@acc, 0> %zero
+  set_var<@acc, 1> %zero
+  set_var<@acc, 2> %zero
+  set_var<@acc, 3> %zero
+  %block = sreg<ctaid.x> : i32
+  %last = const {} : i32
+  %stage = and %block, %last : i32
+  %count = cvt<u32> %stage : u32
+  %units = const 128 : u32
+  %moved = mul %count, %units : u32
+  %desc = matrix_descriptor<34363932672> %s : u64
+  %start = cvt<u32> %desc : u32
+  %sum = add %start, %moved : u32
+  %first = const 0 : u32
+  %width = const 31 : u32
+  %all = const 0xffffffff : u32
+  %low, %inside = shfl<idx> %sum, %first, %width, %all : u32, bool
+  %high = const 8 : u32
+  %halves = vec_pack %low, %high : u32x2
+  %tile = bitcast<u64> %halves : u64
+  wgmma_fence
+  wgmma<m64n8k16, bf16, bf16, @acc, 0> %tile, %desc, %yes
+  wgmma_commit_group
+  wgmma_wait_group<0>
+  return
+}}",
+        stages - 1
+    );
+    verified(&text).prove()
+}
+
+#[test]
+fn matrix_descriptors() {
+    // A tile has 2048 bytes, which are 1024 elements.
+    assert_eq!(letters(&descriptors(1024, 1)), "pp");
+    assert_eq!(letters(&descriptors(4096, 4)), "pp");
+    assert_eq!(letters(&descriptors(4095, 4)), "op");
+    assert_eq!(letters(&descriptors(2048, 4)), "op");
+    // Not even the 8 columns of B, which end at byte 1152, are inside.
+    assert_eq!(letters(&descriptors(568, 1)), "oo");
+}
