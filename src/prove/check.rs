@@ -17,48 +17,42 @@ impl Walk<'_> {
     /// Adds the sites of an operation.
     pub(super) fn check(&mut self, id: OpId) {
         let ir = self.ir;
-        match &ir.ops[id].op {
-            Op::Arith(Arith::Div { rhs, .. } | Arith::Rem { rhs, .. }) => {
-                let rhs = *rhs;
-                let is_int = ir.type_of(rhs).scalar().is_some_and(|scalar| scalar.is_int());
-                let constant = super::ranges::constant_of(ir, rhs);
-                let is_safe = constant.is_some_and(|constant| constant.as_int() != Some(0));
-                if is_int && !is_safe {
-                    let verdict = self.divisor(rhs);
-                    self.sites.push(Site { op: id, subject: Subject::Division, verdict });
-                }
+        let op = &ir.ops[id].op;
+        if let Op::Arith(Arith::Div { rhs, .. } | Arith::Rem { rhs, .. }) = op {
+            let rhs = *rhs;
+            let is_int = ir.type_of(rhs).scalar().is_some_and(|scalar| scalar.is_int());
+            let constant = super::ranges::constant_of(ir, rhs);
+            let is_safe = constant.is_some_and(|constant| constant.as_int() != Some(0));
+            if is_int && !is_safe {
+                let verdict = self.divisor(rhs);
+                self.sites.push(Site { op: id, subject: Subject::Division, verdict });
             }
-            Op::Mem(Mem::AssumeAligned { base, bytes }) => {
-                let verdict = self.promised_alignment(*base, *bytes);
-                self.sites.push(Site { op: id, subject: Subject::Promise, verdict });
-            }
-            Op::Mem(Mem::AssumeDivisibleBy { value, divisor }) => {
-                let verdict = self.promised_multiple(*value, *divisor);
-                self.sites.push(Site { op: id, subject: Subject::Promise, verdict });
-            }
-            Op::Mem(Mem::AssumeBetween { value, low, high }) => {
-                let verdict = self.promised_range(*value, *low, *high);
-                self.sites.push(Site { op: id, subject: Subject::Promise, verdict });
-            }
-            Op::Mem(Mem::Mapa { cta, .. }) => {
-                let verdict = self.rank(*cta);
-                self.sites.push(Site { op: id, subject: Subject::Rank, verdict });
-            }
-            Op::Inline(_) => {
-                let verdict = Verdict::Assumed("inline PTX");
-                self.sites.push(Site { op: id, subject: Subject::InlinePtx, verdict });
-            }
-            Op::Mma(
-                mma @ (Mma::Wgmma { .. }
-                | Mma::WgmmaRs { .. }
-                | Mma::WgmmaSp { .. }
-                | Mma::WgmmaRsSp { .. }),
-            ) => self.check_wgmma(id, mma),
-            Op::Arith(_) | Op::FloatArith(_) | Op::IntArith(_) | Op::Convert(_) | Op::Const(_) => {}
-            _ => {
-                for access in accesses(ir, id) {
-                    self.access(id, &access);
-                }
+        } else if let Op::Mem(Mem::AssumeAligned { base, bytes }) = op {
+            let verdict = self.promised_alignment(*base, *bytes);
+            self.sites.push(Site { op: id, subject: Subject::Promise, verdict });
+        } else if let Op::Mem(Mem::AssumeDivisibleBy { value, divisor }) = op {
+            let verdict = self.promised_multiple(*value, *divisor);
+            self.sites.push(Site { op: id, subject: Subject::Promise, verdict });
+        } else if let Op::Mem(Mem::AssumeBetween { value, low, high }) = op {
+            let verdict = self.promised_range(*value, *low, *high);
+            self.sites.push(Site { op: id, subject: Subject::Promise, verdict });
+        } else if let Op::Mem(Mem::Mapa { cta, .. }) = op {
+            let verdict = self.rank(*cta);
+            self.sites.push(Site { op: id, subject: Subject::Rank, verdict });
+        } else if let Op::Inline(_) = op {
+            let verdict = Verdict::Assumed("inline PTX");
+            self.sites.push(Site { op: id, subject: Subject::InlinePtx, verdict });
+        } else if let Op::Mma(
+            mma @ (Mma::Wgmma { .. }
+            | Mma::WgmmaRs { .. }
+            | Mma::WgmmaSp { .. }
+            | Mma::WgmmaRsSp { .. }),
+        ) = op
+        {
+            self.check_wgmma(id, mma);
+        } else {
+            for access in accesses(ir, id) {
+                self.access(id, &access);
             }
         }
     }

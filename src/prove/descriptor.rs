@@ -93,19 +93,18 @@ impl Walk<'_> {
 
     /// Adds a site for each tile that a `wgmma` reads from shared memory.
     pub(super) fn check_wgmma(&mut self, id: OpId, mma: &Mma) {
-        let (a, b, shape, kept, form) = match *mma {
-            Mma::Wgmma { a, b, shape, a_type, b_type, form, .. } => {
+        let (a, b, shape, kept, form) =
+            if let Mma::Wgmma { a, b, shape, a_type, b_type, form, .. } = *mma {
                 (Some((a, a_type)), (b, b_type), shape, shape.k, form)
-            }
-            Mma::WgmmaSp { a, b, shape, a_type, b_type, form, .. } => {
+            } else if let Mma::WgmmaSp { a, b, shape, a_type, b_type, form, .. } = *mma {
                 (Some((a, a_type)), (b, b_type), shape, shape.k / 2, form)
-            }
-            Mma::WgmmaRs { b, shape, b_type, form, .. }
-            | Mma::WgmmaRsSp { b, shape, b_type, form, .. } => {
+            } else if let Mma::WgmmaRs { b, shape, b_type, form, .. }
+            | Mma::WgmmaRsSp { b, shape, b_type, form, .. } = *mma
+            {
                 (None, (b, b_type), shape, shape.k, form)
-            }
-            _ => return,
-        };
+            } else {
+                return;
+            };
         if let Some((a, elem)) = a {
             let (mn, k) = (shape.m.into(), kept.into());
             self.check_tile(id, a, Tile { mn, k, elem, transposed: form.transpose_a });
@@ -127,12 +126,33 @@ impl Walk<'_> {
     fn tile(&mut self, descriptor: Value, tile: Tile) -> Result<Deps, Open> {
         let number = self.joined(descriptor).ok_or(Open::Origin)?;
         let (shared, rest) = self.without_start(&number.poly).ok_or(Open::Origin)?;
-        let bits = u64::try_from(rest.constant & !START).map_err(|_| Open::Origin)?;
+        // The constant part of the address may be negative, for example one stage back. Then it has
+        // borrowed from the layout.
+        let part = rest.constant & START;
+        let mut found = Err(Open::Origin);
+        for constant in [part, part - START - 1] {
+            let units = Poly { terms: rest.terms.clone(), constant };
+            found = self.tile_at(shared, rest.constant - constant, &units, tile);
+            if found.is_ok() {
+                break;
+            }
+        }
+        found.map(|deps| deps | number.deps)
+    }
+
+    /// Decides whether the tile is inside the allocation, `units` behind its start.
+    fn tile_at(
+        &mut self,
+        shared: SharedId,
+        layout: i128,
+        units: &Poly,
+        tile: Tile,
+    ) -> Result<Deps, Open> {
+        let bits = u64::try_from(layout).map_err(|_| Open::Origin)?;
         // Bits 49 to 51 shift the swizzle pattern. No layout of this library needs them.
         if bits >> 49 & 7 != 0 {
             return Err(Open::Origin);
         }
-        let units = Poly { terms: rest.terms, constant: rest.constant & START };
         let offset = units.scaled(UNIT).ok_or(Open::Index)?;
         let data = &self.ir.shared[shared];
         let bytes = i128::from(data.len) * i128::from(data.elem.size_bytes());
@@ -143,7 +163,7 @@ impl Walk<'_> {
         // A swizzled tile touches whole lines.
         let bytes = if is_swizzled { bytes - bytes % i128::from(LINE) } else { bytes };
         let (span, len) = (Poly::constant(tile.span(bits)), Poly::constant(bytes));
-        self.inside(&offset, &span, &len).map(|deps| deps | number.deps)
+        self.inside(&offset, &span, &len)
     }
 
     /// Returns the integer of a descriptor. Kernels often compute its low half alone.

@@ -146,32 +146,26 @@ impl Walk<'_> {
     fn number_of(&mut self, op: &Op, result: Value) -> Option<Number> {
         let ir = self.ir;
         let bits = ir.type_of(result).bits();
-        match op {
-            Op::Const(constant) => {
-                Some(Number { poly: Poly::constant(constant.as_int()?), deps: 0 })
+        if let Op::Const(constant) = op {
+            Some(Number { poly: Poly::constant(constant.as_int()?), deps: 0 })
+        } else if let Op::Thread(Thread::Sreg { reg }) = op {
+            Some(Number { poly: self.register(*reg), deps: 0 })
+        } else if let Op::Arith(arith) = op {
+            self.arith(arith, result, bits)
+        } else if let Op::IntArith(IntArith::Mad { lhs, rhs, addend }) = op {
+            let (a, b, c) = (self.number(*lhs)?, self.number(*rhs)?, self.number(*addend)?);
+            let poly = a.poly.times(&b.poly)?.plus(&c.poly)?;
+            Some(Number { poly, deps: a.deps | b.deps | c.deps })
+        } else if let Op::Convert(Convert::Cvt { value, .. }) = op {
+            if of_type(ir.type_of(*value)).is_none() {
+                return None;
             }
-            Op::Thread(Thread::Sreg { reg }) => Some(Number { poly: self.register(*reg), deps: 0 }),
-            Op::Arith(arith) => self.arith(arith, result, bits),
-            Op::IntArith(IntArith::Mad { lhs, rhs, addend }) => {
-                let (a, b, c) = (self.number(*lhs)?, self.number(*rhs)?, self.number(*addend)?);
-                let poly = a.poly.times(&b.poly)?.plus(&c.poly)?;
-                Some(Number { poly, deps: a.deps | b.deps | c.deps })
-            }
-            Op::Convert(Convert::Cvt { value, .. }) => {
-                if of_type(ir.type_of(*value)).is_none() {
-                    return None;
-                }
-                if ir.type_of(*value).bits() < bits {
-                    self.exact(*value)
-                } else {
-                    self.number(*value)
-                }
-            }
-            Op::Convert(Convert::Bitcast { value, .. }) => {
-                of_type(ir.type_of(*value))?;
-                self.number(*value)
-            }
-            Op::Mem(Mem::GetVar { var, index }) => match self.vars.get(&(*var, *index)) {
+            if ir.type_of(*value).bits() < bits { self.exact(*value) } else { self.number(*value) }
+        } else if let Op::Convert(Convert::Bitcast { value, .. }) = op {
+            of_type(ir.type_of(*value))?;
+            self.number(*value)
+        } else if let Op::Mem(Mem::GetVar { var, index }) = op {
+            match self.vars.get(&(*var, *index)) {
                 Some(Known::Number(number)) => Some(number.clone()),
                 _ => {
                     let range = self.ranges.of_var(ir, *var);
@@ -180,29 +174,27 @@ impl Walk<'_> {
                         deps: 0,
                     })
                 }
-            },
-            Op::Mma(Mma::MatrixDescriptor { base, bits }) => self.descriptor(*base, *bits),
-            Op::Mem(Mem::AssumeDivisibleBy { value, divisor }) => {
-                let number = self.exact(*value)?;
-                self.assume_multiple(&number.poly, &Poly::constant((*divisor).into()), number.deps);
-                Some(number)
             }
-            Op::Mem(Mem::AssumeBetween { value, low, high }) => {
-                let (value, low, high) =
-                    (self.exact(*value)?, self.exact(*low)?, self.exact(*high)?);
-                let deps = value.deps | low.deps | high.deps;
-                for (a, b) in [(&value, &low), (&high, &value)] {
-                    if let Some(left) = a.poly.minus(&b.poly) {
-                        self.facts.add(&self.atoms, left, deps);
-                    }
+        } else if let Op::Mma(Mma::MatrixDescriptor { base, bits }) = op {
+            self.descriptor(*base, *bits)
+        } else if let Op::Mem(Mem::AssumeDivisibleBy { value, divisor }) = op {
+            let number = self.exact(*value)?;
+            self.assume_multiple(&number.poly, &Poly::constant((*divisor).into()), number.deps);
+            Some(number)
+        } else if let Op::Mem(Mem::AssumeBetween { value, low, high }) = op {
+            let (value, low, high) = (self.exact(*value)?, self.exact(*low)?, self.exact(*high)?);
+            let deps = value.deps | low.deps | high.deps;
+            for (a, b) in [(&value, &low), (&high, &value)] {
+                if let Some(left) = a.poly.minus(&b.poly) {
+                    self.facts.add(&self.atoms, left, deps);
                 }
-                Some(value)
             }
-            Op::Warp(Warp::Shfl { value, mode: ShflMode::Idx, .. }) => {
-                let number = self.number(*value)?;
-                self.is_uniform(&number.poly).then_some(number)
-            }
-            _ => None,
+            Some(value)
+        } else if let Op::Warp(Warp::Shfl { value, mode: ShflMode::Idx, .. }) = op {
+            let number = self.number(*value)?;
+            self.is_uniform(&number.poly).then_some(number)
+        } else {
+            None
         }
     }
 
@@ -290,9 +282,10 @@ impl Walk<'_> {
             // Rounding toward zero and rounding down agree if nothing is negative.
             deps |= self.ensure(&a.poly)?;
             deps |= self.ensure(&b.poly.plus_constant(-1)?)?;
-            let poly = match arith {
-                Arith::Div { .. } => numbers::div(&mut self.atoms, &a.poly, &b.poly)?,
-                _ => numbers::rem(&mut self.atoms, &a.poly, &b.poly)?,
+            let poly = if let Arith::Div { .. } = arith {
+                numbers::div(&mut self.atoms, &a.poly, &b.poly)?
+            } else {
+                numbers::rem(&mut self.atoms, &a.poly, &b.poly)?
             };
             return Some(Number { poly, deps });
         }
@@ -338,10 +331,12 @@ impl Walk<'_> {
                     }
                 }
             }
-            let poly = match arith {
-                Arith::And { .. } => numbers::and(&mut self.atoms, &a.poly, &b.poly)?,
-                Arith::Or { .. } => numbers::or(&mut self.atoms, &a.poly, &b.poly)?,
-                _ => numbers::xor(&mut self.atoms, &a.poly, &b.poly)?,
+            let poly = if let Arith::And { .. } = arith {
+                numbers::and(&mut self.atoms, &a.poly, &b.poly)?
+            } else if let Arith::Or { .. } = arith {
+                numbers::or(&mut self.atoms, &a.poly, &b.poly)?
+            } else {
+                numbers::xor(&mut self.atoms, &a.poly, &b.poly)?
             };
             return Some(Number { poly, deps });
         }

@@ -162,10 +162,10 @@ impl Walk<'_> {
 
     pub(super) fn loop_(&mut self, id: OpId, control: &Control) {
         let ir = self.ir;
-        let (init, body) = match control {
-            Control::For { init, body, .. } | Control::Loop { init, body } => (init, *body),
-            _ => return,
+        let (Control::For { init, body, .. } | Control::Loop { init, body }) = control else {
+            return;
         };
+        let body = *body;
         let carried: Vec<Value> = ir.carried_args(id).unwrap_or_default().to_vec();
         let initial = self.passed(init);
         let continues = self.continues.get(&id).cloned().unwrap_or_default();
@@ -348,13 +348,15 @@ impl Walk<'_> {
         let ir = self.ir;
         let breaks = self.breaks.remove(&id).unwrap_or_default();
         for (i, &result) in ir.ops[id].results.iter().enumerate() {
-            let known = match control {
-                Control::Loop { .. } => match &breaks[..] {
+            let known = if let Control::Loop { .. } = control {
+                match &breaks[..] {
                     [one] => one.get(i).cloned(),
                     _ => None,
-                },
-                _ if !breaks.is_empty() => None,
-                _ => self.after_for(id, initial.get(i), steps.get(i), trip),
+                }
+            } else if !breaks.is_empty() {
+                None
+            } else {
+                self.after_for(id, initial.get(i), steps.get(i), trip)
             };
             self.values[result.index()] = known.unwrap_or(Known::Nothing);
         }

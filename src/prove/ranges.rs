@@ -174,16 +174,18 @@ pub(super) fn is_same(ir: &KernelIr, a: Value, b: Value, depth: u32) -> bool {
     else {
         return false;
     };
-    match (&ir.ops[a].op, &ir.ops[b].op) {
-        (Op::Const(a), Op::Const(b)) => a == b,
-        (Op::Arith(x), Op::Arith(y)) if depth > 0 => {
-            let (left, right) = (x.operands(), y.operands());
-            std::mem::discriminant(x) == std::mem::discriminant(y)
-                && x.attributes() == y.attributes()
-                && left.len() == right.len()
-                && left.iter().zip(&right).all(|(a, b)| is_same(ir, *a, *b, depth - 1))
-        }
-        _ => false,
+    if let (Op::Const(a), Op::Const(b)) = (&ir.ops[a].op, &ir.ops[b].op) {
+        a == b
+    } else if let (Op::Arith(x), Op::Arith(y)) = (&ir.ops[a].op, &ir.ops[b].op)
+        && depth > 0
+    {
+        let (left, right) = (x.operands(), y.operands());
+        std::mem::discriminant(x) == std::mem::discriminant(y)
+            && x.attributes() == y.attributes()
+            && left.len() == right.len()
+            && left.iter().zip(&right).all(|(a, b)| is_same(ir, *a, *b, depth - 1))
+    } else {
+        false
     }
 }
 
@@ -502,18 +504,21 @@ fn step_of(op: &Op, [a, b, c]: [Strided; 3]) -> i128 {
         (_, Some(y)) => x.step.checked_mul(y).unwrap_or(1),
         (None, None) => 1,
     };
-    match op {
-        Op::Arith(Arith::Add { .. } | Arith::Sub { .. }) => common(a.step, b.step),
-        Op::Arith(Arith::Mul { .. } | Arith::MulWide { .. }) => product(a, b),
-        Op::Arith(Arith::MadWide { .. }) | Op::IntArith(IntArith::Mad { .. }) => {
-            common(product(a, b), c.step)
-        }
-        Op::Arith(Arith::Shl { .. }) => match b.range.as_point() {
+    if let Op::Arith(Arith::Add { .. } | Arith::Sub { .. }) = op {
+        common(a.step, b.step)
+    } else if let Op::Arith(Arith::Mul { .. } | Arith::MulWide { .. }) = op {
+        product(a, b)
+    } else if let Op::Arith(Arith::MadWide { .. }) | Op::IntArith(IntArith::Mad { .. }) = op {
+        common(product(a, b), c.step)
+    } else if let Op::Arith(Arith::Shl { .. }) = op {
+        match b.range.as_point() {
             Some(amount @ 0..=62) => a.step.checked_mul(1 << amount).unwrap_or(1),
             _ => 1,
-        },
-        Op::Convert(Convert::Cvt { .. } | Convert::Bitcast { .. }) => a.step,
-        _ => 1,
+        }
+    } else if let Op::Convert(Convert::Cvt { .. } | Convert::Bitcast { .. }) = op {
+        a.step
+    } else {
+        1
     }
 }
 
@@ -545,64 +550,83 @@ fn of_operation(op: &Op, [a, b, c]: [Range; 3], bits: u32, all: Range) -> Option
     let shift = |amount: Range| {
         amount.as_point().filter(|amount| *amount >= 0 && *amount < i128::from(bits))
     };
-    Some(match op {
-        Op::Arith(arith) => match arith {
-            Arith::Add { .. } => a.plus(b),
-            Arith::Sub { .. } => a.minus(b),
-            Arith::Mul { .. } | Arith::MulWide { .. } => a.times(b),
-            Arith::MadWide { .. } => a.times(b).plus(c),
-            Arith::Neg { .. } => a.negated(),
-            Arith::Div { .. } => {
-                if a.lo < 0 {
-                    let most = a.lo.abs().max(a.hi);
-                    return Some(Range::new(-most, most));
-                }
-                a.floor_div(Range::new(b.lo.max(1), b.hi.max(1))).filter(|_| b.lo >= 0)?
+    Some(if let Op::Arith(arith) = op {
+        if let Arith::Add { .. } = arith {
+            a.plus(b)
+        } else if let Arith::Sub { .. } = arith {
+            a.minus(b)
+        } else if let Arith::Mul { .. } | Arith::MulWide { .. } = arith {
+            a.times(b)
+        } else if let Arith::MadWide { .. } = arith {
+            a.times(b).plus(c)
+        } else if let Arith::Neg { .. } = arith {
+            a.negated()
+        } else if let Arith::Div { .. } = arith {
+            if a.lo < 0 {
+                let most = a.lo.abs().max(a.hi);
+                return Some(Range::new(-most, most));
             }
-            Arith::Rem { .. } => {
-                let most = b.lo.abs().max(b.hi.abs()) - 1;
-                let most = most.min(a.lo.abs().max(a.hi.abs())).max(0);
-                Range::new(if a.lo >= 0 { 0 } else { -most }, if a.hi <= 0 { 0 } else { most })
-            }
-            Arith::Min { .. } => Range { lo: a.lo.min(b.lo), hi: a.hi.min(b.hi) },
-            Arith::Max { .. } => Range { lo: a.lo.max(b.lo), hi: a.hi.max(b.hi) },
-            Arith::Abs { .. } => {
-                let most = a.lo.abs().max(a.hi.abs());
-                Range::new(if a.lo > 0 { a.lo } else { 0 }, most)
-            }
-            Arith::And { .. } => match (a.lo >= 0, b.lo >= 0) {
+            a.floor_div(Range::new(b.lo.max(1), b.hi.max(1))).filter(|_| b.lo >= 0)?
+        } else if let Arith::Rem { .. } = arith {
+            let most = b.lo.abs().max(b.hi.abs()) - 1;
+            let most = most.min(a.lo.abs().max(a.hi.abs())).max(0);
+            Range::new(if a.lo >= 0 { 0 } else { -most }, if a.hi <= 0 { 0 } else { most })
+        } else if let Arith::Min { .. } = arith {
+            Range { lo: a.lo.min(b.lo), hi: a.hi.min(b.hi) }
+        } else if let Arith::Max { .. } = arith {
+            Range { lo: a.lo.max(b.lo), hi: a.hi.max(b.hi) }
+        } else if let Arith::Abs { .. } = arith {
+            let most = a.lo.abs().max(a.hi.abs());
+            Range::new(if a.lo > 0 { a.lo } else { 0 }, most)
+        } else if let Arith::And { .. } = arith {
+            match (a.lo >= 0, b.lo >= 0) {
                 (true, true) => Range::new(0, a.hi.min(b.hi)),
                 (true, false) => Range::new(0, a.hi),
                 (false, true) => Range::new(0, b.hi),
                 (false, false) => return None,
-            },
-            Arith::Or { .. } | Arith::Xor { .. } => {
-                let mask = a.mask()? | b.mask()?;
-                Range::new(0, i128::try_from(mask).ok()?)
             }
-            Arith::Shl { .. } => a.times(Range::point(1i128.checked_shl(shift(b)? as u32)?)),
-            Arith::Shr { .. } => match shift(b) {
+        } else if let Arith::Or { .. } | Arith::Xor { .. } = arith {
+            let mask = a.mask()? | b.mask()?;
+            Range::new(0, i128::try_from(mask).ok()?)
+        } else if let Arith::Shl { .. } = arith {
+            a.times(Range::point(1i128.checked_shl(shift(b)? as u32)?))
+        } else if let Arith::Shr { .. } = arith {
+            match shift(b) {
                 Some(amount) => Range::new(a.lo >> amount, a.hi >> amount),
                 None if a.lo >= 0 => Range::new(0, a.hi),
                 None => return None,
-            },
-            Arith::Bfe { .. } if all.lo >= 0 => {
-                let count = c.as_point().filter(|count| (0..=64).contains(count))?;
-                Range::new(0, (1i128 << count) - 1)
             }
-            _ => return None,
-        },
-        Op::IntArith(IntArith::Mad { .. }) => a.times(b).plus(c),
-        Op::IntArith(IntArith::Popc { .. } | IntArith::Clz { .. }) => Range::new(0, 64),
-        Op::Convert(Convert::Cvt { .. } | Convert::Bitcast { .. }) if a != Range::ALL => a,
-        Op::Warp(
-            Warp::Shfl { .. }
-            | Warp::Redux { op: crate::ir::op::ReduxOp::Min | crate::ir::op::ReduxOp::Max, .. },
-        ) if a != Range::ALL => a,
-        Op::Warp(Warp::Elect { .. }) => Range::new(0, 31),
-        Op::Mem(Mem::AssumeDivisibleBy { .. }) => a,
-        Op::Mem(Mem::AssumeBetween { .. }) => a.and(Range { lo: b.lo, hi: c.hi }),
-        _ => return None,
+        } else if let Arith::Bfe { .. } = arith
+            && all.lo >= 0
+        {
+            let count = c.as_point().filter(|count| (0..=64).contains(count))?;
+            Range::new(0, (1i128 << count) - 1)
+        } else {
+            return None;
+        }
+    } else if let Op::IntArith(IntArith::Mad { .. }) = op {
+        a.times(b).plus(c)
+    } else if let Op::IntArith(IntArith::Popc { .. } | IntArith::Clz { .. }) = op {
+        Range::new(0, 64)
+    } else if let Op::Convert(Convert::Cvt { .. } | Convert::Bitcast { .. }) = op
+        && a != Range::ALL
+    {
+        a
+    } else if let Op::Warp(
+        Warp::Shfl { .. }
+        | Warp::Redux { op: crate::ir::op::ReduxOp::Min | crate::ir::op::ReduxOp::Max, .. },
+    ) = op
+        && a != Range::ALL
+    {
+        a
+    } else if let Op::Warp(Warp::Elect { .. }) = op {
+        Range::new(0, 31)
+    } else if let Op::Mem(Mem::AssumeDivisibleBy { .. }) = op {
+        a
+    } else if let Op::Mem(Mem::AssumeBetween { .. }) = op {
+        a.and(Range { lo: b.lo, hi: c.hi })
+    } else {
+        return None;
     })
 }
 

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use super::atom::{Atoms, Choice, Key};
 use super::claim::{Claim, Cond, Deps, MAX_DEPS};
 use super::entail::{Answer, Found, Search};
-use super::facts::{Fact, Facts, Mark};
+use super::facts::{Facts, Mark};
 use super::loops::Obligation;
 use super::numbers;
 use super::pointer::{Pointer, Root};
@@ -143,9 +143,8 @@ impl<'k> Walk<'k> {
             pairs.push((R::ClusterCtaid(axis), R::ClusterNctaid(axis)));
         }
         pairs.push((R::ClusterCtaRank, R::ClusterNctaRank));
-        let registers = self.ir.ops.iter().filter_map(|(_, data)| match data.op {
-            Op::Thread(Thread::Sreg { reg }) => Some(reg),
-            _ => None,
+        let registers = self.ir.ops.iter().filter_map(|(_, data)| {
+            if let Op::Thread(Thread::Sreg { reg }) = data.op { Some(reg) } else { None }
         });
         let registers: HashSet<R> = registers.collect();
         let used: Vec<(R, R)> =
@@ -456,13 +455,11 @@ impl<'k> Walk<'k> {
     }
 
     pub(super) fn op(&mut self, id: OpId) {
-        let data = &self.ir.ops[id];
-        match &data.op {
-            Op::Control(control) => self.control(id, control),
-            _ => {
-                self.check(id);
-                self.evaluate(id);
-            }
+        if let Op::Control(control) = &self.ir.ops[id].op {
+            self.control(id, control);
+        } else {
+            self.check(id);
+            self.evaluate(id);
         }
     }
 
