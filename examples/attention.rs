@@ -23,7 +23,8 @@ pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     let (q_at, k_at, v_at) = (device.upload(&q)?, device.upload(&k)?, device.upload(&v)?);
     let mut o = device.zeros::<bf16>(q.len())?;
     let mut lse = device.zeros::<f32>(usize::try_from(batch * heads * queries)?)?;
-    let args = AttentionArgs { q: &q_at, k: &k_at, v: &v_at, o: &mut o, lse: &mut lse };
+    let args =
+        AttentionArgs { q: &q_at, k: &k_at, v: &v_at, o: &mut o, lse: &mut lse, starts: None };
     attention.launch(&problem, args)?;
     let (o, lse) = (o.to_vec()?, lse.to_vec()?);
     let dim = usize::try_from(dim)?;

@@ -53,7 +53,7 @@ pub(crate) fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     let (input, cosines, sines) =
         (device.upload(&numbers)?, device.upload(&cosines)?, device.upload(&sines)?);
     let mut y = device.zeros::<bf16>(numbers.len())?;
-    rotary.load(device)?.launch([&input, &input, &cosines, &sines], &mut y)?;
+    rotary.load(device)?.launch(&(), ([&input, &input, &cosines, &sines], &mut y))?;
 
     let y = y.to_vec()?;
     let vector = usize::try_from(2 * pairs)?;

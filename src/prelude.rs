@@ -28,6 +28,5 @@ pub use crate::ir::{
 pub use crate::layout::{Int, IntTuple, Layout, LayoutError};
 #[doc(inline)]
 pub use crate::layout::{layout, shape, tiler};
-pub use crate::runtime::{Buffer, Device, Function};
-pub use crate::runtime::{Grid, LaunchOptions, RuntimeError};
+pub use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, RuntimeError};
 pub use crate::tensor::view::{SharedTensor, Tensor};

@@ -67,6 +67,13 @@ fn calls_that_wait_for_a_hung_collective_fail() {
     }
 }
 
+/// The drop of a communicator waits until its threads have let go of the last streams: the process may end right after it.
+#[cfg(feature = "nccl")]
+#[test]
+fn slow_watchers_of_a_communicator_leave_no_stream() {
+    check("hung_to_vec", &[("EAGER", "1"), ("WATCH_MS", "400")]);
+}
+
 /// If an abort does not end the collective, the waiting call fails all the same. What the collective uses is not freed.
 #[cfg(feature = "nccl")]
 #[test]

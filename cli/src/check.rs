@@ -9,15 +9,16 @@ use tilewright::json::Json;
 use tilewright::sim::{Fault, FaultCause, ResultsDiffer, RunError};
 
 use super::progress::Meter;
-use super::{Failure, print};
+use super::{Failure, TextError, print};
 pub(super) use kernel::KernelArgs;
+use kernel::{Printed, Ran, variant};
 
 /// The options of `tilewright check`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit codes: 0 if no schedule finds a fault; 1 if a kernel has a fault, gives \
                   other results under another schedule, does not end, or fails an assertion; 2 for \
-                  bad input."
+                  bad input. `docs/for-programs.md` lists the fields of the JSON."
 )]
 pub(super) struct Options {
     #[command(flatten)]
@@ -26,75 +27,102 @@ pub(super) struct Options {
     /// results are compared.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     schedules: u32,
-    /// Print one line of JSON instead of text.
+    /// Name of a buffer parameter whose elements to print after a run without a fault; may be given
+    /// several times.
+    #[arg(long, value_name = "NAME")]
+    print: Vec<String>,
+    /// Print one line of JSON instead of text, also for bad input.
     #[arg(long)]
     json: bool,
 }
 
-/// The result for one kernel.
-struct Verdict {
-    kernel: String,
-    found: Result<(), Box<RunError>>,
-}
-
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let meter = Meter::new();
-    let ran = options.kernel.run(meter.simulator().schedules(options.schedules))?;
-    meter.clear();
-    let verdicts: Vec<Verdict> =
-        ran.into_iter().map(|(kernel, found)| Verdict::new(&kernel, found)).collect();
     let schedules = options.schedules;
+    let ran = options.kernel.run(meter.simulator().schedules(schedules), &options.print);
+    meter.clear();
     if options.json {
-        let all = verdicts.iter().map(|verdict| verdict.json(schedules)).collect();
+        let all = match &ran {
+            Ok(ran) => ran.iter().map(|ran| json(ran, schedules)).collect(),
+            Err(failure) => vec![failure_json(failure, schedules)],
+        };
         print(&format!("{}\n", Json::List(all)))?;
-    } else {
-        let all: String = verdicts.iter().map(|verdict| verdict.text(schedules)).collect();
+    } else if let Ok(ran) = &ran {
+        let all: String = ran.iter().map(|ran| text(ran, schedules)).collect();
         print(&all)?;
     }
-    let bad: Vec<&str> = verdicts
-        .iter()
-        .filter(|verdict| verdict.found.is_err())
-        .map(|verdict| verdict.kernel.as_str())
-        .collect();
+    let ran = ran?;
+    let failed = ran.iter().filter(|ran| ran.found.is_err());
+    let bad: Vec<&str> = failed.map(|ran| ran.kernel.as_str()).collect();
     match bad.len() {
         0 => Ok(()),
         _ => Err(Failure::run(format!("failed kernels: {}", bad.join(", ")))),
     }
 }
 
-impl Verdict {
-    fn new(kernel: &str, found: Result<(), RunError>) -> Verdict {
-        Verdict { kernel: kernel.to_owned(), found: found.map_err(Box::new) }
+fn text(ran: &Ran, schedules: u32) -> String {
+    let kernel = &ran.kernel;
+    match &ran.found {
+        Ok(()) => {
+            let mut text = format!("{kernel}: no fault under {schedules} schedules\n");
+            for buffer in &ran.printed {
+                text += &format!("{} = {}\n", buffer.name, buffer.elements.join(","));
+            }
+            text
+        }
+        Err(error) => format!("{kernel}: {}\n{error}\n", summary(error)),
     }
+}
 
-    fn text(&self, schedules: u32) -> String {
-        let kernel = &self.kernel;
-        match &self.found {
-            Ok(()) => format!("{kernel}: no fault under {schedules} schedules\n"),
-            Err(error) => format!("{kernel}: {}\n{error}\n", summary(error)),
+fn json(ran: &Ran, schedules: u32) -> Json {
+    let mut fields = vec![
+        ("kernel", Json::text(&ran.kernel)),
+        ("schedules", Json::Number(schedules.into())),
+        ("ok", Json::Bool(ran.found.is_ok())),
+    ];
+    if let Err(error) = &ran.found {
+        fields.push(("verdict", Json::text(summary(error))));
+        fields.push(("report", Json::text(error)));
+        if let RunError::ResultsDiffer(found) = error {
+            fields.push(("difference", difference_json(found)));
+        }
+        if let Some(fault) = error.fault() {
+            fields.push(("order", Json::text(format!("{:?}", fault.order))));
+            let all = [fault].into_iter().chain(&fault.also).map(fault_json);
+            fields.push(("faults", Json::List(all.collect())));
         }
     }
-
-    fn json(&self, schedules: u32) -> Json {
-        let mut fields = vec![
-            ("kernel", Json::text(&self.kernel)),
-            ("schedules", Json::Number(schedules.into())),
-            ("ok", Json::Bool(self.found.is_ok())),
-        ];
-        if let Err(error) = &self.found {
-            fields.push(("verdict", Json::text(summary(error))));
-            fields.push(("report", Json::text(error)));
-            if let RunError::ResultsDiffer(found) = &**error {
-                fields.push(("difference", difference_json(found)));
-            }
-            if let Some(fault) = error.fault() {
-                fields.push(("order", Json::text(format!("{:?}", fault.order))));
-                let all = [fault].into_iter().chain(&fault.also).map(fault_json);
-                fields.push(("faults", Json::List(all.collect())));
-            }
-        }
-        Json::Object(fields)
+    if !ran.printed.is_empty() {
+        fields.push(("buffers", Json::List(ran.printed.iter().map(buffer_json).collect())));
     }
+    Json::Object(fields)
+}
+
+/// Returns the answer for input that did not run.
+fn failure_json(failure: &Failure, schedules: u32) -> Json {
+    let error = |error: &TextError| {
+        Json::Object(vec![
+            ("cause", Json::text(&error.cause)),
+            ("location", Json::option(error.location.as_ref(), Json::text)),
+            ("message", Json::text(&error.message)),
+        ])
+    };
+    Json::Object(vec![
+        ("kernel", Json::Null),
+        ("schedules", Json::Number(schedules.into())),
+        ("ok", Json::Bool(false)),
+        ("verdict", Json::text("bad input")),
+        ("report", Json::text(&failure.message)),
+        ("errors", Json::List(failure.errors.iter().map(error).collect())),
+    ])
+}
+
+fn buffer_json(buffer: &Printed) -> Json {
+    Json::Object(vec![
+        ("name", Json::text(&buffer.name)),
+        ("type", Json::text(buffer.elem)),
+        ("elements", Json::List(buffer.elements.iter().map(Json::text).collect())),
+    ])
 }
 
 /// Describes the error with its counts of races and other faults.
@@ -135,6 +163,7 @@ fn fault_json(fault: &Fault) -> Json {
         Json::List(axes.into_iter().map(|axis| Json::Number(axis.into())).collect())
     };
     let mut fields = vec![
+        ("cause", Json::text(variant(&fault.cause))),
         ("op", Json::text(fault.op)),
         ("location", Json::text(fault.location)),
         ("block", triple(fault.block)),

@@ -60,17 +60,34 @@ enum Command {
 struct Failure {
     code: u8,
     message: String,
+    /// What is wrong in a kernel's text, if that is why.
+    errors: Vec<TextError>,
+}
+
+/// An error that the parser or the verifier finds in a kernel's text.
+#[derive(Debug)]
+struct TextError {
+    /// The name of the error's variant.
+    cause: String,
+    /// `FILE:LINE:COLUMN`, unless the kernel as a whole is at fault.
+    location: Option<String>,
+    message: String,
 }
 
 impl Failure {
     /// Returns the failure for bad input.
     fn input(message: impl fmt::Display) -> Failure {
-        Failure { code: 2, message: message.to_string() }
+        Failure { code: 2, message: message.to_string(), errors: Vec::new() }
     }
 
     /// Returns the failure for a run that went wrong.
     fn run(message: impl fmt::Display) -> Failure {
-        Failure { code: 1, message: message.to_string() }
+        Failure { code: 1, message: message.to_string(), errors: Vec::new() }
+    }
+
+    /// Returns the failure for a kernel's text.
+    fn text(message: impl fmt::Display, errors: Vec<TextError>) -> Failure {
+        Failure { code: 2, message: message.to_string(), errors }
     }
 }
 

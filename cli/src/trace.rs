@@ -40,17 +40,18 @@ pub(super) struct Options {
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let (mut order, meter) = (Order::Paced, Meter::new());
     if options.schedules > 1 {
-        let ran = options.kernel.run(meter.simulator().schedules(options.schedules))?;
+        let simulator = meter.simulator().schedules(options.schedules);
+        let ran = options.kernel.run(simulator, &[])?;
         let schedule = |error: &RunError| match error {
             RunError::ResultsDiffer(found) => Some(found.other_order),
             error => Some(error.fault()?.order),
         };
-        let found = ran.iter().find_map(|(_, found)| schedule(found.as_ref().err()?));
+        let found = ran.iter().find_map(|ran| schedule(ran.found.as_ref().err()?));
         order = found.unwrap_or(order);
     }
     let (reports, trace) = (Reports::new(), Output::captured());
     let simulator = meter.simulator().order(order).reports(&reports).trace(&trace);
-    let ran = options.kernel.run(simulator)?;
+    let ran = options.kernel.run(simulator, &[])?;
     meter.clear();
     let traces = trace.take();
     if let Some(path) = &options.html {
@@ -65,8 +66,8 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
         let all: Vec<String> = reports.take().iter().map(ToString::to_string).collect();
         print(&all.join("\n"))?;
     }
-    let bad = ran.iter().filter_map(|(kernel, found)| Some((kernel, found.as_ref().err()?)));
-    match bad.map(|(kernel, error)| format!("kernel `{kernel}`: {error}")).next() {
+    let mut bad = ran.iter().filter_map(|ran| Some((&ran.kernel, ran.found.as_ref().err()?)));
+    match bad.next().map(|(kernel, error)| format!("kernel `{kernel}`: {error}")) {
         None => Ok(()),
         Some(message) => Err(Failure::run(message)),
     }

@@ -17,6 +17,8 @@ mod doctor;
 #[cfg(target_os = "linux")]
 #[allow(dead_code, reason = "the tests of the runtime use the rest")]
 mod driver;
+#[path = "cli/for_programs.rs"]
+mod for_programs;
 #[path = "cli/layout.rs"]
 mod layout_page;
 #[path = "cli/progress.rs"]
@@ -155,7 +157,7 @@ fn layout_without_a_picture_is_printed_all_the_same() {
         size    64*n
         cosize  64*n
 
-        no picture: n is not a number; evaluate it with the values of its symbols first: `--let NAME=VALUE`
+        no picture: n is not static; evaluate it with the values of its symbols first: `--let NAME=VALUE`
     "#]],
     );
     check(
@@ -177,7 +179,7 @@ fn layout_without_a_picture_is_printed_all_the_same() {
             size            1024*n
             cosize          1024*n
 
-            no picture: n is not a number; evaluate it with the values of its symbols first: `--let NAME=VALUE`
+            no picture: n is not static; evaluate it with the values of its symbols first: `--let NAME=VALUE`
         "#]],
     );
 }
@@ -347,19 +349,19 @@ fn wrong_layouts_are_refused_in_one_line() {
     check_refused(
         &["layout", "(4,8:(8,1)"],
         &expect![[r#"
-        error: `(4,8:(8,1)`: the text does not fit at offset 4: `,` or `)` is expected
+        error: `(4,8:(8,1)`: cannot parse the text at offset 4: expected `,` or `)`
     "#]],
     );
     check_refused(
         &["layout", "(4,8):(8,(1,2))"],
         &expect![[r#"
-        error: `(4,8):(8,(1,2))`: (4,8) and (8,(1,2)) do not have the same profile; give one entry per entry of the other
+        error: `(4,8):(8,(1,2))`: (4,8) and (8,(1,2)) have different profiles; give both the same nesting
     "#]],
     );
     check_refused(
         &["layout", "S<3,0,2>"],
         &expect![[r#"
-        error: `S<3,0,2>`: S<3,0,2> is not a swizzle: bits and base must not be negative, the distance at least the bits, and all bits below 63
+        error: `S<3,0,2>`: S<3,0,2> is not a swizzle: bits and base must not be negative, |shift| must be at least bits, and the swizzle may only use bits below 63
     "#]],
     );
     check_refused(
@@ -377,7 +379,7 @@ fn wrong_layouts_are_refused_in_one_line() {
     check_refused(
         &["layout", "(n,64)", "--svg", "-"],
         &expect![[r#"
-        error: `(n,64)`: n is not a number; evaluate it with the values of its symbols first: `--let NAME=VALUE`
+        error: `(n,64)`: n is not static; evaluate it with the values of its symbols first: `--let NAME=VALUE`
     "#]],
     );
     check_refused(
@@ -401,7 +403,7 @@ fn wrong_layouts_are_refused_in_one_line() {
     check_refused(
         &["layout", "(4,2)", "--tv", "(2,2)"],
         &expect![[r#"
-        error: `(4,2)`: 4 is not inside the shape (2,2)
+        error: `(4,2)`: the coordinate 4 is outside the shape (2,2)
     "#]],
     );
 }
@@ -441,7 +443,7 @@ fn wrong_operations_are_refused_in_one_line() {
     check_refused(
         &["layout", "(4,6,8):(2,3,5)", "--op", "composition", "--with", "6:3"],
         &expect![[r#"
-            error: composition of `(4,6,8):(2,3,5)`: (4,6,8):(2,3,5) o 6:3 is not a layout: the steps of 3 leave a mode of (4,6,8):(2,3,5) at a place that does not divide it; choose a stride and an extent that divide or are multiples of its extents
+            error: composition of `(4,6,8):(2,3,5)`: (4,6,8):(2,3,5) o 6:3 is not a layout: steps of 3 do not line up with the modes of (4,6,8):(2,3,5); choose a stride and an extent that divide its extents or are multiples of them
         "#]],
     );
     check_refused(

@@ -40,16 +40,17 @@ const fn code(swizzle: SwizzleMode) -> u64 {
 ///
 /// The operand is a layout from `(mn, k)` to elements, over the tile that one instruction reads.
 /// `mn` is the row of A or the column of B, and the tile has 32 bytes along `k`. The hardware
-/// accepts eight forms: two major modes with four swizzles each. Let `T` be the elements in 16
-/// bytes, `u` the 16-byte units in a row of the swizzle pattern, `L` the leading and `S` the stride
-/// dimension:
+/// accepts eight forms: two major modes with four swizzles each. In the table, offsets, `L` and `S`
+/// are in elements. `T` is the number of elements in 16 bytes, `u` the number of 16-byte units in a
+/// row of the swizzle pattern (2, 4 or 8 for 32, 64 or 128 bytes), `L` the leading and `S` the
+/// stride dimension:
 ///
 /// | major mode | swizzle | offset of `(mn, k)` before the swizzle |
 /// |---|---|---|
 /// | K | none | `mn % 8 * T + mn / 8 * S + k % T + k / T * L` |
-/// | K | 32, 64, 128 bytes | `mn % 8 * u T + mn / 8 * S + k` |
+/// | K | 32, 64, 128 bytes | `mn % 8 * u * T + mn / 8 * S + k` |
 /// | MN | none | `mn % T + mn / T * S + k % 8 * T + k / 8 * L` |
-/// | MN | 32, 64, 128 bytes | `mn % (u T) + mn / (u T) * L + k % 8 * u T + k / 8 * S` |
+/// | MN | 32, 64, 128 bytes | `mn % (u * T) + mn / (u * T) * L + k % 8 * u * T + k / 8 * S` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatrixDescriptor {
     /// Which coordinate is contiguous, `k` or `mn`.
@@ -69,15 +70,16 @@ errors! {
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum DescriptorError {
-        /// `{layout}` is no operand of wgmma, which is a static layout of two modes: {reason}
+        /// `{layout}` is not an operand of wgmma, which must be a static layout with two modes:
+        /// {reason}
         NotStatic { layout: String, reason: LayoutError },
-        /// the second mode of an operand of wgmma is k with {expected} elements (32 bytes), not
-        /// {found}: divide the layout by the shape of the instruction first
+        /// the second mode of a wgmma operand is k and must have {expected} elements (32 bytes),
+        /// not {found}: divide the layout by the instruction's shape first
         KExtent { found: i64, expected: i64 },
-        /// wgmma does not know the swizzle `{swizzle}` of {elem_bits}-bit elements: on byte
-        /// addresses it has S<1,4,3>, S<2,4,3> and S<3,4,3>
+        /// wgmma does not support the swizzle `{swizzle}` on {elem_bits}-bit elements: on byte
+        /// addresses it supports S<1,4,3>, S<2,4,3> and S<3,4,3>
         Swizzle { swizzle: Swizzle, elem_bits: u32 },
-        /// an operand of wgmma starts at its pointer, but the layout has the offset {offset}: add
+        /// a wgmma operand must start at its pointer, but the layout has the offset {offset}: add
         /// it to the pointer
         Offset { offset: String },
         /// The layout's swizzle is fine, but it has neither the K-major nor the MN-major form.
@@ -99,13 +101,13 @@ errors! {
             };
             write!(
                 f,
-                "`{layout}` with swizzle {swizzle} is no operand of wgmma: coordinate ({mn},{k}) is at \
-                 element {found}, the {form} form has it at {expected}: tile the operand with a layout of \
-                 the table of `MatrixDescriptor`"
+                "`{layout}` with swizzle {swizzle} is not an operand of wgmma: coordinate ({mn},{k}) is \
+                 at element {found}, but the {form} form needs it at {expected}: tile the operand with a \
+                 layout from the table in `MatrixDescriptor`"
             )
         },
-        /// the parts of an operand of wgmma are {bytes} bytes apart, which must be a multiple of 16
-        /// below 262144
+        /// the parts of a wgmma operand are {bytes} bytes apart, but the distance must be a
+        /// multiple of 16 below 262144
         Distance { bytes: i64 },
     }
 }
@@ -325,7 +327,7 @@ mod tests {
         };
         let cases = [
             ("S<3,3,3> o 0 o (64,32):(64,1)", "32 bytes"),
-            ("S<3,4,3> o 0 o (64,16):(64,1)", "does not know the swizzle"),
+            ("S<3,4,3> o 0 o (64,16):(64,1)", "does not support the swizzle"),
             ("S<3,3,3> o 8 o (64,16):(64,1)", "has the offset 8"),
             ("S<3,3,3> o 0 o (64,16):(72,1)", "coordinate (1,0) is at element 72"),
             ("S<0,4,3> o 0 o ((8,8),(8,2)):((8,65),(1,1024))", "multiple of 16"),

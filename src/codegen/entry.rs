@@ -19,7 +19,8 @@ use super::version;
 use crate::ir::op::{Diagnostic, Op};
 use crate::ir::types::{Scalar, Space, Type, VectorType};
 use crate::ir::{
-    ClusterShape, Entity, KernelIr, LocalData, LocationId, OpId, RegionId, Value, ValueDef,
+    ClusterShape, Entity, GlobalData, GlobalId, KernelIr, LocalData, LocationId, OpId, RegionId,
+    Value, ValueDef,
 };
 use crate::sorting::sort_by_key;
 
@@ -138,6 +139,7 @@ pub(super) fn write(
         arrays,
         globals: String::new(),
     };
+    entry.declare_globals();
     entry.text.name_vars(ir);
     let start = entry.text.position();
     entry.head();
@@ -196,6 +198,27 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
+    /// Declares the global arrays, which go before the entry.
+    fn declare_globals(&mut self) {
+        for (global, data) in self.ir.globals.iter() {
+            let (align, width, len) =
+                (GlobalData::ALIGN_BYTES, 8 * data.elem.size_bytes(), data.len);
+            let name = self.global_name(global);
+            self.globals += &format!("\n.global .align {align} .b{width} {name}[{len}]");
+            // Elements without a value are 0.
+            for (i, element) in data.elements().enumerate() {
+                let separator = if i == 0 { " = {" } else { ", " };
+                self.globals += &format!("{separator}{}", element.bits());
+            }
+            self.globals += if data.bits.is_empty() { ";" } else { "};" };
+        }
+    }
+
+    /// Returns the name of a global array in the module.
+    pub(super) fn global_name(&self, global: GlobalId) -> String {
+        format!("${}_{global}", self.ir.name)
+    }
+
     /// Writes the name, the parameters and the launch bounds.
     fn head(&mut self) {
         let ir = self.ir;

@@ -13,8 +13,8 @@ errors! {
     pub enum CodegenError {
         /// the module already has a kernel `{name}`: the kernels of a module need different names
         DuplicateName { name: String },
-        /// with kernel `{name}` the constant arrays of the module take {bytes} bytes, but there are {limit}: put it into a
-        /// module of its own
+        /// with kernel `{name}` the module's constant arrays need {bytes} bytes, but only {limit}
+        /// fit: put the kernel into a module of its own
         ConstantArrays { name: String, bytes: u64, limit: u64 },
         /// kernel `{name}` is built for {kernel}, but the module is for {module}: build it for {module}, or put it into a
         /// module of its own

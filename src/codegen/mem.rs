@@ -124,6 +124,15 @@ impl Entry<'_> {
                 self.text.number(name);
                 self.text.push(";\n");
             }
+            (&Mem::GlobalBase { global }, Some(result)) => {
+                let (to, name) = (self.def(result), self.global_name(global));
+                self.begin();
+                self.text.push("mov.u64 ");
+                self.text.reg(to);
+                self.text.push(", ");
+                self.text.push(&name);
+                self.text.push(";\n");
+            }
             (&Mem::LocalBase { local }, Some(result)) => {
                 let to = self.def(result);
                 self.begin();

@@ -170,6 +170,11 @@ fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
         .iter()
         .map(|(_, array)| (array.elem, array.elements().map(Const::bits).collect()))
         .collect();
+    let globals: Vec<(Scalar, u32, Vec<u64>)> = ir
+        .globals
+        .iter()
+        .map(|(_, global)| (global.elem, global.len, global.elements().map(Const::bits).collect()))
+        .collect();
     let locals: Vec<(Scalar, u32)> =
         ir.locals.iter().map(|(_, local)| (local.elem, local.len)).collect();
     let shared: Vec<(SharedId, Scalar, u32, u32)> = ir
@@ -186,6 +191,7 @@ fn parts(ir: &KernelIr) -> impl PartialEq + use<'_> {
         shared,
         locals,
         arrays,
+        globals,
     )
 }
 

@@ -86,6 +86,11 @@ entity!(
     "array"
 );
 entity!(
+    /// A global array.
+    GlobalId,
+    "global"
+);
+entity!(
     /// The id of a source location in the Rust program that built the kernel.
     /// [`KernelIr::location_of`](super::KernelIr::location_of) looks up an operation's.
     LocationId,

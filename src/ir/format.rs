@@ -306,7 +306,7 @@ impl Placeholder {
         } else if self.prefix && self.width > 0 && !self.zeros {
             Some("a number with `#` can be filled with zeros only: write `0` before the width")
         } else if self.zeros && scalar == Scalar::Bool {
-            Some("zeros are for numbers")
+            Some("only numbers are filled with zeros")
         } else {
             None
         }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::bounds::LaunchBounds;
-use super::entity::{Arena, ArrayId, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId};
+use super::entity::{
+    Arena, ArrayId, GlobalId, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId,
+};
 use super::op::{AsyncCopy, BoxMode, Diagnostic, Op, Sync};
 use super::target::Target;
 use super::types::{Const, Scalar, Type};
@@ -43,6 +45,8 @@ pub struct KernelIr {
     pub locals: Arena<LocalId, LocalData>,
     /// All constant arrays.
     pub arrays: Arena<ArrayId, ArrayData>,
+    /// All global arrays.
+    pub globals: Arena<GlobalId, GlobalData>,
     /// All source locations.
     pub locations: Arena<LocationId, SourceLocation>,
     location_ids: HashMap<SourceLocation, LocationId>,
@@ -62,6 +66,10 @@ impl KernelIr {
 
     /// The maximum size of all constant arrays in a module, in bytes (PTX ISA 5.1.3).
     pub const CONST_BYTES: u64 = 64 << 10;
+
+    /// The maximum size of all global arrays of a kernel, in bytes. PTX has no limit; a kernel that
+    /// needs more takes a buffer.
+    pub const GLOBAL_BYTES: u64 = 256 << 20;
 
     /// The maximum local memory per thread, in bytes.
     pub const LOCAL_BYTES: u64 = 512 << 10;
@@ -84,6 +92,7 @@ impl KernelIr {
             shared: Arena::new(),
             locals: Arena::new(),
             arrays: Arena::new(),
+            globals: Arena::new(),
             locations: Arena::new(),
             location_ids: HashMap::new(),
         }
@@ -464,6 +473,36 @@ impl ArrayData {
     /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bits.len() as u64 * u64::from(self.elem.size_bytes())
+    }
+}
+
+/// A global array: memory of the kernel that all threads can read and write. It is filled when the
+/// kernel is loaded and keeps its content between launches.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GlobalData {
+    /// The element type.
+    pub elem: Scalar,
+    /// The length in elements.
+    pub len: u32,
+    /// The bits of the first elements when the kernel is loaded; the others are 0. Bits above the
+    /// element type's width are ignored.
+    pub bits: Arc<[u64]>,
+    /// Where the Rust program (or parsed text) created it.
+    pub location: LocationId,
+}
+
+impl GlobalData {
+    /// The alignment of every global array, in bytes.
+    pub const ALIGN_BYTES: u32 = 16;
+
+    /// Returns the initial values that are given, as constants.
+    pub fn elements(&self) -> impl ExactSizeIterator<Item = Const> {
+        self.bits.iter().map(|bits| Const::new(self.elem, *bits))
+    }
+
+    /// Returns the size in bytes.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.len) * u64::from(self.elem.size_bytes())
     }
 }
 

@@ -25,7 +25,7 @@
 //!     k.if_(k.thread_idx().x.lt(16), |k| k.barrier());
 //! })
 //! .unwrap_err();
-//! assert!(errors.to_string().contains("the barrier is reached by a part of the threads of a block"));
+//! assert!(errors.to_string().contains("only some threads of a block may reach the barrier"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -81,12 +81,12 @@ pub use builder::vector::Vector;
 pub use builder::warp::WARP;
 pub use checked::{Check, CheckedAccess, CheckedKernel, Record, Site};
 pub use entity::{
-    Arena, ArrayId, Entity, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId,
+    Arena, ArrayId, Entity, GlobalId, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId,
 };
 pub use format::{Format, FormatError, Piece, Placeholder, Style};
 pub use kernel::{
-    ArrayData, KernelIr, LocalData, OpData, Param, Region, SharedData, SourceLocation, ValueData,
-    ValueDef, VarData,
+    ArrayData, GlobalData, KernelIr, LocalData, OpData, Param, Region, SharedData, SourceLocation,
+    ValueData, ValueDef, VarData,
 };
 pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};

@@ -312,12 +312,12 @@ errors! {
     #[derive(Clone, PartialEq)]
     #[non_exhaustive]
     pub enum SignatureError {
-        /// it has {expected} layouts and tuples as parameters, and the launch passes {given}
+        /// it has {expected} layouts and tuples as parameters, but the launch passes {given}
         Count { expected: usize, given: usize },
-        /// parameter {param} is built for `{template}`, and `{given}` has another form: only the numbers of symbols may
-        /// differ
+        /// parameter {param} is built for `{template}`, but `{given}` has another form: only the
+        /// values of symbols may differ
         Form { param: usize, template: String, given: String },
-        /// the argument `{given}` of parameter {param} has a symbol: a launch passes numbers
+        /// the argument `{given}` of parameter {param} has a symbol: a launch must pass integers
         NotStatic { param: usize, given: String },
         /// A fixed leaf has a different value than the kernel is built for.
         Leaf {
@@ -330,7 +330,7 @@ errors! {
         } = |f| {
             write!(
                 f,
-                "parameter {param} is built for `{template}`, and `{given}` has {found} where "
+                "parameter {param} is built for `{template}`, but `{given}` has {found} where "
             )?;
             if *leaf == wanted.to_string() {
                 write!(f, "it has {wanted}")
@@ -338,9 +338,9 @@ errors! {
                 write!(f, "`{leaf}` is {wanted}")
             }
         },
-        /// the argument `{given}` of parameter {param} is refused: {error}
+        /// the argument `{given}` of parameter {param} is invalid: {error}
         Value { param: usize, given: String, error: LayoutError },
-        /// it computes `{expression}`, which has no value: {error}
+        /// it cannot compute `{expression}`: {error}
         Computed { expression: String, error: LayoutError },
         /// A buffer is shorter than the kernel requires.
         TooShort { param: usize, expression: String, required: i128, given: usize } = |f| {
@@ -348,9 +348,10 @@ errors! {
             if *expression != required.to_string() {
                 write!(f, "`{expression}` = ")?;
             }
-            write!(f, "{required} elements, and its argument has {given}")
+            write!(f, "{required} elements, but its argument has {given}")
         },
-        /// parameter {param} needs a buffer of at least `{expression}` elements, which has no value for the other arguments
+        /// parameter {param} needs a buffer of at least `{expression}` elements, which cannot be
+        /// computed from the other arguments
         NoLength { param: usize, expression: String },
         /// `{expression}` is {value}, which does not fit into {scalar}: build the kernel with 64-bit symbols
         /// (`Int::with_width`) and `i64` indices

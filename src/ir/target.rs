@@ -166,8 +166,10 @@ impl Target {
         self.row().max_shared_kib * 1024
     }
 
-    /// Returns whether this target has every feature of `first`, the oldest target of an operation.
-    /// The verifier asks it for each operation.
+    /// Returns whether this target supports a feature that exists since the target `first`. Use it
+    /// to choose between kernels; the verifier calls it for each operation. An
+    /// architecture-specific `first` such as `sm_90a`, which has `wgmma`, is offered only by
+    /// itself: `sm_100a` does not offer `sm_90a`, but both offer `sm_90`.
     pub const fn offers(self, first: Target) -> bool {
         if first.arch_specific {
             self.arch_specific && self.sm == first.sm

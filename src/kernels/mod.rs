@@ -3,7 +3,8 @@
 //!
 //! You use them all in the same four steps: choose a configuration for the target and the problem,
 //! build the kernel, load it on a device, launch it. The configuration decides the generated code.
-//! The problem holds the sizes of a launch, so that one kernel serves many problems.
+//! The problem holds the sizes of a launch, so that one kernel serves many problems. To add a kernel
+//! of your own, implement [`ReadyKernel`].
 //!
 //! ```
 //! # #[cfg(feature = "sim")] {
@@ -17,7 +18,7 @@
 //! let config = SoftmaxConfig::new(device.target(), Scalar::F32, &problem)?;
 //! let softmax = Softmax::<f32>::new(config)?.load(&device)?;
 //! let (x, mut y) = (device.upload(&[3.0; 8])?, device.zeros(8)?);
-//! softmax.launch(&problem, &x, &mut y)?;
+//! softmax.launch(&problem, (&x, &mut y))?;
 //! assert_eq!(y.to_vec()?, [0.25; 8]);
 //! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,11 +42,14 @@ pub mod decode;
 pub mod elementwise;
 pub mod gather;
 pub mod gemm;
-mod loadable;
 pub mod norm;
 pub mod parallel;
 pub mod permute;
+mod ready;
 pub mod reduce;
 pub mod rows;
 pub mod softmax;
+mod split;
 pub mod transpose;
+
+pub use ready::{Built, Launch, Loaded, LoadedWith, ReadyKernel};

@@ -112,11 +112,11 @@ errors! {
             given: [u32; 3],
         } = |f| write!(
             f,
-            "it is built for clusters of {} blocks and is launched with {}",
+            "it is built for clusters of {} blocks, but is launched with {}",
             Extent(*built),
             Extent(*given)
         ),
-        /// it leaves its clusters to the launch, which names none: use `Grid::cluster`
+        /// it leaves the cluster size to the launch, which sets none: call `Grid::cluster`
         NotNamed,
         /// The blocks of the grid do not make whole clusters.
         NotWhole {
@@ -126,8 +126,8 @@ errors! {
             cluster: [u32; 3],
         } = |f| write!(
             f,
-            "a grid of {} blocks is not made of whole clusters of {}: round its blocks up along each \
-                     axis",
+            "a grid of {} blocks cannot be divided into clusters of {}: round its blocks up along \
+                     each axis",
             Extent(*blocks),
             Extent(*cluster)
         ),
@@ -141,12 +141,12 @@ errors! {
         } = |f| match limit {
             1 => write!(
                 f,
-                "the device has no clusters, so none of {} blocks: use a GPU of `sm_90` or newer",
+                "the device has no clusters, but {} blocks per cluster are asked for: use a GPU with `sm_90` or newer",
                 Extent(*cluster)
             ),
             limit => write!(
                 f,
-                "a cluster of {} blocks is more than there can be, {limit} in all{}",
+                "a cluster of {} blocks is too large: at most {limit} in all are possible{}",
                 Extent(*cluster),
                 if *limit == LaunchBounds::PORTABLE_CLUSTER {
                     ", unless the kernel is built for larger ones (`KernelOptions::cluster`)"
@@ -226,21 +226,21 @@ mod tests {
         let sentences = [
             (
                 ClusterError::NotAsBuilt { built, given: [1, 2, 1] },
-                "it is built for clusters of 2 x 1 x 1 blocks and is launched with 1 x 2 x 1",
+                "it is built for clusters of 2 x 1 x 1 blocks, but is launched with 1 x 2 x 1",
             ),
             (
                 ClusterError::NotWhole { blocks: [3, 1, 1], cluster: built },
-                "a grid of 3 x 1 x 1 blocks is not made of whole clusters of 2 x 1 x 1: round its blocks \
-                 up along each axis",
+                "a grid of 3 x 1 x 1 blocks cannot be divided into clusters of 2 x 1 x 1: round its \
+                 blocks up along each axis",
             ),
             (
                 ClusterError::TooLarge { cluster: [16, 1, 1], limit: 8 },
-                "a cluster of 16 x 1 x 1 blocks is more than there can be, 8 in all, unless the kernel is \
+                "a cluster of 16 x 1 x 1 blocks is too large: at most 8 in all are possible, unless the kernel is \
                  built for larger ones (`KernelOptions::cluster`)",
             ),
             (
                 ClusterError::TooLarge { cluster: built, limit: 1 },
-                "the device has no clusters, so none of 2 x 1 x 1 blocks: use a GPU of `sm_90` or newer",
+                "the device has no clusters, but 2 x 1 x 1 blocks per cluster are asked for: use a GPU with `sm_90` or newer",
             ),
         ];
         for (error, sentence) in sentences {

@@ -73,8 +73,9 @@ impl IntTuple {
         Ok(!self.lex_less(other)?)
     }
 
-    /// Like [`lex_less`](IntTuple::lex_less), but from the last mode to the first. This is the
-    /// order in which a layout counts its coordinates.
+    /// Returns true if `self` is smaller in the last leaf where the two differ: colexicographic
+    /// order, which compares the last mode first. Use it to sort coordinates in the order in which
+    /// a layout enumerates them.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -89,8 +90,8 @@ impl IntTuple {
         order(self.as_ref(), other.as_ref(), true)
     }
 
-    /// Returns `!other.colex_less(self)`: whether `self` comes first if the last mode decides, or
-    /// is equal.
+    /// Returns `!other.colex_less(self)`: whether `self` comes first in colexicographic order
+    /// (which compares the last mode first), or is equal.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -105,7 +106,9 @@ impl IntTuple {
         Ok(!other.colex_less(self)?)
     }
 
-    /// Returns `other.colex_less(self)`: whether `self` comes later if the last mode decides.
+    /// Returns `other.colex_less(self)`: whether `self` comes later in colexicographic order, which
+    /// compares the last mode first. Use it like [`colex_less`](IntTuple::colex_less), with the
+    /// arguments swapped.
     ///
     /// ```
     /// # use tilewright::layout::shape;
@@ -120,8 +123,8 @@ impl IntTuple {
         other.colex_less(self)
     }
 
-    /// Returns `!self.colex_less(other)`: whether `self` comes later if the last mode decides, or
-    /// is equal.
+    /// Returns `!self.colex_less(other)`: whether `self` comes later in colexicographic order
+    /// (which compares the last mode first), or is equal.
     ///
     /// ```
     /// # use tilewright::layout::shape;

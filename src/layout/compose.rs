@@ -12,8 +12,14 @@
 //! * Compose each mode `s:d` of `B` on its own. `i * d` is affine in `i` until the first digit
 //!   carries, after `n = min ceil(extent / digit of d)` steps. So `n` must divide `s`; emit
 //!   `n:A(d)` and continue with `s/n : n*d`.
-//! * Add up the largest digits of all new modes. If a sum carries, no layout is equal to `A⁺ o B`,
-//!   and the composition is an error ("admissibility").
+//! * Add up the largest digits of all new modes. If a sum carries, the composition is an error
+//!   ("admissibility"): the coordinates that `B` reaches in `A` are no layout.
+//!
+//! If `A` has at most two modes, its values are no layout then either. With more, a carry into a
+//! mode and a carry out of it may cancel: `(2,2,2):(1,0,2) o (2,2):(3,1)` is `(2,2):(1,1)` by its
+//! values, but 4 has the coordinate `(0,0,1)`, and 3 and 1 have `(1,1,0)` and `(1,0,0)`. Such a
+//! composition is refused too. To accept it, one would have to compare the values for every index,
+//! and for symbols nothing can.
 //!
 //! This finds the same modes as CuTe's algorithm whenever CuTe is right, so the printed forms
 //! agree.
@@ -586,8 +592,9 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// Returns [`LayoutError::NotAdmissible`] if no layout is the composition with one of `right`'s
-    /// modes, [`LayoutError::Carries`] if two of its modes carry into each other,
+    /// Returns [`LayoutError::NotAdmissible`] if one of `right`'s modes leaves a mode of `self` at a
+    /// place that does not divide it, [`LayoutError::Carries`] if two of its modes carry into each
+    /// other (the few layouts of three modes and more in which carries cancel are refused too),
     /// [`LayoutError::Undecided`] if symbols leave a sign open, [`LayoutError::TooManyModes`] if
     /// the tiler has more modes than `self`, [`LayoutError::MixedCodomain`] if `right` mixes
     /// integer strides and basis elements, and [`LayoutError::Overflow`].

@@ -89,7 +89,8 @@ errors! {
     pub enum LayoutError {
         /// in mode {mode}: {cause}
         At { mode: ModePath, cause: Box<LayoutError> },
-        /// An operation on a layout with names failed.
+        /// An operation on a layout with names failed. The text has at most 200 characters; `cause`
+        /// has the rest.
         Named {
             /// The operation, in CuTe's words.
             operation: &'static str,
@@ -104,20 +105,23 @@ errors! {
                 let mode = mode.map_or_else(String::new, |mode| format!("in mode {mode}: "));
                 format!("`{operation}` of {layout}: {mode}")
             };
-            let LayoutError::Symbolic { cause, assumption } = &**cause else {
-                return write!(f, "{}{cause}", place(layout, mode.as_deref()));
+            let reason = |limit| match &**cause {
+                LayoutError::Symbolic { cause, assumption } => {
+                    refusal(cause, assumption.as_deref(), limit)
+                }
+                cause => cropped(&cause.to_string(), limit),
             };
             let mut text = place(layout, mode.as_deref());
-            let rest = refusal(cause, assumption.as_deref(), MAX_TEXT);
+            let rest = reason(MAX_TEXT);
             if text.chars().count() + rest.chars().count() > MAX_TEXT {
                 let mode = mode.as_ref().map(|mode| cropped(mode, 20));
                 text = place(&cropped(layout, 40), mode.as_deref());
             }
             let room = MAX_TEXT - text.chars().count();
-            write!(f, "{text}{}", refusal(cause, assumption.as_deref(), room))
+            write!(f, "{text}{}", reason(room))
         },
         /// The operation has no result for all values of its symbols. The text has at most 200
-        /// characters, also inside a [`Named`](LayoutError::Named) error; `cause` has the rest.
+        /// characters; `cause` has the rest.
         Symbolic {
             /// Why it does not succeed.
             cause: Box<LayoutError>,
@@ -126,19 +130,20 @@ errors! {
         } = |f| f.write_str(&refusal(cause, assumption.as_deref(), MAX_TEXT)),
         /// {error}
         Name(error: NameError),
-        /// {operation} leaves the range of 64-bit integers; use smaller extents or strides
+        /// {operation} overflows a 64-bit integer; use smaller extents or strides
         Overflow { operation: &'static str },
         /// {operation} divides by zero
         DivisionByZero { operation: &'static str },
-        /// {left} and {right} do not have the same profile; give one entry per entry of the other
+        /// {left} and {right} have different profiles; give both the same nesting
         NotCongruent { left: String, right: String },
         /// {expected} modes are needed, {found} were given
         RankMismatch { expected: usize, found: usize },
-        /// the tuple {found} stands where an integer is needed
+        /// expected an integer, but found the tuple {found}
         NotAnInteger { found: String },
         /// there is no mode {mode}; the tuple has {rank} modes
         NoSuchMode { mode: usize, rank: usize },
-        /// the modes {begin}..{end} are not a non-empty range of a tuple of {rank} modes
+        /// {begin}..{end} is not a valid range of modes; it must be non-empty and within the
+        /// tuple's {rank} modes
         BadRange { begin: usize, end: usize, rank: usize },
         /// the extent {extent} is not positive
         ExtentNotPositive { extent: Int },
@@ -155,7 +160,7 @@ errors! {
             stride: Int,
         } = |f| write!(
             f,
-            "{left} o {extent}:{stride} is not a layout: the steps of {stride} leave a mode of {left} at a place that does not divide it; choose a stride and an extent that divide or are multiples of its extents{}",
+            "{left} o {extent}:{stride} is not a layout: steps of {stride} do not line up with the modes of {left}; choose a stride and an extent that divide its extents or are multiples of them{}",
             if stride.bounds().0 < 0 { NEGATIVE } else { "" }
         ),
         /// In a composition, two modes of `right` carry into each other in a mode of `left`.
@@ -168,14 +173,14 @@ errors! {
             extent: Int,
         } = |f| write!(
             f,
-            "{left} o {right} is not a layout: two modes of {right} add up to more than the extent {extent} of {left}{}",
+            "{left} o {right} is not a layout: two modes of {right} together run past the extent {extent} of {left}{}",
             if [":-", "(-", ",-"].iter().any(|sign| right.contains(sign)) {
                 NEGATIVE
             } else {
                 ""
             }
         ),
-        /// {layout} maps two coordinates to one index, and the operation needs one-to-one
+        /// {layout} maps two coordinates to one index, but the operation needs a one-to-one layout
         NotInjective { layout: String },
         /// {layout} has no complement: its mode {extent}:{stride} reaches past the next larger stride, {next}, so the modes
         /// interleave; make each stride at least the extent times the stride of the mode below it
@@ -183,21 +188,22 @@ errors! {
         /// the stride {stride} of {layout} is not a multiple of the next smaller one, {by}; the operation needs strides
         /// that divide each other
         StrideNotDivisible { layout: String, stride: Int, by: Int },
-        /// {layout} does not give its coordinates the indices from 0 to its size - 1, each once, and the operation needs
-        /// that
+        /// {layout} is not bijective; the operation needs a layout that reaches each index from 0
+        /// to its size - 1 exactly once
         NotBijective { layout: String },
-        /// no mode of {layout} has stride 1, so only the first of the {n} elements in place of each would have a
-        /// coordinate; give them a mode by `1:1` in front
+        /// no mode of {layout} has stride 1, so only the first of the {n} elements that replace
+        /// each old one would have a coordinate; put a mode `1:1` in front for them
         NoUnitStride { layout: String, n: i64 },
-        /// the tiler has {tiler} modes and the layout only {layout}
+        /// the tiler has {tiler} modes, but the layout has only {layout}
         TooManyModes { tiler: usize, layout: usize },
-        /// {operation} needs a value where `_` was given
+        /// {operation} needs a value, but got `_`
         UnexpectedUnderscore { operation: &'static str },
-        /// {value} is not a number; evaluate it with the values of its symbols first
+        /// {value} is not static; evaluate it with the values of its symbols first
         NotStatic { value: String },
         /// the environment has no value for {name}
         UnboundSymbol { name: String },
-        /// {name} = {value} contradicts what was said about it: a multiple of {divisor} from {min} to {max}
+        /// {name} = {value} violates its assumption: it must be a multiple of {divisor} from {min}
+        /// to {max}
         AssumptionViolated { name: String, value: i64, divisor: i64, min: i64, max: i64 },
         /// Symbols leave it open whether the operation succeeds.
         Undecided {
@@ -207,7 +213,7 @@ errors! {
             condition: String,
         } = |f| write!(
             f,
-            "{operation} is not decided by what is known of the symbols: it needs {}; give a divisor or bounds",
+            "{operation} cannot be decided for these symbols: it needs to know {}; give them divisors or bounds",
             cropped(condition, 80)
         ),
         /// The symbols' values violate the condition that a symbolic result carries.
@@ -218,60 +224,60 @@ errors! {
             condition: String,
         } = |f| write!(
             f,
-            "{} holds only if {}, which these values do not meet; evaluate the operands first",
+            "{} is valid only if {}, which is false for these values; evaluate the operands first",
             cropped(value, 40),
             cropped(condition, 70)
         ),
         /// the stride {stride} is not an integer
         NotAnIntegerStride { stride: String },
-        /// the stride {stride} makes a coordinate, not an index: use `apply`
+        /// the stride {stride} yields a coordinate, not an index: use `apply`
         NotAnIndex { stride: String },
         /// the stride {stride} mixes integers and coordinates in one layout
         MixedCodomain { stride: String },
         /// the denominator of a ratio is zero
         ZeroDenominator,
-        /// S<{bits},{base},{shift}> is not a swizzle: bits and base must not be negative, the distance at least the bits,
-        /// and all bits below 63
+        /// S<{bits},{base},{shift}> is not a swizzle: bits and base must not be negative, |shift|
+        /// must be at least bits, and the swizzle may only use bits below 63
         BadSwizzle { bits: i64, base: i64, shift: i64 },
-        /// the masks {y:#x} and {z:#x} do not describe a swizzle: each must be one run of bits, of equal length, and they
-        /// must not overlap
+        /// the masks {y:#x} and {z:#x} do not describe a swizzle: they must be two runs of adjacent
+        /// bits, equally long and not overlapping
         BadSwizzleMasks { y: u64, z: u64 },
         /// {operation} is not defined for {argument}
         Unsupported { operation: &'static str, argument: String },
-        /// the nesting is deeper than the limit of {limit}
+        /// the nesting is deeper than {limit} levels
         TooDeep { limit: usize },
-        /// {coord} is not inside the shape {shape}
+        /// the coordinate {coord} is outside the shape {shape}
         OutsideShape { coord: String, shape: String },
         /// {what} is over the limit of {limit}
         TooLarge { what: &'static str, limit: u64 },
-        /// an expression over symbols would have more than {limit} parts; give the symbols divisors with which it gets
-        /// shorter, or a symbol of its own to a part of it
+        /// a symbolic expression would have more than {limit} parts; give its symbols divisors so
+        /// that it simplifies, or replace a part of it by a new symbol
         ExpressionTooLarge { limit: u32 },
         /// {value} is not a power of two
         NotPowerOfTwo { value: Int },
-        /// the stride {stride} is negative, and its bits are needed
+        /// the stride {stride} is negative, but a bit matrix needs strides from 0
         NegativeStride { stride: String },
-        /// the mode {extent}:{stride} sets bit {bit} a second time, so that indices are formed with a carry and not bit by
-        /// bit
+        /// the mode {extent}:{stride} sets bit {bit}, which is set already, so that indices are
+        /// added with a carry; a bit matrix needs separate bits
         AddsWithCarry { extent: Int, stride: String, bit: u32 },
         /// the bit matrix has more than {limit} rows or columns
         TooManyBits { limit: u32 },
-        /// numbers of {found} bits do not fit into the {expected} bits there are
+        /// expected values with at most {expected} bits, but found {found} bits
         BitsMismatch { expected: u32, found: u32 },
-        /// the bit matrix has rank {rank}, and its inverse needs rank {needed}; two coordinates share an index or an index
-        /// is never reached
+        /// the bit matrix has rank {rank}, but an inverse needs rank {needed}: two coordinates
+        /// share an index, or an index is never reached
         RankDeficient { rank: u32, needed: u32 },
-        /// no strides under a swizzle give the bit matrix of the columns {columns}
+        /// the bit matrix with columns {columns} is not a swizzled layout
         NotALayout { columns: String },
-        /// there is no access of {vector} x {element_bits} bits; it must be 8, 16, 32, 64 or 128 bits of elements of a
-        /// power of two bits
+        /// no memory access has {vector} x {element_bits} bits; it must have 8, 16, 32, 64 or 128
+        /// bits, and the element's width must be a power of two
         BadAccess { vector: u32, element_bits: u32 },
-        /// thread {thread} accesses {bits} bits from element {index} on, which is not a multiple of the width; use a
-        /// narrower vector or strides that are multiples of it
+        /// thread {thread} accesses {bits} bits at element {index}, which is not aligned to {bits}
+        /// bits; use a narrower vector, or strides that are multiples of it
         Misaligned { thread: u64, index: i64, bits: u32 },
-        /// the coordinate {coordinate} is not below the size {size} of the layout
+        /// the coordinate {coordinate} must be below the layout's size, {size}
         OutsideDomain { coordinate: i64, size: i64 },
-        /// the text does not fit at offset {offset}: {expected} is expected
+        /// cannot parse the text at offset {offset}: expected {expected}
         Parse { offset: usize, expected: &'static str },
     }
 }
@@ -392,7 +398,7 @@ errors! {
 }
 crate::errors::message_as_debug!(NameError);
 
-/// The most characters that a message about symbols may have.
+/// The most characters that a message about symbols or names may have.
 const MAX_TEXT: usize = 200;
 
 /// The reason for a refusal and the advice, in at most `limit` characters, at least 90. The reason is cut first.

@@ -144,7 +144,7 @@ impl<L> Builder<L> {
 /// assert_eq!(as_shape(Int::symbol("n")).to_string(), "n");
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no part of a shape, a stride or a tiler",
+    message = "`{Self}` cannot be part of a shape, a stride or a tiler",
     label = "expected a host integer such as `4`, an `Int`, or a tuple or array of these",
     note = "a layout exists while the kernel is built: a size that only the launch knows is a symbol, `Int::symbol(\"n\")`, \
         in the layout that `KernelOptions::template` gives a parameter"

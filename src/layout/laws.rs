@@ -365,7 +365,7 @@ fn same(law: Law, layout: &ComposedLayout, result: &ComposedLayout) -> Check {
 /// let l = layout!((2, (1, 6)):(1, (6, 2)));
 /// laws::check_coalesce(&l, &l.coalesce()?)?;
 /// let error = laws::check_coalesce(&l, &layout!((2, 6):(1, 2))).unwrap_err();
-/// assert!(error.to_string().ends_with("(2,6):(1,2) has two adjacent modes that are one"), "{error}");
+/// assert!(error.to_string().ends_with("has two adjacent modes that can be merged"), "{error}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -387,7 +387,7 @@ pub fn check_coalesce(layout: &Layout, result: &Layout) -> Result<(), Violation>
             (pair[0].1.as_int().and_then(|d| d.mul(pair[0].0).ok()), pair[1].1.as_int())
             && end == *next
         {
-            return Err(law.form(result, "has two adjacent modes that are one"));
+            return Err(law.form(result, "has two adjacent modes that can be merged"));
         }
     }
     Ok(())

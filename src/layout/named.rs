@@ -47,7 +47,8 @@ type Result<T> = std::result::Result<T, LayoutError>;
 /// let error = layout!((6, 32) : (32, 1)).named(["m", "k"])?.slice(&coord!((1, _), _)).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "`slice` of (6,32):(32,1) of (m,k): in mode m: the tuple (1,_) stands where an integer is needed"
+///     "`slice` of (6,32):(32,1) of (m,k): in mode m: expected an integer, but found the tuple \
+///      (1,_)"
 /// );
 /// # Ok::<(), tilewright::layout::LayoutError>(())
 /// ```

@@ -1,4 +1,5 @@
-//! [`BufferRef`] and [`BufferMut`]: borrowed buffers whose element type is a value.
+//! [`BufferRef`] and [`BufferMut`]: borrowed buffers that store their element type as a run-time
+//! [`Scalar`] instead of a type parameter. Use them in code that must handle every element type.
 //!
 //! The typed launch of a ready kernel takes `Buffer<T>`s and converts them to these at once, so the
 //! code that checks lengths and fills the argument list is compiled once for all element types.
@@ -10,8 +11,9 @@ use crate::arch::TensorMapDesc;
 use crate::ir::Element;
 use crate::ir::types::Scalar;
 
-/// A borrowed buffer that a launch reads, with its element type as a value. Make it from a
-/// [`Buffer`] by `into()` or from an [`AnyBuffer`](crate::runtime::AnyBuffer) by `as_ref()`.
+/// A borrowed buffer that a launch reads. It stores its element type as a run-time [`Scalar`]
+/// instead of a type parameter. Make it from a [`Buffer`] by `into()` or from an
+/// [`AnyBuffer`](crate::runtime::AnyBuffer) by `as_ref()`.
 #[derive(Clone, Copy, Debug)]
 pub struct BufferRef<'h> {
     memory: &'h Memory,
@@ -19,8 +21,9 @@ pub struct BufferRef<'h> {
     scalar: Scalar,
 }
 
-/// A borrowed buffer that a launch writes, with its element type as a value. Make it from a
-/// `&mut` [`Buffer`] by `into()` or from an [`AnyBuffer`](crate::runtime::AnyBuffer) by `as_mut()`.
+/// A borrowed buffer that a launch writes. It stores its element type as a run-time [`Scalar`]
+/// instead of a type parameter. Make it from a `&mut` [`Buffer`] by `into()` or from an
+/// [`AnyBuffer`](crate::runtime::AnyBuffer) by `as_mut()`.
 #[derive(Debug)]
 pub struct BufferMut<'h>(BufferRef<'h>);
 
@@ -41,7 +44,7 @@ impl<'h> BufferRef<'h> {
         self.memory
     }
 
-    /// Returns the element count.
+    /// Returns the element count, for example to check it against the problem's sizes.
     pub fn len(self) -> usize {
         self.len
     }
@@ -51,7 +54,8 @@ impl<'h> BufferRef<'h> {
         self.len == 0
     }
 
-    /// Returns the element type.
+    /// Returns the element type, for example to compare it with the type that a kernel was built
+    /// for.
     pub fn scalar(self) -> Scalar {
         self.scalar
     }

@@ -243,7 +243,18 @@ impl<P> Function<P> {
     {
         let mut list = ArgList::default();
         P::erase(args, &mut list);
-        Inner::launch(&self.inner, &options, grid, &mut list)
+        self.launch_list(options, grid, &mut list)
+    }
+
+    /// Like [`Function::launch_with`], with arguments whose Rust types are gone already.
+    #[inline]
+    pub(crate) fn launch_list(
+        &self,
+        options: LaunchOptions<'_>,
+        grid: Grid,
+        args: &mut ArgList<'_>,
+    ) -> Result<(), RuntimeError> {
+        Inner::launch(&self.inner, &options, grid, args)
     }
 
     /// Like [`Function::launch`], but waits for the kernel and returns how long it ran.
@@ -274,7 +285,18 @@ impl<P> Function<P> {
     {
         let mut list = ArgList::default();
         P::erase(args, &mut list);
-        Inner::time(&self.inner, &options, grid, &mut list)
+        self.time_list(options, grid, &mut list)
+    }
+
+    /// Like [`Function::time_with`], with arguments whose Rust types are gone already.
+    #[inline]
+    pub(crate) fn time_list(
+        &self,
+        options: LaunchOptions<'_>,
+        grid: Grid,
+        args: &mut ArgList<'_>,
+    ) -> Result<Timing, RuntimeError> {
+        Inner::time(&self.inner, &options, grid, args)
     }
 
     /// Returns how many blocks of `threads_per_block` threads the GPU runs at once, for example to

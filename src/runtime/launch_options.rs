@@ -1,5 +1,5 @@
-//! Defines [`LaunchOptions`]: the stream and the attributes of a launch. Pass it to a `launch_with`
-//! method if the defaults do not suit.
+//! Defines [`LaunchOptions`]: the stream and the attributes of a launch. Pass it to
+//! `Function::launch_with` or `Loaded::with` if the defaults do not suit.
 
 use super::stream::Stream;
 

@@ -122,12 +122,23 @@ fn check_args<'a>(
     Ok(all)
 }
 
-/// Returns, for each parameter, whether the kernel may write through it.
+/// Returns, for each parameter, whether the kernel may write through it; then `true` for each
+/// global array.
 pub(in crate::sim) fn written(ir: &KernelIr) -> impl Iterator<Item = bool> + '_ {
-    ir.params.iter().map(|param| match ir.values.get(param.value).map(|data| data.ty) {
-        Some(Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. }) => mutable,
-        Some(Type::Scalar(_) | Type::Vector(_)) | None => false,
-    })
+    let params =
+        ir.params.iter().map(|param| match ir.values.get(param.value).map(|data| data.ty) {
+            Some(Type::Pointer { mutable, .. } | Type::TensorMap { mutable, .. }) => mutable,
+            Some(Type::Scalar(_) | Type::Vector(_)) | None => false,
+        });
+    params.chain(ir.globals.iter().map(|_| true))
+}
+
+/// Returns the name of a parameter or, behind them, of a global array.
+pub(in crate::sim) fn global_name(ir: &KernelIr, number: usize) -> Option<String> {
+    match ir.params.get(number) {
+        Some(param) => Some(param.name.clone()),
+        None => ir.globals.keys().nth(number - ir.params.len()).map(|global| global.to_string()),
+    }
 }
 
 /// A launch's place in its stream: which earlier launches may still run, and what later ones will
@@ -150,6 +161,7 @@ impl<'l> InStream<'l> {
     /// not detected.
     pub(in crate::sim) fn start(
         ir: &KernelIr,
+        code: &'l Code,
         args: &[KernelArg<'l>],
         options: &'l Options,
     ) -> Option<InStream<'l>> {
@@ -160,7 +172,9 @@ impl<'l> InStream<'l> {
             }
             KernelArg::Scalar(_) => None,
         };
-        let buffers: Vec<_> = args.iter().zip(written(ir)).filter_map(buffer).collect();
+        let globals = code.globals.iter().map(|global| (global.place().0, true));
+        let buffers: Vec<_> =
+            args.iter().zip(written(ir)).filter_map(buffer).chain(globals).collect();
         let before = order.start(options.programmatic, &buffers);
         let starts =
             |op: &OpData| matches!(op.op, Op::Sync(op::Sync::GriddepcontrolLaunchDependents {}));
@@ -213,7 +227,8 @@ pub(in crate::sim) fn launch_once(
         dynamic_shared_bytes: ir.dynamic_shared_bytes() as u32,
     };
     let empty = GlobalBuffer::zeros(0);
-    let arguments = check_args(ir, args, &empty)?;
+    let mut arguments = check_args(ir, args, &empty)?;
+    arguments.buffers.extend(&code.globals);
     let watched = options.race.then(|| {
         let buffers = arguments.buffers.iter().copied();
         let params: Vec<(&GlobalBuffer, bool)> = buffers.zip(written(ir)).collect();

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::fault::error::RunError;
-use super::launch::{Call, InStream, KernelArg, check_grid, launch_once, written};
+use super::launch::{Call, InStream, KernelArg, check_grid, global_name, launch_once, written};
 use super::memory::buffer::GlobalBuffer;
 use super::options::{LaunchReport, Options, Order};
 use super::output::Output;
@@ -50,12 +50,12 @@ impl fmt::Display for ResultsDiffer {
             first_value.scalar()
         )?;
         if *elements > 1 {
-            write!(f, ", and so do {elements} elements of it in all")?;
+            write!(f, "; {elements} of its elements differ in all")?;
         }
         write!(
             f,
-            "; the result depends on which block or thread comes first: look for code that only one of them runs, or allow it with \
-             `Options::may_differ(\"{param}\")`, which sums of floating point atomics need"
+            "; the result depends on which block or thread comes first: look for code that only the first or the last \
+             one runs, or allow it with `Options::may_differ(\"{param}\")`, which sums of floating point atomics need"
         )
     }
 }
@@ -69,7 +69,7 @@ pub(in crate::sim) fn launch(
     args: &[KernelArg<'_>],
     options: &Options,
 ) -> Result<LaunchReport, RunError> {
-    let in_stream = InStream::start(ir, args, options);
+    let in_stream = InStream::start(ir, code, args, options);
     let result = launch_all(Call { ir, code, grid, args }, options, in_stream.as_ref());
     if let (Some(in_stream), Err(_)) = (&in_stream, &result) {
         in_stream.fail();
@@ -118,7 +118,8 @@ fn launch_all(
     Ok(report)
 }
 
-/// The argument buffers, each with its parameter's index.
+/// The argument buffers, each with its parameter's index, and the global arrays, whose indices
+/// follow those of the parameters.
 struct Buffers<'l>(Vec<(usize, &'l GlobalBuffer)>);
 
 impl<'l> Buffers<'l> {
@@ -127,7 +128,8 @@ impl<'l> Buffers<'l> {
             KernelArg::Buffer(buffer) | KernelArg::TensorMap(_, buffer) => Some((param, *buffer)),
             KernelArg::Scalar(_) => None,
         };
-        Buffers(call.args.iter().enumerate().filter_map(buffer).collect())
+        let globals = (call.args.len()..).zip(&call.code.globals);
+        Buffers(call.args.iter().enumerate().filter_map(buffer).chain(globals).collect())
     }
 
     /// Returns the bytes of each buffer.
@@ -150,10 +152,10 @@ impl<'l> Buffers<'l> {
         options: &Options,
         order: Order,
     ) -> Option<ResultsDiffer> {
-        let name = |param: usize| call.ir.params.get(param).map_or("", |param| &param.name);
+        let name = |number: usize| global_name(call.ir, number).unwrap_or_default();
         let allowed = |param: usize| {
             let plain = |name: &str| name.trim_start_matches('%').to_owned();
-            options.may_differ.iter().any(|allowed| plain(allowed) == plain(name(param)))
+            options.may_differ.iter().any(|allowed| plain(allowed) == plain(&name(param)))
         };
         let written: Vec<bool> = written(call.ir).collect();
         for ((param, buffer), first) in self.0.iter().zip(first) {
@@ -173,7 +175,7 @@ impl<'l> Buffers<'l> {
             };
             return Some(ResultsDiffer {
                 kernel: call.ir.name.clone(),
-                param: name(*param).to_owned(),
+                param: name(*param),
                 element: element as u64,
                 elements: 1 + differing.count() as u64,
                 first_order: options.order,
@@ -186,9 +188,12 @@ impl<'l> Buffers<'l> {
     }
 }
 
-/// Returns the type of the elements that a parameter points to.
-fn element_of(ir: &KernelIr, param: usize) -> Option<Scalar> {
-    match ir.values.get(ir.params.get(param)?.value)?.ty {
+/// Returns the type of the elements that a parameter points to, or of a global array's.
+fn element_of(ir: &KernelIr, number: usize) -> Option<Scalar> {
+    let Some(param) = ir.params.get(number) else {
+        return ir.globals.iter().nth(number - ir.params.len()).map(|(_, global)| global.elem);
+    };
+    match ir.values.get(param.value)?.ty {
         Type::Pointer { elem, .. } | Type::TensorMap { elem, .. } => Some(elem),
         Type::Scalar(_) | Type::Vector(_) => None,
     }

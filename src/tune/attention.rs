@@ -11,8 +11,9 @@ use super::tunable::Tunable;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Element, Target};
 use crate::kernels::attention::{
-    Attention, AttentionArgs, AttentionConfig, AttentionError, AttentionFunction, AttentionProblem,
+    Attention, AttentionArgs, AttentionConfig, AttentionError, AttentionProblem,
 };
+use crate::kernels::{Built, Loaded};
 use crate::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
 
 /// Attention forward of `f16` or `bf16` tensors, as a [`Tunable`]. It tunes the tile, the stages,
@@ -96,7 +97,7 @@ pub(super) fn inputs<T: VectorElement<2> + Converted>(
 
 impl<T: VectorElement<2> + Converted> Tunable for AttentionTunable<T> {
     type Config = AttentionConfig;
-    type Kernel = Attention<T>;
+    type Kernel = Built<Attention<T>>;
     type Data = AttentionOperands<T>;
 
     fn key(&self) -> String {
@@ -112,7 +113,7 @@ impl<T: VectorElement<2> + Converted> Tunable for AttentionTunable<T> {
         Ok(config.check_problem(&self.problem)?)
     }
 
-    fn build(config: &AttentionConfig, _: Target) -> Result<Attention<T>, Rejection> {
+    fn build(config: &AttentionConfig, _: Target) -> Result<Self::Kernel, Rejection> {
         Ok(Attention::new(*config)?)
     }
 
@@ -144,13 +145,13 @@ impl<T: VectorElement<2> + Converted> Tunable for AttentionTunable<T> {
     fn launch(
         &self,
         _: &AttentionConfig,
-        function: &AttentionFunction<T>,
+        attention: &Loaded<Attention<T>>,
         data: &mut AttentionOperands<T>,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
         let AttentionOperands { inputs: [q, k, v], o, lse, .. } = data;
-        let args = AttentionArgs { q, k, v, o, lse };
-        Ok(function.launch_with(options, &self.problem, args)?)
+        let args = AttentionArgs { q, k, v, o, lse, starts: None };
+        Ok(attention.with(options).launch(&self.problem, args)?)
     }
 
     fn verify(&self, data: &mut AttentionOperands<T>) -> Result<(), Rejection> {

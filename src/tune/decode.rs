@@ -15,8 +15,9 @@ use super::tunable::Tunable;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Element, Target};
 use crate::kernels::decode::{
-    Decode, DecodeArgs, DecodeConfig, DecodeError, DecodeFunction, DecodePlan, DecodeProblem,
+    Decode, DecodeArgs, DecodeConfig, DecodeError, DecodePlan, DecodeProblem,
 };
+use crate::kernels::{Built, Loaded};
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
 /// A configuration of a decode step: the kernel, and into how many splits it cuts a sequence. Its
@@ -33,11 +34,11 @@ impl DecodeChoice {
     /// Returns the plan to launch with.
     pub fn plan<T: VectorElement<2>>(
         &self,
-        function: &DecodeFunction<T>,
+        decode: &Loaded<Decode<T>>,
         problem: &DecodeProblem,
     ) -> DecodePlan {
         match self.splits {
-            None => function.plan(problem),
+            None => decode.plan(problem),
             Some(splits) => DecodePlan::split(problem, splits),
         }
     }
@@ -120,7 +121,7 @@ impl From<DecodeError> for Rejection {
 
 impl<T: VectorElement<2> + Converted> Tunable for DecodeTunable<T> {
     type Config = DecodeChoice;
-    type Kernel = Decode<T>;
+    type Kernel = Built<Decode<T>>;
     type Data = DecodeOperands<T>;
 
     fn key(&self) -> String {
@@ -146,7 +147,7 @@ impl<T: VectorElement<2> + Converted> Tunable for DecodeTunable<T> {
         Ok(self.problem.check()?)
     }
 
-    fn build(config: &DecodeChoice, _: Target) -> Result<Decode<T>, Rejection> {
+    fn build(config: &DecodeChoice, _: Target) -> Result<Self::Kernel, Rejection> {
         Ok(Decode::new(config.kernel)?)
     }
 
@@ -183,14 +184,14 @@ impl<T: VectorElement<2> + Converted> Tunable for DecodeTunable<T> {
     fn launch(
         &self,
         config: &DecodeChoice,
-        function: &DecodeFunction<T>,
+        decode: &Loaded<Decode<T>>,
         data: &mut DecodeOperands<T>,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
         let DecodeOperands { inputs: [q, k, v], table, lens, o, lse } = data;
-        let args = DecodeArgs { q, k, v, table, lens, o, lse: Some(lse) };
-        let plan = config.plan(function, &self.problem);
-        Ok(function.launch_with(options, &self.problem, &plan, args)?)
+        let plan = Some(config.plan(decode, &self.problem));
+        let args = DecodeArgs { q, k, v, table, lens, o, lse: Some(lse), plan };
+        Ok(decode.with(options).launch(&self.problem, args)?)
     }
 
     fn verify(&self, data: &mut DecodeOperands<T>) -> Result<(), Rejection> {

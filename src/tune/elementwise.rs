@@ -12,7 +12,8 @@ use super::search::Rejection;
 use super::tunable::Tunable;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Body, Target, Val};
-use crate::kernels::elementwise::{Elementwise, ElementwiseConfig, ElementwiseFunction};
+use crate::kernels::elementwise::{Elementwise, ElementwiseConfig};
+use crate::kernels::{Built, Loaded};
 use crate::layout::{ComposedLayout, Layout};
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
@@ -128,7 +129,7 @@ where
     F: for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32> + Send + Sync,
 {
     type Config = ElementwiseChoice<N, F>;
-    type Kernel = Elementwise<T, D, N>;
+    type Kernel = Built<Elementwise<T, D, N>>;
     /// The inputs and the output.
     type Data = ([Buffer<T>; N], Buffer<D>);
 
@@ -143,7 +144,7 @@ where
             .collect()
     }
 
-    fn build(choice: &Self::Config, _: Target) -> Result<Elementwise<T, D, N>, Rejection> {
+    fn build(choice: &Self::Config, _: Target) -> Result<Self::Kernel, Rejection> {
         let Parts { name, output, inputs, f } = &*choice.kernel;
         Ok(Elementwise::with_layouts(choice.config, name, output, inputs.clone(), f)?)
     }
@@ -173,11 +174,11 @@ where
     fn launch(
         &self,
         _: &Self::Config,
-        function: &ElementwiseFunction<T, D, N>,
+        elementwise: &Loaded<Elementwise<T, D, N>>,
         (x, y): &mut Self::Data,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(function.launch_with(options, x.each_ref(), y)?)
+        Ok(elementwise.with(options).launch(&(), (x.each_ref(), y))?)
     }
 
     fn verify(&self, (x, y): &mut Self::Data) -> Result<(), Rejection> {

@@ -3,8 +3,7 @@
 //! [`Parameters`](crate::kernels::gemm::Parameters).
 
 use super::record::ProblemTimes;
-use crate::kernels::gemm::GemmConfig;
-use crate::kernels::gemm::{GemmModel, Machine, Parameters};
+use crate::kernels::gemm::{GemmConfig, GemmModel, Machine, Parameters};
 
 /// Fits the model's parameters to measured times. Call it with a new sweep, to update the constants
 /// with which [`GemmConfig::best`](crate::kernels::gemm::GemmConfig::best) chooses. It minimises

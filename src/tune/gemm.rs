@@ -10,9 +10,8 @@ use super::tunable::Tunable;
 use super::tuner::{Tuner, launcher};
 use super::workload::Workload;
 use crate::ir::Target;
-use crate::kernels::gemm::Regime;
 use crate::kernels::gemm::{
-    AnyGemm, AnyGemmFunction, GemmConfig, GemmError, GemmModel, GemmProblem, Machine,
+    AnyGemm, AnyGemmFunction, GemmConfig, GemmError, GemmModel, GemmProblem, Machine, Regime,
 };
 use crate::runtime::{Device, LaunchOptions, Stream};
 

@@ -11,9 +11,10 @@ use super::search::Rejection;
 use super::tunable::Tunable;
 use crate::ir::Target;
 use crate::ir::builder::Converted;
-use crate::kernels::gather::{GatherSide, RowGather, RowGatherConfig, RowGatherFunction};
-use crate::kernels::permute::{Permute, PermuteConfig, PermuteFunction, PermuteProblem};
+use crate::kernels::gather::{GatherSide, RowGather, RowGatherArgs, RowGatherConfig};
+use crate::kernels::permute::{Permute, PermuteConfig, PermuteProblem};
 use crate::kernels::rows::{RowError, RowProblem};
+use crate::kernels::{Built, Loaded};
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
 /// A permutation of a tensor's modes, as a [`Tunable`]. It tunes how many threads share a row and
@@ -46,7 +47,7 @@ impl<T> PermuteTunable<T> {
 
 impl<T: Converted> Tunable for PermuteTunable<T> {
     type Config = PermuteConfig;
-    type Kernel = Permute<T>;
+    type Kernel = Built<Permute<T>>;
     type Data = [Buffer<T>; 2];
 
     fn key(&self) -> String {
@@ -57,7 +58,7 @@ impl<T: Converted> Tunable for PermuteTunable<T> {
         PermuteConfig::candidates(device.target(), T::SCALAR, &self.problem)
     }
 
-    fn build(config: &PermuteConfig, _: Target) -> Result<Permute<T>, Rejection> {
+    fn build(config: &PermuteConfig, _: Target) -> Result<Self::Kernel, Rejection> {
         Ok(Permute::new(*config)?)
     }
 
@@ -78,11 +79,11 @@ impl<T: Converted> Tunable for PermuteTunable<T> {
     fn launch(
         &self,
         _: &PermuteConfig,
-        function: &PermuteFunction<T>,
+        permute: &Loaded<Permute<T>>,
         [x, y]: &mut [Buffer<T>; 2],
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(function.launch_with(options, &self.problem, x, y)?)
+        Ok(permute.with(options).launch(&self.problem, (x, y))?)
     }
 
     fn verify(&self, [x, y]: &mut [Buffer<T>; 2]) -> Result<(), Rejection> {
@@ -140,7 +141,7 @@ impl<T> GatherTunable<T> {
 
 impl<T: Converted> Tunable for GatherTunable<T> {
     type Config = RowGatherConfig;
-    type Kernel = RowGather<T>;
+    type Kernel = Built<RowGather<T>>;
     /// Input and output, then the list.
     type Data = ([Buffer<T>; 2], Buffer<i32>);
 
@@ -152,7 +153,7 @@ impl<T: Converted> Tunable for GatherTunable<T> {
         RowGatherConfig::candidates(self.side, device.target(), T::SCALAR, &self.problem)
     }
 
-    fn build(config: &RowGatherConfig, _: Target) -> Result<RowGather<T>, Rejection> {
+    fn build(config: &RowGatherConfig, _: Target) -> Result<Self::Kernel, Rejection> {
         Ok(RowGather::new(*config)?)
     }
 
@@ -174,12 +175,12 @@ impl<T: Converted> Tunable for GatherTunable<T> {
     fn launch(
         &self,
         _: &RowGatherConfig,
-        function: &RowGatherFunction<T>,
-        ([x, y], list): &mut Self::Data,
+        gather: &Loaded<RowGather<T>>,
+        ([x, y], index): &mut Self::Data,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        let problem = (&self.problem, self.problem.rows);
-        Ok(function.launch_with(options, problem, list, x, y)?)
+        let args = RowGatherArgs { index, limit: self.problem.rows, x, y };
+        Ok(gather.with(options).launch(&self.problem, args)?)
     }
 
     fn verify(&self, ([x, y], list): &mut Self::Data) -> Result<(), Rejection> {

@@ -10,10 +10,11 @@ use super::tunable::Tunable;
 use crate::ir::builder::Converted;
 use crate::ir::{Element, Target, range};
 use crate::kernels::reduce::{
-    AxisProblem, AxisReduce, AxisReduceConfig, AxisReduceFunction, RowReduce, RowReduceConfig,
-    RowReduceFunction, RowReduceOp, TopK, TopKConfig, TopKFunction,
+    AxisProblem, AxisReduce, AxisReduceConfig, RowReduce, RowReduceConfig, RowReduceOp, TopK,
+    TopKArgs, TopKConfig,
 };
 use crate::kernels::rows::{RowError, RowProblem};
+use crate::kernels::{Built, Loaded};
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
 /// A reduction of rows, as a [`Tunable`]. It tunes how many threads share a row and how many
@@ -47,7 +48,7 @@ impl<T, Y> RowReduceTunable<T, Y> {
 
 impl<T: Converted, Y: Converted> Tunable for RowReduceTunable<T, Y> {
     type Config = RowReduceConfig;
-    type Kernel = RowReduce<T, Y>;
+    type Kernel = Built<RowReduce<T, Y>>;
     /// The input and the results.
     type Data = (Buffer<T>, Buffer<Y>);
 
@@ -59,7 +60,7 @@ impl<T: Converted, Y: Converted> Tunable for RowReduceTunable<T, Y> {
         RowReduceConfig::candidates(self.op, device.target(), T::SCALAR, &self.problem)
     }
 
-    fn build(config: &RowReduceConfig, _: Target) -> Result<RowReduce<T, Y>, Rejection> {
+    fn build(config: &RowReduceConfig, _: Target) -> Result<Self::Kernel, Rejection> {
         Ok(RowReduce::new(*config)?)
     }
 
@@ -83,11 +84,11 @@ impl<T: Converted, Y: Converted> Tunable for RowReduceTunable<T, Y> {
     fn launch(
         &self,
         _: &RowReduceConfig,
-        function: &RowReduceFunction<T, Y>,
+        reduce: &Loaded<RowReduce<T, Y>>,
         (x, y): &mut Self::Data,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(function.launch_with(options, &self.problem, x, y)?)
+        Ok(reduce.with(options).launch(&self.problem, (x, y))?)
     }
 
     fn verify(&self, (x, y): &mut Self::Data) -> Result<(), Rejection> {
@@ -138,7 +139,7 @@ impl<T, Y> AxisReduceTunable<T, Y> {
 
 impl<T: Converted, Y: Converted> Tunable for AxisReduceTunable<T, Y> {
     type Config = AxisReduceConfig;
-    type Kernel = AxisReduce<T, Y>;
+    type Kernel = Built<AxisReduce<T, Y>>;
     /// The input and the results.
     type Data = (Buffer<T>, Buffer<Y>);
 
@@ -150,7 +151,7 @@ impl<T: Converted, Y: Converted> Tunable for AxisReduceTunable<T, Y> {
         AxisReduceConfig::candidates(self.op, device.target(), T::SCALAR, &self.problem)
     }
 
-    fn build(config: &AxisReduceConfig, _: Target) -> Result<AxisReduce<T, Y>, Rejection> {
+    fn build(config: &AxisReduceConfig, _: Target) -> Result<Self::Kernel, Rejection> {
         Ok(AxisReduce::new(*config)?)
     }
 
@@ -174,11 +175,11 @@ impl<T: Converted, Y: Converted> Tunable for AxisReduceTunable<T, Y> {
     fn launch(
         &self,
         _: &AxisReduceConfig,
-        function: &AxisReduceFunction<T, Y>,
+        reduce: &Loaded<AxisReduce<T, Y>>,
         (x, y): &mut Self::Data,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(function.launch_with(options, &self.problem, x, y)?)
+        Ok(reduce.with(options).launch(&self.problem, (x, y))?)
     }
 
     fn verify(&self, (x, y): &mut Self::Data) -> Result<(), Rejection> {
@@ -261,7 +262,7 @@ impl<T> TopKTunable<T> {
 
 impl<T: Converted> Tunable for TopKTunable<T> {
     type Config = TopKConfig;
-    type Kernel = TopK<T>;
+    type Kernel = Built<TopK<T>>;
     /// The input, the values and the columns.
     type Data = (Buffer<T>, Buffer<f32>, Buffer<i32>);
 
@@ -273,7 +274,7 @@ impl<T: Converted> Tunable for TopKTunable<T> {
         TopKConfig::candidates(self.count, device.target(), T::SCALAR, &self.problem)
     }
 
-    fn build(config: &TopKConfig, _: Target) -> Result<TopK<T>, Rejection> {
+    fn build(config: &TopKConfig, _: Target) -> Result<Self::Kernel, Rejection> {
         Ok(TopK::new(*config)?)
     }
 
@@ -303,11 +304,11 @@ impl<T: Converted> Tunable for TopKTunable<T> {
     fn launch(
         &self,
         _: &TopKConfig,
-        function: &TopKFunction<T>,
+        top_k: &Loaded<TopK<T>>,
         (x, values, columns): &mut Self::Data,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(function.launch_with(options, &self.problem, x, values, columns)?)
+        Ok(top_k.with(options).launch(&self.problem, TopKArgs { x, values, columns })?)
     }
 
     /// Checks that each value is the element in its column, that the values are in order, and that

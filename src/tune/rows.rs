@@ -9,9 +9,10 @@ use super::search::Rejection;
 use super::tunable::Tunable;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::{Body, Element, Target, Val, range};
-use crate::kernels::norm::{Norm, NormArgs, NormConfig, NormFunction, NormKind};
+use crate::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
 use crate::kernels::rows::{RowConfig, RowError, RowProblem};
-use crate::kernels::softmax::{Softmax, SoftmaxConfig, SoftmaxFunction};
+use crate::kernels::softmax::{Softmax, SoftmaxConfig};
+use crate::kernels::{Built, Loaded};
 use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
 /// Softmax over rows, as a [`Tunable`]. It tunes how many threads share a row and how much each of
@@ -51,7 +52,7 @@ impl<T> SoftmaxTunable<T> {
 
 impl<T: VectorElement<2> + Converted> Tunable for SoftmaxTunable<T> {
     type Config = SoftmaxConfig;
-    type Kernel = Softmax<T>;
+    type Kernel = Built<Softmax<T>>;
     type Data = [Buffer<T>; 2];
 
     fn key(&self) -> String {
@@ -74,7 +75,7 @@ impl<T: VectorElement<2> + Converted> Tunable for SoftmaxTunable<T> {
         Ok(())
     }
 
-    fn build(config: &SoftmaxConfig, _: Target) -> Result<Softmax<T>, Rejection> {
+    fn build(config: &SoftmaxConfig, _: Target) -> Result<Self::Kernel, Rejection> {
         Ok(Softmax::new(*config)?)
     }
 
@@ -93,11 +94,11 @@ impl<T: VectorElement<2> + Converted> Tunable for SoftmaxTunable<T> {
     fn launch(
         &self,
         _: &SoftmaxConfig,
-        function: &SoftmaxFunction<T>,
+        softmax: &Loaded<Softmax<T>>,
         [x, y]: &mut [Buffer<T>; 2],
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(function.launch_with(options, &self.problem, x, y)?)
+        Ok(softmax.with(options).launch(&self.problem, (x, y))?)
     }
 
     fn verify(&self, [x, y]: &mut [Buffer<T>; 2]) -> Result<(), Rejection> {
@@ -152,7 +153,7 @@ pub struct NormOperands<T: Element> {
 
 impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
     type Config = NormConfig;
-    type Kernel = Norm<T>;
+    type Kernel = Built<Norm<T>>;
     type Data = NormOperands<T>;
 
     fn key(&self) -> String {
@@ -180,7 +181,7 @@ impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
         Ok(())
     }
 
-    fn build(config: &NormConfig, _: Target) -> Result<Norm<T>, Rejection> {
+    fn build(config: &NormConfig, _: Target) -> Result<Self::Kernel, Rejection> {
         Ok(Norm::new(*config)?)
     }
 
@@ -205,13 +206,13 @@ impl<T: VectorElement<2> + Converted> Tunable for NormTunable<T> {
     fn launch(
         &self,
         _: &NormConfig,
-        function: &NormFunction<T>,
+        norm: &Loaded<Norm<T>>,
         NormOperands { matrices: [x, y], weight, residual }: &mut Self::Data,
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
         let args = NormArgs::new(x, y).epsilon(EPSILON).weight(weight);
         let args = NormArgs { residual: residual.as_mut(), ..args };
-        Ok(function.launch_with(options, &self.problem, args)?)
+        Ok(norm.with(options).launch(&self.problem, args)?)
     }
 
     fn verify(

@@ -154,7 +154,7 @@ impl GemmSpace {
     ///     fn key(&self) -> String { format!("SwiGLU of experts {:?}", self.0) }
     ///     fn space(&self, device: &Device) -> Vec<GemmConfig> {
     ///         let wanted = GemmConfig::sm90(Scalar::F16, [128, 128]);
-    ///         let wanted = GemmConfig { pairs: true, grouped: true, ..wanted };
+    ///         let wanted = GemmConfig { pairs: true, batch: BatchMode::Grouped, ..wanted };
     ///         GemmSpace::around(&wanted, &self.0, &Machine::of(device))
     ///     }
     ///     fn build(config: &GemmConfig, _: Target) -> Result<Swiglu, Rejection> {
@@ -186,7 +186,7 @@ impl GemmSpace {
     /// let (device, store) = (Device::sim()?, TuningStore::none());
     /// let effort = Effort { candidates: 2, ..Effort::default() };
     /// let tuned = Tuner::new(&device).tune(&experts, &store, effort, Regime::Latency)?;
-    /// assert!(tuned.config.pairs && tuned.config.grouped && tuned.rejected.is_empty());
+    /// assert!(tuned.config.pairs && tuned.(config.batch == BatchMode::Grouped) && tuned.rejected.is_empty());
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -9,7 +9,8 @@ use super::tunable::Tunable;
 use crate::ir::builder::Converted;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, range};
 use crate::kernels::rows::RowError;
-use crate::kernels::transpose::{Transpose, TransposeConfig, TransposeFunction, TransposeProblem};
+use crate::kernels::transpose::{Transpose, TransposeConfig, TransposeProblem};
+use crate::kernels::{Built, Loaded};
 use crate::runtime::{Buffer, Device, Function, LaunchOptions, Stream};
 
 /// A transpose of one matrix or a batch, as a [`Tunable`]. It tunes the tiles and their order.
@@ -50,7 +51,7 @@ impl From<RowError> for Rejection {
 
 impl<T: Element + Converted> Tunable for TransposeTunable<T> {
     type Config = TransposeConfig;
-    type Kernel = Transpose<T>;
+    type Kernel = Built<Transpose<T>>;
     type Data = [Buffer<T>; 2];
 
     fn key(&self) -> String {
@@ -61,7 +62,7 @@ impl<T: Element + Converted> Tunable for TransposeTunable<T> {
         TransposeConfig::candidates(device.target(), T::SCALAR, &self.problem)
     }
 
-    fn build(config: &TransposeConfig, _: Target) -> Result<Transpose<T>, Rejection> {
+    fn build(config: &TransposeConfig, _: Target) -> Result<Self::Kernel, Rejection> {
         Ok(Transpose::new(*config)?)
     }
 
@@ -85,11 +86,11 @@ impl<T: Element + Converted> Tunable for TransposeTunable<T> {
     fn launch(
         &self,
         _: &TransposeConfig,
-        function: &TransposeFunction<T>,
+        transpose: &Loaded<Transpose<T>>,
         [x, y]: &mut [Buffer<T>; 2],
         options: LaunchOptions<'_>,
     ) -> Result<(), Rejection> {
-        Ok(function.launch_with(options, &self.problem, x, y)?)
+        Ok(transpose.with(options).launch(&self.problem, (x, y))?)
     }
 
     fn verify(&self, [x, y]: &mut [Buffer<T>; 2]) -> Result<(), Rejection> {

@@ -5,20 +5,10 @@ use std::fmt;
 use std::hash::Hash;
 
 use super::search::Rejection;
-use crate::ir::builder::{Converted, Parameter, VectorElement};
+use crate::ir::builder::{Converted, Parameter};
 use crate::ir::{Element, Kernel, Number, Target};
-use crate::kernels::attention::{Attention, AttentionFunction};
-use crate::kernels::decode::{Decode, DecodeFunction};
-use crate::kernels::elementwise::{Elementwise, ElementwiseFunction};
-use crate::kernels::gather::{RowGather, RowGatherFunction};
 use crate::kernels::gemm::{AnyGemm, AnyGemmFunction, Gemm, GemmFunction, Regime};
-use crate::kernels::norm::{Norm, NormFunction};
-use crate::kernels::permute::{Permute, PermuteFunction};
-use crate::kernels::reduce::{
-    AxisReduce, AxisReduceFunction, RowReduce, RowReduceFunction, TopK, TopKFunction,
-};
-use crate::kernels::softmax::{Softmax, SoftmaxFunction};
-use crate::kernels::transpose::{Transpose, TransposeFunction};
+use crate::kernels::{Built, Loaded, ReadyKernel};
 use crate::runtime::{Device, Function, LaunchOptions, LoadOptions, Stream};
 
 /// A problem that several configurations of a kernel can solve. Implement it for your own kernel,
@@ -201,6 +191,25 @@ impl<P> Loadable for Kernel<P> {
     }
 }
 
+impl<K: ReadyKernel> Loadable for Built<K>
+where
+    Rejection: From<K::Error>,
+{
+    type Function = Loaded<K>;
+
+    fn code(&self) -> String {
+        self.ptx().text().to_owned()
+    }
+
+    fn load(&self, device: &Device) -> Result<Loaded<K>, Rejection> {
+        Ok(self.load_with(timed(), device)?)
+    }
+
+    fn compiler_log(function: &Loaded<K>) -> &str {
+        function.compiler_log()
+    }
+}
+
 /// Returns the load options for kernels that are timed.
 fn timed() -> LoadOptions<'static> {
     LoadOptions::default().checked(false)
@@ -227,35 +236,7 @@ macro_rules! loadable {
     )*};
 }
 
-impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Loadable
-    for Elementwise<T, D, N>
-{
-    type Function = ElementwiseFunction<T, D, N>;
-
-    fn code(&self) -> String {
-        self.ptx().text().to_owned()
-    }
-
-    fn load(&self, device: &Device) -> Result<Self::Function, Rejection> {
-        Ok(self.load_with(timed(), device)?)
-    }
-
-    fn compiler_log(function: &Self::Function) -> &str {
-        function.compiler_log()
-    }
-}
-
 loadable! {
     [A: Element, B: Element, C: Number, D: Converted, E: Parameter] Gemm<A, B, C, D, E> => GemmFunction<A, B, C, D, E>;
     [] AnyGemm => AnyGemmFunction;
-    [T: Element] Transpose<T> => TransposeFunction<T>;
-    [T: VectorElement<2> | Converted] Softmax<T> => SoftmaxFunction<T>;
-    [T: VectorElement<2> | Converted] Norm<T> => NormFunction<T>;
-    [T: Converted, Y: Converted] RowReduce<T, Y> => RowReduceFunction<T, Y>;
-    [T: Converted, Y: Converted] AxisReduce<T, Y> => AxisReduceFunction<T, Y>;
-    [T: Converted] TopK<T> => TopKFunction<T>;
-    [T: Converted] Permute<T> => PermuteFunction<T>;
-    [T: Converted] RowGather<T> => RowGatherFunction<T>;
-    [T: VectorElement<2>] Attention<T> => AttentionFunction<T>;
-    [T: VectorElement<2>] Decode<T> => DecodeFunction<T>;
 }

@@ -4,8 +4,8 @@ use tilewright::arch::Major;
 use tilewright::ir::Target;
 use tilewright::ir::types::Scalar;
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, GemmConfig, GemmError, GemmProblem, LoadMethod, MatrixStrides,
-    Schedule, Splits, StoreMethod,
+    AccumulationMode, Activation, BatchMode, Bias, Epilogue, GemmConfig, GemmError, GemmProblem,
+    LoadMethod, MatrixStrides, Schedule, Splits, StoreMethod,
 };
 use tilewright::tensor::pipeline::Raster;
 
@@ -56,9 +56,11 @@ fn random(rng: &mut Rng) -> GemmConfig {
         stages: one(rng, &[0, 1, 2, 3, 4, 33, u32::MAX]),
         schedule: one(rng, &Schedule::ALL),
         swap: rng.below(3) == 0,
-        promote: rng.below(6) == 0,
-        grouped: rng.below(4) == 0,
-        ragged: rng.below(4) == 0,
+        accumulation: one(
+            rng,
+            &[AccumulationMode::Fast, AccumulationMode::Fast, AccumulationMode::Promoted],
+        ),
+        batch: one(rng, &BatchMode::ALL),
         cluster: [0; 2].map(|_| one(rng, &[0, 1, 1, 1, 1, 2, 2, 4, 8, 3])),
         splits: match rng.below(8) {
             0 => Splits::StreamK,

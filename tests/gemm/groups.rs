@@ -9,15 +9,15 @@ use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Target, bf16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GemmWorkspace,
-    GroupRows, LoadMethod, Machine, MatrixStrides, Schedule, Splits, StoreMethod,
+    Activation, BatchMode, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem,
+    GemmWorkspace, GroupRows, LoadMethod, Machine, MatrixStrides, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::{Options, Order};
 use tilewright::tensor::pipeline::Raster;
 
 fn sm90(tile: [u32; 2]) -> GemmConfig {
-    let config = GemmConfig { grouped: true, ..GemmConfig::sm90(Scalar::Bf16, tile) };
+    let config = GemmConfig { batch: BatchMode::Grouped, ..GemmConfig::sm90(Scalar::Bf16, tile) };
     GemmConfig { stages: 3, raster: Raster::Swizzle { width: 2 }, ..config }
 }
 
@@ -276,7 +276,7 @@ fn tiles_follow_the_rows_of_a_group() {
     let best = |rows, groups| {
         let problem = GemmProblem::grouped([rows, 4096, 4096], groups);
         for config in wanted.defaults(&problem, &Machine::H200) {
-            assert!(config.grouped, "{config}");
+            assert!(config.batch == BatchMode::Grouped, "{config}");
             assert_eq!(config.check(), Ok(()), "{config}");
         }
         wanted.best(&problem, &Machine::H200).unwrap()
@@ -344,7 +344,7 @@ fn a_launch_after_a_fault_has_all_tiles() {
     let Rows::Starts(list) = &case.rows else { panic!("starts") };
     let list = device.upload(list).unwrap();
     let grouped = sm90([64, 64]);
-    let split = GemmConfig { grouped: false, splits: Splits::SplitK(2), ..grouped };
+    let split = GemmConfig { batch: BatchMode::Uniform, splits: Splits::SplitK(2), ..grouped };
     let threads = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
     let threads = GemmConfig { splits: Splits::StreamK, ..threads };
     for config in [grouped, split, threads] {
@@ -353,7 +353,7 @@ fn a_launch_after_a_fault_has_all_tiles() {
             x
         });
         let function = gemm.unwrap().load(&device).unwrap();
-        let problem = match config.grouped {
+        let problem = match config.batch == BatchMode::Grouped {
             true => case.problem,
             false => GemmProblem::new(200, 72, 264),
         };
@@ -364,8 +364,11 @@ fn a_launch_after_a_fault_has_all_tiles() {
                 let mut count = device.zeros::<u32>(len).unwrap();
                 let args = GemmArgs::new(&a, &b, &mut d);
                 let args = if own { args } else { args.workspace(&mut given) };
-                let args =
-                    if config.grouped { args.groups(GroupRows::Starts(&list)) } else { args };
+                let args = if config.batch == BatchMode::Grouped {
+                    args.groups(GroupRows::Starts(&list))
+                } else {
+                    args
+                };
                 let seen = Seen { count: &mut count, pitch: 72 };
                 function.launch(&problem, args, seen).map(|()| d.to_vec().unwrap())
             };
@@ -410,18 +413,18 @@ fn mistakes_are_named() {
         Err(GemmError::Field { field, .. }) => field,
         other => panic!("{config}: {other:?}"),
     };
-    assert_eq!(field(GemmConfig { cluster: [2, 1], ..config }), "grouped");
-    assert_eq!(field(GemmConfig { splits: Splits::SplitK(2), ..config }), "grouped");
-    assert_eq!(field(GemmConfig { load: LoadMethod::Repack, ..config }), "grouped");
-    assert_eq!(field(GemmConfig { store: StoreMethod::Direct, ..config }), "grouped");
+    assert_eq!(field(GemmConfig { cluster: [2, 1], ..config }), "batch");
+    assert_eq!(field(GemmConfig { splits: Splits::SplitK(2), ..config }), "batch");
+    assert_eq!(field(GemmConfig { load: LoadMethod::Repack, ..config }), "batch");
+    assert_eq!(field(GemmConfig { store: StoreMethod::Direct, ..config }), "batch");
     // A group may start at a row at which no box of such an A may.
     let tall = GemmConfig { major_a: Major::Mn, ..config };
-    assert_eq!(field(tall), "grouped");
+    assert_eq!(field(tall), "batch");
     let none = tall.best(&GemmProblem::grouped([10, 64, 64], 3), &Machine::H200);
     assert!(none.unwrap_err().to_string().contains("contiguous along K"));
     let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [64, 64]);
-    let sm80 = GemmConfig { grouped: true, ..sm80 };
-    assert_eq!(field(sm80), "grouped");
+    let sm80 = GemmConfig { batch: BatchMode::Grouped, ..sm80 };
+    assert_eq!(field(sm80), "batch");
     let problem = GemmProblem::grouped([10, 64, 64], 3);
     assert!(matches!(sm80.best(&problem, &Machine::H200), Err(GemmError::NoConfig { .. })));
     // Groups are rows of one D.
@@ -433,7 +436,7 @@ fn mistakes_are_named() {
     let (a, b, mut d) = (zeros(640), zeros(3 * 4096), zeros(640));
     let list = device.upload(&[0, 1, 10]).unwrap();
     let load = |config| Gemm::<bf16>::new(config).unwrap().load(&device).unwrap();
-    let (grouped, plain) = (load(config), load(GemmConfig { grouped: false, ..config }));
+    let (grouped, plain) = (load(config), load(GemmConfig { batch: BatchMode::Uniform, ..config }));
     let none = grouped.launch(&problem, GemmArgs::new(&a, &b, &mut d));
     assert_eq!(none, Err(GemmError::GroupRows { needed: true }));
     let starts = GroupRows::Starts(&list);

@@ -9,7 +9,7 @@ use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{GlobalMut, Kernel, Site, bf16};
 use tilewright::kernels::gemm::{
-    Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadMethod, Machine,
+    BatchMode, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadMethod, Machine,
     RaggedProblem, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
@@ -20,7 +20,7 @@ use tilewright::tensor::pipeline::Raster;
 const UNTOUCHED: f32 = -77.0;
 
 fn sm90(tile: [u32; 2]) -> GemmConfig {
-    let config = GemmConfig { ragged: true, ..GemmConfig::sm90(Scalar::Bf16, tile) };
+    let config = GemmConfig { batch: BatchMode::Ragged, ..GemmConfig::sm90(Scalar::Bf16, tile) };
     GemmConfig { stages: 3, raster: Raster::Swizzle { width: 2 }, ..config }
 }
 
@@ -238,7 +238,7 @@ fn plans_are_of_different_sizes() {
     let all = wanted.defaults(&problem, &Machine::H200);
     assert!(!all.is_empty());
     for config in &all {
-        assert!(config.ragged, "{config}");
+        assert!(config.batch == BatchMode::Ragged, "{config}");
         assert_eq!(config.check(), Ok(()), "{config}");
     }
     let Some(ptxas) = ptxas::find() else { return };
@@ -262,20 +262,20 @@ fn mistakes_are_named() {
         Err(GemmError::Field { field, .. }) => field,
         other => panic!("{config}: {other:?}"),
     };
-    assert_eq!(field(GemmConfig { grouped: true, ..config }), "ragged");
-    assert_eq!(field(GemmConfig { cluster: [2, 1], ..config }), "ragged");
-    assert_eq!(field(GemmConfig { splits: Splits::SplitK(2), ..config }), "ragged");
-    assert_eq!(field(GemmConfig { load: LoadMethod::Repack, ..config }), "ragged");
-    assert_eq!(field(GemmConfig { store: StoreMethod::Direct, ..config }), "ragged");
-    assert_eq!(field(GemmConfig { schedule: Schedule::Pingpong, ..config }), "ragged");
+    assert_eq!(field(GemmConfig { batch: BatchMode::Grouped, ..config }), "batch");
+    assert_eq!(field(GemmConfig { cluster: [2, 1], ..config }), "batch");
+    assert_eq!(field(GemmConfig { splits: Splits::SplitK(2), ..config }), "batch");
+    assert_eq!(field(GemmConfig { load: LoadMethod::Repack, ..config }), "batch");
+    assert_eq!(field(GemmConfig { store: StoreMethod::Direct, ..config }), "batch");
+    assert_eq!(field(GemmConfig { schedule: Schedule::Pingpong, ..config }), "batch");
     let beta = Epilogue { beta: true, ..Epilogue::default() };
-    assert_eq!(field(GemmConfig { epilogue: beta, ..config }), "ragged");
+    assert_eq!(field(GemmConfig { epilogue: beta, ..config }), "batch");
     let device = Device::sim().unwrap();
     let zeros = |len: usize| device.zeros::<bf16>(len).unwrap();
     let (a, b, mut d) = (zeros(640), zeros(4096), zeros(640));
     let table = device.upload(&[0i64; 9]).unwrap();
     let load = |config| Gemm::<bf16>::new(config).unwrap().load(&device).unwrap();
-    let (ragged, plain) = (load(config), load(GemmConfig { ragged: false, ..config }));
+    let (ragged, plain) = (load(config), load(GemmConfig { batch: BatchMode::Uniform, ..config }));
     let one = GemmProblem::new(10, 64, 64);
     let none = ragged.launch(&one, GemmArgs::new(&a, &b, &mut d));
     assert_eq!(none, Err(GemmError::Products { needed: true }));

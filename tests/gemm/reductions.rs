@@ -8,8 +8,8 @@ use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, Number, Target, bf16, f16};
 use tilewright::kernels::gemm::{
-    Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows, Reduction, Schedule,
-    Splits, StoreMethod,
+    BatchMode, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows, Reduction,
+    Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 use tilewright::sim::Options;
@@ -197,7 +197,8 @@ fn check_groups(device: &Device, config: GemmConfig) {
 #[test]
 fn rows_of_groups_are_reduced() {
     let device = device::gpu().unwrap_or_else(|| Device::sim().unwrap());
-    let config = GemmConfig { grouped: true, ..GemmConfig::sm90(Scalar::F16, [128, 64]) };
+    let config =
+        GemmConfig { batch: BatchMode::Grouped, ..GemmConfig::sm90(Scalar::F16, [128, 64]) };
     let small = GemmConfig {
         store: StoreMethod::Rows,
         stages: 3,
@@ -229,7 +230,7 @@ fn reductions_have_no_data_race() {
         }
     }
     let config = GemmConfig::sm90(Scalar::F16, [128, 64]);
-    check_groups(&device, GemmConfig { grouped: true, ..config });
+    check_groups(&device, GemmConfig { batch: BatchMode::Grouped, ..config });
 }
 
 /// Maxima ignore NaN: terms that are all NaN have the maximum of no terms.
@@ -281,11 +282,11 @@ fn mistakes_are_named() {
         of.map(|_| ())
     };
     let config = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
-    let grouped = GemmConfig { grouped: true, ..config };
+    let grouped = GemmConfig { batch: BatchMode::Grouped, ..config };
     let error = build(grouped, Reduction::ColumnSum);
-    assert!(matches!(error, Err(GemmError::Field { field: "grouped", .. })), "{error:?}");
-    let error = build(GemmConfig { ragged: true, ..config }, Reduction::RowSum);
-    assert!(matches!(error, Err(GemmError::Field { field: "ragged", .. })), "{error:?}");
+    assert!(matches!(error, Err(GemmError::Field { field: "batch", .. })), "{error:?}");
+    let error = build(GemmConfig { batch: BatchMode::Ragged, ..config }, Reduction::RowSum);
+    assert!(matches!(error, Err(GemmError::Field { field: "batch", .. })), "{error:?}");
     let relu = Epilogue { alpha: true, ..Epilogue::default() };
     let error = build(GemmConfig { epilogue: relu, ..config }, Reduction::RowSum);
     assert_eq!(error, Err(GemmError::TwoEpilogues));

@@ -9,8 +9,8 @@ use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmModel, GemmProblem,
-    GemmWorkspace, LoadMethod, Machine, Regime, Schedule, Splits, StoreMethod,
+    Activation, BatchMode, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmModel,
+    GemmProblem, GemmWorkspace, LoadMethod, Machine, Regime, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::{Buffer, Device, LaunchOptions};
 use tilewright::sim::{Options, Order};
@@ -292,7 +292,7 @@ fn splits_have_rules() {
     assert!(said(overlapped).contains("`overlapped` cannot split K"));
     let stored = GemmConfig { splits: Splits::SplitK(2), ..direct(base) };
     assert!(said(stored).contains("one consumer warp group"));
-    let grouped = GemmConfig { grouped: true, splits: Splits::StreamK, ..base };
+    let grouped = GemmConfig { batch: BatchMode::Grouped, splits: Splits::StreamK, ..base };
     assert!(said(grouped).contains("not support swapped operands, clusters or splits"));
     let stream = GemmConfig { splits: Splits::StreamK, ..base };
     assert_eq!(stream.to_string().parse(), Ok(stream));

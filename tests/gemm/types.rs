@@ -8,8 +8,8 @@ use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Element, Number, Target, bf16, f8e4m3, f8e5m2, f16};
 use tilewright::kernels::gemm::{
-    Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, LoadMethod,
-    Machine, Schedule, Splits, StoreMethod,
+    AccumulationMode, Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmError,
+    GemmProblem, LoadMethod, Machine, Schedule, Splits, StoreMethod,
 };
 use tilewright::runtime::Device;
 
@@ -245,17 +245,25 @@ fn results_of_all_types() {
 fn promoted_sums() {
     let device = gpu();
     for config in sample(5, configs(Scalar::F8E4M3)) {
-        let config = GemmConfig { promote: true, d: Scalar::F32, c: Scalar::F32, ..config };
+        let config = GemmConfig {
+            accumulation: AccumulationMode::Promoted,
+            d: Scalar::F32,
+            c: Scalar::F32,
+            ..config
+        };
         match config.check() {
             Ok(()) => check::<f8e4m3, f8e4m3, f32, f32>(&device, config, sizes(&config)),
-            Err(GemmError::Field { field: "promote", .. }) => {
+            Err(GemmError::Field { field: "accumulation", .. }) => {
                 assert!(!config.is_warp_specialised())
             }
             Err(GemmError::Field { field: "store", .. }) => {}
             Err(error) => panic!("{config}: {error}"),
         }
     }
-    let config = GemmConfig { promote: true, ..GemmConfig::sm90(Scalar::F8E4M3, [128, 128]) };
+    let config = GemmConfig {
+        accumulation: AccumulationMode::Promoted,
+        ..GemmConfig::sm90(Scalar::F8E4M3, [128, 128])
+    };
     let text = Gemm::<f8e4m3, f8e4m3, bf16>::new(config).unwrap().ptx().text().to_owned();
     // 64 accumulators of a thread.
     assert_eq!(text.matches("add.f32").count() + text.matches("add.rn.f32").count(), 64);
@@ -368,7 +376,8 @@ fn the_assembler_spills_nothing() {
         of(small, Gemm::<i8, i8, f32, i8>::new(small).unwrap().ptx());
         let floats = GemmConfig { d: Scalar::F8E4M3, ..GemmConfig::sm90(Scalar::F8E4M3, tile) };
         of(floats, Gemm::<f8e4m3, f8e4m3, bf16, f8e4m3>::new(floats).unwrap().ptx());
-        let promoted = GemmConfig { promote: true, d: Scalar::Bf16, ..floats };
+        let promoted =
+            GemmConfig { accumulation: AccumulationMode::Promoted, d: Scalar::Bf16, ..floats };
         if promoted.check().is_ok() {
             of(promoted, Gemm::<f8e4m3, f8e4m3, bf16>::new(promoted).unwrap().ptx());
         }

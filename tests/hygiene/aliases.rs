@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{files, is_word};
 
 /// Names that a reader brings along, and the function that the search shows.
-const NAMES: [(&str, &str); 60] = [
+const NAMES: [(&str, &str); 61] = [
     // CuTe
     ("compose", "composition"),
     ("make_layout", "new"),
@@ -48,6 +48,7 @@ const NAMES: [(&str, &str); 60] = [
     ("__ballot_sync", "vote_ballot"),
     ("__shared__", "shared"),
     ("__constant__", "const_array"),
+    ("__device__", "global_array"),
     ("__launch_bounds__", "max_threads"),
     ("__ldg", "load_with"),
     ("__expf", "exp_fast"),

@@ -213,7 +213,7 @@ fn barriers_that_never_open_are_a_fault() {
     let function = device.load(&kernel.unwrap()).unwrap();
     let error = function.launch(Grid::new([1, 1, 1], [64, 1, 1]), ()).unwrap_err().to_string();
     assert!(
-        error.contains("waits for ever at barrier 4, to which 32 of 64 threads have come"),
+        error.contains("waits forever at barrier 4, where 32 of 64 threads have arrived"),
         "{error}"
     );
 }

@@ -4,7 +4,7 @@ use crate::support::places;
 
 use expect_test::{Expect, expect};
 use tilewright::ir::{
-    Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Params, Target, Val, range,
+    Body, BuildErrors, Global, GlobalMut, Group, Kernel, KernelOptions, Params, Target, Val, range,
 };
 
 /// Builds a kernel that must be refused and compares the text of the refusal.
@@ -30,9 +30,9 @@ fn required_length_of_what_a_launch_does_not_know() {
         },
         expect![[r#"
             kernel `wrong` has 3 errors:
-              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers
-              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers
-              FILE:LINE: a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length computed from integer parameters and numbers"#]],
+              FILE:LINE: a launch cannot check this length: `require_len` needs a pointer that is itself a parameter, and a length computed from integer parameters and constants
+              FILE:LINE: a launch cannot check this length: `require_len` needs a pointer that is itself a parameter, and a length computed from integer parameters and constants
+              FILE:LINE: a launch cannot check this length: `require_len` needs a pointer that is itself a parameter, and a length computed from integer parameters and constants"#]],
     );
 }
 
@@ -59,7 +59,7 @@ fn value_of_another_build() {
             |k, (z,)| z.store(k, 0, y.load(k, 0)),
             expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: a value of another kernel's build is used here"#]],
+              FILE:LINE: this value belongs to another kernel: use only values of the kernel that is being built"#]],
         );
     })
     .expect("the outer kernel is not at fault");
@@ -93,7 +93,7 @@ fn end_of_another_body() {
         },
         expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: this body of `loop` has no end of its own: what it returns was made in another body"#]],
+              FILE:LINE: this body of `loop` returns a `Terminated` from another body: end it with a jump of its own"#]],
     );
 }
 
@@ -107,6 +107,51 @@ fn chain_of_cases_without_its_last_arm() {
         expect![[r#"
             kernel `wrong` has 1 error:
               FILE:LINE: this chain of `cases` has no last arm: end it with `otherwise`"#]],
+    );
+}
+
+/// All paths give a `Vec` the same length. If one does not, the error has both lengths.
+#[test]
+fn vectors_of_other_lengths() {
+    fn longer<'b>(mut values: Vec<Val<'b, i32>>, last: Val<'b, i32>) -> Vec<Val<'b, i32>> {
+        values.push(last);
+        values
+    }
+    check::<(GlobalMut<i32>, i32)>(
+        |k, (y, n)| {
+            let carried = k.for_(range(0, n), (vec![n; 3], 0), |_, i, (values, _)| {
+                assert_eq!(values.len(), 3);
+                (longer(values, i), i)
+            });
+            assert_eq!(carried.0.len(), 3);
+            let ended = k.for_loop(range(0, n), vec![n; 2], |k, l, i, values| {
+                k.if_(i.gt(4), |k| l.break_(k, vec![n; 1]));
+                l.continue_(k, longer(values, i))
+            });
+            assert_eq!(ended.len(), 1);
+            let chosen = k.if_else(n.gt(1), |k| k.yield_(vec![n; 5]), |k| k.yield_(vec![n; 6]));
+            assert_eq!(chosen.len(), 5);
+            let kept = k.if_with(n.gt(1), vec![n; 7], |_| vec![n; 8]);
+            let first = k.cases().when(n.gt(1), |k| k.yield_(vec![n; 9]));
+            let cases = first.otherwise(|k| k.yield_(vec![n; 10]));
+            let nested =
+                k.while_(vec![vec![n; 2]; 2], |_, _| n.gt(0), |_, _| vec![vec![n; 2], vec![n; 11]]);
+            let sums = k.reduce(Group::Warp, vec![n; 12], |_, a, _| a[1..].to_vec());
+            let scanned = k.scan_exclusive(Group::Warp, vec![n; 13], vec![n; 14], |_, a, _| a);
+            let lists = [kept, cases, sums, scanned];
+            lists.into_iter().chain(nested).flatten().for_each(|value| y.store(k, 0, value));
+        },
+        expect![[r#"
+            kernel `wrong` has 9 errors:
+              FILE:LINE: the loop carries a `Vec` of length 3, and the next iteration gets a `Vec` of length 4: a `Vec` has the same length on all paths
+              FILE:LINE: one path gives a `Vec` of length 1, another one a `Vec` of length 2: a `Vec` has the same length on all paths
+              FILE:LINE: the loop carries a `Vec` of length 2, and the next iteration gets a `Vec` of length 3: a `Vec` has the same length on all paths
+              FILE:LINE: one path gives a `Vec` of length 5, another one a `Vec` of length 6: a `Vec` has the same length on all paths
+              FILE:LINE: one path gives a `Vec` of length 8, another one a `Vec` of length 7: a `Vec` has the same length on all paths
+              FILE:LINE: one path gives a `Vec` of length 9, another one a `Vec` of length 10: a `Vec` has the same length on all paths
+              FILE:LINE: the loop carries a `Vec` of length 2, and the next iteration gets a `Vec` of length 11: a `Vec` has the same length on all paths
+              FILE:LINE: a reduction or scan of a `Vec` of length 12 gets one of length 11 from its combining body or as its first value: a `Vec` has the same length everywhere
+              FILE:LINE: a reduction or scan of a `Vec` of length 14 gets one of length 13 from its combining body or as its first value: a `Vec` has the same length everywhere"#]],
     );
 }
 
@@ -214,7 +259,7 @@ fn names_and_block_sizes() {
         &errors,
         expect![[r#"
             kernel `big` has 1 error:
-              FILE:LINE: a block of 1024 x 2 x 1 threads is not possible: it has at most 1024 in all, so use more blocks"#]],
+              FILE:LINE: a block of 1024 x 2 x 1 threads is too large: it can have at most 1024 in all, so use more blocks"#]],
     );
 }
 

@@ -589,7 +589,7 @@ fn groups_have_lanes_of_a_power_of_two() {
             x.store(k, 0, sum);
         });
         let errors = built.map(|_| ()).unwrap_err().to_string();
-        let wanted = format!("a group of lanes has 1, 2, 4, 8, 16 or 32 of them, not {lanes}: use");
+        let wanted = format!("a group of lanes has 1, 2, 4, 8, 16 or 32 lanes, not {lanes}: use");
         assert!(errors.contains(&wanted) && errors.contains("collectives.rs"), "{errors}");
     }
 }

@@ -5,7 +5,8 @@
 use crate::support::{device, threads};
 
 use tilewright::ir::{
-    Body, BuildErrors, Element, Global, GlobalMut, Integer, Kernel, Number, Target, Val, range,
+    Body, BuildErrors, Element, Global, GlobalMut, Group, Integer, Kernel, Number, Target, Val,
+    range,
 };
 use tilewright::runtime::{Device, Grid};
 
@@ -566,6 +567,122 @@ fn structs_are_carried_and_returned() {
     );
 }
 
+tilewright::values! {
+    struct Window<'b>: Clone {
+        first: Val<'b, i32>,
+        rest: Vec<Val<'b, i32>>,
+    }
+}
+
+fn sums_of<'b>(a: Vec<Val<'b, i32>>, b: Vec<Val<'b, i32>>) -> Vec<Val<'b, i32>> {
+    a.into_iter().zip(b).map(|(a, b)| a + b).collect()
+}
+
+/// A `Vec` of any length is carried by every kind of loop, returned by every kind of branch, and
+/// combined by reductions and scans, like that many values of their own. It may be in a tuple, an
+/// array, a struct or another `Vec`, and have elements of any kind.
+#[test]
+fn vectors_of_any_length_are_carried_and_returned() {
+    for len in [0, 1, 3, 20] {
+        let indices = || 0..len;
+        check(
+            |k, i| {
+                let zeros = vec![0; len as usize];
+                // Element j of `sums` is the sum of i + j over the iterations. `count` comes after it.
+                let start = (zeros.clone(), 0);
+                let (sums, count) =
+                    k.for_(range(0, i), start, |_, _, (sums, count): (Vec<_>, _)| {
+                        let next =
+                            indices().zip(&sums).map(|(j, sum): (i32, &Val<'_, i32>)| *sum + i + j);
+                        (next.collect(), count + 1)
+                    });
+                let start = (sums, vec![[count]; len as usize]);
+                let (sums, counts) = k.loop_(start, |k, l, (sums, counts)| {
+                    let more: Vec<_> = counts.iter().map(|[count]| [*count + 1]).collect();
+                    let last = counts.first().map_or(k.constant(true), |[count]| count.gt(9));
+                    k.if_(last, |k| l.break_(k, (sums.clone(), counts)));
+                    l.continue_(k, (sums, more))
+                });
+                let halves = k.if_else(
+                    i.lt(20),
+                    |k| k.yield_((sums.clone(), vec![vec![k.constant(1)]])),
+                    |k| {
+                        k.yield_((
+                            sums.iter().map(|sum| *sum / 2).collect::<Vec<_>>(),
+                            vec![vec![k.constant(2)]],
+                        ))
+                    },
+                );
+                let of_cases = k
+                    .cases()
+                    .when(i.lt(5), |k| k.yield_(vec![5; len as usize]))
+                    .when(i.lt(10), |k| k.yield_(vec![10; len as usize]))
+                    .otherwise(|k| k.yield_(zeros.clone()));
+                let window = Window { first: i, rest: of_cases };
+                let window = k.if_with(i.gt(7), window.clone(), |_| Window { first: -i, ..window });
+                let all =
+                    k.reduce(Group::Lanes(4), vec![k.constant(1); len as usize], |_, a, b| {
+                        sums_of(a, b)
+                    });
+                let before =
+                    k.scan_exclusive(Group::Lanes(4), zeros, all.clone(), |_, a, b| sums_of(a, b));
+                let lists = [
+                    halves.0,
+                    counts.iter().map(|[count]| *count).collect(),
+                    window.rest,
+                    all,
+                    before,
+                ];
+                let mut hash = halves.1[0][0] + window.first;
+                for list in lists {
+                    assert_eq!(list.len(), len as usize);
+                    hash = list.into_iter().fold(hash, |hash, value| hash * 7 + value);
+                }
+                hash
+            },
+            |i| {
+                let sums = indices().map(|j| i * (i + j));
+                let sums: Vec<i32> =
+                    if i < 20 { sums.collect() } else { sums.map(|sum| sum / 2).collect() };
+                let of_cases = if i < 5 {
+                    5
+                } else if i < 10 {
+                    10
+                } else {
+                    0
+                };
+                let first = if i < 20 { 1 } else { 2 } + if i > 7 { -i } else { i };
+                let others = [i.max(10), of_cases, 4, 4 * (i % 4)];
+                let all = sums
+                    .into_iter()
+                    .chain(others.into_iter().flat_map(|value| indices().map(move |_| value)));
+                all.fold(first, |hash: i32, value| hash.wrapping_mul(7).wrapping_add(value))
+            },
+        );
+    }
+}
+
+/// A carried `Vec` is the same kernel as an array of its length.
+#[test]
+fn a_vector_is_carried_like_an_array() {
+    let kernel = |carry: &dyn for<'b> Fn(&mut Body<'b, 'b>, Val<'b, i32>) -> Val<'b, i32>| {
+        Kernel::<(GlobalMut<i32>, i32)>::build("sums", Target::SM_80, |k, (x, n)| {
+            let sum = carry(k, n);
+            x.store(k, 0, sum);
+        })
+        .expect("builds")
+    };
+    let of_array = kernel(&|k, n| {
+        let [a, b] = k.for_(range(0, n), [0, 1], |_, i, [a, b]| [b, a + i]);
+        a + b
+    });
+    let of_vector = kernel(&|k, n| {
+        let sums = k.for_(range(0, n), vec![0, 1], |_, i, sums| vec![sums[1], sums[0] + i]);
+        sums[0] + sums[1]
+    });
+    assert_eq!(of_vector.to_string(), of_array.to_string());
+}
+
 #[test]
 fn select_n_indexes_a_list_of_values() {
     check(
@@ -755,12 +872,12 @@ fn a_loop_that_cannot_be_vectorized_says_why() {
         assert!(found.contains(part), "{found}");
     };
     says(added(4, 2), "is not known to start at a multiple of 16 bytes");
-    says(added(8, 0), "no load or store of this loop can be a vector of 8 elements");
+    says(added(8, 0), "no load or store of this loop can become a vector of 8 elements");
     let shifted = Kernel::<Added<f32>>::build("shifted", Target::SM_80, |k, (_, y, _, n)| {
         let next = y.offset(4);
         k.for_(range(0, n).vectorize(4), (), |k, i, ()| y.store(k, i, next.load(k, i)));
     });
-    says(shifted, "may meet what the store at");
+    says(shifted, "may access what the store at");
 }
 
 fn nested_loops<'b>(k: &mut Body<'b, '_>, full: bool) -> Val<'b, i64> {

@@ -102,7 +102,7 @@ fn m03_barrier_that_some_threads_do_not_reach() {
         },
         expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: the barrier is reached by a part of the threads of a block: the `if` at FILE:LINE does not do the same in all of them; move the barrier out of it, or make its condition or range independent of the thread"#]],
+              FILE:LINE: only some threads of a block may reach the barrier: the `if` at FILE:LINE may differ between them; move the barrier out of it, or make its condition or range independent of the thread"#]],
     );
 }
 
@@ -127,7 +127,7 @@ fn m05_shared_memory_as_a_parameter() {
         |k, (s, y)| y.store(k, 0, s.load(k, 0)),
         expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: parameter `p0` points to shared memory, which a block has only while it runs: make it in the kernel (`k.shared`), and pass an index"#]],
+              FILE:LINE: parameter `p0` points to shared memory, which exists only while a block runs: make it in the kernel (`k.shared`), and pass an index"#]],
     );
 }
 
@@ -213,7 +213,7 @@ fn m11_block_that_is_too_large() {
         |_, ()| {},
         expect![[r#"
         kernel `wrong` has 1 error:
-          FILE:LINE: a block of 64 x 32 x 1 threads is not possible: it has at most 1024 in all, so use more blocks"#]],
+          FILE:LINE: a block of 64 x 32 x 1 threads is too large: it can have at most 1024 in all, so use more blocks"#]],
     );
     check_options::<()>(
         KernelOptions::default().block([8, 8, 128]),
@@ -263,7 +263,7 @@ fn m14_shared_memory_read_before_it_is_written() {
             y.store(k, i, s.load(k, i));
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 3 (bytes 12 to 16) of shared memory `shared0`, made at FILE:LINE, of which byte 12 was never written, in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before it is loaded; where an `if_` or a predicate guards the store, guard the load too, or store zero to the other elements"
+            "`ld` at FILE:LINE reads i32 element 3 (bytes 12 to 16) of shared memory `shared0`, made at FILE:LINE, of which byte 12 was never written, in thread (3, 0, 0) of block (0, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before you load it; if an `if_` or a predicate guards the store, guard the load too, or store zeros to the other elements"
         ],
     );
 }
@@ -281,7 +281,7 @@ fn m15_barrier_that_is_missing() {
             k.if_(i.lt(4), |k| y.store(k, i, other));
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before it is loaded; where an `if_` or a predicate guards the store, guard the load too, or store zero to the other elements"
+            "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before you load it; if an `if_` or a predicate guards the store, guard the load too, or store zeros to the other elements"
         ],
     );
 }
@@ -384,7 +384,7 @@ fn m22_constant_index_outside_of_shared_memory() {
         },
         expect![[r#"
             kernel `wrong` has 1 error:
-              FILE:LINE: bytes 16 to 20 of shared0, made at FILE:LINE, are accessed whenever the kernel runs, but it has 16: use a smaller index, or make the allocation larger"#]],
+              FILE:LINE: bytes 16 to 20 of shared0, made at FILE:LINE, are accessed whenever the kernel runs, but it has only 16 bytes: use a smaller index, or make the allocation larger"#]],
     );
 }
 

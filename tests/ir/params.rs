@@ -290,7 +290,7 @@ fn params_share_symbols() {
             }
         };
         let other = refused(&shape!(6, 4), &given, &Layout::compact((6, 8)));
-        let text = "parameter 3 is built for `(m,n):(1,m)`, and `(6,8):(1,6)` has 8 where `n` is 7";
+        let text = "parameter 3 is built for `(m,n):(1,m)`, but `(6,8):(1,6)` has 8 where `n` is 7";
         assert_eq!(other.to_string(), text);
         let other = refused(&shape!(5, 4), &given, &b);
         assert!(matches!(other, SignatureError::Leaf { param: 1, wanted: 5, found: 6, .. }));
@@ -300,7 +300,7 @@ fn params_share_symbols() {
         let other = refused(&shape!(6, 5), &given, &b);
         assert_eq!(
             other.to_string(),
-            "parameter 0 is built for `(m,4)`, and `(6,5)` has 5 where it has 4"
+            "parameter 0 is built for `(m,4)`, but `(6,5)` has 5 where it has 4"
         );
     }
 }
@@ -387,11 +387,11 @@ fn params_have_lengths_from_symbols() {
         assert_eq!(launch(15, 1), None);
         assert_eq!(
             launch(14, 1).unwrap(),
-            "parameter 2 needs a buffer of at least `%p0_m * %p0_n` = 15 elements, and its argument has 14"
+            "parameter 2 needs a buffer of at least `%p0_m * %p0_n` = 15 elements, but its argument has 14"
         );
         assert_eq!(
             launch(15, 0).unwrap(),
-            "parameter 2 needs a buffer of at least `8 / %p2` elements, which has no value for the other arguments"
+            "parameter 2 needs a buffer of at least `8 / %p2` elements, which cannot be computed from the other arguments"
         );
     }
 }
@@ -414,23 +414,23 @@ fn params_are_checked_at_the_launch() {
     let cases = [
         (
             layout!((4, 20):(20, 1)),
-            "the argument `(4,20):(20,1)` of parameter 0 is refused: n = 20 contradicts what was said about it: a multiple of 8 from 8 to 1024",
+            "the argument `(4,20):(20,1)` of parameter 0 is invalid: n = 20 violates its assumption: it must be a multiple of 8 from 8 to 1024",
         ),
         (
             layout!((4, 2048):(2048, 1)),
-            "the argument `(4,2048):(2048,1)` of parameter 0 is refused: n = 2048 contradicts what was said about it: a multiple of 8 from 8 to 1024",
+            "the argument `(4,2048):(2048,1)` of parameter 0 is invalid: n = 2048 violates its assumption: it must be a multiple of 8 from 8 to 1024",
         ),
         (
             layout!((4, 16):(24, 1)),
-            "parameter 0 is built for `(4,n):(n,1)`, and `(4,16):(24,1)` has 24 where `n` is 16",
+            "parameter 0 is built for `(4,n):(n,1)`, but `(4,16):(24,1)` has 24 where `n` is 16",
         ),
         (
             layout!((5, 16):(16, 1)),
-            "parameter 0 is built for `(4,n):(n,1)`, and `(5,16):(16,1)` has 5 where it has 4",
+            "parameter 0 is built for `(4,n):(n,1)`, but `(5,16):(16,1)` has 5 where it has 4",
         ),
         (
             layout!((4, (4, 4)):(16, (1, 4))),
-            "parameter 0 is built for `(4,n):(n,1)`, and `(4,(4,4)):(16,(1,4))` has another form: only the numbers of symbols may differ",
+            "parameter 0 is built for `(4,n):(n,1)`, but `(4,(4,4)):(16,(1,4))` has another form: only the values of symbols may differ",
         ),
     ];
     for (given, text) in cases {
@@ -439,7 +439,7 @@ fn params_are_checked_at_the_launch() {
     let symbolic = Layout::new((4, Int::symbol("n")), (Int::symbol("n"), 1)).unwrap();
     assert_eq!(
         refused(&symbolic),
-        "the argument `(4,n):(n,1)` of parameter 0 has a symbol: a launch passes numbers"
+        "the argument `(4,n):(n,1)` of parameter 0 has a symbol: a launch must pass integers"
     );
 
     // What the kernel computes must fit into its type.
@@ -482,7 +482,7 @@ fn params_without_their_templates_are_errors_of_the_build() {
     let cases = [
         (
             build_error::<(i32, Layout)>(none(), None),
-            "parameter 1 is a layout, but no template says which: add `KernelOptions::template`, one for each such parameter in order",
+            "parameter 1 is a layout, but has no template: call `KernelOptions::template` for each such parameter, in order",
         ),
         (
             build_error::<(IntTuple,)>(none().template(layout!(4:1)), None),
@@ -490,18 +490,18 @@ fn params_without_their_templates_are_errors_of_the_build() {
         ),
         (
             build_error::<(i32,)>(none().template(layout!(4:1)), None),
-            "1 more templates are given than parameters are layouts or tuples",
+            "there are more templates than parameters that are layouts or tuples: leave the last 1 out",
         ),
         (
             build_error::<(Layout,)>(
                 none().template(Layout::leaf(4, n.mul(&Int::from(3)).unwrap())),
                 None,
             ),
-            "no launch can say what `n` is: in `4:3*n`, parameter 0, and in the others it is only a part of leaves; pass a tuple with `n` too",
+            "a launch cannot determine `n`: in `4:3*n`, parameter 0, and in the other templates it is only part of larger expressions; pass a tuple with `n` too",
         ),
         (
             build_error::<(i32,)>(none(), Some(&n)),
-            "`n` is a symbol of no parameter, so the kernel does not know its number: pass it in a layout or a tuple, or compute with a device value",
+            "no parameter has the symbol `n`, so the kernel does not know its value: pass it in a layout or a tuple, or compute with a device value",
         ),
     ];
     for (found, expected) in cases {

@@ -281,7 +281,10 @@ fn rings_of_the_kernel_are_filled_ahead() {
 fn loops_that_cannot_be_pipelined_name_the_operation() {
     let message = |form: RingForm, stages: u32| ring(form, stages).unwrap_err().to_string();
     let text = message(RING, 4);
-    assert!(text.contains("cannot fetch 4 iterations ahead: the ring that the `rem` at"), "{text}");
+    assert!(
+        text.contains("cannot fetch 4 iterations ahead: the ring buffer that the `rem` at"),
+        "{text}"
+    );
     assert!(text.contains("prefetch_async.rs") && text.contains("has 4 slots"), "{text}");
     // Two slots of four are used where the step is 2.
     let text = message(RingForm { step: 2, ..RING }, 2);

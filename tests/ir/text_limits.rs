@@ -70,14 +70,14 @@ fn errors_show_their_place() {
     check(
         "",
         expect![[r#"
-            1:1: `kernel` is expected, but there is the end of the text
+            1:1: expected `kernel`, but found the end of the text
               |
               | ^"#]],
     );
     check(
         "kernel @k target sm_80 () {\r\n\treturn\t?\r\n}",
         expect![[r#"
-        2:9: `?` starts nothing here
+        2:9: unexpected character `?`
           | 	return	?
           | 	      	^"#]],
     );
@@ -85,7 +85,7 @@ fn errors_show_their_place() {
     check(
         "kernel @k \u{1b}[31m",
         expect![[r#"
-        1:11: `\u{1b}` starts nothing here
+        1:11: unexpected character `\u{1b}`
           | kernel @k �[31m
           |           ^"#]],
     );

@@ -113,12 +113,12 @@ fn known_misalignment_is_refused() {
     assert_eq!(message(build(0, 64, 0)), "");
     let text = message(build(2, 16, 0));
     assert!(
-        text.contains("starts 8 bytes beside it: make the index, in elements, a multiple of 4"),
+        text.contains("starts 8 bytes after one: make the index, in elements, a multiple of 4"),
         "{text}"
     );
     assert!(text.contains("`ld_vec<4>` accesses a f32x4"), "{text}");
     let text = message(build(0, 16, 3));
-    assert!(text.contains("starts 12 bytes beside it"), "{text}");
+    assert!(text.contains("starts 12 bytes after one"), "{text}");
     let text = message(build(0, 4, 0));
     assert!(text.contains("make it with `shared_aligned(.., 16)`"), "{text}");
 }

@@ -1,8 +1,7 @@
 //! Rules of the verifier that no text can break: kernels made as data, with indices that do not fit.
 
 use tilewright::ir::Kernel;
-use tilewright::ir::op::Op;
-use tilewright::ir::op::{Arith, Control, Mem, Unroll};
+use tilewright::ir::op::{Arith, Control, Mem, Op, Unroll};
 use tilewright::ir::types::{Const, Scalar, Type};
 use tilewright::ir::{
     Arena, Entity, KernelIr, LocationId, OpData, OpId, Param, Region, RegionId, SharedData,
@@ -86,7 +85,8 @@ fn indices_that_point_nowhere() {
     out_of_range(|ir| ir.shared[Entity::from_index(0)].location = last());
     let values = || [last()].into_iter().collect();
     let cond = Value::from_index(0);
-    let ops: [fn() -> Op; 8] = [
+    let ops: [fn() -> Op; 9] = [
+        || Mem::GlobalBase { global: last() }.into(),
         || Mem::ArrayBase { array: last() }.into(),
         || Arith::Neg { value: last() }.into(),
         || Mem::SharedBase { shared: last() }.into(),
@@ -290,6 +290,21 @@ fn arguments_that_do_not_fit() {
         },
         |error| matches!(error, VerifyError::RangeIndex { found: None, .. }),
     );
+}
+
+/// Global arrays of 256 MiB and 8 bytes.
+#[test]
+fn more_global_arrays_than_a_kernel_has() {
+    let verify = |last: u32| {
+        let text = format!(
+            "kernel @k target sm_80 () {{\n  global @a: u64 x 33554430\n  global @b: u64 x {last}\n  return\n}}\n"
+        );
+        Kernel::verify(text.parse().expect("it parses"))
+    };
+    assert!(verify(2).is_ok());
+    let errors = verify(3).expect_err("they are too large");
+    let expected = VerifyError::GlobalBytes { bytes: 268_435_464, limit: 268_435_456 };
+    assert_eq!(errors.iter().map(|found| &found.error).collect::<Vec<_>>(), [&expected]);
 }
 
 /// Constant arrays of 64 KiB and 8 bytes.

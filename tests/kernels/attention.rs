@@ -71,7 +71,8 @@ fn check<T: Real + VectorElement<2>>(
     let mut o = device.upload(&vec![T::of(UNTOUCHED); len]).unwrap();
     let mut lse = device.upload(&vec![UNTOUCHED; (batch * heads * queries) as usize]).unwrap();
     let [q_at, k_at, v_at] = [&q, &k, &v].map(|x| device.upload(x).unwrap());
-    let args = AttentionArgs { q: &q_at, k: &k_at, v: &v_at, o: &mut o, lse: &mut lse };
+    let args =
+        AttentionArgs { q: &q_at, k: &k_at, v: &v_at, o: &mut o, lse: &mut lse, starts: None };
     attention.launch(problem, args).unwrap();
     let (o, lse) = (o.to_vec().unwrap(), lse.to_vec().unwrap());
     let what = format!("{config} of {problem:?} on {}", device.name());
@@ -528,7 +529,8 @@ fn what_no_kernel_takes_is_refused() {
         let all = device.zeros::<f16>(4 * 64 * 72).unwrap();
         let mut o = device.zeros::<f16>(4 * 64 * 64).unwrap();
         let mut lse = device.zeros::<f32>(4 * 64).unwrap();
-        let args = AttentionArgs { q: &all, k: &all, v: &all, o: &mut o, lse: &mut lse };
+        let args =
+            AttentionArgs { q: &all, k: &all, v: &all, o: &mut o, lse: &mut lse, starts: None };
         let error = attention.launch(&problem_of(strides), args).unwrap_err();
         let expected = "the address of K and its strides must be multiples of 16 bytes";
         assert_eq!(error.to_string(), expected);
@@ -537,7 +539,8 @@ fn what_no_kernel_takes_is_refused() {
     let (short, mut o) =
         (device.zeros::<f16>(64).unwrap(), device.zeros::<f16>(4 * 64 * 64).unwrap());
     let mut lse = device.zeros::<f32>(4 * 64).unwrap();
-    let args = AttentionArgs { q: &short, k: &short, v: &short, o: &mut o, lse: &mut lse };
+    let args =
+        AttentionArgs { q: &short, k: &short, v: &short, o: &mut o, lse: &mut lse, starts: None };
     let error = error.launch(&problem, args).unwrap_err();
     assert_eq!(error.to_string(), "the buffer for Q has 64 elements, but 16384 are needed");
 }

@@ -6,7 +6,7 @@ use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::attention::{
     Attention, AttentionArgs, AttentionConfig, AttentionError, AttentionProblem,
 };
-use tilewright::runtime::{Device, LaunchOptions};
+use tilewright::runtime::Device;
 use tilewright::sim::Options;
 
 use super::matrix::{Real, UNTOUCHED, devices};
@@ -58,10 +58,10 @@ fn check<T: Real + VectorElement<2>>(
     let [q_at, k_at, v_at] = [&q, &k, &v].map(|x| device.upload(x).unwrap());
     let starts = [0, 1].map(|i| starts(lens.iter().map(|lens| lens[i])));
     let starts_at = [&starts[0], &starts[1]].map(|starts| device.upload(starts).unwrap());
-    let args = AttentionArgs { q: &q_at, k: &k_at, v: &v_at, o: &mut o, lse: &mut lse };
-    let [q_starts, k_starts] = &starts_at;
-    let options = LaunchOptions::default();
-    attention.launch_varlen(options, problem, args, [q_starts, k_starts]).unwrap();
+    let (o_at, lse_at, starts_at) = (&mut o, &mut lse, Some(starts_at.each_ref()));
+    let args =
+        AttentionArgs { q: &q_at, k: &k_at, v: &v_at, o: o_at, lse: lse_at, starts: starts_at };
+    attention.launch(problem, args).unwrap();
     let (o, lse) = (o.to_vec().unwrap(), lse.to_vec().unwrap());
     let what = format!("{config} of {problem:?} with {lens:?} on {}", device.name());
     let mut written = vec![false; o.len()];
@@ -263,13 +263,8 @@ fn what_no_kernel_takes_is_refused() {
     let (mut o, mut lse) = (x.device().zeros(4 * 64 * 64).unwrap(), device.zeros(256).unwrap());
     let starts = device.upload(&[0, 64]).unwrap();
     let mut launch = |problem: &AttentionProblem, starts: Option<[&_; 2]>| {
-        let args = AttentionArgs { q: &x, k: &x, v: &x, o: &mut o, lse: &mut lse };
-        match starts {
-            Some(starts) => {
-                attention.launch_varlen(LaunchOptions::default(), problem, args, starts)
-            }
-            None => attention.launch(problem, args),
-        }
+        let args = AttentionArgs { q: &x, k: &x, v: &x, o: &mut o, lse: &mut lse, starts };
+        attention.launch(problem, args)
     };
     launch(&problem, Some([&starts, &starts])).unwrap();
     let error = launch(&problem, None).unwrap_err();

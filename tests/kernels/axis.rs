@@ -32,12 +32,12 @@ fn check<T: Real + Converted>(
     let found: Vec<f64> = if op == RowReduceOp::ArgMax {
         let mut y = device.upload(&vec![-77; results + 1]).unwrap();
         let function = AxisReduce::<T, i32>::new(config).unwrap().load(device).unwrap();
-        function.launch(problem, &input, &mut y).unwrap();
+        function.launch(problem, (&input, &mut y)).unwrap();
         y.to_vec().unwrap().into_iter().map(f64::from).collect()
     } else {
         let mut y = device.upload(&vec![-77.0f32; results + 1]).unwrap();
         let function = AxisReduce::<T>::new(config).unwrap().load(device).unwrap();
-        function.launch(problem, &input, &mut y).unwrap();
+        function.launch(problem, (&input, &mut y)).unwrap();
         y.to_vec().unwrap().into_iter().map(f64::from).collect()
     };
     let what = format!("{config} of {problem:?} on {}", device.name());
@@ -112,7 +112,7 @@ fn clusters_join_their_results() {
             let input = device.upload(&x).unwrap();
             let run = || {
                 let mut y = device.zeros::<f32>(problem.results() as usize).unwrap();
-                sum.launch(&problem, &input, &mut y).unwrap();
+                sum.launch(&problem, (&input, &mut y)).unwrap();
                 y.to_vec().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
             };
             assert_eq!(run(), run(), "{config} of {problem}");
@@ -189,7 +189,7 @@ fn ties_of_parts() {
         let argmax = AxisReduce::<f32, i32>::new(config).unwrap().load(&device).unwrap();
         let (x, mut y) = (device.upload(&x).unwrap(), device.zeros::<i32>(8).unwrap());
         for _ in 0..2 {
-            argmax.launch(&problem, &x, &mut y).unwrap();
+            argmax.launch(&problem, (&x, &mut y)).unwrap();
             assert_eq!(y.to_vec().unwrap(), [0, 150, 300, 450, 600, 750, 900, 0]);
         }
     }
@@ -220,7 +220,7 @@ fn check_permute<T: Real + Converted>(device: &Device, shape: &[u32], order: &[u
     let config = PermuteConfig::new(device.target(), T::SCALAR, &problem);
     let mut y = device.upload(&vec![T::of(UNTOUCHED); len + 1]).unwrap();
     let permute = Permute::<T>::new(config).unwrap().load(device).unwrap();
-    permute.launch(&problem, &device.upload(&x).unwrap(), &mut y).unwrap();
+    permute.launch(&problem, (&device.upload(&x).unwrap(), &mut y)).unwrap();
     let y = y.to_vec().unwrap();
     assert_eq!(y[len].to(), T::of(UNTOUCHED).to(), "{shape:?} {order:?}: wrote outside");
     let sizes: Vec<usize> = order.iter().map(|mode| shape[*mode] as usize).collect();
@@ -336,9 +336,9 @@ fn what_no_kernel_takes_is_refused() {
     }
     let reduce = AxisReduce::<f32>::new(config).unwrap().load(&device).unwrap();
     let (x, mut y) = (device.zeros::<f32>(32).unwrap(), device.zeros::<f32>(8).unwrap());
-    let error = reduce.launch(&AxisProblem { len: 5, ..problem }, &x, &mut y).unwrap_err();
+    let error = reduce.launch(&AxisProblem { len: 5, ..problem }, (&x, &mut y)).unwrap_err();
     assert!(matches!(error, RowError::BufferLength { found: 32, needed: 40, .. }), "{error}");
-    let error = reduce.launch(&AxisProblem { inner: 7, ..problem }, &x, &mut y).unwrap_err();
+    let error = reduce.launch(&AxisProblem { inner: 7, ..problem }, (&x, &mut y)).unwrap_err();
     assert!(matches!(error, RowError::Access { .. }), "{error}");
 
     let error = PermuteProblem::new(&[2, 3, 4], &[0, 0, 2]).unwrap_err();
@@ -354,8 +354,8 @@ fn what_no_kernel_takes_is_refused() {
         let config = PermuteConfig::new(device.target(), f32::SCALAR, &built);
         let permute = Permute::<f32>::new(config).unwrap().load(&device).unwrap();
         let mut y = device.zeros::<f32>(32).unwrap();
-        let error = permute.launch(&given, &x, &mut y).unwrap_err();
-        assert!(error.to_string().ends_with(rule), "{error}");
+        let error = permute.launch(&given, (&x, &mut y)).unwrap_err();
+        assert!(error.to_string().contains(rule), "{error}");
     }
     let error = PermuteProblem::new(&[2; 6], &[4, 3, 2, 1, 0, 5]).unwrap_err();
     assert!(error.to_string().ends_with("rows can have at most 4 modes"), "{error}");
@@ -363,12 +363,12 @@ fn what_no_kernel_takes_is_refused() {
     let problem = PermuteProblem::new(&[2, 3, 4], &[1, 0, 2]).unwrap();
     let config = PermuteConfig::new(device.target(), f32::SCALAR, &problem);
     let permute = Permute::<f32>::new(config).unwrap().load(&device).unwrap();
-    let error = permute.launch(&problem, &x, &mut y).unwrap_err();
+    let error = permute.launch(&problem, (&x, &mut y)).unwrap_err();
     assert!(matches!(error, RowError::BufferLength { found: 8, needed: 24, .. }), "{error}");
     let mode = PermuteMode { count: 2, input_stride: 3, output_stride: 4 };
     let modes = [mode, PermuteMode::ONE, PermuteMode::ONE, PermuteMode::ONE];
     let error = permute
-        .launch(&PermuteProblem { columns: 4, modes, column_stride: 1 }, &x, &mut y)
+        .launch(&PermuteProblem { columns: 4, modes, column_stride: 1 }, (&x, &mut y))
         .unwrap_err();
     assert!(matches!(error, RowError::Access { .. }), "{error}");
 }

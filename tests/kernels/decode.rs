@@ -6,7 +6,7 @@ use tilewright::ir::{Target, bf16, f16};
 use tilewright::kernels::decode::{
     Decode, DecodeArgs, DecodeConfig, DecodeError, DecodePlan, DecodeProblem,
 };
-use tilewright::runtime::{Buffer, Device, LaunchOptions};
+use tilewright::runtime::{Buffer, Device};
 use tilewright::sim::Options;
 
 use super::matrix::{Real, UNTOUCHED, devices};
@@ -148,8 +148,9 @@ impl<T: Real + VectorElement<2>> Case<T> {
                 lens: &lens,
                 o: &mut o,
                 lse: Some(&mut lse),
+                plan: Some(plan),
             };
-            decode.launch_with(LaunchOptions::default(), problem, &plan, args).unwrap();
+            decode.launch(problem, args).unwrap();
             let (o, lse) = (o.to_vec().unwrap(), lse.to_vec().unwrap());
             let bits = (
                 o.iter().map(|x| x.to().to_bits()).collect(),
@@ -343,7 +344,6 @@ fn a_graph_runs_again_with_other_lengths() {
         let lens = [200, 70];
         let mut case = Case::<bf16>::new(problem([2, 1], 64, &lens), &lens, 10);
         let decode = Decode::<bf16>::new(config(64)).unwrap().load(&device).unwrap();
-        let plan = DecodePlan::split(&case.problem, 3);
         let [q, k, v] = [&case.q, &case.k, &case.v].map(|x| device.upload(x).unwrap());
         let [table, mut lens] = [&case.table, &case.lens].map(|x| device.upload(x).unwrap());
         let mut o = device.upload(&case.output()).unwrap();
@@ -357,9 +357,9 @@ fn a_graph_runs_again_with_other_lengths() {
             lens: &lens,
             o: &mut o,
             lse: Some(&mut lse),
+            plan: Some(DecodePlan::split(&case.problem, 3)),
         };
-        let options = LaunchOptions::default().stream(graph.stream());
-        decode.launch_with(options, &case.problem, &plan, args).unwrap();
+        decode.on(graph.stream()).launch(&case.problem, args).unwrap();
         let graph = graph.finish().unwrap();
         for found in [[200, 70], [10, 64], [199, 0], [65, 66]] {
             lens.write(&found).unwrap();
@@ -514,7 +514,8 @@ fn what_no_kernel_takes_is_refused() {
     let launch =
         |problem: DecodeProblem, [q, k, v]: [&Buffer<bf16>; 3], lens: &Buffer<i32>, rows| {
             let (mut o, mut lse) = (zeros(512), device.zeros(rows).unwrap());
-            let args = DecodeArgs { q, k, v, table: &table, lens, o: &mut o, lse: Some(&mut lse) };
+            let (o, lse) = (&mut o, Some(&mut lse));
+            let args = DecodeArgs { q, k, v, table: &table, lens, o, lse, plan: None };
             decode.launch(&problem, args).map_err(|error| error.to_string())
         };
     launch(problem, [&q, &pool, &pool], &lens, 8).unwrap();

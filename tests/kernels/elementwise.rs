@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use tilewright::ir::builder::{Converted, VectorElement};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f8e4m3, f16};
+use tilewright::kernels::Built;
 use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
 use tilewright::kernels::rows::{RowError, RowProblem};
 use tilewright::layout::{ComposedLayout, Layout, Part, layout};
@@ -28,7 +29,7 @@ fn reference(x: &[f64]) -> f64 {
     silu * x.get(1).unwrap_or(&1.0) + x.get(2).unwrap_or(&0.0)
 }
 
-fn build<T, D, const N: usize>(config: ElementwiseConfig) -> Elementwise<T, D, N>
+fn build<T, D, const N: usize>(config: ElementwiseConfig) -> Built<Elementwise<T, D, N>>
 where
     T: Converted,
     D: VectorElement<2> + Converted,
@@ -59,7 +60,7 @@ where
     let function = build::<T, D, N>(config).load(device).unwrap();
     let buffers: Vec<_> = inputs.iter().map(|x| device.upload(x).unwrap()).collect();
     let mut y = device.upload(&vec![D::of(9.0); len]).unwrap();
-    function.launch(std::array::from_fn(|i| &buffers[i]), &mut y).unwrap();
+    function.launch(&(), (std::array::from_fn(|i| &buffers[i]), &mut y)).unwrap();
     let y = y.to_vec().unwrap();
     let what = format!("{N} inputs of {} on {}", T::SCALAR, device.name());
     // Of a sum that cancels, the error is relative to its terms.
@@ -94,7 +95,7 @@ fn activations_and_casts() {
         let mut y = device.zeros::<f32>(601).unwrap();
         let config = |inputs| ElementwiseConfig::new(device.target(), inputs);
         let gelu = Elementwise::<f32, f32, 1>::new(config(1), "gelu", |_, [x]| x.gelu_tanh());
-        gelu.unwrap().load(&device).unwrap().launch([&x], &mut y).unwrap();
+        gelu.unwrap().load(&device).unwrap().launch(&(), ([&x], &mut y)).unwrap();
         for ((x, _), y) in columns.iter().zip(y.to_vec().unwrap()) {
             let x = f64::from(*x);
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
@@ -102,7 +103,7 @@ fn activations_and_casts() {
         }
         let mut narrow = device.zeros::<bf16>(601).unwrap();
         let cast = Elementwise::<f32, bf16, 1>::new(config(1), "cast", |_, [x]| x);
-        cast.unwrap().load(&device).unwrap().launch([&x], &mut narrow).unwrap();
+        cast.unwrap().load(&device).unwrap().launch(&(), ([&x], &mut narrow)).unwrap();
         let expected: Vec<bf16> = columns.iter().map(|(x, _)| bf16::from_f32(*x)).collect();
         assert_eq!(narrow.to_vec().unwrap(), expected);
     }
@@ -139,7 +140,7 @@ fn check_layouts<T: Real + Converted>(device: &Device, y: &Layout, inputs: [Comp
     let buffers = x.each_ref().map(|x| device.upload(x).unwrap());
     // What lies behind the output stays as it is.
     let mut out = device.upload(&vec![77.0; size as usize + 9]).unwrap();
-    function.launch(buffers.each_ref(), &mut out).unwrap();
+    function.launch(&(), (buffers.each_ref(), &mut out)).unwrap();
     let mut expected = vec![77.0; size as usize + 9];
     for c in 0..size {
         let [a, b] = [0, 1].map(|which| x[which][place(&inputs[which], c)].to());
@@ -230,7 +231,7 @@ fn what_no_kernel_takes_is_refused() {
     let config = ElementwiseConfig::new(device.target(), 1);
     let function = build::<f32, f32, 1>(config).load(&device).unwrap();
     let (x, mut y) = (device.zeros::<f32>(4).unwrap(), device.zeros::<f32>(5).unwrap());
-    let error = function.launch([&x], &mut y).unwrap_err();
+    let error = function.launch(&(), ([&x], &mut y)).unwrap_err();
     assert!(matches!(error, RowError::BufferLength { found: 4, needed: 5, .. }), "{error}");
     let wrong = ElementwiseConfig { threads: 100, ..config };
     let error = Elementwise::<f32, f32, 1>::new(wrong, "none", |_, [x]| x).unwrap_err();

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tilewright::ir::builder::Converted;
 use tilewright::ir::{Element, Target, bf16, f8e4m3};
-use tilewright::kernels::gather::{GatherSide, RowGather, RowGatherConfig};
+use tilewright::kernels::gather::{GatherSide, RowGather, RowGatherArgs, RowGatherConfig};
 use tilewright::kernels::rows::{RowError, RowProblem};
 use tilewright::runtime::Device;
 
@@ -24,7 +24,8 @@ fn run<T: Real + Converted>(device: &Device, problem: &RowProblem, limit: u32, i
         let gather = RowGather::<T>::new(config).unwrap().load(device).unwrap();
         let mut y = device.upload(&expected).unwrap();
         let (x_on, index_on) = (device.upload(&x).unwrap(), device.upload(index).unwrap());
-        gather.launch(problem, limit, &index_on, &x_on, &mut y).unwrap();
+        let args = RowGatherArgs { index: &index_on, limit, x: &x_on, y: &mut y };
+        gather.launch(problem, args).unwrap();
         for (row, other) in index.iter().enumerate() {
             let Some(other) = usize::try_from(*other).ok().filter(|i| *i < limit as usize) else {
                 continue;
@@ -80,10 +81,13 @@ fn what_no_kernel_takes_is_refused() {
     let gather = RowGather::<f32>::new(config).unwrap().load(&device).unwrap();
     let (x, mut y) = (device.zeros::<f32>(32).unwrap(), device.zeros::<f32>(32).unwrap());
     let index = device.zeros::<i32>(3).unwrap();
-    let error = gather.launch(&problem, 4, &index, &x, &mut y).unwrap_err();
+    let mut launch = |problem: &RowProblem, limit: u32| {
+        gather.launch(problem, RowGatherArgs { index: &index, limit, x: &x, y: &mut y })
+    };
+    let error = launch(&problem, 4).unwrap_err();
     assert_eq!(error.to_string(), "the buffer for the list has 3 elements, but 4 are needed");
     let problem = RowProblem::new(3, 8);
-    let error = gather.launch(&problem, 5, &index, &x, &mut y).unwrap_err();
+    let error = launch(&problem, 5).unwrap_err();
     assert!(matches!(error, RowError::BufferLength { found: 32, needed: 40, .. }), "{error}");
-    gather.launch(&problem, 4, &index, &x, &mut y).unwrap();
+    launch(&problem, 4).unwrap();
 }

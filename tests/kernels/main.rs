@@ -23,6 +23,7 @@ mod elementwise;
 mod gather;
 mod matrix;
 mod norm;
+mod ready;
 mod reduce;
 mod row_copy;
 mod softmax;

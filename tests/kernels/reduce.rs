@@ -45,12 +45,12 @@ fn run<T: Real + Converted>(
     if config.op == RowReduceOp::ArgMax {
         let function = RowReduce::<T, i32>::new(config).unwrap().load(device).unwrap();
         let mut y = device.upload(&vec![-77; rows + 1]).unwrap();
-        function.launch(problem, &input, &mut y).unwrap();
+        function.launch(problem, (&input, &mut y)).unwrap();
         y.to_vec().unwrap().into_iter().map(f64::from).collect()
     } else {
         let function = RowReduce::<T>::new(config).unwrap().load(device).unwrap();
         let mut y = device.upload(&vec![-77.0f32; rows + 1]).unwrap();
-        function.launch(problem, &input, &mut y).unwrap();
+        function.launch(problem, (&input, &mut y)).unwrap();
         y.to_vec().unwrap().into_iter().map(f64::from).collect()
     }
 }
@@ -276,10 +276,10 @@ fn what_no_kernel_takes_is_refused() {
     assert_eq!(error.to_string(), "the output has i32 elements, but the kernel needs f32");
     let function = RowReduce::<f32>::new(config).unwrap().load(&device).unwrap();
     let (x, mut y) = (device.zeros::<f32>(256).unwrap(), device.zeros::<f32>(3).unwrap());
-    let error = function.launch(&problem, &x, &mut y).unwrap_err();
+    let error = function.launch(&problem, (&x, &mut y)).unwrap_err();
     assert!(matches!(error, RowError::BufferLength { found: 3, needed: 4, .. }), "{error}");
-    let error = function.launch(&RowProblem::new(2, 62), &x, &mut y).unwrap_err();
+    let error = function.launch(&RowProblem::new(2, 62), (&x, &mut y)).unwrap_err();
     assert!(matches!(error, RowError::Access { access: RowAccess::Aligned }), "{error}");
-    let error = function.launch(&RowProblem::new(2, 1 << 31), &x, &mut y).unwrap_err();
+    let error = function.launch(&RowProblem::new(2, 1 << 31), (&x, &mut y)).unwrap_err();
     assert!(matches!(error, RowError::Columns { max: 0x4000_0000, .. }), "{error}");
 }

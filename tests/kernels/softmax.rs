@@ -30,7 +30,7 @@ where
     let softmax = Softmax::<T, D>::new(config).unwrap().load(device).unwrap();
     let input = device.upload(x).unwrap();
     let mut y = device.upload(&untouched::<D>(problem)).unwrap();
-    softmax.launch(problem, &input, &mut y).unwrap();
+    softmax.launch(problem, (&input, &mut y)).unwrap();
     let what = format!("{config:?} of {} on {}", T::SCALAR, device.name());
     // 2^-126 is the smallest power; a logarithm has a relative error only where it is not small.
     let tolerance = if config.log { [2e-6, 2e-5] } else { [2e-5, 1.2e-38] };
@@ -200,7 +200,7 @@ fn what_no_kernel_takes_is_refused() {
     let softmax = Softmax::<bf16>::new(config).unwrap().load(&device).unwrap();
     let x = device.zeros::<bf16>(4 * 64).unwrap();
     let mut y = device.zeros::<bf16>(4 * 64).unwrap();
-    let mut refused = |problem: RowProblem| softmax.launch(&problem, &x, &mut y).unwrap_err();
+    let mut refused = |problem: RowProblem| softmax.launch(&problem, (&x, &mut y)).unwrap_err();
     let error = refused(RowProblem::new(5, 64));
     assert!(matches!(error, RowError::BufferLength { found: 256, needed: 320, .. }), "{error}");
     let error = refused(RowProblem::new(4, 63));

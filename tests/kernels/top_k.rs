@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tilewright::ir::builder::Converted;
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{Target, bf16, f16};
-use tilewright::kernels::reduce::{TopK, TopKConfig};
+use tilewright::kernels::reduce::{TopK, TopKArgs, TopKConfig};
 use tilewright::kernels::rows::{RowConfig, RowError, RowProblem};
 use tilewright::runtime::Device;
 use tilewright::tensor::rows::RowTile;
@@ -21,7 +21,9 @@ fn check<T: Real + Converted>(device: &Device, config: TopKConfig, problem: &Row
     let top = TopK::<T>::new(config).unwrap().load(device).unwrap();
     let mut values = device.upload(&vec![-77.0f32; rows * count + 1]).unwrap();
     let mut columns = device.upload(&vec![-77; rows * count + 1]).unwrap();
-    top.launch(problem, &device.upload(x).unwrap(), &mut values, &mut columns).unwrap();
+    let x_on = device.upload(x).unwrap();
+    let args = TopKArgs { x: &x_on, values: &mut values, columns: &mut columns };
+    top.launch(problem, args).unwrap();
     let (values, columns) = (values.to_vec().unwrap(), columns.to_vec().unwrap());
     let what = format!("{config:?}, {problem:?} on {}", device.name());
     assert_eq!(
@@ -214,11 +216,13 @@ fn what_no_kernel_takes_is_refused() {
     let top = TopK::<f32>::new(config).unwrap().load(&device).unwrap();
     let (x, mut values) = (device.zeros::<f32>(256).unwrap(), device.zeros::<f32>(32).unwrap());
     let mut columns = device.zeros::<i32>(31).unwrap();
-    let error = top.launch(&problem, &x, &mut values, &mut columns).unwrap_err();
+    let args = TopKArgs { x: &x, values: &mut values, columns: &mut columns };
+    let error = top.launch(&problem, args).unwrap_err();
     assert!(matches!(error, RowError::BufferLength { found: 31, needed: 32, .. }), "{error}");
     let config = TopKConfig::new(8, device.target(), Scalar::F16, &problem);
     let top = TopK::<f16>::new(config).unwrap().load(&device).unwrap();
     let (x, long) = (device.zeros::<f16>(256).unwrap(), RowProblem::new(1, (1 << 16) + 1));
-    let error = top.launch(&long, &x, &mut values, &mut columns).unwrap_err();
+    let args = TopKArgs { x: &x, values: &mut values, columns: &mut columns };
+    let error = top.launch(&long, args).unwrap_err();
     assert!(matches!(error, RowError::Columns { max: 0x1_0000, .. }), "{error}");
 }

@@ -49,7 +49,7 @@ fn check_with<T: Element>(device: &Device, config: TransposeConfig, problem: &Tr
     let mut expected: Vec<T> = (0..len as usize).map(|at| number(at + 7)).collect();
     let mut y = device.upload(&expected).unwrap();
     let transpose = Transpose::<T>::new(config).unwrap().load(device).unwrap();
-    transpose.launch(problem, &device.upload(&x).unwrap(), &mut y).unwrap();
+    transpose.launch(problem, (&device.upload(&x).unwrap(), &mut y)).unwrap();
     for (from, to) in moves {
         expected[to as usize] = x[from as usize];
     }
@@ -248,7 +248,7 @@ fn what_no_kernel_takes_is_refused() {
     let transpose = Transpose::<f32>::new(config).unwrap().load(&device).unwrap();
     let (x, mut y) = (device.zeros::<f32>(128).unwrap(), device.zeros::<f32>(127).unwrap());
     let mut refused =
-        |problem: TransposeProblem| transpose.launch(&problem, &x, &mut y).unwrap_err();
+        |problem: TransposeProblem| transpose.launch(&problem, (&x, &mut y)).unwrap_err();
     let error = refused(problem);
     assert!(matches!(error, RowError::BufferLength { found: 127, needed: 128, .. }), "{error}");
     let error = refused(TransposeProblem::new(7, 16));

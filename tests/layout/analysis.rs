@@ -666,35 +666,40 @@ fn the_limit_of_a_vector_names_the_mode() {
             "(8,4):(1,12)",
             16,
             8,
-            "4 x 16 bits; mode 1 has the stride 12 where a multiple of 8 is needed",
+            "4 x 16 bits; mode 1 has stride 12, but a vector of 8 needs a multiple of 8",
         ),
-        ("(8,4):(1,8)", 4, 8, "2 x 16 bits; the alignment is 4 bytes where 16 are needed"),
+        ("(8,4):(1,8)", 4, 8, "2 x 16 bits; the alignment is 4 bytes, but the layout allows 16"),
         ("(8,4):(1,8)", 4, 2, "2 x 16 bits; no access is wider"),
         // More alignment would help to four, but not to eight.
         (
             "(4,4):(1,16)",
             4,
             8,
-            "2 x 16 bits; 4 are contiguous up to mode 1 with the stride 16, where a multiple of 8 is needed",
+            "2 x 16 bits; contiguous runs have length 4, because mode 1 has stride 16, but a vector of 8 needs a multiple of 8",
         ),
         (
             "((4,1),1):((8,0),0)",
             2,
             4,
-            "1 x 16 bits; 1 are contiguous up to mode 0.0 with the stride 8, where a multiple of 4 is needed",
+            "1 x 16 bits; contiguous runs have length 1, because mode 0.0 has stride 8, but a vector of 4 needs a multiple of 4",
         ),
-        ("(12):(1)", 16, 8, "4 x 16 bits; 12 are contiguous where a multiple of 8 is needed"),
+        (
+            "(12):(1)",
+            16,
+            8,
+            "4 x 16 bits; contiguous runs have length 12, but a vector of 8 needs a multiple of 8",
+        ),
         (
             "S<2,2,3> o 0 o (32,8):(1,32)",
             16,
             8,
-            "4 x 16 bits; along mode 1, coordinate 32 has the index 36 where a multiple of 8 is needed",
+            "4 x 16 bits; along mode 1, coordinate 32 has index 36, but a vector of 8 needs a multiple of 8",
         ),
         (
             "S<1,0,3> o 0 o (32,8):(1,32)",
             16,
             8,
-            "1 x 16 bits; along mode 0, coordinate 8 has the index 9 where a multiple of 2 is needed",
+            "1 x 16 bits; along mode 0, coordinate 8 has index 9, but a vector of 2 needs a multiple of 2",
         ),
     ] {
         let report = match layout.parse::<Layout>() {

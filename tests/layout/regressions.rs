@@ -630,6 +630,20 @@ fn a_swizzle_keeps_divisors() {
     assert_eq!(sign.eval(&Env::new().with("n", 5)), Ok(0));
 }
 
+/// A composition is decided by coordinates. These values would be the layout `(2,2):(1,1)`, because a carry out of the first
+/// mode and one out of the second cancel; with other strides in the same shape they are none.
+#[test]
+fn compositions_in_which_carries_cancel_are_refused() {
+    let right = layout!((2, 2) : (3, 1));
+    for (left, agrees) in [("(2,2,2):(1,0,2)", true), ("(2,2,2):(1,0,3)", false)] {
+        let left: Layout = left.parse().unwrap();
+        let value = |i| left.at(right.at(i).unwrap()).unwrap();
+        assert_eq!(value(1) + value(2) == value(3), agrees, "{left}");
+        let error = left.composition(&right).unwrap_err();
+        assert!(matches!(error.cause(), LayoutError::Carries { .. }), "{error}");
+    }
+}
+
 /// A refusal of symbols is short and names an assumption under which the operation has a result.
 #[test]
 fn refusals_name_the_assumption_that_is_enough() {
@@ -665,13 +679,13 @@ fn refusals_name_the_assumption_that_is_enough() {
         }
     }
     expect![[r#"
-        (4,4,2):(1,n,16) o 6:1 is not a layout: the steps of 1 leave a mode of (4,4,2):(1,n,16) at a place that does not divide it; choose a stride and an extent that divide or are multiples ..; assume n == 4
-        (8,n):(1,8) o 4:3 is not a layout: the steps of 3 leave a mode of (8,n):(1,8) at a place that does not divide it; choose a stride and an extent that divide or are multiples of its ext..; assume n == 1
-        left_inverse is not decided by what is known of the symbols: it needs the sign of the stride n; give a divisor or bounds; assume n >= 0
-        downcast is not decided by what is known of the symbols: it needs that n is not 1 or -1; give a divisor or bounds; assume n >= 1
+        (4,4,2):(1,n,16) o 6:1 is not a layout: steps of 1 do not line up with the modes of (4,4,2):(1,n,16); choose a stride and an extent that divide its extents or are multiples of them; assume n == 4
+        (8,n):(1,8) o 4:3 is not a layout: steps of 3 do not line up with the modes of (8,n):(1,8); choose a stride and an extent that divide its extents or are multiples of them; assume n == 1
+        left_inverse cannot be decided for these symbols: it needs to know the sign of the stride n; give them divisors or bounds; assume n >= 0
+        downcast cannot be decided for these symbols: it needs to know that n is not 1 or -1; give them divisors or bounds; assume n >= 1
         (8,n):(1,m): accepted
         (8,n):(2,m): accepted
-        (n,2):(1,1) maps two coordinates to one index, and the operation needs one-to-one; assume n == 1
+        (n,2):(1,1) maps two coordinates to one index, but the operation needs a one-to-one layout; assume n == 1
         3 is not divisible by 4; no assumption about a single symbol is enough
         complement with a negative stride is not defined for (n,m):(0,-1); assume m == 1
         (n,m):(2,3) has no complement: its mode n:2 reaches past the next larger stride, 3, so the modes interleave; make each stride at least the extent times..; no assumption about a single symbol is enough
@@ -699,7 +713,7 @@ fn refusals_name_the_cause() {
     // Index 2 twice.
     assert_eq!(
         layout!((4, 2):(1, 2)).complement(&24.into()).unwrap_err().to_string(),
-        "(4,2):(1,2) maps two coordinates to one index, and the operation needs one-to-one"
+        "(4,2):(1,2) maps two coordinates to one index, but the operation needs a one-to-one layout"
     );
     let l = layout!((4, 8):(1, 4));
     for n in [0, -1] {
@@ -710,14 +724,14 @@ fn refusals_name_the_cause() {
     for error in [l.zipped_product(&tiler), l.tiled_product(&tiler), l.flat_divide(&tiler)] {
         assert_eq!(
             error.unwrap_err().to_string(),
-            "in mode 0: a zipped, tiled or flat divide or product needs a value where `_` was given"
+            "in mode 0: a zipped, tiled or flat divide or product needs a value, but got `_`"
         );
     }
     let error = layout!(16:0).downcast(2).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no mode of 16:0 has stride 1, so only the first of the 2 elements in place of each would have a coordinate; \
-         give them a mode by `1:1` in front"
+        "no mode of 16:0 has stride 1, so only the first of the 2 elements that replace each old one would have a \
+         coordinate; put a mode `1:1` in front for them"
     );
     let with_mode = Layout::concat([&layout!(1:1), &layout!(16:0)]).unwrap();
     assert_eq!(with_mode.downcast(2).unwrap(), layout!((2, 16):(1, 0)));

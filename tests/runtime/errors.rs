@@ -117,7 +117,7 @@ fn a_grid_without_the_clusters_of_the_kernel() {
         f.launch(grid(3), ()),
         &RuntimeError::Cluster { kernel: "pairs".to_owned(), error },
         expect![
-            "kernel `pairs` cannot be launched in these clusters: a grid of 3 x 1 x 1 blocks is not made of whole clusters of 2 x 1 x 1: round its blocks up along each axis"
+            "kernel `pairs` cannot be launched in these clusters: a grid of 3 x 1 x 1 blocks cannot be divided into clusters of 2 x 1 x 1: round its blocks up along each axis"
         ],
     );
 }
@@ -386,7 +386,7 @@ fn sentences() {
         a slice of `bool`s cannot be borrowed mutably, because a kernel may store bytes that are not `bool`s: use `u8`
         kernel `axpy` has no `griddepcontrol_wait`, so a programmatic launch might not see what the previous launch writes: add one before the first use of memory
         page-locked memory cannot hold `bool`s, because a kernel may store bytes that are not `bool`s: use `u8`
-        there is no such tensor map: the tensor starts at address 0x1008, which is not a multiple of 16
+        invalid tensor map: the tensor starts at address 0x1008, which is not a multiple of 16
         a cooperative launch runs all blocks at once, but the device has room for 264 blocks of kernel `axpy`, not for 1000: launch fewer blocks and let each do more
         argument 1 of kernel `axpy` is a buffer on the simulator, but the kernel is loaded on GPU 0 (NVIDIA H200): upload the data to the kernel's device
         a kernel accessed memory at an illegal address on GPU 0 (NVIDIA H200); the device cannot be used again in this process

@@ -1,4 +1,4 @@
-//! Several kernels in a module, and constant arrays, on every device.
+//! Several kernels in a module, and constant and global arrays, on every device.
 //!
 //! The simulator always runs. With `TILEWRIGHT_GPU=1` the first GPU runs too.
 
@@ -8,7 +8,7 @@ use device::devices;
 use tilewright::codegen::{CodegenError, Module};
 use tilewright::ir::types::Space;
 use tilewright::ir::{Element, GlobalMut, Kernel, Target, parse_kernels};
-use tilewright::runtime::{Device, Grid, RuntimeError};
+use tilewright::runtime::{Device, Grid, LoadOptions, RuntimeError};
 use tilewright::sim::FaultCause;
 
 type Out<T> = (GlobalMut<T>,);
@@ -193,4 +193,110 @@ fn const_arrays_are_checked() {
     assert_eq!((access.space, access.element, access.len_bytes), (Space::Const, 2, 4));
     assert_eq!(access.made.unwrap().line, line);
     assert!(fault.to_string().contains("of constant array `array0`, made at "), "{fault}");
+}
+
+/// Counts the calls of each thread in global memory of its own, and stores how many came before.
+fn counts(name: &str, target: Target) -> Kernel<Out<u32>> {
+    Kernel::<Out<u32>>::build(name, target, |k, (out,)| {
+        let (starts, calls) = (k.global_array_of(&[10u32, 20]), k.global_array::<u32>(2));
+        let i = k.thread_idx().x;
+        let before = calls.atom().add(k, i, 1);
+        out.store(k, i, starts.load(k, i) + before);
+        starts.store(k, i, starts.load(k, i) + 100);
+    })
+    .unwrap()
+}
+
+/// A global array has its initial values when the kernel is loaded. A launch sees what earlier launches of that function have
+/// stored, and nothing of other kernels, or of the same kernel loaded again.
+#[test]
+fn global_arrays_last_as_long_as_the_function() {
+    for device in devices() {
+        let (kernel, other) = (counts("kernel", device.target()), counts("other", device.target()));
+        text::check_round_trip(kernel.ir());
+        let mut module = Module::new(device.target());
+        module.add(&kernel).unwrap();
+        module.add(&other).unwrap();
+        assemble(&module);
+        let loaded = device.load_module(&module).unwrap();
+        let (f, g) = (loaded.function(&kernel).unwrap(), loaded.function(&other).unwrap());
+        let again = device.load(&kernel).unwrap();
+        let checked = device.load_with(LoadOptions::default().checked(true), &kernel).unwrap();
+        for call in 0..3 {
+            for function in [&f, &g, &again, &checked] {
+                let mut out = device.zeros(2).unwrap();
+                function.launch(Grid::cover(2, 2), (&mut out,)).unwrap();
+                let expected = [10, 20].map(|start| start + 101 * call);
+                assert_eq!(out.to_vec().unwrap(), expected, "on {device}");
+            }
+        }
+    }
+}
+
+/// Two global arrays of a kernel are two, also if they are equal.
+#[test]
+fn global_arrays_are_not_shared() {
+    for device in devices() {
+        let kernel = Kernel::<Out<i32>>::build("two", device.target(), |k, (out,)| {
+            let (a, b) = (k.global_array_of(&[7]), k.global_array_of(&[7]));
+            a.store(k, 0, 8);
+            out.store(k, 0, a.load(k, 0) * 10 + b.load(k, 0));
+        })
+        .unwrap();
+        let mut out = device.zeros(1).unwrap();
+        device.load(&kernel).unwrap().launch(Grid::cover(1, 1), (&mut out,)).unwrap();
+        assert_eq!(out.to_vec().unwrap(), [87], "on {device}");
+    }
+}
+
+/// The simulator finds an access outside, with the line that made the array; so do the checks in a kernel's code.
+#[test]
+fn global_arrays_are_checked() {
+    let device = Device::sim().unwrap();
+    let line = line!() + 2;
+    let kernel = Kernel::<Out<i16>>::build("outside", Target::SM_80, |k, (out,)| {
+        let table = k.global_array::<i16>(2);
+        out.store(k, 0, table.load(k, k.thread_idx().x));
+    })
+    .unwrap();
+    let mut out = device.zeros(1).unwrap();
+    for checked in [false, true] {
+        let options = LoadOptions::default().checked(checked);
+        let function = device.load_with(options, &kernel).unwrap();
+        let error = function.launch(Grid::cover(3, 3), (&mut out,)).unwrap_err().to_string();
+        assert!(error.contains("of global array `global0`, made at "), "{error}");
+        assert!(error.contains(&format!("modules.rs:{line}:")), "{error}");
+        assert!(error.contains("which has 2 elements (4 bytes)"), "{error}");
+        assert!(error.contains("or make the allocation larger"), "{error}");
+    }
+}
+
+/// Every schedule starts with the content that the launch found, and the results are those of the first.
+#[test]
+fn schedules_do_not_see_one_another_in_global_arrays() {
+    let kernel = counts("kernel", Target::SM_80);
+    let device = Device::sim_with(tilewright::sim::Options::default().schedules(3));
+    let function = device.load(&kernel).unwrap();
+    for call in 0..3 {
+        let mut out = device.zeros(2).unwrap();
+        function.launch(Grid::cover(2, 2), (&mut out,)).unwrap();
+        assert_eq!(out.to_vec().unwrap(), [10, 20].map(|start| start + 101 * call));
+    }
+}
+
+/// The race detector watches global arrays like any global memory.
+#[test]
+fn global_arrays_race() {
+    let kernel = Kernel::<()>::build("race", Target::SM_80, |k, ()| {
+        let one = k.global_array::<i32>(1);
+        one.store(k, 0, k.block_idx().x);
+    })
+    .unwrap();
+    let device = Device::sim_with(tilewright::sim::Options::default().race(true));
+    let error =
+        device.load(&kernel).unwrap().launch(Grid::new([2, 1, 1], [1, 1, 1]), ()).unwrap_err();
+    let RuntimeError::Simulation(error) = error else { panic!("{error}") };
+    let fault = error.fault().unwrap();
+    assert!(matches!(fault.cause, FaultCause::Race { .. }), "{fault}");
+    assert!(fault.to_string().contains("of global array `global0`, made at "), "{fault}");
 }

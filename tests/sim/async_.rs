@@ -556,7 +556,7 @@ fn missing_waits_are_named() {
     let early = fault(&without(&text, "wait-all"));
     assert!(early.contains("before the warp has waited for the `wgmma`"), "{early}");
     let fence = fault(&without(&text, "fence"));
-    assert!(fence.contains("no `wgmma_fence` orders"), "{fence}");
+    assert!(fence.contains("without a `wgmma_fence` since"), "{fence}");
     let short = text.replace("%bytes = const 32768", "%bytes = const 32784");
     let short = fault(&short);
     assert!(short.contains("waits for 0 of 1 arrivals and 16 bytes"), "{short}");

@@ -73,13 +73,13 @@ fn a_producer_that_waits_for_the_wrong_phase_is_the_cause() {
     let found = fault(&text, 128, Order::RoundRobin);
     assert_eq!(
         found.to_string(),
-        "`mbarrier_wait_parity` at k.kir:26:7 waits for ever at barrier 1 of shared memory `shared0`, made at \
-         k.kir:2:3, whose phase 0 waits for 3 of 3 arrivals and 0 bytes, in thread (0, 0, 0) of block (0, 0, 0) of \
-         kernel `k`; compare the arrivals and bytes of the phase with those that come\n\
-         \x20 warp 0 of block (0, 0, 0): `mbarrier_wait_parity` at k.kir:26:7 waits for ever at barrier 1 of shared \
-         memory `shared0`, made at k.kir:2:3, whose phase 0 waits for 3 of 3 arrivals and 0 bytes\n\
-         \x20 warps 1, 2, 3 of block (0, 0, 0): `mbarrier_wait_parity` at k.kir:32:7 waits for ever at barrier 0 of \
-         shared memory `shared0`, made at k.kir:2:3, whose phase 0 waits for 1 of 1 arrivals and 0 bytes"
+        "`mbarrier_wait_parity` at k.kir:26:7 waits forever at barrier 1 of shared memory `shared0`, made at \
+         k.kir:2:3, whose phase 0 still needs 3 of 3 arrivals and 0 bytes, in thread (0, 0, 0) of block (0, 0, 0) of \
+         kernel `k`; compare the arrivals and bytes that the phase expects with those that arrive\n\
+         \x20 warp 0 of block (0, 0, 0): `mbarrier_wait_parity` at k.kir:26:7 waits forever at barrier 1 of shared \
+         memory `shared0`, made at k.kir:2:3, whose phase 0 still needs 3 of 3 arrivals and 0 bytes\n\
+         \x20 warps 1, 2, 3 of block (0, 0, 0): `mbarrier_wait_parity` at k.kir:32:7 waits forever at barrier 0 of \
+         shared memory `shared0`, made at k.kir:2:3, whose phase 0 still needs 1 of 1 arrivals and 0 bytes"
     );
     for order in ORDERS {
         let found = fault(&text, 128, order);
@@ -133,8 +133,8 @@ fn warps_that_have_ended_are_named() {
 }";
     for order in ORDERS {
         let sentence = fault(text, 128, order).to_string();
-        let lines = "\n  warps 0, 1 of block (0, 0, 0): `barrier_sync` at k.kir:8:5 waits for ever at barrier 4, to \
-                     which 64 of 128 threads have come\n  warps 2, 3 of block (0, 0, 0) have ended";
+        let lines = "\n  warps 0, 1 of block (0, 0, 0): `barrier_sync` at k.kir:8:5 waits forever at barrier 4, \
+                     where 64 of 128 threads have arrived\n  warps 2, 3 of block (0, 0, 0) have ended";
         assert!(sentence.ends_with(lines), "{sentence}");
     }
 }

@@ -113,17 +113,17 @@ fn a_barrier_of_the_cluster_that_never_opens() {
         run(&by_thread(kernel.ir()), grid, &[], &Options::default()).expect_err("it faults");
     let fault = error.fault().expect("the kernel is at fault");
     assert_eq!(fault.cause, FaultCause::ClusterDeadlock { threads: 128, arrived: 64 });
-    let sentence = "`barrier_cluster_wait` at cluster.kir:9:5 waits for ever at the barrier of the cluster, to \
-                    which 64 of 128 threads have come, in thread (0, 0, 0) of block (0, 0, 0) of kernel \
+    let sentence = "`barrier_cluster_wait` at cluster.kir:9:5 waits forever at the cluster's barrier, where 64 \
+                    of 128 threads have arrived, in thread (0, 0, 0) of block (0, 0, 0) of kernel \
                     `cluster`\n\
-                    \x20 warp 0 of block (0, 0, 0): `barrier_cluster_wait` at cluster.kir:9:5 waits for ever at the \
-                    barrier of the cluster, to which 64 of 128 threads have come\n\
-                    \x20 warp 0 of block (1, 0, 0): `barrier_cluster_wait` at cluster.kir:9:5 waits for ever at the \
-                    barrier of the cluster, to which 64 of 128 threads have come\n\
-                    \x20 warp 1 of block (0, 0, 0): `barrier` at cluster.kir:12:5 waits for ever at the barrier of the \
-                    block, to which 32 of 64 threads have come\n\
-                    \x20 warp 1 of block (1, 0, 0): `barrier` at cluster.kir:12:5 waits for ever at the barrier of the \
-                    block, to which 32 of 64 threads have come\n\
+                    \x20 warp 0 of block (0, 0, 0): `barrier_cluster_wait` at cluster.kir:9:5 waits forever at the \
+                    cluster's barrier, where 64 of 128 threads have arrived\n\
+                    \x20 warp 0 of block (1, 0, 0): `barrier_cluster_wait` at cluster.kir:9:5 waits forever at the \
+                    cluster's barrier, where 64 of 128 threads have arrived\n\
+                    \x20 warp 1 of block (0, 0, 0): `barrier` at cluster.kir:12:5 waits forever at the block's \
+                    barrier, where 32 of 64 threads have arrived\n\
+                    \x20 warp 1 of block (1, 0, 0): `barrier` at cluster.kir:12:5 waits forever at the block's \
+                    barrier, where 32 of 64 threads have arrived\n\
                     \x20 the cycle: warp 0 waits for warp 1, which waits for warp 0";
     assert_eq!(fault.to_string(), sentence);
     let waits = fault.stuck[2].waits.as_ref().expect("it waits");
@@ -305,7 +305,7 @@ fn shared_memory_that_nobody_wrote() {
             out.store(k, t, v);
         },
         expect![
-            "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (1, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before it is loaded; where an `if_` or a predicate guards the store, guard the load too, or store zero to the other elements"
+            "`ld` at FILE:LINE reads i32 element 63 (bytes 252 to 256) of shared memory `shared0`, made at FILE:LINE, of which byte 252 was never written, in thread (0, 0, 0) of block (1, 0, 0) of kernel `wrong`; store every element, and pass a barrier, before you load it; if an `if_` or a predicate guards the store, guard the load too, or store zeros to the other elements"
         ],
     );
     // Block 0 wrote all of it, but what it wrote is gone.
@@ -398,7 +398,7 @@ fn a_barrier_in_one_arm() {
             k.if_else(t.lt(40), |k| k.barrier(), |k| out.store(k, t, t));
         },
         expect![
-            "`barrier` at FILE:LINE is reached by thread (32, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (40, 0, 0) of the same warp, whose way parts from it at the `if` at FILE:LINE; move the barrier to where all threads of the block come"
+            "`barrier` at FILE:LINE is reached by thread (32, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (40, 0, 0) of the same warp, which diverges at the `if` at FILE:LINE; move the barrier to where all threads of the block reach it"
         ],
     );
     assert_eq!((fault.op, fault.thread), ("barrier", [32, 0, 0]));
@@ -419,7 +419,7 @@ fn a_barrier_in_one_arm() {
             });
         },
         expect![
-            "`barrier` at FILE:LINE is reached by thread (8, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (0, 0, 0) of the same warp, whose way parts from it at the `if` at FILE:LINE; move the barrier to where all threads of the block come"
+            "`barrier` at FILE:LINE is reached by thread (8, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (0, 0, 0) of the same warp, which diverges at the `if` at FILE:LINE; move the barrier to where all threads of the block reach it"
         ],
     );
 }
@@ -439,7 +439,7 @@ fn a_barrier_in_a_divergent_loop() {
             });
         },
         expect![
-            "`barrier` at FILE:LINE is reached by thread (1, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (0, 0, 0) of the same warp, whose way parts from it at the `for` at FILE:LINE; move the barrier to where all threads of the block come"
+            "`barrier` at FILE:LINE is reached by thread (1, 0, 0) of block (0, 0, 0) of kernel `wrong`, but not by thread (0, 0, 0) of the same warp, which diverges at the `for` at FILE:LINE; move the barrier to where all threads of the block reach it"
         ],
     );
     // The same number of iterations in all lanes of a warp is enough.
@@ -498,7 +498,7 @@ fn a_warp_operation_of_a_stranger() {
             out.store(k, 0, sum);
         },
         expect![
-            "`redux` at FILE:LINE names as members lanes 0 to 15, not the lane that executes it, in thread (16, 0, 0) of block (0, 0, 0) of kernel `wrong`"
+            "`redux` at FILE:LINE names lanes 0 to 15 as members, but not the lane that executes it, in thread (16, 0, 0) of block (0, 0, 0) of kernel `wrong`"
         ],
     );
 }
@@ -515,7 +515,7 @@ fn a_warp_operation_with_other_members() {
             out.store(k, 0, sum);
         },
         expect![
-            "`redux` at FILE:LINE names as members lanes 0 to 15 in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`, but thread (8, 0, 0) among them names other members"
+            "`redux` at FILE:LINE names lanes 0 to 15 as members in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`, but thread (8, 0, 0), one of the members, names others"
         ],
     );
 }
@@ -535,7 +535,7 @@ fn a_warp_operation_without_a_member() {
             });
         },
         expect![
-            "`redux` at FILE:LINE names as members lanes 0 to 8 in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`, but thread (8, 0, 0) among them does not come: its way parts at the `if` at FILE:LINE"
+            "`redux` at FILE:LINE names lanes 0 to 8 as members in thread (0, 0, 0) of block (0, 0, 0) of kernel `wrong`, but thread (8, 0, 0), one of the members, does not reach it: it diverges at the `if` at FILE:LINE"
         ],
     );
     let FaultCause::MissingMember { members, other, op, .. } = fault.cause else { unreachable!() };
@@ -556,7 +556,7 @@ fn a_shuffle_from_a_lane_that_is_elsewhere() {
             });
         },
         expect![
-            "`shfl` at FILE:LINE reads lane 8, but is executed by lanes 0 to 7 only, in thread (7, 0, 0) of block (0, 0, 0) of kernel `wrong`"
+            "`shfl` at FILE:LINE reads lane 8, but is executed only by lanes 0 to 7, in thread (7, 0, 0) of block (0, 0, 0) of kernel `wrong`"
         ],
     );
     // The last warp of the block has eight threads.
@@ -569,7 +569,7 @@ fn a_shuffle_from_a_lane_that_is_elsewhere() {
             out.store(k, lane, other);
         },
         expect![
-            "`shfl` at FILE:LINE reads lane 8, but is executed by lanes 0 to 7 only, in thread (32, 0, 0) of block (0, 0, 0) of kernel `wrong`"
+            "`shfl` at FILE:LINE reads lane 8, but is executed only by lanes 0 to 7, in thread (32, 0, 0) of block (0, 0, 0) of kernel `wrong`"
         ],
     );
 }
@@ -611,7 +611,7 @@ fn accesses_without_an_order_are_a_race() {
     assert_eq!((access.element, other.block, other.thread), (3, [0; 3], [0; 3]));
     let text = error.to_string();
     assert!(text.contains(" writes i32 element 3 (bytes 12 to 16) of parameter `p0`"), "{text}");
-    assert!(text.contains("no release and acquire of scope gpu orders the two blocks"), "{text}");
+    assert!(text.contains("no release and acquire with scope gpu orders the two blocks"), "{text}");
 }
 
 /// A tensor map that a kernel makes is of elements inside of the buffer of its parameter, and is made before it is taken.

@@ -170,7 +170,7 @@ fn rings_of_stores() {
                 (
                     "cp_async_bulk_wait_group<0, read> ;wait-all",
                     "",
-                    "when the threads have ended",
+                    "when all threads have ended",
                     SEEDS,
                 ),
             ],

@@ -155,7 +155,7 @@ fn launches_beyond_the_bounds_of_the_kernel_are_refused() {
         grid,
         &[],
         expect![
-            "the kernel cannot be launched in these clusters: it leaves its clusters to the launch, which names none: use `Grid::cluster`"
+            "the kernel cannot be launched in these clusters: it leaves the cluster size to the launch, which sets none: call `Grid::cluster`"
         ],
     );
 }

@@ -122,7 +122,7 @@ fn a_deleted_wait_is_refused() {
     let refused = Kernel::verify(ir).unwrap_err().to_string();
     for quoted in [
         "this loop cannot start its bulk copies ahead",
-        "wait for the parity `i % 2` of one mbarrier, use the tiles, wait for all products, and pass one barrier",
+        "wait for the parity `i % 2` of one mbarrier, use the tiles, wait for all MMAs, and pass one barrier",
     ] {
         assert!(refused.contains(quoted), "{refused}");
         let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");

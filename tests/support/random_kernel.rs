@@ -15,8 +15,8 @@ use tilewright::ir::op::{
 };
 use tilewright::ir::types::{Const, Scalar, Space, Type, VectorType};
 use tilewright::ir::{
-    ArrayData, KernelIr, LocalData, LocationId, OpData, OpId, Param, Region, RegionId, SharedData,
-    SourceLocation, Target, Value, ValueData, ValueDef, VarData, VarId,
+    ArrayData, GlobalData, KernelIr, LocalData, LocationId, OpData, OpId, Param, Region, RegionId,
+    SharedData, SourceLocation, Target, Value, ValueData, ValueDef, VarData, VarId,
 };
 
 pub(crate) use super::raw;
@@ -171,6 +171,14 @@ impl Generator {
                 let array =
                     self.raw.ir.arrays.push(ArrayData { elem, bits, location: self.raw.location });
                 self.emit_one(Mem::ArrayBase { array })
+            }
+            Type::Pointer { space: Space::Global, elem, mutable: true }
+                if values.is_empty() || self.rng.below(8) == 0 =>
+            {
+                let bits = (0..self.rng.below(4)).map(|_| self.rng.word()).collect();
+                let (len, location) = (4 + self.rng.below(64) as u32, self.raw.location);
+                let global = self.raw.ir.globals.push(GlobalData { elem, len, bits, location });
+                self.emit_one(Mem::GlobalBase { global })
             }
             Type::Vector(vector) if values.is_empty() => {
                 let values = (0..vector.lanes()).map(|_| self.of(vector.elem().into())).collect();

@@ -170,7 +170,7 @@ impl Raw {
         let (scalar, value) = match self.ir.type_of(value) {
             Type::Scalar(scalar) => (scalar, value),
             Type::Vector(vector) => (vector.elem(), value),
-            Type::TensorMap { .. } => panic!("a tensor map is no number"),
+            Type::TensorMap { .. } => panic!("a tensor map cannot be printed"),
             Type::Pointer { elem, .. } => {
                 (elem, self.get(Mem::Ld { base: value, index: zero, access: Default::default() }))
             }

@@ -186,7 +186,7 @@ fn what_cannot_be_carried_says_what_to_do() {
         k.for_(range(0, 4), x, |_, _, at| at + t);
     }));
     assert!(
-        text.contains("the loop carries a pointer to a multiple of 16 bytes, and the next iteration gets a pointer to a multiple of 4 bytes: state the other one's alignment with `assume_aligned`, or start with `without_alignment`"),
+        text.contains("the loop carries a pointer to a multiple of 16 bytes, but the next iteration gets a pointer to a multiple of 4 bytes: state the other one's alignment with `assume_aligned`, or start with `without_alignment`"),
         "{text}"
     );
     assert!(text.contains("tests/tensor/carried.rs"), "{text}");
@@ -200,7 +200,7 @@ fn what_cannot_be_carried_says_what_to_do() {
         let x = Tensor::new(k, x, layout!((4, 8)));
         k.for_(range(0, 4), x, |k, _, x| x.slice(k, (0, ..)));
     }));
-    assert!(text.contains("o (4,8):(1,4), and the next iteration gets a tensor"), "{text}");
+    assert!(text.contains("o (4,8):(1,4), but the next iteration gets a tensor"), "{text}");
     assert!(text.contains("carry the pointer and make the tensor in the body"), "{text}");
     let text = message(Kernel::<()>::build("k", Target::SM_80, |k, ()| {
         let t = k.thread_idx().x;
@@ -225,7 +225,7 @@ fn what_cannot_be_carried_says_what_to_do() {
         });
         fragment.load(k, 0);
     }));
-    assert!(text.contains("are those of a body that has ended: make them before it"), "{text}");
+    assert!(text.contains("belong to a body that has ended: make them before that body"), "{text}");
     assert_eq!(text.matches("carried.rs").count(), 2, "{text}");
     let text = message(Kernel::<()>::build("k", Target::SM_80, |k, ()| {
         let swizzled: ComposedLayout = "S<2,0,3> o 0 o (8,4):(4,1)".parse()?;

@@ -167,7 +167,7 @@ fn divisors_of_symbols_are_widths_of_vectors() {
     };
     assert_eq!(tiled(4).unwrap().ptx().text().matches("ld.global.v4").count(), 1);
     let error = tiled(2).unwrap_err().to_string();
-    assert!(error.contains("the alignment is 8 bytes where 16 are needed"), "{error}");
+    assert!(error.contains("the alignment is 8 bytes, but the layout allows 16"), "{error}");
 }
 
 /// Tiles of matrices of any size through shared memory; the dynamic shape guards rows and columns.
@@ -261,7 +261,7 @@ fn compact_shapes_keep_their_vectors() -> Result<(), LayoutError> {
         let (x, mut y) = (device.zeros::<f32>(120).unwrap(), device.zeros::<f32>(120).unwrap());
         let launched =
             device.load(&staged).unwrap().launch(one_block(32), (&layout, &x, &layout, &mut y));
-        assert!(launched.unwrap_err().to_string().contains("s1 = 30 contradicts"));
+        assert!(launched.unwrap_err().to_string().contains("s1 = 30 violates"));
     }
     Ok(())
 }

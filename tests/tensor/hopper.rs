@@ -155,7 +155,7 @@ fn a_state_knows_its_ring() {
     };
     assert!(build(false).is_ok());
     let error = build(true).unwrap_err().to_string();
-    let other = "one path gives the state of a ring buffer with 3 stages, another one the state of a ring buffer with 5 stages";
+    let other = "one path gives the state of a ring buffer with 3 stages, but another gives the state of a ring buffer with 5 stages";
     assert!(error.contains(other), "{error}");
 }
 

@@ -161,7 +161,7 @@ fn accesses_of_copies_are_those_of_their_threads() -> Result {
             (0..32).map(|t| t % lanes).map(|t| t % rows + 64 * 8 * (t / rows)).collect();
         assert_eq!(access.threads.indices()?.collect::<Vec<_>>(), expected, "{matrices:?}");
         let columns = SmemAccess::read_by("load", &copy, &layout!((64, 64))).expect_err("columns");
-        assert!(columns.to_string().contains("where a multiple of 8 is needed"), "{columns}");
+        assert!(columns.to_string().contains("needs a multiple of 8"), "{columns}");
     }
     let error = SmemAccess::read_by("load", &copy, &layout!(64)).expect_err("one mode is missing");
     assert!(error.to_string().starts_with("`SmemAccess` of SM80_CP_ASYNC"), "{error}");

@@ -367,14 +367,14 @@ fn mistakes_are_errors_of_the_build() -> Result<(), LayoutError> {
     let texts: Vec<String> = errors.iter().map(|error| error.kind.to_string()).collect();
     let expected = [
         "`slice` of ptr<i32, gmem, align<4>> o (8,4):(1,8): 2 modes are needed, 3 were given",
-        "`load` of ptr<i32, gmem, align<4>> o (8,4):(1,8): load needs a value where `_` was given",
-        "`local_tile` of ptr<i32, gmem, align<4>> o (8,4):(1,8): the tiler has 3 modes and the layout only 2",
+        "`load` of ptr<i32, gmem, align<4>> o (8,4):(1,8): load needs a value, but got `_`",
+        "`local_tile` of ptr<i32, gmem, align<4>> o (8,4):(1,8): the tiler has 3 modes, but the layout has only 2",
         "`local_partition` of ptr<i32, gmem, align<4>> o (8,4):(1,8): in the thread layout (4,4):(1,2), the stride 2 must be a multiple of the range that the smaller strides cover",
-        "`group_modes` of ptr<i32, gmem, align<4>> o (8,4):(1,8): the modes 1..3 are not a non-empty range of a tuple of 2 modes",
+        "`group_modes` of ptr<i32, gmem, align<4>> o (8,4):(1,8): 1..3 is not a valid range of modes; it must be non-empty and within the tuple's 2 modes",
         "`make_tensor` of ptr<i32, gmem, align<4>> o (2,2):(1@0,1@1): the stride 1@0 is not an integer",
         "`make_tensor` of ptr<i32, gmem, align<4>> o 8:2 o 0 o 4:1: a tensor's layout can only be composed with a swizzle, not with 8:2: apply that to the coordinates first",
         "`store` of rmem<f32> o 4:1: registers have no addresses, so a device value cannot index them: use a host loop, or keep the tensor in shared memory",
-        "`make_tensor` of rmem<f32> o n:1: n is not a number; evaluate it with the values of its symbols first",
+        "`make_tensor` of rmem<f32> o n:1: n is not static; evaluate it with the values of its symbols first",
         "`assume_aligned` of ptr<i32, gmem, align<4>>: alignment must be a power of two, got 12",
         "`align` of ptr<i32, gmem, align<4>>: alignment must be a power of two, got 24",
         "`align` of ptr<f32, smem, align<16>, S<2,2,3>>: align is not defined for a swizzled pointer: align it before it is swizzled",

@@ -19,7 +19,7 @@ mod campaign;
 use std::error::Error;
 
 const USAGE: &str = "usage: cargo run --package xtask -- TOOL
-    ops                            prints docs/ops.md
+    ops                            prints a page with all operations, types and targets
     campaign NAME|all|list [--cases N] [--seed S] [--record FILE]
                                    runs a campaign of the layout laws (scripts/campaign)
     instructions OPERATION COUNT   runs an operation of the algebra COUNT times (benches/instructions.sh)";

@@ -4,7 +4,9 @@
 use tilewright::arch::Major;
 use tilewright::ir::bf16;
 use tilewright::ir::types::Scalar;
-use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows};
+use tilewright::kernels::gemm::{
+    BatchMode, Gemm, GemmArgs, GemmConfig, GemmError, GemmProblem, GroupRows,
+};
 use tilewright::runtime::{
     Buffer, Cublas, Device, Graph, GraphBuilder, LaunchOptions, Matmul, RuntimeError,
 };
@@ -129,14 +131,16 @@ fn one(
     let mut graphs = Vec::new();
     let plain = best(wanted, problem, 1)?;
     let configs = match form {
-        Form::Groups(_) => best(GemmConfig { grouped: true, ..wanted }, &grouped, count)?,
+        Form::Groups(_) => {
+            best(GemmConfig { batch: BatchMode::Grouped, ..wanted }, &grouped, count)?
+        }
         Form::Swiglu => best(GemmConfig { pairs: true, ..wanted }, problem, count)?,
     };
     for config in plain.into_iter().chain(configs) {
         let graph = device.graph().map_err(Failure::run)?;
-        let problem = if config.grouped { &grouped } else { problem };
+        let problem = if config.batch == BatchMode::Grouped { &grouped } else { problem };
         let args = GemmArgs::new(&a, &b, &mut d);
-        let args = match config.grouped {
+        let args = match config.batch == BatchMode::Grouped {
             true => args.groups(GroupRows::Starts(&on_device)),
             false => args,
         };
@@ -218,17 +222,18 @@ mod tests {
             (upload(&device, 40 * 64, 1).unwrap(), upload(&device, 2 * 64 * 64, 2).unwrap());
         let mut d = device.zeros::<bf16>(40 * 64).unwrap();
         let list = device.upload(&[0, 13, 40]).unwrap();
-        for (grouped_rows, pairs) in [(true, false), (false, true), (false, false)] {
+        let (uniform, groups) = (BatchMode::Uniform, BatchMode::Grouped);
+        for (batch, pairs) in [(groups, false), (uniform, true), (uniform, false)] {
             let config = GemmConfig::sm90(Scalar::Bf16, [64, 64]);
             let store = StoreMethod::Rows;
-            let config = GemmConfig { grouped: grouped_rows, pairs, store, ..config };
+            let config = GemmConfig { batch, pairs, store, ..config };
             let (graph, args) = (device.graph().unwrap(), GemmArgs::new(&a, &b, &mut d));
-            match grouped_rows {
-                true => {
+            match batch {
+                BatchMode::Grouped => {
                     record(&config, &grouped, args.groups(GroupRows::Starts(&list)), &graph)
                         .unwrap();
                 }
-                false => record(&config, &problem, args, &graph).unwrap(),
+                _ => record(&config, &problem, args, &graph).unwrap(),
             }
             assert_eq!(graph.finish().unwrap().len(), 1);
         }

@@ -145,10 +145,7 @@ fn one<T: VectorElement<2> + Converted>(
     let mut maxima = device.zeros(rows.rows as usize).map_err(Failure::run)?;
     let mut read = |stream: &Stream, data: &mut DecodeOperands<T>| {
         let [_, pools @ ..] = &data.inputs;
-        pools.iter().try_for_each(|pool| {
-            let options = LaunchOptions::default().stream(stream);
-            Ok(read.launch_with(options, &rows, pool, &mut maxima)?)
-        })
+        pools.iter().try_for_each(|pool| Ok(read.on(stream).launch(&rows, (pool, &mut maxima))?))
     };
     let seconds = work.probe(&mut read).map_err(Failure::run)?;
     let window = work.window(REGIME, seconds, &mut read).map_err(Failure::run)?;

@@ -1,5 +1,6 @@
 //! Parses the arguments for kernels that come from a file.
 
+use std::path::Path;
 use std::str::FromStr;
 
 use tilewright::arch::{PixelBox, TensorMapDesc};
@@ -7,7 +8,7 @@ use tilewright::ir::types::{Const, Scalar, Type};
 use tilewright::ir::{Element, KernelIr, bf16, f16};
 use tilewright::sim::{GlobalBuffer, KernelArg};
 
-use crate::Failure;
+use crate::{Failure, read};
 
 /// `NAME=VALUE`.
 #[derive(Clone, Debug)]
@@ -45,6 +46,17 @@ impl Owned {
             Owned::Buffer(buffer) => KernelArg::Buffer(buffer),
             Owned::Map(map, buffer) => KernelArg::TensorMap(map, buffer),
         }
+    }
+
+    /// Returns the buffer's elements as the text form writes them.
+    pub(super) fn elements(&self, elem: Scalar) -> Vec<String> {
+        let (Owned::Buffer(buffer) | Owned::Map(_, buffer)) = self else { return Vec::new() };
+        let element = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            Const::new(elem, u64::from_le_bytes(word)).to_string()
+        };
+        buffer.to_vec::<u8>().chunks_exact(elem.size_bytes() as usize).map(element).collect()
     }
 }
 
@@ -102,8 +114,15 @@ fn constant(scalar: Scalar, text: &str) -> Result<Const, String> {
     })
 }
 
-/// Parses a buffer: `LEN` has the elements 0, 1, 2, .., and `LEN:VALUE` has equal elements.
+/// Parses a buffer: `LEN` has the elements 0, 1, 2, .., `LEN:VALUE` has equal elements, and `@FILE`
+/// the elements that the file lists, with white space or commas between them.
 fn buffer(elem: Scalar, text: Option<&str>) -> Result<GlobalBuffer, String> {
+    if let Some(path) = text.and_then(|text| text.strip_prefix('@')) {
+        let text = read(Path::new(path)).map_err(|failure| failure.message)?;
+        let elements = text.split(|c: char| c.is_whitespace() || c == ',');
+        let elements = elements.filter(|element| !element.is_empty());
+        return from_constants(elem, elements.map(|element| constant(elem, element)));
+    }
     let (len, fill) = match text {
         None => (DEFAULT_LEN, Some("0")),
         Some(text) => match text.split_once(':') {
@@ -120,15 +139,23 @@ fn filled(elem: Scalar, len: usize, fill: Option<&str>) -> Result<GlobalBuffer, 
         return Err(format!("{len} elements are more than {} MiB", MOST_BYTES >> 20));
     }
     let is_float = matches!(elem, Scalar::F32 | Scalar::F64 | Scalar::F16 | Scalar::Bf16);
-    let mut bytes = Vec::with_capacity(len * size);
-    for i in 0..len {
-        let value = match fill {
-            Some(text) => constant(elem, text)?,
-            // Integers that every floating-point type can represent.
-            None if is_float => constant(elem, &(i % 128).to_string())?,
-            None => Const::new(elem, i as u64 & (u64::MAX >> (64 - 8 * size))),
-        };
-        bytes.extend_from_slice(&value.bits().to_le_bytes()[..size]);
+    let element = |i: usize| match fill {
+        Some(text) => constant(elem, text),
+        // Integers that every floating-point type can represent.
+        None if is_float => constant(elem, &(i % 128).to_string()),
+        None => Ok(Const::new(elem, i as u64 & (u64::MAX >> (64 - 8 * size)))),
+    };
+    from_constants(elem, (0..len).map(element))
+}
+
+fn from_constants(
+    elem: Scalar,
+    constants: impl Iterator<Item = Result<Const, String>>,
+) -> Result<GlobalBuffer, String> {
+    let mut bytes = Vec::new();
+    for constant in constants {
+        let bits = constant?.bits().to_le_bytes();
+        bytes.extend_from_slice(&bits[..elem.size_bytes() as usize]);
     }
     Ok(GlobalBuffer::from_slice(&bytes))
 }

@@ -1,17 +1,18 @@
 //! Runs a kernel from a file, or a GEMM, on the simulator, as the command line names it.
 
+use std::fmt::Debug;
 use std::path::Path;
 
 use clap::Args;
-use tilewright::ir::types::{Const, Scalar};
-use tilewright::ir::{Kernel, Target, parse_kernels};
+use tilewright::ir::types::{Const, Scalar, Type};
+use tilewright::ir::{Kernel, KernelIr, Param, Target, Untyped, Violation, parse_kernels};
 use tilewright::kernels::gemm::{AnyGemm, GemmConfig, GemmError, GemmProblem, InputTypes, Machine};
 use tilewright::runtime::{AnyBuffer, Device, Grid, RuntimeError};
 use tilewright::sim::{Options as SimOptions, RunError, run as simulate};
 
 use super::arguments::{Named, Owned, arguments};
 use crate::gemm::{best_guess, dtype, shape};
-use crate::{Failure, read};
+use crate::{Failure, TextError, read};
 
 /// A kernel and its launch.
 #[derive(Args, Debug)]
@@ -46,9 +47,9 @@ pub(crate) struct KernelArgs {
     #[arg(long, value_name = "X,Y,Z", value_parser = triple)]
     cluster: Option<[u32; 3]>,
     /// Argument for a kernel from a file: `n=64` is a number, `x=256` a buffer with the elements 0,
-    /// 1, 2, .., `x=256:0` a buffer of 256 zeros, and `m=64x32/64x8` a tensor and its box. In
-    /// im2col mode add the corners of the pixel box, as in `/-1to-1` [default for buffers: 65536
-    /// zeros].
+    /// 1, 2, .., `x=256:0` a buffer of 256 zeros, `x=@FILE` a buffer with the elements that the
+    /// file lists, and `m=64x32/64x8` a tensor and its box. In im2col mode add the corners of the
+    /// pixel box, as in `/-1to-1` [default for buffers: 65536 zeros].
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     args: Vec<Named>,
     /// Run all blocks of the grid at once.
@@ -82,8 +83,26 @@ fn triple(text: &str) -> Result<[u32; 3], String> {
     Ok(all)
 }
 
-/// A kernel's name, and how its run ended.
-pub(crate) type Ran = (String, Result<(), RunError>);
+/// A kernel's run.
+pub(crate) struct Ran {
+    pub(crate) kernel: String,
+    pub(crate) found: Result<(), RunError>,
+    /// The buffers that the user wants to see. None after a fault.
+    pub(crate) printed: Vec<Printed>,
+}
+
+/// A buffer after a run.
+pub(crate) struct Printed {
+    pub(crate) name: String,
+    pub(crate) elem: Scalar,
+    /// The elements as the text form writes them.
+    pub(crate) elements: Vec<String>,
+}
+
+/// Returns the name of an error's variant.
+pub(super) fn variant(error: &impl Debug) -> String {
+    format!("{error:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
+}
 
 /// Returns a kernel's run. An error that is not the kernel's doing counts as bad input.
 fn checked(kernel: &str, found: Result<(), RunError>) -> Result<Ran, Failure> {
@@ -99,18 +118,21 @@ fn checked(kernel: &str, found: Result<(), RunError>) -> Result<Ran, Failure> {
         {
             Err(Failure::input(format!("kernel `{kernel}`: {error}")))
         }
-        _ => Ok((kernel.to_owned(), found)),
+        _ => Ok(Ran { kernel: kernel.to_owned(), found, printed: Vec::new() }),
     }
 }
 
 impl KernelArgs {
-    /// Runs the kernels.
-    pub(crate) fn run(&self, simulator: SimOptions) -> Result<Vec<Ran>, Failure> {
+    /// Runs the kernels, and returns with each the elements of the buffers `print`.
+    pub(crate) fn run(&self, simulator: SimOptions, print: &[String]) -> Result<Vec<Ran>, Failure> {
         let simulator = simulator.race(true).fuel(self.fuel);
         let simulator = simulator.cooperative(self.cooperative).equal_stores(self.equal_stores);
         let simulator = self.may_differ.iter().fold(simulator, SimOptions::may_differ);
         let config = self.config.or(self.named);
         if self.kernel == "gemm" {
+            if !print.is_empty() {
+                return Err(Failure::input("`--print` is for the kernels of a file"));
+            }
             let config = config.map_or_else(|| self.best_guess(), Ok)?;
             return Ok(vec![of_gemm(config, self, &simulator)?]);
         }
@@ -123,7 +145,7 @@ impl KernelArgs {
                 "a configuration, `--shape`, `--dtype` and `--target` are only for `gemm`, not for kernels from a file",
             ));
         }
-        of_file(&self.kernel, self, &simulator)
+        of_file(&self.kernel, self, &simulator, print)
     }
 
     /// Returns the best configuration for `gemm`, if the user did not name one.
@@ -135,30 +157,55 @@ impl KernelArgs {
     }
 }
 
-/// Runs the kernels of a file.
-fn of_file(path: &str, options: &KernelArgs, simulator: &SimOptions) -> Result<Vec<Ran>, Failure> {
+/// Reads the kernels of a file.
+fn kernels(path: &str) -> Result<Vec<Kernel<Untyped>>, Failure> {
     let text = read(Path::new(path))?;
     // Source locations keep their file name for the whole run.
     let name: &'static str = Box::leak(path.to_owned().into_boxed_str());
-    let first_line = |error: String| error.lines().next().unwrap_or_default().to_owned();
-    let kernels = parse_kernels(name, &text)
-        .map_err(|error| Failure::input(format!("{path}:{}", first_line(error.to_string()))))?;
+    let kernels = parse_kernels(name, &text).map_err(|error| {
+        let location = format!("{path}:{}:{}", error.line, error.column);
+        let message = error.kind.to_string();
+        let failure = format!("{location}: {message}");
+        let cause = variant(&error.kind);
+        Failure::text(failure, vec![TextError { cause, location: Some(location), message }])
+    })?;
     if kernels.is_empty() {
         return Err(Failure::input(format!("`{path}` has no kernels")));
     }
+    let verify = |ir| {
+        Kernel::verify(ir).map_err(|errors| {
+            let error = |violation: &Violation| TextError {
+                cause: variant(&violation.error),
+                location: violation.location.map(|location| location.to_string()),
+                message: violation.error.to_string(),
+            };
+            let all = errors.iter().map(error).collect();
+            Failure::text(errors.to_string().lines().next().unwrap_or_default(), all)
+        })
+    };
+    kernels.into_iter().map(verify).collect()
+}
+
+/// Runs the kernels of a file.
+fn of_file(
+    path: &str,
+    options: &KernelArgs,
+    simulator: &SimOptions,
+    print: &[String],
+) -> Result<Vec<Ran>, Failure> {
+    let kernels = kernels(path)?;
     let names: Vec<&str> = kernels
         .iter()
-        .flat_map(|ir| ir.params.iter().map(|param| param.name.trim_start_matches('%')))
+        .flat_map(|kernel| &kernel.ir().params)
+        .map(|param| param.name.trim_start_matches('%'))
         .collect();
-    if let Some(unknown) = options.args.iter().find(|arg| !names.contains(&arg.name.as_str())) {
-        return Err(Failure::input(format!("no kernel has a parameter `{}`", unknown.name)));
-    }
-    if let Some(unknown) = options.may_differ.iter().find(|name| !names.contains(&name.as_str())) {
+    let args = options.args.iter().map(|arg| &arg.name);
+    let named = args.chain(&options.may_differ).chain(print);
+    let mut named = named.map(|name| name.trim_start_matches('%'));
+    if let Some(unknown) = named.find(|name| !names.contains(name)) {
         return Err(Failure::input(format!("no kernel has a parameter `{unknown}`")));
     }
-    let check = |ir| {
-        let kernel =
-            Kernel::verify(ir).map_err(|errors| Failure::input(first_line(errors.to_string())))?;
+    let check = |kernel: Kernel<Untyped>| {
         let ir = kernel.ir();
         let owned = arguments(ir, &options.args)?;
         let args: Vec<_> = owned.iter().map(Owned::borrow).collect();
@@ -166,9 +213,27 @@ fn of_file(path: &str, options: &KernelArgs, simulator: &SimOptions) -> Result<V
         let grid = Grid::new(options.grid, block);
         let grid = options.cluster.map_or(grid, |cluster| grid.cluster(cluster));
         let found = simulate(ir, grid, &args, simulator);
-        checked(&ir.name, found.map(|_| ()))
+        let mut ran = checked(&ir.name, found.map(|_| ()))?;
+        if ran.found.is_ok() {
+            ran.printed = printed(ir, &owned, print);
+        }
+        Ok(ran)
     };
     kernels.into_iter().map(check).collect()
+}
+
+/// Returns the buffers with the names `print`.
+fn printed(ir: &KernelIr, owned: &[Owned], print: &[String]) -> Vec<Printed> {
+    let one = |(param, owned): (&Param, &Owned)| {
+        let name = param.name.trim_start_matches('%');
+        let (Type::Pointer { elem, .. } | Type::TensorMap { elem, .. }) = ir.type_of(param.value)
+        else {
+            return None;
+        };
+        let is_named = print.iter().any(|print| print.trim_start_matches('%') == name);
+        is_named.then(|| Printed { name: name.to_owned(), elem, elements: owned.elements(elem) })
+    };
+    ir.params.iter().zip(owned).filter_map(one).collect()
 }
 
 /// Runs the GEMM of a configuration.

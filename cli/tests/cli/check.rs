@@ -45,7 +45,7 @@ fn a_race_is_reported_with_both_lines() {
     let said = text(&output.stdout).replace(&path, "FILE");
     expect![[r#"
         tile: 1 data race
-        data race (write after read): `st` at FILE:9:3 writes i32 element 32 (bytes 128 to 132) of shared memory `shared0`, made at FILE:2:3, in thread (32, 0, 0), warp 1, of block (0, 0, 0) of kernel `tile`; `ld` at FILE:11:3 read it before, in thread (31, 0, 0), warp 0, of the same block; no barrier orders the two threads of the block; let both threads pass a barrier between the two: of the block, a named one, or an mbarrier
+        data race (write after read): `st` at FILE:9:3 writes i32 element 32 (bytes 128 to 132) of shared memory `shared0`, made at FILE:2:3, in thread (32, 0, 0), warp 1, of block (0, 0, 0) of kernel `tile`; `ld` at FILE:11:3 read it before, in thread (31, 0, 0), warp 0, of the same block; no barrier orders the two threads of the block; let both threads pass a barrier between the two: the block's, a named one, or an mbarrier
     "#]]
     .assert_eq(&said);
     assert_eq!(text(&output.stderr), "error: failed kernels: tile\n");
@@ -100,7 +100,7 @@ fn results_of_schedules_are_compared() {
     assert_eq!(output.status.code(), Some(1));
     expect![[r#"
         tickets: results differ between schedules
-        results differ: i32 element 0 of `ticket` of kernel `tickets` is 0 with `RoundRobin` and 7 with `Reverse`, and so do 8 elements of it in all; the result depends on which block or thread comes first: look for code that only one of them runs, or allow it with `Options::may_differ("ticket")`, which sums of floating point atomics need
+        results differ: i32 element 0 of `ticket` of kernel `tickets` is 0 with `RoundRobin` and 7 with `Reverse`; 8 of its elements differ in all; the result depends on which block or thread comes first: look for code that only the first or the last one runs, or allow it with `Options::may_differ("ticket")`, which sums of floating point atomics need
     "#]]
     .assert_eq(&text(&output.stdout));
 
@@ -154,6 +154,84 @@ fn a_product_has_a_default_configuration() {
             "{said}"
         );
     }
+}
+
+/// Adds `n` to each element of the first buffer.
+const PLUS: &str =
+    "kernel @plus target sm_80 (%x: ptr<global, f32>, %y: ptr<global, mut f32>, %n: f32) {
+  %t = sreg<tid.x> : i32
+  %v = ld %x, %t : f32
+  %w = add %v, %n : f32
+  st %y, %t, %w
+  return
+}
+";
+
+#[test]
+fn elements_come_from_a_file_and_are_printed() {
+    let (kernel, elements) = (temporary("plus.kir"), temporary("plus.txt"));
+    fs::write(&kernel, PLUS).unwrap();
+    fs::write(&elements, "0.5 -1,inf\nnan").unwrap();
+    let (path, x) = (kernel.to_str().unwrap(), format!("x=@{}", elements.display()));
+    let args = ["check", path, "--block", "4", "--arg", "n=2", "--arg", &x, "--arg", "y=4"];
+    let args = [&args[..], &["--schedules", "2", "--print", "y"]].concat();
+    let output = tilewright(&args);
+    let said = "plus: no fault under 2 schedules\ny = 2.5,1.0,inf,nan:0x7fffffff\n";
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), said));
+
+    let output = tilewright(&[&args[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let buffer = &json[0]["buffers"][0];
+    assert_eq!((&buffer["name"], &buffer["type"]), (&"y".into(), &"f32".into()));
+    assert_eq!(buffer["elements"], serde_json::json!(["2.5", "1.0", "inf", "nan:0x7fffffff"]));
+
+    // After a fault the elements mean nothing.
+    let output = tilewright(&[&args[..], &["--arg", "y=3", "--json"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), json[0].get("buffers")), (Some(1), None));
+    assert_eq!(json[0]["faults"][0]["cause"], "OutOfBounds");
+
+    fs::write(&elements, "1 two").unwrap();
+    let output = tilewright(&args);
+    let said = "error: parameter `x` of kernel `plus`: `two` is no number of its type\n".to_owned();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), said));
+    let output = tilewright(&["check", path, "--print", "z"]);
+    assert_eq!(text(&output.stderr), "error: no kernel has a parameter `z`\n");
+    let output = tilewright(&["check", "gemm", "--print", "d"]);
+    assert_eq!(text(&output.stderr), "error: `--print` is for the kernels of a file\n");
+}
+
+/// All errors of the verifier, and the first one of the parser.
+#[test]
+fn errors_of_a_text_are_json() {
+    let path = temporary("errors.kir");
+    let answer = |kernel: String| {
+        fs::write(&path, kernel).unwrap();
+        let args = ["check", path.to_str().unwrap(), "--arg", "n=1", "--json"];
+        let output = tilewright(&args);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).starts_with("error: "));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        json[0].clone()
+    };
+    let json = answer(PLUS.replace("mut f32", "f32").replace("%n: f32", "%n: i32"));
+    assert_eq!((&json["kernel"], &json["ok"]), (&serde_json::Value::Null, &false.into()));
+    assert_eq!(json["verdict"], "bad input");
+    let causes: Vec<&str> =
+        json["errors"].as_array().unwrap().iter().map(|e| e["cause"].as_str().unwrap()).collect();
+    assert_eq!(causes, ["MixedOperands", "ReadOnlyPointer"]);
+    assert_eq!(json["errors"][1]["location"], format!("{}:5:3", path.display()));
+
+    let json = answer(PLUS.replace("%n :", "2.0 :"));
+    assert_eq!(json["errors"].as_array().unwrap().len(), 1);
+    assert_eq!(json["errors"][0]["location"], format!("{}:4:16", path.display()));
+
+    // An argument that is missing is no error of the text.
+    fs::write(&path, PLUS).unwrap();
+    let output = tilewright(&["check", path.to_str().unwrap(), "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &json[0]["errors"]), (Some(2), &serde_json::json!([])));
+    assert!(json[0]["report"].as_str().unwrap().contains("it needs a value: `--arg n=..`"));
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn layouts_without_a_page_are_refused() {
     check_refused(
         &["layout", "(n,64)", "--html", "-"],
         &expect![[r#"
-            error: `(n,64)`: n is not a number; evaluate it with the values of its symbols first: `--let NAME=VALUE`
+            error: `(n,64)`: n is not static; evaluate it with the values of its symbols first: `--let NAME=VALUE`
         "#]],
     );
     check_refused(

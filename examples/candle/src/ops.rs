@@ -9,9 +9,10 @@ use tilewright::kernels::attention::{self, AttentionArgs, AttentionConfig, Atten
 use tilewright::kernels::gemm::{
     Activation, Bias, Epilogue, Gemm, GemmArgs, GemmConfig, GemmFunction, GemmProblem, Machine,
 };
-use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormFunction, NormKind};
+use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
 use tilewright::kernels::rows::RowProblem;
-use tilewright::kernels::softmax::{self, SoftmaxConfig, SoftmaxFunction};
+use tilewright::kernels::softmax::{self, SoftmaxConfig};
+use tilewright::kernels::Loaded;
 use tilewright::runtime::{Buffer, Function, Grid};
 
 use crate::bridge::{AnyError, Float, Operation, Place, on_cpu};
@@ -85,10 +86,10 @@ impl Operation<1> for Softmax {
     ) -> Result<(), AnyError> {
         let problem = rows(x_layout)?;
         let config = SoftmaxConfig::new(place.device.target(), T::Own::SCALAR, &problem)?;
-        let softmax = place.loaded(config, || -> Result<SoftmaxFunction<T::Own>, AnyError> {
+        let softmax = place.loaded(config, || -> Result<Loaded<softmax::Softmax<T::Own>>, AnyError> {
             Ok(softmax::Softmax::new(config)?.load(place.device)?)
         })?;
-        Ok(softmax.launch_with(place.options, &problem, x, y)?)
+        Ok(softmax.with(place.options).launch(&problem, (x, y))?)
     }
 }
 
@@ -146,11 +147,11 @@ impl Operation<2> for RmsNorm {
         let problem = rows(x_layout)?;
         let target = place.device.target();
         let config = NormConfig::new(NormKind::Rms, target, T::Own::SCALAR, &problem)?.weight();
-        let norm = place.loaded(config, || -> Result<NormFunction<T::Own>, AnyError> {
+        let norm = place.loaded(config, || -> Result<Loaded<Norm<T::Own>>, AnyError> {
             Ok(Norm::new(config)?.load(place.device)?)
         })?;
         let args = NormArgs::new(x, y).weight(weight).epsilon(self.epsilon);
-        Ok(norm.launch_with(place.options, &problem, args)?)
+        Ok(norm.with(place.options).launch(&problem, args)?)
     }
 }
 
@@ -259,8 +260,8 @@ impl Operation<3> for Attention {
         let problem = self.problem(layouts)?;
         let config = AttentionConfig::new(place.device.target(), &problem)?;
         let rows = layouts[0].dims()[..3].iter().product();
-        type Loaded<T> = (attention::AttentionFunction<T>, Mutex<Buffer<f32>>);
-        let loaded = place.loaded(config, || -> Result<Loaded<T::Own>, AnyError> {
+        type WithLse<T> = (Loaded<attention::Attention<T>>, Mutex<Buffer<f32>>);
+        let loaded = place.loaded(config, || -> Result<WithLse<T::Own>, AnyError> {
             let attention = attention::Attention::new(config)?.load(place.device)?;
             Ok((attention, Mutex::new(place.device.zeros(rows)?)))
         })?;
@@ -271,7 +272,7 @@ impl Operation<3> for Attention {
         if lse.len() < rows {
             *lse = place.device.zeros(rows)?;
         }
-        let args = AttentionArgs { q, k, v, o, lse: &mut lse };
-        Ok(attention.launch_with(place.options, &problem, args)?)
+        let args = AttentionArgs { q, k, v, o, lse: &mut lse, starts: None };
+        Ok(attention.with(place.options).launch(&problem, args)?)
     }
 }

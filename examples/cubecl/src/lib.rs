@@ -62,7 +62,7 @@ pub fn softmax(
     let (of_x, mut of_y) =
         unsafe { (borrow(&device, client, x, len)?, borrow(&device, client, &y, len)?) };
     block_on(client.sync()).map_err(|error| format!("{error:?}"))?;
-    softmax.launch(&problem, &of_x, &mut of_y)?;
+    softmax.launch(&problem, (&of_x, &mut of_y))?;
     device.synchronize()?;
     Ok(y)
 }

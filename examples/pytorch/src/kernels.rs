@@ -8,7 +8,9 @@ use tilewright::kernels::attention::{
 };
 use tilewright::kernels::gemm::{Gemm as GemmKernel, GemmArgs, GemmConfig, GemmProblem, Machine};
 use tilewright::kernels::norm::{Norm, NormArgs, NormConfig, NormKind};
-use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp, TopK, TopKConfig};
+use tilewright::kernels::reduce::{
+    RowReduce, RowReduceConfig, RowReduceOp, TopK, TopKArgs, TopKConfig,
+};
 use tilewright::kernels::rows::RowProblem;
 use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
 use tilewright::kernels::transpose::{
@@ -18,8 +20,7 @@ use tilewright::prelude::*;
 use tilewright::runtime::CudarcElement;
 
 use crate::AnyError;
-use crate::tensor::On;
-use crate::tensor::view::Tensor;
+use crate::tensor::{On, Tensor};
 
 /// A loaded kernel, and the element count of each of its tensors.
 pub(crate) struct Loaded {
@@ -133,8 +134,8 @@ fn softmax<T: Elem>(rows: &Rows, device: &Device) -> Result<Loaded, AnyError> {
     let lens = [rows.len(); 2];
     Loaded::new(lens, move |on, addresses| {
         let (x, mut y) = tensors!(on, addresses, lens, [T, T]);
-        let launch = |(x, y): (&Buffer<T>, &mut Buffer<T>)| {
-            function.launch_with(on.options(), &problem, x, y)
+        let launch = |args: (&Buffer<T>, &mut Buffer<T>)| {
+            function.with(on.options()).launch(&problem, args)
         };
         Ok(on.device.borrow_cudarc((&*x, &mut *y), launch)?)
     })
@@ -151,7 +152,7 @@ fn norm<T: Elem>(rows: &Rows, kind: NormKind, device: &Device) -> Result<Loaded,
             let (x, weight, mut y) = tensors!(on, addresses, lens, [T, T, T]);
             Ok(on.device.borrow_cudarc((&*x, &*weight, &mut *y), |(x, weight, y)| {
                 let args = NormArgs::new(x, y).weight(weight).epsilon(epsilon);
-                function.launch_with(on.options(), &problem, args)
+                function.with(on.options()).launch(&problem, args)
             })?)
         });
     }
@@ -161,7 +162,7 @@ fn norm<T: Elem>(rows: &Rows, kind: NormKind, device: &Device) -> Result<Loaded,
         let (x, weight, bias, mut y) = tensors!(on, addresses, lens, [T, T, T, T]);
         Ok(on.device.borrow_cudarc((&*x, &*weight, &*bias, &mut *y), |(x, weight, bias, y)| {
             let args = NormArgs::new(x, y).weight(weight).bias(bias).epsilon(epsilon);
-            function.launch_with(on.options(), &problem, args)
+            function.with(on.options()).launch(&problem, args)
         })?)
     })
 }
@@ -185,8 +186,8 @@ fn reduced<T: Elem, Y: Converted + CudarcElement<Elem = Y>>(
     let lens = [rows.len(), rows.rows.into()];
     Loaded::new(lens, move |on, addresses| {
         let (x, mut y) = tensors!(on, addresses, lens, [T, Y]);
-        let launch = |(x, y): (&Buffer<T>, &mut Buffer<Y>)| {
-            function.launch_with(on.options(), &problem, x, y)
+        let launch = |args: (&Buffer<T>, &mut Buffer<Y>)| {
+            function.with(on.options()).launch(&problem, args)
         };
         Ok(on.device.borrow_cudarc((&*x, &mut *y), launch)?)
     })
@@ -202,7 +203,7 @@ fn top_k<T: Elem>(rows: &Rows, device: &Device) -> Result<Loaded, AnyError> {
         let (x, mut values, mut columns) = tensors!(on, addresses, lens, [T, f32, i32]);
         let slices = (&*x, &mut *values, &mut *columns);
         Ok(on.device.borrow_cudarc(slices, |(x, values, columns)| {
-            function.launch_with(on.options(), &problem, x, values, columns)
+            function.with(on.options()).launch(&problem, TopKArgs { x, values, columns })
         })?)
     })
 }
@@ -232,8 +233,8 @@ fn transpose<T: Elem>(sizes: &Transpose, device: &Device) -> Result<Loaded, AnyE
     let lens = [u64::from(sizes.rows) * u64::from(sizes.columns); 2];
     Loaded::new(lens, move |on, addresses| {
         let (x, mut y) = tensors!(on, addresses, lens, [T, T]);
-        let launch = |(x, y): (&Buffer<T>, &mut Buffer<T>)| {
-            function.launch_with(on.options(), &problem, x, y)
+        let launch = |args: (&Buffer<T>, &mut Buffer<T>)| {
+            function.with(on.options()).launch(&problem, args)
         };
         Ok(on.device.borrow_cudarc((&*x, &mut *y), launch)?)
     })
@@ -338,8 +339,8 @@ fn attention<T: Elem>(sizes: &Attention, device: &Device) -> Result<Loaded, AnyE
         let (q, k, v, mut o, mut lse) = tensors!(on, addresses, lens, [T, T, T, T, f32]);
         let slices: (&CudaSlice<T>, _, _, _, _) = (&q, &*k, &*v, &mut *o, &mut *lse);
         Ok(on.device.borrow_cudarc(slices, |(q, k, v, o, lse)| {
-            let args = AttentionArgs { q, k, v, o, lse };
-            function.launch_with(on.options(), &problem, args)
+            let args = AttentionArgs { q, k, v, o, lse, starts: None };
+            function.with(on.options()).launch(&problem, args)
         })?)
     })
 }

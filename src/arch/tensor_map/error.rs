@@ -8,7 +8,7 @@ use crate::ir::types::Scalar;
 use crate::layout::LayoutError;
 
 errors! {
-    prefix "there is no such tensor map: ";
+    prefix "invalid tensor map: ";
     /// Why no tensor map describes a tensor and a box (CUDA driver API, `cuTensorMapEncodeTiled`,
     /// `cuTensorMapEncodeIm2col`). The constructors of [`TensorMapDesc`](super::TensorMapDesc)
     /// return it. Dimensions are counted as in the map, fastest first; modes are counted as in the
@@ -18,16 +18,16 @@ errors! {
     pub enum TensorMapError {
         /// {error}
         Layout(error: LayoutError),
-        /// the tensor has {global} modes and the box {shared}: give the box one mode for each, of
-        /// extent 1 where it is one element
+        /// the tensor has {global} modes, but the box has {shared}: give the box one mode for each,
+        /// with extent 1 if it covers one element
         Modes { global: usize, shared: usize },
-        /// mode {mode} of the tensor, `{layout}`, is not one extent with one stride: make each of
-        /// its parts a mode
+        /// tensor mode {mode}, `{layout}`, must have one extent and one stride: make each of its
+        /// parts a mode of its own
         NestedMode { mode: usize, layout: String },
         /// it has {rank} dimensions, but must have 1 to 5
         Rank { rank: usize },
-        /// there are {dims} extents of the tensor, {strides} strides and {extents} extents of the
-        /// box: the first dimension has no stride, and each has an extent of the box
+        /// got {dims} tensor extents, {strides} strides and {extents} box extents: pass one tensor
+        /// extent and one box extent per dimension, and a stride for each dimension but the first
         Lengths { dims: usize, strides: usize, extents: usize },
         /// dimension {dim} of the tensor has extent {extent}, but must have 1 to 2^32
         Extent { dim: usize, extent: i128 },
@@ -42,67 +42,68 @@ errors! {
         } = |f| match contiguous {
             Some(contiguous) => write!(
                 f,
-                "mode {mode} is the fastest of the box and has stride {stride} in the tensor, where mode {contiguous} has stride 1: a copy does not transpose, so let mode {contiguous} be the fastest of the box"
+                "mode {mode} is the fastest of the box, but has stride {stride} in the tensor: TMA does not transpose, so make mode {contiguous}, which has stride 1, the fastest of the box"
             ),
             None => write!(
                 f,
-                "mode {mode}, the fastest of the box, has stride {stride} in the tensor, where no mode has stride 1: one must"
+                "mode {mode} is the fastest of the box, but has stride {stride} in the tensor: it must have stride 1"
             ),
         },
-        /// dimension {dim} of the tensor has a stride of {stride_bytes} bytes, but must have a
-        /// multiple of 16 from 16 to below 2^40: pad its rows
+        /// dimension {dim} of the tensor has a stride of {stride_bytes} bytes, but the stride must
+        /// be a multiple of 16, at least 16 and below 2^40: pad its rows
         Stride { dim: usize, stride_bytes: i128 },
-        /// the layout of the box, `{layout}`, is not one-to-one onto the offsets from 0: a copy
-        /// fills them without gaps, so leave out paddings and broadcasts
+        /// the box layout `{layout}` skips or repeats offsets, but TMA fills all offsets from 0
+        /// without gaps: remove padding and broadcast modes
         SharedNotDense { layout: String },
-        /// the layout of the box starts at {offset} and not at 0: add the offset to the address of
-        /// the copy
+        /// the box layout starts at {offset}, but must start at 0: add the offset to the copy's
+        /// address
         SharedOffset { offset: String },
-        /// the box has the swizzle `{swizzle}` of elements of type {elem}, and hardware has
-        /// `Swizzle<B,4,3>` of bytes, B from 0 to 3
+        /// the box has the swizzle `{swizzle}` on {elem} elements, but TMA only supports
+        /// `Swizzle<B,4,3>` on bytes, with B from 0 to 3
         UnknownSwizzle { swizzle: String, elem: Scalar },
-        /// the box takes mode {mode} apart into pieces of {part}, which do not divide its extent
-        /// {extent}: copy a box of one piece several times, or pad the tensor
+        /// the box splits mode {mode} into pieces of {part}, which does not divide its extent
+        /// {extent}: copy one piece per box, or pad the tensor
         SplitMode { mode: usize, extent: i64, part: i64 },
         /// dimension {dim} of the box has extent {extent}, but must have 1 to 256: copy several
         /// boxes
         BoxExtent { dim: usize, extent: i128 },
-        /// the box has {bytes} bytes and a block at most {limit} of shared memory: copy several
-        /// smaller boxes
+        /// the box has {bytes} bytes, but a block has at most {limit} bytes of shared memory: copy
+        /// several smaller boxes
         BoxBytes { bytes: u64, limit: u64 },
         /// the fastest dimension of the box has {bytes} bytes, but must have a multiple of 16
         InnerBytes { bytes: u64 },
         /// the fastest dimension of the box has {bytes} bytes, which is more than a row of the
         /// swizzle {swizzle}: copy several boxes
         SwizzleWidth { bytes: u64, swizzle: SwizzleMode },
-        /// the rows of the box have {bytes} bytes, and with swizzle {swizzle} hardware puts each of
-        /// them into a row of the swizzle: make them as long as that, or choose a narrower swizzle
+        /// the rows of the box have {bytes} bytes, but TMA puts each into a full row of swizzle
+        /// {swizzle}: make the rows that long, or choose a narrower swizzle
         SwizzleRows { bytes: u64, swizzle: SwizzleMode },
-        /// the steps {strides:?} between elements are not one for each dimension, 1 for the fastest
+        /// the element strides {strides:?} are invalid: pass one per dimension, 1 for the fastest
         /// one and, in im2col mode, for the images, and 1 to 8 for the others
         ElementStrides { strides: Vec<u32> },
-        /// it has {rank} dimensions, but those of a map of im2col mode are 3 to 5: channels, 1 to 3
-        /// of pixels, and images
+        /// it has {rank} dimensions, but an im2col map must have 3 to 5: channels, 1 to 3 of
+        /// pixels, and images
         PixelRank { rank: usize },
         /// The corners do not have one number for each spatial dimension.
         PixelCorners { rank: usize, corners: [usize; 2] } = |f| write!(
             f,
-            "the corners of the box of pixels have {} and {} numbers, but each must have {} for {rank} dimensions",
+            "the corners of the pixel box have {} and {} coordinates, but each must have {} for {rank} dimensions",
             corners[0], corners[1], rank - 2
         ),
-        /// a corner of the box of pixels has {corner}, but of {rank} dimensions must have -{limit}
-        /// to below {limit}
+        /// a corner of the pixel box is at {corner}, but with {rank} dimensions must be from
+        /// -{limit} to below {limit}
         PixelCorner { rank: usize, corner: i32, limit: i32 },
-        /// the box of pixels is empty along dimension {dim}: its upper corner is before its lower
+        /// the pixel box is empty along dimension {dim}: its upper corner is before its lower
         /// one
         PixelBoxEmpty { dim: usize },
         /// a copy moves {pixels} pixels, but must move 1 to 1024
         PixelCount { pixels: u32 },
-        /// elements outside of the tensor cannot be NaN in elements of type {elem}
+        /// elements outside the tensor cannot be filled with NaN if they are {elem}: fill with
+        /// zeros
         FillNotFloat { elem: Scalar },
-        /// it is of elements of type {map} and the buffer has {buffer}
+        /// its elements are {map}, but those of the buffer are {buffer}
         Element { map: Scalar, buffer: Scalar },
-        /// the tensor takes {tensor_bytes} bytes and the buffer has {buffer_bytes}
+        /// the tensor needs {tensor_bytes} bytes, but the buffer has {buffer_bytes}
         BufferTooSmall { tensor_bytes: u64, buffer_bytes: u64 },
         /// the tensor starts at address {address:#x}, which is not a multiple of 16
         Address { address: u64 },

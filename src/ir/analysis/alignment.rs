@@ -220,7 +220,7 @@ impl Known<'_> {
         };
         if let Op::Mem(Mem::SharedBase { shared }) = ir.ops[op].op {
             ir.shared.get(shared).map_or(natural, |data| Residue::new(data.align_bytes.into(), 0))
-        } else if let Op::Mem(Mem::ArrayBase { .. }) = ir.ops[op].op {
+        } else if let Op::Mem(Mem::ArrayBase { .. } | Mem::GlobalBase { .. }) = ir.ops[op].op {
             Residue::new(BUFFER, 0)
         } else if let Op::Mem(Mem::LocalBase { .. }) = ir.ops[op].op {
             Residue::new(LocalData::ALIGN_BYTES.into(), 0)
@@ -252,7 +252,8 @@ pub(in crate::ir) fn address(ir: &KernelIr, base: Value, index: Value) -> Residu
     Known { ir, declared: &|_| 1 }.address(base, index)
 }
 
-/// The alignment in bytes of every global buffer, whoever allocated it, and of constant arrays.
+/// The alignment in bytes of every global buffer, whoever allocated it, and of constant and
+/// global arrays.
 const BUFFER: u64 = 16;
 
 #[cfg(test)]

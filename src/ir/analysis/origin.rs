@@ -2,7 +2,7 @@
 //! Vectorizing needs it to tell which accesses may overlap, and the checked-kernel pass to find the
 //! bounds of an access.
 
-use crate::ir::entity::{ArrayId, Entity, LocalId, OpId, SharedId, Value};
+use crate::ir::entity::{ArrayId, Entity, GlobalId, LocalId, OpId, SharedId, Value};
 use crate::ir::kernel::KernelIr;
 use crate::ir::op::{Arith, Control, Mem, Op};
 use crate::ir::types::{Space, Type};
@@ -18,6 +18,8 @@ pub(in crate::ir) enum Root {
     Local(LocalId),
     /// A constant array.
     Array(ArrayId),
+    /// A global array.
+    Global(GlobalId),
     /// A shared allocation in another block of the cluster, through this `mapa`.
     Mapa(OpId, SharedId),
 }
@@ -119,6 +121,8 @@ impl Flow<'_> {
             Origin::One(Root::Local(local))
         } else if let Op::Mem(Mem::ArrayBase { array }) = data.op {
             Origin::One(Root::Array(array))
+        } else if let Op::Mem(Mem::GlobalBase { global }) = data.op {
+            Origin::One(Root::Global(global))
         } else if let Op::Mem(
             Mem::AssumeAligned { base, .. }
             | Mem::Offset { base, .. }

@@ -29,8 +29,8 @@ pub trait AtomicWord: AtomicCas {}
 /// for 2, 4 and 8. Each element is added atomically, the vector as a whole is not. You name it as a
 /// bound in generic code.
 #[diagnostic::on_unimplemented(
-    message = "vectors of {N} `{Self}` are not added atomically",
-    note = "those of 2 and 4 `f32`, and of 2, 4 and 8 `f16` and `bf16` are"
+    message = "vectors of {N} `{Self}` cannot be added atomically",
+    note = "vectors of 2 and 4 `f32`, and of 2, 4 and 8 `f16` and `bf16` can"
 )]
 pub trait AtomicVector<const N: usize>: VectorElement<N> + AtomicAdd {}
 /// An [`AtomicVector`] type that also has an atomic minimum and maximum: `f16` or `bf16`. You name

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use super::context::Context;
 use super::error::BuildErrorKind;
 use super::typed::{
-    Constant, Element, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Pointer, Shared, Ty, Val,
+    Constant, Element, GlobalMut, IntoOperand, IntoVal, Local, MemIndex, MutPointer, Pointer,
+    Shared, Ty, Val,
 };
 use crate::ir::Target;
 use crate::ir::entity::{SharedId, VarId};
-use crate::ir::kernel::{ArrayData, LocalData, SharedData, SourceLocation, VarData};
+use crate::ir::kernel::{ArrayData, GlobalData, LocalData, SharedData, SourceLocation, VarData};
 use crate::ir::op::{Axis, LoadAccess, Mem, SpecialReg, StoreAccess, Sync, Thread};
 use crate::layout::LayoutError;
 
@@ -263,6 +264,77 @@ impl<'b, 'o> Body<'b, 'o> {
             }
         });
         self.cx.emit_val(Mem::ArrayBase { array })
+    }
+
+    /// Declares `len` elements of global memory that belong to the kernel, and returns a pointer to
+    /// them. They are 0 when the kernel is loaded, all threads can read and write them, and a launch
+    /// sees what earlier launches of the same loaded function have stored. Use it for what lives
+    /// longer than a launch and that no caller needs to pass, such as a counter. PTX ISA 5.1.4
+    /// `.global`.
+    ///
+    /// Launches that run at the same time share the elements, so access them with atomics then.
+    /// All global arrays of a kernel have at most 256 MiB ([`KernelIr::GLOBAL_BYTES`](crate::ir::KernelIr::GLOBAL_BYTES)).
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::ir::{GlobalMut, Kernel, Target};
+    /// use tilewright::runtime::{Device, Grid};
+    ///
+    /// // Counts the launches.
+    /// let kernel = Kernel::<(GlobalMut<u32>,)>::build("count", Target::SM_80, |k, (y,)| {
+    ///     let count = k.global_array::<u32>(1);
+    ///     let before = count.load(k, 0);
+    ///     count.store(k, 0, before + 1);
+    ///     y.store(k, 0, before);
+    /// })?;
+    /// let device = Device::sim()?;
+    /// let count = device.load(&kernel)?;
+    /// let mut y = device.zeros::<u32>(1)?;
+    /// for expected in 0..3 {
+    ///     count.launch(Grid::cover(1, 1), (&mut y,))?;
+    ///     assert_eq!(y.to_vec()?, [expected]);
+    /// }
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "__device__")]
+    #[track_caller]
+    pub fn global_array<T: Element>(&self, len: u32) -> Val<'b, GlobalMut<T>> {
+        self.global(len, [].into())
+    }
+
+    /// Declares global memory as [`global_array`](Body::global_array) does, with `elements` as its
+    /// content when the kernel is loaded.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sim")] {
+    /// use tilewright::runtime::Device;
+    /// use tilewright::testing::eval;
+    ///
+    /// let device = Device::default()?;
+    /// let seed: u32 = eval(&device, |k| {
+    ///     let seeds = k.global_array_of(&[17u32, 42]);
+    ///     seeds.load(k, 1)
+    /// })?;
+    /// assert_eq!(seed, 42);
+    /// # }
+    /// # Ok::<(), tilewright::testing::EvalError>(())
+    /// ```
+    #[track_caller]
+    pub fn global_array_of<T: Element>(&self, elements: &[T]) -> Val<'b, GlobalMut<T>> {
+        let bits = elements.iter().map(|element| element.to_const().bits()).collect();
+        // The verifier refuses arrays that are much shorter than this.
+        self.global(u32::try_from(elements.len()).unwrap_or(u32::MAX), bits)
+    }
+
+    #[track_caller]
+    fn global<T: Element>(&self, len: u32, bits: Arc<[u64]>) -> Val<'b, GlobalMut<T>> {
+        let (elem, location) = (T::scalar(), SourceLocation::caller());
+        let global = self.cx.with(|state| {
+            let location = state.location(location);
+            state.ir.globals.push(GlobalData { elem, len, bits, location })
+        });
+        self.cx.emit_val(Mem::GlobalBase { global })
     }
 
     /// Declares a mutable register and sets it to `init`. Use it for a value that changes inside a

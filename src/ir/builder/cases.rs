@@ -7,7 +7,8 @@ use super::body::Body;
 use super::call::Call;
 use super::control::{End, Terminated, add_results, append, close_region, fall_through, in_region};
 use super::error::BuildErrorKind;
-use super::joins::with_parts;
+use super::host_part::HostParts;
+use super::joins::{made_of, types_of};
 use super::typed::IntoVal;
 use super::values::Values;
 use crate::ir::entity::OpId;
@@ -141,26 +142,25 @@ impl<'b, V: Values> Cases<'_, 'b, '_, V> {
         drop(call);
         let mut continues = E::CONTINUES;
         let mut end = fall_through(E::FALLS_THROUGH);
-        let (mut values, mut parts) = (ValueList::new(), None);
+        let (mut values, mut parts, none) = (ValueList::new(), None, HostParts::new());
         // From the inside out: each `if` ends the else region of the `if` around it with its own
         // results.
         while let Some(Link { op, location, continues: arm_continues }) = self.chain.pop() {
             close_region(cx, op, location, end);
             continues |= arm_continues;
-            values = add_results(cx, op, V::types);
             if let Some(of_op) = cx.results_of(op) {
                 parts = Some(match parts {
                     Some(parts) => cx.joined(&of_op, &parts, location),
                     None => of_op,
                 });
             }
+            values = add_results(cx, op, &types_of::<V>(parts.as_ref().unwrap_or(&none)));
             if !continues {
                 cx.end_region();
             }
             end = Some(Control::Yield { values: values.clone() });
         }
-        let made = V::make(cx, &mut values.into_iter());
-        with_parts::<V>(cx, made, &parts.unwrap_or_default())
+        made_of::<V>(cx, &mut values.into_iter(), &parts.unwrap_or_default())
     }
 }
 

@@ -20,13 +20,12 @@ pub(super) use pool::Pool;
 
 use super::body::Body;
 use super::context::Context;
-use super::control::ids_of;
+use super::control::group_of;
 use super::error::BuildErrorKind;
 use super::typed::{Integer, IntoVal, Number, Val};
 use super::values::{IntoValues, Values};
 use crate::ir::entity::{Entity, LocationId, OpId, Value};
 use crate::ir::kernel::SourceLocation;
-use crate::ir::op::ValueList;
 use steps::{LANES, Steps};
 
 /// Operations made in these files get the source location of the user's call.
@@ -70,7 +69,7 @@ impl<'o> Body<'o, '_> {
     /// The value is a group of scalars. All threads of the group must call this together, and for
     /// [`Group::Lanes`] all threads of the warp; none may have returned.
     ///
-    /// Cost: with a [fixed block](super::KernelOptions::block) of whole warps, a warp takes 5
+    /// Cost: with a [fixed block](crate::ir::KernelOptions::block) of whole warps, a warp takes 5
     /// shuffles per scalar, or one `redux.sync` for a sum, `min`, `max`, `&`, `|` or `^` of `i32`
     /// or `u32` (PTX ISA 9.7.9.6, 9.7.13.12). A block also waits at one barrier. It waits at two if
     /// the kernel does not fix its block, or if the block has more than 8 warps and a scalar needs
@@ -132,15 +131,16 @@ impl<'o> Body<'o, '_> {
         ) -> <I::V as Values>::At<'b>,
     ) -> <I::V as Values>::At<'o> {
         let (cx, made) = (self.context(), Made::new(self.context()));
-        let steps = Steps::<I::V, _>::new(self, &combine, commutes);
-        let (value, lanes) = (ids_of(cx, value), group.lanes(cx));
+        let (value, ids) = group_of(cx, value);
+        let steps = Steps::<I::V, _>::new(self, &value, &combine, commutes);
+        let lanes = group.lanes(cx);
         let result = match group {
-            Group::Lanes(_) => steps.reduce_lanes(value, lanes),
-            Group::Warp => steps.reduce_warp(value),
-            Group::Block => steps.reduce_block(value),
+            Group::Lanes(_) => steps.reduce_lanes(ids, lanes),
+            Group::Warp => steps.reduce_warp(ids),
+            Group::Block => steps.reduce_block(ids),
         };
         made.at(cx, steps.location);
-        I::V::make(cx, &mut result.into_iter())
+        steps.made(result)
     }
 
     /// Computes the inclusive scan: returns `v0 ∘ v1 ∘ .. ∘ vi` in thread `i` of the group. Use it
@@ -186,11 +186,11 @@ impl<'o> Body<'o, '_> {
         ) -> <I::V as Values>::At<'b>,
     ) -> <I::V as Values>::At<'o> {
         let (cx, made) = (self.context(), Made::new(self.context()));
-        let steps = Steps::<I::V, _>::new(self, &combine, false);
-        let value = ids_of(cx, value);
-        let (result, _) = steps.scan(value, None, group == Group::Block, group.lanes(cx));
+        let (value, ids) = group_of(cx, value);
+        let steps = Steps::<I::V, _>::new(self, &value, &combine, false);
+        let (result, _) = steps.scan(ids, None, group == Group::Block, group.lanes(cx));
         made.at(cx, steps.location);
-        I::V::make(cx, &mut result.into_iter())
+        steps.made(result)
     }
 
     /// Computes the inclusive scan and the group's aggregate: returns `v0 ∘ v1 ∘ .. ∘ vi` in thread
@@ -239,13 +239,12 @@ impl<'o> Body<'o, '_> {
         ) -> <I::V as Values>::At<'b>,
     ) -> (<I::V as Values>::At<'o>, <I::V as Values>::At<'o>) {
         let (cx, made) = (self.context(), Made::new(self.context()));
-        let steps = Steps::<I::V, _>::new(self, &combine, false);
-        let value = ids_of(cx, value);
-        let (result, last) = steps.scan(value, None, group == Group::Block, group.lanes(cx));
+        let (value, ids) = group_of(cx, value);
+        let steps = Steps::<I::V, _>::new(self, &value, &combine, false);
+        let (result, last) = steps.scan(ids, None, group == Group::Block, group.lanes(cx));
         let aggregate = steps.aggregate(last);
         made.at(cx, steps.location);
-        let made = |ids: ValueList| I::V::make(cx, &mut ids.into_iter());
-        (made(result), made(aggregate))
+        (steps.made(result), steps.made(aggregate))
     }
 
     /// Computes the exclusive scan: returns `init ∘ v0 ∘ .. ∘ v(i-1)` in thread `i` of the group,
@@ -266,11 +265,12 @@ impl<'o> Body<'o, '_> {
         ) -> <I::V as Values>::At<'b>,
     ) -> <I::V as Values>::At<'o> {
         let (cx, made) = (self.context(), Made::new(self.context()));
-        let steps = Steps::<I::V, _>::new(self, &combine, false);
-        let (init, value) = (ids_of(cx, init), ids_of(cx, value));
-        let (result, _) = steps.scan(value, Some(init), group == Group::Block, group.lanes(cx));
+        let ((init, init_ids), (value, ids)) = (group_of(cx, init), group_of(cx, value));
+        let steps = Steps::<I::V, _>::new(self, &value, &combine, false);
+        steps.check_lengths(&init);
+        let (result, _) = steps.scan(ids, Some(init_ids), group == Group::Block, group.lanes(cx));
         made.at(cx, steps.location);
-        I::V::make(cx, &mut result.into_iter())
+        steps.made(result)
     }
 
     /// Computes the exclusive scan and the group's aggregate: returns `init ∘ v0 ∘ .. ∘ v(i-1)` in
@@ -311,13 +311,14 @@ impl<'o> Body<'o, '_> {
         ) -> <I::V as Values>::At<'b>,
     ) -> (<I::V as Values>::At<'o>, <I::V as Values>::At<'o>) {
         let (cx, made) = (self.context(), Made::new(self.context()));
-        let steps = Steps::<I::V, _>::new(self, &combine, false);
-        let (init, value) = (ids_of(cx, init), ids_of(cx, value));
-        let (result, last) = steps.scan(value, Some(init), group == Group::Block, group.lanes(cx));
+        let ((init, init_ids), (value, ids)) = (group_of(cx, init), group_of(cx, value));
+        let steps = Steps::<I::V, _>::new(self, &value, &combine, false);
+        steps.check_lengths(&init);
+        let (result, last) =
+            steps.scan(ids, Some(init_ids), group == Group::Block, group.lanes(cx));
         let aggregate = steps.aggregate(last);
         made.at(cx, steps.location);
-        let made = |ids: ValueList| I::V::make(cx, &mut ids.into_iter());
-        (made(result), made(aggregate))
+        (steps.made(result), steps.made(aggregate))
     }
 
     /// Returns the sum of `value` over all threads of the group, in every thread; integers wrap.

@@ -393,6 +393,7 @@ struct Marks {
     shared: usize,
     locals: usize,
     arrays: usize,
+    globals: usize,
     errors: usize,
     required: usize,
     has_pool: bool,
@@ -409,6 +410,7 @@ impl Marks {
             shared: ir.shared.len(),
             locals: ir.locals.len(),
             arrays: ir.arrays.len(),
+            globals: ir.globals.len(),
             errors: state.errors.len(),
             required: state.required.len(),
             has_pool: state.pool.is_some(),
@@ -426,6 +428,7 @@ impl Marks {
         ir.shared.truncate(self.shared);
         ir.locals.truncate(self.locals);
         ir.arrays.truncate(self.arrays);
+        ir.globals.truncate(self.globals);
         // A new pool has inserted operations at the start of the kernel.
         let body = ir.body;
         ir.regions[body].ops.retain(|op| op.index() < self.ops);

@@ -12,7 +12,7 @@ use super::call::Call;
 use super::context::Context;
 use super::error::BuildErrorKind;
 use super::host_part::HostParts;
-use super::joins::{host_parts, with_parts};
+use super::joins::{host_parts, made_of, types_of};
 use super::typed::IntoVal;
 use super::values::{IntoValues, Values};
 use crate::ir::entity::{OpId, RegionId};
@@ -150,10 +150,8 @@ pub(super) fn append(cx: &Context, control: Control, location: SourceLocation) -
 }
 
 /// Adds results of the given types to `op`.
-pub(super) fn add_results(cx: &Context, op: OpId, types: fn(&mut Vec<Type>)) -> ValueList {
-    let mut list = Vec::new();
-    types(&mut list);
-    cx.with(|state| list.into_iter().map(|ty| state.add_result(op, ty)).collect())
+pub(super) fn add_results(cx: &Context, op: OpId, types: &[Type]) -> ValueList {
+    cx.with(|state| types.iter().map(|ty| state.add_result(op, *ty)).collect())
 }
 
 /// Adds results to `op` and makes their group, with what the host knows about `init` and the other
@@ -173,8 +171,9 @@ pub(super) fn results<'o, V: Values>(
 /// paths.
 #[track_caller]
 pub(super) fn results_of<'o, V: Values>(cx: &'o Context, op: OpId) -> V::At<'o> {
-    let made = V::make(cx, &mut add_results(cx, op, V::types).into_iter());
-    with_parts::<V>(cx, made, &cx.results_of(op).unwrap_or_default())
+    let parts = cx.results_of(op).unwrap_or_default();
+    let ids = add_results(cx, op, &types_of::<V>(&parts));
+    made_of::<V>(cx, &mut ids.into_iter(), &parts)
 }
 
 /// Returns the ids of a group that a body returned, checked at the control-flow operation's line,

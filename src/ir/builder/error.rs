@@ -1,5 +1,5 @@
-//! The errors that [`Kernel::build`](super::Kernel::build) returns, each with the Rust line that
-//! caused it. Come here to handle a failed build, or to add a cause.
+//! The errors that [`Kernel::build`](crate::ir::Kernel::build) returns, each with the Rust line
+//! that caused it. Come here to handle a failed build, or to add a cause.
 
 use std::fmt;
 
@@ -29,19 +29,20 @@ errors! {
         /// a value made at {made} is used outside the body that made it: return it from that body, or keep it in a variable
         /// (`k.var`)
         ValueOutsideItsBody { made: SourceLocation },
-        /// a value of another kernel's build is used here
+        /// this value belongs to another kernel: use only values of the kernel that is being built
         ForeignValue,
         /// `{op}` cannot run: the body was ended at {terminator}
         AfterTerminator { op: &'static str, terminator: SourceLocation },
-        /// this body of `{op}` has no end of its own: what it returns was made in another body
+        /// this body of `{op}` returns a `Terminated` from another body: end it with a jump of its
+        /// own
         BodyWithoutEnd { op: &'static str },
         /// this chain of `cases` has no last arm: end it with `otherwise`
         UnfinishedCases,
-        /// the registers made at {made} are those of a body that has ended: make them before it
+        /// the registers made at {made} belong to a body that has ended: make them before that body
         RegistersOutsideTheirBody { made: SourceLocation },
-        /// the loop carries {first}, and the next iteration gets {other}: {advice}
+        /// the loop carries {first}, but the next iteration gets {other}: {advice}
         CarriedPart { first: String, other: String, advice: &'static str },
-        /// one path gives {first}, another one {other}: {advice}
+        /// one path gives {first}, but another gives {other}: {advice}
         JoinedPart { first: String, other: String, advice: &'static str },
         /// there is nothing to choose from: the list of values is empty
         EmptyList,
@@ -49,33 +50,39 @@ errors! {
         VarIndexOutOfRange { index: u32, len: u32 },
         /// a thread has 2, 4 or 8 elements of one, two or four 8x8 matrices, not {lanes}
         MatrixCount { lanes: usize },
-        /// the count {count} is no number of the type i32 of the device value that it is used with: convert that value, such
-        /// as with `.cvt::<i64>()`
+        /// the count {count} does not fit in i32, the type of the device value that it is used
+        /// with: convert that value, for example with `.cvt::<i64>()`
         CountTooLarge { count: u32 },
-        /// the offset {offset} is not a number of the index type {index}: use a wider one
+        /// the offset {offset} does not fit in the index type {index}: use a wider one
         OffsetTooLarge { offset: i64, index: Scalar },
-        /// threads exchange scalars in a reduction or a scan, not {found}: pass its elements as a tuple or an array
+        /// reductions and scans work on scalars, not on {found}: pass its elements as a tuple or an
+        /// array
         ReducedType { found: Type },
-        /// a group of lanes has 1, 2, 4, 8, 16 or 32 of them, not {found}: use `Group::Block` for all threads of a block
+        /// a reduction or scan of a `Vec` of length {len} gets one of length {found}: its combining
+        /// body and its first value must keep the length
+        CombinedLength { len: usize, found: usize },
+        /// a group of lanes has 1, 2, 4, 8, 16 or 32 lanes, not {found}: use `Group::Block` for all
+        /// threads of a block
         GroupLanes { found: u32 },
-        /// parameter {param} is {wanted}, but no template says which: add `KernelOptions::template`, one for each such
-        /// parameter in order
+        /// parameter {param} is {wanted}, but has no template: call `KernelOptions::template` for
+        /// each such parameter, in order
         MissingTemplate { param: usize, wanted: &'static str },
         /// parameter {param} is {wanted}, but its template is `{found}`: give the templates in the order of the parameters
         OtherTemplate { param: usize, wanted: &'static str, found: String },
-        /// {unused} more templates are given than parameters are layouts or tuples
+        /// there are more templates than parameters that are layouts or tuples: leave the last
+        /// {unused} out
         TooManyTemplates { unused: usize },
-        /// no launch can say what `{symbol}` is: in `{template}`, parameter {param}, and in the others it is only a part of
-        /// leaves; pass a tuple with `{symbol}` too
+        /// a launch cannot determine `{symbol}`: in `{template}`, parameter {param}, and in the
+        /// other templates it is only part of larger expressions; pass a tuple with `{symbol}` too
         SymbolWithoutLeaf { param: usize, symbol: String, template: String },
-        /// `{symbol}` is a symbol of no parameter, so the kernel does not know its number: pass it in a layout or a tuple,
-        /// or compute with a device value
+        /// no parameter has the symbol `{symbol}`, so the kernel does not know its value: pass it
+        /// in a layout or a tuple, or compute with a device value
         UnknownSymbol { symbol: String },
         /// a kernel cannot compute {operation} of `{a}` and `{b}`: give the symbols divisors that decide it, or pass the
         /// result in a tuple
         UnsupportedSymbolic { operation: String, a: String, b: String },
-        /// a launch cannot check this length: `require_len` takes a pointer that is a parameter itself, and a length
-        /// computed from integer parameters and numbers
+        /// a launch cannot check this length: `require_len` needs a pointer that is itself a
+        /// parameter, and a length computed from integer parameters and constants
         RequiredLen,
         /// {error}
         Layout(error: crate::layout::LayoutError),
@@ -98,7 +105,7 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {}
 crate::errors::message_as_debug!(BuildError);
 
-/// All errors of a build, sorted by source location. [`Kernel::build`](super::Kernel::build)
+/// All errors of a build, sorted by source location. [`Kernel::build`](crate::ir::Kernel::build)
 /// returns them together, so that you can fix several at once. Never empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BuildErrors {

@@ -4,9 +4,9 @@
 /// Declares structs of device values that control flow carries and returns like a single value.
 ///
 /// Each struct has one lifetime, that of the body its values belong to. A field is a
-/// [`Val`](crate::ir::Val), a pointer, a tuple or array of these, another such struct, or a tensor
-/// in memory or a fragment from [`tensor`](crate::tensor). The structs are `Copy`; write `: Clone`
-/// after the name of one that holds tensors.
+/// [`Val`](crate::ir::Val), a pointer, a tuple, array or `Vec` of these, another such struct, or a
+/// tensor in memory or a fragment from [`tensor`](crate::tensor). The structs are `Copy`; write
+/// `: Clone` after the name of one that holds tensors or a `Vec`.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, range};
@@ -64,32 +64,41 @@ macro_rules! values {
         impl $crate::ir::builder::Values for $Name<'static> {
             type At<'x> = $Name<'x>;
 
-            fn types(out: &mut ::std::vec::Vec<$crate::ir::types::Type>) {
+            fn types(
+                lengths: &mut dyn ::std::iter::Iterator<Item = usize>,
+                out: &mut ::std::vec::Vec<$crate::ir::types::Type>,
+            ) {
                 // The declaration's lifetime can only be named inside a function that declares it.
-                fn of_fields<$body>(_: &$body (), out: &mut ::std::vec::Vec<$crate::ir::types::Type>) {
+                fn of_fields<$body>(
+                    _: &$body (),
+                    lengths: &mut dyn ::std::iter::Iterator<Item = usize>,
+                    out: &mut ::std::vec::Vec<$crate::ir::types::Type>,
+                ) {
                     $(
                         <<$Field as $crate::ir::builder::IntoValues<$body>>::V as $crate::ir::builder::Values>::types(
-                            out,
+                            lengths, out,
                         );
                     )+
                 }
-                of_fields(&(), out)
+                of_fields(&(), lengths, out)
             }
 
             fn make<'x>(
                 cx: &'x $crate::ir::builder::Context,
+                lengths: &mut dyn ::std::iter::Iterator<Item = usize>,
                 ids: &mut dyn ::std::iter::Iterator<Item = $crate::ir::Value>,
             ) -> $Name<'x> {
                 fn of_fields<$body>(
                     cx: &$body $crate::ir::builder::Context,
+                    lengths: &mut dyn ::std::iter::Iterator<Item = usize>,
                     ids: &mut dyn ::std::iter::Iterator<Item = $crate::ir::Value>,
                 ) -> $Name<$body> {
                     $Name {
                         $($field: <<$Field as $crate::ir::builder::IntoValues<$body>>::V
-                            as $crate::ir::builder::Values>::make(cx, ids)),+
+                            as $crate::ir::builder::Values>::make(cx, lengths, ids)),+
                     }
                 }
-                of_fields(cx, ids)
+                of_fields(cx, lengths, ids)
             }
 
             #[track_caller]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::body::Body;
 use super::control::{add_results, ids_of};
+use super::host_part::HostParts;
+use super::joins::{made_of, types_of};
 use super::values::{IntoValues, Values};
 use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Inline, InlinePtx};
@@ -48,10 +50,10 @@ impl<'b> Body<'b, '_> {
     pub fn ptx<R: Values, V: IntoValues<'b>>(&self, ptx: InlinePtx, operands: V) -> R::At<'b> {
         let (cx, location) = (self.context(), SourceLocation::caller());
         let operands = ids_of(cx, operands);
-        let mut results = Vec::new();
-        R::types(&mut results);
-        let inline = Inline { ptx: Arc::new(ptx), operands, results };
+        let parts = HostParts::new();
+        let types = types_of::<R>(&parts);
+        let inline = Inline { ptx: Arc::new(ptx), operands, results: types.clone() };
         let op = cx.with(|state| state.append(inline.into(), location));
-        R::make(cx, &mut add_results(cx, op, R::types).into_iter())
+        made_of::<R>(cx, &mut add_results(cx, op, &types).into_iter(), &parts)
     }
 }

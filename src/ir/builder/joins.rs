@@ -2,14 +2,13 @@
 //! and `if`s of the builder call it for their results. For example, a pointer aligned to 16 bytes
 //! on one path and 8 on the other is aligned to 8 afterwards.
 
-use std::rc::Rc;
-
 use super::context::Context;
 use super::error::BuildErrorKind;
-use super::host_part::{HostPart, HostParts};
-use super::values::Values;
-use crate::ir::entity::OpId;
+use super::host_part::HostParts;
+use super::values::{Length, Values};
+use crate::ir::entity::{OpId, Value};
 use crate::ir::kernel::SourceLocation;
+use crate::ir::types::Type;
 
 /// Returns a group's host parts.
 pub(super) fn host_parts<V: Values>(group: &V::At<'_>) -> HostParts {
@@ -18,14 +17,27 @@ pub(super) fn host_parts<V: Values>(group: &V::At<'_>) -> HostParts {
     parts
 }
 
-/// Returns the group with the given host parts.
+/// Returns the types of the values of a group with the given host parts.
+pub(super) fn types_of<V: Values>(parts: &HostParts) -> Vec<Type> {
+    let mut types = Vec::new();
+    V::types(&mut lengths(parts), &mut types);
+    types
+}
+
+/// Makes the group with the given host parts from its values.
 #[track_caller]
-pub(super) fn with_parts<'x, V: Values>(
+pub(super) fn made_of<'x, V: Values>(
     cx: &'x Context,
-    made: V::At<'x>,
+    ids: &mut dyn Iterator<Item = Value>,
     parts: &HostParts,
 ) -> V::At<'x> {
+    let made = V::make(cx, &mut lengths(parts), ids);
     if parts.is_empty() { made } else { V::with_host_parts(cx, made, &mut parts.iter().cloned()) }
+}
+
+/// Returns the lengths of a group's vectors.
+pub(super) fn lengths(parts: &HostParts) -> impl Iterator<Item = usize> {
+    parts.iter().filter_map(|part| part.as_any().downcast_ref()).map(|Length(len)| *len)
 }
 
 impl Context {
@@ -68,12 +80,16 @@ impl Context {
                 let advice = carried.advice();
                 let kind = BuildErrorKind::CarriedPart { first, other, advice };
                 self.with(|state| state.error(location, kind));
+                if carried.as_any().is::<Length>() {
+                    // The parts that follow are those of other elements.
+                    return;
+                }
             }
         }
     }
 
     /// Joins the host parts of two paths. If two parts cannot be joined, records an error and keeps
-    /// the first.
+    /// the first; if two lengths differ, all that follow.
     #[inline]
     pub(super) fn joined(
         &self,
@@ -81,17 +97,19 @@ impl Context {
         others: &HostParts,
         location: SourceLocation,
     ) -> HostParts {
-        let join = |(first, other): (&Rc<dyn HostPart>, &Rc<dyn HostPart>)| {
-            first.join(&**other).unwrap_or_else(|| {
-                let kind = BuildErrorKind::JoinedPart {
-                    first: first.text(),
-                    other: other.text(),
-                    advice: first.advice(),
-                };
-                self.with(|state| state.error(location, kind));
-                first.clone()
-            })
-        };
-        first.iter().zip(others).map(join).collect()
+        let mut joined = first.clone();
+        for (part, other) in joined.iter_mut().zip(others) {
+            if let Some(both) = part.join(&**other) {
+                *part = both;
+                continue;
+            }
+            let (first, other, advice) = (part.text(), other.text(), part.advice());
+            let kind = BuildErrorKind::JoinedPart { first, other, advice };
+            self.with(|state| state.error(location, kind));
+            if part.as_any().is::<Length>() {
+                break;
+            }
+        }
+        joined
     }
 }

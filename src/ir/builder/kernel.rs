@@ -9,6 +9,8 @@ use super::body::Body;
 use super::context::Context;
 use super::control::Terminated;
 use super::error::{BuildError, BuildErrorKind, BuildErrors};
+use super::host_part::HostParts;
+use super::joins::types_of;
 use super::params::{ParamList, ParamValues, Params};
 use super::values::Values;
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
@@ -252,6 +254,12 @@ impl<P> Kernel<P> {
 }
 
 impl<P> Kernel<P> {
+    /// Forgets the Rust types of the signature, so that kernels with different parameters have one
+    /// type. A launch then checks the arguments' types when it runs.
+    pub fn untyped(self) -> Kernel<Untyped> {
+        self.with_signature()
+    }
+
     /// Returns the kernel with another Rust type as its signature; the IR types must be the same. A
     /// kernel that was built for [roles](super::Role) gets the types that its launches pass.
     pub(crate) fn with_signature<Q>(self) -> Kernel<Q> {
@@ -306,8 +314,7 @@ impl Kernel<Untyped> {
         let bounds = KernelOptions::default().block([1, 1, 1]).bounds;
         let (name, location) = ("expression", SourceLocation::caller());
         let head = Head { name, target, bounds, location, merge_shared: false };
-        let (mut types, mut list) = (Vec::new(), ParamList::new(Vec::new()));
-        V::types(&mut types);
+        let (types, mut list) = (types_of::<V>(&HostParts::new()), ParamList::new(Vec::new()));
         let pointer = |ty: Type| match ty {
             Type::Scalar(elem) => Type::Pointer { space: Space::Global, elem, mutable: true },
             Type::Vector(vector) => {
@@ -497,7 +504,7 @@ impl KernelOptions {
     /// f.launch(Grid::new([12, 1, 1], [8, 1, 1]), (&layout!((8, 12) : (12, 1)), &mut x))?;
     /// assert_eq!(x.to_vec()?, [1.0; 96]);
     /// let error = f.launch(Grid::new([12, 1, 1], [8, 1, 1]), (&layout!((8, 10) : (10, 1)), &mut x));
-    /// assert!(error.unwrap_err().to_string().contains("n = 10 contradicts"));
+    /// assert!(error.unwrap_err().to_string().contains("n = 10 violates"));
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

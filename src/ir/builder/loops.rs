@@ -8,7 +8,8 @@ use super::context::Context;
 use super::control::{
     At, Terminated, append, collect, group_of, in_region, results, results_of, terminate,
 };
-use super::joins::{host_parts, with_parts};
+use super::host_part::HostParts;
+use super::joins::{host_parts, made_of, types_of};
 use super::range::{Range, bound};
 use super::typed::{Integer, Val};
 use super::values::{IntoValues, Values};
@@ -227,9 +228,10 @@ fn begin_loop<'o, I: IntoValues<'o>>(
 ) -> (OpId, RegionId, At<'o, I>) {
     let (group, init) = group_of(cx, init);
     let region = cx.new_region();
-    add_args::<I::V>(cx, region, location);
+    let parts = host_parts::<I::V>(&group);
+    cx.add_args(region, &types_of::<I::V>(&parts), location);
     let op = append(cx, Control::Loop { init, body: region }, location);
-    cx.note_carried(op, host_parts::<I::V>(&group));
+    cx.note_carried(op, parts);
     (op, region, group)
 }
 
@@ -239,8 +241,8 @@ fn loop_args<'b, V: Values>(
     init: &V::At<'_>,
 ) -> (ValueList, V::At<'b>) {
     let args = cx.args(region);
-    let carried = V::make(cx, &mut args.iter().copied());
-    (args, with_parts::<V>(cx, carried, &host_parts::<V>(init)))
+    let carried = made_of::<V>(cx, &mut args.iter().copied(), &host_parts::<V>(init));
+    (args, carried)
 }
 
 /// Leaves the loop `target` with `values` if `cond` is false.
@@ -272,12 +274,6 @@ fn next_of<V: Values>(
     ids
 }
 
-fn add_args<V: Values>(cx: &Context, region: RegionId, location: SourceLocation) {
-    let mut types = Vec::new();
-    V::types(&mut types);
-    cx.add_args(region, &types, location);
-}
-
 #[track_caller]
 fn begin_for<'o, T: Integer, I: IntoValues<'o>>(
     cx: &'o Context,
@@ -288,8 +284,9 @@ fn begin_for<'o, T: Integer, I: IntoValues<'o>>(
     let (lo, hi, step) = (bound(cx, range.lo), bound(cx, range.hi), bound(cx, range.step));
     let (group, init) = group_of(cx, init);
     let region = cx.new_region();
-    add_args::<T>(cx, region, location);
-    add_args::<I::V>(cx, region, location);
+    let parts = host_parts::<I::V>(&group);
+    cx.add_args(region, &[T::ty()], location);
+    cx.add_args(region, &types_of::<I::V>(&parts), location);
     let control = Control::For {
         lo,
         hi,
@@ -300,7 +297,7 @@ fn begin_for<'o, T: Integer, I: IntoValues<'o>>(
         body: region,
     };
     let op = append(cx, control, location);
-    cx.note_carried(op, host_parts::<I::V>(&group));
+    cx.note_carried(op, parts);
     (op, region, group)
 }
 
@@ -310,7 +307,6 @@ fn for_args<'b, T: Integer, V: Values>(
     init: &V::At<'_>,
 ) -> (Val<'b, T>, V::At<'b>) {
     let mut args = cx.args(region).into_iter();
-    let index = T::make(cx, &mut args);
-    let carried = V::make(cx, &mut args);
-    (index, with_parts::<V>(cx, carried, &host_parts::<V>(init)))
+    let index = made_of::<T>(cx, &mut args, &HostParts::new());
+    (index, made_of::<V>(cx, &mut args, &host_parts::<V>(init)))
 }

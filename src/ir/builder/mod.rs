@@ -12,6 +12,10 @@
 //!
 //! Host `if`, `for` and `while` run while the kernel is built and leave only the operations that
 //! they append. Use them where C++ would use `if constexpr` or a fully unrolled loop.
+//!
+//! [`Kernel::build`]: super::Kernel::build
+//! [`Body`]: super::Body
+//! [`Val`]: super::Val
 
 mod access;
 mod any_vector;

@@ -33,7 +33,7 @@ macro_rules! binary_operators {
         }
 
         /// Applies the operator and assigns the result on the host. If a value changes inside a
-        /// device loop or branch, return it from that body or keep it in a [`Var`](super::Var).
+        /// device loop or branch, return it from that body or keep it in a [`Var`](crate::ir::Var).
         impl<'b, T: $Bound, R: IntoOperand<'b, T>> $Assign<R> for Val<'b, T> {
             #[track_caller]
             fn $assign(&mut self, rhs: R) {
@@ -120,7 +120,7 @@ impl<'b, T: Bits> Not for Val<'b, T> {
 
 macro_rules! compares {
     ($($(#[$doc:meta])* $method:ident $Variant:ident;)*) => {
-        /// Comparisons. They return a device `bool`, for [`if_`](super::Body::if_) and
+        /// Comparisons. They return a device `bool`, for [`if_`](crate::ir::Body::if_) and
         /// [`select`](Val::select). PTX ISA 9.7.6.2 `setp`.
         impl<'b, T: Ordered> Val<'b, T> {
             $(
@@ -234,7 +234,7 @@ impl<'b, T: Element> Val<'b, T> {
 
 impl<'b> Val<'b, bool> {
     /// Returns `then_value` if the condition is true, otherwise `else_value`. Both are computed;
-    /// use [`if_else`](super::Body::if_else) if only one may be. PTX ISA 9.7.6.3 `selp`.
+    /// use [`if_else`](crate::ir::Body::if_else) if only one may be. PTX ISA 9.7.6.3 `selp`.
     #[doc(alias("where", "tl.where", "ternary"))]
     #[track_caller]
     pub fn select<T: Ty>(

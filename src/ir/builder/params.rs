@@ -18,8 +18,8 @@ use crate::layout::{IntTuple, Layout};
 ///
 /// In PTX every scalar and pointer becomes a parameter of its own, in order. A layout or tuple
 /// becomes one parameter per symbol that no earlier one has brought (see
-/// [`KernelOptions::template`](super::KernelOptions::template)), an `i32` or `i64` by the symbol's
-/// width. A `bool` is passed as one byte, 0 or 1 (`.u8`).
+/// [`KernelOptions::template`](crate::ir::KernelOptions::template)), an `i32` or `i64` by the
+/// symbol's width. A `bool` is passed as one byte, 0 or 1 (`.u8`).
 pub trait Parameter: 'static {
     /// What the kernel's body gets for this parameter.
     type At<'b>: Clone;
@@ -31,7 +31,7 @@ pub trait Parameter: 'static {
 }
 
 /// The signature of a kernel: a tuple of [`Parameter`] types. You name it in
-/// [`Kernel<P>`](super::Kernel) and as a bound.
+/// [`Kernel<P>`](crate::ir::Kernel) and as a bound.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the signature of a kernel",
     label = "expected a tuple of at most 12 parameter types",
@@ -343,7 +343,7 @@ pub trait Field<Side> {
 }
 
 /// Marks the signature's side of a parameter struct, so that the struct can be a type in
-/// [`Kernel<P>`](super::Kernel). It has no values.
+/// [`Kernel<P>`](crate::ir::Kernel). It has no values.
 #[derive(Clone, Copy, Debug)]
 pub enum InSignature {}
 

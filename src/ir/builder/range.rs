@@ -164,9 +164,10 @@ impl<'x, T: Integer> Range<'x, T> {
     /// Shared-memory tiles are pipelined too, if the body fills them, passes a barrier, reads them
     /// and passes a second barrier, and if every iteration stores the same elements. The tiles then
     /// become ring buffers of `n + 1` stages, and one barrier per iteration is enough. Tensor core
-    /// instructions (`mma.sync`, `ldmatrix`) may read them. If [`cp_async`](super::Body::cp_async)
-    /// fills the tiles, it must fill all of them, with one commit and a wait for all groups before
-    /// the first barrier. Then the copies of `n` iterations are in flight and take no registers.
+    /// instructions (`mma.sync`, `ldmatrix`) may read them. If
+    /// [`cp_async`](crate::ir::Body::cp_async) fills the tiles, it must fill all of them, with one
+    /// commit and a wait for all groups before the first barrier. Then the copies of `n` iterations
+    /// are in flight and take no registers.
     ///
     /// What is fetched ahead may depend on the loop's index and on values from outside the loop,
     /// but not on carried values; it may be conditional. Loads in inner loops stay where they are.

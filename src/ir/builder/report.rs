@@ -58,8 +58,8 @@ impl fmt::Display for Reported {
 }
 
 impl Body<'_, '_> {
-    /// Records an error at the caller's line; [`Kernel::build`](super::Kernel::build) returns it
-    /// together with all others. Code on top of the builder uses it to report wrong use.
+    /// Records an error at the caller's line; [`Kernel::build`](crate::ir::Kernel::build) returns
+    /// it together with all others. Code on top of the builder uses it to report wrong use.
     #[track_caller]
     pub fn report(&self, error: impl Error + Send + Sync + 'static) {
         self.context().error(BuildErrorKind::Reported(Reported(Arc::new(error))));

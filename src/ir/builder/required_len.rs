@@ -35,7 +35,7 @@ impl<P: Pointer> Val<'_, P> {
     /// assert_eq!(
     ///     error.to_string(),
     ///     "cannot launch kernel `fill`: parameter 0 needs a buffer of at least \
-    ///      `%p1 * %p2` = 12 elements, and its argument has 11"
+    ///      `%p1 * %p2` = 12 elements, but its argument has 11"
     /// );
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())

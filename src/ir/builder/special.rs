@@ -163,7 +163,7 @@ volatile_registers! {
 impl<'b> Body<'b, '_> {
     /// Suspends the thread for between 0 and `2 * nanoseconds`, at most a millisecond. Call it in
     /// loops that poll memory, to leave the memory system to others. In the simulator the other
-    /// warps run meanwhile. PTX ISA 9.7.13.1 `nanosleep`.
+    /// warps run meanwhile. PTX ISA 9.7.19.2 `nanosleep`.
     #[doc(alias = "__nanosleep")]
     #[track_caller]
     pub fn nanosleep(&self, nanoseconds: impl IntoVal<'b, u32>) {

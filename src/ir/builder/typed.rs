@@ -15,9 +15,9 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// A type that a device value can have: the scalars, [`Vector`](super::Vector), pointers such as
-/// [`Global`] and [`Shared`], and the tensor maps [`TensorMap`] and [`TensorMapMut`]. You name it
-/// as a bound if your code only moves values.
+/// A type that a device value can have: the scalars, [`Vector`](crate::ir::Vector), pointers such
+/// as [`Global`] and [`Shared`], and the tensor maps [`TensorMap`] and [`TensorMapMut`]. You name
+/// it as a bound if your code only moves values.
 pub trait Ty: sealed::Sealed + Copy + 'static {
     /// Returns the same type in the IR.
     fn ty() -> Type;
@@ -60,7 +60,7 @@ pub trait Ordered: Element {}
 /// A scalar type that [`cvt`](Val::cvt) can convert to: every one except `bool`. You name it as a
 /// bound.
 #[diagnostic::on_unimplemented(
-    message = "values are not converted to `{Self}`",
+    message = "values cannot be converted to `{Self}`",
     note = "a `bool` comes from a comparison, such as `x.ne(0)`"
 )]
 pub trait Converted: Element {}
@@ -90,7 +90,7 @@ impl Accumulator for i32 {
 pub trait Integer: Number + Ord {
     /// The value 0.
     const ZERO: Self;
-    /// The value 1, the default step of a [`range`](super::range).
+    /// The value 1, the default step of a [`range`](crate::ir::range).
     const ONE: Self;
     /// Returns the value plus 1, or the value itself if it is the largest.
     fn successor(self) -> Self;
@@ -326,13 +326,13 @@ pointer! {
     Global, Global, false, i64;
     /// A pointer to global memory that the kernel may write. A launch passes `&mut Buffer<T>`.
     GlobalMut, Global, true, i64;
-    /// A pointer to the block's shared memory, made by [`Body::shared`](super::Body::shared).
+    /// A pointer to the block's shared memory, made by [`Body::shared`](crate::ir::Body::shared).
     Shared, Shared, true, i32;
     /// A pointer to the shared memory of any block in the cluster, made by [`Val::mapa`]. Use it to
     /// exchange data between blocks without global memory.
     SharedCluster, SharedCluster, true, i32;
     /// A pointer to the thread's local memory, made by
-    /// [`Body::local_array`](super::Body::local_array).
+    /// [`Body::local_array`](crate::ir::Body::local_array).
     Local, Local, true, i32;
     /// A generic pointer to memory that the kernel only reads, in any state space, made by
     /// [`Val::cvta`].
@@ -340,7 +340,7 @@ pointer! {
     /// A generic pointer to memory that the kernel may write, in any state space, made by
     /// [`Val::cvta`].
     GenericMut, Generic, true, i64;
-    /// A pointer to constant memory, made by [`Body::const_array`](super::Body::const_array).
+    /// A pointer to constant memory, made by [`Body::const_array`](crate::ir::Body::const_array).
     Constant, Const, false, i32;
 }
 impl<T: Element> MutPointer for GlobalMut<T> {}

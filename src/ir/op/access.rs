@@ -413,7 +413,7 @@ impl fmt::Display for ParseAccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no way to access memory: expected parts such as `acquire.gpu` and `L1::evict_last`, each once and in order, with points between",
+            "`{}` is not a memory access attribute: expected parts such as `acquire.gpu` and `L1::evict_last`, separated by points, each once and in order",
             self.text.escape_debug()
         )
     }
@@ -543,6 +543,6 @@ mod tests {
             assert!(text.parse::<LoadAccess>().is_err(), "{text}");
         }
         let error = "acquire.gpu".parse::<StoreAccess>().unwrap_err();
-        assert!(error.to_string().starts_with("`acquire.gpu` is no way to access memory"));
+        assert!(error.to_string().starts_with("`acquire.gpu` is not a memory access attribute"));
     }
 }

@@ -115,12 +115,12 @@ pub enum ClusterArrival {
 named! {
     CpAsyncCache, "a cache operator of cp.async": Ca = "ca", Cg = "cg";
     PendingCount, "a count of arrivals": Inc = "", Noinc = "noinc";
-    BulkWait, "what is waited for": Done = "", Read = "read";
+    BulkWait, "a kind of wait": Done = "", Read = "read";
     BulkReduce, "a reduction of bulk copies": Add = "add", Min = "min", Max = "max", Inc = "inc",
         Dec = "dec", And = "and", Or = "or", Xor = "xor";
     L2Policy, "a policy of L2": Default = "", EvictFirst = "L2::evict_first",
         EvictLast = "L2::evict_last", EvictNormal = "L2::evict_normal";
     BoxMode, "a mode of tensor maps": Tile = "", Im2col = "im2col";
-    RemoteArrival, "an order of arrivals": Plain = "", Release = "release";
-    ClusterArrival, "an order of arrivals": Release = "", Relaxed = "relaxed";
+    RemoteArrival, "an arrival order": Plain = "", Release = "release";
+    ClusterArrival, "an arrival order": Release = "", Relaxed = "relaxed";
 }

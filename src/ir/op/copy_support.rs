@@ -138,7 +138,10 @@ pub(super) fn red_async(ir: &KernelIr, base: &Value, barrier: &Value, op: &BulkR
         BulkReduce::Inc | BulkReduce::Dec => elem == Scalar::U32,
         BulkReduce::And | BulkReduce::Or | BulkReduce::Xor => word,
     };
-    only(legal, "it combines i32 and u32, adds u64 too, and counts in u32")?;
+    only(
+        legal,
+        "it has `add`, `min`, `max`, `and`, `or` and `xor` of i32 and u32, `add` of u64, and `inc` and `dec` of u32",
+    )?;
     ANY
 }
 
@@ -235,8 +238,9 @@ pub(super) fn tensor_reduce(
     };
     only(
         legal,
-        "it adds f16, bf16, f32, i32, u32 and u64, takes the smaller or larger of f16, bf16 and \
-         integers of 32 and 64 bits, has bits of these integers, and counts in u32",
+        "it has `add` of f16, bf16, f32, i32, u32 and u64, `min` and `max` of f16, bf16 and \
+         integers of 32 and 64 bits, `and`, `or` and `xor` of these integers, and `inc` and `dec` \
+         of u32",
     )?;
     ANY
 }

@@ -120,6 +120,8 @@ pub enum ResultKind {
     Address,
     /// A pointer to the elements of the constant array `array`.
     ArrayPointer,
+    /// A pointer to the elements of the global array `global`.
+    GlobalArrayPointer,
     /// The type of the register variable `var`.
     VarElem,
 }
@@ -221,21 +223,21 @@ impl fmt::Display for Class {
             Class::Vector => "a vector",
             Class::Data => "a scalar or a vector",
             Class::Number => {
-                "an integer or floating point type: one of Rust's, f16, bf16, f16x2 or bf16x2"
+                "an integer or floating point type (Rust's, f16, bf16, f16x2 or bf16x2)"
             }
-            Class::ScalarNumber => "an integer or floating point type: one of Rust's, f16 or bf16",
+            Class::ScalarNumber => "an integer or floating point type (Rust's, f16 or bf16)",
             Class::Int => "an integer type",
             Class::IntHalf => "an integer type of 16 or 32 bits",
             Class::IntWord => "an integer type of 32 or 64 bits",
             Class::Int32 => "i32 or u32",
             Class::PackedInt => "i16x2 or u16x2",
             Class::Relu => "i32 or i16x2",
-            Class::Float => "a floating point type: f16, bf16, f32, f64, f16x2 or bf16x2",
-            Class::ScalarFloat => "a floating point type: f16, bf16, f32 or f64",
+            Class::Float => "a floating point type (f16, bf16, f32, f64, f16x2 or bf16x2)",
+            Class::ScalarFloat => "a floating point type (f16, bf16, f32 or f64)",
             Class::Signed => {
-                "a signed integer or floating point type: one of Rust's, f16, bf16, f16x2 or bf16x2"
+                "a signed integer or floating point type (Rust's, f16, bf16, f16x2 or bf16x2)"
             }
-            Class::Ordered => "bool, an integer or floating point type: one of Rust's, f16 or bf16",
+            Class::Ordered => "bool, an integer or floating point type (Rust's, f16 or bf16)",
             Class::Bits => "an integer type or bool",
             Class::Pointer => "a pointer",
         })

@@ -232,16 +232,18 @@ errors! {
             /// The offending character.
             character: char,
         } = |f| write!(f, "`{}` is not printable ASCII", character.escape_debug()),
-        /// `{found}` may not be in it: names with `$`, comments and quotes are the kernel's
+        /// it must not contain `{found}`: names with `$`, comments and quotes are reserved for the
+        /// kernel
         Forbidden { found: &'static str },
         /// its braces do not match
         Braces,
         /// its last instruction does not end with `;`
         Unfinished,
-        /// `{text}` is no place: there are {places} results and operands, counted from `%0`; write `%%` for a percent sign
+        /// `{text}` is not an operand: there are {places} results and operands, counted from `%0`;
+        /// write `%%` for a percent sign
         Place { text: String, places: usize },
-        /// `%%{name}` is no special register: declare registers of the text without a percent sign, and pass those of the
-        /// kernel as operands
+        /// `%%{name}` is not a special register: declare the text's own registers without a percent
+        /// sign, and pass the kernel's as operands
         Register { name: String },
     }
 }

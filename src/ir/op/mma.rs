@@ -132,9 +132,9 @@ pub enum SetmaxnregAction {
 }
 
 named! {
-    MatrixCount, "a number of matrices": X1 = "x1", X2 = "x2", X4 = "x4";
+    MatrixCount, "a matrix count": X1 = "x1", X2 = "x2", X4 = "x4";
     MatrixOrder, "an order of matrices": Rows = "", Trans = "trans";
-    MmaOverflow, "what becomes of accumulators that are too large": Wrap = "", Satfinite = "satfinite";
+    MmaOverflow, "a treatment of accumulator overflow": Wrap = "", Satfinite = "satfinite";
     SetmaxnregAction, "a change of registers": Inc = "inc", Dec = "dec";
 }
 
@@ -192,7 +192,7 @@ impl fmt::Display for ParseWgmmaFormError {
         write!(
             f,
             "`{}` is not a form of wgmma: expected some of `neg_a`, `neg_b`, `tnsp_a`, `tnsp_b`, `satfinite` \
-             in this order, with points between",
+             in this order, separated by points",
             self.text.escape_debug()
         )
     }

@@ -71,8 +71,8 @@ pub(super) fn mma_sync_sp(
     };
     only(
         (m, n) == (16, 8) && depths.contains(&k),
-        "it is m16n8, with k16 and k32 of 16 bits, k8 and k16 of tf32, k32 and k64 of 8-bit integers, k64 of 8-bit \
-         floating point",
+        "it is m16n8, with k16 and k32 for 16 bits, k8 and k16 for tf32, k32 and k64 for 8-bit integers, k64 for \
+         8-bit floating point",
     )?;
     let sums = types.var(*d).and_then(|ty| Accumulators::new(*shape, 32, ty));
     // PTX has f16 accumulators for 8-bit floating point only in block-scaled MMAs, which this is
@@ -80,7 +80,7 @@ pub(super) fn mma_sync_sp(
     let narrow = factors == Factors::F16;
     only(
         sums.is_some_and(|sums| factors.accumulate_in(sums.ty, narrow)),
-        "accumulators are f32 (of f16 also f16x2), those of integers i32",
+        "accumulators are f32 (for f16 also f16x2), for integers i32",
     )?;
     only(
         a_lanes * 64 == m * k && b_lanes * 32 == n * k,
@@ -96,7 +96,7 @@ pub(super) fn mma_sync_sp(
 fn selects(a_type: Scalar, k: u32, selector: u32) -> Result<(), &'static str> {
     only(
         selector * metadata_threads(a_type, k) < 4,
-        "the selector is 0 to 3 where one thread of four has the metadata, 0 or 1 where two have it, else 0",
+        "the selector is 0 to 3 if one thread in four has the metadata, 0 or 1 if two have it, else 0",
     )
 }
 
@@ -168,7 +168,7 @@ pub(super) fn stmatrix(ir: &KernelIr, base: &Value, vector: &Value) -> Support {
 
 pub(super) fn matrix_descriptor(ir: &KernelIr, base: &Value, bits: &u64) -> Support {
     only(Types(ir).in_space(*base, Space::Shared), SHARED)?;
-    only(bits & 0x3fff == 0, "bits 0 to 13 are those of the address")?;
+    only(bits & 0x3fff == 0, "bits 0 to 13 must be free for the address")?;
     ANY
 }
 
@@ -208,7 +208,7 @@ pub(super) fn wgmma_sp(
     form: &WgmmaForm,
 ) -> Support {
     let dense = MmaShape { k: shape.k / 2, ..*shape };
-    only(shape.k.is_multiple_of(2), "k is that of A with its zeros: twice that of `wgmma`")?;
+    only(shape.k.is_multiple_of(2), "k counts A's zeros too: it is twice that of `wgmma`")?;
     let support = wgmma_types(Types(ir), [*a_type, *b_type], dense, *d, *form)?;
     selects(*a_type, shape.k, *selector)?;
     Ok(support)
@@ -274,14 +274,13 @@ fn mma_types(types: Types<'_>, [a, b]: [Value; 2], shape: MmaShape, d: VarId) ->
     };
     only(
         shapes.contains(&(m, n, k)),
-        "the shape is none of these types: m16n8k8 and m16n8k16 of 16 bits, m16n8k4 and m16n8k8 of tf32, \
-         m8n8k4 and m16n8k4 of f64, m8n8k16, m16n8k16 and m16n8k32 of 8-bit integers, m16n8k16 and m16n8k32 \
-         of 8-bit floating point",
+        "these types do not have the shape: there are m16n8k8 and m16n8k16 for 16 bits, m16n8k4 and m16n8k8 \
+         for tf32, m8n8k4 and m16n8k4 for f64, m8n8k16, m16n8k16 and m16n8k32 for 8-bit integers, m16n8k16 \
+         and m16n8k32 for 8-bit floating point",
     )?;
     only(
         legal_sum,
-        "accumulators are f32 (of f16 and 8-bit floating point also f16x2), those of f64 are f64, those of integers \
-         i32",
+        "accumulators are f32 (for f16 and 8-bit floating point also f16x2), for f64 f64, for integers i32",
     )?;
     only(
         a_lanes * 32 == m * k && b_lanes * 32 == n * k,
@@ -318,15 +317,15 @@ fn wgmma_types(
             );
         }
     };
-    only(m == 64 && k == depth, "it is m64, with k16 of 16 bits, k8 of tf32, k32 of 8 bits")?;
+    only(m == 64 && k == depth, "it is m64, with k16 for 16 bits, k8 for tf32, k32 for 8 bits")?;
     let columns = if integers { n.is_multiple_of(16) || n == 8 || n == 24 } else { true };
     only(
         n.is_multiple_of(8) && (8..=256).contains(&n) && columns,
-        "n is a multiple of 8 from 8 to 256; of integers 8, 24 or a multiple of 16",
+        "n is a multiple of 8 from 8 to 256; for integers 8, 24 or a multiple of 16",
     )?;
     only(
         legal_sum,
-        "accumulators are f32 (of f16 and 8-bit floating point also f16x2), those of integers i32",
+        "accumulators are f32 (for f16 and 8-bit floating point also f16x2), for integers i32",
     )?;
     only(
         a.bits() == 16 || !(form.transpose_a || form.transpose_b),

@@ -56,7 +56,7 @@ pub use sync::{BarrierForm, BarrierRed, FenceOrder, ProxySpace};
 pub(in crate::ir) use var_use::VarUse;
 pub use warp::{ReduxOp, ShflMode, VoteMode};
 
-use super::entity::{ArrayId, LocalId, RegionId, SharedId, Value, VarId};
+use super::entity::{ArrayId, GlobalId, LocalId, RegionId, SharedId, Value, VarId};
 use super::kernel::KernelIr;
 use super::number::Rounding;
 use super::target::Target;
@@ -480,6 +480,7 @@ impl Op {
             | ResultKind::SharedPointer
             | ResultKind::LocalPointer
             | ResultKind::ArrayPointer
+            | ResultKind::GlobalArrayPointer
             | ResultKind::VarElem => self.type_of_attribute(ir),
         }
     }

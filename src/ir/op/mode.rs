@@ -244,7 +244,7 @@ named! {
 named! {
     /// A property of a floating-point value that [`testp`](crate::ir::Val::testp) tests. PTX
     /// ISA 9.7.3.1 `testp`.
-    FloatTest, "a property of numbers" {
+    FloatTest, "a property of floating-point values" {
         /// Neither infinite nor NaN.
         Finite = "finite",
         /// Positive or negative infinity.
@@ -263,7 +263,7 @@ named! {
 named! {
     /// What happens if a shift amount or a bit position exceeds the width, for example in
     /// [`shf`](crate::ir::Val::shf).
-    Excess, "a treatment of large amounts" {
+    Excess, "a treatment of large shift amounts" {
         /// `.clamp`: the amount is clamped to the width.
         Clamp = "clamp",
         /// `.wrap`: only the lowest five bits of the amount count.
@@ -327,7 +327,7 @@ named! {
 
 named! {
     /// Which two of the four bytes [`dp2a`](crate::ir::Val::dp2a) uses. PTX ISA 9.7.1.24 `dp2a`.
-    ByteHalf, "a half of four bytes" {
+    ByteHalf, "a pair of the four bytes" {
         /// Bytes 0 and 1.
         Lo = "lo",
         /// Bytes 2 and 3.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{SpecialReg, ValueList, VolatileReg};
-use crate::ir::entity::{ArrayId, LocalId, SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, GlobalId, LocalId, SharedId, Value, VarId};
 use crate::ir::kernel::KernelIr;
 use crate::ir::types::{Scalar, Space, Type};
 
@@ -91,6 +91,16 @@ impl Attribute for ArrayId {
     }
 }
 
+impl Attribute for GlobalId {
+    fn to_text(&self) -> String {
+        format!("@{self}")
+    }
+
+    fn from_text(text: &str, names: &dyn Names) -> Option<GlobalId> {
+        names.global(text.strip_prefix('@')?)
+    }
+}
+
 /// Returns the type that an attribute stands for, if any.
 pub(super) fn type_of(attribute: &dyn Any, ir: &KernelIr) -> Option<Type> {
     let pointer = |space, elem, mutable| Type::Pointer { space, elem, mutable };
@@ -108,6 +118,8 @@ pub(super) fn type_of(attribute: &dyn Any, ir: &KernelIr) -> Option<Type> {
         ir.locals.get(*local).map(|alloc| pointer(Space::Local, alloc.elem, true))
     } else if let Some(array) = attribute.downcast_ref::<ArrayId>() {
         ir.arrays.get(*array).map(|array| pointer(Space::Const, array.elem, false))
+    } else if let Some(global) = attribute.downcast_ref::<GlobalId>() {
+        ir.globals.get(*global).map(|global| pointer(Space::Global, global.elem, true))
     } else if let Some(var) = attribute.downcast_ref::<VarId>() {
         ir.vars.get(*var).map(|var| var.ty)
     } else {
@@ -125,6 +137,8 @@ pub(in crate::ir) trait Names {
     fn local(&self, name: &str) -> Option<LocalId>;
     /// Returns the constant array of this name, without the `@`.
     fn array(&self, name: &str) -> Option<ArrayId>;
+    /// Returns the global array of this name, without the `@`.
+    fn global(&self, name: &str) -> Option<GlobalId>;
 }
 
 /// Knows no entities.
@@ -141,6 +155,9 @@ impl Names for NoNames {
         None
     }
     fn array(&self, _: &str) -> Option<ArrayId> {
+        None
+    }
+    fn global(&self, _: &str) -> Option<GlobalId> {
         None
     }
 }

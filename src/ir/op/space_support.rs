@@ -94,9 +94,9 @@ pub(super) fn cvta_to(ir: &KernelIr, base: &Value, space: &Space) -> Support {
     let is_mutable = matches!(type_of(ir, base), Some(Type::Pointer { mutable: true, .. }));
     match (space_of(ir, base), *space) {
         (_, Space::Const) if is_mutable => {
-            Err("constant memory is not written, but the pointer allows stores")
+            Err("constant memory is read-only, but the pointer allows stores")
         }
-        (_, Space::Generic) => Err("`cvta` makes generic pointers, of those into a space"),
+        (_, Space::Generic) => Err("`cvta` makes a generic pointer from one whose space is known"),
         (Some(Space::Generic), space) => Ok(first_target(space)),
         _ => Err("the pointer is not generic: its space is known"),
     }
@@ -153,8 +153,7 @@ pub(super) fn atom_vec(
     };
     if !legal {
         return Err(
-            "vectors of f32, f16 and bf16 are added, and of the latter two the smaller or \
-                    larger elements taken",
+            "vectors of f32, f16 and bf16 have `add`, those of f16 and bf16 also `min` and `max`",
         );
     }
     if !vector.is_one_access() {
@@ -167,7 +166,7 @@ pub(super) fn atom_vec(
     match space {
         Space::Global | Space::Generic => Ok(first.max(Target::SM_90)),
         Space::Shared | Space::SharedCluster | Space::Local | Space::Const => {
-            Err("it is for global memory; elsewhere pairs of f16 and of bf16 are added")
+            Err("it needs global memory; elsewhere only pairs of f16 or of bf16 can be added")
         }
     }
 }

@@ -124,19 +124,19 @@ pub(super) fn rint(ir: &KernelIr, value: &Value, to: &Scalar, rounding: &Roundin
     }
     only(
         to.is_int() || elem(ir, value) == *to,
-        "the result is of an integer type, or of the type of the operand",
+        "the result has an integer type, or the operand's type",
     )
 }
 
 pub(super) fn pack(_: &KernelIr, values: &ValueList, to: &Scalar) -> Support {
     only(
         matches!((values.len(), to), (2, Scalar::I16 | Scalar::U16) | (4, Scalar::I8 | Scalar::U8)),
-        "it makes four integers of 8 bits, or two of 16",
+        "it makes four 8-bit integers, or two 16-bit ones",
     )
 }
 
 pub(super) fn to_int(_: &KernelIr, to: &Scalar) -> Support {
-    only(to.is_int(), "the result is of an integer type")
+    only(to.is_int(), "the result has an integer type")
 }
 
 /// Checks the modes of `add`, `sub` and `mul`, and with `fma` those of `fma`.
@@ -177,14 +177,14 @@ pub(super) fn approximation(
     let ftz = *subnormals == Subnormals::Ftz;
     match (elem(ir, value), *function) {
         (Scalar::F32, F::Tanh) | (Scalar::F16, F::Ex2 | F::Tanh) => {
-            only(!ftz, "there is no `.ftz` of it: use `keep`")
+            only(!ftz, "it has no `.ftz`: use `keep`")
         }
         (Scalar::F32, _) => ANY,
         (Scalar::Bf16, F::Ex2) if ftz => Ok(Target::SM_90),
-        (Scalar::Bf16, F::Ex2) => Err("`ex2` of bf16 is always with `.ftz`"),
+        (Scalar::Bf16, F::Ex2) => Err("`ex2` of bf16 always has `.ftz`"),
         (Scalar::Bf16, F::Tanh) if !ftz => Ok(Target::SM_90),
-        (Scalar::F64, _) => Err("PTX has no approximations of f64 that keep its digits"),
-        _ => Err("of 16-bit floating point there are `ex2` and `tanh` only"),
+        (Scalar::F64, _) => Err("PTX approximates f64 only with fewer digits"),
+        _ => Err("16-bit floating point has only `ex2` and `tanh`"),
     }
 }
 
@@ -219,7 +219,7 @@ fn rounded(from: Scalar, to: Scalar, mode: FloatMode) -> Support {
             "a conversion to the same type has `rn.sat` only, of f16, f32 and f64",
         ),
         (_, Scalar::F8E4M3 | Scalar::F8E5M2) if from != Scalar::F32 => {
-            Err("conversions to 8 bits that name a rounding are from f32")
+            Err("conversions to 8 bits with an explicit rounding start from f32")
         }
         (_, Scalar::F8E4M3 | Scalar::F8E5M2) => {
             let mode = matches!(clamp, Clamp::Satfinite | Clamp::SatfiniteRelu);
@@ -238,7 +238,7 @@ fn rounded(from: Scalar, to: Scalar, mode: FloatMode) -> Support {
             "tf32 has `rna`, `rn`, `rz` and `.relu` for the latter two",
         )
         .map(|_| Target::SM_90),
-        (_, Scalar::Tf32) => Err("conversions to tf32 that name a rounding are from f32"),
+        (_, Scalar::Tf32) => Err("conversions to tf32 with an explicit rounding start from f32"),
         _ if away => Err("`.rna` is for tf32"),
         (Scalar::F32, Scalar::F16 | Scalar::Bf16)
             if matches!(clamp, Clamp::Relu | Clamp::Satfinite | Clamp::SatfiniteRelu) =>
@@ -249,12 +249,12 @@ fn rounded(from: Scalar, to: Scalar, mode: FloatMode) -> Support {
             Ok(Target::SM_90)
         }
         (Scalar::F32, Scalar::Bf16) => only(clamp == Clamp::None, "bf16 has no `.sat`"),
-        (_, Scalar::Bf16) => Err("conversions to bf16 that name a rounding are from f32"),
+        (_, Scalar::Bf16) => Err("conversions to bf16 with an explicit rounding start from f32"),
         (a, Scalar::F16 | Scalar::F32 | Scalar::F64) if a.is_int() => {
             only(clamp == Clamp::None, "an integer is converted without `.sat` and `.relu`")
         }
         (Scalar::F32 | Scalar::F64, Scalar::F16) | (Scalar::F64, Scalar::F32) => {
-            only(matches!(clamp, Clamp::None | Clamp::Sat), "there is `.sat` of it only")
+            only(matches!(clamp, Clamp::None | Clamp::Sat), "it only has `.sat`")
         }
         _ => Err("the conversion is exact and rounds nothing: use `cvt`"),
     }

@@ -52,9 +52,9 @@ pub enum ProxySpace {
 }
 
 named! {
-    BarrierForm, "a form of barriers": Unaligned = "", Aligned = "aligned";
-    BarrierRed, "a reduction of barriers": And = "and", Or = "or";
-    FenceOrder, "an order of fences": AcqRel = "acq_rel", Sc = "sc";
+    BarrierForm, "a form of a barrier": Unaligned = "", Aligned = "aligned";
+    BarrierRed, "a barrier reduction": And = "and", Or = "or";
+    FenceOrder, "a fence order": AcqRel = "acq_rel", Sc = "sc";
     ProxySpace, "memory of a proxy": All = "", Global = "global", SharedCta = "shared::cta",
         SharedCluster = "shared::cluster";
 }

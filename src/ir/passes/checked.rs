@@ -1,5 +1,6 @@
 //! Adds runtime checks to a kernel: bounds, alignment, divisors, loop steps and `assume_*`
-//! promises. `Kernel::checked` runs it, because a GPU itself checks almost nothing.
+//! promises. `Kernel::checked` runs it for kernels that should report a wrong index instead of
+//! corrupting memory, because a GPU itself checks almost nothing.
 //!
 //! ```text
 //! %q = offset %base, %index                   (the address of the access)
@@ -15,7 +16,7 @@
 //! * New parameters pass the size in bytes of each accessed buffer and of each tensor map's box.
 //!   The last new parameter points to the record, the memory in which the first violation is
 //!   stored.
-//! * Bounds are checked only if the pointer derives from a single allocation
+//! * Bounds are checked only if the pointer is known to derive from a single allocation
 //!   (`analysis/origin.rs`).
 //! * Alignment is checked unless the access is exactly as large as an element of its allocation and
 //!   the kernel never casts a pointer to smaller elements. Such accesses are always aligned.
@@ -34,7 +35,8 @@ use crate::ir::op::{
 };
 use crate::ir::types::{Const, Scalar, Space, Type};
 
-/// A kernel with checks, and the tables that a launch needs.
+/// A kernel with checks, and the tables that a launch needs to pass sizes and to explain a
+/// violation.
 pub(in crate::ir) struct WithChecks {
     pub(in crate::ir) ir: KernelIr,
     /// The parameters whose sizes the new parameters pass, in order.
@@ -224,6 +226,10 @@ impl Pass<'_> {
                 let ty = pointer(Space::Const, ir.arrays[array].elem, false);
                 self.push(region, Mem::ArrayBase { array }, ty)
             }
+            Root::Global(global) => {
+                let ty = pointer(Space::Global, ir.globals[global].elem, true);
+                self.push(region, Mem::GlobalBase { global }, ty)
+            }
             Root::Mapa(op, _) => *self.bases.get(&op)?,
         })
     }
@@ -387,6 +393,10 @@ impl Pass<'_> {
                 let data = &ir.arrays[array];
                 (array.to_string(), Some(data.location), data.elem, Some(data.bytes()))
             }
+            Root::Global(global) => {
+                let data = &ir.globals[global];
+                (global.to_string(), Some(data.location), data.elem, Some(data.bytes()))
+            }
         };
         let Some(start) = self.start_address(region, root, space) else { return };
         let (base, index) = (self.rewrite.value(access.base), self.rewrite.value(access.index));
@@ -461,7 +471,7 @@ impl Pass<'_> {
         let check = Check::Access(CheckedAccess {
             is_store: access.is_store,
             space: match root {
-                Root::Param(_) => Space::Global,
+                Root::Param(_) | Root::Global(_) => Space::Global,
                 Root::Shared(_) => Space::Shared,
                 Root::Mapa(..) => Space::SharedCluster,
                 Root::Local(_) => Space::Local,

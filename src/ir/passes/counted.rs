@@ -1,9 +1,10 @@
-//! A `for` loop of the source kernel, and code that computes its trip count. The unrolling and
-//! pipelining passes use it.
+//! [`Counted`]: a `for` loop of the source kernel, and code that computes its trip count. The
+//! unrolling and pipelining passes use it to split a loop whose trip count is only known at run
+//! time.
 //!
-//! The trip count is `ceil((hi - lo) / step)`, computed in the unsigned type of the same width,
-//! where the difference of two index values never wraps. If a dynamic step is not positive, there
-//! are no iterations.
+//! If `lo < hi`, the trip count is `ceil((hi - lo) / step)`. It is computed in the unsigned type of
+//! the same width, because `hi - lo` can overflow the signed type but always fits into the unsigned
+//! one. The emitted code selects 0 instead if `lo >= hi` or if the step is not positive.
 
 use super::rewrite::Rewrite;
 use crate::ir::analysis::trips::Trips;
@@ -52,12 +53,13 @@ impl<'k> Counted<'k> {
         })
     }
 
-    /// Returns the iterations, if the bounds and the step are constants.
+    /// Returns the iterations if the bounds and the step are constants, so that a pass can avoid a
+    /// run-time branch; otherwise `None`.
     pub(super) fn trips(&self) -> Option<Trips> {
         Trips::new(self.source, [self.lo, self.hi, self.step]).ok()
     }
 
-    /// Emits code for the trip count, in the unsigned type.
+    /// Emits code that computes the trip count, in the unsigned type of the index type's width.
     pub(super) fn trip_count(&self, rewrite: &mut Rewrite<'_>, region: RegionId) -> Value {
         let (signed, unsigned) = (self.scalar, unsigned(self.scalar));
         let [lo, hi, step] = [self.lo, self.hi, self.step].map(|value| rewrite.value(value));
@@ -91,7 +93,7 @@ impl<'k> Counted<'k> {
     }
 }
 
-/// Returns the unsigned integer type of the same width.
+/// Returns the unsigned integer type of the same width, in which trip counts are computed.
 pub(super) fn unsigned(scalar: Scalar) -> Scalar {
     match scalar.bits() {
         8 => Scalar::U8,

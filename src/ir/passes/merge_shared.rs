@@ -1,12 +1,13 @@
-//! Lets shared allocations whose live ranges do not overlap use the same memory.
-//! `KernelOptions::merge_shared` turns it on.
+//! Lets shared allocations whose live ranges do not overlap use the same memory, so that a block
+//! needs less shared memory. `KernelOptions::merge_shared` turns it on. Come here if two
+//! allocations are not merged.
 //!
 //! Two allocations may share memory if every access to one is separated from every access to the
 //! other:
 //!
 //! * they are in different arms of an `if` whose condition is uniform across the block; or
-//! * they are in two phases: in some region, all accesses to one come before all accesses to the
-//!   other, with a block barrier between them.
+//! * they are in two phases: in some region, all accesses to one precede all accesses to the other,
+//!   with a block barrier in between.
 //!
 //! No loop may enclose both, because a later iteration could read what an earlier one stored. The
 //! pass understands only loads, stores, `ldmatrix`, `stmatrix` and atomics. If an allocation's
@@ -55,7 +56,8 @@ struct Accesses<'k> {
     ir: &'k KernelIr,
     origin: HashMap<Value, SharedId>,
     paths: Vec<Vec<Path>>,
-    /// Whether the allocation has other uses than accesses.
+    /// Whether the allocation must keep its own memory, because its address has a use that the pass
+    /// does not understand.
     alone: Vec<bool>,
     path: Path,
 }
@@ -104,7 +106,7 @@ impl Accesses<'_> {
     }
 }
 
-/// Decides which accesses are separated.
+/// Decides which accesses are separated by a barrier or by the arms of an `if`.
 struct Apart<'k> {
     ir: &'k KernelIr,
     uniform: Uniformity,

@@ -1,9 +1,9 @@
 //! Passes: each rewrites a verified kernel into an equivalent one. Come here to transform kernels
 //! between the builder and the backends.
 //!
-//! `lower` carries out what loops ask for, such as unrolling and prefetching, so that code
-//! generation and the simulator only see plain loops. It never fails, because the verifier has
-//! rejected requests that cannot be carried out.
+//! `lower` applies the transformations that loops request, such as unrolling and prefetching, so
+//! that code generation and the simulator only see plain loops. It never fails, because the
+//! verifier has rejected every request that cannot be applied.
 
 pub(in crate::ir) mod checked;
 mod counted;
@@ -20,7 +20,8 @@ use super::entity::RegionId;
 use super::kernel::KernelIr;
 use super::op::{Control, Op, Unroll};
 
-/// Carries out the requests of a verified kernel's loops. Returns `None` if there are none.
+/// Applies the transformations that the loops of a verified kernel request. Returns `None` if no
+/// loop requests one, so that the caller can use `ir` as it is.
 pub(in crate::ir) fn lower(ir: &KernelIr) -> Option<KernelIr> {
     // Pipelining comes first, because its main loop may be unrolled afterwards.
     let pipelined = asks(ir, ir.body, &|prefetch, _| prefetch > 0).then(|| pipeline::pipeline(ir));
@@ -30,7 +31,7 @@ pub(in crate::ir) fn lower(ir: &KernelIr) -> Option<KernelIr> {
     unrolled.or(pipelined)
 }
 
-/// Returns whether some loop has such a request.
+/// Returns whether `such` is true for the prefetch and unroll requests of some loop in the region.
 fn asks(ir: &KernelIr, region: RegionId, such: &dyn Fn(u32, Unroll) -> bool) -> bool {
     ir.regions[region].ops.iter().any(|op| {
         let op = &ir.ops[*op].op;

@@ -1,9 +1,9 @@
-//! Software pipelining: prefetches the loads of later iterations in loops that ask for it with
-//! `.prefetch_stages(n)`.
+//! Software pipelining: prefetches the loads of later iterations in loops that request it with
+//! `.prefetch_stages(n)`. Come here for the code that such a loop becomes.
 //!
-//! `analysis/prefetch.rs` splits the body of such a loop into what runs ahead (the loads and what
-//! they depend on) and what runs in time (the rest), and lists the loops that it rejects. A loop
-//! with `t` iterations that prefetches `n` ahead becomes:
+//! `analysis/prefetch.rs` splits the body of such a loop into an ahead part (the loads and the
+//! operations that they depend on) and an in-time part (all other operations). That file also lists
+//! which loops it rejects. A loop with `t` iterations that prefetches `n` ahead becomes:
 //!
 //! 1. A prologue that runs the ahead part for iterations `0..n`.
 //! 2. A main loop of `t - n` iterations. Iteration `i` runs the ahead part for iteration `i + n`,
@@ -11,8 +11,8 @@
 //! 3. A drain of `n` iterations that runs only the in-time part.
 //! 4. Prefetched values are carried in a ring buffer of registers with `n` stages, plus one while
 //!    an iteration runs. Each iteration shifts it by one.
-//! 5. Shared-memory tiles that the body fills and uses are filled ahead too. Each becomes a ring
-//!    buffer of `n + 1` stages.
+//! 5. If the body fills shared-memory tiles and reads them, the tiles are filled ahead too. Each
+//!    tile becomes a ring buffer of `n + 1` stages.
 //!    * An iteration of the main loop passes a barrier, loads ahead, uses its stage, and then
 //!      stores what it loaded into the stage that the previous iteration used. This is the
 //!      iteration's only barrier; one more follows the drain.
@@ -23,8 +23,8 @@
 //!      one is. The copies for iteration `i + n` start after the barrier of iteration `i`, which
 //!      then waits for its own stage's mbarrier. The parity flips after each round through all
 //!      stages.
-//! 6. A loop with fewer than `n` iterations stays as it is. If `t` is unknown, both versions are
-//!    emitted and a branch chooses.
+//! 6. A loop with fewer than `n` iterations is copied unchanged. If `t` is unknown, both versions
+//!    are emitted and a branch chooses.
 //! 7. The main loop keeps the loop's unroll request. The drain is not unrolled; for `n` = 1 it is a
 //!    single iteration without a loop.
 
@@ -40,7 +40,8 @@ use crate::ir::op::{
 };
 use crate::ir::types::{Scalar, Type};
 
-/// Pipelines the loops that ask for it. The verifier has checked that each of them can be split.
+/// Pipelines the loops that request it. The verifier has checked that each of these loops can be
+/// split.
 pub(super) fn pipeline(ir: &KernelIr) -> KernelIr {
     let mut rewrite = Rewrite::new(ir);
     let body = rewrite.out.body;
@@ -87,7 +88,7 @@ fn stays(counted: &Counted<'_>) -> bool {
     counted.trips().is_some_and(|trips| trips.count < counted.prefetch.into())
 }
 
-/// Initialises the further stages' mbarriers like the first one.
+/// Initialises the mbarriers of the additional stages like the first one.
 fn make_further(
     rewrite: &mut Rewrite<'_>,
     init: OpId,

@@ -1,6 +1,6 @@
-//! Copies a kernel operation by operation and renames values, loops and variables. The passes that
-//! change loops build on it: they copy what stays and emit the rest. Come here to write such a
-//! pass.
+//! [`Rewrite`]: copies a kernel operation by operation and renames values, loops and variables. A
+//! pass that changes a kernel copies the operations that it keeps with it, and emits new operations
+//! in place of the others. Come here to write such a pass.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use crate::ir::kernel::{KernelIr, OpData, Region, ValueData, ValueDef, VarData};
 use crate::ir::op::{Control, Op, ValueList};
 use crate::ir::types::{Const, Scalar, Type};
 
-/// Where a jump to a source loop goes in the copy.
+/// What a `break` or `continue` of a source loop becomes in the copy.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
-    /// To the copy of the loop.
+    /// It refers to the copy of the loop.
     Loop(OpId),
     /// `continue` becomes a break of the first loop, `break` a break of the second.
     Breaks { on_continue: OpId, on_break: OpId },
@@ -70,7 +70,7 @@ impl<'k> Rewrite<'k> {
         values.iter().map(|value| self.value(*value)).collect()
     }
 
-    /// Makes `to` the copies of `from`.
+    /// Records that `to` are the copies of `from`, so that later copied operations use them.
     pub(super) fn rename(&mut self, from: &[Value], to: &[Value]) {
         for (from, to) in from.iter().zip(to) {
             self.values[from.index()] = Some(*to);

@@ -1,12 +1,12 @@
-//! Unrolls and vectorizes the loops that ask for it with `.unroll(n)`, `.unroll_full()` or
-//! `.vectorize(n)`.
+//! Unrolls and vectorizes the loops that request it with `.unroll(n)`, `.unroll_full()` or
+//! `.vectorize(n)`. Come here for the code that such a loop becomes.
 //!
 //! 1. `unroll full`, trip count `t`: `t` copies of the body, with constant indices.
 //! 2. `unroll n`, trip count `t`: a loop of `t / n` iterations with `n` copies of the body, then a
 //!    loop of `t % n` iterations with one copy. The index is carried and advanced by the step, so
-//!    that nothing wraps that did not wrap before. If `t` is known, both loops have constant
-//!    bounds, and a loop without iterations is omitted. `vectorize n` also merges the `n` copies'
-//!    loads and stores at the index into vector accesses (`analysis/vectorize.rs`).
+//!    that no index wraps that did not wrap in the source loop. If `t` is known, both loops have
+//!    constant bounds, and a loop without iterations is omitted. `vectorize n` also merges the `n`
+//!    copies' loads and stores at the index into vector accesses (`analysis/vectorize.rs`).
 //! 3. If a body jumps from inside another construct, each copy becomes a `loop` that a `continue`
 //!    leaves, and all copies together are inside a `loop` that a `break` leaves.
 //!

@@ -1,10 +1,10 @@
-//! Removes assertions, so that a kernel that was debugged with them costs nothing in release.
-//! `Kernel::without_asserts` runs it.
+//! Removes assertions, so that a kernel that was debugged with assertions pays nothing for them in
+//! a release build. `Kernel::without_asserts` runs it.
 //!
 //! * Every `assert` is removed.
 //! * Constants and pure operations that only assertions used are removed too.
-//! * Nothing else changes. In particular, loads stay because they may fault, and so does all
-//!   control flow.
+//! * All other operations are kept. In particular, loads are kept because they may fault, and so is
+//!   all control flow.
 
 use crate::ir::entity::{Entity, OpId};
 use crate::ir::kernel::{KernelIr, ValueDef};

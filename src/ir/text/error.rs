@@ -6,7 +6,7 @@ use std::fmt;
 use super::lex::Span;
 use crate::errors::errors;
 use crate::ir::target::ParseTargetError;
-use crate::ir::types::Scalar;
+use crate::ir::types::{Scalar, Space};
 
 errors! {
     /// What is wrong with a kernel's text. Match on [`ParseError::kind`] to tell mistakes apart.
@@ -15,12 +15,12 @@ errors! {
     pub enum ParseErrorKind {
         /// the text has {bytes} bytes, but at most {limit} are read
         TooLong { bytes: usize, limit: usize },
-        /// more than {limit} regions are inside each other
+        /// regions are nested more than {limit} deep
         TooDeep { limit: usize },
         /// A character that cannot start any token.
         UnknownCharacter {
             character: char,
-        } = |f| write!(f, "`{}` starts nothing here", character.escape_debug()),
+        } = |f| write!(f, "unexpected character `{}`", character.escape_debug()),
         /// this quote is not closed on its line
         UnclosedText,
         /// A backslash that does not start an escape.
@@ -41,7 +41,7 @@ errors! {
         Unexpected {
             expected: &'static str,
             found: String,
-        } = |f| write!(f, "{expected} is expected, but there is {}", found.escape_debug()),
+        } = |f| write!(f, "expected {expected}, but found {}", found.escape_debug()),
         /// {error}
         InvalidTarget(error: ParseTargetError),
         /// A number that is negative, too large, or not a number.
@@ -50,17 +50,22 @@ errors! {
         } = |f| write!(f, "`{text}` is not a number from 0 to {}", u32::MAX),
         /// `{name}` is not a type: expected a scalar such as `f32`, or `ptr<..>`
         UnknownType { name: String },
-        /// `{name}` is not a state space: expected `global`, `shared` or `const`
-        UnknownSpace { name: String },
+        /// A name that is no state space.
+        UnknownSpace {
+            name: String,
+        } = |f| {
+            let [others @ .., last] = Space::ALL.map(|space| format!("`{space}`"));
+            write!(f, "`{name}` is not a state space: expected {} or {last}", others.join(", "))
+        },
         /// there is no operation `{name}`
         UnknownOperation { name: String },
         /// An undefined name. Variables, allocations and loops must be declared above their use.
         UndefinedName { name: String } = |f| if name.starts_with('%') {
             write!(f, "`{name}` is not defined in this kernel")
         } else {
-            write!(f, "`{name}` is not declared above as what is named here")
+            write!(f, "`{name}` is not declared above this line, or is something else")
         },
-        /// `{name}` was given on line {first_line} already: each name is given once
+        /// `{name}` was already given on line {first_line}: give each name only once
         RepeatedName { name: String, first_line: u32 },
         /// `{text}` is not a constant of type {scalar}
         InvalidConstant { text: String, scalar: Scalar },

@@ -31,6 +31,7 @@
 //!           | "local" symbol ":" scalar "x" number
 //!           | "var" symbol ":" type "x" number
 //!           | "array" symbol ":" scalar "=" literal,*
+//!           | "global" symbol ":" scalar "x" number ("=" literal,*)?
 //!           | (value,* "=")? operation
 //! operation = "const" literal results
 //!           | "if" value results region ("else" region)?

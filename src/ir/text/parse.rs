@@ -7,7 +7,9 @@ use std::str::FromStr;
 use super::error::{ParseError, ParseErrorKind};
 use super::lex::{Failure, Kind, Lexer, Span, Token};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
-use crate::ir::entity::{ArrayId, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId};
+use crate::ir::entity::{
+    ArrayId, GlobalId, LocalId, LocationId, OpId, RegionId, SharedId, Value, VarId,
+};
 use crate::ir::kernel::{KernelIr, Param, SourceLocation, ValueData, ValueDef};
 use crate::ir::op::Names;
 use crate::ir::target::Target;
@@ -276,6 +278,7 @@ pub(super) struct Symbols<'t> {
     shared: HashMap<&'t str, (SharedId, u32)>,
     locals: HashMap<&'t str, (LocalId, u32)>,
     arrays: HashMap<&'t str, (ArrayId, u32)>,
+    globals: HashMap<&'t str, (GlobalId, u32)>,
     loops: HashMap<&'t str, (OpId, u32)>,
 }
 
@@ -294,6 +297,10 @@ impl Names for Symbols<'_> {
 
     fn array(&self, name: &str) -> Option<ArrayId> {
         self.arrays.get(name).map(|(id, _)| *id)
+    }
+
+    fn global(&self, name: &str) -> Option<GlobalId> {
+        self.globals.get(name).map(|(id, _)| *id)
     }
 }
 
@@ -327,6 +334,10 @@ impl<'t> Symbols<'t> {
 
     pub(super) fn declare_array(&mut self, symbol: Token<'t>, array: ArrayId) -> Result<()> {
         declare(&mut self.arrays, symbol, array)
+    }
+
+    pub(super) fn declare_global(&mut self, symbol: Token<'t>, global: GlobalId) -> Result<()> {
+        declare(&mut self.globals, symbol, global)
     }
 
     pub(super) fn declare_loop(&mut self, symbol: Token<'t>, op: OpId) -> Result<()> {

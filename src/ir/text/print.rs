@@ -58,6 +58,13 @@ impl fmt::Display for KernelIr {
             }
             f.write_str("\n")?;
         }
+        for (id, global) in self.globals.iter() {
+            write!(f, "  global @{id}: {} x {}", global.elem, global.len)?;
+            for (i, element) in global.elements().enumerate() {
+                write!(f, "{} {element}", if i == 0 { " =" } else { "," })?;
+            }
+            f.write_str("\n")?;
+        }
         let mut vars: HashMap<usize, Vec<VarId>> = HashMap::new();
         for (id, var) in self.vars.iter() {
             vars.entry(var.region.index()).or_default().push(id);

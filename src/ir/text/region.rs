@@ -12,7 +12,7 @@ use super::literal;
 use super::parse::{KernelParser, Result, undefined, unexpected};
 use crate::ir::entity::{OpId, RegionId, Value};
 use crate::ir::kernel::{
-    ArrayData, KernelIr, LocalData, OpData, Region, SharedData, ValueDef, VarData,
+    ArrayData, GlobalData, KernelIr, LocalData, OpData, Region, SharedData, ValueDef, VarData,
 };
 use crate::ir::op::{
     BadPart, Control, Diagnostic, Inline, InlinePtx, Op, OpInfo, Parts, Unroll, ValueList,
@@ -81,6 +81,9 @@ impl<'t> KernelParser<'_, 't> {
         if depth == 1 && self.tokens.is("array") {
             return self.array().map(|()| None);
         }
+        if depth == 1 && self.tokens.is("global") {
+            return self.global().map(|()| None);
+        }
         if self.tokens.is("var") {
             return self.var(region).map(|()| None);
         }
@@ -97,9 +100,10 @@ impl<'t> KernelParser<'_, 't> {
         }
         let name = self.tokens.expect_kind(Kind::Word, "an operation or `}`")?;
         match name.text {
-            "shared" | "local" | "array" => {
-                Err(unexpected(name, "an operation (allocations belong to no inner region)"))
-            }
+            "shared" | "local" | "array" | "global" => Err(unexpected(
+                name,
+                "an operation (allocations are only possible in the kernel's body)",
+            )),
             "const" => self.constant(head),
             "if" => self.if_(head),
             "for" => self.for_(head),
@@ -172,6 +176,30 @@ impl<'t> KernelParser<'_, 't> {
         self.tokens.expect(":", "`:`")?;
         let elem = self.tokens.scalar()?;
         self.tokens.expect("=", "`=`")?;
+        let bits = self.elements(elem)?;
+        let location = self.location(first);
+        let array = self.ir.arrays.push(ArrayData { elem, bits, location });
+        self.symbols.declare_array(symbol, array)
+    }
+
+    #[inline]
+    fn global(&mut self) -> Result<()> {
+        let first = self.tokens.take()?;
+        let symbol = self.tokens.symbol()?;
+        self.tokens.expect(":", "`:`")?;
+        let elem = self.tokens.scalar()?;
+        self.tokens.expect("x", "`x`")?;
+        let len = self.tokens.number()?;
+        let has_values = self.more() && self.tokens.accept("=")?;
+        let bits = if has_values { self.elements(elem)? } else { [].into() };
+        let location = self.location(first);
+        let global = self.ir.globals.push(GlobalData { elem, len, bits, location });
+        self.symbols.declare_global(symbol, global)
+    }
+
+    /// Parses the elements of an array, as bits.
+    #[inline]
+    fn elements(&mut self, elem: Scalar) -> Result<Arc<[u64]>> {
         let mut bits = Vec::new();
         if self.more() && matches!(self.tokens.token.kind, Kind::Number | Kind::Word) {
             loop {
@@ -182,9 +210,7 @@ impl<'t> KernelParser<'_, 't> {
                 }
             }
         }
-        let location = self.location(first);
-        let array = self.ir.arrays.push(ArrayData { elem, bits: bits.into(), location });
-        self.symbols.declare_array(symbol, array)
+        Ok(bits.into())
     }
 
     #[inline]
@@ -525,7 +551,9 @@ type Args<'t> = SmallVec<[((Token<'t>, Value), Type); 4]>;
 fn bad_attribute(info: &'static OpInfo, position: usize, attributes: &[Token<'_>]) -> Failure {
     let (attribute, ty) = info.attributes[position];
     let token = attributes[position];
-    if token.kind == Kind::Symbol && matches!(ty, "VarId" | "SharedId" | "LocalId" | "ArrayId") {
+    if token.kind == Kind::Symbol
+        && matches!(ty, "VarId" | "SharedId" | "LocalId" | "ArrayId" | "GlobalId")
+    {
         return undefined(token.text, token.span);
     }
     let text = token.text.to_owned();

@@ -43,9 +43,9 @@ pub(super) fn check(report: &mut Report<'_>, id: OpId, diagnostic: &Diagnostic) 
         let found = ir.type_of(*value);
         let reason = match found {
             Type::Scalar(scalar) => placeholder.refusal(scalar),
-            Type::Vector(_) => Some("a vector has no number of its own: give its elements"),
-            Type::Pointer { .. } => Some("a pointer is a different number on each device"),
-            Type::TensorMap { .. } => Some("a tensor map is no number"),
+            Type::Vector(_) => Some("a vector cannot be printed: pass its elements"),
+            Type::Pointer { .. } => Some("a pointer has a different value on each device"),
+            Type::TensorMap { .. } => Some("a tensor map cannot be printed"),
         };
         if let Some(reason) = reason {
             let placeholder = placeholder.text.clone();

@@ -30,6 +30,9 @@ pub(super) fn check(report: &mut Report<'_>) {
     for (_, data) in ir.arrays.iter() {
         walk.exists(&ir.locations, data.location);
     }
+    for (_, data) in ir.globals.iter() {
+        walk.exists(&ir.locations, data.location);
+    }
     for (_, data) in ir.vars.iter() {
         walk.exists(&ir.locations, data.location);
         walk.exists(&ir.regions, data.region);
@@ -151,6 +154,9 @@ impl Walk<'_, '_> {
         }
         if let Op::Mem(Mem::ArrayBase { array }) = found {
             self.exists(&ir.arrays, *array);
+        }
+        if let Op::Mem(Mem::GlobalBase { global }) = found {
+            self.exists(&ir.globals, *global);
         }
         if let Op::Mem(Mem::LocalBase { local }) = found {
             self.exists(&ir.locals, *local);

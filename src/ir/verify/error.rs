@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::message::{Count, TypeList, without_param};
 use crate::errors::errors;
-use crate::ir::entity::{ArrayId, LocalId, SharedId, Value, VarId};
+use crate::ir::entity::{ArrayId, GlobalId, LocalId, SharedId, Value, VarId};
 use crate::ir::format::FormatError;
 use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Axis, Class, PtxTextError};
@@ -22,9 +22,10 @@ errors! {
         EntityOutOfRange { entity: String, len: usize },
         /// {entity} is in the kernel twice: make a copy of it for the second location
         InKernelTwice { entity: String },
-        /// {entity} names another owner than its holder
+        /// {entity} does not name the owner that holds it
         WrongOwner { entity: String },
-        /// more than {limit} regions are inside each other: use `break` or `return` to leave early, not one more `else`
+        /// regions are nested more than {limit} deep: use `break` or `return` to leave early, not
+        /// one more `else`
         TooDeep { limit: usize },
         /// The kernel's name is not a PTX identifier.
         InvalidName {
@@ -81,6 +82,12 @@ errors! {
         ArrayEmpty { array: ArrayId },
         /// the constant arrays take {bytes} bytes, but a module has {limit}: pass some of them in a buffer
         ArrayBytes { bytes: u64, limit: u64 },
+        /// {global} has no elements: a global array has at least one
+        GlobalEmpty { global: GlobalId },
+        /// {global} has {len} elements, but {values} initial values
+        GlobalValues { global: GlobalId, len: u32, values: usize },
+        /// the global arrays take {bytes} bytes, but a kernel has {limit}: pass some of them in a buffer
+        GlobalBytes { bytes: u64, limit: u64 },
         /// {value}, made at {made}, is not defined on every path to this use: return it from the body that makes it
         ValueNotVisible { value: Value, made: SourceLocation },
         /// A region does not end in a terminator.
@@ -121,9 +128,9 @@ errors! {
         YieldInLoop { owner: &'static str },
         /// `yield` ends an arm of an `if`, but stands in the body of the kernel: end that with `return`
         YieldOutsideIf,
-        /// `{op}` names the loop at {made}, which is not around it: name a loop whose body this is in
+        /// `{op}` names the loop at {made}, but is not inside of it: name a loop that encloses it
         NotAnEnclosingLoop { op: &'static str, made: SourceLocation },
-        /// `{op}` names an operation `{target}`: only `for` and `loop` can be named
+        /// `{op}` names a `{target}`, but only `for` and `loop` can be named
         NotALoop { op: &'static str, target: &'static str },
         /// The wrong number of values is passed into or out of a region.
         CarriedCount {
@@ -164,8 +171,8 @@ errors! {
         ResultsWithoutElse,
         /// operand `{operand}` of `{op}` is {found}, but must be {expected}
         OperandType { op: &'static str, operand: &'static str, expected: String, found: Type },
-        /// `{op}` takes operands of one type, but `{operand}` is {found} and the one before it {expected}: convert one of
-        /// them (`cvt`, `promote`)
+        /// `{op}` needs operands of one type, but `{operand}` is {found} and the one before it is
+        /// {expected}: convert one of them (`cvt`, `promote`)
         MixedOperands { op: &'static str, operand: &'static str, expected: Type, found: Type },
         /// `{operand}` of `{op}` is {found}, but must be bool: compare it, for example with `.ne(0)`
         ConditionType { op: &'static str, operand: &'static str, found: Type },
@@ -173,9 +180,9 @@ errors! {
         IndexType { op: &'static str, found: Type },
         /// `{op}` accesses memory through a pointer, but is given {found}
         NotAPointer { op: &'static str, found: Type },
-        /// `{op}` writes, but {found} is for reading only: make it a `mut` pointer (`GlobalMut`)
+        /// `{op}` writes, but {found} is read-only: make it a `mut` pointer (`GlobalMut`)
         ReadOnlyPointer { op: &'static str, found: Type },
-        /// `{op}` takes {class}, not {found}: convert it first (`cvt`)
+        /// `{op}` needs {class}, not {found}: convert it first (`cvt`)
         OperandClass { op: &'static str, class: Class, found: Type },
         /// An operation's result count differs from its row.
         ResultCount {
@@ -237,7 +244,7 @@ errors! {
             types: Vec<Type>,
             /// Why not, and what there is instead.
             reason: &'static str,
-        } = |f| write!(f, "there is no `{op}` of {}: {reason}", TypeList(types)),
+        } = |f| write!(f, "there is no `{op}` for operands {}: {reason}", TypeList(types)),
         /// parameter `{name}` is a {ty}, but parameters are scalars and pointers: pass the elements one by one
         VectorParam { name: String, ty: VectorType },
         /// `{op}` needs {first}, but the kernel is built for {target}: build it for {first}, or do without
@@ -273,7 +280,7 @@ errors! {
         },
         /// the step of a `for` is {step}, but must be positive: to count down, count up and subtract the index
         StepNotPositive { step: i128 },
-        /// the text of `{op}` is no format: {error}
+        /// the text of `{op}` is not a format string: {error}
         FormatSyntax { op: &'static str, error: FormatError },
         /// A format string's placeholder count differs from its value count.
         FormatCount {
@@ -308,7 +315,7 @@ errors! {
             len_bytes: u64,
         } = |f| write!(
             f,
-            "bytes {byte} to {} of {local}, made at {made}, are accessed whenever the kernel runs, but it has {len_bytes}: use a smaller index, or make the array larger",
+            "bytes {byte} to {} of {local}, made at {made}, are accessed whenever the kernel runs, but it has only {len_bytes} bytes: use a smaller index, or make the array larger",
             byte + i128::from(*size)
         ),
         /// An access at a constant index is outside its shared allocation, on every path through
@@ -326,34 +333,35 @@ errors! {
             len_bytes: u64,
         } = |f| write!(
             f,
-            "bytes {byte} to {} of {shared}, made at {made}, are accessed whenever the kernel runs, but it has {len_bytes}: use a smaller index, or make the allocation larger",
+            "bytes {byte} to {} of {shared}, made at {made}, are accessed whenever the kernel runs, but it has only {len_bytes} bytes: use a smaller index, or make the allocation larger",
             byte + i128::from(*size)
         ),
         /// a loop whose `{bound}` is not a constant cannot be unrolled fully: use `.unroll(n)`, which needs no constant
         UnrollUnknownTripCount { bound: &'static str },
-        /// no load or store of this loop can be a vector of {lanes} elements: use the loop's index itself as the index, a
-        /// step of 1, and vectors of at most 16 bytes (`x.offset(..)` in front of the loop takes the rest of an index)
+        /// no load or store of this loop can become a vector of {lanes} elements: index with the
+        /// loop's index itself (move the rest into `x.offset(..)` before the loop), step by 1, and
+        /// use vectors of at most 16 bytes
         VectorizeNothing { lanes: u32 },
-        /// the `{op}` at {made} is in the way of a vectorized loop, whose body loads, computes, and stores at the loop's
-        /// index: move it out of the loop, or use `.unroll(n)`
+        /// the `{op}` at {made} cannot be in a vectorized loop, whose body may only load, compute,
+        /// and store at the loop's index: move it out of the loop, or use `.unroll(n)`
         VectorizeObstacle { op: &'static str, made: SourceLocation },
         /// the `{op}` at {made} is not known to start at a multiple of {bytes} bytes: start the range at such a multiple
         /// (`assume_divisible_by` promises it), and use `assume_aligned` on the pointer
         VectorizeAlignment { op: &'static str, made: SourceLocation, bytes: u32 },
-        /// the `{op}` at {made} may meet what the store at {store} writes in another iteration of this vectorized loop:
-        /// store to another buffer, or use `.unroll(n)`
+        /// the `{op}` at {made} may access what the store at {store} writes in another iteration of
+        /// this vectorized loop: store to another buffer, or use `.unroll(n)`
         VectorizeAliasing { op: &'static str, made: SourceLocation, store: SourceLocation },
-        /// with this loop unrolled the kernel has {operations} operations, but at most {limit} are possible: unroll by a
-        /// smaller number
+        /// with this loop unrolled the kernel has {operations} operations, but at most {limit} are
+        /// possible: unroll by a smaller factor
         UnrollSize { operations: u128, limit: u128 },
-        /// a loop cannot fetch {stages} iterations ahead, but at most {limit}, because each takes registers of its own: ask
-        /// for fewer
+        /// a loop can fetch at most {limit} iterations ahead, not {stages}, because each needs its
+        /// own registers: ask for fewer
         PrefetchStages { stages: u32, limit: u32 },
         /// {stages} stages of the tiles that this loop fills take {bytes} bytes of shared memory, but a block has {limit}:
         /// fetch fewer iterations ahead, or use smaller tiles
         PrefetchSharedSize { stages: u32, bytes: u64, limit: u64 },
-        /// the body of this loop loads nothing from global memory that could be fetched ahead: leave `.prefetch_stages` out
-        /// (loads of an inner loop are fetched by that)
+        /// the body of this loop loads nothing from global memory that could be fetched ahead:
+        /// leave `.prefetch_stages` out (to fetch an inner loop's loads ahead, set it on that loop)
         PrefetchNoCopies,
         /// this loop cannot start its asynchronous copies ahead, such as that at {made}, because of the `{op}` at {at}: write
         /// its body as `cp_async` to tiles of its own, `cp_async_commit_group`, `cp_async_wait_group(0)`, `barrier`, the use
@@ -362,39 +370,46 @@ errors! {
         /// give the size of the block by `KernelOptions::block`. For a body of another form leave `.prefetch_stages` out and
         /// use a `CpAsyncPipeline`
         PrefetchAsyncForm { made: SourceLocation, op: &'static str, at: SourceLocation },
-        /// this loop cannot start its bulk copies ahead, such as that at {made}, because of the `{op}` at {at}: its body must
-        /// expect the bytes and copy to tiles of its own (in one `if` of an elected thread, the same one in each iteration),
-        /// wait for the parity `i % 2` of one mbarrier, use the tiles, wait for all products, and pass one barrier. For a body
-        /// of another form leave `.prefetch_stages` out and use a `TmaPipeline`
+        /// this loop cannot start its bulk copies ahead, such as that at {made}, because of the
+        /// `{op}` at {at}: its body must expect the bytes and copy to tiles of its own (in one `if`
+        /// of an elected thread, the same one in each iteration), wait for the parity `i % 2` of
+        /// one mbarrier, use the tiles, wait for all MMAs, and pass one barrier. For a body of
+        /// another form leave `.prefetch_stages` out and use a `TmaPipeline`
         PrefetchBulkForm { made: SourceLocation, op: &'static str, at: SourceLocation },
-        /// this loop cannot fetch {stages} iterations ahead: the ring that the `{op}` at {made} goes around has {slots} slots,
-        /// one for each of these iterations and one for the present one: make the ring longer, or fetch fewer iterations ahead
+        /// this loop cannot fetch {stages} iterations ahead: the ring buffer that the `{op}` at
+        /// {made} indexes has {slots} slots, but needs one for each of these iterations and one for
+        /// the current one: make the ring longer, or fetch fewer iterations ahead
         PrefetchRing { op: &'static str, made: SourceLocation, slots: u32, stages: u32 },
-        /// this loop cannot fetch ahead, because the `{op}` at {made} may leave its body early, and what is fetched for
-        /// later iterations may not be there: guard the work with an `if` instead, or leave `.prefetch_stages` out
+        /// this loop cannot fetch ahead, because the `{op}` at {made} may leave its body early, and
+        /// the data of later iterations may not exist: guard the work with an `if` instead, or
+        /// leave `.prefetch_stages` out
         PrefetchEarlyExit { op: &'static str, made: SourceLocation },
-        /// this load cannot be made iterations ahead, because it depends on {value}, made at {made} by the work of its own
-        /// iteration: compute the address from the index alone, or leave `.prefetch_stages` out
+        /// this load cannot be fetched ahead, because it depends on {value}, which its own
+        /// iteration computes at {made}: compute the address from the index alone, or leave
+        /// `.prefetch_stages` out
         PrefetchDependsOnUse { value: Value, made: SourceLocation },
         /// this loop cannot fetch ahead, because the `{op}` at {made} writes global memory that a later load may read:
         /// store after the loop, or leave `.prefetch_stages` out
         PrefetchAliasingStore { op: &'static str, made: SourceLocation },
-        /// this loop cannot fetch ahead across the `{op}` at {made}, because it makes visible what was written at {store},
-        /// and a load may read that: fetch in a kernel of its own, or leave `.prefetch_stages` out
+        /// this loop cannot fetch ahead across the `{op}` at {made}, because it makes visible what
+        /// was written at {store}, and a load may read that: fetch in a separate kernel, or leave
+        /// `.prefetch_stages` out
         PrefetchAcrossBarrier { op: &'static str, made: SourceLocation, store: SourceLocation },
         /// {var} has no registers: ask for at least one
         VarEmpty { var: VarId },
-        /// the text of `ptx` is refused: {error}
+        /// the text of `ptx` is invalid: {error}
         PtxText { error: PtxTextError },
         /// result {result} of `ptx` is not in its text: write it as `%{result}`
         PtxResult { result: usize },
-        /// `ptx` takes and gives scalars and pointers, not {found}: pass the elements one by one
+        /// operands and results of `ptx` must be scalars or pointers, not {found}: pass the
+        /// elements one by one
         PtxOperand { found: Type },
         /// {var} has {len} registers, but at most {limit} are possible: use shared memory
         VarSize { var: VarId, len: u32, limit: u32 },
         /// {var} has {len} registers, numbered from 0, so there is no register {index}
         VarIndexOutOfRange { var: VarId, index: u32, len: u32 },
-        /// {var}, declared at {made}, is used outside the body that declares it: declare it in a body around both
+        /// {var}, declared at {made}, is used outside the body that declares it: declare it in a
+        /// body that encloses both
         VarNotVisible { var: VarId, made: SourceLocation },
         /// register {index} of {var}, declared at {made}, is read on a path on which it was not set: set it where it is
         /// declared, or on every path
@@ -407,7 +422,7 @@ errors! {
             let [x, y, z] = block;
             write!(
                     f,
-                    "a block of {x} x {y} x {z} threads has none: each axis needs at least 1"
+                    "a block of {x} x {y} x {z} threads is empty: each axis needs at least 1"
                 )
         },
         /// a block has at most {limit} threads along {axis}, not {threads}: use another axis, or more blocks
@@ -420,7 +435,7 @@ errors! {
             let [x, y, z] = block;
             write!(
                 f,
-                "a block of {x} x {y} x {z} threads is not possible: it has at most 1024 in all, so use more blocks"
+                "a block of {x} x {y} x {z} threads is too large: it can have at most 1024 in all, so use more blocks"
             )
         },
         /// `{bound}` is {number}, but must be from {min} to {max}
@@ -435,11 +450,11 @@ errors! {
             let [x, y, z] = block;
             write!(
                 f,
-                "`max_threads` is {max_threads} beside a fixed block of {x} x {y} x {z} threads: leave one of the two out"
+                "`max_threads` is {max_threads}, but the block is fixed at {x} x {y} x {z} threads too: leave one of the two out"
             )
         },
-        /// `min_blocks_per_sm` is {min_blocks_per_sm}, but nothing says how large a block is: give `block` or `max_threads`
-        /// too
+        /// `min_blocks_per_sm` is {min_blocks_per_sm}, but the block size is unknown: give `block`
+        /// or `max_threads` too
         MinBlocksOfAnyBlock { min_blocks_per_sm: u32 },
         /// `min_blocks_per_sm` asks for {min_blocks_per_sm} blocks of {threads} threads, but an SM of the
         /// target holds {limit} threads: ask for fewer blocks
@@ -454,7 +469,7 @@ errors! {
             let [x, y, z] = cluster;
             write!(
                 f,
-                "a cluster of {x} x {y} x {z} blocks is not possible: at most {limit} in all, and none zero"
+                "a cluster of {x} x {y} x {z} blocks is not possible: each axis needs at least 1, with at most {limit} blocks in all"
             )
         },
         /// {shared} has no elements: ask for at least one
@@ -476,12 +491,13 @@ errors! {
         SharedAlignmentTooLarge { shared: SharedId, align_bytes: u32, limit: u32 },
         /// a tensor map has {rank} dimensions, but must have 1 to 5
         TensorMapRank { rank: u8 },
-        /// a {found} is a parameter and stays one: it cannot be carried, selected or kept in a variable; use the parameter
+        /// a {found} cannot be carried, selected or kept in a variable: use the parameter itself
         TensorMapNotParam { found: Type },
-        /// {shared} is aligned to {align_bytes} bytes, which is no power of two: use 4, 8, 16, ..
+        /// {shared} is aligned to {align_bytes} bytes, but an alignment must be a power of two: use
+        /// 4, 8, 16, ..
         SharedAlignment { shared: SharedId, align_bytes: u32 },
-        /// `{op}` is about caches, but its pointer is to {space} memory: only global memory is cached, so leave the
-        /// attribute out
+        /// `{op}` controls caches, but its pointer is to {space} memory: only global memory is
+        /// cached, so leave the attribute out
         CacheSpace { op: String, space: Space },
         /// A load or store has a memory order, but no other thread sees the memory, or nobody
         /// writes it.
@@ -492,21 +508,24 @@ errors! {
             space: Space,
         } = |f| write!(
             f,
-            "`{op}` has an order, but its pointer is to {space} memory, {}: leave the order out",
+            "`{op}` has a memory order, but its pointer is to {space} memory, {}: leave the order out",
             if *space == Space::Local {
                 "which no other thread sees"
             } else {
                 "which nobody writes"
             }
         ),
-        /// `{op}` is on {space} memory, which no other thread sees: load the element, and store the new one
+        /// `{op}` is atomic, but on {space} memory, which no other thread sees: use a load and a
+        /// store
         AtomicSpace { op: String, space: Space },
-        /// `{op}` has both an order and a cache operator or `nc`: these are for weak accesses; leave one of them out
+        /// `{op}` has a memory order, so it cannot have a cache operator or `nc`, which are for
+        /// weak accesses: leave one of them out
         CacheWithOrder { op: String },
-        /// `{op}` goes through the read-only path, which has the cache operators `ca`, `cg` and `cs` only
+        /// `{op}` uses the read-only path (`nc`), which only supports the cache operators `ca`,
+        /// `cg` and `cs`
         CacheOfReadOnly { op: String },
-        /// `{op}` has a priority or a policy of eviction: `volatile` goes with neither, and a cache operator not with the
-        /// priority in L1; leave it out
+        /// `{op}` has an eviction priority or policy that it cannot have: `volatile` allows
+        /// neither, and a cache operator allows no L1 priority; leave it out
         CacheWithEviction { op: String },
         /// `assume_aligned` promises a multiple of {bytes} bytes, but alignments are powers of two
         AssumedAlignment { bytes: u32 },
@@ -523,7 +542,7 @@ errors! {
             rest: u64,
         } = |f| write!(
             f,
-            "`{op}` accesses a {vector}, which must start at a multiple of {bytes} bytes, but starts {rest} bytes beside it: make the index, in elements, a multiple of {}",
+            "`{op}` accesses a {vector}, which must start at a multiple of {bytes} bytes, but starts {rest} bytes after one: make the index, in elements, a multiple of {}",
             vector.lanes()
         ),
         /// a {vector} must start at a multiple of {bytes} bytes, but {shared}, made at {made}, is aligned to {align_bytes}:
@@ -537,28 +556,29 @@ errors! {
         },
         /// there is no barrier {id}: a block has barriers 0 to 15
         BarrierId { id: i128 },
-        /// a barrier for {threads} threads is not possible: warps come as a whole, so it is a multiple of 32 from 32 to
-        /// 1024
+        /// a barrier for {threads} threads is not possible: whole warps arrive, so the count must
+        /// be a multiple of 32 from 32 to 1024
         BarrierThreads { threads: i128 },
-        /// `{op}` is reached by a part of the threads of a warp: the `{branch}` at {location} does not do the same in all of
-        /// them; branch on the number of the warp, `thread_idx().x / 32`, or on what `shfl_idx` spreads from one lane, or
-        /// move the barrier out
+        /// only some threads of a warp may reach `{op}`: the `{branch}` at {location} may differ
+        /// between them; branch on the warp's index, `thread_idx().x / 32`, or on a value that
+        /// `shfl_idx` broadcasts from one lane, or move the barrier out
         DivergentNamedBarrier { op: &'static str, branch: &'static str, location: SourceLocation },
-        /// `{op}` computes A of the next iteration while the `wgmma` at {wgmma} may still read A in the same registers, so
-        /// `ptxas` would run all `wgmma` of the kernel one after the other (C7513); compute it behind the
-        /// `wgmma_wait_group` that waits for this `wgmma`
+        /// `{op}` computes A of the next iteration while the `wgmma` at {wgmma} may still read A in
+        /// the same registers, so `ptxas` would serialize every `wgmma` of the kernel (C7513);
+        /// compute it after the `wgmma_wait_group` that waits for this `wgmma`
         WgmmaOperandComputed { op: &'static str, wgmma: SourceLocation },
-        /// `setmaxnreg` is dropped where the launch bounds do not fix the registers at the start: give the kernel its
-        /// block, and beside it `min_blocks_per_sm`, `max_registers` or a cluster
+        /// `ptxas` drops `setmaxnreg` if the launch bounds do not fix the initial register count:
+        /// give the kernel a `block`, and also `min_blocks_per_sm`, `max_registers` or a cluster
         SetmaxnregBounds,
-        /// `{op}` is on elements of type {found}, but takes {expected}
+        /// `{op}` is on elements of type {found}, but needs {expected}
         AtomicType { op: String, expected: &'static str, found: Scalar },
-        /// the barrier is reached by a part of the threads of a block: the `{branch}` at {location} does not do the same in
-        /// all of them; move the barrier out of it, or make its condition or range independent of the thread
+        /// only some threads of a block may reach the barrier: the `{branch}` at {location} may
+        /// differ between them; move the barrier out of it, or make its condition or range
+        /// independent of the thread
         DivergentBarrier { branch: &'static str, location: SourceLocation },
-        /// `{op}` names all 32 lanes as members, but is reached by a part of the threads of a warp: the `{branch}` at
-        /// {location} does not do the same in all of them; move it out, make the condition or range the same in a warp, or
-        /// pass the mask of the lanes that get here
+        /// `{op}` names all 32 lanes as members, but only some may reach it: the `{branch}` at
+        /// {location} may differ between them; move it out, make the condition or range uniform in
+        /// the warp, or pass the mask of the lanes that get here
         DivergentWarpOp { op: &'static str, branch: &'static str, location: SourceLocation },
         /// the kernel takes {bytes} bytes of shared memory, but a block of its target has {limit}: use smaller tiles
         SharedSize { bytes: u64, limit: u64 },

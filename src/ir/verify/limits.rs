@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::{Report, VerifyError};
 use crate::ir::bounds::{ClusterShape, LaunchBounds};
-use crate::ir::kernel::{KernelIr, SharedData, ValueDef};
+use crate::ir::kernel::{GlobalData, KernelIr, SharedData, ValueDef};
 use crate::ir::op::{AsyncCopy, Axis, Op};
 use crate::ir::target::Target;
 use crate::ir::types::{Space, Type};
@@ -43,6 +43,7 @@ pub(super) fn check(report: &mut Report<'_>) {
     }
     locals(report);
     arrays(report);
+    globals(report);
     shared(report);
 }
 
@@ -80,6 +81,26 @@ fn arrays(report: &mut Report<'_>) {
             last.location,
             VerifyError::ArrayBytes { bytes, limit: KernelIr::CONST_BYTES },
         );
+    }
+}
+
+fn globals(report: &mut Report<'_>) {
+    let ir = report.ir;
+    let mut bytes = 0u64;
+    for (global, data) in ir.globals.iter() {
+        let (len, values) = (data.len, data.bits.len());
+        if len == 0 {
+            report.location(data.location, VerifyError::GlobalEmpty { global });
+        } else if values > len as usize {
+            report.location(data.location, VerifyError::GlobalValues { global, len, values });
+        }
+        bytes = bytes.next_multiple_of(GlobalData::ALIGN_BYTES.into()) + data.bytes();
+    }
+    if let Some((_, last)) = ir.globals.iter().last()
+        && bytes > KernelIr::GLOBAL_BYTES
+    {
+        let limit = KernelIr::GLOBAL_BYTES;
+        report.location(last.location, VerifyError::GlobalBytes { bytes, limit });
     }
 }
 

@@ -19,10 +19,10 @@ impl fmt::Display for Count {
 pub(super) fn without_param(space: Space) -> &'static str {
     match space {
         Space::Shared | Space::SharedCluster => {
-            "a block has only while it runs: make it in the kernel (`k.shared`), and pass an index"
+            "exists only while a block runs: make it in the kernel (`k.shared`), and pass an index"
         }
         Space::Local => {
-            "a thread has only while it runs: make it in the kernel (`k.local_array`), and pass an index"
+            "exists only while a thread runs: make it in the kernel (`k.local_array`), and pass an index"
         }
         Space::Const => {
             "belongs to the module: make it in the kernel (`k.const_array`), and pass an index"

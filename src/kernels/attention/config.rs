@@ -1,5 +1,6 @@
-//! [`AttentionConfig`]: all decisions about an attention kernel, such as schedule, tile, stages,
-//! and which masks it supports. You choose one before you build an `Attention`.
+//! [`AttentionConfig`]: the parameters that are fixed when an attention kernel is built, such as
+//! schedule, tile, stages, and which masks the kernel supports. You choose a configuration before
+//! you build an `Attention`.
 
 use std::fmt;
 
@@ -20,11 +21,11 @@ const BYTES: u32 = 2;
 /// Stages of a consumer group's output ring buffer.
 pub(super) const OUTPUT_STAGES: u32 = 2;
 
-/// How a consumer group's output gets to global memory.
+/// How a consumer group's output is stored to global memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Staging {
-    /// Threads store rows. Needed if sequences of different lengths cut tiles, or if shared memory
-    /// has no room for a ring buffer.
+    /// Threads store rows. Used if sequences of different lengths share the tensor, so that a tile
+    /// can cross a sequence's end, or if shared memory has no room for a ring buffer.
     Rows,
     /// By TMA, through the group's tile of Q. The next tile of Q is in another stage.
     Queries,
@@ -33,14 +34,14 @@ pub(super) enum Staging {
     Ring,
 }
 
-/// Which instructions multiply, and how the warps of a block share the work. Take `WarpSpecialized`
-/// on `sm_90a`, where it is much faster, and `Multistage` everywhere else.
+/// Which MMA instructions the kernel uses, and how the warps of a block divide the work. Choose
+/// `WarpSpecialized` on `sm_90a`, where it is much faster, and `Multistage` everywhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AttentionSchedule {
-    /// `wgmma`: one producer warp group fetches tiles by TMA, one to three consumer groups have 64
-    /// rows of the query tile each. Needs `sm_90a`.
+    /// `wgmma`: one producer warp group fetches tiles by TMA, and one to three consumer warp groups
+    /// compute 64 rows of the query tile each. Needs `sm_90a`.
     WarpSpecialized,
-    /// `mma.sync`: all warps fetch tiles by `cp.async`, and each warp has 16 or 32 rows of the
+    /// `mma.sync`: all warps fetch tiles by `cp.async`, and each warp computes 16 or 32 rows of the
     /// query tile. Runs on every target.
     Multistage {
         /// Warps per block: 4 or 8.
@@ -48,37 +49,38 @@ pub enum AttentionSchedule {
     },
 }
 
-/// How much of a step's softmax is guaranteed to overlap with the previous step's P V. It does not
-/// change results. `ptxas` hoists the wait for P V as far as it can; another wait in front of it,
-/// which is always already over, stops it.
+/// How much of a step's softmax is guaranteed to overlap with the previous step's P V. It affects
+/// only the speed: measure the values, because the fastest one depends on the head dimension and
+/// the mask. `ptxas` moves the wait for P V up as far as it can, which shortens the overlap. To
+/// stop it, the kernel inserts a wait on a barrier that is already complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SoftmaxOverlap {
-    /// No guarantee: whatever `ptxas` leaves.
+    /// No guarantee: `ptxas` decides.
     Free,
-    /// The row maxima.
+    /// At least the row maxima overlap.
     Maxima,
-    /// The row maxima and the exponentials.
+    /// At least the row maxima and the exponentials overlap.
     Softmax,
 }
 
 impl SoftmaxOverlap {
-    /// All values.
+    /// All values, for example to measure each of them.
     pub const ALL: [SoftmaxOverlap; 3] =
         [SoftmaxOverlap::Free, SoftmaxOverlap::Maxima, SoftmaxOverlap::Softmax];
 }
 
-/// All decisions about an [`Attention`](super::Attention) kernel. [`new`](AttentionConfig::new)
-/// chooses them for a problem; [`candidates`](AttentionConfig::candidates) lists what is worth
-/// measuring.
+/// The parameters that are fixed when an [`Attention`](super::Attention) kernel is built.
+/// [`new`](AttentionConfig::new) chooses them for a problem;
+/// [`candidates`](AttentionConfig::candidates) lists the configurations that are worth measuring.
 ///
 /// `head_dim`, `value_dim`, `left`, `right`, `softcap` and `varlen` say which problems the kernel
-/// runs, and must match the problem. The other fields decide only how fast it is.
+/// runs, and must match the problem. The other fields affect only the speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AttentionConfig {
     /// The target to build for.
     pub target: Target,
-    /// Which instructions multiply, and how the warps share the work.
+    /// Which MMA instructions the kernel uses, and how the warps divide the work.
     pub schedule: AttentionSchedule,
     /// The dimension of queries and keys: a multiple of 32, at most 256.
     pub head_dim: u32,
@@ -102,7 +104,7 @@ pub struct AttentionConfig {
     /// compute exponentials (FlashAttention-3's ping-pong). Faster for small head dimensions. For
     /// `WarpSpecialized` only, like `overlap`.
     pub ordered: bool,
-    /// How much of the softmax surely overlaps with P V.
+    /// How much of the softmax is guaranteed to overlap with P V.
     pub overlap: SoftmaxOverlap,
     /// Rescales the output only if a score exceeds the running maximum by more than 8 powers of
     /// two, instead of at every tile of keys
@@ -111,8 +113,8 @@ pub struct AttentionConfig {
     pub lazy: bool,
     /// Supports sequences of different lengths in one tensor.
     pub varlen: bool,
-    /// How many query heads share a tile: 1, or all that share a key head, if that divides 64. With
-    /// it, short sequences fill a tile.
+    /// How many query heads share a tile: 1, or all heads that share a key head, if their count
+    /// divides 64. Share tiles if a sequence has too few queries to fill one.
     pub packed_heads: u32,
 }
 
@@ -240,9 +242,10 @@ impl AttentionConfig {
     }
 
     /// Returns configurations worth measuring for a problem. The choice of
-    /// [`new`](AttentionConfig::new) comes first. On `sm_90a`, the same tile with other overlaps
-    /// and orders follows, then other tiles, those of similar size first, with 2 and with 3 stages.
-    /// Last come `mma.sync` configurations, the only ones on other targets. All pass
+    /// [`new`](AttentionConfig::new) comes first. On `sm_90a`, the same tile with other values of
+    /// `ordered`, `overlap`, `lazy` and `packed_heads` follows, then other tiles with 2 and with 3
+    /// stages, beginning with tiles of similar size. The last entries are `mma.sync`
+    /// configurations, which are the only ones on other targets. All pass
     /// [`check`](AttentionConfig::check), and except for the first one, `ptxas` spills none.
     ///
     /// ```
@@ -306,8 +309,8 @@ impl AttentionConfig {
         kept
     }
 
-    /// Returns whether `ptxas` spills nothing, whatever the mask. With `wgmma` that takes 8
-    /// registers less than [`check`](AttentionConfig::check) allows.
+    /// Returns whether `ptxas` spills nothing, for any mask. With `wgmma`, the kernel may then use
+    /// 8 registers less than [`check`](AttentionConfig::check) allows.
     #[inline]
     fn has_spare_registers(&self) -> bool {
         match self.schedule {
@@ -321,12 +324,13 @@ impl AttentionConfig {
         self.schedule == AttentionSchedule::WarpSpecialized
     }
 
-    /// Returns how many consumer warp groups there are.
+    /// Returns how many consumer warp groups a block of the `WarpSpecialized` kernel has.
     pub fn groups(&self) -> u32 {
         self.tile[0] / ROWS
     }
 
-    /// Returns the queries per tile, each with all heads that share the tile.
+    /// Returns the queries per tile, each with all heads that share the tile. Use it to compute how
+    /// many tiles a sequence has.
     #[inline]
     pub fn queries_of_tile(&self) -> u32 {
         self.tile[0] / self.packed_heads.max(1)
@@ -338,7 +342,7 @@ impl AttentionConfig {
         ROWS / self.packed_heads.max(1)
     }
 
-    /// Returns the threads per block.
+    /// Returns the threads per block, for example to compute the kernel's occupancy.
     pub fn threads(&self) -> u32 {
         match self.schedule {
             AttentionSchedule::WarpSpecialized => (self.groups() + 1).saturating_mul(GROUP),
@@ -360,8 +364,8 @@ impl AttentionConfig {
         (65536 / self.threads()).min(255) / 8 * 8
     }
 
-    /// Returns the stages of Q's ring buffer. With `WarpSpecialized` there are 2 if they fit, so
-    /// that the next query tile is fetched early.
+    /// Returns the stages of Q's ring buffer. With `WarpSpecialized` there are 2 stages if they fit
+    /// into shared memory, so that the next query tile can be fetched early; otherwise there is 1.
     #[inline]
     pub fn query_stages(&self) -> u32 {
         let fits = self.shared_bytes_with(2) <= self.target.max_shared_bytes();
@@ -394,7 +398,8 @@ impl AttentionConfig {
         u64::from(OUTPUT_STAGES * self.tile[0]) * u64::from(swizzle_of(self.value_dim) * BYTES)
     }
 
-    /// Returns the shared memory per block, in bytes.
+    /// Returns the shared memory per block, in bytes. Use it to see whether a larger tile or
+    /// another stage fits.
     #[inline]
     pub fn shared_bytes(&self) -> u64 {
         let has_ring = self.is_specialized() && self.staging() == Staging::Ring;
@@ -416,7 +421,8 @@ impl AttentionConfig {
         tiles.into_iter().fold(512, |bytes, tile| bytes.saturating_add(product(tile)))
     }
 
-    /// Checks that a kernel exists for this configuration.
+    /// Checks that a kernel exists for this configuration. Call it after you have changed a field;
+    /// [`Attention::new`](super::Attention::new) calls it too.
     ///
     /// # Errors
     /// [`AttentionError::Target`], [`AttentionError::HeadDim`], [`AttentionError::Tile`],
@@ -498,7 +504,8 @@ impl AttentionConfig {
         (self.tile[1] + self.value_dim) * (self.tile[0] / warps) / WARP
     }
 
-    /// Checks that the kernel can run a problem.
+    /// Checks that the kernel can run a problem. Every launch calls it; call it to choose between
+    /// kernels.
     ///
     /// # Errors
     /// Those of [`AttentionProblem::check`]. [`AttentionError::Feature`],

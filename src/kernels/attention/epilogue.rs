@@ -1,5 +1,6 @@
 //! What a consumer warp group of the `sm_90a` attention kernel does after an item's last tile of
-//! keys: divides O by the row sums, and stores O and the LSE.
+//! keys: divides O by the row sums, and stores O and the LSE. `sm90.rs` calls it at the end of an
+//! item's loop over keys.
 
 use crate::ir::{Body, TensorMapMut, Val};
 use crate::layout::{shape, tiler};
@@ -52,8 +53,8 @@ impl<'a: 'b, 'b> Consumer<'_, 'a, 'b> {
         }
     }
 
-    /// Stores an output by TMA, in parts of some columns, which are staged in the ring buffer or in
-    /// the group's tile of Q.
+    /// Stores an output by TMA, some columns at a time. The columns are staged in the ring buffer
+    /// or in the group's tile of Q.
     #[inline]
     fn store_tiles(
         &self,

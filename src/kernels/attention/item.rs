@@ -1,6 +1,7 @@
-//! [`Item`]: a unit of work that a thread block takes, namely a tile of queries of one head with
-//! the tiles of keys it sees. Both attention kernels loop over items, and mask and store with the
-//! functions in this file.
+//! [`Item`]: the unit of work of a thread block, namely a tile of queries of one head, with the
+//! tiles of keys that these queries see. Both attention kernels loop over items, and call the
+//! functions in this file to mask the scores and to store the results. Come here for how a mask or
+//! `varlen` changes the range of keys.
 
 use crate::ir::builder::AnyVector;
 use crate::ir::{Body, Element, Val, WARP};
@@ -31,9 +32,9 @@ pub(super) struct Item<'b> {
 }
 
 impl<'b> Item<'b> {
-    /// Returns the work item with this index. Items go section of heads by section, and in each
-    /// section the last tiles of all heads come first, because with a causal mask they take
-    /// longest.
+    /// Returns the work item with this index. The items of one section of heads precede those of
+    /// the next section. Within a section, the last query tiles of all heads come first, because
+    /// with a causal mask they take longest.
     #[inline]
     pub(super) fn decode<'a: 'b>(
         k: &mut Body<'b, '_>,
@@ -105,7 +106,8 @@ impl<'b> Item<'b> {
         }
     }
 
-    /// Stores the LSE of the thread's rows. The threads with a row's first column do it.
+    /// Stores the LSE of the thread's rows. Only the threads that have a row's first column write
+    /// it.
     #[inline]
     pub(super) fn store_lse<'a: 'b>(
         &self,

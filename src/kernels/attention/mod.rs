@@ -1,5 +1,5 @@
 //! Attention forward (FlashAttention): `O = softmax(scale Q Kᵀ) V` per head, without storing the
-//! scores in global memory. For decoding over a paged cache, see
+//! scores in global memory. Use it for whole prompts; for decoding over a paged cache, use
 //! [`decode`](crate::kernels::decode).
 
 mod config;
@@ -12,16 +12,18 @@ mod problem;
 mod sm80;
 mod sm90;
 
-use crate::codegen::Ptx;
-use crate::ir::KernelIr;
+use std::marker::PhantomData;
+
 use crate::ir::builder::{VectorElement, with_roles};
 
 pub use config::{AttentionConfig, AttentionSchedule, SoftmaxOverlap};
 pub use error::AttentionError;
-pub use launch::{AttentionArgs, AttentionFunction};
-use plan::{AnyKernel, Plan, TensorKernel};
+pub use launch::AttentionArgs;
+use plan::Plan;
 pub use problem::AttentionProblem;
 pub(super) use problem::span;
+
+use super::ready::Built;
 
 /// The attention kernel for `f16` or `bf16` tensors, with `f32` statistics and accumulators. For
 /// query `i` of each head, it computes
@@ -32,6 +34,10 @@ pub(super) use problem::span;
 /// over the keys `j` that the query sees ([`AttentionProblem`]). A query that sees no key has
 /// `o = 0` and `lse = -inf`. The softmax weights are rounded to the element type before they are
 /// multiplied with V.
+///
+/// A launch takes an [`AttentionProblem`] and [`AttentionArgs`]. It does nothing if there are no
+/// queries. Launches of one loaded kernel run one after the other, even on different streams,
+/// because they share a counter.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -47,52 +53,36 @@ pub(super) use problem::span;
 /// let q = device.zeros::<bf16>(5 * 64)?;
 /// let v = device.upload(&[bf16::from_f32(3.0); 70 * 64])?;
 /// let (mut o, mut lse) = (device.zeros::<bf16>(5 * 64)?, device.zeros::<f32>(5)?);
-/// attention.launch(&problem, AttentionArgs { q: &q, k: &device.zeros(70 * 64)?, v: &v, o: &mut o, lse: &mut lse })?;
+/// let k = device.zeros(70 * 64)?;
+/// attention.launch(&problem, AttentionArgs { q: &q, k: &k, v: &v, o: &mut o, lse: &mut lse, starts: None })?;
 /// assert!(o.to_vec()?.iter().all(|o| o.to_f32() == 3.0));
 /// assert!(lse.to_vec()?.iter().all(|lse| (lse - 70f32.ln()).abs() < 1e-5));
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Attention<T: VectorElement<2>> {
+pub struct Attention<T> {
     config: AttentionConfig,
-    kernel: AnyKernel<T>,
+    /// The layouts of a kernel that fetches tiles by TMA.
+    plan: Option<Box<Plan>>,
+    elem: PhantomData<fn() -> T>,
 }
 
 impl<T: VectorElement<2>> Attention<T> {
-    /// Builds the kernel.
+    /// Builds the kernel of a configuration. Load the result on a device to launch it.
     ///
     /// # Errors
     /// Those of [`AttentionConfig::check`], and [`AttentionError::Element`] if `T` is neither `f16`
     /// nor `bf16`.
-    pub fn new(config: AttentionConfig) -> Result<Self, AttentionError> {
-        let kernel = with_roles(&[T::SCALAR], || match config.schedule {
-            AttentionSchedule::WarpSpecialized => Plan::new(&config)?.build(),
-            AttentionSchedule::Multistage { warps } => sm80::build(&config, warps),
+    pub fn new(config: AttentionConfig) -> Result<Built<Self>, AttentionError> {
+        let (plan, kernel) = with_roles(&[T::SCALAR], || match config.schedule {
+            AttentionSchedule::WarpSpecialized => {
+                let plan = Box::new(Plan::new(&config)?);
+                let kernel = plan.build()?;
+                Ok::<_, AttentionError>((Some(plan), kernel))
+            }
+            AttentionSchedule::Multistage { warps } => Ok((None, sm80::build(&config, warps)?)),
         })?;
-        Ok(Attention { config, kernel: kernel.with_elements() })
-    }
-
-    /// Returns the configuration.
-    pub fn config(&self) -> &AttentionConfig {
-        &self.config
-    }
-
-    /// Returns the kernel's IR.
-    pub fn ir(&self) -> &KernelIr {
-        match &self.kernel {
-            AnyKernel::Tensor(_, TensorKernel::Whole(kernel)) => kernel.ir(),
-            AnyKernel::Tensor(_, TensorKernel::Sequences(kernel)) => kernel.ir(),
-            AnyKernel::Threads(kernel) => kernel.ir(),
-        }
-    }
-
-    /// Writes the kernel as PTX.
-    pub fn ptx(&self) -> Ptx {
-        match &self.kernel {
-            AnyKernel::Tensor(_, TensorKernel::Whole(kernel)) => kernel.ptx(),
-            AnyKernel::Tensor(_, TensorKernel::Sequences(kernel)) => kernel.ptx(),
-            AnyKernel::Threads(kernel) => kernel.ptx(),
-        }
+        Ok(Built::new(Attention { config, plan, elem: PhantomData }, kernel))
     }
 }

@@ -1,10 +1,13 @@
 //! [`Plan`]: the layouts, tiled MMAs and TMA copies that the host computes before it builds the
-//! `sm_90a` attention kernel. Also the parameters of both attention kernels.
+//! `sm_90a` attention kernel. Also the parameters of both attention kernels. Come here to change a
+//! tile's layout in shared memory, or to add a kernel parameter.
 
 use crate::arch::{L2Promotion, Major, TensorMapDesc};
 use crate::ir::builder::{Role, VectorElement};
 use crate::ir::types::Scalar;
-use crate::ir::{Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Val};
+use crate::ir::{
+    Element, Global, GlobalMut, Kernel, KernelOptions, TensorMap, TensorMapMut, Untyped, Val,
+};
 use crate::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use crate::tensor::atom::{
     CopyAtom, CopyOp, Matrices, MmaAtom, Operand, OperandSource, SmemAtom, SmemSwizzle, TiledCopy,
@@ -33,8 +36,8 @@ crate::params! {
     /// The parameters that all kernels share.
     pub(super) struct Params => ParamsAt<'b> {
         pub(super) lse: GlobalMut<f32>,
-        /// How many work items blocks have drawn besides their first one; 0 before and after a
-        /// launch. Stays 0 if each block has a single item.
+        /// How many work items the blocks have fetched, without each block's first item. It is 0
+        /// before and after a launch, and stays 0 if each block has a single item.
         pub(super) taken: GlobalMut<u32>,
         /// Query tiles per head; heads per sequence, and of all sequences; query heads per key
         /// head; heads per section.
@@ -100,36 +103,6 @@ pub(super) enum Output<'a> {
     Rows(SequencesAt<'a, X>),
 }
 
-/// A configuration's kernel.
-#[derive(Debug)]
-pub(super) enum AnyKernel<T: VectorElement<2>> {
-    Tensor(Box<Plan>, TensorKernel<T>),
-    Threads(Kernel<ByThreads<T>>),
-}
-
-/// A kernel that fetches tiles by TMA.
-#[derive(Debug)]
-pub(super) enum TensorKernel<T: VectorElement<2>> {
-    Whole(Kernel<Whole<T>>),
-    Sequences(Kernel<BySequence<T>>),
-}
-
-impl AnyKernel<X> {
-    /// Returns the kernel for buffers of the type that `X` stands for.
-    #[inline]
-    pub(super) fn with_elements<T: VectorElement<2>>(self) -> AnyKernel<T> {
-        match self {
-            AnyKernel::Tensor(plan, TensorKernel::Whole(kernel)) => {
-                AnyKernel::Tensor(plan, TensorKernel::Whole(kernel.with_signature()))
-            }
-            AnyKernel::Tensor(plan, TensorKernel::Sequences(kernel)) => {
-                AnyKernel::Tensor(plan, TensorKernel::Sequences(kernel.with_signature()))
-            }
-            AnyKernel::Threads(kernel) => AnyKernel::Threads(kernel.with_signature()),
-        }
-    }
-}
-
 /// A ring buffer of tiles in shared memory, and the TMA copy that fetches one.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
@@ -159,7 +132,7 @@ impl Ring {
     }
 }
 
-/// Everything about the kernel that is known on the host.
+/// Everything about the `sm_90a` kernel that the host computes before it builds the kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) config: AttentionConfig,
@@ -274,23 +247,19 @@ impl Plan {
     }
 
     #[inline]
-    pub(super) fn build(self) -> Result<AnyKernel<X>, AttentionError> {
+    pub(super) fn build(&self) -> Result<Kernel<Untyped>, AttentionError> {
         let options = KernelOptions::default().block([self.config.threads(), 1, 1]);
         let (options, name) = (options.min_blocks_per_sm(1), format!("attention_{}", self.config));
         let target = self.config.target;
         let kernel = match self.config.staging() {
             Staging::Queries | Staging::Ring => {
-                TensorKernel::Whole(Kernel::<Whole<X>>::build_with(
-                    options,
-                    &name,
-                    target,
-                    |k, (inputs, o, params)| {
-                        let output = Output::Tiles(o);
-                        self.body(k, &Args { inputs, output, params });
-                    },
-                )?)
+                Kernel::<Whole<X>>::build_with(options, &name, target, |k, (inputs, o, params)| {
+                    let output = Output::Tiles(o);
+                    self.body(k, &Args { inputs, output, params });
+                })?
+                .untyped()
             }
-            Staging::Rows => TensorKernel::Sequences(Kernel::<BySequence<X>>::build_with(
+            Staging::Rows => Kernel::<BySequence<X>>::build_with(
                 options,
                 &name,
                 target,
@@ -298,9 +267,10 @@ impl Plan {
                     let output = Output::Rows(sequences);
                     self.body(k, &Args { inputs, output, params });
                 },
-            )?),
+            )?
+            .untyped(),
         };
-        Ok(AnyKernel::Tensor(Box::new(self), kernel))
+        Ok(kernel)
     }
 }
 

@@ -38,8 +38,8 @@ pub struct AttentionProblem {
     /// The bound `c` on the scores: they become `c tanh(score / c)`.
     pub softcap: Option<f32>,
     /// Sequences have different lengths and follow each other in one tensor. `queries` and `keys`
-    /// are then totals over all sequences, and the strides of sequences are ignored. Launch with
-    /// [`launch_varlen`](super::AttentionFunction::launch_varlen).
+    /// are then totals over all sequences, and the strides of sequences are ignored. A launch needs
+    /// [`starts`](super::AttentionArgs::starts).
     pub varlen: bool,
     /// How many keys before its own position a query sees; `None` is all.
     pub left: Option<u32>,
@@ -122,7 +122,8 @@ impl AttentionProblem {
         u64::from(self.tensor_batch()) * u64::from(self.heads) * u64::from(self.queries)
     }
 
-    /// Returns the factor for the scores.
+    /// Returns the factor for the scores: the field of the same name, or `1 / sqrt(head_dim)` if it
+    /// is `None`. Use it in a reference computation.
     pub fn scale(&self) -> f32 {
         self.scale.unwrap_or_else(|| 1.0 / (self.head_dim as f32).sqrt())
     }
@@ -170,12 +171,12 @@ impl AttentionProblem {
         ]
     }
 
-    /// Returns whether there are no queries.
+    /// Returns whether there are no queries, so that a launch does nothing.
     pub fn is_empty(&self) -> bool {
         self.batch == 0 || self.heads == 0 || self.queries == 0
     }
 
-    /// Returns the keys that query `i` sees.
+    /// Returns the keys that query `i` sees, for example for a reference computation.
     #[inline]
     pub fn visible(&self, i: u32) -> std::ops::Range<u32> {
         let own = i64::from(i) + i64::from(self.keys) - i64::from(self.queries);
@@ -186,6 +187,7 @@ impl AttentionProblem {
     }
 
     /// Returns the floating-point operations for all unmasked scores, for sequences of one length.
+    /// Use it to compute the TFLOP/s of a launch.
     #[inline]
     pub fn flops(&self) -> f64 {
         let pairs: f64 = (0..self.queries).map(|i| self.visible(i).len() as f64).sum();
@@ -193,7 +195,7 @@ impl AttentionProblem {
         2.0 * f64::from(self.batch) * f64::from(self.heads) * pairs * dims
     }
 
-    /// Checks the sizes.
+    /// Checks the sizes. Every launch calls it; call it to reject a problem earlier.
     ///
     /// # Errors
     /// [`AttentionError::Heads`], [`AttentionError::TooLarge`], [`AttentionError::Scale`].

@@ -1,13 +1,15 @@
-//! The kernel with `mma.sync`, for `sm_80` and newer targets, as in FlashAttention-2 (Dao 2023).
+//! The attention kernel with `mma.sync`, for `sm_80` and newer targets, as in FlashAttention-2 (Dao
+//! 2023). Come here to change the kernel that runs wherever `wgmma` does not.
 //!
-//! A block computes one tile of queries, and goes through the tiles of keys that it sees, from the
-//! last to the first. All threads prefetch tiles of K and V with `cp.async` into ring buffers, some
-//! steps ahead. In each step a warp multiplies `S = Q Kᵀ`, masks S, updates its online softmax,
-//! rescales O, and adds `P V`; one barrier per step separates the stages. Each warp has whole rows
-//! of scores, so a softmax never needs another warp. At the end, the block stores O and the LSE.
+//! A block computes one tile of queries. It loops over the tiles of keys that these queries see,
+//! from the last to the first. All threads prefetch tiles of K and V with `cp.async` into ring
+//! buffers, some steps ahead. In each step a warp computes `S = Q Kᵀ`, masks S, updates its online
+//! softmax, rescales O, and adds `P V`; one barrier per step keeps a stage from being refilled
+//! while a warp still reads it. Each warp has whole rows of scores, so a softmax never needs
+//! another warp. At the end, the block stores O and the LSE.
 
 use crate::arch::Major;
-use crate::ir::{Body, Element, Kernel, KernelOptions, Val, range};
+use crate::ir::{Body, Element, Kernel, KernelOptions, Untyped, Val, range};
 use crate::layout::{ComposedLayout, layout, shape, tiler};
 use crate::tensor::atom::{MmaAtom, MmaSync, Operand, TiledMma, ValType};
 use crate::tensor::copy::{AsyncTile, MatrixLoad, ThrAsyncTile};
@@ -18,14 +20,14 @@ use crate::tensor::view::SharedTensor;
 use super::config::AttentionConfig;
 use super::error::AttentionError;
 use super::item::{Item, Own, offset_of};
-use super::plan::{AnyKernel, ByThreads, OperandsAt, ParamsAt, SequencesAt, X, val_type};
+use super::plan::{ByThreads, OperandsAt, ParamsAt, SequencesAt, X, val_type};
 
 /// Alignment of swizzled tiles, in bytes.
 const ALIGN: u32 = 1024;
 /// Elements along K per MMA instruction.
 const DEPTH: u32 = 16;
 
-/// Everything about the kernel that is known on the host.
+/// Everything about the kernel that the host computes before it builds the kernel.
 struct Plan {
     config: AttentionConfig,
     /// The tiled MMA, for both S and O.
@@ -43,7 +45,10 @@ struct Plan {
 
 /// Builds the kernel of a configuration with `warps` warps.
 #[inline]
-pub(super) fn build(config: &AttentionConfig, warps: u32) -> Result<AnyKernel<X>, AttentionError> {
+pub(super) fn build(
+    config: &AttentionConfig,
+    warps: u32,
+) -> Result<Kernel<Untyped>, AttentionError> {
     config.check()?;
     let AttentionConfig { head_dim, value_dim, tile: [rows, columns], stages, .. } = *config;
     let ty = val_type()?;
@@ -81,7 +86,7 @@ pub(super) fn build(config: &AttentionConfig, warps: u32) -> Result<AnyKernel<X>
             _ => plan.body::<2>(k, &operands, &to, &args),
         },
     )?;
-    Ok(AnyKernel::Threads(kernel))
+    Ok(kernel.untyped())
 }
 
 impl Plan {

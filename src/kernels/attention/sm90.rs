@@ -1,9 +1,10 @@
-//! The warp-specialised kernel for `sm_90a`, as in FlashAttention-3 (Shah et al. 2024).
+//! The warp-specialised attention kernel for `sm_90a`, as in FlashAttention-3 (Shah et al. 2024).
+//! Come here to change how its warp groups overlap MMAs, softmax and copies.
 //!
-//! A block is persistent and draws work items, each a tile of queries of one head ([`Item`]). One
-//! thread of the first warp group, the producer, draws the items and fetches tiles of Q, K and V by
-//! TMA. Each consumer group has 64 rows of the query tile. For each tile of keys, from the last one
-//! the queries see to the first, a consumer
+//! A block is persistent and fetches work items from a counter, each a tile of queries of one head
+//! ([`Item`]). One thread of the first warp group, the producer, fetches the items' indices, and
+//! the tiles of Q, K and V by TMA. Each consumer group has 64 rows of the query tile. For each tile
+//! of keys, from the last one the queries see to the first, a consumer
 //!
 //! 1. starts `S = Q Kᵀ` for this tile (both operands in shared memory),
 //! 2. starts `O += P V` for the previous tile (P in registers),
@@ -87,7 +88,7 @@ pub(super) struct Shared<'p, 'a, 'b> {
 }
 
 impl<'a: 'b, 'b> Shared<'_, 'a, 'b> {
-    /// Returns the work items. The producer draws them.
+    /// Returns the counter from which the producer fetches the work items.
     #[inline]
     fn work(&self) -> WorkCounter<'b> {
         let ParamsAt { taken, row_tiles, all_heads, .. } = self.args.params;

@@ -1,4 +1,5 @@
-//! [`DecodeConfig`]: the head dimension, warps and stages for which a decode kernel is built.
+//! [`DecodeConfig`]: the target, head dimension, warps and stages for which a decode kernel is
+//! built. Come here to choose or measure configurations.
 
 use std::fmt;
 
@@ -6,9 +7,9 @@ use crate::ir::Target;
 
 use super::error::DecodeError;
 
-/// Rows of queries per thread block: what one MMA instruction takes.
+/// Rows, (query, head), per thread block: the M of one MMA instruction.
 pub(super) const ROWS: u32 = 16;
-/// Keys per step of a warp.
+/// Keys that a warp processes per step.
 pub(super) const KEYS: u32 = 16;
 /// Bytes per element.
 const BYTES: u32 = 2;
@@ -17,25 +18,28 @@ const BYTES: u32 = 2;
 /// offset.
 const PADDING: u32 = 8;
 
-/// All decisions about a [`Decode`](super::Decode) kernel. `head_dim` must match the problem;
-/// `warps` and `stages` decide only how fast it is.
+/// The parameters that are fixed when a [`Decode`](super::Decode) kernel is built. Get one from
+/// [`new`](DecodeConfig::new), or measure the [`candidates`](DecodeConfig::candidates), and pass it
+/// to [`Decode::new`](super::Decode::new). `head_dim` must match the problem; `warps` and `stages`
+/// affect only the speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeConfig {
     /// The target to build for, `sm_80` or newer.
     pub target: Target,
     /// The dimension of queries, keys and values: 64, 96, 128 or 256.
     pub head_dim: u32,
-    /// Warps per thread block: 1, 2 or 4. Each takes every `warps`-th group of 16 keys.
+    /// Warps per thread block: 1, 2 or 4. Each warp processes every `warps`-th group of 16 keys.
     pub warps: u32,
-    /// Stages of each warp's ring buffer, each with 16 keys and 16 values. Decoding is bound by
-    /// memory latency and bandwidth, so bytes in flight count.
+    /// Stages of each warp's ring buffer, each with 16 keys and 16 values. More stages keep more
+    /// bytes in flight, which decoding needs because it is bound by memory latency and bandwidth.
     pub stages: u32,
 }
 
 impl DecodeConfig {
-    /// Chooses the configuration for a head dimension. It takes as many stages as fit: for heads up
-    /// to 96, with three thread blocks per SM; for larger ones with two if each then has at least 3
-    /// stages, else with one.
+    /// Chooses the configuration for a head dimension, with as many stages as fit into shared
+    /// memory. For head dimensions up to 96, three thread blocks share an SM. For larger ones, two
+    /// blocks share an SM if each then has at least 3 stages; otherwise a block has the SM for
+    /// itself. Use it unless you measure the [`candidates`](DecodeConfig::candidates).
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -63,8 +67,8 @@ impl DecodeConfig {
     }
 
     /// Returns configurations worth measuring for a head dimension. The choice of
-    /// [`new`](DecodeConfig::new) comes first. The others have 1, 2 or 4 warps, and as many stages
-    /// as fit with 1 to 8 thread blocks per SM.
+    /// [`new`](DecodeConfig::new) comes first. The other configurations have 1, 2 or 4 warps, and
+    /// as many stages as fit if 1 to 8 thread blocks share an SM.
     ///
     /// ```
     /// use tilewright::ir::Target;
@@ -101,7 +105,7 @@ impl DecodeConfig {
         DecodeConfig { stages: stages.min(8) as u32, ..config }
     }
 
-    /// Returns the threads per block.
+    /// Returns the threads per block, for example to compute the kernel's occupancy.
     pub fn threads(&self) -> u32 {
         self.warps * 32
     }
@@ -134,19 +138,21 @@ impl DecodeConfig {
         96 * 32 / self.share_numbers()
     }
 
-    /// Returns how many bytes of keys and values a thread block has in flight.
+    /// Returns how many bytes of keys and values a thread block has in flight while it computes one
+    /// stage. Use it to compare configurations: the loop is bound by memory latency and bandwidth.
     pub fn bytes_in_flight(&self) -> u64 {
         let of_stage = self.warps * 2 * KEYS * self.head_dim * BYTES;
         u64::from(of_stage) * u64::from(self.stages.saturating_sub(1))
     }
 
-    /// Returns the shared memory per block, in bytes.
+    /// Returns the shared memory per block, in bytes. Use it to see how many blocks fit on an SM.
     pub fn shared_bytes(&self) -> u64 {
         let rings = u64::from(self.stages) * u64::from(self.warps * self.stage_elements());
         (rings + u64::from(ROWS * self.pitch())) * u64::from(BYTES)
     }
 
-    /// Checks that a kernel exists for this configuration.
+    /// Checks that a kernel exists for this configuration. Call it after you have changed a field;
+    /// [`Decode::new`](super::Decode::new) calls it too.
     ///
     /// # Errors
     /// [`DecodeError::Target`], [`DecodeError::HeadDim`], [`DecodeError::Ring`],

@@ -1,14 +1,15 @@
-//! The device code, with `mma.sync` for `sm_80` and newer targets.
+//! The decode kernel's device code, with `mma.sync` for `sm_80` and newer targets. Come here to
+//! change how keys are fetched, or how partial results are combined.
 //!
 //! A thread block has 16 rows, which are (query, head) pairs of one key head, and the keys of one
-//! split. Its warps work alone at first: each takes every `warps`-th group of 16 keys, fetches them
-//! with `cp.async` into its own ring buffer, and keeps its own online softmax and output. 16 keys
-//! never cross a page, so a warp loads one table entry per step, one step before the copies that
-//! need it.
+//! split. At first, its warps do not communicate: warp `w` processes the groups `w`, `w + warps`,
+//! .. of 16 keys, fetches each group with `cp.async` into its own ring buffer, and has its own
+//! online softmax and output. A group of 16 keys never crosses a page, so a warp loads one entry of
+//! the page table per step, one step before it starts the copies from that page.
 //!
 //! At the end, the block's warps combine their partial results in shared memory. If the sequence is
-//! split, the block writes the result to a workspace, and the last block of the tile to arrive
-//! combines the splits.
+//! split, the block writes its result to a workspace, and the last block of the tile to do so
+//! combines the results of all splits.
 
 use crate::ir::op::CpAsyncCache;
 use crate::ir::{Body, Global, MutPointer, Pointer, Range, Shared, Val, WARP, range};

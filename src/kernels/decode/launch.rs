@@ -1,11 +1,12 @@
-//! [`DecodeFunction`]: a decode kernel loaded on a device. Plans the splits, checks buffers, and
-//! launches.
+//! Launches a decode kernel: checks the buffers, splits the sequences among thread blocks, and
+//! passes the parameters. Come here for [`DecodeArgs`], or if a launch returns an error.
 
-use std::sync::{Mutex, PoisonError};
-
+use crate::ir::Untyped;
 use crate::ir::builder::VectorElement;
-use crate::runtime::{Buffer, Device, Function, Grid, LaunchOptions, LoadOptions};
+use crate::runtime::{Buffer, Function, Grid, Occupancy};
 
+use super::super::ready::{Launch, Loaded, ReadyKernel};
+use super::super::split::SplitWorkspace;
 use super::Decode;
 use super::config::DecodeConfig;
 use super::error::DecodeError;
@@ -13,7 +14,7 @@ use super::plan::DecodePlan;
 use super::problem::DecodeProblem;
 use super::tiles::Params;
 
-/// The buffers of a decode launch, for [`DecodeFunction::launch`]. Their sizes and strides are in
+/// The buffers of a decode launch, for a [`Decode`]. Their sizes and strides are in
 /// the [`DecodeProblem`].
 pub struct DecodeArgs<'h, T> {
     /// Q.
@@ -31,105 +32,47 @@ pub struct DecodeArgs<'h, T> {
     /// The LSE, if you need it: per query, the logarithm of the sum of its exponentials. Compact in
     /// the order sequence, head, query.
     pub lse: Option<&'h mut Buffer<f32>>,
+    /// How to split the sequences; `None` for the plan of [`Loaded::plan`].
+    pub plan: Option<DecodePlan>,
 }
 
-/// A [`Decode`] loaded on a device, made by [`Decode::load`]. Load it once; each
-/// [`launch`](DecodeFunction::launch) takes its own problem and buffers, for example one layer of
-/// one decode step.
-#[derive(Debug)]
-pub struct DecodeFunction<T: VectorElement<2>> {
-    config: DecodeConfig,
-    function: Function<(Params<T>,)>,
-    /// The device's SMs, and the thread blocks that run at once.
-    room: [u32; 2],
-    workspace: Mutex<Workspace>,
-}
+/// The occupancy that the simulator reports: a small GPU, so that tests need few blocks.
+const SIMULATED: Occupancy = Occupancy { blocks_per_sm: 2, sm_count: 2 };
 
-/// Partial results and arrival counters, grown to the largest launch, and a buffer to pass if the
-/// LSE is not wanted. Launches on several streams share it, so the runtime serialises them.
-#[derive(Debug)]
-struct Workspace {
-    partials: Buffer<f32>,
-    arrivals: Buffer<u32>,
-    no_lse: Buffer<f32>,
-}
+impl<T: VectorElement<2>> ReadyKernel for Decode<T> {
+    type Config = DecodeConfig;
+    /// The parameters have names, and are not public.
+    type Params = Untyped;
+    type Problem = DecodeProblem;
+    type Args<'a> = DecodeArgs<'a, T>;
+    type Shared = SplitWorkspace<f32>;
+    type Error = DecodeError;
 
-impl<T: VectorElement<2>> Decode<T> {
-    /// Loads the kernel on a device.
-    ///
-    /// # Errors
-    /// Those of [`Device::load`].
-    pub fn load(&self, device: &Device) -> Result<DecodeFunction<T>, DecodeError> {
-        self.load_with(LoadOptions::default(), device)
-    }
-
-    /// Same as [`load`](Decode::load), with load options: for example access checks.
-    ///
-    /// # Errors
-    /// Those of [`Device::load_with`].
-    pub fn load_with(
-        &self,
-        options: LoadOptions<'_>,
-        device: &Device,
-    ) -> Result<DecodeFunction<T>, DecodeError> {
-        let (config, function) = (*self.config(), device.load_with(options, &self.kernel)?);
-        let room = function.occupancy(config.threads())?;
-        // Few enough that the simulator splits sequences too.
-        let room = room.map_or([2, 4], |room| [room.sm_count, room.blocks()]);
-        let (partials, arrivals) = (device.zeros(1)?, device.zeros(1)?);
-        let workspace = Mutex::new(Workspace { partials, arrivals, no_lse: device.zeros(1)? });
-        Ok(DecodeFunction { config, function, room, workspace })
-    }
-}
-
-impl<T: VectorElement<2>> DecodeFunction<T> {
-    /// Returns the configuration.
-    pub fn config(&self) -> &DecodeConfig {
+    fn config(&self) -> &DecodeConfig {
         &self.config
     }
 
-    /// Returns the log of the driver's compiler (`ptxas`).
-    pub fn compiler_log(&self) -> &str {
-        self.function.compiler_log()
+    fn share(&self, function: &Function<Untyped>) -> Result<SplitWorkspace<f32>, DecodeError> {
+        Ok(SplitWorkspace::new(function, self.config.threads(), SIMULATED)?)
     }
 
-    /// Returns the plan that [`launch`](DecodeFunction::launch) uses for a problem.
-    pub fn plan(&self, problem: &DecodeProblem) -> DecodePlan {
-        DecodePlan::new(problem, self.room)
-    }
-
-    /// Launches the kernel on the default stream. Does nothing if there are no queries. Launches of
-    /// one function run one after the other, even on different streams, because they share a
-    /// workspace.
-    ///
     /// # Errors
-    /// Those of [`DecodeProblem::check`]; [`DecodeError::OtherHeadDim`]; buffers that are too short
-    /// or misaligned; those of [`Function::launch`].
-    pub fn launch(
+    /// Those of [`DecodeProblem::check`] and [`DecodePlan::check`]; [`DecodeError::OtherHeadDim`];
+    /// buffers that are too short or misaligned; those of [`Function::launch`].
+    fn launch(
         &self,
         problem: &DecodeProblem,
         args: DecodeArgs<'_, T>,
+        launch: Launch<'_, Self>,
     ) -> Result<(), DecodeError> {
-        self.launch_with(LaunchOptions::default(), problem, &self.plan(problem), args)
-    }
-
-    /// Same as [`launch`](DecodeFunction::launch), with options and your own plan.
-    ///
-    /// # Errors
-    /// Those of [`launch`](DecodeFunction::launch) and of [`DecodePlan::check`].
-    pub fn launch_with(
-        &self,
-        options: LaunchOptions<'_>,
-        problem: &DecodeProblem,
-        plan: &DecodePlan,
-        args: DecodeArgs<'_, T>,
-    ) -> Result<(), DecodeError> {
+        let split = launch.shared();
         problem.check()?;
         let DecodeProblem { batch, key_heads, queries, head_dim, pages, page, .. } = *problem;
         if head_dim != self.config.head_dim {
             let expected = self.config.head_dim;
             return Err(DecodeError::OtherHeadDim { found: head_dim, expected });
         }
+        let plan = args.plan.unwrap_or_else(|| plan_for(problem, split));
         plan.check(problem)?;
         if problem.is_empty() {
             return Ok(());
@@ -147,65 +90,59 @@ impl<T: VectorElement<2>> DecodeFunction<T> {
         if let Some(lse) = &args.lse {
             check_len("the LSE", lse.len(), problem.rows())?;
         }
-        let (mut workspace, tiles) = (self.reserve(problem, plan)?, problem.tiles());
-        let Workspace { partials, arrivals, no_lse } = &mut *workspace;
+        let tiles = problem.tiles();
+        // Without splits, blocks write their results to O.
+        let (partials, arrivals) = match plan.splits {
+            1 => (0, 0),
+            _ => (plan.workspace_bytes(&self.config, problem) / 4, tiles),
+        };
         let grid = Grid::new([tiles as u32, plan.splits, 1], [self.config.threads(), 1, 1]);
         let strides = |strides: [u64; 3]| strides.map(|stride| stride as i64);
         let has_lse = args.lse.is_some().into();
-        let params = Params {
-            q: args.q,
-            k: args.k,
-            v: args.v,
-            o: args.o,
-            q_strides: strides(problem.q_strides()),
-            k_strides: strides(problem.k_strides()),
-            v_strides: strides(problem.v_strides()),
-            o_strides: strides(problem.o_strides()),
-            lse: args.lse.unwrap_or(no_lse),
-            has_lse,
-            table: args.table,
-            row: row as i32,
-            lens: args.lens,
-            max_len: problem.max_len as i32,
-            pages: pages as i32,
-            page_bits: page.trailing_zeros(),
-            key_heads: key_heads as i32,
-            group: problem.group() as i32,
-            queries: queries as i32,
-            row_tiles: problem.row_tiles() as i32,
-            tokens: plan.tokens as i32,
-            partials,
-            arrivals: &mut *arrivals,
-            scale: problem.scale() * std::f32::consts::LOG2_E,
-        };
-        let launched = self.function.launch_with(options, grid, (params,));
-        if launched.is_err() && arrivals.device().is_sim() {
-            // The blocks that the simulator stopped have not arrived.
-            *arrivals = arrivals.device().zeros(arrivals.len())?;
-        }
-        Ok(launched?)
+        split.with(partials, arrivals, |buffers| {
+            let params = Params {
+                q: args.q,
+                k: args.k,
+                v: args.v,
+                o: args.o,
+                q_strides: strides(problem.q_strides()),
+                k_strides: strides(problem.k_strides()),
+                v_strides: strides(problem.v_strides()),
+                o_strides: strides(problem.o_strides()),
+                lse: args.lse.unwrap_or(&mut buffers.unwanted),
+                has_lse,
+                table: args.table,
+                row: row as i32,
+                lens: args.lens,
+                max_len: problem.max_len as i32,
+                pages: pages as i32,
+                page_bits: page.trailing_zeros(),
+                key_heads: key_heads as i32,
+                group: problem.group() as i32,
+                queries: queries as i32,
+                row_tiles: problem.row_tiles() as i32,
+                tokens: plan.tokens as i32,
+                partials: &mut buffers.partials,
+                arrivals: &mut buffers.arrivals,
+                scale: problem.scale() * std::f32::consts::LOG2_E,
+            };
+            launch.start_as::<(Params<T>,)>(grid, (params,))
+        })?;
+        Ok(())
     }
+}
 
-    /// Grows the workspace for a plan, and locks it.
-    fn reserve(
-        &self,
-        problem: &DecodeProblem,
-        plan: &DecodePlan,
-    ) -> Result<std::sync::MutexGuard<'_, Workspace>, DecodeError> {
-        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        let Workspace { partials, arrivals, .. } = &mut *workspace;
-        if plan.splits > 1 {
-            let [numbers, tiles] =
-                [plan.workspace_bytes(&self.config, problem) / 4, problem.tiles()];
-            if (partials.len() as u64) < numbers {
-                *partials = partials.device().zeros(numbers as usize)?;
-            }
-            if (arrivals.len() as u64) < tiles {
-                *arrivals = arrivals.device().zeros(tiles as usize)?;
-            }
-        }
-        Ok(workspace)
+impl<T: VectorElement<2>> Loaded<Decode<T>> {
+    /// Returns the plan that a launch uses if [`DecodeArgs::plan`] is `None`. Use it to see how
+    /// many splits a problem gets, or as the start of your own plan.
+    pub fn plan(&self, problem: &DecodeProblem) -> DecodePlan {
+        plan_for(problem, self.shared())
     }
+}
+
+fn plan_for(problem: &DecodeProblem, split: &SplitWorkspace<f32>) -> DecodePlan {
+    let occupancy = split.occupancy();
+    DecodePlan::new(problem, [occupancy.sm_count, occupancy.blocks()])
 }
 
 /// Checks that a buffer is long enough for an operand.

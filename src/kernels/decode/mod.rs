@@ -1,5 +1,6 @@
 //! Attention decode (FlashDecoding): the next few tokens of each sequence attend to a paged KV
-//! cache. For whole prompts, see [`attention`](crate::kernels::attention).
+//! cache. Use it to generate tokens; for whole prompts, use
+//! [`attention`](crate::kernels::attention).
 
 mod config;
 mod error;
@@ -9,16 +10,17 @@ mod plan;
 mod problem;
 mod tiles;
 
-use crate::codegen::Ptx;
-use crate::ir::builder::{VectorElement, with_roles};
-use crate::ir::{Kernel, KernelIr};
+use std::marker::PhantomData;
 
+use crate::ir::builder::{VectorElement, with_roles};
+
+use super::ready::Built;
 pub use config::DecodeConfig;
 pub use error::DecodeError;
-pub use launch::{DecodeArgs, DecodeFunction};
+pub use launch::DecodeArgs;
 pub use plan::DecodePlan;
 pub use problem::DecodeProblem;
-use tiles::{Params, Tiles};
+use tiles::Tiles;
 
 /// The decode kernel: attention for 1 to 8 queries per sequence over a cache in pages, for `f16` or
 /// `bf16`, with `f32` statistics and accumulators. For query `i` of a head, it computes
@@ -35,7 +37,9 @@ use tiles::{Params, Tiles};
 /// 0..=[`max_len`](DecodeProblem::max_len), and skips the keys of a table entry that is not a page
 /// of the pool. So you can mark a dropped page with -1.
 ///
-/// Launches with the same [`DecodePlan`] give the same results bit for bit.
+/// A launch takes a [`DecodeProblem`] and [`DecodeArgs`]. It does nothing if there are no queries.
+/// Launches of one loaded kernel run one after the other, even on different streams, because they
+/// share a workspace. Launches with the same [`DecodePlan`] give the same results bit for bit.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -52,7 +56,7 @@ use tiles::{Params, Tiles};
 /// let v: Vec<bf16> = (0..3 * 16 * 64).map(|i| bf16::from_f32((i / (16 * 64)) as f32)).collect();
 /// let (v, table, lens) = (device.upload(&v)?, device.upload(&[2, 0, 1, -1])?, device.upload(&[32, 5])?);
 /// let (mut o, mut lse) = (device.zeros::<bf16>(2 * 4 * 64)?, device.zeros::<f32>(2 * 4)?);
-/// let args = DecodeArgs { q: &q, k: &k, v: &v, table: &table, lens: &lens, o: &mut o, lse: Some(&mut lse) };
+/// let args = DecodeArgs { q: &q, k: &k, v: &v, table: &table, lens: &lens, o: &mut o, lse: Some(&mut lse), plan: None };
 /// decode.launch(&problem, args)?;
 /// assert!(o.to_vec()?.iter().all(|o| o.to_f32() == 1.0));
 /// let (long, short) = (32f32.ln(), 5f32.ln());
@@ -62,35 +66,19 @@ use tiles::{Params, Tiles};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Decode<T: VectorElement<2>> {
-    tiles: Tiles,
-    kernel: Kernel<(Params<T>,)>,
+pub struct Decode<T> {
+    config: DecodeConfig,
+    elem: PhantomData<fn() -> T>,
 }
 
 impl<T: VectorElement<2>> Decode<T> {
-    /// Builds the kernel.
+    /// Builds the kernel of a configuration. Load the result on a device to launch it.
     ///
     /// # Errors
     /// Those of [`DecodeConfig::check`], and [`DecodeError::Element`] if `T` is neither `f16` nor
     /// `bf16`.
-    pub fn new(config: DecodeConfig) -> Result<Self, DecodeError> {
-        let build = || Tiles::new(&config).and_then(|tiles| Ok((tiles.build()?, tiles)));
-        let (kernel, tiles) = with_roles(&[T::SCALAR], build)?;
-        Ok(Decode { kernel: kernel.with_signature(), tiles })
-    }
-
-    /// Returns the configuration.
-    pub fn config(&self) -> &DecodeConfig {
-        &self.tiles.config
-    }
-
-    /// Returns the kernel's IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
-    }
-
-    /// Writes the kernel as PTX.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
+    pub fn new(config: DecodeConfig) -> Result<Built<Self>, DecodeError> {
+        let kernel = with_roles(&[T::SCALAR], || Tiles::new(&config)?.build())?;
+        Ok(Built::new(Decode { config, elem: PhantomData }, kernel.untyped()))
     }
 }

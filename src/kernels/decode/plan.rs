@@ -1,5 +1,6 @@
-//! [`DecodePlan`]: into how many parts a launch cuts each sequence's keys, so that a small batch
-//! still fills the GPU, and the workspace that this takes.
+//! [`DecodePlan`]: into how many splits a launch divides each sequence's keys, so that a small
+//! batch still fills the GPU, and how large the workspace for the splits' partial results is. Come
+//! here if the number of splits is not what you expect.
 
 use super::config::DecodeConfig;
 use super::error::DecodeError;
@@ -11,12 +12,11 @@ const START: u64 = 128;
 /// What a partial result costs, in keys: its block writes it, and the last block reads it.
 const WRITE: u64 = 64;
 const READ: u64 = 16;
-/// Splits end at multiples of the keys that all warps take in a step.
+/// Splits end at multiples of the keys that 4 warps process in a step.
 const STEP: u32 = 64;
 
 /// How a sequence's keys are split among thread blocks. The launch chooses it, unless you pass your
-/// own to [`launch_with`](super::DecodeFunction::launch_with), for example to get the same results
-/// on every GPU.
+/// own in [`DecodeArgs`](super::DecodeArgs::plan), for example to get the same results on every GPU.
 ///
 /// Split `i` has the `tokens` keys from key `i * tokens` on, and the last split has the rest. A
 /// sequence with at most `tokens` keys is computed by one block and uses no workspace. A sequence's
@@ -42,10 +42,11 @@ pub struct DecodePlan {
 
 impl DecodePlan {
     /// Returns the plan that is predicted to be fastest on a device with
-    /// `[SMs, thread blocks at once]`, if all sequences have `max_len` keys.
+    /// `[SMs, thread blocks at once]`, if all sequences have `max_len` keys. A launch uses this
+    /// plan by default; call `new` to compare devices.
     ///
-    /// Full waves of resident blocks run at memory bandwidth. So does the last wave, if every SM
-    /// has the same count of blocks.
+    /// The prediction assumes that full waves of resident blocks run at memory bandwidth, and so
+    /// does the last wave if every SM has the same count of blocks.
     #[inline]
     pub fn new(problem: &DecodeProblem, [sms, resident]: [u32; 2]) -> DecodePlan {
         let (sms, resident) = (u64::from(sms.max(1)), u64::from(resident.max(1)));
@@ -62,14 +63,16 @@ impl DecodePlan {
         plans.min_by_key(time).unwrap_or(DecodePlan::split(problem, 1))
     }
 
-    /// Returns the plan with at most `splits` equal splits of `max_len` keys.
+    /// Returns the plan with at most `splits` equal splits of `max_len` keys. Use it to measure
+    /// other split counts than [`new`](DecodePlan::new) chooses.
     #[inline]
     pub fn split(problem: &DecodeProblem, splits: u32) -> DecodePlan {
         let tokens = problem.max_len.div_ceil(splits.max(1)).next_multiple_of(STEP).max(STEP);
         DecodePlan { splits: problem.max_len.div_ceil(tokens).max(1), tokens }
     }
 
-    /// Returns how many bytes of workspace the partial results of a launch take.
+    /// Returns how many bytes of workspace the partial results of a launch take: 0 without splits.
+    /// The launch allocates the workspace.
     #[inline]
     pub fn workspace_bytes(&self, config: &DecodeConfig, problem: &DecodeProblem) -> u64 {
         let of_part = u64::from(config.warps * config.share_numbers()) * 4;
@@ -77,7 +80,8 @@ impl DecodePlan {
         problem.tiles().saturating_mul(parts.into()).saturating_mul(of_part)
     }
 
-    /// Checks that the splits cover all keys of a problem.
+    /// Checks that the splits cover all keys of a problem. Call it if you fill in the fields
+    /// yourself; a launch calls it too.
     ///
     /// # Errors
     /// [`DecodeError::Plan`].

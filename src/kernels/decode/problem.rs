@@ -1,4 +1,5 @@
-//! [`DecodeProblem`]: the sizes and strides of one decode step. You pass it at launch.
+//! [`DecodeProblem`]: the sizes and strides of one decode step. You pass it at launch, so one
+//! kernel serves all batch sizes and cache sizes.
 
 use super::super::attention::span;
 use super::config::ROWS;
@@ -87,7 +88,8 @@ impl DecodeProblem {
         }
     }
 
-    /// Returns the factor for the scores.
+    /// Returns the factor for the scores: the field of the same name, or `1 / sqrt(head_dim)` if it
+    /// is `None`. Use it in a reference computation.
     pub fn scale(&self) -> f32 {
         self.scale.unwrap_or_else(|| 1.0 / (self.head_dim as f32).sqrt())
     }
@@ -98,25 +100,27 @@ impl DecodeProblem {
         given.unwrap_or([heads * dim, dim, positions * heads * dim])
     }
 
-    /// Returns the strides of Q in elements: from one query, head and sequence to the next.
+    /// Returns the strides of Q in elements: from one query, head and sequence to the next. Compact
+    /// strides are computed if you set none.
     #[inline]
     pub fn q_strides(&self) -> [u64; 3] {
         Self::strides(self.q, [self.queries, self.heads, self.head_dim])
     }
 
-    /// Returns the strides of K in elements: from one token, head and page to the next.
+    /// Returns the strides of K in elements: from one token, head and page to the next. Compact
+    /// strides are computed if you set none.
     #[inline]
     pub fn k_strides(&self) -> [u64; 3] {
         Self::strides(self.k, [self.page, self.key_heads, self.head_dim])
     }
 
-    /// Returns the strides of V.
+    /// Returns the strides of V in elements, like [`k_strides`](DecodeProblem::k_strides).
     #[inline]
     pub fn v_strides(&self) -> [u64; 3] {
         Self::strides(self.v, [self.page, self.key_heads, self.head_dim])
     }
 
-    /// Returns the strides of O.
+    /// Returns the strides of O in elements, like [`q_strides`](DecodeProblem::q_strides).
     #[inline]
     pub fn o_strides(&self) -> [u64; 3] {
         Self::strides(self.o, [self.queries, self.heads, self.head_dim])
@@ -135,7 +139,7 @@ impl DecodeProblem {
         ]
     }
 
-    /// Returns whether there are no queries.
+    /// Returns whether there are no queries, so that a launch does nothing.
     pub fn is_empty(&self) -> bool {
         self.batch == 0 || self.heads == 0
     }
@@ -161,13 +165,14 @@ impl DecodeProblem {
         u64::from(self.batch) * u64::from(self.key_heads) * u64::from(self.row_tiles())
     }
 
-    /// Returns the bytes of keys and values in sequences of these lengths.
+    /// Returns how many bytes of keys and values sequences of these lengths have. Use it to compute
+    /// the bandwidth of a launch, which reads them once.
     pub fn bytes(&self, lens: impl IntoIterator<Item = u32>) -> u64 {
         let tokens: u64 = lens.into_iter().map(u64::from).sum();
         tokens * 2 * u64::from(self.key_heads) * u64::from(self.head_dim) * 2
     }
 
-    /// Checks the sizes.
+    /// Checks the sizes and strides. Every launch calls it; call it to reject a problem earlier.
     ///
     /// # Errors
     /// [`DecodeError::Heads`], [`DecodeError::Queries`], [`DecodeError::Page`],

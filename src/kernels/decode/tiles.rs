@@ -1,4 +1,8 @@
-//! [`Tiles`]: what the host computes before it builds the kernel, and the kernel's parameters.
+//! [`Tiles`]: the tiled MMA, the `ldmatrix` loads, the shared-memory layouts and the `cp.async`
+//! pipeline of a decode kernel. The host computes them from the configuration, and `kernel.rs`
+//! emits the kernel's body from them. [`Params`] lists the arguments of a launch: pointers,
+//! strides, sizes and the workspace. Come here to change a tile's layout in shared memory, or to
+//! add a kernel parameter.
 
 use crate::arch::Major;
 use crate::ir::builder::{Role, VectorElement};
@@ -55,7 +59,8 @@ crate::params! {
     }
 }
 
-/// A warp's MMA, and how it loads operands from shared memory.
+/// A warp's MMA, and how the warp loads the MMA's operands from shared memory. Everything here is
+/// known before the kernel is built.
 #[derive(Clone, Debug)]
 pub(super) struct Tiles {
     pub(super) config: DecodeConfig,

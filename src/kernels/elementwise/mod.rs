@@ -1,19 +1,19 @@
 //! Elementwise kernels: a closure computes each output element from the input elements at the same
 //! coordinate.
 
-mod launch;
 mod source;
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
-use crate::ir::{Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Target, Val};
+use crate::ir::{Body, BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val};
 use crate::layout::{ComposedLayout, Layout};
+use crate::runtime::{Buffer, Function, Grid};
 use crate::tensor::rows::{RowAccess, RowTile};
 
-use super::rows::{Input, Output, RowConfig, RowError, with_elements};
-pub use launch::ElementwiseFunction;
+use super::ready::{Built, Launch, ReadyKernel};
+use super::rows::{Input, Output, RowConfig, RowError, check_aligned, check_len, with_elements};
 use source::{Source, offsets_to_coordinates};
 
 /// What decides the generated code of an [`Elementwise`] kernel, besides its closure.
@@ -76,6 +76,9 @@ type Params<T, D, const N: usize> = ([Global<T>; N], GlobalMut<D>, i64);
 /// `f32`, `f16` or `bf16`, and `D` may be an `f8`; `f` computes in `f32`. With
 /// [`with_layouts`](Elementwise::with_layouts), inputs can be broadcast or permuted.
 ///
+/// A launch takes `&()` and `([&x0, &x1, ..], &mut y)`. It computes all elements of `y`; with
+/// layouts, as many as the output's layout has. It does nothing if there are none.
+///
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::bf16;
@@ -90,7 +93,7 @@ type Params<T, D, const N: usize> = ([Global<T>; N], GlobalMut<D>, i64);
 /// })?;
 /// let (gate, linear) = (device.upload(&[bf16::from_f32(0.0); 101])?, device.zeros::<bf16>(101)?);
 /// let mut y = device.upload(&[bf16::from_f32(7.0); 101])?;
-/// swiglu.load(&device)?.launch([&gate, &linear], &mut y)?;
+/// swiglu.load(&device)?.launch(&(), ([&gate, &linear], &mut y))?;
 /// assert_eq!(y.to_vec()?, [bf16::from_f32(0.0); 101]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -98,16 +101,10 @@ type Params<T, D, const N: usize> = ([Global<T>; N], GlobalMut<D>, i64);
 #[derive(Debug)]
 pub struct Elementwise<T, D, const N: usize> {
     config: ElementwiseConfig,
-    work: Work<N>,
-    kernel: Kernel<Params<T, D, N>>,
-}
-
-/// What a kernel computes.
-#[derive(Clone, Copy, Debug)]
-struct Work<const N: usize> {
     tile: RowTile,
     /// Element counts of the inputs and of the output, if layouts determine them.
     lens: Option<([u64; N], u64)>,
+    types: PhantomData<fn(T) -> D>,
 }
 
 /// The function of the elements at one coordinate.
@@ -130,12 +127,11 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         config: ElementwiseConfig,
         name: &str,
         f: impl for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>,
-    ) -> Result<Self, RowError> {
-        let work = Work { tile: config.tile(RowAccess::Ragged), lens: None };
-        Self::check(&config, &work.tile)?;
-        let build = || build(&config, &work.tile, name, None, &f);
-        let kernel = with_elements(T::SCALAR, D::SCALAR, build)?;
-        Ok(Elementwise { config, work, kernel })
+    ) -> Result<Built<Self>, RowError> {
+        let tile = config.tile(RowAccess::Ragged);
+        Self::check(&config, &tile)?;
+        let kernel = with_elements(T::SCALAR, D::SCALAR, || build(&config, &tile, name, None, &f))?;
+        Ok(Built::new(Elementwise { config, tile, lens: None, types: PhantomData }, kernel))
     }
 
     /// Builds a kernel called `name` that computes `y[L(c)] = f(x0[L0(c)], x1[L1(c)], ..)` for all
@@ -161,7 +157,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
     /// )?;
     /// let (x, scale) = (device.upload(&[2.0; 120])?, device.upload(&[1.0, 10.0, 100.0])?);
     /// let (bias, mut y) = (device.upload(&[0.5; 40])?, device.zeros::<f32>(120)?);
-    /// affine.load(&device)?.launch([&x, &scale, &bias], &mut y)?;
+    /// affine.load(&device)?.launch(&(), ([&x, &scale, &bias], &mut y))?;
     /// assert_eq!(y.to_vec()?, [[2.5; 40], [20.5; 40], [200.5; 40]].concat());
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -176,7 +172,7 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         output: &Layout,
         inputs: [ComposedLayout; N],
         f: impl for<'b> Fn(&mut Body<'b, '_>, [Val<'b, f32>; N]) -> Val<'b, f32>,
-    ) -> Result<Self, RowError> {
+    ) -> Result<Built<Self>, RowError> {
         let (coordinates, len) = offsets_to_coordinates(output)?;
         let sources = inputs.iter().map(|input| Source::new(input, output, &coordinates));
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
@@ -193,7 +189,8 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         lens.iter_mut().zip(&sources).for_each(|(len, source)| *len = source.len);
         let build = || build(&config, &tile, name, Some((&sources, len)), &f);
         let kernel = with_elements(T::SCALAR, D::SCALAR, build)?;
-        Ok(Elementwise { config, work: Work { tile, lens: Some((lens, len)) }, kernel })
+        let lens = Some((lens, len));
+        Ok(Built::new(Elementwise { config, tile, lens, types: PhantomData }, kernel))
     }
 
     fn check(config: &ElementwiseConfig, tile: &RowTile) -> Result<(), RowError> {
@@ -201,20 +198,51 @@ impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> Elementwise<
         RowConfig::check_element("an input", T::SCALAR, false)?;
         RowConfig::check_element("the output", D::SCALAR, true)
     }
+}
 
-    /// Returns the configuration.
-    pub fn config(&self) -> &ElementwiseConfig {
+impl<T: Converted, D: VectorElement<2> + Converted, const N: usize> ReadyKernel
+    for Elementwise<T, D, N>
+{
+    type Config = ElementwiseConfig;
+    type Params = Params<T, D, N>;
+    type Problem = ();
+    type Args<'a> = ([&'a Buffer<T>; N], &'a mut Buffer<D>);
+    type Shared = ();
+    type Error = RowError;
+
+    fn config(&self) -> &ElementwiseConfig {
         &self.config
     }
 
-    /// Returns the kernel's IR.
-    pub fn ir(&self) -> &KernelIr {
-        self.kernel.ir()
+    fn share(&self, _: &Function<Self::Params>) -> Result<(), RowError> {
+        Ok(())
     }
 
-    /// Returns the kernel's PTX.
-    pub fn ptx(&self) -> Ptx {
-        self.kernel.ptx()
+    /// # Errors
+    /// Errors for inputs shorter than `y`, for buffers shorter than their layouts, and for
+    /// misaligned buffers; [`RowError::TooLarge`]; those of [`Function::launch`].
+    fn launch(
+        &self,
+        (): &(),
+        (x, y): Self::Args<'_>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), RowError> {
+        let tile = &self.tile;
+        let (lens, len) = self.lens.unwrap_or(([y.len() as u64; N], y.len() as u64));
+        for (x, len) in x.into_iter().zip(lens) {
+            check_len("an input", x.len(), len)?;
+            check_aligned("an input", tile, x.is_aligned_to(16))?;
+        }
+        check_len("the output", y.len(), len)?;
+        check_aligned("the output", tile, y.is_aligned_to(16))?;
+        let blocks = len.div_ceil(tile.capacity(T::scalar()).into());
+        let blocks = i32::try_from(blocks).ok().filter(|_| len < 1 << 40);
+        let blocks = blocks.ok_or(RowError::TooLarge { operand: "the output" })?;
+        if blocks == 0 {
+            return Ok(());
+        }
+        let grid = Grid::new([blocks as u32, 1, 1], [tile.threads, 1, 1]);
+        Ok(launch.start(grid, (x, y, len as i64))?)
     }
 }
 

@@ -1,17 +1,20 @@
 //! Gather and scatter of a matrix's rows by a list of row indices: embedding lookups, or tokens on
 //! their way to experts and back.
 
-mod launch;
-
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{Body, BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val, range};
+use crate::runtime::{Buffer, Function};
 use crate::tensor::rows::RowAccess;
 
-use super::rows::{Input, RowConfig, RowError, RowProblem, own_row, with_elements};
-pub use launch::RowGatherFunction;
+use super::ready::{Built, Launch, ReadyKernel};
+use super::rows::{
+    Input, RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
+    with_elements,
+};
 
 /// Whether the list of row indices says where to read (gather, for example an embedding lookup) or
 /// where to write (scatter).
@@ -88,10 +91,13 @@ type Params<T> = ((Global<T>, i64), (GlobalMut<T>, i64), Global<i32>, i32, [i32;
 /// Copies rows of `f32`, `f16`, `bf16` or an `f8`, selected by a list of row indices. An index
 /// below 0 or past the last row is skipped; a gather then leaves the output row unchanged.
 ///
+/// A launch takes a [`RowProblem`], whose `rows` is the length of the list, and [`RowGatherArgs`].
+/// It does nothing if there are no elements.
+///
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::types::Scalar;
-/// use tilewright::kernels::gather::{GatherSide, RowGather, RowGatherConfig};
+/// use tilewright::kernels::gather::{GatherSide, RowGather, RowGatherArgs, RowGatherConfig};
 /// use tilewright::kernels::rows::RowProblem;
 /// use tilewright::runtime::Device;
 ///
@@ -102,7 +108,7 @@ type Params<T> = ((Global<T>, i64), (GlobalMut<T>, i64), Global<i32>, i32, [i32;
 /// let gather = RowGather::<f32>::new(config)?.load(&device)?;
 /// let x = device.upload(&[0.0f32, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5])?;
 /// let (index, mut y) = (device.upload(&[3, 0, 3])?, device.zeros::<f32>(6)?);
-/// gather.launch(&problem, 4, &index, &x, &mut y)?;
+/// gather.launch(&problem, RowGatherArgs { index: &index, limit: 4, x: &x, y: &mut y })?;
 /// assert_eq!(y.to_vec()?, [3.0, 3.5, 0.0, 0.5, 3.0, 3.5]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -110,7 +116,19 @@ type Params<T> = ((Global<T>, i64), (GlobalMut<T>, i64), Global<i32>, i32, [i32;
 #[derive(Debug)]
 pub struct RowGather<T> {
     config: RowGatherConfig,
-    kernel: Kernel<Params<T>>,
+    elem: PhantomData<fn() -> T>,
+}
+
+/// The matrices and the list of a [`RowGather`] launch.
+pub struct RowGatherArgs<'a, T> {
+    /// Row indices, as many as the problem has rows.
+    pub index: &'a Buffer<i32>,
+    /// How many rows the indexed side has. An index outside `0..limit` is skipped.
+    pub limit: u32,
+    /// The input.
+    pub x: &'a Buffer<T>,
+    /// The output.
+    pub y: &'a mut Buffer<T>,
 }
 
 impl<T: Converted> RowGather<T> {
@@ -120,11 +138,61 @@ impl<T: Converted> RowGather<T> {
     /// Returns the errors of [`RowConfig::check`], [`RowError::Element`] for an unsupported type,
     /// or [`RowError::Tile`].
     #[inline]
-    pub fn new(config: RowGatherConfig) -> Result<Self, RowError> {
+    pub fn new(config: RowGatherConfig) -> Result<Built<Self>, RowError> {
         config.rows.check_copy()?;
         RowConfig::check_element("the input", T::SCALAR, true)?;
         let kernel = with_elements(T::SCALAR, T::SCALAR, || build(&config))?;
-        Ok(RowGather { config, kernel })
+        Ok(Built::new(RowGather { config, elem: PhantomData }, kernel))
+    }
+}
+
+impl<T: Converted> ReadyKernel for RowGather<T> {
+    type Config = RowGatherConfig;
+    type Params = Params<T>;
+    type Problem = RowProblem;
+    type Args<'a> = RowGatherArgs<'a, T>;
+    type Shared = ();
+    type Error = RowError;
+
+    fn config(&self) -> &RowGatherConfig {
+        &self.config
+    }
+
+    fn share(&self, _: &Function<Self::Params>) -> Result<(), RowError> {
+        Ok(())
+    }
+
+    /// # Errors
+    /// Returns the errors of [`RowConfig::check_problem`], with up to 2^30 columns, and of
+    /// [`Function::launch`], and errors for buffers that are too short or misaligned.
+    fn launch(
+        &self,
+        problem: &RowProblem,
+        args: RowGatherArgs<'_, T>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), RowError> {
+        let RowGatherArgs { index, limit, x, y } = args;
+        let tile = &self.config.rows.tile_of_copy();
+        // Each matrix is checked with its own row count.
+        let numbered = RowProblem { rows: limit, ..*problem };
+        let [x_pitch, y_pitch] = problem.check(tile, T::scalar(), 1 << 30)?;
+        numbered.check(tile, T::scalar(), 1 << 30)?;
+        let limit = i32::try_from(limit).map_err(|_| RowError::Rows { rows: limit })?;
+        let [input, output] = match self.config.side {
+            GatherSide::Input => [&numbered, problem],
+            GatherSide::Output => [problem, &numbered],
+        };
+        check_len("the list", index.len(), problem.rows.into())?;
+        check_len("the input", x.len(), input.len(x_pitch))?;
+        check_len("the output", y.len(), output.len(y_pitch))?;
+        check_aligned("the input", tile, x.is_aligned_to(16))?;
+        check_aligned("the output", tile, y.is_aligned_to(16))?;
+        if problem.is_empty() {
+            return Ok(());
+        }
+        let sizes = [problem.rows, problem.columns].map(|size| size as i32);
+        let args = ((x, x_pitch as i64), (y, y_pitch as i64), index, limit, sizes);
+        Ok(launch.start(row_grid(tile, problem.rows), args)?)
     }
 }
 

@@ -65,7 +65,7 @@ pub use choose::parameters::Parameters;
 pub use choose::prediction::Prediction;
 pub use choose::regime::{ParseRegimeError, Regime};
 pub use config::error::GemmError;
-pub use config::methods::{LoadMethod, Schedule, StoreMethod};
+pub use config::methods::{AccumulationMode, BatchMode, LoadMethod, Schedule, StoreMethod};
 pub use config::problem::{GemmProblem, GemmStrides, MatrixStrides};
 pub use config::types::InputTypes;
 pub use config::{Activation, Bias, Epilogue, GemmConfig};

@@ -1,19 +1,24 @@
 //! RMSNorm and LayerNorm over the rows of a matrix, with optional residual, weight and bias.
 
-mod launch;
+mod args;
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use crate::codegen::Ptx;
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{
-    Body, BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, KernelOptions, Target, Val,
+    Body, BuildErrors, Global, GlobalMut, Kernel, KernelOptions, Target, Untyped, Val,
 };
-use crate::tensor::rows::{chained, tree};
+use crate::runtime::Function;
+use crate::tensor::rows::{RowAccess, RowTile, chained, tree};
 
-use super::rows::{Input, Output, RowConfig, RowError, RowProblem, own_row, with_elements};
-pub use launch::{NormArgs, NormFunction};
+use super::ready::{Built, Launch, ReadyKernel};
+use super::rows::{
+    Input, Output, RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
+    with_elements,
+};
+pub use args::NormArgs;
 
 /// How a row `h` is normalised. Mean and variance are taken over all its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +70,13 @@ impl NormConfig {
         input: Scalar,
         problem: &RowProblem,
     ) -> Result<Self, RowError> {
-        let rows = RowConfig::new(target, input, problem)?;
+        let mut rows = RowConfig::new(target, input, problem)?;
+        let usual =
+            RowTile { threads: 256, team: 256, cluster: 1, vectors: 4, access: RowAccess::Aligned };
+        // LayerNorm reduces a row twice: half as many threads wait for each other half as long.
+        if kind == NormKind::Layer && rows.tile == usual {
+            rows.tile = RowTile { threads: 128, team: 128, vectors: 8, ..usual };
+        }
         Ok(NormConfig { rows, kind, residual: false, weight: false, bias: false })
     }
 
@@ -102,16 +113,11 @@ type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [Global<T>; 2], [f32
 /// The same, and the residual, which has the input's pitch.
 type WithResidual<T, D> = (Params<T, D>, GlobalMut<T>);
 
-/// The kernel, with or without a residual.
-#[derive(Debug)]
-enum AnyKernel<T, D> {
-    Plain(Kernel<(Params<T, D>,)>),
-    Residual(Kernel<WithResidual<T, D>>),
-}
-
 /// The norm of each row of a matrix, from elements `T` to elements `D`: `y = (norm(h) * weight +
 /// bias) * scale`. `T` is `f32`, `f16` or `bf16`. `D` may also be an `f8`, in which results that
 /// are too large become the largest finite value. Computes in `f32`.
+///
+/// A launch takes a [`RowProblem`] and [`NormArgs`]. It does nothing if the matrix is empty.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -136,7 +142,7 @@ enum AnyKernel<T, D> {
 #[derive(Debug)]
 pub struct Norm<T, D = T> {
     config: NormConfig,
-    kernel: AnyKernel<T, D>,
+    types: PhantomData<fn(T) -> D>,
 }
 
 impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D> {
@@ -146,47 +152,99 @@ impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> Norm<T, D
     /// Returns the errors of [`RowConfig::check`], and [`RowError::Element`] for an unsupported
     /// type.
     #[inline]
-    pub fn new(config: NormConfig) -> Result<Self, RowError> {
+    pub fn new(config: NormConfig) -> Result<Built<Self>, RowError> {
         config.rows.check()?;
         RowConfig::check_element("the input", T::SCALAR, false)?;
         RowConfig::check_element("the output", D::SCALAR, true)?;
-        Ok(Norm { config, kernel: build(&config)? })
+        let kernel = build(&config, T::SCALAR, D::SCALAR)?;
+        Ok(Built::new(Norm { config, types: PhantomData }, kernel))
     }
+}
 
-    /// Returns the configuration.
-    pub fn config(&self) -> &NormConfig {
+impl<T: VectorElement<2> + Converted, D: VectorElement<2> + Converted> ReadyKernel for Norm<T, D> {
+    type Config = NormConfig;
+    /// With a residual there is one parameter more.
+    type Params = Untyped;
+    type Problem = RowProblem;
+    type Args<'a> = NormArgs<'a, T, D>;
+    type Shared = ();
+    type Error = RowError;
+
+    fn config(&self) -> &NormConfig {
         &self.config
     }
 
-    /// Returns the kernel's IR.
-    pub fn ir(&self) -> &KernelIr {
-        match &self.kernel {
-            AnyKernel::Plain(kernel) => kernel.ir(),
-            AnyKernel::Residual(kernel) => kernel.ir(),
-        }
+    fn share(&self, _: &Function<Untyped>) -> Result<(), RowError> {
+        Ok(())
     }
 
-    /// Returns the kernel's PTX.
-    pub fn ptx(&self) -> Ptx {
-        match &self.kernel {
-            AnyKernel::Plain(kernel) => kernel.ptx(),
-            AnyKernel::Residual(kernel) => kernel.ptx(),
+    /// # Errors
+    /// Returns the errors of [`RowConfig::check_problem`] and of [`Function::launch`], and errors
+    /// for an operand that is missing or unused, and for buffers that are too short or misaligned.
+    fn launch(
+        &self,
+        problem: &RowProblem,
+        args: NormArgs<'_, T, D>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), RowError> {
+        let NormArgs { x, y, residual, weight, bias, epsilon, scale } = args;
+        let config = &self.config;
+        let operands = [
+            ("a residual", config.residual, residual.is_some()),
+            ("a weight", config.weight, weight.is_some()),
+            ("a bias", config.bias, bias.is_some()),
+        ];
+        for (operand, needed, given) in operands {
+            if needed != given {
+                return Err(RowError::Operand { operand, needed });
+            }
         }
+        let tile = &config.rows.tile;
+        let [pitch, y_pitch] = config.rows.check_problem(T::scalar(), problem)?;
+        check_len("the input", x.len(), problem.len(pitch))?;
+        check_len("the output", y.len(), problem.len(y_pitch))?;
+        check_aligned("the input", tile, x.is_aligned_to(16))?;
+        check_aligned("the output", tile, y.is_aligned_to(16))?;
+        if let Some(residual) = &residual {
+            check_len("the residual", residual.len(), problem.len(pitch))?;
+            check_aligned("the residual", tile, residual.is_aligned_to(16))?;
+        }
+        for (operand, buffer) in [("the weight", weight), ("the bias", bias)] {
+            let Some(buffer) = buffer else { continue };
+            check_len(operand, buffer.len(), problem.columns.into())?;
+            let aligned = tile.access != RowAccess::Aligned || buffer.is_aligned_to(16);
+            check_aligned(operand, tile, aligned)?;
+        }
+        if problem.is_empty() {
+            return Ok(());
+        }
+        let grid = row_grid(tile, problem.rows);
+        let sizes = [problem.rows, problem.columns].map(|size| size as i32);
+        // `x` stands in for a weight or a bias that the kernel does not have, and does not read.
+        let columns = [weight.unwrap_or(x), bias.unwrap_or(x)];
+        let params = ((x, pitch as i64), (y, y_pitch as i64), columns, [epsilon, scale], sizes);
+        match residual {
+            Some(residual) => launch.start_as::<WithResidual<T, D>>(grid, (params, residual))?,
+            None => launch.start_as::<(Params<T, D>,)>(grid, (params,))?,
+        }
+        Ok(())
     }
 }
 
 #[inline]
-fn build<T: Element, D: Element>(config: &NormConfig) -> Result<AnyKernel<T, D>, BuildErrors> {
+fn build(
+    config: &NormConfig,
+    input: Scalar,
+    output: Scalar,
+) -> Result<Kernel<Untyped>, BuildErrors> {
     let tile = config.rows.tile;
     let kind = if config.kind == NormKind::Rms { "rms_norm" } else { "layer_norm" };
-    let name = format!("{kind}_{}_{}", T::SCALAR, config.rows);
+    let name = format!("{kind}_{input}_{}", config.rows);
     let (options, name) = (tile.options(), name.as_str());
-    if config.residual {
-        let kernel = with_elements(T::SCALAR, D::SCALAR, || build_residual(config, options, name));
-        return kernel.map(AnyKernel::Residual);
+    match config.residual {
+        true => with_elements(input, output, || build_residual(config, options, name)),
+        false => with_elements(input, output, || build_plain(config, options, name)),
     }
-    let kernel = with_elements(T::SCALAR, D::SCALAR, || build_plain(config, options, name));
-    kernel.map(AnyKernel::Plain)
 }
 
 #[inline]

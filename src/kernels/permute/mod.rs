@@ -1,20 +1,22 @@
 //! Permutations of a tensor's modes, for example `(batch, position, head, dim)` to `(batch, head,
 //! position, dim)`. A strided copy if the last mode stays, a transpose if it moves.
 
-mod launch;
 mod problem;
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use crate::codegen::Ptx;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelIr, Target, range};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Untyped, range};
+use crate::runtime::{Buffer, Function};
+use crate::tensor::rows::{RowAccess, strided};
 
-use super::rows::{Input, RowConfig, RowError, own_row, with_elements};
-use super::transpose::{Transpose, TransposeConfig};
-use crate::tensor::rows::strided;
-pub use launch::PermuteFunction;
+use super::ready::{Built, Launch, ReadyKernel};
+use super::rows::{
+    Input, RowConfig, RowError, check_aligned, check_len, own_row, row_grid, with_elements,
+};
+use super::transpose::{self, TransposeConfig};
 pub use problem::{PermuteMode, PermuteProblem};
 
 /// What decides the generated code of a [`Permute`] kernel. [`new`](PermuteConfig::new) chooses it
@@ -75,7 +77,9 @@ impl fmt::Display for PermuteConfig {
 type Params<T> = (Global<T>, GlobalMut<T>, [i32; 2], [i32; 4], [[i64; 4]; 2]);
 
 /// Permutes the modes of a tensor of `f32`, `f16`, `bf16` or an `f8`. If the last mode moves, it is
-/// a batch of [transposes](Transpose).
+/// a batch of [transposes](transpose::Transpose).
+///
+/// A launch takes a [`PermuteProblem`] and `(&x, &mut y)`. It does nothing if there are no elements.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -89,7 +93,7 @@ type Params<T> = (Global<T>, GlobalMut<T>, [i32; 2], [i32; 4], [[i64; 4]; 2]);
 /// let config = PermuteConfig::new(device.target(), Scalar::F32, &problem);
 /// let x: Vec<f32> = (0..24).map(|i| i as f32).collect();
 /// let mut y = device.zeros::<f32>(24)?;
-/// Permute::<f32>::new(config)?.load(&device)?.launch(&problem, &device.upload(&x)?, &mut y)?;
+/// Permute::<f32>::new(config)?.load(&device)?.launch(&problem, (&device.upload(&x)?, &mut y))?;
 /// assert_eq!(y.to_vec()?[..12], [0.0, 1.0, 2.0, 3.0, 8.0, 9.0, 10.0, 11.0, 16.0, 17.0, 18.0, 19.0]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -97,14 +101,7 @@ type Params<T> = (Global<T>, GlobalMut<T>, [i32; 2], [i32; 4], [[i64; 4]; 2]);
 #[derive(Debug)]
 pub struct Permute<T> {
     config: PermuteConfig,
-    kernel: AnyKernel<T>,
-}
-
-/// The kernel, for either configuration.
-#[derive(Debug)]
-enum AnyKernel<T> {
-    Rows(Kernel<Params<T>>),
-    Transpose(Transpose<T>),
+    elem: PhantomData<fn() -> T>,
 }
 
 impl<T: Converted> Permute<T> {
@@ -114,41 +111,96 @@ impl<T: Converted> Permute<T> {
     /// Returns the errors of [`RowConfig::check`], [`RowError::Element`] for an unsupported type,
     /// or [`RowError::Tile`].
     #[inline]
-    pub fn new(config: PermuteConfig) -> Result<Self, RowError> {
+    pub fn new(config: PermuteConfig) -> Result<Built<Self>, RowError> {
         RowConfig::check_element("the input", T::SCALAR, true)?;
         let kernel = match config {
-            PermuteConfig::Transpose(config) => AnyKernel::Transpose(Transpose::new(config)?),
+            PermuteConfig::Transpose(config) => transpose::build(&config, T::SCALAR)?.untyped(),
             PermuteConfig::Rows { modes, .. } if modes > PermuteProblem::MAX_MODES => {
                 return Err(RowError::Tile { rule: "rows can have at most 4 modes" });
             }
             PermuteConfig::Rows { rows, modes } => {
                 rows.check_copy()?;
-                let build = || build(&rows, modes);
-                AnyKernel::Rows(with_elements(T::SCALAR, T::SCALAR, build)?)
+                with_elements(T::SCALAR, T::SCALAR, || build(&rows, modes))?
             }
         };
-        Ok(Permute { config, kernel })
+        Ok(Built::new(Permute { config, elem: PhantomData }, kernel))
     }
+}
 
-    /// Returns the configuration.
-    pub fn config(&self) -> &PermuteConfig {
+impl<T: Converted> ReadyKernel for Permute<T> {
+    type Config = PermuteConfig;
+    type Params = Untyped;
+    type Problem = PermuteProblem;
+    type Args<'a> = (&'a Buffer<T>, &'a mut Buffer<T>);
+    type Shared = ();
+    type Error = RowError;
+
+    fn config(&self) -> &PermuteConfig {
         &self.config
     }
 
-    /// Returns the kernel's IR.
-    pub fn ir(&self) -> &KernelIr {
-        match &self.kernel {
-            AnyKernel::Rows(kernel) => kernel.ir(),
-            AnyKernel::Transpose(kernel) => kernel.ir(),
-        }
+    fn share(&self, _: &Function<Untyped>) -> Result<(), RowError> {
+        Ok(())
     }
 
-    /// Returns the kernel's PTX.
-    pub fn ptx(&self) -> Ptx {
-        match &self.kernel {
-            AnyKernel::Rows(kernel) => kernel.ptx(),
-            AnyKernel::Transpose(kernel) => kernel.ptx(),
+    /// # Errors
+    /// [`RowError::TooLarge`] or [`RowError::Rows`]; [`RowError::Access`] if a kernel with aligned
+    /// accesses gets other rows; [`RowError::Tile`] if the problem has more modes than the kernel,
+    /// or if one transposes and the other does not; errors for buffers that are too short or
+    /// misaligned, and those of [`Function::launch`].
+    fn launch(
+        &self,
+        problem: &PermuteProblem,
+        (x, y): Self::Args<'_>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), RowError> {
+        let (rows, kernel_modes) = match (self.config, problem.transpose()) {
+            (PermuteConfig::Rows { rows, modes }, None) => (rows, modes),
+            (PermuteConfig::Transpose(config), Some(problem)) => {
+                if let Some(bound) = config.bind(T::SCALAR, &problem, x.into(), y.into())? {
+                    launch.start_prepared(bound)?;
+                }
+                return Ok(());
+            }
+            (PermuteConfig::Rows { .. }, Some(_)) => {
+                return Err(RowError::Tile {
+                    rule: "the kernel keeps rows contiguous, but the problem transposes them",
+                });
+            }
+            (PermuteConfig::Transpose(_), None) => {
+                return Err(RowError::Tile {
+                    rule: "the kernel transposes rows, but the problem keeps them contiguous",
+                });
+            }
+        };
+        let tile = &rows.tile_of_copy();
+        let lens = problem.lens().ok_or(RowError::TooLarge { operand: "the tensor" })?;
+        if tile.access == RowAccess::Aligned && problem.access(T::scalar()) != RowAccess::Aligned {
+            return Err(RowError::Access { access: RowAccess::Aligned });
         }
+        if problem.used_modes() > kernel_modes {
+            return Err(RowError::Tile { rule: "the problem has more row modes than the kernel" });
+        }
+        check_len("the input", x.len(), lens[0])?;
+        check_len("the output", y.len(), lens[1])?;
+        check_aligned("the input", tile, x.is_aligned_to(16))?;
+        check_aligned("the output", tile, y.is_aligned_to(16))?;
+        if lens[0] == 0 {
+            return Ok(());
+        }
+        let rows = problem.rows().ok_or(RowError::Rows { rows: u32::MAX })?;
+        let max = i32::MAX as u32 - tile.rows_per_block();
+        if rows > max || problem.columns > 1 << 30 {
+            return Err(RowError::Rows { rows: rows.max(problem.columns) });
+        }
+        let sizes = [rows, problem.columns].map(|size| size as i32);
+        let counts = problem.modes.map(|mode| mode.count as i32);
+        let strides = [
+            problem.modes.map(|mode| mode.input_stride as i64),
+            problem.modes.map(|mode| mode.output_stride as i64),
+        ];
+        let args = (x, y, sizes, counts, strides);
+        Ok(launch.start_as::<Params<T>>(row_grid(tile, rows), args)?)
     }
 }
 

@@ -3,21 +3,25 @@
 
 mod axis;
 mod best;
-mod launch;
 mod top_k;
 mod words;
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val, range};
+use crate::runtime::{Buffer, Function};
 use crate::tensor::rows::{Indexed, RowAccess, RowPointer, RowTile, tree};
 
-use super::rows::{Input, Output, RowConfig, RowError, RowProblem, own_row, with_elements};
-pub use axis::{AxisProblem, AxisReduce, AxisReduceConfig, AxisReduceFunction};
-pub use launch::RowReduceFunction;
-pub use top_k::{TopK, TopKConfig, TopKFunction};
+use super::ready::{Built, Launch, ReadyKernel};
+use super::rows::{
+    Input, Output, RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
+    with_elements,
+};
+pub use axis::{AxisProblem, AxisReduce, AxisReduceConfig};
+pub use top_k::{TopK, TopKArgs, TopKConfig};
 
 /// What a reduction computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,6 +163,7 @@ impl RowReduceConfig {
                 let vectors = if op == RowReduceOp::ArgMax { 2 } else { 8 };
                 RowTile { threads: 512, team: 512, cluster: 8, vectors, ..tile }
             }
+            (RowReduceOp::ArgMax, 129..=1024) if access == RowAccess::Ragged => tile,
             (RowReduceOp::ArgMax, 129..=1024) => {
                 RowTile { threads: 256, team: 256, vectors: 2, ..tile }
             }
@@ -232,6 +237,9 @@ type Params<T, Y> = ((Global<T>, i64), GlobalMut<Y>, [i32; 2]);
 /// which may have up to 2^30 columns. To reduce along another axis than the last, use
 /// [`AxisReduce`].
 ///
+/// A launch takes a [`RowProblem`] and `(&x, &mut y)`; `y[row]` is the row's result. It does nothing
+/// if there are no rows.
+///
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::types::Scalar;
@@ -246,12 +254,12 @@ type Params<T, Y> = ((Global<T>, i64), GlobalMut<Y>, [i32; 2]);
 /// let x = device.upload(&x)?;
 /// let config = RowReduceConfig::new(RowReduceOp::Sum, device.target(), Scalar::Bf16, &problem);
 /// let mut sums = device.zeros::<f32>(2)?;
-/// RowReduce::<bf16>::new(config)?.load(&device)?.launch(&problem, &x, &mut sums)?;
+/// RowReduce::<bf16>::new(config)?.load(&device)?.launch(&problem, (&x, &mut sums))?;
 /// assert_eq!(sums.to_vec()?, [4.0 * 31_125.0; 2]);
 ///
 /// let config = RowReduceConfig { op: RowReduceOp::ArgMax, ..config };
 /// let mut columns = device.zeros::<i32>(2)?;
-/// RowReduce::<bf16, i32>::new(config)?.load(&device)?.launch(&problem, &x, &mut columns)?;
+/// RowReduce::<bf16, i32>::new(config)?.load(&device)?.launch(&problem, (&x, &mut columns))?;
 /// assert_eq!(columns.to_vec()?, [249, 249]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -259,7 +267,7 @@ type Params<T, Y> = ((Global<T>, i64), GlobalMut<Y>, [i32; 2]);
 #[derive(Debug)]
 pub struct RowReduce<T, Y = f32> {
     config: RowReduceConfig,
-    kernel: Kernel<Params<T, Y>>,
+    types: PhantomData<fn(T) -> Y>,
 }
 
 impl<T: Converted, Y: Converted> RowReduce<T, Y> {
@@ -272,11 +280,50 @@ impl<T: Converted, Y: Converted> RowReduce<T, Y> {
     /// Returns the errors of [`RowConfig::check`], [`RowError::Element`] for an unsupported type,
     /// or [`RowError::Tile`].
     #[inline]
-    pub fn new(config: RowReduceConfig) -> Result<Self, RowError> {
+    pub fn new(config: RowReduceConfig) -> Result<Built<Self>, RowError> {
         config.rows.check()?;
         config.op.check_elements(T::SCALAR, Y::SCALAR)?;
         let kernel = with_elements(T::SCALAR, Y::SCALAR, || build(&config))?;
-        Ok(RowReduce { config, kernel })
+        Ok(Built::new(RowReduce { config, types: PhantomData }, kernel))
+    }
+}
+
+impl<T: Converted, Y: Converted> ReadyKernel for RowReduce<T, Y> {
+    type Config = RowReduceConfig;
+    type Params = Params<T, Y>;
+    type Problem = RowProblem;
+    type Args<'a> = (&'a Buffer<T>, &'a mut Buffer<Y>);
+    type Shared = ();
+    type Error = RowError;
+
+    fn config(&self) -> &RowReduceConfig {
+        &self.config
+    }
+
+    fn share(&self, _: &Function<Self::Params>) -> Result<(), RowError> {
+        Ok(())
+    }
+
+    /// # Errors
+    /// Returns the errors of [`RowConfig::check_problem`], with up to
+    /// [`MAX_COLUMNS`](RowReduce::MAX_COLUMNS) columns, and of [`Function::launch`], and errors for
+    /// buffers that are too short or misaligned.
+    fn launch(
+        &self,
+        problem: &RowProblem,
+        (x, y): Self::Args<'_>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), RowError> {
+        let tile = &self.config.rows.tile;
+        let [pitch, _] = reduced(problem).check(tile, T::scalar(), Self::MAX_COLUMNS)?;
+        check_len("the input", x.len(), problem.len(pitch))?;
+        check_len("the output", y.len(), problem.rows.into())?;
+        check_aligned("the input", tile, x.is_aligned_to(16))?;
+        if problem.rows == 0 {
+            return Ok(());
+        }
+        let sizes = [problem.rows, problem.columns].map(|size| size as i32);
+        Ok(launch.start(row_grid(tile, problem.rows), ((x, pitch as i64), y, sizes))?)
     }
 }
 

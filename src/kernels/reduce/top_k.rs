@@ -2,15 +2,16 @@
 //! or to route tokens to experts.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::ir::builder::Converted;
 use crate::ir::op::FindFrom;
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, WARP, range};
-use crate::runtime::{Buffer, Function, LaunchOptions};
+use crate::runtime::{Buffer, Function};
 use crate::tensor::rows::{RowPointer, RowTile, tree};
 
-use super::super::loadable::loadable;
+use super::super::ready::{Built, Launch, ReadyKernel};
 use super::super::rows::{
     Input, RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
     with_elements,
@@ -125,10 +126,12 @@ type Params<T> = ((Global<T>, i64), GlobalMut<f32>, GlobalMut<i32>, [i32; 2]);
 /// comes first. NaN is skipped. If a row has fewer elements, the rest is negative infinity with
 /// column -1.
 ///
+/// A launch takes a [`RowProblem`] and [`TopKArgs`]. It does nothing if there are no rows.
+///
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::types::Scalar;
-/// use tilewright::kernels::reduce::{TopK, TopKConfig};
+/// use tilewright::kernels::reduce::{TopK, TopKArgs, TopKConfig};
 /// use tilewright::kernels::rows::RowProblem;
 /// use tilewright::runtime::Device;
 ///
@@ -137,7 +140,8 @@ type Params<T> = ((Global<T>, i64), GlobalMut<f32>, GlobalMut<i32>, [i32; 2]);
 /// let x: Vec<f32> = (0..1000).map(|i| (i * 7 % 500) as f32).collect();
 /// let top = TopK::<f32>::new(TopKConfig::new(3, device.target(), Scalar::F32, &problem))?.load(&device)?;
 /// let (mut values, mut columns) = (device.zeros::<f32>(3)?, device.zeros::<i32>(3)?);
-/// top.launch(&problem, &device.upload(&x)?, &mut values, &mut columns)?;
+/// let args = TopKArgs { x: &device.upload(&x)?, values: &mut values, columns: &mut columns };
+/// top.launch(&problem, args)?;
 /// assert_eq!(values.to_vec()?, [499.0, 499.0, 498.0]);
 /// // 7 * 357 = 4 * 500 + 499.
 /// assert_eq!(columns.to_vec()?, [357, 857, 214]);
@@ -147,7 +151,17 @@ type Params<T> = ((Global<T>, i64), GlobalMut<f32>, GlobalMut<i32>, [i32; 2]);
 #[derive(Debug)]
 pub struct TopK<T> {
     config: TopKConfig,
-    kernel: Kernel<Params<T>>,
+    elem: PhantomData<fn() -> T>,
+}
+
+/// The buffers of a [`TopK`] launch.
+pub struct TopKArgs<'a, T> {
+    /// The input.
+    pub x: &'a Buffer<T>,
+    /// The largest elements of each row, `count` per row.
+    pub values: &'a mut Buffer<f32>,
+    /// Their columns, `count` per row.
+    pub columns: &'a mut Buffer<i32>,
 }
 
 impl<T: Converted> TopK<T> {
@@ -160,64 +174,45 @@ impl<T: Converted> TopK<T> {
     /// Returns the errors of [`RowConfig::check`], [`RowError::Element`] for an unsupported type,
     /// or [`RowError::Tile`].
     #[inline]
-    pub fn new(config: TopKConfig) -> Result<Self, RowError> {
+    pub fn new(config: TopKConfig) -> Result<Built<Self>, RowError> {
         RowConfig::check_element("the input", T::SCALAR, false)?;
         config.check(T::SCALAR)?;
         let kernel = with_elements(T::SCALAR, T::SCALAR, || match config.short {
             true => build::<1>(&config),
             false => build::<2>(&config),
         })?;
-        Ok(TopK { config, kernel })
+        Ok(Built::new(TopK { config, elem: PhantomData }, kernel))
     }
 }
 
-loadable! {
-    impl[T: Converted] TopK<T>: TopKConfig => TopKFunction<T>, RowError;
-    (config, function, _) {
-        Ok(TopKFunction { config, function })
+impl<T: Converted> ReadyKernel for TopK<T> {
+    type Config = TopKConfig;
+    type Params = Params<T>;
+    type Problem = RowProblem;
+    type Args<'a> = TopKArgs<'a, T>;
+    type Shared = ();
+    type Error = RowError;
+
+    fn config(&self) -> &TopKConfig {
+        &self.config
     }
-}
 
-/// A [`TopK`] loaded on a device, made by [`TopK::load`]. Load it once; each
-/// [`launch`](TopKFunction::launch) takes its own problem and buffers.
-#[derive(Debug)]
-pub struct TopKFunction<T> {
-    config: TopKConfig,
-    function: Function<Params<T>>,
-}
+    fn share(&self, _: &Function<Self::Params>) -> Result<(), RowError> {
+        Ok(())
+    }
 
-impl<T: Converted> TopKFunction<T> {
-    /// Launches the kernel on the default stream. `values` and `columns` have `count` elements per
-    /// row. Does nothing if there are no rows.
-    ///
     /// # Errors
     /// Returns the errors of [`RowConfig::check_problem`], with up to
     /// [`MAX_COLUMNS`](TopK::MAX_COLUMNS) columns, and of [`Function::launch`], and errors for
     /// buffers that are too short or misaligned.
-    pub fn launch(
+    fn launch(
         &self,
         problem: &RowProblem,
-        x: &Buffer<T>,
-        values: &mut Buffer<f32>,
-        columns: &mut Buffer<i32>,
-    ) -> Result<(), RowError> {
-        self.launch_with(LaunchOptions::default(), problem, x, values, columns)
-    }
-
-    /// Launches as [`launch`](TopKFunction::launch) does, with options such as a stream.
-    ///
-    /// # Errors
-    /// Returns the errors of [`launch`](TopKFunction::launch).
-    pub fn launch_with(
-        &self,
-        options: LaunchOptions<'_>,
-        problem: &RowProblem,
-        x: &Buffer<T>,
-        values: &mut Buffer<f32>,
-        columns: &mut Buffer<i32>,
+        TopKArgs { x, values, columns }: TopKArgs<'_, T>,
+        launch: Launch<'_, Self>,
     ) -> Result<(), RowError> {
         let tile = &self.config.rows.tile;
-        let max = if self.config.short { MAX_SHORT } else { TopK::<T>::MAX_COLUMNS };
+        let max = if self.config.short { MAX_SHORT } else { Self::MAX_COLUMNS };
         let [pitch, _] = reduced(problem).check(tile, T::scalar(), max)?;
         let results = u64::from(problem.rows) * u64::from(self.config.count);
         check_len("the input", x.len(), problem.len(pitch))?;
@@ -227,9 +222,9 @@ impl<T: Converted> TopKFunction<T> {
         if problem.rows == 0 {
             return Ok(());
         }
-        let grid = row_grid(tile, problem.rows);
         let sizes = [problem.rows, problem.columns].map(|size| size as i32);
-        Ok(self.function.launch_with(options, grid, ((x, pitch as i64), values, columns, sizes))?)
+        let args = ((x, pitch as i64), values, columns, sizes);
+        Ok(launch.start(row_grid(tile, problem.rows), args)?)
     }
 }
 

@@ -1,17 +1,20 @@
 //! Softmax and log-softmax over the rows of a matrix.
 
-mod launch;
-
 use std::f32::consts::LOG2_E;
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::ir::builder::{Converted, VectorElement};
 use crate::ir::types::Scalar;
 use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, Target, Val};
+use crate::runtime::{Buffer, Function};
 use crate::tensor::rows::chained;
 
-use super::rows::{Input, Output, RowConfig, RowError, RowProblem, own_row, with_elements};
-pub use launch::SoftmaxFunction;
+use super::ready::{Built, Launch, ReadyKernel};
+use super::rows::{
+    Input, Output, RowConfig, RowError, RowProblem, check_aligned, check_len, own_row, row_grid,
+    with_elements,
+};
 
 /// What decides the generated code of a [`Softmax`] kernel. [`new`](SoftmaxConfig::new) chooses it
 /// for rows of a given size; set fields yourself to tune, or to ask for other options.
@@ -58,6 +61,8 @@ type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [i32; 2]);
 /// cluster. If a row contains NaN or +inf, or only -inf, every result in the row is NaN. Softmax
 /// results below 2^-126 may become 0, and below 2^-62 if `|m| >= 2^24`.
 ///
+/// A launch takes a [`RowProblem`] and `(&x, &mut y)`. It does nothing if the matrix is empty.
+///
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::types::Scalar;
@@ -72,7 +77,7 @@ type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [i32; 2]);
 /// let softmax = Softmax::<bf16, f32>::new(config)?.load(&device)?;
 /// let x = device.upload(&[bf16::from_f32(7.0); 15])?;
 /// let mut y = device.zeros::<f32>(15)?;
-/// softmax.launch(&problem, &x, &mut y)?;
+/// softmax.launch(&problem, (&x, &mut y))?;
 /// assert!(y.to_vec()?.iter().all(|y| (y - 0.2).abs() < 1e-6));
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -80,7 +85,7 @@ type Params<T, D> = ((Global<T>, i64), (GlobalMut<D>, i64), [i32; 2]);
 #[derive(Debug)]
 pub struct Softmax<T, D = T> {
     config: SoftmaxConfig,
-    kernel: Kernel<Params<T, D>>,
+    types: PhantomData<fn(T) -> D>,
 }
 
 impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
@@ -90,12 +95,53 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> Softmax<T, D> {
     /// Returns the errors of [`RowConfig::check`], and [`RowError::Element`] for an unsupported
     /// type.
     #[inline]
-    pub fn new(config: SoftmaxConfig) -> Result<Self, RowError> {
+    pub fn new(config: SoftmaxConfig) -> Result<Built<Self>, RowError> {
         config.rows.check()?;
         RowConfig::check_element("the input", T::SCALAR, false)?;
         RowConfig::check_element("the output", D::SCALAR, false)?;
         let kernel = with_elements(T::SCALAR, D::SCALAR, || build(&config))?;
-        Ok(Softmax { config, kernel })
+        Ok(Built::new(Softmax { config, types: PhantomData }, kernel))
+    }
+}
+
+impl<T: Element + Converted, D: VectorElement<2> + Converted> ReadyKernel for Softmax<T, D> {
+    type Config = SoftmaxConfig;
+    type Params = Params<T, D>;
+    type Problem = RowProblem;
+    type Args<'a> = (&'a Buffer<T>, &'a mut Buffer<D>);
+    type Shared = ();
+    type Error = RowError;
+
+    fn config(&self) -> &SoftmaxConfig {
+        &self.config
+    }
+
+    fn share(&self, _: &Function<Self::Params>) -> Result<(), RowError> {
+        Ok(())
+    }
+
+    /// # Errors
+    /// Returns the errors of [`RowConfig::check_problem`] and of [`Function::launch`], and errors
+    /// for buffers that are too short or misaligned.
+    fn launch(
+        &self,
+        problem: &RowProblem,
+        (x, y): Self::Args<'_>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), RowError> {
+        let tile = &self.config.rows.tile;
+        let pitches = self.config.rows.check_problem(T::scalar(), problem)?;
+        let [x_pitch, y_pitch] = pitches.map(|pitch| pitch as i64);
+        check_len("the input", x.len(), problem.len(pitches[0]))?;
+        check_len("the output", y.len(), problem.len(pitches[1]))?;
+        check_aligned("the input", tile, x.is_aligned_to(16))?;
+        check_aligned("the output", tile, y.is_aligned_to(16))?;
+        if problem.is_empty() {
+            return Ok(());
+        }
+        let sizes = [problem.rows, problem.columns].map(|size| size as i32);
+        let args = ((x, x_pitch), (y, y_pitch), sizes);
+        Ok(launch.start(row_grid(tile, problem.rows), args)?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Transposes of matrices, or of a batch of them, through a swizzled tile in shared memory, so that
 //! both loads and stores are coalesced.
 
-mod launch;
+mod bind;
 mod problem;
 mod tile;
 
@@ -11,16 +11,16 @@ use std::marker::PhantomData;
 use crate::ir::builder::{AnyVector, Role, with_roles};
 use crate::ir::op::{MatrixCount, MatrixOrder};
 use crate::ir::types::Scalar;
-use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Target};
+use crate::ir::{BuildErrors, Element, Global, GlobalMut, Kernel, KernelOptions, Target, Untyped};
 use crate::layout::LayoutError;
-use crate::runtime::Declared;
+use crate::runtime::{Buffer, Declared, Function};
 use crate::tensor::pipeline::{Raster, TileScheduler};
 use crate::tensor::rows::{MatrixRows, RowAccess, RowTile};
 use crate::tensor::view::SharedTensor;
 
+use super::ready::{Built, Launch, ReadyKernel};
 use super::rows::RowError;
-pub(in crate::kernels) use launch::LoadedTranspose;
-pub use launch::TransposeFunction;
+pub(in crate::kernels) use bind::LoadedTranspose;
 pub use problem::{TransposeBatch, TransposeProblem};
 use tile::Tile;
 
@@ -263,6 +263,9 @@ type Params = (
 ///
 /// Reads and writes whole 16-byte vectors where the rows' alignment allows it.
 ///
+/// A launch takes a [`TransposeProblem`] and `(&x, &mut y)`. It does nothing if there are no
+/// elements.
+///
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::types::Scalar;
@@ -275,7 +278,7 @@ type Params = (
 /// let transpose = Transpose::<f32>::new(config)?.load(&device)?;
 /// let x: Vec<f32> = (0..300).map(|i| i as f32).collect();
 /// let mut y = device.zeros::<f32>(300)?;
-/// transpose.launch(&problem, &device.upload(&x)?, &mut y)?;
+/// transpose.launch(&problem, (&device.upload(&x)?, &mut y))?;
 /// assert_eq!(y.to_vec()?[..6], [0.0, 100.0, 200.0, 1.0, 101.0, 201.0]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -283,7 +286,6 @@ type Params = (
 #[derive(Debug)]
 pub struct Transpose<T> {
     config: TransposeConfig,
-    kernel: Kernel<Declared>,
     elem: PhantomData<fn() -> T>,
 }
 
@@ -297,14 +299,52 @@ impl<T: Element> Transpose<T> {
     /// [`RowError::Element`] for `bool`; [`RowError::Tile`] for a configuration that breaks a rule
     /// of its fields.
     #[inline]
-    pub fn new(config: TransposeConfig) -> Result<Self, RowError> {
-        Ok(Transpose { config, kernel: build(&config, T::SCALAR)?, elem: PhantomData })
+    pub fn new(config: TransposeConfig) -> Result<Built<Self>, RowError> {
+        let kernel = build(&config, T::SCALAR)?;
+        Ok(Built::new(Transpose { config, elem: PhantomData }, kernel.untyped()))
+    }
+}
+
+impl<T: Element> ReadyKernel for Transpose<T> {
+    type Config = TransposeConfig;
+    type Params = Untyped;
+    type Problem = TransposeProblem;
+    type Args<'a> = (&'a Buffer<T>, &'a mut Buffer<T>);
+    type Shared = ();
+    type Error = RowError;
+
+    fn config(&self) -> &TransposeConfig {
+        &self.config
+    }
+
+    fn share(&self, _: &Function<Untyped>) -> Result<(), RowError> {
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`RowError::Pitch`], [`RowError::TooLarge`] or [`RowError::Rows`]; [`RowError::Access`] if a
+    /// kernel with aligned accesses gets other rows; [`RowError::Tile`] if the batch has more modes
+    /// than the kernel; errors for buffers that are too short or misaligned, and those of
+    /// [`Function::launch`].
+    fn launch(
+        &self,
+        problem: &TransposeProblem,
+        (x, y): Self::Args<'_>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), RowError> {
+        if let Some(bound) = self.config.bind(T::SCALAR, problem, x.into(), y.into())? {
+            launch.start_prepared(bound)?;
+        }
+        Ok(())
     }
 }
 
 /// Builds the kernel for elements of a type.
 #[inline]
-fn build(config: &TransposeConfig, elem: Scalar) -> Result<Kernel<Declared>, RowError> {
+pub(in crate::kernels) fn build(
+    config: &TransposeConfig,
+    elem: Scalar,
+) -> Result<Kernel<Declared>, RowError> {
     if elem == Scalar::Bool {
         let (operand, found) = ("the input", elem);
         return Err(RowError::Element { operand, found, expected: "a numeric type" });

@@ -407,6 +407,6 @@ fn symbolic(layout: &Layout, operation: &'static str) -> Result<bool> {
     let open: Vec<String> = modes.iter().map(|(s, d)| format!("{s}:{d}")).collect();
     Err(LayoutError::Undecided {
         operation,
-        condition: format!("that the modes {} go on at {reach}", open.join(" and ")),
+        condition: format!("that one of the modes {} has stride {reach}", open.join(" and ")),
     })
 }

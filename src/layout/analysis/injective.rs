@@ -240,7 +240,7 @@ fn symbolic(layout: &Layout) -> Result<bool> {
     let open: Vec<String> = modes.iter().map(|(s, d)| format!("{s}:{d}")).collect();
     Err(LayoutError::Undecided {
         operation: "is_injective",
-        condition: format!("that the modes {} do not meet", open.join(" and ")),
+        condition: format!("that the modes {} do not overlap", open.join(" and ")),
     })
 }
 

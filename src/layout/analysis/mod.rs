@@ -385,7 +385,7 @@ pub trait Analysis {
     /// let report = layout!((8, 16):(1, 12)).widest_vector(16, 16)?;
     /// assert_eq!(
     ///     report.to_string(),
-    ///     "4 x 16 bits; mode 1 has the stride 12 where a multiple of 8 is needed"
+    ///     "4 x 16 bits; mode 1 has stride 12, but a vector of 8 needs a multiple of 8"
     /// );
     /// // Row-major: the vectors run along the last mode, which must come first.
     /// assert_eq!(layout!((16, 8):(8, 1)).widest_vector(16, 16)?.elements(), 1);
@@ -412,7 +412,8 @@ pub trait Analysis {
     /// let columns = layout!((4, 8):(8, 1));
     /// assert_eq!(
     ///     columns.vector_of(32, 4, 4)?.to_string(),
-    ///     "1 x 32 bits; 1 are contiguous up to mode 0 with the stride 8, where a multiple of 4 is needed"
+    ///     "1 x 32 bits; contiguous runs have length 1, because mode 0 has stride 8, \
+    ///      but a vector of 4 needs a multiple of 4"
     /// );
     /// # Ok::<(), tilewright::layout::LayoutError>(())
     /// ```

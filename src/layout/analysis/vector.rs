@@ -136,7 +136,8 @@ impl VectorLimit {
 /// assert_eq!((report.elements(), report.bits()), (4, 64));
 /// assert_eq!(
 ///     report.to_string(),
-///     "4 x 16 bits; along mode 1, coordinate 32 has the index 36 where a multiple of 8 is needed"
+///     "4 x 16 bits; along mode 1, coordinate 32 has index 36, \
+///      but a vector of 8 needs a multiple of 8"
 /// );
 /// assert_eq!(layout!(64:1).widest_vector(16, 16)?.limit(), &VectorLimit::Width);
 /// # Ok::<(), tilewright::layout::LayoutError>(())
@@ -195,32 +196,38 @@ impl fmt::Display for WidestVector {
         match &self.limit {
             VectorLimit::Width => write!(f, "no access is wider"),
             VectorLimit::BaseAlignment { bytes, needed } => {
-                write!(f, "the alignment is {bytes} bytes where {needed} are needed")
+                write!(f, "the alignment is {bytes} bytes, but the layout allows {needed}")
             }
             VectorLimit::Run { elements, needed, end: None } => {
-                write!(f, "{elements} are contiguous where a multiple of {needed} is needed")
+                write!(
+                    f,
+                    "contiguous runs have length {elements}, but a vector of {needed} needs a multiple of {needed}"
+                )
             }
             VectorLimit::Run { elements, needed, end: Some((mode, stride)) } => write!(
                 f,
-                "{elements} are contiguous up to {} with the stride {stride}, where a multiple of {needed} is needed",
+                "contiguous runs have length {elements}, because {} has stride {stride}, but a vector of {needed} needs a multiple of {needed}",
                 ModeName(mode)
             ),
             VectorLimit::Stride { mode, stride, needed } => write!(
                 f,
-                "{} has the stride {stride} where a multiple of {needed} is needed",
+                "{} has stride {stride}, but a vector of {needed} needs a multiple of {needed}",
                 ModeName(mode)
             ),
             VectorLimit::Offset { offset, needed } => {
-                write!(f, "the offset is {offset} where a multiple of {needed} is needed")
+                write!(
+                    f,
+                    "the offset is {offset}, but a vector of {needed} needs a multiple of {needed}"
+                )
             }
             VectorLimit::Index { mode, coordinate, index, needed } => write!(
                 f,
-                "along {}, coordinate {coordinate} has the index {index} where {needed} is needed",
+                "along {}, coordinate {coordinate} has index {index}, but must have {needed} to be contiguous",
                 ModeName(mode)
             ),
             VectorLimit::Start { mode, coordinate, index, needed } => write!(
                 f,
-                "along {}, coordinate {coordinate} has the index {index} where a multiple of {needed} is needed",
+                "along {}, coordinate {coordinate} has index {index}, but a vector of {needed} needs a multiple of {needed}",
                 ModeName(mode)
             ),
         }

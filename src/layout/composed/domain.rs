@@ -328,8 +328,9 @@ impl ComposedLayout {
         self.outer_layout()?.complement(cotarget)
     }
 
-    /// Returns the outer layout's [`Layout::layout_like`]: a compact layout with the same memory
-    /// order and no swizzle.
+    /// Returns the outer layout's [`Layout::layout_like`]: a compact layout without the swizzle,
+    /// with the same shape, whose strides sort in the same order as the outer layout's. Use it to
+    /// allocate an unswizzled copy, for example in registers.
     ///
     /// ```
     /// # use tilewright::layout::{ComposedLayout, layout};

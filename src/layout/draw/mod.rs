@@ -62,7 +62,7 @@ type Result<T> = std::result::Result<T, LayoutError>;
 ///
 /// let dynamic = Layout::compact(shape!(Int::symbol("n"), 8)).draw();
 /// assert_eq!(dynamic.svg(), Err(LayoutError::NotStatic { value: "n".into() }));
-/// assert!(dynamic.to_string().starts_with("(n,8):(1,n)\nno picture: n is not a number"));
+/// assert!(dynamic.to_string().starts_with("(n,8):(1,n)\nno picture: n is not static"));
 /// let large = layout!((1000, 1000)).draw().svg();
 /// assert!(matches!(large, Err(LayoutError::TooLarge { limit: Drawing::MAX_CELLS, .. })));
 /// # Ok::<(), tilewright::layout::LayoutError>(())

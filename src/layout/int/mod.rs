@@ -29,10 +29,13 @@ use super::error::LayoutError;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// A 64-bit integer, or an expression over named symbols with known divisor and bounds.
+/// A 64-bit integer: a static value, or an expression over named symbols. Use a
+/// [`symbol`](Int::symbol) for an extent or a stride that only the launch knows. For the symbol you
+/// can promise a divisor and bounds ([`divisible_by`](Int::divisible_by), [`assume`](Int::assume));
+/// an expression derives its own divisor and bounds from those of its symbols.
 ///
-/// It takes 16 bytes, and a static value never allocates. If you only have static values, write
-/// them as Rust integers: every function that takes `Int`s converts them.
+/// An `Int` takes 16 bytes, and a static value never allocates. If you only have static values,
+/// write them as Rust integers: every function that takes `Int`s converts them.
 ///
 /// ```
 /// use tilewright::layout::{Env, Int};

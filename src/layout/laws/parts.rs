@@ -228,7 +228,7 @@ pub fn check_recast(
         let wide = [s, d, t, e].map(i128::from);
         let kept = keeps_bits(wide, up, down);
         if !kept.ok_or_else(|| law.stuck()(LayoutError::overflow("check_recast")))? {
-            let fault = format_args!("has {t}:{e} for {s}:{d}, which are other bits");
+            let fault = format_args!("has {t}:{e} for {s}:{d}, which covers different bits");
             return Err(law.form(result, fault));
         }
     }

@@ -180,8 +180,9 @@ impl Communicator {
     }
 
     /// Returns how many thread blocks a collective may use: the value of
-    /// [`CommOptions::max_blocks`]. Returns `None` if the options set no limit. A kernel that runs
-    /// at the same time can leave as many SMs free.
+    /// [`CommOptions::max_blocks`]. Returns `None` if the options set no limit. Each of these
+    /// blocks occupies an SM. So if a persistent kernel runs at the same time as a collective, give
+    /// the kernel one thread block for each of the other SMs.
     pub fn max_blocks(&self) -> Option<u32> {
         self.options.max_blocks
     }

@@ -26,10 +26,11 @@ use crate::runtime::error::RuntimeError;
 
 /// Polling interval.
 const POLL: Duration = Duration::from_millis(100);
-/// Polling interval after the communicator was dropped, and how long the drop waits at most.
+/// Polling interval after the communicator was dropped, and how long the drop waits for its end at
+/// most.
 const CLOSING_POLL: Duration = Duration::from_millis(1);
 const CLOSING: Duration = Duration::from_secs(2);
-/// How long work may continue after another rank's process has ended.
+/// How long work may continue after another rank's process has ended, or after an abort.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A communicator as its calls and its two threads share it.
@@ -69,12 +70,15 @@ struct Queued {
     streams: Vec<Arc<Stream>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Open,
     /// The user has dropped the communicator.
     Closing,
+    /// NCCL has ended it.
     Ended,
+    /// Its work has ended too, and its threads use no stream and no event any more.
+    Released,
 }
 
 /// All communicators of the process.
@@ -184,7 +188,7 @@ impl Shared {
     /// Fails the communicator, and waits until this rank's work is aborted.
     pub(super) fn abort(&self) {
         self.fail(&CommError::Aborted { rank: self.rank });
-        self.wait_for_end(self.phase(), 4 * GRACE);
+        drop(self.wait_for(Phase::Ended, self.phase(), 4 * GRACE));
     }
 
     /// Lets the communicator end when its work has ended, and waits for that, but not for ranks
@@ -196,18 +200,29 @@ impl Shared {
             *phase = Phase::Closing;
         }
         self.changed.notify_all();
-        // So that a process that exits right after this does not exit while it is inside NCCL.
-        self.wait_for_end(phase, CLOSING);
+        // So that a process that exits right after this does not exit while it is inside NCCL, or
+        // while a thread lets go of the last streams. If no abort ends the work, it keeps them.
+        let phase = self.wait_for(Phase::Ended, phase, CLOSING);
+        if self.context.check_hung_comms().is_ok() {
+            drop(self.wait_for(Phase::Released, phase, GRACE));
+        }
     }
 
-    fn wait_for_end(&self, mut phase: MutexGuard<'_, Phase>, max: Duration) {
+    /// Waits until the phase is reached, or `max` has passed.
+    fn wait_for<'s>(
+        &'s self,
+        wanted: Phase,
+        mut phase: MutexGuard<'s, Phase>,
+        max: Duration,
+    ) -> MutexGuard<'s, Phase> {
         let start = Instant::now();
-        while *phase != Phase::Ended
+        while *phase < wanted
             && let Some(left) = max.checked_sub(start.elapsed())
         {
             let waited = self.changed.wait_timeout(phase, left);
             phase = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        phase
     }
 
     /// Waits for the next poll, or until something changes.
@@ -228,12 +243,18 @@ impl Shared {
             if mark.is_none() && self.ended.load(Relaxed) != self.queued().work {
                 mark = Some(Mark::behind(self));
             }
-            let phase = self.phase();
+            // An event of a context with a hung communicator is not destroyed, so forget it first.
             if mark.is_none() {
                 self.context.forget_hung_comm(self.number);
-                if *phase == Phase::Ended {
-                    return;
-                }
+            }
+            drop(ended);
+            let mut phase = self.phase();
+            if mark.is_none() && *phase == Phase::Ended {
+                // It may have failed in the meantime.
+                self.context.forget_hung_comm(self.number);
+                *phase = Phase::Released;
+                self.changed.notify_all();
+                return;
             }
             drop(self.pause(phase));
         }

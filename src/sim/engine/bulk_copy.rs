@@ -1,5 +1,7 @@
-//! Runs bulk and tensor (TMA) copies between global and shared memory, in both directions. They are
-//! made by the asynchronous proxy, so a store of shared memory needs a proxy fence before it.
+//! Compiles and executes bulk and tensor (TMA) copies between global and shared memory, in both
+//! directions. The asynchronous proxy performs these copies, so after a thread has written the
+//! source in shared memory, a `fence.proxy.async` must come before the copy. Come here if a TMA
+//! copy moves the wrong bytes or faults.
 
 use std::ops::Range;
 
@@ -116,7 +118,7 @@ impl Load {
         }
     }
 
-    /// Copies, then signals the mbarrier.
+    /// Performs the copy, then signals the mbarrier.
     pub(in crate::sim) fn load(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         let trapped = |cause| RawFault::new(self.lane, cause);
         let mut data = vec![0; self.bytes as usize];
@@ -220,7 +222,7 @@ impl Store {
         }
     }
 
-    /// Shows the store to the race detector.
+    /// Passes the store to the race detector.
     fn detect(&self, memory: &mut Memory<'_>, origin: Origin) {
         let lane = self.lane as u32;
         let elem = self.elem(memory);
@@ -260,7 +262,7 @@ impl Store {
         seen.map_err(|cause| RawFault::new(self.lane, cause))
     }
 
-    /// Reads the shared memory that is stored, unless that has happened.
+    /// Reads the source in shared memory, unless it has been read already.
     pub(in crate::sim) fn read(&mut self, memory: &Memory<'_>, origin: Origin) -> RawResult {
         if self.is_read() {
             return Ok(());
@@ -292,7 +294,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes what was read.
+    /// Writes the bytes that [`Store::read`] has read to global memory.
     pub(in crate::sim) fn write(&self, memory: &Memory<'_>) -> RawResult {
         let Some(data) = &self.data else { return Ok(()) };
         match self.to {
@@ -671,7 +673,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Starts a copy from shared memory.
+/// Compiles a copy from shared memory.
 fn store(
     context: &mut ExecContext<'_, '_>,
     lane: usize,

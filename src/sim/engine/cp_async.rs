@@ -1,5 +1,5 @@
 //! Compiles and executes `cp.async`, with which each thread copies 4, 8 or 16 bytes from global to
-//! shared memory.
+//! shared memory. Come here for its groups, its zero fill, and its arrival at an mbarrier.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use crate::sim::race::Target;
 use crate::sim::trace::counts::TrafficSource;
 
 impl Copies {
-    /// Returns the remaining lanes whose group is due.
+    /// Returns the lanes whose copy is still pending and whose group `is_due`.
     pub(in crate::sim) fn due(&self, lanes: u32, is_due: impl Fn(usize, u32) -> bool) -> u32 {
         let due = |lane: &usize| is_due(*lane, self.groups[*lane]);
         lanes_of(self.lanes & lanes).filter(due).fold(0, |due, lane| due | 1 << lane)
@@ -38,7 +38,7 @@ impl Copies {
         lanes_of(self.lanes).for_each(|lane| f(self.to[lane] as usize, self.bytes));
     }
 
-    /// Shows the copies to the race detector.
+    /// Passes the copies to the race detector.
     fn detect(&self, memory: &mut Memory<'_>, origin: Origin, elem: Scalar) {
         memory.detect(elem, |detector, _| {
             let at = origin.into();
@@ -56,7 +56,7 @@ impl Copies {
         });
     }
 
-    /// Makes the copies of some lanes.
+    /// Performs the copies of some lanes.
     pub(in crate::sim) fn copy(
         &self,
         memory: &mut Memory<'_>,
@@ -91,7 +91,7 @@ impl Memory<'_> {
 }
 
 impl Arrivals {
-    /// Returns whether it arrives at the mbarrier at this address.
+    /// Returns whether a lane arrives at the mbarrier at this address of the block's shared memory.
     pub(in crate::sim) fn signal(&self, at: usize) -> bool {
         lanes_of(self.lanes)
             .any(|lane| self.barriers[lane].is_some_and(|byte_address| byte_address.at == at))

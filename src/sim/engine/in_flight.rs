@@ -1,19 +1,21 @@
 //! Protects shared memory that asynchronous operations in flight still read or write: an access
-//! that comes too early is a fault. This finds missing waits and stages that are refilled too
-//! early.
+//! that conflicts with such an operation before it has completed is a fault. This finds missing
+//! waits and stages that are refilled too early. Come here if the simulator reports, or misses,
+//! such an access.
 //!
-//! A `wgmma` reads its operands until a warp of its group has waited for it. A bulk store reads its
-//! source until the thread that issued it has waited for that. A load writes its destination until
-//! it takes effect. Until then, nobody may write what the operation reads, nor access what it
-//! writes. When the simulator happens to execute the operation makes no difference.
+//! A `wgmma` reads its operands until a warp of its group has waited for the `wgmma`. A bulk store
+//! reads its source until the thread that issued the store has waited for these reads. A load
+//! writes its destination until it completes. Until then, no thread may write the bytes that the
+//! operation reads, nor access the bytes that the operation writes. For `wgmma` and stores it does
+//! not matter when the simulator executes the operation.
 //!
-//! Each write is compared with what is in flight. Reads cost nothing extra: the destination of a
-//! load counts as never written while the load is in flight, so only a read that fails for
-//! this reason looks for the load.
+//! Each write is compared with the operations in flight. Reads cost nothing extra: the destination
+//! of a load counts as never written while the load is in flight, so only a read of unwritten bytes
+//! has to search for a load in flight.
 //!
 //! We do not track which thread waited: once any wait returns, the copy counts as complete for
 //! every thread. This never reports a false fault, but it can miss a thread that relies on another
-//! thread's wait without synchronising with it. The race detector finds those.
+//! thread's wait without synchronising with it. The race detector finds such a thread.
 
 use std::ops::Range;
 
@@ -162,7 +164,8 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Tracks a warp's stores that the access made.
+    /// Tracks the stores to shared memory that a warp's access has just performed, and checks them
+    /// against the operations in flight.
     pub(in crate::sim) fn note_stores(
         &mut self,
         address: &Address,
@@ -187,7 +190,8 @@ impl Memory<'_> {
         self.check_stores(shared, &byte_addresses, bytes as usize, access)
     }
 
-    /// Starts a load.
+    /// Starts a load: checks it, passes it to the race detector, and marks its destination as
+    /// unwritten.
     pub(in crate::sim) fn begin_load(&mut self, origin: Origin, mut load: Load) -> RawResult {
         load.check_source(self)?;
         self.check_started(origin, 1 << load.lane, load.block);
@@ -210,7 +214,7 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Shows a load to the race detector and returns its number there.
+    /// Passes a load to the race detector, and returns the detector's number for it.
     fn detect_load(&mut self, origin: Origin, load: &Load, pieces: &[Range<usize>]) -> u32 {
         let (at, lane, rank) = (origin.into(), load.lane as u32, load.block as usize);
         let (mut number, elem) = (0, load.elem(self));
@@ -238,7 +242,8 @@ impl Memory<'_> {
         number
     }
 
-    /// Shows a store to another block to the race detector and returns its number there.
+    /// Passes a store to another block to the race detector, and returns the detector's number for
+    /// it.
     fn detect_remote(&mut self, origin: Origin, store: &RemoteStore) -> u32 {
         let (rank, bytes) = store.bytes();
         let (at, lane) = (origin.into(), store.lane as u32);
@@ -273,7 +278,8 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Refines the cause of a read of unwritten bytes: perhaps a load of them is in flight.
+    /// Refines the cause of a read of unwritten bytes: if a load that writes these bytes is in
+    /// flight, the cause names the load.
     pub(in crate::sim) fn explain_read(&self, here: usize, cause: RawCause) -> RawCause {
         let writer = |rank: usize, at: usize| {
             self.copies(&(rank, at..at + 1), true, AsyncUse::Writes).map(|origin| origin.step)
@@ -305,7 +311,7 @@ impl Memory<'_> {
     }
 }
 
-/// Makes an access to the bytes at `to`, in an allocation at `range`.
+/// Describes an access to the bytes at `to`, in an allocation at `range`, for a fault.
 fn access_at(
     space: Space,
     (to, elem, bytes): (ByteAddress, Scalar, u32),

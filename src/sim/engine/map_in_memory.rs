@@ -1,9 +1,10 @@
 //! Tensor maps in global memory, which a kernel writes and changes itself, for example one for each
-//! problem of a group of GEMMs.
+//! problem of a grouped GEMM. Come here for `tensormap.replace` and the fence that acquires such a
+//! map.
 //!
 //! The 128 bytes hold 16 words: a hash of the map's fixed part, the tensor's first byte in its
-//! buffer, 5 extents and 4 strides. The fixed part itself is taken from the parameter that the map
-//! is made from.
+//! buffer, 5 extents and 4 strides. The fixed part itself (element type, box, swizzle and fill) is
+//! not in memory: it comes from the kernel parameter from which the map was made.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -6,8 +6,7 @@ use super::mma::{
     multiply_f64, multiply_i32,
 };
 use super::sparse::kept_columns;
-use crate::ir::op::metadata_threads;
-use crate::ir::op::{Accumulators, MatrixOrder, Mma, MmaOverflow, MmaShape};
+use crate::ir::op::{Accumulators, MatrixOrder, Mma, MmaOverflow, MmaShape, metadata_threads};
 use crate::ir::types::{Scalar, Space, Type, VectorType};
 use crate::ir::{OpId, Value, VarId};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
@@ -166,7 +165,7 @@ struct Parts<T> {
 }
 
 impl<T: Summand> Parts<T> {
-    /// Returns the part that is filled.
+    /// Returns the operands, without the unused ends of the arrays.
     fn first<'p>(
         &'p self,
         (rows, k, deep, kept): (usize, usize, usize, Option<&'p [Rows<u8>]>),
@@ -210,7 +209,8 @@ fn row_addresses(
     Ok(rows)
 }
 
-/// Shows the rows to the race detector, each as an access by the lane that holds its address.
+/// Passes the rows to the race detector, each as an access by the lane that supplies the row's
+/// address.
 fn detect_rows(
     context: &mut ExecContext<'_, '_>,
     rows: &[usize; LANES],

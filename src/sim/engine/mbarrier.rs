@@ -1,5 +1,6 @@
 //! Compiles the mbarrier instructions: init, arrive, expect_tx, wait and the rest (PTX ISA
-//! 9.7.13.15). `memory/mbarrier.rs` does the counting.
+//! 9.7.13.15). `memory/mbarrier.rs` does the counting. Come here if a wait returns too early, or
+//! not at all.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
@@ -20,7 +21,7 @@ use crate::sim::program::refused::Refused;
 use crate::sim::program::special::truth;
 use crate::sim::race::MbarrierAddress;
 
-/// An mbarrier operand.
+/// An mbarrier operand: the address of the mbarrier in each lane.
 #[derive(Clone, Copy)]
 pub(in crate::sim) struct Operand(Address);
 
@@ -97,7 +98,7 @@ fn set_detected(context: &mut ExecContext<'_, '_>, lane: usize, barrier: ByteAdd
         .detect(Scalar::U64, |detector, _| detector.races.mbarrier_set(at, lane as u32, barrier));
 }
 
-/// Lets the race detector check that lanes know of an mbarrier's initialisation.
+/// Lets the race detector check that the mbarrier's initialisation happens before the lanes use it.
 pub(in crate::sim) fn use_detected(
     context: &mut ExecContext<'_, '_>,
     lanes: u32,
@@ -110,7 +111,8 @@ pub(in crate::sim) fn use_detected(
     });
 }
 
-/// Tells the race detector that lanes know of the phases that have ended.
+/// Tells the race detector that lanes have waited for a phase, so they know what happened before
+/// its end.
 fn wait_detected(context: &mut ExecContext<'_, '_>, waited: Option<(MbarrierAddress, u32)>) {
     let Some((barrier, lanes)) = waited else { return };
     use_detected(context, lanes, barrier, false);
@@ -305,8 +307,8 @@ impl Compiler<'_> {
         })))
     }
 
-    /// Each lane waits for its own phase. A lane whose phase has ended is through, whatever happens
-    /// to the mbarrier while others still wait.
+    /// Compiles a wait, in which each lane waits for its own phase. Once a lane's phase has ended,
+    /// its wait is over, even if the mbarrier changes while other lanes still wait.
     fn wait_barrier(
         &mut self,
         [barrier, index]: [Value; 2],

@@ -2,11 +2,12 @@
 //! result matter.
 //!
 //! Products are exact. An instruction adds its products to the accumulator one after the other, by
-//! rising `k`, and rounds each time to nearest even in `f32` (in `f64` with one rounding of
-//! `a * b + c`). Integers wrap, or are clamped to `i32` once at the end. `f16` accumulators are
-//! widened to `f32`, summed there, and rounded once at the end. A NaN result has one fixed bit
-//! pattern. The hardware instead adds several products at once and cuts bits off, so its last
-//! bits differ unless every sum is exact. `truncate.rs` models that.
+//! rising `k`, and rounds each time to nearest even in `f32`. In `f64` it rounds `a * b + c` once.
+//! Integers wrap, or are clamped to `i32` once at the end. `f16` accumulators are widened to `f32`,
+//! summed there, and rounded once at the end. A NaN result has one fixed bit pattern. Tensor cores
+//! instead align several products to the largest exponent, truncate the lower bits and add them at
+//! once, so the last bits of a GPU's result differ unless every sum is exact. `truncate.rs` models
+//! this truncation.
 //!
 //! All fragments follow one scheme (PTX ISA, "Matrix Fragments for mma.m16n8k16" and others). In a
 //! block of 16 rows and 8 columns of D, register `r` of thread `4 * row + quad` holds row
@@ -164,7 +165,7 @@ impl<T: Summand> Operands<'_, T> {
         self.each_by(slots, file, accumulate, (get, set), multiply);
     }
 
-    /// The same, with `add` to add the products to a register.
+    /// Like `each`, but `add` adds the products to a register.
     fn each_by<W: Copy>(
         &self,
         slots: &[u32],
@@ -186,7 +187,7 @@ impl<T: Summand> Operands<'_, T> {
         }
     }
 
-    /// The same for registers with two elements, which are neighbours in a row.
+    /// Like `each`, for registers with two elements, which are neighbours in a row.
     fn each_pair(
         &self,
         slots: &[u32],
@@ -198,7 +199,7 @@ impl<T: Summand> Operands<'_, T> {
         self.each_pair_by(slots, file, accumulate, (get, set), multiply);
     }
 
-    /// The same, with `add` to add the products to one element of each thread.
+    /// Like `each_pair`, but `add` adds the products to one element of each thread.
     fn each_pair_by(
         &self,
         slots: &[u32],
@@ -235,8 +236,8 @@ fn f16_bits(x: f32) -> u16 {
     f16::from_f32(x).to_bits()
 }
 
-/// Computes `D += A B` or `D = A B` in floating point. If `fraction_bits` is set, terms are cut as
-/// in [`truncate`](super::truncate).
+/// Computes `D += A B` or `D = A B` in floating point. If `fraction_bits` is set, terms are
+/// truncated as in [`truncate`](super::truncate).
 pub(in crate::sim) fn multiply_f32(
     regs: &mut Regs,
     accumulators: &AccumulatorSlots,

@@ -1,8 +1,9 @@
 //! Executes asynchronous operations and MMAs. Come here for what a copy or an MMA instruction does.
 //!
-//! `cp_async.rs`, `bulk_copy.rs` and `remote_store.rs` issue operations; `pending.rs` decides when
-//! they take effect; `in_flight.rs` protects the shared memory that they still use. `mbarrier.rs`
-//! has the mbarrier instructions, `matrix.rs` and `wgmma.rs` the tensor cores.
+//! `cp_async.rs`, `bulk_copy.rs` and `remote_store.rs` issue operations, `pending.rs` decides when
+//! the simulator executes each of them, and `in_flight.rs` protects the shared memory that
+//! operations in flight still use. `mbarrier.rs` has the mbarrier instructions, `matrix.rs` and
+//! `wgmma.rs` the tensor cores.
 
 pub(super) mod bulk_cluster;
 pub(super) mod bulk_copy;

@@ -1,15 +1,18 @@
-//! Decides when asynchronous operations take effect, between issue and completion. Come here if a
-//! kernel with a missing wait passes.
+//! Decides at which moment, between its issue and the wait for it, an asynchronous operation is
+//! executed (that is, when it copies its bytes and signals its mbarrier). Come here if a kernel
+//! with a missing wait passes.
 //!
-//! An operation takes effect as late as it can: when a thread waits for it, or when all warps are
-//! stopped and one of them waits at its mbarrier. Of several that signal one mbarrier, the latest
-//! is first. With a random order, a load over bytes that were written before may take effect at
-//! once, so it comes too early for a thread that still reads them.
+//! The simulator executes an operation as late as possible: when a thread waits for the operation,
+//! or when no warp can continue and one waits at the operation's mbarrier. If several operations
+//! signal one mbarrier, the one issued last is executed first. With a random order, a load into
+//! bytes that were written before may be executed immediately, so that a thread that still reads
+//! these bytes sees wrong data.
 //!
-//! Each task is one unordered piece; a multicast, for example, is one task for each block. The kind
-//! of task decides how it is known to be complete: `cp.async` and bulk stores by a lane's group,
-//! loads and stores to other blocks by the bytes at an mbarrier, arrivals by the mbarrier itself.
-//! `wgmma` has its own queues (`warp_group.rs`), because it writes registers.
+//! Each task is executed as one piece, in no order with other tasks; a multicast, for example, is
+//! one task for each block. How a thread waits for a task depends on its kind: for `cp.async` and
+//! bulk stores by a lane's group, for loads and stores to other blocks by the bytes at an mbarrier,
+//! for arrivals by the mbarrier itself. `wgmma` has queues of its own (`warp_group.rs`), because it
+//! writes registers.
 //!
 //! `Copies` access memory through the generic proxy, as threads do; `Load` and `Store` through the
 //! asynchronous proxy. A store completes twice, first its reads and then its writes.
@@ -43,14 +46,14 @@ impl What {
     }
 }
 
-/// Moves a fault to the operation that was issued, wherever the waiting warp is.
+/// Reports a fault at the operation that was issued, not at the operation at which a warp waits.
 fn at(origin: Origin) -> impl FnOnce(Box<RawFault>) -> Box<RawFault> {
     move |trap| Box::new(RawFault { origin: trap.origin.or(Some(origin)), ..*trap })
 }
 
 impl Memory<'_> {
-    /// Completes the latest task that signals one of the mbarriers, or the one among them that
-    /// `random` chooses. Returns whether there was one.
+    /// Executes the last issued task that signals one of the mbarriers, or, if `random` is given,
+    /// the task that it chooses among these. Returns false if there is no such task.
     pub(in crate::sim) fn complete_awaited(
         &mut self,
         barriers: &[MbarrierAddress],
@@ -62,7 +65,7 @@ impl Memory<'_> {
         self.complete_one(is_awaited, random)
     }
 
-    /// Like [`Memory::complete_awaited`], for any mbarrier.
+    /// Like [`Memory::complete_awaited`], for tasks that signal any mbarrier.
     pub(in crate::sim) fn complete_any(&mut self, random: Option<u64>) -> RawResult<bool> {
         self.complete_one(|task| task.what.is_for_a_barrier(), random)
     }
@@ -86,7 +89,8 @@ impl Memory<'_> {
         Ok(true)
     }
 
-    /// Completes those new tasks that write over bytes written before, if `chooses` says so.
+    /// Executes each new task that overwrites bytes written before, if `chooses` returns true for
+    /// it. A task is offered only once.
     pub(in crate::sim) fn complete_again(
         &mut self,
         mut chooses: impl FnMut() -> bool,
@@ -102,8 +106,8 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Completes the tasks that are `age` rounds old, in issue order, or only the first of them.
-    /// Returns whether there was one.
+    /// Executes the tasks that are at least `age` rounds old, in issue order, or only the first of
+    /// these tasks. Returns false if there is none.
     pub(in crate::sim) fn complete_aged(&mut self, age: u64, only_one: bool) -> RawResult<bool> {
         let mut done = false;
         let now = self.pending.round;
@@ -144,7 +148,7 @@ impl Memory<'_> {
         done.map_err(at(origin))
     }
 
-    /// Completes the `cp.async` of `lanes` of a warp whose group `is_due`, among the first `before`
+    /// Executes the `cp.async` of `lanes` of a warp whose group `is_due`, among the first `before`
     /// tasks.
     pub(in crate::sim) fn complete_copies(
         &mut self,
@@ -177,7 +181,7 @@ impl Memory<'_> {
         done
     }
 
-    /// Completes the bulk stores of a warp that are due, or only their reads.
+    /// Executes the bulk stores of a warp that are due, or only their reads.
     pub(in crate::sim) fn complete_stores(
         &mut self,
         of: Origin,
@@ -206,8 +210,9 @@ impl Memory<'_> {
         done
     }
 
-    /// All threads of the cluster have ended. The writes of bulk stores take effect, and nothing
-    /// else may be pending that accesses shared memory by itself.
+    /// Called when all threads of the cluster have ended: performs the writes of bulk stores that
+    /// have been read. A load, a store to another block, or a bulk store that nobody waited for is
+    /// a fault, because it may still access shared memory.
     pub(in crate::sim) fn finish(&mut self) -> RawResult {
         for task in std::mem::take(&mut self.pending.tasks) {
             let Task { origin, what, flight, .. } = task;

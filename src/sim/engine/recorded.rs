@@ -1,5 +1,6 @@
-//! Issues asynchronous operations, and records them if the run is recorded, so that a trace shows
-//! when each copy started and ended.
+//! Issues asynchronous operations, and records them if the launch asked for a report or a trace, so
+//! that a trace shows when each copy started and ended. Every file that issues an operation calls
+//! it.
 
 use std::ops::Range;
 
@@ -29,11 +30,12 @@ fn joined(mut pieces: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Something in the shared memory of several blocks.
+/// Values for several blocks, each with the block's rank.
 type Of<T> = Vec<(usize, T)>;
 
 impl Memory<'_> {
-    /// Issues an operation. `again` says whether it writes over bytes that were written before.
+    /// Issues an operation, and records the issue if the run is recorded. `again` says whether the
+    /// operation overwrites bytes that were written before.
     pub(super) fn issue(&mut self, origin: Origin, what: What, again: bool) {
         let flight = match self.recorder {
             Some(_) => self.take_off(origin, &what),
@@ -42,7 +44,7 @@ impl Memory<'_> {
         self.pending.push(origin, what, again, flight);
     }
 
-    /// Records the start of an operation. Returns its index.
+    /// Records the start of an operation. Returns its index in the timeline.
     #[cold]
     fn take_off(&mut self, origin: Origin, what: &What) -> u32 {
         let here = origin.block as usize;

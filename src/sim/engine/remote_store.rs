@@ -1,5 +1,6 @@
 //! Accesses to other blocks of the cluster: `mapa`, which makes pointers to their shared memory,
-//! and the stores `st.async` and `red.async`, which signal an mbarrier there.
+//! and the stores `st.async` and `red.async`, which signal an mbarrier in that block. Come here if
+//! a store to another block is lost or faults.
 
 use super::bulk_reduce::reduced;
 use crate::ir::op::BulkReduce;
@@ -38,7 +39,7 @@ impl RemoteStore {
         mbarrier_address(self.block, self.barrier)
     }
 
-    /// Stores or combines the element, then signals the mbarrier.
+    /// Stores the element, or combines it with the one in memory, then signals the mbarrier.
     pub(in crate::sim) fn store(&self, memory: &mut Memory<'_>, origin: Origin) -> RawResult {
         let trapped = |cause| RawFault::new(self.lane, cause);
         let shared = memory.shared_of_mut(self.block).map_err(trapped)?;

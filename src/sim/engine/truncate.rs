@@ -1,5 +1,8 @@
-//! Sums as a tensor core makes them: all products of an instruction at once, with bits cut off. See
-//! [`Accumulation::Truncated`](crate::sim::Accumulation::Truncated).
+//! Accumulates as tensor cores do: an instruction's products and the incoming accumulator are
+//! aligned to the largest exponent among them, the bits below a fixed position are truncated, and
+//! the rest is added exactly. Floating point MMAs use this if the launch sets
+//! [`Accumulation::Truncated`](crate::sim::Accumulation::Truncated); by default, `mma.rs` rounds
+//! after every addition instead.
 
 use super::mma::{Columns, Rows};
 use crate::sim::memory::mask::LANES;
@@ -37,8 +40,8 @@ fn sum(addend: f64, products: impl Iterator<Item = (f64, f64)> + Clone, fraction
 /// Chosen so that all terms of an instruction together are integers of 53 bits.
 const MAX_FRACTION_BITS: u32 = 44;
 
-/// Adds `A B` to one register of a warp, for operands that are `f32`. The accumulators are not
-/// rounded.
+/// Adds `A B` to one register of a warp, for operands that are `f32`. The sums stay `f64`; the
+/// caller converts them to the accumulators' type, for `f32` with [`to_f32`].
 pub(in crate::sim) fn multiply(
     accumulators: &mut [f64; LANES],
     a: &[Rows<f64>],
@@ -51,7 +54,7 @@ pub(in crate::sim) fn multiply(
     }
 }
 
-/// Cuts a number toward zero to an `f32`. Beyond the range of `f32` it becomes infinity.
+/// Truncates a number toward zero to an `f32`. A number beyond the range of `f32` becomes infinity.
 pub(in crate::sim) fn to_f32(x: f64) -> f32 {
     let nearest = x as f32;
     if f64::from(nearest).abs() <= x.abs() || x.abs() >= power(128) {

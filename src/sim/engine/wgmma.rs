@@ -1,4 +1,5 @@
-//! Compiles and executes `wgmma`: MMAs of a warp group with operands in shared memory.
+//! Compiles and executes `wgmma`: MMAs of a warp group with operands in shared memory. Come here if
+//! a matrix descriptor is read differently than you expect.
 //!
 //! Decodes each operand's 64-bit descriptor as the table of
 //! [`MatrixDescriptor`](crate::arch::MatrixDescriptor) describes it. The swizzle permutes the bits
@@ -346,7 +347,8 @@ fn group(context: &mut ExecContext<'_, '_>) -> RawResult<(usize, usize)> {
 }
 
 impl ExecContext<'_, '_> {
-    /// Accesses accumulators of a `wgmma` as ordinary registers.
+    /// Checks an ordinary access to accumulator registers: a fault if a `wgmma` in flight still
+    /// uses them. Otherwise notes that they need a `wgmma.fence` before the next `wgmma`.
     pub(in crate::sim) fn touch(&mut self, slots: &[u32]) -> RawResult {
         let warp = self.origin.warp as usize;
         let groups = &self.memory.blocks[self.memory.here].groups;
@@ -363,7 +365,7 @@ impl ExecContext<'_, '_> {
     }
 }
 
-/// Makes an operation that whole warps execute.
+/// Makes an operation that all 32 lanes of a warp must execute together.
 fn act(f: impl Fn(&mut ExecContext<'_, '_>) -> RawResult<Next> + Send + Sync + 'static) -> Act {
     Box::new(move |context| match context.whole_warp()? {
         Some(next) => Ok(next),

@@ -1,4 +1,5 @@
-//! A block's named barriers: which warps have arrived, and when a barrier opens.
+//! A block's named barriers: which warps have arrived, and when a barrier opens. Come here if a
+//! named barrier opens too early, or never.
 //!
 //! A warp arrives as a whole and counts as 32 threads, as on the device, even if it has fewer
 //! lanes. A barrier opens when the expected number of threads has arrived, and can then be used
@@ -13,7 +14,7 @@ use crate::sim::memory::lanes::Lane;
 use crate::sim::memory::mask::LANES;
 use crate::sim::program::named_barrier::{Arrival, COUNT, Reduction};
 
-/// A barrier that warps have reached and that has not opened.
+/// A barrier at which some warps have arrived, and which has not opened.
 #[derive(Debug, Default)]
 struct Barrier {
     threads: u32,
@@ -34,7 +35,7 @@ impl Barriers {
         self.all = Default::default();
     }
 
-    /// A warp arrives. Returns the warps that go on if the barrier opens.
+    /// Counts a warp's arrival. If this opens the barrier, returns the warps that continue.
     pub(in crate::sim) fn take(
         &mut self,
         number: usize,
@@ -82,7 +83,7 @@ impl Barriers {
         self.all.iter().position(waits).map(|id| id as u32)
     }
 
-    /// Returns why a warp's wait never ends.
+    /// Returns why a warp's wait at a barrier never ends; `None` if the warp does not wait.
     pub(in crate::sim) fn deadlock(&self, number: usize) -> Option<RawCause> {
         let id = self.waits_at(number)?;
         let Barrier { threads, arrived, .. } = self.all[id as usize];

@@ -1,9 +1,11 @@
-//! Runs a cluster's blocks together and completes their asynchronous operations. In a launch
-//! without clusters, each block is a cluster of its own.
+//! Runs a cluster's blocks together, and executes their asynchronous operations. In a launch
+//! without clusters, each block is a cluster of its own. This is the simulator's main loop; come
+//! here for when a warp stops, waits and continues.
 //!
-//! The warps run in turn, or at random. An asynchronous operation completes as late as possible:
-//! when a thread waits for it, or when no warp can go on and one waits at its mbarrier. With a
-//! random order, a `wgmma`, or a load over bytes that were written before, may also complete early.
+//! The warps run in turn, or at random. An asynchronous operation is executed as late as possible:
+//! when a thread waits for the operation, or when no warp can continue and one waits at the
+//! operation's mbarrier. With a random order, a `wgmma`, or a load into bytes that were written
+//! before, may also be executed early.
 
 use super::cluster_barrier;
 use smallvec::SmallVec;
@@ -29,17 +31,16 @@ use crate::sim::program::code::Code;
 use crate::sim::program::context::Park;
 use crate::sim::program::special::{Position, Shape};
 use crate::sim::progress::Ticker;
-use crate::sim::race::MbarrierAddress;
-use crate::sim::race::{At, BLOCK_BARRIER, MissingEdge, Races};
+use crate::sim::race::{At, BLOCK_BARRIER, MbarrierAddress, MissingEdge, Races};
 use crate::sim::trace::timeline::BarrierKey;
 
-/// After how many turns an operation that signals an mbarrier completes, even if the warps could go
-/// on.
+/// After how many turns an operation that signals an mbarrier is executed, even if the warps could
+/// continue.
 const LATEST: u32 = 256;
 /// How many operations a cluster may still execute after its first race.
 const AFTER_RACE: u64 = 1 << 20;
-/// With a random order, one in `EARLY` operations that may complete early does so, each time a warp
-/// has run.
+/// With a random order, one in `EARLY` operations that may be executed early is executed, each time
+/// a warp has run.
 const EARLY: u64 = 4;
 
 /// The arguments of a launch. For each parameter there are a scalar's bits, a buffer and a tensor
@@ -70,7 +71,7 @@ pub(in crate::sim) struct Stop {
     pub(in crate::sim) warp: u32,
     pub(in crate::sim) step: u32,
     pub(in crate::sim) why: Why,
-    /// If no warp can go on, all warps: the culprit first, ended warps last.
+    /// If no warp can continue, all warps: the likely culprit first, ended warps last.
     pub(in crate::sim) stuck: Vec<Stuck>,
     /// Further faults of the same run: races, and the fault that ended it.
     pub(in crate::sim) also: Vec<Stop>,
@@ -89,7 +90,7 @@ impl Stop {
     }
 }
 
-/// A warp that cannot go on.
+/// A warp that cannot continue, for the report of a deadlock.
 #[derive(Debug)]
 pub(in crate::sim) struct Stuck {
     /// The block's rank.
@@ -150,8 +151,8 @@ pub(in crate::sim) struct Cluster<'c> {
     pub(super) spent: Option<Stop>,
     /// How many turns warps have had.
     runs: u64,
-    /// How many turns brought no progress in a row, and how many there were since an operation took
-    /// effect.
+    /// How many turns brought no progress in a row, and how many turns there were since an
+    /// operation was executed.
     idle: usize,
     since: u32,
 }
@@ -237,7 +238,7 @@ impl<'c> Cluster<'c> {
         self.memory.blocks.iter_mut().map(|block| (block.number, &mut block.diagnostics))
     }
 
-    /// Sets up all threads as those of cluster `number`.
+    /// Resets the state, so that the next run executes cluster `number`.
     pub(in crate::sim) fn start(&mut self, number: u64, (order, quantum): (Order, u64)) {
         let threads = self.grid.threads.iter().product::<u32>();
         for (i, warp) in self.warps.iter_mut().enumerate() {
@@ -363,8 +364,8 @@ impl<'c> Cluster<'c> {
         self.warps.len()
     }
 
-    /// Gives one warp a turn, or lets an operation take effect. Returns whether there is more to
-    /// do.
+    /// Gives one warp a turn, or executes an asynchronous operation. Returns false if there is
+    /// nothing more to do.
     pub(in crate::sim) fn run_one(&mut self, fuel: u64) -> Result<bool, Stop> {
         if self.has_raced() {
             return Ok(false);
@@ -527,7 +528,8 @@ impl<'c> Cluster<'c> {
         }
     }
 
-    /// Makes warps ready that may now have what they wait for.
+    /// Makes those warps ready again whose condition may now hold, such as the end of an mbarrier's
+    /// phase.
     pub(super) fn wake(&mut self) {
         if std::mem::take(&mut self.memory.cluster_arrival)
             && cluster_barrier::open(&mut self.warps)
@@ -562,8 +564,9 @@ impl<'c> Cluster<'c> {
         }
     }
 
-    /// Completes an operation that signals an mbarrier on which a warp waits or polls, or else one
-    /// for any mbarrier. Returns whether there was one.
+    /// Executes an operation that signals an mbarrier on which a warp waits or polls, or if there
+    /// is none, an operation that signals any mbarrier. Returns false if there is no such
+    /// operation.
     fn take_effect(&mut self) -> Result<bool, Stop> {
         let random =
             self.scheduler.choice().filter(|random| random % 2 == 0).map(|random| random / 2);
@@ -584,7 +587,8 @@ impl<'c> Cluster<'c> {
         Ok(found)
     }
 
-    /// Lets asynchronous operations take effect before they must: at random, or always.
+    /// Executes asynchronous operations before a warp waits for them: at random, or always,
+    /// depending on the order.
     fn take_effect_early(&mut self) -> Result<(), Stop> {
         match self.scheduler.order() {
             Order::RoundRobin | Order::Reverse | Order::Fine => return Ok(()),
@@ -610,7 +614,7 @@ impl<'c> Cluster<'c> {
         Ok(())
     }
 
-    /// Lets a warp group's `wgmma` before number `end` take effect.
+    /// Computes a warp group's `wgmma` before number `end`.
     fn multiply(&mut self, rank: usize, group: usize, end: u64) -> Result<(), Stop> {
         let first = rank * self.warps_of_block + group * WarpGroup::WARPS;
         let accumulation = self.memory.accumulation;
@@ -624,7 +628,8 @@ impl<'c> Cluster<'c> {
         done.map_err(|trap| self.stopped(trap))
     }
 
-    /// Ends the cluster: nothing may be half done.
+    /// Called when all threads have ended. Returns a fault if an operation of a warp group is
+    /// incomplete, or if an asynchronous operation may still access shared memory.
     fn finish(&mut self) -> Result<(), Stop> {
         let groups = self.memory.blocks.iter().flat_map(|block| &block.groups);
         if let Some(trap) = groups.into_iter().find_map(WarpGroup::partial) {
@@ -654,7 +659,8 @@ impl<'c> Cluster<'c> {
         }
     }
 
-    /// Makes a stop at the operation that the fault names.
+    /// Makes the [`Stop`] of a fault that names its own operation, for example an asynchronous copy
+    /// that faults when it is executed.
     pub(in crate::sim) fn stopped(&self, mut trap: Box<RawFault>) -> Stop {
         let (block, warp, step) =
             trap.origin.map_or((0, 0, 0), |origin| (origin.block, origin.warp, origin.step));

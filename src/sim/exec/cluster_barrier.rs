@@ -1,5 +1,6 @@
 //! The barrier of a cluster. It opens when all threads of the cluster that have not ended have
-//! arrived. Each thread arrives, then waits.
+//! arrived. A thread arrives with one operation and waits with another. The main loop calls
+//! [`open`] when it looks for warps that can continue.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
@@ -20,8 +21,8 @@ pub(in crate::sim) fn open(warps: &mut [Warp]) -> bool {
     true
 }
 
-/// Returns why a warp that waits here never goes on: how many threads have arrived, and how many
-/// are expected.
+/// Returns why a warp that waits at this barrier never continues: how many threads have arrived,
+/// and how many are expected.
 pub(in crate::sim) fn deadlock(warps: &[Warp]) -> RawCause {
     let sum = |f: fn(&Warp) -> u32| warps.iter().map(f).map(u32::count_ones).sum();
     let arrived = sum(|warp| warp.flight.arrived & warp.alive());

@@ -1,5 +1,5 @@
 //! Explains deadlocks: what each warp of a stuck cluster waits for, the likely culprit first. The
-//! main loop comes here when no warp can go on.
+//! main loop calls it when no warp can continue. Come here if the report blames the wrong warp.
 
 use super::cluster::{Cluster, State, Stop, Stuck, Why};
 use super::cluster_barrier;
@@ -9,7 +9,8 @@ use crate::sim::program::context::Park;
 use crate::sorting::sort_by_key;
 
 impl Cluster<'_> {
-    /// Returns the stop of a cluster in which no warp can go on.
+    /// Returns the [`Stop`] of a cluster in which no warp can continue, with the likely culprit
+    /// first.
     pub(in crate::sim) fn deadlock(&self) -> Stop {
         let mut order: Vec<usize> = (0..self.states.len()).collect();
         let first = order.iter().copied().min_by_key(|number| self.suspicion(*number)).unwrap_or(0);

@@ -1,8 +1,9 @@
 //! Executes compiled kernels: warps, their scheduler, barriers, and clusters that tie them
 //! together.
 //!
-//! `cluster.rs` is the main loop, `warp.rs` the interpreter. If no warp can go on, `deadlock.rs`
-//! says why.
+//! `cluster.rs` is the main loop, `warp.rs` the interpreter. If no warp can continue, `deadlock.rs`
+//! explains why. Come here for how a launch executes its blocks; `program/` compiles the kernel
+//! before.
 
 pub(super) mod barrier;
 pub(super) mod cluster;

@@ -7,9 +7,9 @@ use super::cluster::{Cluster, Stop, Why};
 const COUNTED: usize = 2048;
 
 impl Cluster<'_> {
-    /// Lets a cluster without fuel run on, operation by operation, until enough operations are
-    /// counted. Warp `number` has just run from `step` on. The error is at the operation at which
-    /// the fuel was used up.
+    /// Lets a cluster without fuel continue, operation by operation, until [`COUNTED`] operations
+    /// have been counted, then returns the error. Warp `number` has just run from `step` on. The
+    /// error's location is the operation at which the fuel was used up.
     pub(super) fn out_of_fuel(&mut self, number: usize, step: u32) -> Result<(), Stop> {
         let Some(Stop { why: Why::OutOfFuel { steps, .. }, .. }) = &mut self.spent else {
             let lane = self.warps[number].first_lane();

@@ -1,5 +1,6 @@
-//! [`Order::Paced`]: asynchronous operations take some rounds of the warp scheduler, as on a GPU,
-//! so that the stages of a pipeline overlap in a trace.
+//! Implements [`Order::Paced`]: an asynchronous operation is executed a fixed number of scheduler
+//! rounds after its issue, so that the stages of a pipeline overlap in a trace as they do on a GPU.
+//! Come here to change how long a copy or a `wgmma` takes in a trace.
 
 use super::cluster::{Cluster, Stop};
 use crate::sim::memory::warp_group::WarpGroup;
@@ -10,7 +11,7 @@ const COPY: u64 = 160;
 /// How many rounds a `wgmma` takes after a warp began to wait for it.
 const PRODUCT: u32 = 24;
 
-/// A cluster's rounds.
+/// The state that [`Order::Paced`] needs to count a cluster's rounds.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     last: usize,
@@ -29,14 +30,15 @@ impl Cluster<'_> {
         self.scheduler.order() == Order::Paced
     }
 
-    /// Warp `number` gets the next turn.
+    /// Called when warp `number` gets the next turn. Starts a new round if the turn has wrapped
+    /// around.
     pub(super) fn count_round(&mut self, number: usize) {
         self.memory.pending.round += u64::from(number <= self.pace.last);
         self.pace.last = number;
     }
 
-    /// Completes the copies that have taken their time, or the oldest one if nothing else can go
-    /// on. Returns whether there was one.
+    /// Executes the copies that were issued long enough ago, or with `at_once` the oldest one,
+    /// because no warp can continue. Returns false if there is none.
     pub(super) fn complete_aged(&mut self, at_once: bool) -> Result<bool, Stop> {
         let age = if at_once { 0 } else { COPY };
         let done = self.memory.complete_aged(age, at_once);
@@ -47,7 +49,8 @@ impl Cluster<'_> {
         Ok(done)
     }
 
-    /// Warp `number` waits for `wgmma`. Returns whether they have taken their time.
+    /// Called when warp `number` waits for `wgmma`. Returns whether the warp has waited long
+    /// enough, so that the `wgmma` are computed now.
     pub(super) fn products_are_due(&mut self, number: usize) -> bool {
         self.pace.polls[number] += 1;
         let due = self.pace.polls[number] > PRODUCT || !self.is_paced();

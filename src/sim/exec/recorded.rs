@@ -1,4 +1,5 @@
 //! Records arrivals and waits of warps, so that reports and traces show where warps are held up.
+//! The main loop calls it after each turn of a warp.
 
 use super::cluster::{Cluster, State};
 use crate::sim::memory::races::mbarrier_address;

@@ -1,11 +1,12 @@
-//! One warp: 32 lanes in lock step, an execution mask, and a stack of open constructs.
+//! The interpreter of one warp: 32 lanes in lock step, an execution mask, and a stack of open
+//! constructs (`if`, `for`, `loop`). Come here for how lanes diverge and reconverge.
 //!
-//! A construct's frame keeps the lanes that wait. A lane waits at the end of the construct for the
-//! others, or for its turn in the `else` arm of an `if`, or for the next iteration of a loop. When
-//! no active lane is left, the innermost frame says which of its lanes run next. If all its waiting
-//! lanes are at the end, the frame closes and they go on. `break` and `continue` deactivate all
-//! active lanes and add them to the frame of the loop that they leave or repeat; `return` only
-//! deactivates them.
+//! A construct's frame stores which lanes wait. A lane waits at the end of the construct until the
+//! other lanes get there, or for its turn in the `else` arm of an `if`, or for the next iteration
+//! of a loop. When no active lane is left, the innermost frame decides which of its lanes run next.
+//! If all lanes of the frame wait at the end, the frame is popped and these lanes continue. `break`
+//! and `continue` deactivate all active lanes and add them to the frame of the loop that they leave
+//! or repeat; `return` only deactivates them.
 
 use crate::sim::fault::raw::{Origin, StepAt, ThreadAt};
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
@@ -13,8 +14,7 @@ use crate::sim::memory::cluster_memory::Memory;
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::local::LocalMemory;
 use crate::sim::memory::mask::{LANE_BIT, lanes_of};
-use crate::sim::program::code::Group;
-use crate::sim::program::code::{Code, Inst};
+use crate::sim::program::code::{Code, Group, Inst};
 use crate::sim::program::context::{ExecContext, Flight, Next, Park};
 use crate::sim::program::named_barrier::Arrival;
 use crate::sim::program::special::read_volatile;
@@ -24,7 +24,7 @@ use crate::sim::race::At;
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     at: u32,
-    /// Lanes that go on after the construct.
+    /// Lanes that wait at the end of the construct and continue after it.
     joined: u32,
     /// Lanes that will run the `else` arm of the `if` when the lanes in its first arm are done.
     other_arm: u32,
@@ -35,7 +35,7 @@ struct Frame {
 /// Why a warp's turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Pause {
-    /// It has executed its share of operations.
+    /// It has executed as many operations as its turn allows.
     Quantum,
     /// It waits at the block's barrier.
     Barrier,
@@ -45,8 +45,8 @@ pub(in crate::sim) enum Pause {
     Idle(Option<usize>),
     /// It waits, and will then execute its current operation again.
     Parked(Park),
-    /// The warp waits for its warp group's `wgmma` before number `end`. Once they have taken
-    /// effect, it executes its current operation again.
+    /// The warp waits for its warp group's `wgmma` before number `end`. Once they have been
+    /// computed, the warp executes its current operation again.
     Multiply { end: u64 },
     /// All its threads have ended.
     Ended,
@@ -69,7 +69,8 @@ pub(in crate::sim) struct Warp {
     pub(in crate::sim) flight: Flight,
     /// How many operations the warp executed.
     pub(in crate::sim) warp_ops: u64,
-    /// The same, counted once for each active lane.
+    /// How many operations the threads executed: each of the warp's operations counts once for each
+    /// active lane.
     pub(in crate::sim) thread_ops: u64,
 }
 

@@ -5,10 +5,10 @@ use crate::sim::options::Order;
 
 /// How many operations a warp may run in one turn.
 pub(in crate::sim) const QUANTUM: u64 = 4096;
-/// The same for cooperative launches. It is lower, because a block that polls global memory wastes
-/// its turn.
+/// How many operations a warp may run in one turn of a cooperative launch. It is lower than
+/// [`QUANTUM`], because a block that polls global memory wastes its turn.
 pub(in crate::sim) const COOPERATIVE_QUANTUM: u64 = 256;
-/// The same for the random order.
+/// The most operations that a warp may run in one turn with the random order.
 const RANDOM_QUANTUM: u64 = 32;
 
 /// The order in which a cluster's warps run.

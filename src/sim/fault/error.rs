@@ -180,7 +180,7 @@ impl fmt::Display for RunError {
             }
             RunError::TooManyBlocksAtOnce { blocks, limit } => write!(
                 f,
-                "all blocks are to run at once, and there is room for {limit}, not for {blocks}: launch fewer blocks and let each do more"
+                "all {blocks} blocks must run at once, but only {limit} fit: launch fewer blocks and let each do more"
             ),
         }
     }

@@ -58,10 +58,10 @@ impl RaceParts<'_> {
                 "call `bar_warp` or pass a barrier of the block between the two"
             }
             (MissingEdge::Block, _) => {
-                "let both threads pass a barrier between the two: of the block, a named one, or an mbarrier"
+                "let both threads pass a barrier between the two: the block's, a named one, or an mbarrier"
             }
             (MissingEdge::Cluster, _) => {
-                "let both blocks pass the barrier of the cluster between the two"
+                "let both blocks pass the cluster's barrier between the two"
             }
             (MissingEdge::Grid, _) => {
                 "give each block its own elements, or release and acquire a location with scope gpu between the two"
@@ -78,21 +78,21 @@ impl RaceParts<'_> {
                 "call `griddepcontrol_wait` before the access, and pass a barrier if another thread calls it"
             }
             (MissingEdge::LaunchBetween, _) => {
-                "let a thread of each launch between call `griddepcontrol_wait`"
+                "let a thread of each launch in between call `griddepcontrol_wait`"
             }
-            (MissingEdge::InitFence, _) => "call `fence_mbarrier_init` behind the `mbarrier_init`",
+            (MissingEdge::InitFence, _) => "call `fence_mbarrier_init` after the `mbarrier_init`",
             (MissingEdge::Publish, _) => {
-                "let this thread pass a barrier behind the wait for that operation"
+                "let this thread pass a barrier after the wait for that operation"
             }
             (_, Agent::Load) => "wait for the phase of its mbarrier first",
             (_, Agent::Wgmma) => {
-                "let its warp group wait for it (`wgmma_wait_group`), and this thread for that warp group, first"
+                "first let its warp group wait for it (`wgmma_wait_group`), and synchronise this thread with that warp group"
             }
             (_, Agent::Copy) => {
-                "let its thread wait for it (`cp_async_wait_group`), and pass a barrier, first"
+                "first let its thread wait for it (`cp_async_wait_group`) and pass a barrier"
             }
             (_, Agent::Store | Agent::Thread) => {
-                "let its thread wait for it (`cp_async_bulk_wait_group`), and pass a barrier, first"
+                "first let its thread wait for it (`cp_async_bulk_wait_group`) and pass a barrier"
             }
         }
     }
@@ -133,10 +133,10 @@ impl fmt::Display for MissingEdge {
             }
             MissingEdge::Block => "no barrier orders the two threads of the block",
             MissingEdge::Cluster => {
-                "nothing orders the two blocks of the cluster: no barrier of the cluster with release and acquire, \
-                 and no mbarrier"
+                "nothing orders the two blocks of the cluster: neither a cluster barrier with release and acquire \
+                 nor an mbarrier"
             }
-            MissingEdge::Grid => "no release and acquire of scope gpu orders the two blocks",
+            MissingEdge::Grid => "no release and acquire with scope gpu orders the two blocks",
             MissingEdge::Scope { needed } => {
                 return write!(
                     f,
@@ -154,12 +154,12 @@ impl fmt::Display for MissingEdge {
                 "it comes first, but no `fence_mbarrier_init` makes it visible to the asynchronous proxy"
             }
             MissingEdge::Launch => {
-                "the launch is programmatic, and that launch may still run: this thread does not know that a \
-                 `griddepcontrol_wait` has returned"
+                "the launch is programmatic, and that launch may still run: no `griddepcontrol_wait` is \
+                 known to have returned before this access"
             }
             MissingEdge::LaunchBetween => {
-                "the launches are programmatic, and that launch may still run: no thread of a launch between has \
-                 waited for it"
+                "the launches are programmatic, and that launch may still run: no thread of a launch in between \
+                 has waited for it"
             }
             MissingEdge::Pending => "that operation has not completed",
             MissingEdge::Wait => "no thread has waited for that operation",

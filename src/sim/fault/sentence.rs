@@ -45,7 +45,9 @@ impl FaultCause {
                 let len = access.len_bytes;
                 let elements = len / u64::from(access.elem.size_bytes());
                 says!("{access}, which has {elements} elements ({len} bytes), in").cure(match access.space {
-                    Space::Global => "compare the index with the length first (`k.if_`), or pass a larger buffer",
+                    Space::Global if access.made.is_none() => {
+                        "compare the index with the length first (`k.if_`), or pass a larger buffer"
+                    }
                     _ => "compare the index with the length first (`k.if_`), or make the allocation larger",
                 })
             }
@@ -55,9 +57,9 @@ impl FaultCause {
             }
             FaultCause::Uninitialised { access, byte } => {
                 says!("{access}, of which byte {byte} was never written, in").cure(match access.space {
-                    Space::Local => "store every element before it is loaded",
-                    _ => "store every element, and pass a barrier, before it is loaded; where an `if_` or a predicate guards \
-                          the store, guard the load too, or store zero to the other elements",
+                    Space::Local => "store every element before you load it",
+                    _ => "store every element, and pass a barrier, before you load it; if an `if_` or a predicate guards \
+                          the store, guard the load too, or store zeros to the other elements",
                 })
             }
             FaultCause::DivisionByZero { dividend } => {
@@ -76,32 +78,32 @@ impl FaultCause {
             }
             FaultCause::BarrierDivergence { other, op } => says!("is reached by")
                 .and(format!(
-                    ", but not by thread {} of the same warp, whose way parts from it at the {op}",
+                    ", but not by thread {} of the same warp, which diverges at the {op}",
                     Triple(*other)
                 ))
-                .cure("move the barrier to where all threads of the block come"),
+                .cure("move the barrier to where all threads of the block reach it"),
             FaultCause::NotSimulated { text } => says!(
                 "cannot be simulated, because its text `{}` has no `InlinePtx::simulated`, or has a pointer as an operand, in",
                 text.escape_debug()
             )
-            .cure("say what the text does with `InlinePtx::simulated`, or run it on a GPU"),
+            .cure("simulate the text with `InlinePtx::simulated`, or run it on a GPU"),
             FaultCause::BrokenPromise { bytes, byte } => {
                 says!("promises a multiple of {bytes} bytes, but points to byte {byte} of its allocation, in")
             }
             FaultCause::OtherSpace { expected, found, allocation } => {
                 let made = allocation.made.map(|location| format!(", made at {location}")).unwrap_or_default();
                 let name = &allocation.name;
-                says!("makes a pointer into {expected} memory of one to {found} memory (`{name}`{made}) in")
-                    .cure("ask `isspacep` first (`k.if_`)")
+                says!("converts a pointer to {found} memory (`{name}`{made}) into one to {expected} memory, in")
+                    .cure("check with `isspacep` first (`k.if_`)")
             }
             FaultCause::OrderSpace { access } => {
-                says!("{access}, where there is no such ordered or atomic access, in")
-                    .cure("ask `isspacep` first (`k.if_`)")
+                says!("{access}, which does not support this ordered or atomic access, in")
+                    .cure("check with `isspacep` first (`k.if_`)")
             }
             FaultCause::OtherBarrier { here: [id, threads], there: [other, of] } => says!(
-                "names barrier {other} for {of} threads, but the first thread of the warp barrier {id} for {threads}, in"
+                "names barrier {other} for {of} threads, but the first thread of the warp names barrier {id} for {threads}, in"
             )
-            .cure("compute the number of the barrier from the number of the warp"),
+            .cure("compute the barrier's id from the warp's index"),
             FaultCause::NoBarrier { id } => {
                 says!("names barrier {id}, but a block has barriers 0 to 15, in")
             }
@@ -109,32 +111,32 @@ impl FaultCause {
                 says!("is for {threads} threads, but must be for a multiple of 32 from 32 to 1024, in")
             }
             FaultCause::BarrierMismatch { id, expected, found } => {
-                says!("says that barrier {id} is for {found} threads, but warps before said {expected}, in")
+                says!("uses barrier {id} for {found} threads, but earlier warps used it for {expected}, in")
             }
             FaultCause::BarrierDeadlock { .. } => {
-                says!("{}, in", self.wait()).cure("let as many warps come to it as it is for")
+                says!("{}, in", self.wait()).cure("let as many threads arrive as it waits for")
             }
             FaultCause::PhaseDeadlock { .. } => says!("{}, in", self.wait())
-                .cure("compare the arrivals and bytes of the phase with those that come"),
+                .cure("compare the arrivals and bytes that the phase expects with those that arrive"),
             FaultCause::BlockDeadlock { .. } | FaultCause::ClusterDeadlock { .. } => {
                 says!("{}, in", self.wait())
             }
             FaultCause::Trap | FaultCause::Breakpoint => says!("is executed by"),
             FaultCause::NotAMember { members } => {
-                says!("names as members {}, not the lane that executes it, in", Lanes(*members))
+                says!("names {} as members, but not the lane that executes it, in", Lanes(*members))
             }
             FaultCause::OtherMembers { members, other } => {
-                says!("names as members {} in", Lanes(*members))
-                    .and(format!(", but thread {} among them names other members", Triple(*other)))
+                says!("names {} as members in", Lanes(*members))
+                    .and(format!(", but thread {}, one of the members, names others", Triple(*other)))
             }
             FaultCause::MissingMember { members, other, op } => {
-                says!("names as members {} in", Lanes(*members)).and(format!(
-                    ", but thread {} among them does not come: its way parts at the {op}",
+                says!("names {} as members in", Lanes(*members)).and(format!(
+                    ", but thread {}, one of the members, does not reach it: it diverges at the {op}",
                     Triple(*other)
                 ))
             }
             FaultCause::InactiveSource { source, group } => {
-                says!("reads lane {source}, but is executed by {} only, in", Lanes(*group))
+                says!("reads lane {source}, but is executed only by {}, in", Lanes(*group))
             }
             FaultCause::NotABarrier { barrier, state } => {
                 let state = match state {
@@ -143,124 +145,124 @@ impl FaultCause {
                     BarrierState::Overwritten => "which was overwritten",
                 };
                 says!("uses {barrier}, {state}, in")
-                    .cure("let one thread initialise it, and all pass a barrier before they use it")
+                    .cure("let one thread initialise it, and let all threads pass a barrier before they use it")
             }
             FaultCause::LiveBarrier { barrier } => {
-                says!("takes {barrier}, which is in use, for memory, in").cure("invalidate it first")
+                says!("accesses {barrier}, which is in use, as if it were plain memory, in").cure("invalidate it first")
             }
             FaultCause::BarrierCount { count } => {
-                says!("counts {count} arrivals, which must be from 1 to 1048575, in")
+                says!("has an arrival count of {count}, which must be from 1 to 1048575, in")
             }
             FaultCause::ArrivalsBeyond { barrier, pending, count } => {
-                says!("makes {count} arrivals at {barrier}, whose phase waits for {pending}, in")
-                    .cure("initialise it with the number of arrivals of a phase")
+                says!("makes {count} arrivals at {barrier}, whose phase only needs {pending}, in")
+                    .cure("initialise it with the arrival count of a phase")
             }
             FaultCause::BytesBeyond { barrier, pending, bytes } => {
                 let does = if *bytes < 0 { "completes" } else { "announces" };
                 let bytes = bytes.unsigned_abs();
                 says!(
                     "{does} {bytes} bytes at {barrier}, whose phase waits for {pending}, but at most 1048575 \
-                     can be announced or come early, in"
+                     can be announced or arrive early, in"
                 )
             }
             FaultCause::ClusterBarrierOrder { arrives: true } => {
-                says!("comes to the barrier of the cluster again without having waited, in")
+                says!("arrives at the cluster's barrier again without having waited, in")
             }
             FaultCause::ClusterBarrierOrder { arrives: false } => {
-                says!("waits at the barrier of the cluster without having come to it, in")
+                says!("waits at the cluster's barrier without having arrived, in")
             }
             FaultCause::BoxStart { coord, elem } => {
                 let bytes = i64::from(*coord) * i64::from(elem.size_bytes());
                 says!(
-                    "copies a box from coordinate {coord} of {elem}, {bytes} bytes, which must be a multiple of 16, in"
+                    "copies a box that starts at coordinate {coord} of {elem}, at {bytes} bytes, which must be a multiple of 16, in"
                 )
-                .cure("start boxes at multiples of 16 bytes, and leave out what is before")
+                .cure("start boxes at multiples of 16 bytes, and skip the elements before")
             }
             FaultCause::SparseMetadata { lane, row, chunk, bits } => says!(
-                "has the metadata {bits:#06b} in lane {lane} for chunk {chunk} of row {row}, in"
+                "has invalid metadata {bits:#06b} in lane {lane} for chunk {chunk} of row {row}, in"
             )
-            .cure("of 4 columns name two, the lower one first; of 2 columns of tf32 0b0100 or 0b1110"),
+            .cure("name two of 4 columns, the lower one first; for tf32, with 2 columns, use 0b0100 or 0b1110"),
             FaultCause::BoxMode { im2col: true } => {
-                says!("copies a tile by a tensor map of im2col mode, in")
-                    .cure("make the map by `TensorMapDesc::new` or `from_layouts`")
+                says!("copies a tile with an im2col tensor map, in")
+                    .cure("make the map with `TensorMapDesc::new` or `from_layouts`")
             }
             FaultCause::BoxMode { im2col: false } => {
-                says!("copies pixels by a tensor map of tiled mode, in")
-                    .cure("make the map by `TensorMapDesc::im2col`")
+                says!("copies pixels with a tiled tensor map, in")
+                    .cure("make the map with `TensorMapDesc::im2col`")
             }
             FaultCause::MapSize { dim, size, is_stride: false } => says!(
                 "makes a tensor map with {size} elements along dimension {dim}, which must be from 1 to 2^32, in"
             ),
             FaultCause::MapSize { dim, size, is_stride: true } => says!(
-                "makes a tensor map with {size} bytes from an element of dimension {dim} to the next one, which must be a \
-                 multiple of 16 from 16 to 2^40, in"
+                "makes a tensor map with a stride of {size} bytes along dimension {dim}, which must be a multiple of 16 \
+                 from 16 to 2^40, in"
             ),
             FaultCause::MapBounds { end, buffer_bytes } => says!(
-                "makes a map of a tensor that ends {end} bytes after the start of its buffer, which has {buffer_bytes}, in"
+                "makes a map of a tensor that ends at byte {end} of its buffer, which has only {buffer_bytes} bytes, in"
             ),
             FaultCause::MapBuffer => {
-                says!("makes a map of a tensor in another buffer than that of the map it is made from, in")
+                says!("makes a map of a tensor in another buffer than the original map's, in")
             }
-            FaultCause::NoMap => says!("takes bytes for a tensor map that are none of this parameter, in")
-                .cure("write them by `tensormap_replace`, with a map of the same box"),
+            FaultCause::NoMap => says!("uses bytes as a tensor map that was not made from this parameter, in")
+                .cure("write them with `tensormap_replace`, from a map with the same box"),
             FaultCause::PixelStart { dim, coord, first, last } => says!(
-                "starts at coordinate {coord} of dimension {dim}, and base pixels are from {first} to {last}, in"
+                "starts at coordinate {coord} along dimension {dim}, but base pixels are from {first} to {last}, in"
             ),
             FaultCause::PixelBox { dim, first, last, extent } => says!(
                 "stores to base pixels from {first} to {last} along dimension {dim}, which has {extent} pixels, in"
             )
-            .cure("store by a map whose box of pixels is inside of the tensor: without padding"),
+            .cure("store with a map whose pixel box is inside the tensor: without padding"),
             FaultCause::NegativeStart { dim, coord } => {
-                says!("stores a box from coordinate {coord} of dimension {dim} on, in")
-                    .cure("start stores at coordinates from 0 on: hardware takes no others")
+                says!("stores a box that starts at coordinate {coord} along dimension {dim}, in")
+                    .cure("start stores at coordinate 0 or above: hardware does not store from negative ones")
             }
             FaultCause::PixelOffset { dim, offset, limit } => says!(
                 "has offset {offset} along dimension {dim}, which must be from 0 to below {limit}, in"
             ),
             FaultCause::NoClusterBlock { rank, blocks } => {
-                says!("names block {rank} of the cluster, which has {blocks}, in")
+                says!("names block {rank} of the cluster, which has only {blocks} blocks, in")
             }
             FaultCause::BarrierElsewhere { rank, barrier_rank } => says!(
                 "stores to block {rank} of the cluster, but names a barrier of block {barrier_rank}, in"
             )
-            .cure("let `mapa` make both pointers with one number of a block"),
+            .cure("make both pointers with `mapa`, for the same block"),
             FaultCause::BlockEnded { rank } => {
                 says!("accesses block {rank} of the cluster, which has ended, in")
-                    .cure("let all blocks of the cluster pass its barrier before they end")
+                    .cure("let all blocks pass the cluster's barrier before they end")
             }
             FaultCause::BlockNotStarted { rank } => says!(
-                "accesses block {rank} of the cluster, and nothing says that block {rank} has started, in"
+                "accesses block {rank} of the cluster, which may not have started yet, in"
             )
             .cure(
-                "let all threads of the cluster pass its barrier first (it may be relaxed), or wait for an mbarrier at which \
-                 that block has arrived",
+                "let all threads of the cluster pass its barrier first (it may be relaxed), or wait at an mbarrier for \
+                 an arrival from that block",
             ),
             FaultCause::CopyBytes { bytes, limit: 0 } => {
-                says!("copies {bytes} bytes, which must be a multiple of 16 above 0, in")
+                says!("copies {bytes} bytes, which must be a positive multiple of 16, in")
             }
-            FaultCause::CopyBytes { bytes, limit } => says!("reads {bytes} bytes of a copy of {limit}, in"),
+            FaultCause::CopyBytes { bytes, limit } => says!("reads {bytes} bytes, but copies only {limit}, in"),
             FaultCause::AsyncAtExit => {
-                says!("is not done with shared memory when the threads have ended, in")
+                says!("still uses shared memory when all threads have ended, in")
                     .cure("wait for it before the kernel ends")
             }
             FaultCause::PartialWarp { lanes } => says!(
-                "is for all 32 threads of a warp, but is executed by {} only, in",
+                "needs all 32 threads of a warp, but is executed only by {}, in",
                 Lanes(*lanes)
             ),
             FaultCause::PartialWarpGroup { warps } => {
                 let names = (0..4).filter(|warp| warps >> warp & 1 == 1);
                 let names: Vec<String> = names.map(|warp: u32| warp.to_string()).collect();
                 let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-                says!("is for the four warps of a warp group, of which only these come: {names}; in")
+                says!("needs all four warps of a warp group, of which only these reach it: {names}; in")
             }
             FaultCause::OtherWgmma { op } => says!("is executed by").and(format!(
-                ", while another warp of the group executes the {op} with operands of its own"
+                ", while another warp of its group executes the {op}, or passes other operands"
             )),
             FaultCause::NotUniform { here, there } => says!(
-                "has an operand that is {there:#x}, but {here:#x} in the first thread of the warp, in"
+                "has an operand that must be the same in the whole warp, but is {here:#x} in its first thread and {there:#x} in"
             ),
             FaultCause::MatrixOutOfBounds { which, address, len_bytes } => says!(
-                "reads 16 bytes of {which} at address {address} of shared memory, of which the block has \
+                "reads 16 bytes of {which} at address {address} of shared memory, but the block has only \
                  {len_bytes} bytes, in"
             ),
             FaultCause::MatrixUninitialised { which, address } => {
@@ -272,8 +274,8 @@ impl FaultCause {
                 .cure("commit it and wait for its group first"),
             FaultCause::InFlight { access, how: AsyncUse::Reads, op } => {
                 says!("{access}, which the {op} still reads, in").cure(match op.name {
-                    "wgmma" => "let a warp that multiplies wait for it (`wgmma_wait_group`), and this thread for that warp, first",
-                    _ => "let the thread that started it wait (`cp_async_bulk_wait_group`), and this thread for that one, first",
+                    "wgmma" => "first let a warp that issued it wait (`wgmma_wait_group`), and synchronise this thread with that warp",
+                    _ => "first let the thread that started it wait (`cp_async_bulk_wait_group`), and synchronise this thread with that one",
                 })
             }
             FaultCause::InFlight { access, how: AsyncUse::Writes, op } => {
@@ -288,14 +290,14 @@ impl FaultCause {
                 says!("{access}, in").and(format!(": {missing}"))
             }
             FaultCause::NotFenced => {
-                says!("computes on registers that no `wgmma_fence` orders with other accesses, in")
+                says!("uses registers that were accessed without a `wgmma_fence` since, in")
                     .cure("put a `wgmma_fence` before it")
             }
             FaultCause::UnfencedStore { address, block, warp } => says!(
                 "reads address {address} of shared memory through the asynchronous proxy, which may not see \
                  what warp {warp} of block {block} of the cluster has stored there, in"
             )
-            .cure("let the threads that store call `fence_proxy_async` before the barrier behind which it starts"),
+            .cure("let the threads that store call `fence_proxy_async` before the barrier that this operation follows"),
         }
     }
 
@@ -303,25 +305,25 @@ impl FaultCause {
     fn wait(&self) -> String {
         match self {
             FaultCause::BarrierDeadlock { id, threads, arrived } => format!(
-                "waits for ever at barrier {id}, to which {arrived} of {threads} threads have come"
+                "waits forever at barrier {id}, where {arrived} of {threads} threads have arrived"
             ),
             FaultCause::PhaseDeadlock { barrier, phase, arrivals, count, bytes } => format!(
-                "waits for ever at {barrier}, whose phase {phase} waits for {arrivals} of {count} arrivals and \
-                 {bytes} bytes"
+                "waits forever at {barrier}, whose phase {phase} still needs {arrivals} of {count} arrivals \
+                 and {bytes} bytes"
             ),
             FaultCause::BlockDeadlock { threads, arrived } => format!(
-                "waits for ever at the barrier of the block, to which {arrived} of {threads} threads have come"
+                "waits forever at the block's barrier, where {arrived} of {threads} threads have arrived"
             ),
             FaultCause::ClusterDeadlock { threads, arrived } => format!(
-                "waits for ever at the barrier of the cluster, to which {arrived} of {threads} threads have \
-                 come"
+                "waits forever at the cluster's barrier, where {arrived} of {threads} threads have arrived"
             ),
             _ => "waits for the other warps of its warp group".to_owned(),
         }
     }
 }
 
-const WAIT_FIRST: &str = "wait for it first: at its barrier in shared memory, or for its group and at a barrier of the block";
+const WAIT_FIRST: &str =
+    "wait for it first: at its mbarrier, or for its group and then at a barrier of the block";
 
 /// Prints three numbers as `(x, y, z)`.
 pub(super) struct Triple(pub(super) [u32; 3]);
@@ -356,7 +358,11 @@ impl fmt::Display for MemoryAccess {
         let (from, to) = (self.byte, self.byte + i128::from(self.bytes));
         write!(f, "{verb} {} element {} (bytes {from} to {to}) of ", self.elem, self.element)?;
         match self.space {
-            Space::Global => write!(f, "parameter `{}`", self.allocation)?,
+            // A launch makes the buffer of a parameter, the kernel makes a global array.
+            Space::Global if self.made.is_none() => {
+                write!(f, "parameter `{}`", self.allocation)?;
+            }
+            Space::Global => write!(f, "global array `{}`", self.allocation)?,
             Space::Const => write!(f, "constant array `{}`", self.allocation)?,
             Space::Shared | Space::SharedCluster => {
                 write!(f, "shared memory `{}`", self.allocation)?;

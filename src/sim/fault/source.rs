@@ -1,5 +1,6 @@
-//! The parts of a fault in the kernel's terms, names and Rust lines: what a program reads from a
-//! [`Fault`](crate::sim::Fault). Come here if a test should check more of a fault than its text.
+//! The data types inside a [`Fault`](crate::sim::Fault), such as the operation, the access, the
+//! allocation and the mbarrier. They name things as the kernel's author does, by allocation names
+//! and Rust lines. Come here if a test should check more of a fault than its text.
 
 use super::terms::Terms;
 use crate::ir::SourceLocation;
@@ -88,8 +89,8 @@ pub struct MemoryAccess {
     pub space: Space,
     /// The block's rank, if the access is to another block's shared memory.
     pub rank: Option<u32>,
-    /// The allocation's name: that of a parameter, a shared or local allocation, or a constant
-    /// array.
+    /// The allocation's name: that of a parameter, a shared or local allocation, or a constant or
+    /// global array.
     pub allocation: String,
     /// Where the kernel made the allocation, unless it is a parameter.
     pub made: Option<SourceLocation>,

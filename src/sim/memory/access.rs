@@ -1,7 +1,8 @@
-//! A warp's loads and stores, checked against the allocation that each pointer was made from. A
-//! compiled kernel calls the functions that are made here.
+//! Compiles a warp's scalar loads and stores into closures, which the interpreter calls when it
+//! reaches the operation. Each closure checks the access against the allocation from which the
+//! pointer was made. Come here for what a load or store checks.
 //!
-//! An index that leaves its allocation is a fault even if it lands in another one.
+//! An access outside that allocation is a fault, even if its address lies in another allocation.
 
 use super::address::Address;
 use super::cluster_memory::Memory;
@@ -12,12 +13,13 @@ use super::space::{Allocation, MemorySpace};
 use crate::ir::types::Scalar;
 use crate::sim::fault::raw_fault::RawResult;
 
-/// Makes one warp's access, on its registers and its block's memory.
+/// A compiled access. It is called with the warp's registers, the memory that the warp sees, and
+/// the mask of the active lanes.
 pub(in crate::sim) type Access =
     Box<dyn Fn(&mut Regs, &mut Memory<'_>, u32) -> RawResult + Send + Sync>;
 
 impl Address {
-    /// Makes a load into slot `dst`, in the element type's register file.
+    /// Compiles a load into slot `dst`, in the element type's register file.
     pub(in crate::sim) fn load_elem(self, dst: u32) -> Access {
         match self.elem {
             Scalar::Bool => self.load::<bool>(dst),
@@ -28,8 +30,8 @@ impl Address {
         }
     }
 
-    /// Makes a store from slot `src`, in the element type's register file. If lanes write the same
-    /// bytes, the highest lane wins.
+    /// Compiles a store from slot `src`, in the element type's register file. If lanes store to the
+    /// same bytes, the value of the highest lane stays.
     pub(in crate::sim) fn store_elem(self, src: u32) -> Access {
         match self.elem {
             Scalar::Bool => self.store::<bool>(src),

@@ -1,5 +1,6 @@
-//! Addresses of a warp's lanes: pointer plus index, with bounds and alignment checks. Every load
-//! and store passes through here.
+//! Computes the addresses of a warp's lanes, pointer plus index, and checks their bounds and
+//! alignment. Every load and store calls it before it accesses memory. Come here if an access is
+//! reported as out of bounds or misaligned.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering::SeqCst, fence};
@@ -52,7 +53,8 @@ pub(in crate::sim) enum Index {
     U64(u32),
 }
 
-/// The offset of a pointer that has left the range of `i64`. It stays lost, whatever is added.
+/// The offset of a pointer that has left the range of `i64`. Adding an index to such a pointer
+/// returns [`LOST`] again.
 pub(in crate::sim) const LOST: i64 = i64::MIN;
 
 impl Index {
@@ -78,7 +80,8 @@ impl Index {
     }
 }
 
-/// Returns the byte offset of `pointer + index`, in the form in which pointers keep it.
+/// Returns the byte offset of `pointer + index`, as a pointer's slot stores it: [`LOST`] if it
+/// leaves the range of `i64`.
 pub(in crate::sim) fn offset(
     regs: &Regs,
     pointer: PointerSlots,
@@ -99,7 +102,8 @@ pub(in crate::sim) fn offset(
     })
 }
 
-/// Everything about a warp's load or store except for the register.
+/// The address operands of a warp's load or store, with all that the checks need: space, element
+/// type, vector length, and memory order.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Address {
     pub(in crate::sim) space: Space,
@@ -116,7 +120,7 @@ pub(in crate::sim) struct Address {
 /// How an access is visible to other threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::sim) struct Strength {
-    /// It must not be torn.
+    /// The access is atomic: no other thread sees half of it.
     pub(in crate::sim) whole: bool,
     /// Later accesses are ordered after it.
     pub(in crate::sim) acquires: bool,
@@ -146,22 +150,22 @@ impl Strength {
         self.acquires
     }
 
-    /// Call this before the access.
+    /// Call this before the access, so that a release orders earlier accesses.
     pub(in crate::sim) fn before(self) {
         if self.releases {
             fence(SeqCst);
         }
     }
 
-    /// Call this after the access.
+    /// Call this after the access, so that an acquire orders later accesses.
     pub(in crate::sim) fn after(self) {
         if self.acquires {
             fence(SeqCst);
         }
     }
 
-    /// Locks out other accesses that must not be torn, if an element of `bytes` bytes at `at` takes
-    /// two words.
+    /// Locks the element's two words against other atomic accesses, if the access is atomic and the
+    /// element has more than 4 bytes.
     pub(in crate::sim) fn lock(
         self,
         buffer: &GlobalBuffer,
@@ -297,7 +301,8 @@ impl Address {
         }
     }
 
-    /// Returns byte offsets, saturated to `i64`, whose ends are outside any allocation.
+    /// Returns each lane's byte offset in its allocation, without checks. An offset that leaves
+    /// `i64` is saturated, which is outside any allocation.
     pub(in crate::sim) fn bytes(&self, regs: &Regs) -> [u64; LANES] {
         let mut bytes = self.index.bytes(regs, self.elem.size_bytes());
         if let Some(slot) = self.pointer.offset {
@@ -349,7 +354,7 @@ impl Address {
         RawFault::new(lane, RawCause::Uninitialised { access, byte })
     }
 
-    /// Reports an ordered access to memory that has none.
+    /// Makes the fault of an atomic or ordered access to a memory space that does not support it.
     #[cold]
     pub(in crate::sim) fn no_order(
         &self,
@@ -413,7 +418,7 @@ impl Address {
         Ok(ByteAddress { alloc: found.number, at })
     }
 
-    /// Returns a lane's access to `bytes` bytes of shared memory.
+    /// Describes a lane's access to `bytes` bytes of shared memory, for a fault.
     pub(in crate::sim) fn access_at(
         &self,
         regs: &Regs,
@@ -426,7 +431,7 @@ impl Address {
         AccessAt { bytes, ..self.at(regs, lane, found, range.len) }
     }
 
-    /// Reports a byte that the lane reads and nobody has written.
+    /// Makes the fault of a lane that reads byte `at`, which was never written.
     pub(in crate::sim) fn missing_byte(
         &self,
         regs: &Regs,
@@ -439,7 +444,8 @@ impl Address {
     }
 }
 
-/// Returns a pointer's address in the shared window.
+/// Returns the shared-memory address of a lane's pointer, counted from the start of the block's
+/// shared memory.
 pub(in crate::sim) fn window_address(
     pointer: PointerSlots,
     regs: &Regs,

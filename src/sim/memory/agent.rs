@@ -1,5 +1,6 @@
-//! Asynchronous operations in flight, as plain data: what they copy, and which mbarriers they
-//! signal. The files in `engine/` issue and execute them.
+//! Asynchronous operations in flight, as plain data: what each of them copies, and which mbarrier
+//! it signals. The files in `engine/` issue and execute them. Come here to add a kind of
+//! asynchronous operation.
 
 use std::ops::Range;
 
@@ -47,7 +48,7 @@ pub(in crate::sim) struct Load {
     pub(in crate::sim) number: u32,
 }
 
-/// A copy from shared memory.
+/// A bulk or tensor copy from shared memory.
 #[derive(Debug)]
 pub(in crate::sim) struct Store {
     pub(in crate::sim) lane: usize,
@@ -78,12 +79,12 @@ pub(in crate::sim) struct Copies {
     pub(in crate::sim) read: [u8; LANES],
 }
 
-/// Arrivals that happen once the lanes' earlier copies are complete.
+/// Arrivals at mbarriers that wait for the lanes' earlier `cp.async` (`cp.async.mbarrier.arrive`).
 #[derive(Debug)]
 pub(in crate::sim) struct Arrivals {
     pub(in crate::sim) lanes: u32,
     pub(in crate::sim) barriers: [Option<ByteAddress>; LANES],
-    /// The warp's last `cp.async` before it, as the race detector counts.
+    /// How many `cp.async` the warp has issued before this operation, by the race detector's count.
     pub(in crate::sim) copies: u32,
 }
 
@@ -103,7 +104,7 @@ pub(in crate::sim) struct RemoteStore {
     pub(in crate::sim) number: u32,
 }
 
-/// An asynchronous operation that has not completely taken effect.
+/// An asynchronous operation that has not completed.
 #[derive(Debug)]
 pub(in crate::sim) struct Task {
     pub(in crate::sim) origin: Origin,

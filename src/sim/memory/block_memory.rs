@@ -1,5 +1,5 @@
 //! The state of one block of a cluster, apart from its warps: shared memory, diagnostics and warp
-//! groups.
+//! groups. `cluster_memory.rs` has one for each block.
 
 use super::shared::{Shared, SharedRange};
 use super::warp_group::WarpGroup;

@@ -1,4 +1,6 @@
-//! Global memory: the buffers that you pass to a launch, shared by all its threads.
+//! [`GlobalBuffer`]: the buffers in simulated global memory that you pass to a launch. All host
+//! threads of the launch share them. Come here for how an element is read, written or updated
+//! atomically.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -47,7 +49,10 @@ pub struct WriteError {
 impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WriteError { buffer_bytes, data_bytes } = self;
-        write!(f, "{data_bytes} bytes cannot fill a buffer of {buffer_bytes}: pass as many")
+        write!(
+            f,
+            "{data_bytes} bytes cannot fill a buffer of {buffer_bytes} bytes: pass exactly as many"
+        )
     }
 }
 

@@ -1,5 +1,6 @@
-//! A cluster's memory: global buffers, each block's shared memory, operations in flight, and the
-//! checkers.
+//! [`Memory`]: everything that a cluster's warps can access, namely global buffers, each block's
+//! shared memory, tensor maps and asynchronous operations in flight, together with the checkers.
+//! Compiled operations receive it as an argument; come here to add state to it.
 
 use super::agent::Pending;
 use super::block_memory::BlockMemory;
@@ -23,10 +24,11 @@ pub(in crate::sim) struct Acquired {
     pub(in crate::sim) map: TensorMapDesc,
 }
 
-/// The memory that a cluster's warps see.
+/// The memory of a cluster, and which warp currently runs.
 #[derive(Debug)]
 pub(in crate::sim) struct Memory<'m> {
-    /// Each parameter's buffer; an empty one if the parameter is not a pointer.
+    /// Each parameter's buffer, an empty one if the parameter is not a pointer; then the global
+    /// arrays.
     pub(in crate::sim) globals: &'m [&'m GlobalBuffer],
     /// Each parameter's tensor map, if it is one.
     pub(in crate::sim) maps: &'m [Option<&'m TensorMapDesc>],
@@ -43,7 +45,7 @@ pub(in crate::sim) struct Memory<'m> {
     pub(in crate::sim) warp: u32,
     /// What the asynchronous proxy sees, if the kernel reads shared memory through it.
     pub(in crate::sim) proxies: Option<Proxies>,
-    /// Asynchronous operations that have not taken effect.
+    /// Asynchronous operations that have not been executed.
     pub(in crate::sim) pending: Pending,
     /// Set when the cluster's barrier may open.
     pub(in crate::sim) cluster_arrival: bool,
@@ -114,7 +116,7 @@ impl<'m> Memory<'m> {
         &mut self.blocks[self.here]
     }
 
-    /// Returns the buffer of a parameter, or a constant array.
+    /// Returns the buffer of a parameter, a global array or a constant array.
     pub(in crate::sim) fn buffer(&self, found: Allocation) -> &'m GlobalBuffer {
         static NONE: std::sync::LazyLock<GlobalBuffer> =
             std::sync::LazyLock::new(|| GlobalBuffer::zeros(0));
@@ -145,14 +147,14 @@ impl<'m> Memory<'m> {
         Ok(&mut self.blocks[rank as usize].shared)
     }
 
-    /// Returns a parameter's buffer.
+    /// Returns the buffer of a parameter or a global array.
     pub(in crate::sim) fn global(&self, alloc: u32) -> &'m GlobalBuffer {
         self.buffer(Allocation { memory_space: MemorySpace::Global, number: alloc })
     }
 }
 
 impl Memory<'_> {
-    /// Returns an acquired tensor map; their indices follow those of the parameters.
+    /// Returns an acquired tensor map. The indices of acquired maps follow the parameters' indices.
     fn acquired(&self, number: u32) -> Option<&Acquired> {
         self.acquired.get((number as usize).checked_sub(self.maps.len())?)
     }
@@ -185,14 +187,15 @@ impl Memory<'_> {
         (self.maps.len() + at) as u32
     }
 
-    /// A warp synchronised with others.
+    /// Called when a warp has synchronised with others, for the check for missing proxy fences.
     pub(in crate::sim) fn learn(&mut self) {
         if let Some(proxies) = &mut self.proxies {
             proxies.learn();
         }
     }
 
-    /// The running warp stored bytes to the shared memory of block `rank`.
+    /// Called when the running warp has stored bytes to the shared memory of block `rank`, for the
+    /// check for missing proxy fences.
     pub(in crate::sim) fn note_store(&mut self, rank: usize, at: usize, bytes: usize) {
         if let Some(proxies) = &self.proxies {
             let by = number(self.here as u32, self.warp);

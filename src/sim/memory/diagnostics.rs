@@ -1,5 +1,5 @@
-//! Prints and failed assertions of a block's threads, kept until the launch passes them on in block
-//! order.
+//! Prints and failed assertions of a block's threads. They are stored here until the launch reports
+//! them in block order. Come here for their order, or for how many failures are kept.
 
 use smallvec::SmallVec;
 

@@ -1,14 +1,14 @@
-//! A warp's registers. One value is 32 lanes side by side, so that an operation is one loop over an
-//! array.
+//! [`Regs`]: a warp's registers. A value is an array of its 32 lanes, so that an operation is one
+//! loop over an array. Come here for what a register slot holds.
 //!
 //! Values of at most 32 bits live in the file `w`, 64-bit values in the file `d`. A `bool` is a
 //! word of all ones or all zeros. A pointer is an allocation index (in `w`, unless it is known when
 //! the kernel is compiled) and a byte offset (in `d`).
 //!
 //! Operations without side effects compute all 32 lanes, whatever the execution mask. This is safe,
-//! because an inactive lane never reads a value that was made while it was inactive, and the slot
-//! of a value that such a lane still needs is not reused. Only variables, arguments and results of
-//! control flow are written under the mask.
+//! because an inactive lane never reads a value that was computed while it was inactive, and the
+//! slot of a value that an inactive lane still needs is not reused. Only variables, arguments and
+//! results of control flow are written under the mask.
 
 use super::local::LocalMemory;
 use super::mask::{FULL, LANE_BIT, LANES, mask_of};
@@ -53,7 +53,7 @@ impl Registers<LANES> for Regs {
     }
 }
 
-/// An operation without side effects, on all lanes.
+/// A compiled operation without side effects. It computes all lanes.
 pub(in crate::sim) type Pure = Box<dyn Fn(&mut Regs) + Send + Sync>;
 
 /// Makes `dst = f(a)` for all lanes.
@@ -118,7 +118,7 @@ pub(in crate::sim) enum Move {
 }
 
 impl Regs {
-    /// Makes the copies in order, in the lanes of `mask` only.
+    /// Performs the copies in order, in the lanes of `mask` only.
     pub(in crate::sim) fn copy(&mut self, moves: &[Move], mask: u32) {
         for step in moves {
             match *step {

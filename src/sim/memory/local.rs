@@ -1,5 +1,6 @@
-//! Local memory: each thread's own, where a kernel's local arrays are. Loads and stores of these
-//! arrays come here.
+//! Local memory: a private memory for each thread, which holds the kernel's local arrays.
+//! `local_access.rs` performs the loads and stores; come here for how the memory is allocated and
+//! reset.
 
 use super::mask::LANES;
 use super::shared::SharedRange;

@@ -1,4 +1,5 @@
-//! Loads and stores of local memory, lane by lane, with a check that what is loaded was written.
+//! Loads and stores of local memory, lane by lane. A load of bytes that the thread has never
+//! written is a fault. `access.rs` and `vector_access.rs` call it for pointers into local memory.
 
 use super::address::Address;
 use super::element::Element;

@@ -1,4 +1,5 @@
-//! Lanes of a warp, and masks with one bit for each lane.
+//! Lanes of a warp, and masks with one bit for each lane. Use it wherever code loops over the
+//! active lanes.
 
 /// Threads of a warp.
 pub(in crate::sim) const LANES: usize = 32;

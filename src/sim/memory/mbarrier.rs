@@ -1,14 +1,14 @@
 //! The state of an mbarrier: how many arrivals and bytes its phase still waits for (PTX ISA
-//! 9.7.13.15).
+//! 9.7.13.15). Come here for when a phase ends; `engine/mbarrier.rs` compiles the instructions.
 //!
 //! An mbarrier goes through phases 0, 1, 2, and so on. A phase ends as soon as both of its counts
 //! are 0:
 //!
-//! * **Arrivals.** They start at the count that `mbarrier.init` set, and each arrival takes one
-//!   away. One arrival more than the phase waits for is a fault.
+//! * **Arrivals.** The count starts at the value that `mbarrier.init` set, and each arrival
+//!   decrements it. One arrival more than the phase waits for is a fault.
 //! * **Bytes.** `expect_tx` adds the bytes that a copy will bring, and each copy that completes
-//!   takes its bytes away. Bytes may arrive before they are announced, so this count can be
-//!   negative for a while.
+//!   subtracts its bytes. Bytes may arrive before they are announced, so this count can be negative
+//!   for a while.
 //!
 //! When a phase ends, the next one begins with the same number of arrivals. For example, a full
 //! barrier that is initialised with 1 ends its phase when the producer has called
@@ -17,8 +17,8 @@
 //! A thread waits for a phase in one of two ways. By *state*, it passes the phase index that its
 //! own arrival returned. By *parity*, it passes the lowest bit of the index: parity 0 means "phase
 //! 0 (or 2, 4, ..) has ended", which is true while the mbarrier is in a phase of parity 1.
-//! Therefore a wait for parity 1 on a fresh mbarrier returns at once, and a thread that lags two
-//! phases behind cannot tell by parity.
+//! Therefore a wait for parity 1 on a fresh mbarrier returns at once, and a thread that is two
+//! phases behind cannot distinguish the two by parity.
 
 use crate::sim::fault::raw::BarrierAt;
 use crate::sim::fault::raw_fault::RawCause;
@@ -120,7 +120,7 @@ impl Mbarrier {
     }
 }
 
-/// The phase that a thread asks about.
+/// The phase whose end a thread tests or waits for.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) enum Phase {
     /// The index that an arrival returned.

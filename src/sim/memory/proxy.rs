@@ -1,18 +1,19 @@
-//! Finds missing proxy fences: shared memory that threads have stored to, and that the asynchronous
-//! proxy may not see yet.
+//! Finds missing proxy fences: reads of shared memory by the asynchronous proxy that may not see
+//! what a thread has stored. Come here if such a fence is reported or missed.
 //!
 //! Threads write shared memory through the generic proxy. Bulk stores and `wgmma` read it through
-//! the asynchronous proxy, which may still see the old bytes. So PTX wants a `fence.proxy.async`
+//! the asynchronous proxy, which may still see the old bytes. So PTX requires a `fence.proxy.async`
 //! between the stores and such a read, either in the warp that stored, or in a warp that first
-//! synchronised with it.
+//! synchronised with the storing warp.
 //!
-//! This module finds the missing fence even without race detection. It keeps, for each byte, when
-//! and by which warp it was last stored, and for each warp, when it last fenced. A byte is visible
-//! if its own warp fenced later, or if any warp fenced after a synchronisation that came after the
-//! store. The module does not track which warps synchronised with which: each barrier or acquire
-//! counts for all warps of the cluster. This never reports a false fault, but it can miss a fence
-//! that is too early. With [`Options::race`](crate::sim::Options::race), the race detector checks
-//! the same rule exactly (`race/`, "Facts").
+//! This module finds the missing fence even without race detection. It records for each byte when
+//! and by which warp the byte was last stored, and for each warp when it last executed a proxy
+//! fence. A byte is visible if the warp that stored it executed a fence later, or if any warp
+//! executed a fence after a synchronisation that followed the store. The module does not track
+//! which warps synchronised with which: each barrier or acquire counts for all warps of the
+//! cluster. This never reports a false fault, but it can accept a fence that is too early. With
+//! [`Options::race`](crate::sim::Options::race), the race detector checks the same rule exactly
+//! (`race/`, "Facts").
 //!
 //! `cp.async` is left out, because hardware shows it such stores without a fence. Global memory is
 //! left out too. Only kernels that read shared memory through the asynchronous proxy pay for the
@@ -52,7 +53,8 @@ impl Stores {
         self.when.fill(0);
     }
 
-    /// Something other than a thread's store wrote these bytes.
+    /// Called when something other than a thread's store has written these bytes, so that they need
+    /// no fence.
     pub(in crate::sim) fn forget(&mut self, at: usize, bytes: usize) {
         if let Some(when) = self.when.get_mut(at..at + bytes) {
             when.fill(0);
@@ -96,13 +98,13 @@ impl Proxies {
         self.fences.fill(0);
     }
 
-    /// A warp synchronised with others.
+    /// Called when a warp has synchronised with others.
     pub(in crate::sim) fn learn(&mut self) {
         self.now += 1;
         self.learned = self.now;
     }
 
-    /// A warp executed a proxy fence.
+    /// Called when a warp has executed a proxy fence.
     pub(in crate::sim) fn fence(&mut self, origin: Origin) {
         self.now += 1;
         self.fenced = self.learned;

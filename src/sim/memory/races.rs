@@ -1,5 +1,7 @@
-//! Connects a cluster's memory with the race detector: translates accesses into its terms, and its
-//! races into faults.
+//! Connects a cluster's memory with the race detector: passes each access to the detector as byte
+//! ranges of shared or global memory, and turns each race that the detector finds into a fault.
+//! Come here if an access is not checked for races, or if a race report names the wrong allocation
+//! or element.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,8 +22,8 @@ use crate::sim::race::{
     Target,
 };
 
-/// What a launch shares with the race detector: the shadows of the buffers that the kernel can
-/// write.
+/// The part of the race detector that all clusters of a launch share: the shadow memory of the
+/// buffers that the kernel can write.
 #[derive(Debug)]
 pub(in crate::sim) struct Watched {
     grid: Arc<Mutex<Grid>>,
@@ -121,9 +123,9 @@ impl Detector {
         self.found.clear();
     }
 
-    /// Adds a race, one for each pair of operations. Of several it keeps the one between the
-    /// threads that are farthest apart, because the barrier that orders those orders the others
-    /// too.
+    /// Adds a race, one for each pair of operations. Of several races between the same operations
+    /// it keeps the one between the threads that are farthest apart, because a barrier that orders
+    /// these two threads orders the others too.
     fn add(&mut self, race: &Race, fault: RawFault) {
         let pair = |by: &Party, other: &Party| match other.launch {
             Some(_) => (other.launch, by.step, other.step),
@@ -176,10 +178,10 @@ impl From<Origin> for At {
     }
 }
 
-/// Where the value that a warp stores is found.
+/// Which register slots hold the value that a warp stores, for the comparison of equal stores.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) enum Stored {
-    /// Nowhere: nothing is stored, or the value depends on memory.
+    /// None: the access is a load, or the stored value depends on memory.
     None,
     /// The slot of an element, in its type's register file.
     Element(u32),
@@ -213,7 +215,7 @@ impl Stored {
     }
 }
 
-/// An access by lanes, as the race detector needs it.
+/// Describes a load, store or atomic operation for the race detector.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Accessed {
     pub(in crate::sim) address: Address,
@@ -259,9 +261,9 @@ impl Accessed {
     }
 }
 
-/// Returns the lanes of a store, keeping one lane of those that store to the same address. If two
-/// lanes store different values to one byte (or any values, if equal stores race), returns these
-/// two as an error.
+/// Returns the lanes of a store. If several lanes store to the same address, only one of these
+/// lanes is kept. If two lanes store different values to one byte (or any values, if equal stores
+/// race), returns these two as an error.
 fn lanes_apart(
     (mask, bytes): (u32, usize),
     at: impl Fn(usize) -> usize,
@@ -298,7 +300,7 @@ fn lanes_apart(
 }
 
 impl Memory<'_> {
-    /// Shows the detector the accesses of lanes.
+    /// Passes the accesses of the lanes in `mask` to the detector.
     #[cold]
     pub(in crate::sim) fn race_access(
         &mut self,
@@ -470,8 +472,8 @@ impl Memory<'_> {
         Box::new(RawFault { origin: Some(origin), ..*fault })
     }
 
-    /// Reports it if some of `lanes` access the shared memory of a block that they do not know to
-    /// have started.
+    /// Reports a fault if one of `lanes` accesses the shared memory of block `rank`, but nothing
+    /// orders the start of that block before the access.
     #[inline]
     pub(in crate::sim) fn check_started(&mut self, origin: Origin, lanes: u32, rank: u32) {
         if let Some(detector) = &mut self.races
@@ -505,8 +507,8 @@ impl Memory<'_> {
         }
     }
 
-    /// A lane arrived at an mbarrier, which may have ended a phase. `lanes` collects lanes that the
-    /// detector has not been told of yet.
+    /// Called when a lane has arrived at an mbarrier, which may have ended a phase. `lanes`
+    /// collects the lanes whose arrival has not been passed to the detector yet.
     pub(in crate::sim) fn note_arrival(
         &mut self,
         origin: Origin,
@@ -526,7 +528,8 @@ impl Memory<'_> {
         }
     }
 
-    /// An asynchronous operation completed and signalled an mbarrier, which may have ended a phase.
+    /// Called when an asynchronous operation has completed and signalled an mbarrier, which may
+    /// have ended a phase.
     pub(in crate::sim) fn note_completion(
         &mut self,
         origin: Origin,
@@ -542,7 +545,8 @@ impl Memory<'_> {
         });
     }
 
-    /// Tells the detector of the arrivals that are left.
+    /// Passes the collected arrivals that are left to the detector. Call it at the end of the
+    /// operation.
     pub(in crate::sim) fn note_arrivals(&mut self, origin: Origin, lanes: &mut Arrived) {
         if let Some(detector) = &mut self.races {
             lanes.flush(&mut detector.races, origin);

@@ -1,5 +1,5 @@
-//! Passes a cluster's accesses and mbarrier phases to the recorder, if a report or a trace was
-//! asked for.
+//! Passes a cluster's memory accesses and mbarrier phases to the recorder, if the launch asked for
+//! a report or a trace. Come here if a count in a report is wrong.
 
 use super::address::Address;
 use super::cluster_memory::Memory;
@@ -43,7 +43,7 @@ impl Memory<'_> {
         }
     }
 
-    /// Records the accesses of lanes.
+    /// Records the accesses of the lanes in `mask` to shared and global memory.
     pub(in crate::sim) fn record_access(
         &mut self,
         regs: &mut Regs,

@@ -1,4 +1,5 @@
-//! A block's shared memory: its bytes, which of them were written, and its mbarriers.
+//! A block's shared memory: its bytes, which of them were written, and its mbarriers. Come here for
+//! how it detects reads of uninitialised bytes.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -48,8 +49,9 @@ enum Slot {
 
 /// One block's shared memory: words, for each bit whether it was written, and the mbarriers.
 ///
-/// The bytes of a live mbarrier count as never written. So a load of them is caught where
-/// uninitialised bytes are caught, and a store to them leaves a visible trace.
+/// The bytes of a live mbarrier count as never written. So the check for uninitialised reads also
+/// catches a load of an mbarrier, and a store to it is detected because it marks the bytes as
+/// written.
 #[derive(Debug)]
 pub(in crate::sim) struct Shared {
     pub(in crate::sim) words: Vec<u32>,
@@ -126,7 +128,7 @@ impl Shared {
     }
 
     /// Marks bytes as unwritten because a load in flight will write them. Returns whether the first
-    /// of them was written before.
+    /// byte was written before.
     pub(in crate::sim) fn begin_write(&mut self, bytes: Range<usize>) -> bool {
         let (first, mut at) = (bytes.start, bytes.start);
         for count in &mut self.incoming[bytes.start / 16..bytes.end.div_ceil(16)] {

@@ -1,5 +1,5 @@
-//! Memory spaces, and generic pointers, which carry their space with them. Come here for how
-//! pointers become integers.
+//! Memory spaces, and generic pointers, which store their memory space together with the allocation
+//! index. Come here for how a pointer is converted to an integer.
 
 use super::shared::{in_cluster, of_cluster};
 use crate::ir::types::Space;
@@ -35,8 +35,8 @@ impl MemorySpace {
         MemorySpace::Local,
     ];
 
-    /// Returns the memory that pointers into a space point into; `None` for the generic space,
-    /// where the pointer itself says.
+    /// Returns the memory that pointers into a space point into. Returns `None` for the generic
+    /// space, because each generic pointer stores its own memory space.
     pub(in crate::sim) const fn of(space: Space) -> Option<MemorySpace> {
         match space {
             Space::Global => Some(MemorySpace::Global),

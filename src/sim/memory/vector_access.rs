@@ -1,4 +1,5 @@
-//! A warp's loads and stores of vectors, which must be aligned to the size of the whole vector.
+//! Compiles a warp's vector loads and stores into closures. Unlike the scalar accesses in
+//! `access.rs`, they must be aligned to the size of the whole vector.
 
 use super::access::Access;
 use super::address::{Address, Offsets};

@@ -1,8 +1,10 @@
-//! What the four warps of a warp group do together: `wgmma` and `setmaxnreg`.
+//! The operations that the four warps of a warp group execute together: `wgmma` and `setmaxnreg`.
+//! Come here if such an operation is reported as incomplete, or its accumulators as in flight.
 //!
-//! The group numbers its `wgmma`. All four warps must reach the same one with the same operands. It
-//! takes effect for all of them at once, when one of them waits for it or earlier. Until a warp has
-//! waited for it, that warp must not touch its accumulators.
+//! The group numbers its `wgmma`. All four warps must execute the same `wgmma` with the same
+//! operands. The simulator computes it for all four warps at once, at the latest when one of the
+//! warps waits for it. Until a warp has waited for the `wgmma`, that warp must not access the
+//! accumulators.
 
 use super::lanes::Regs;
 use std::collections::VecDeque;
@@ -50,7 +52,7 @@ pub(in crate::sim) trait GroupMma: Debug + Send + Sync {
     ) -> Result<(), RawCause>;
 }
 
-/// A `wgmma` that at least one warp has reached.
+/// A `wgmma` that at least one warp has executed.
 #[derive(Debug)]
 struct Issued {
     op: Arc<dyn GroupMma>,
@@ -58,13 +60,13 @@ struct Issued {
     operands: WgmmaOperands,
     /// Each warp's part of A, if A is in registers.
     registers: [Option<Registers>; WarpGroup::WARPS],
-    /// The warps that have come.
+    /// The warps that have executed it.
     warps: u32,
-    /// Set when it has taken effect.
+    /// Set when it has been computed.
     done: bool,
 }
 
-/// A `setmaxnreg` that some warps have not reached.
+/// A `setmaxnreg` that some warps have not executed.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     origin: Origin,
@@ -76,11 +78,11 @@ struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Wait {
     Done,
-    /// All `wgmma` before this number must take effect first.
+    /// All `wgmma` before this number must be computed first.
     Multiply {
         end: u64,
     },
-    /// Other warps must reach them first.
+    /// Other warps must execute the awaited `wgmma` first.
     Warps,
 }
 
@@ -110,7 +112,8 @@ impl WarpGroup {
     /// Warps in a group.
     pub(in crate::sim) const WARPS: usize = 4;
 
-    /// Warp `warp` of the group reaches a `wgmma`.
+    /// Called when warp `warp` of the group executes a `wgmma`: queues the `wgmma`, or checks that
+    /// it is the one that the other warps have executed.
     pub(in crate::sim) fn issue(
         &mut self,
         warp: usize,
@@ -211,13 +214,14 @@ impl WarpGroup {
         pending.into_iter().find(reads).map(|issued| issued.origin)
     }
 
-    /// Returns the end of the first `wgmma` that has not taken effect and could.
+    /// Returns the number after the first `wgmma` that has not been computed, if all four warps
+    /// have executed it.
     pub(in crate::sim) fn runnable(&self) -> Option<u64> {
         let first = self.queue.iter().position(|issued| !issued.done)?;
         (self.queue[first].warps == ALL).then_some(self.base + first as u64 + 1)
     }
 
-    /// Lets all `wgmma` before number `end` take effect on the registers of the four warps.
+    /// Computes all `wgmma` before number `end` on the registers of the four warps.
     pub(in crate::sim) fn multiply(
         &mut self,
         end: u64,
@@ -238,7 +242,8 @@ impl WarpGroup {
         Ok(())
     }
 
-    /// Warp `warp` reaches a `setmaxnreg`.
+    /// Called when warp `warp` executes a `setmaxnreg`: checks that all warps of the group execute
+    /// the same one.
     pub(in crate::sim) fn change(
         &mut self,
         warp: usize,
@@ -267,7 +272,8 @@ impl WarpGroup {
         std::mem::take(&mut self.complete)
     }
 
-    /// Returns a fault for something that only some warps have reached.
+    /// Returns a fault if only some of the warps have executed a `wgmma` or a `setmaxnreg`. Called
+    /// when the cluster ends or is deadlocked.
     pub(in crate::sim) fn partial(&self) -> Option<Box<RawFault>> {
         let issued = self.queue.iter().map(|issued| (issued.origin, issued.warps));
         let changes = self.changes.iter().map(|change| (change.origin, change.warps));

@@ -1,5 +1,6 @@
-//! Compiles pure operations: applies the functions of [`eval`](crate::ir::eval) to all lanes.
-//! Because constant folding uses the same functions, both compute the same bits.
+//! Compiles operations without side effects: each becomes an instruction that applies a function of
+//! [`eval`](crate::ir::eval) to all lanes. Constant folding uses the same functions, so both
+//! compute the same bits. Come here to add an arithmetic operation to the simulator.
 
 use super::code::{Checked, Inst};
 use super::compiler::Compiler;
@@ -170,7 +171,7 @@ impl Compiler<'_> {
         Ok(each(steps, f))
     }
 
-    /// Applies `f` to whole words; each operand has one.
+    /// Applies `f` to whole words. Each operand consists of one word.
     fn wordwise<const N: usize>(
         &self,
         result: Slots,
@@ -274,7 +275,8 @@ impl Compiler<'_> {
     }
 }
 
-/// Returns the allocation of a pointer that is one of two, if both have the same.
+/// Returns the static allocation of a pointer that `selp` chooses from `a` and `b`, if both point
+/// into the same one.
 pub(in crate::sim) fn joined(a: PointerSlots, b: PointerSlots) -> Option<u32> {
     match (a.alloc, b.alloc) {
         (Alloc::Static(a), Alloc::Static(b)) if a == b => Some(a),

@@ -1,8 +1,10 @@
-//! Compiles atomic operations and cache hints such as `prefetch` and `discard`.
+//! Compiles atomic operations and cache hints such as `prefetch` and `discard`. Come here if an
+//! atomic operation gives a wrong result in the simulator.
 //!
-//! The lanes of a warp take effect one after the other, from the lowest. If blocks run in parallel,
-//! each operation on global memory is atomic, and the host decides in which order those of several
-//! blocks come.
+//! The lanes of a warp apply their updates one after the other, starting with the lowest lane. If
+//! blocks run on several host threads, each element in global memory is still updated atomically.
+//! The order in which different blocks apply their updates then depends on how the host schedules
+//! these threads, so it can differ from run to run.
 
 use super::code::Inst;
 use super::compiler::Compiler;
@@ -266,7 +268,7 @@ fn update_buffer<E: Element>(buffer: &GlobalBuffer, at: usize, next: impl Fn(u64
     of(buffer.update_word(at / 4, new))
 }
 
-/// Updates at most `N` elements for each lane.
+/// Compiles an atomic update of at most `N` elements for each lane.
 fn update<E: Element + 'static, const N: usize>(
     address: Address,
     slots: Slots,

@@ -1,5 +1,5 @@
-//! A kernel in the form that warps execute: a flat list of steps on register slots. `walk.rs` makes
-//! it, and `exec/warp.rs` runs it.
+//! [`Code`]: a kernel in the form that warps execute, a flat list of steps on register slots.
+//! `walk.rs` compiles a kernel to it, and `exec/warp.rs` runs it. Come here to add a kind of step.
 
 use super::context::Act;
 use super::named_barrier::Named;
@@ -15,7 +15,7 @@ use crate::sim::memory::shared::SharedRange;
 /// An operation without side effects that can fault in the active lanes.
 pub(in crate::sim) type Checked = Box<dyn Fn(&mut Regs, u32) -> RawResult + Send + Sync>;
 
-/// A memory access by lanes.
+/// A memory access by a warp's active lanes, with what the race detector needs to know about it.
 pub(in crate::sim) struct MemoryStep {
     pub(in crate::sim) run: Access,
     pub(in crate::sim) what: Accessed,
@@ -49,8 +49,8 @@ pub(in crate::sim) enum Inst {
     },
     /// Lets other warps run.
     Sleep,
-    /// Opens a frame. Runs the lanes in which the slot `cond` is true from the next step on, then
-    /// the others from `else_` on, then all from `end` on.
+    /// Opens a frame. First runs the lanes in which the slot `cond` is true, from the next step on,
+    /// then the other lanes from `else_` on, then all of them from `end` on.
     If {
         cond: u32,
         else_: Option<u32>,
@@ -63,7 +63,7 @@ pub(in crate::sim) enum Inst {
         init: Box<[Move]>,
         end: u32,
     },
-    /// Ends an arm of the innermost construct.
+    /// Ends an arm of the innermost `if`, after copying the arm's results.
     Yield(Box<[Move]>),
     Continue {
         frame: u32,
@@ -76,11 +76,11 @@ pub(in crate::sim) enum Inst {
     Return,
 }
 
-/// Returns the lanes in which a `for` has at least one iteration, and sets the index and the
-/// remaining iterations.
+/// Called when lanes enter a `for`: sets the index and the remaining iterations, and returns the
+/// lanes with at least one iteration.
 pub(in crate::sim) type Enter = Box<dyn Fn(&mut Regs, u32) -> RawResult<u32> + Send + Sync>;
-/// Returns the lanes that have another iteration, and advances the index and the remaining
-/// iterations.
+/// Called after an iteration: advances the index, counts down the remaining iterations, and returns
+/// the lanes that have another one.
 pub(in crate::sim) type Advance = Box<dyn Fn(&mut Regs) -> u32 + Send + Sync>;
 
 /// A `for`. Its carried arguments and its results share their slots.
@@ -97,7 +97,7 @@ pub(in crate::sim) struct Step {
     pub(in crate::sim) weight: u32,
 }
 
-/// A compiled kernel.
+/// A compiled kernel. Each launch executes it in all warps.
 pub(in crate::sim) struct Code {
     pub(in crate::sim) steps: Vec<Step>,
     /// The operation of each step.
@@ -116,6 +116,8 @@ pub(in crate::sim) struct Code {
     pub(in crate::sim) params: Vec<Option<(u32, bool)>>,
     /// The constant arrays.
     pub(in crate::sim) arrays: Vec<GlobalBuffer>,
+    /// The global arrays. Launches share their content.
+    pub(in crate::sim) globals: Vec<GlobalBuffer>,
     pub(in crate::sim) shared: Vec<SharedRange>,
     pub(in crate::sim) shared_bytes: usize,
     /// Set if the kernel reads shared memory through the asynchronous proxy.

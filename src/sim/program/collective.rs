@@ -1,9 +1,9 @@
 //! Compiles the operations that a warp's lanes execute together: shuffles, votes, matches,
-//! reductions.
+//! reductions. Come here if the simulator rejects a `members` mask.
 //!
-//! Lanes that name the same members form a group. The group must consist of members only, and all
-//! members that have not ended must be in it. Otherwise a GPU would wait forever, or the result
-//! would be undefined.
+//! The active lanes that pass the same `members` mask form a group. The simulator reports a fault
+//! if a lane of the group is not in the mask, or if a thread in the mask has not ended and is not
+//! in the group, because a GPU would then wait forever or return an undefined result.
 
 use super::code::Group;
 use super::code::Inst;

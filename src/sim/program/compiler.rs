@@ -1,5 +1,6 @@
-//! The state of a compilation: where values and variables live, and the steps so far. Each file
-//! that compiles a family of operations adds methods to it.
+//! [`Compiler`]: the state while a kernel is compiled, namely the slots of values and variables,
+//! and the steps emitted so far. Each file that compiles a family of operations adds methods to it;
+//! come here for the helpers that these files share.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ pub(in crate::sim) fn get<K: Entity, T>(arena: &Arena<K, T>, key: K) -> Result<&
     arena.get(key).ok_or(Malformed)
 }
 
-/// An open loop, as `break` and `continue` see it.
+/// A loop that is being compiled: where `break` and `continue` inside it jump to.
 pub(super) struct Target {
     pub(super) frame: u32,
     pub(super) args: Vec<Slots>,

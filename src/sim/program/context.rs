@@ -1,5 +1,7 @@
-//! What an operation of a whole warp, such as an MMA, a copy or a wait, gets to see: registers,
-//! memory, and what the warp has in flight.
+//! [`ExecContext`]: the argument of an operation that the warp executes as a whole, such as an MMA,
+//! a copy or a wait. It gives access to the warp's registers, the memory, and the asynchronous
+//! operations that the warp has started. The operation returns a [`Next`], which says whether the
+//! warp continues or waits. Come here to add such an operation.
 
 use crate::sim::fault::raw::Origin;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
@@ -8,7 +10,7 @@ use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::{FULL, LANES};
 use crate::sim::memory::shared::ByteAddress;
 
-/// What a warp waits for.
+/// What a waiting warp waits for. The main loop checks it to wake the warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Park {
     /// A phase of an mbarrier must end for this lane.
@@ -19,20 +21,20 @@ pub(in crate::sim) enum Park {
     WarpGroup,
 }
 
-/// How a warp goes on after an operation.
+/// What a warp does after an operation of the whole warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Next {
-    /// With the next operation.
+    /// Continues with the next operation.
     Go,
-    /// With the next operation, after other warps have run, because it polled without success. If
-    /// an address is given, it polled the mbarrier there.
+    /// Continues with the next operation, after other warps have run, because the operation polled
+    /// without success. If an address is given, the operation polled the mbarrier at this address.
     Idle(Option<usize>),
-    /// With the same operation, once what it waits for may have come.
+    /// Executes the same operation again, once what the warp waits for may have happened.
     Park(Park),
-    /// With the same operation, once its warp group's `wgmma` before number `end` have taken
-    /// effect.
+    /// Executes the same operation again, after the warp group's `wgmma` before number `end` have
+    /// been computed.
     Multiply { end: u64 },
-    /// Not at all, because some of its threads are elsewhere.
+    /// Stops with a fault, because some of the warp's threads have not reached the operation.
     Diverged,
 }
 
@@ -83,14 +85,15 @@ impl ExecContext<'_, '_> {
     }
 }
 
-/// Asynchronous operations that a warp has started and not waited for.
+/// What a warp has started and not waited for: groups of copies, cluster barriers, and accumulators
+/// that need a `wgmma.fence`.
 #[derive(Debug)]
 pub(in crate::sim) struct Flight {
     /// How many `cp.async` groups each lane has committed.
     pub(in crate::sim) copy_groups: [u32; LANES],
     /// How many bulk groups each lane has committed.
     pub(in crate::sim) bulk_groups: [u32; LANES],
-    /// The lanes that are through with the warp's current wait.
+    /// The lanes whose wait in the warp's current wait operation is over.
     pub(in crate::sim) waited: u32,
     /// The lanes that have arrived at the cluster's barrier, which has not opened since.
     pub(in crate::sim) arrived: u32,

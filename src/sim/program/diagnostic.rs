@@ -1,5 +1,6 @@
-//! Compiles prints and assertions: a lane's values are kept, and the launch prints them in block
-//! order.
+//! Compiles prints and assertions. Each lane's text or failure is stored in the block's
+//! diagnostics, and the launch prints them in block order. Come here if a `printf` or an assertion
+//! reports a wrong value.
 
 use super::compiler::Compiler;
 use super::refused::Refused;
@@ -11,7 +12,7 @@ use crate::sim::memory::diagnostics::{Consts, Diagnostics};
 use crate::sim::memory::lanes::Regs;
 use crate::sim::memory::mask::lanes_of;
 
-/// Returns a lane's values.
+/// Returns the values of a lane's slots, for a print or for the message of an assertion.
 fn values_of(regs: &Regs, slots: &[(Scalar, u32)], lane: usize) -> Consts {
     let value = |(scalar, slot): &(Scalar, u32)| {
         let slot = *slot as usize;

@@ -1,5 +1,7 @@
-//! Counts the iterations of a `for` when lanes enter it, so that the loop need not compare and
-//! cannot overflow.
+//! Compiles the header of a `for` loop. When lanes enter the loop, each lane's iteration count is
+//! computed once. The loop then counts down instead of comparing the index with the end, so an
+//! index that wraps after the last iteration does no harm. Come here if a loop runs the wrong
+//! number of times.
 
 use super::code::{Advance, Enter};
 use crate::ir::eval::{Int, Number};
@@ -8,7 +10,7 @@ use crate::sim::fault::raw_fault::{RawCause, RawFault};
 use crate::sim::memory::lanes::Word;
 use crate::sim::memory::mask::{FULL, LANES, lanes_of};
 
-/// The slots of a `for`.
+/// The register slots of a `for`: its bounds, its step, its index and its counter.
 #[derive(Clone, Copy)]
 pub(in crate::sim) struct ForRange {
     pub(in crate::sim) lo: u32,

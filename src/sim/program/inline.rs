@@ -1,4 +1,6 @@
-//! Simulates inline PTX with the closure that its author provides (`InlinePtx::simulated`).
+//! Simulates inline PTX with the closure that its author provides (`InlinePtx::simulated`). Without
+//! such a closure, or if an operand is not a scalar, executing the PTX is a fault. Come here for
+//! what the closure receives.
 
 use std::sync::Arc;
 

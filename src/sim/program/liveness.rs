@@ -1,4 +1,5 @@
 //! Finds the last use of each value, so that the compiler can reuse the value's slot afterwards.
+//! `walk.rs` calls it before it emits steps.
 
 use smallvec::SmallVec;
 

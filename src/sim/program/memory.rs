@@ -1,4 +1,5 @@
-//! Compiles loads, stores, variables and pointers, with the checks that each access makes.
+//! Compiles loads, stores, variables and pointer arithmetic, together with the checks of each
+//! access. Come here to add a memory operation; `memory/access.rs` performs the access.
 
 use super::code::{Checked, Inst, MemoryStep};
 use super::compiler::{Compiler, get};
@@ -72,7 +73,8 @@ impl Compiler<'_> {
         Ok(Address { lanes: vector.lanes(), ..address })
     }
 
-    /// Compiles a copy of the pointer that checks its alignment.
+    /// Compiles `assume_aligned`: copies the pointer, and faults if the pointer is not aligned as
+    /// promised.
     fn assume_aligned(
         &mut self,
         id: OpId,
@@ -147,13 +149,15 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
-    /// Emits an access by lanes.
+    /// Emits a memory access. `what` describes it for the race detector and the recorder, `run`
+    /// performs it.
     pub(in crate::sim) fn emit_access(&mut self, id: OpId, what: Accessed, run: Access) {
         let run = self.watched_access(&what.address, what.writes, run);
         self.emit(id, Inst::Access(Box::new(MemoryStep { run, what })));
     }
 
-    /// Wraps an access so that it also updates the proxies (`memory/proxy.rs`).
+    /// Wraps an access so that it also updates the check for missing proxy fences
+    /// (`memory/proxy.rs`).
     fn watched_access(&self, address: &Address, stores: bool, access: Access) -> Access {
         let stores = stores
             && match address.space {
@@ -245,6 +249,14 @@ impl Compiler<'_> {
                 self.set(result.ok_or(Malformed)?, slots)?;
                 self.weight += 1;
             }
+            Mem::GlobalBase { global } => {
+                get(&self.ir.globals, global)?;
+                // Their indices follow those of the parameters.
+                let alloc = Alloc::Static((self.ir.params.len() + global.index()) as u32);
+                let slots = Slots::Pointer(PointerSlots { alloc, offset: None });
+                self.set(result.ok_or(Malformed)?, slots)?;
+                self.weight += 1;
+            }
             Mem::PtrCast { base, .. } => {
                 let (pointer, ..) = self.pointer(base)?;
                 let (dst, alloc) = self.derived_pointer(pointer, result.ok_or(Malformed)?)?;
@@ -309,7 +321,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Compiles a copy of the first of some integers that checks a promise about them.
+    /// Compiles a promise such as `assume_divisible_by`: copies the first of some integers, and
+    /// faults if the promise about the integers is false.
     fn assume<const N: usize>(
         &mut self,
         id: OpId,

@@ -1,5 +1,6 @@
 //! A warp's arrival at a named barrier: checks the barrier's id and thread count, and counts the
-//! votes of a reducing barrier.
+//! votes of a reducing barrier (`barrier.red`). `exec/barrier.rs` collects the arrivals and opens
+//! the barrier.
 
 use crate::ir::op::BarrierRed;
 use crate::sim::fault::raw_fault::{RawCause, RawFault, RawResult};
@@ -16,7 +17,7 @@ pub(in crate::sim) enum Reduction {
     Popc,
 }
 
-/// A step that arrives at a barrier: the slots of its operands.
+/// The operands of a step that arrives at a named barrier, as register slots.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Named {
     pub(super) id: u32,
@@ -26,7 +27,7 @@ pub(in crate::sim) struct Named {
     pub(super) red: Option<(u32, Reduction, u32)>,
 }
 
-/// A warp that arrives at a barrier.
+/// A warp's arrival at a named barrier, which [`Named::arrive`] has checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct Arrival {
     pub(in crate::sim) id: u32,

@@ -1,4 +1,5 @@
-//! Compiles conversions of pointers, between memory spaces (`cvta`) and to and from integers.
+//! Compiles conversions of pointers, between memory spaces (`cvta`) and to and from integers. Come
+//! here if a converted pointer is reported as out of bounds.
 
 use super::code::Inst;
 use super::compiler::Compiler;

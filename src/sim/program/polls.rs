@@ -1,15 +1,16 @@
-//! Finds kernels whose threads poll global memory. With race detection, such kernels also run under
-//! [`Order::Fine`](crate::sim::Order::Fine), because their blocks may wait for each other.
+//! Finds kernels whose threads poll global memory, because the blocks of such a kernel may wait for
+//! each other. With race detection, a launch of such a kernel also runs under
+//! [`Order::Fine`](crate::sim::Order::Fine).
 
 use crate::ir::op::{Atomic, AtomicOp, Control, LoadOrder, Mem, Op};
 use crate::ir::types::{Space, Type};
 use crate::ir::{KernelIr, Value, ValueDef};
 
-/// Returns whether the kernel polls global memory: whether a `loop` contains a strong load, an exchange, or a
-/// compare-and-swap with a constant, which takes a lock. Then its blocks may wait for each other.
+/// Returns whether the kernel polls global memory: whether a `loop` contains a strong load, an
+/// exchange, or a compare-and-swap with a constant, which takes a lock.
 ///
-/// A compare-and-swap with a value that the loop has read is an atomic update that retries: nobody waits.
-/// The kernel must have been verified.
+/// A compare-and-swap with a value that the loop has read is not a poll, because it only retries an
+/// atomic update. The kernel must have been verified.
 pub(in crate::sim) fn polls(ir: &KernelIr) -> bool {
     let mut left = vec![(ir.body, false)];
     while let Some((region, in_loop)) = left.pop() {
@@ -25,7 +26,8 @@ pub(in crate::sim) fn polls(ir: &KernelIr) -> bool {
     false
 }
 
-/// Returns the pointer of an operation that asks for a value that another thread writes.
+/// Returns the pointer of an operation that may read a value for which the thread polls; `None` for
+/// every other operation.
 fn polled(ir: &KernelIr, op: &Op) -> Option<Value> {
     if let Op::Mem(Mem::Ld { base, access, .. } | Mem::LdVec { base, access, .. }) = op
         && access.order != LoadOrder::Weak

@@ -1,7 +1,7 @@
-//! Why a kernel cannot be compiled for the simulator. A launch turns it into a
-//! [`RunError`](crate::sim::RunError).
+//! Why a kernel cannot be compiled for the simulator: its IR is malformed, or it needs too many
+//! register slots. A launch returns it as a [`RunError`](crate::sim::RunError).
 
-/// Why a kernel cannot be compiled.
+/// Why a kernel cannot be compiled for the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Refused {
     /// The IR breaks a rule of the verifier.

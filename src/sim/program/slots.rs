@@ -1,5 +1,6 @@
 //! Register slots: where a compiled kernel's values live. The compiler places each value in a slot
-//! and reuses the slot after the value's last use.
+//! and reuses the slot after the value's last use. Come here if a kernel needs too many register
+//! slots.
 
 use std::collections::{HashMap, HashSet};
 
@@ -230,7 +231,7 @@ impl Registers {
         }
     }
 
-    /// Returns copies that have the same effect as copying all values at once.
+    /// Returns copies, in an order that has the same effect as copying all values at once.
     pub(in crate::sim) fn moves(
         &mut self,
         to: &[Slots],
@@ -269,8 +270,8 @@ impl Registers {
         Ok(self.in_order(moves))
     }
 
-    /// Orders copies that should happen at once. A slot that is overwritten before it is read is
-    /// first saved in a spare one.
+    /// Orders copies that should happen at once. If an earlier copy overwrites a slot that a later
+    /// copy reads, the slot is first saved in a spare slot.
     fn in_order(&mut self, mut moves: Vec<Move>) -> Box<[Move]> {
         moves.retain(|step| match step {
             Move::W { dst, src } | Move::D { dst, src } => dst != src,

@@ -1,9 +1,9 @@
-//! Special registers such as `%tid` and `%smid`, and other things that a thread asks of the
-//! hardware.
+//! Compiles reads of special registers such as `%tid` and `%smid`, and other operations that ask
+//! the hardware for something. Come here for the value of a special register in the simulator.
 //!
-//! The simulated device has 132 SMs with room for 64 warps each, and blocks are dealt to them in
-//! turn. Its clocks count the operations that the cluster's warps have executed. The grid id is
-//! always 0.
+//! The simulated device has 132 SMs with room for 64 warps each, and `%smid` assigns blocks to SMs
+//! in turn. The clock registers return how many operations the cluster's warps have executed.
+//! `%gridid` is always 0.
 
 use super::code::Inst;
 use super::compiler::Compiler;
@@ -39,7 +39,7 @@ pub(in crate::sim) fn blocks_at_once(threads: u32, shared_bytes: usize) -> u64 {
     MULTIPROCESSORS * u64::from(room)
 }
 
-/// What blocks need to know of the launch, apart from the grid.
+/// The launch parameters, apart from the grid, that special registers depend on.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sim) struct Shape {
     /// The cluster's blocks along each axis.
@@ -153,7 +153,8 @@ pub(in crate::sim) fn read_volatile(
 }
 
 impl Compiler<'_> {
-    /// Returns the slot that holds a special register while a thread runs.
+    /// Returns the slot that holds a special register, and reserves it at the first use. The slot
+    /// is filled when a thread starts.
     pub(in crate::sim) fn special(&mut self, reg: SpecialReg) -> u32 {
         if let Some(slot) = self.special.get(&reg) {
             return *slot;

@@ -1,4 +1,5 @@
-//! Compiles barriers of blocks and clusters, fences, and `griddepcontrol`.
+//! Compiles barriers of blocks and clusters, fences, and `griddepcontrol`. Come here for how each
+//! of them tells the race detector what it orders.
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
@@ -96,7 +97,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Arrives at the cluster's barrier.
+/// Makes the step that arrives at the cluster's barrier.
 pub(in crate::sim) fn arrive(relaxed: bool) -> Inst {
     Inst::Act(Box::new(move |context| {
         if context.active != context.alive {
@@ -118,7 +119,7 @@ pub(in crate::sim) fn arrive(relaxed: bool) -> Inst {
     }))
 }
 
-/// Waits at the cluster's barrier.
+/// Makes the step that waits at the cluster's barrier.
 pub(in crate::sim) fn wait() -> Inst {
     Inst::Act(Box::new(|context| {
         if context.active != context.alive {

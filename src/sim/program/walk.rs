@@ -1,8 +1,10 @@
-//! Compiles a kernel's region tree into the flat steps of a [`Code`].
+//! Compiles a kernel's region tree into the flat steps of a [`Code`]. Come here for how control
+//! flow is compiled, or to add a family of operations.
 //!
 //! It walks over the regions twice. The first walk finds when each value dies (`liveness.rs`), the
-//! second places values in slots (`slots.rs`) and emits steps. Both keep their own stack, so that
-//! no nesting depth can exhaust the host's.
+//! second places values in slots (`slots.rs`) and emits steps. Both walks keep an explicit stack on
+//! the heap instead of recursing, so that a deeply nested kernel cannot overflow the host thread's
+//! call stack.
 
 use std::collections::HashMap;
 
@@ -18,7 +20,7 @@ use crate::ir::eval::with_int;
 use crate::ir::op::{Arith, Control, Mem, Mma, Op, Thread};
 use crate::ir::types::{Scalar, Type};
 use crate::ir::{
-    ArrayData, Entity, KernelIr, LocalData, OpId, RegionId, SharedData, ValueDef, VarId,
+    ArrayData, Entity, GlobalData, KernelIr, LocalData, OpId, RegionId, SharedData, ValueDef, VarId,
 };
 use crate::sim::memory::address::{Alloc, PointerSlots};
 use crate::sim::memory::buffer::GlobalBuffer;
@@ -48,6 +50,7 @@ pub(in crate::sim) fn compile(ir: &KernelIr) -> Result<Code, Refused> {
             special: Vec::new(),
             params: Vec::new(),
             arrays: ir.arrays.iter().map(|(_, array)| array_bytes(array)).collect(),
+            globals: global_buffers(ir)?,
             shared,
             shared_bytes,
             watches_proxies: proxy::is_used(ir),
@@ -98,6 +101,24 @@ pub(in crate::sim) fn array_bytes(array: &ArrayData) -> GlobalBuffer {
     let size = array.elem.size_bytes() as usize;
     let bytes = array.elements().flat_map(|x| x.bits().to_le_bytes().into_iter().take(size));
     GlobalBuffer::from_slice::<u8>(&bytes.collect::<Vec<u8>>())
+}
+
+/// Returns the memory of the global arrays, as it is when the kernel is loaded.
+fn global_buffers(ir: &KernelIr) -> Result<Vec<GlobalBuffer>, Refused> {
+    let bytes = ir.globals.iter().map(|(_, global)| global.bytes()).sum::<u64>();
+    // A kernel that needs more is not verified, and must not exhaust the host's memory.
+    if bytes > KernelIr::GLOBAL_BYTES {
+        return Err(Malformed);
+    }
+    let buffer = |global: &GlobalData| {
+        let size = global.elem.size_bytes() as usize;
+        let buffer = GlobalBuffer::zeros(global.bytes() as usize);
+        for (i, element) in global.elements().take(global.len as usize).enumerate() {
+            buffer.write_bytes(i * size, &element.bits().to_le_bytes()[..size]);
+        }
+        buffer
+    };
+    Ok(ir.globals.iter().map(|(_, global)| buffer(global)).collect())
 }
 
 /// Returns the byte ranges of the shared allocations, and their total size in bytes.
@@ -259,6 +280,7 @@ impl Compiler<'_> {
                                 Mem::SharedBase { .. }
                                     | Mem::LocalBase { .. }
                                     | Mem::ArrayBase { .. }
+                                    | Mem::GlobalBase { .. }
                             )
                     )
                 )
@@ -421,7 +443,7 @@ impl Compiler<'_> {
     }
 }
 
-/// What is left to do for an open construct.
+/// What the walk still has to do for a construct that it has entered.
 pub(in crate::sim) enum Task {
     /// Compile the operations of a region from `next` on.
     Region { region: RegionId, next: usize },

@@ -1,10 +1,11 @@
-//! Asynchronous operations: which accesses they make when they are issued, and how threads learn
-//! that they have completed. Come here for races with `cp.async`, bulk copies and `wgmma`.
+//! Asynchronous operations in the race detector: which accesses each operation performs when it is
+//! issued, and how a thread learns that the operation has completed. Come here for races with
+//! `cp.async`, bulk copies and `wgmma`.
 //!
 //! `cp.async` and bulk stores complete in groups that each lane commits and waits for. A wait
-//! raises the count that the lane knows of its own warp's component. Operations that signal an
-//! mbarrier complete with a phase of it. `wgmma` belongs to the warp group, and each warp waits for
-//! itself.
+//! raises the count up to which the lane knows its own warp's component. An operation that signals
+//! an mbarrier completes with a phase of this mbarrier. `wgmma` belongs to the warp group, and each
+//! warp waits for it separately.
 
 use std::collections::VecDeque;
 
@@ -52,8 +53,8 @@ pub(super) struct Copies(Groups);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stores(Groups);
 
-/// The bytes of an asynchronous operation: calls its argument with the address and length of each
-/// piece.
+/// The bytes of an asynchronous operation, as a function that calls its argument with the address
+/// and length of each piece.
 pub(in crate::sim) type Pieces<'p> = &'p mut dyn FnMut(&mut dyn FnMut(usize, usize));
 
 impl Races {
@@ -63,7 +64,7 @@ impl Races {
         self.copies[warp].0.count += 1;
     }
 
-    /// Makes one lane's access of the warp's last `cp.async`.
+    /// Records one lane's access of the warp's last `cp.async`.
     pub(in crate::sim) fn copy_access(
         &mut self,
         at: At,
@@ -206,7 +207,8 @@ impl Races {
         number
     }
 
-    /// Adds that operation `number`, a load, reads its own block's shared memory.
+    /// Records that operation `number`, a load whose source is shared memory, reads the shared
+    /// memory of its own block.
     pub(in crate::sim) fn source_read(&mut self, at: At, lane: u32, number: u32, from: Pieces<'_>) {
         let component = self.layout.of_warp(self.range, Source::Loads, self.warp(at));
         let access = Access {
@@ -241,12 +243,12 @@ impl Races {
         }
     }
 
-    /// A warp reaches `wgmma` number `number` of its group, which reads `pieces` of its block's
-    /// shared memory.
+    /// Called when a warp executes `wgmma` number `number` of its group, which reads `pieces` of
+    /// its block's shared memory.
     ///
-    /// The first warp that comes makes the reads for the whole group. Nothing can have been written
-    /// since then, because such a write would race. So later warps only compare the writes that the
-    /// first one found with what they know themselves.
+    /// The first warp that executes the `wgmma` performs the reads for the whole group. A write
+    /// after these reads would race with them. So for the other warps it is enough to test whether
+    /// they too know the writes that the first warp has compared.
     pub(in crate::sim) fn wgmma_issue(&mut self, at: At, number: u64, pieces: Pieces<'_>) {
         let warp = self.warp(at);
         let access = Access {
@@ -281,7 +283,7 @@ impl Races {
         records.iter().all(|record| view.order_of(record, ALL) == Order::Before)
     }
 
-    /// A warp has waited for all `wgmma` of its group before number `end`.
+    /// Called when a warp has waited for all `wgmma` of its group before number `end`.
     pub(in crate::sim) fn wgmma_wait(&mut self, at: At, end: u64) {
         let warp = self.warp(at);
         let component = self.layout.of_group(self.range, warp);

@@ -1,10 +1,11 @@
-//! Vector clocks: up to which count the accesses of each component are known. If a thread's clock
-//! does not cover the count of an earlier conflicting access, the two accesses race.
+//! Vector clocks: a clock stores, for each component, up to which count the component's accesses
+//! are known. The detector compares a thread's clock with the record of an earlier access. If a
+//! thread's clock does not cover the count of an earlier conflicting access, the two accesses race.
 //!
 //! A component is a source of accesses, such as the threads of a warp, or its copies. A clock maps
-//! each component to a count. If some lanes of a component are known further than others, *marks*
-//! say so: with base 3 and a mark of lanes 0 to 15 at 5, lane 0 is known up to 5 and lane 16 up to
-//! 3.
+//! each component to a count. If the accesses of some lanes of a component are known up to a higher
+//! count than those of others, *marks* store it: with base 3 and a mark of lanes 0 to 15 at 5, lane
+//! 0 is known up to 5 and lane 16 up to 3.
 
 /// A component's id in its launch. Each cluster has a range of them.
 pub(super) type Component = u32;

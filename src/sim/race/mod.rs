@@ -16,12 +16,12 @@
 //!
 //! A new access is compared with the records in its words. A record that the thread's clock does
 //! not cover is a race. Synchronisation moves knowledge (`sync.rs`): a thread that arrives at a
-//! barrier leaves its clock there, and a thread that comes out of the barrier joins what was left
-//! to its own clock. For example:
+//! barrier stores its clock there, and a thread that leaves the barrier joins the stored clocks to
+//! its own clock. For example:
 //!
 //! ```text
 //! thread 0  (warp 0, epoch 1)   st x      record in x: warp 0, epoch 1
-//! thread 0                      barrier   leaves "warp 0: 1" at the barrier, starts epoch 2
+//! thread 0                      barrier   stores "warp 0: 1" at the barrier, starts epoch 2
 //! thread 32 (warp 1)            barrier   now knows "warp 0: 1"
 //! thread 32                     ld x      its clock covers warp 0, epoch 1: no race
 //! ```
@@ -44,11 +44,12 @@
 //!
 //! # Asynchronous operations
 //!
-//! An asynchronous operation (`agents.rs`) makes its accesses when it is issued, with what its
-//! thread knows at that moment. But nobody knows of these accesses until somebody waits, not even
-//! the thread that issued them. `cp.async.wait_group` and its relatives raise the count that the
-//! waiting thread knows of its own operations. A load that signals an mbarrier belongs to a phase
-//! of it, and is known to whoever knows that the phase has ended.
+//! An asynchronous operation (`agents.rs`) performs its accesses when it is issued, with what its
+//! thread knows at that moment. But no thread knows these accesses until a thread waits for the
+//! operation, not even the thread that issued it. `cp.async.wait_group` and its relatives raise the
+//! count that the waiting thread knows of its own operations. A load that signals an mbarrier
+//! belongs to a phase of this mbarrier, and every thread that knows that the phase has ended knows
+//! the load.
 //!
 //! # Facts: proxies and fences
 //!
@@ -67,16 +68,16 @@
 //!
 //! # Details
 //!
-//! * **Observation** (`observed.rs`). A strong write comes before whatever follows a strong read of
-//!   its value, even without a release and an acquire. For example, the last thread that adds to a
-//!   counter can reset it by a plain store.
+//! * **Observation** (`observed.rs`). A strong write is ordered before everything that follows a
+//!   strong read of its value, even without a release and an acquire. For example, the last thread
+//!   that adds to a counter can reset it by a plain store.
 //! * **Block starts.** A thread learns that a block of its cluster has started by any edge from one
 //!   of its threads. Touching the shared memory of a block that is not known to have started is a
 //!   fault.
 //! * **Launches** (`overlap.rs`). A programmatic launch is compared with the launches before it.
 //!   All other launches are ordered.
 //! * **Which buffers.** A buffer has a shadow only if the kernel can write it.
-//! * **Reports.** The run goes on after a race. A cluster keeps one race for each pair of
+//! * **Reports.** The run continues after a race. A cluster keeps one race for each pair of
 //!   operations (`memory/races.rs`), and reports them when it ends, together with the fault that
 //!   ended it, if there is one.
 //! * **Determinism.** The clusters of a launch run on one host thread, so the fault is always
@@ -131,15 +132,15 @@ pub(in crate::sim) use self::report::{Party, Race, Target};
 pub(in crate::sim) use self::strong::Strong;
 pub(in crate::sim) use self::sync::{BLOCK_BARRIER, MbarrierAddress};
 
-/// What the clusters of a launch share.
+/// The part of the race detector that all clusters of a launch share: the shadows of global memory.
 #[derive(Debug)]
 pub(in crate::sim) struct Grid {
     /// The shadow of each buffer that the kernel can write. Higher buffer indices belong to
     /// read-only buffers, which only matter if launches overlap.
     buffers: Vec<Shadow>,
-    /// By buffer and byte.
+    /// The locations of strong operations, by buffer and byte.
     locations: Locations,
-    /// Completions of the operations that access such a buffer.
+    /// Completions of the asynchronous operations that access one of these buffers.
     completions: FarCompletions,
     /// The launches that may overlap with this one.
     overlap: Option<Overlap>,
@@ -159,8 +160,8 @@ impl Grid {
         }))
     }
 
-    /// Takes the launch's accesses if a later launch may start before its end, and returns whether
-    /// a thread has waited for the launches before.
+    /// Takes the launch's accesses, if a later launch may start before this launch ends. Also
+    /// returns whether a thread has waited for the previous launches.
     pub(in crate::sim) fn take_footprint(grid: &Mutex<Grid>) -> (Option<Footprint>, bool) {
         match &mut lock(grid).overlap {
             Some(overlap) => {
@@ -172,7 +173,7 @@ impl Grid {
     }
 }
 
-/// An operation of a warp.
+/// Identifies an operation that a warp executes: the block, the warp and the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) struct At {
     /// The block's rank in its cluster.
@@ -192,15 +193,16 @@ pub(in crate::sim) struct Lanes {
     pub(in crate::sim) bytes: usize,
 }
 
-/// What the operands of a `wgmma` were compared with when its first warp came.
+/// The writes with which the operands of a `wgmma` were compared when the first warp executed it.
 #[derive(Debug, Default)]
 struct Compared {
     writes: Vec<Record>,
-    /// How many warps have come.
+    /// How many warps have executed it.
     warps: u32,
 }
 
-/// The race detector of a cluster.
+/// The race detector of a cluster. The simulator calls a method for each access and each
+/// synchronisation.
 #[derive(Debug)]
 pub(in crate::sim) struct Races {
     grid: Arc<Mutex<Grid>>,
@@ -224,7 +226,7 @@ pub(in crate::sim) struct Races {
     copies: Vec<Copies>,
     stores: Vec<Stores>,
     completions: Vec<Completion>,
-    /// `wgmma` that some warps of their group have not reached yet.
+    /// `wgmma` that some warps of the warp group have not executed yet.
     products: HashMap<(Component, u32), Compared>,
     /// Races found by the current operation.
     found: Vec<Race>,
@@ -329,7 +331,7 @@ impl Races {
         Races::note(&mut self.found, race);
     }
 
-    /// Takes the races that the current operation has.
+    /// Takes the races that were found for the current operation.
     pub(in crate::sim) fn take_found(&mut self) -> Vec<Race> {
         std::mem::take(&mut self.found)
     }
@@ -347,9 +349,9 @@ impl Races {
         component.wrapping_sub(self.range.first) < self.range.count
     }
 
-    /// Makes the accesses of some lanes, each at `offset(lane)`. If two unordered stores meet,
-    /// `equal` says whether the lane stores the bytes that are there already, in which case nothing
-    /// is reported.
+    /// Records the accesses of some lanes, each at `offset(lane)`, and finds their races. For two
+    /// unordered stores, `equal` returns whether the new store writes the bytes that are in memory
+    /// already; then no race is reported.
     pub(in crate::sim) fn access(
         &mut self,
         at: At,
@@ -448,8 +450,8 @@ impl Races {
         self.found = found;
     }
 
-    /// Adds the accesses of lanes that store the same as another lane of the same operation,
-    /// without reporting anything.
+    /// Records the accesses of lanes that store the same value to the same address as another lane
+    /// of the operation, without a search for races.
     pub(in crate::sim) fn access_too(
         &mut self,
         at: At,
@@ -488,7 +490,7 @@ impl Races {
         }
     }
 
-    /// Makes an asynchronous operation's access, with what one lane knows, or with what the whole
+    /// Records an asynchronous operation's access, with what one lane knows, or with what the whole
     /// warp knows if `of` is [`ALL`].
     #[allow(clippy::too_many_arguments, reason = "one access of one agent")]
     fn agent_access(
@@ -584,7 +586,7 @@ impl Races {
         }
     }
 
-    /// Lanes make a strong operation, each at `offset(lane)`.
+    /// Called when lanes perform a strong operation, each at `offset(lane)`.
     pub(in crate::sim) fn operate(
         &mut self,
         at: At,

@@ -1,17 +1,19 @@
-//! Observation order: a strong read comes after the strong writes whose values it returns.
+//! Observation order: a strong read is ordered after the strong writes whose values it returns. The
+//! detector uses it to accept a plain store after such a read, for example when the last thread
+//! resets a counter.
 //!
 //! PTX's causality order (PTX ISA 8.9) has two parts. A release and an acquire order all accesses
-//! around them. Without them, a strong read still orders one thing: the write that it reads, and
-//! the atomic operations that this write continues, come before whatever follows the read. For
-//! example, the last thread that adds to a counter can reset it by a plain store, although the
-//! other threads only added to it.
+//! around them. Without them, a strong read still orders the write that it reads, and the atomic
+//! operations that this write continues, before everything that follows the read. For example, the
+//! last thread that adds to a counter can reset it by a plain store, although the other threads
+//! only added to it.
 //!
 //! The detector applies this to plain stores only. For a plain load it would hide a missing barrier
 //! whenever the thread that loads happens to be the last one that added.
 //!
-//! A location keeps its strong writes and the reads that saw them. A write comes before an access
-//! if the accessing thread knows one of these reads. Clocks cannot express this, because they know
-//! all accesses of a thread up to some count, never a single one.
+//! A location stores its strong writes and the reads that returned their values. A write is ordered
+//! before an access if the accessing thread knows one of these reads. Clocks cannot express this,
+//! because they know all accesses of a thread up to some count, never a single one.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -47,7 +49,7 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// A thread reads the location.
+    /// Called when a thread reads the location.
     pub(super) fn read(&mut self, by: Operation) {
         let saw = self.last;
         let same = |read: &Read| {
@@ -63,8 +65,8 @@ impl Observed {
         self.reads.push_back(Read { by, saw });
     }
 
-    /// A thread overwrites the location. The new write continues those that `knows` says come
-    /// before it.
+    /// Called when a thread overwrites the location. The new write continues the earlier writes for
+    /// which `knows` returns true.
     pub(super) fn store(&mut self, by: Operation, knows: impl Fn(Operation) -> bool) {
         let saw = self.reads.iter().filter(|read| knows(read.by)).map(|read| read.saw).max();
         self.writes.retain(|(component, lane), (count, index)| {
@@ -74,8 +76,8 @@ impl Observed {
         self.write(by);
     }
 
-    /// A thread reads and writes the location in one atomic operation, which continues all earlier
-    /// writes.
+    /// Called when a thread reads and writes the location in one atomic operation, which continues
+    /// all earlier writes.
     pub(super) fn update(&mut self, by: Operation) {
         self.write(by);
         // A thread that knows an earlier read, but not this one, races with this one.

@@ -1,11 +1,12 @@
-//! Races between launches that may overlap: a programmatic launch and those before it in its
-//! stream.
+//! Races between launches that may overlap: a programmatic launch (programmatic dependent launch),
+//! and the launches before it in its stream. Come here if a race with an earlier launch is reported
+//! or missed.
 //!
 //! The simulator runs each launch to its end before the next one begins. So a launch leaves a
-//! [`Footprint`]: for each word of global memory that it touched, a write and a read. A later
-//! programmatic launch compares its accesses with the footprints of the launches that may still
-//! run. `griddepcontrol.wait` orders the end of the previous launch before the thread that waits.
-//! That edge is the clock entry [`LAUNCHES`](super::clock::LAUNCHES), so it travels through
+//! [`Footprint`]: one write and one read for each word of global memory that the launch accessed. A
+//! later programmatic launch compares its accesses with the footprints of the launches that may
+//! still run. `griddepcontrol.wait` orders the end of the previous launch before the thread that
+//! waits. That edge is the clock entry [`LAUNCHES`](super::clock::LAUNCHES), so it travels through
 //! barriers like all other knowledge. `griddepcontrol.launch_dependents` orders nothing.
 
 use std::collections::HashMap;
@@ -107,7 +108,8 @@ pub(in crate::sim) struct Overlap {
 }
 
 impl Overlap {
-    /// Takes the buffers by their places in their allocations, and the launches that may still run.
+    /// Makes the state of a launch from its buffers, given by their places in their allocations,
+    /// and from the earlier launches that may still run.
     pub(in crate::sim) fn new(
         places: Vec<(u64, usize)>,
         before: Vec<Before>,
@@ -117,8 +119,8 @@ impl Overlap {
         Overlap { places, before, own, keeps, waited: false, starts_dependents: false }
     }
 
-    /// Makes an access to bytes of a buffer. `waited` says whether its thread knows that the
-    /// previous launch has ended.
+    /// Compares an access to bytes of a buffer with the earlier launches' footprints, and records
+    /// it. `waited` says whether the accessing thread knows that the previous launch has ended.
     pub(super) fn access(
         &mut self,
         (access, waited): (&Access, bool),

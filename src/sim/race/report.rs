@@ -1,5 +1,6 @@
 //! A race as the detector reports it: both accesses, and the synchronisation that is missing
-//! between them. `fault/race_sentence.rs` makes the message from it.
+//! between the two. `fault/race_sentence.rs` turns it into a message. Come here for how the missing
+//! synchronisation is chosen.
 
 use super::layout::{Layout, Source};
 use super::overlap::{Overlap, Overlapped};
@@ -7,7 +8,7 @@ use super::shadow::{Clash, Order};
 use super::{At, Grid, Races};
 use crate::ir::op::MemScope;
 
-/// A memory that several threads can access.
+/// The memory that an access goes to: a block's shared memory, or a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Target {
     /// The shared memory of the block with this rank in the cluster.
@@ -178,7 +179,7 @@ impl Races {
         Race { by, other, target, byte, bytes: bytes as u32, missing: MissingEdge::Warp }
     }
 
-    /// Makes a clash into a race, with what is missing.
+    /// Turns a clash into a race, and finds the synchronisation that is missing.
     pub(super) fn race(&self, grid: Option<&Grid>, clash: &Clash, later: Later) -> Race {
         let record = &clash.record;
         let (cluster, source, number) = self.layout.source(record.component);
@@ -221,7 +222,7 @@ impl Races {
         }
     }
 
-    /// Makes a clash with an earlier launch into a race.
+    /// Turns a clash with an access of an earlier launch into a race.
     pub(super) fn overlapped(&self, overlap: &Overlap, found: &Overlapped, later: Later) -> Race {
         let Overlapped { launch, record, byte, bytes, waited } = *found;
         let before = overlap.before.get(launch);

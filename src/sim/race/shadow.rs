@@ -1,11 +1,12 @@
-//! Shadow memory: for each word the last write and the reads since, with the bytes that each
-//! touched.
+//! Shadow memory: for each word, the last write and the reads since that write, with the bytes that
+//! each of them touched. A new access is compared with these to find a race. Come here for which
+//! earlier accesses are still remembered.
 //!
-//! A word's cell holds its last write and up to two reads. A list takes whatever else is still
-//! needed: writes to parts of the word, atomic operations that are not ordered, more concurrent
-//! readers. A record is dropped if it happens before a new one of the same kind, because everything
-//! after the new one is then after both (FastTrack, Flanagan and Freund 2009). So most words need
-//! no list.
+//! A word's cell holds its last write and up to two reads. A list stores all other records that are
+//! still needed: writes to parts of the word, atomic operations that are not ordered, more
+//! concurrent readers. A record is dropped if it happens before a new one of the same kind, because
+//! everything after the new one is then after both (FastTrack, Flanagan and Freund 2009). So most
+//! words need no list.
 
 use std::collections::HashMap;
 
@@ -40,7 +41,7 @@ pub(super) type Locations = HashMap<(usize, usize), Location>;
 /// Completions of other clusters' operations.
 pub(super) type FarCompletions = HashMap<(Component, u32), Completion>;
 
-/// What the thread that makes an access knows.
+/// What the thread of a new access knows.
 pub(super) struct View<'v> {
     pub(super) layout: &'v Layout,
     pub(super) range: Range,
@@ -178,7 +179,7 @@ impl<'v> View<'v> {
         Order::Before
     }
 
-    /// Returns whether the thread comes after a read that observed this strong write.
+    /// Returns whether the thread knows a read that observed this strong write.
     fn has_observed(&self, record: &Record, word: usize, bytes: u32) -> bool {
         let Some((locations, memory)) = self.locations else { return false };
         if !record.writes() || record.strong().is_none() || record.is_async() {
@@ -361,7 +362,7 @@ impl Shadow {
         self.lists = Lists::default();
     }
 
-    /// Makes an access to bytes `at .. at + len`, and calls `clash` with each earlier access that
+    /// Records an access to bytes `at .. at + len`, and calls `clash` with each earlier access that
     /// races with it.
     #[inline]
     pub(super) fn access(
@@ -402,7 +403,7 @@ impl Shadow {
         Some((&mut page.cells[word % PAGE], lists))
     }
 
-    /// Makes an access to all words of a chunk.
+    /// Records an access to all words of a chunk.
     #[inline]
     fn chunk(
         &mut self,
@@ -427,7 +428,7 @@ impl Shadow {
         }
     }
 
-    /// Makes an access to bytes of a word without looking for races.
+    /// Records an access to bytes of a word, without a search for races.
     pub(super) fn force(
         &mut self,
         view: &mut View<'_>,

@@ -1,13 +1,13 @@
 //! Synchronisation through memory: releases and acquires by scope, and fences with relaxed
 //! operations. Come here for locks, flags and counters that kernels build from atomics.
 //!
-//! A location keeps what was released to it. A reader learns that if the scopes of both operations
-//! include both threads. A releasing operation leaves everything that its thread knows and did. A
-//! relaxed one leaves only what the thread has fenced, and a relaxed reader learns it at its next
-//! fence.
+//! A location stores what was released to it. A thread that reads the location learns it if the
+//! scopes of both operations include both threads. A releasing operation stores everything that its
+//! thread knows and did. A relaxed operation stores only what its thread has fenced, and a thread
+//! that reads with a relaxed operation learns it at its next fence.
 //!
 //! A polling loop reads the same releases again and again. So each lane remembers the version of
-//! the location that it acquired last, and skips that one.
+//! the location that it acquired last, and skips this version when it reads it again.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -77,7 +77,8 @@ pub(super) struct Acquired {
 }
 
 impl Location {
-    /// One lane makes a strong operation.
+    /// Called when one lane performs a strong operation: acquires from the location, releases to
+    /// it, or both.
     pub(super) fn operate(&mut self, threads: &mut Threads, block: Block, lane: u32, op: Strong) {
         let by = Operation { component: threads.own[0], count: threads.now, lane };
         match (op.reads, op.writes) {

@@ -1,10 +1,11 @@
 //! Synchronisation edges: barriers of warps, blocks and clusters, fences, mbarriers. Come here if
 //! the detector reports a race between accesses that a barrier or fence orders, or misses one.
 //!
-//! Every barrier works the same way. Arriving threads *release*: they leave what they know and did,
-//! and start a new epoch. Threads that come out *learn* the union of what was left. For an mbarrier
-//! the union of a phase becomes available when the phase ends, and its component's count is the
-//! number of ended phases, so that operations which complete at the mbarrier are ordered too.
+//! Every barrier works the same way. Arriving threads *release*: they store what they know and did
+//! at the barrier, and start a new epoch. Threads that leave the barrier *learn* the union of what
+//! was stored. For an mbarrier the union of a phase becomes available when the phase ends, and its
+//! component's count is the number of ended phases, so that operations which complete at the
+//! mbarrier are ordered too.
 
 use super::clock::{Component, LAUNCHES};
 use super::layout::Source;
@@ -14,7 +15,7 @@ use super::threads::{Fact, Knowledge};
 use super::{Agent, At, Later, MissingEdge, Races, Target, lanes_of, lock};
 use crate::ir::op::MemScope;
 
-/// A barrier: what was left at it in the current phase, and in the last one.
+/// A barrier: what was released to it in the current phase, and in the last one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Join {
     pending: Option<Knowledge>,
@@ -62,7 +63,7 @@ impl Mbarrier {
 pub(in crate::sim) const BLOCK_BARRIER: u32 = 16;
 
 impl Races {
-    /// Lanes of a warp come to a `bar.warp.sync`.
+    /// Lanes of a warp execute a `bar.warp.sync`.
     pub(in crate::sim) fn warp_sync(&mut self, at: At, lanes: u32) {
         let warp = self.warp(at);
         self.threads[warp as usize].sync(lanes);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::ir::op::{AsyncCopy, Effect, Mbarrier, Mma, Op};
 use crate::ir::types::Space;
-use crate::ir::{ArrayId, Entity, KernelIr, LocalId, OpId, SharedId, SourceLocation};
+use crate::ir::{ArrayId, Entity, GlobalId, KernelIr, LocalId, OpId, SharedId, SourceLocation};
 use crate::launch::assert::{AssertFailures, AssertSites};
 use crate::launch::grid::Grid;
 use crate::sim::exec::cluster::{Stop, Stuck, Why};
@@ -20,6 +20,7 @@ use crate::sim::fault::report::{Fault, StuckWarp, WarpWait};
 use crate::sim::fault::source::{
     Barrier, HotLine, MemoryAccess, RacingAccess, SourceAllocation, SourceOp,
 };
+use crate::sim::launch::global_name;
 use crate::sim::memory::diagnostics::Failure;
 use crate::sim::memory::mask::LANES;
 use crate::sim::memory::shared::of_cluster;
@@ -104,8 +105,10 @@ impl Launch<'_> {
     fn allocation(&self, space: Space, alloc: u32) -> (String, Option<SourceLocation>) {
         match space {
             Space::Global => {
-                let name = self.ir.params.get(alloc as usize).map(|param| param.name.clone());
-                (name.unwrap_or_default(), None)
+                let name = global_name(self.ir, alloc as usize).unwrap_or_default();
+                let global = (alloc as usize).checked_sub(self.ir.params.len());
+                let global = global.and_then(|i| self.ir.globals.get(GlobalId::from_index(i)));
+                (name, global.and_then(|g| self.ir.locations.get(g.location)).copied())
             }
             Space::Const => {
                 let array = ArrayId::from_index(alloc as usize);

@@ -11,6 +11,7 @@ use crate::sim::fault::raw::Origin;
 use crate::sim::fault::report::Fault;
 use crate::sim::fault::source::SourceOp;
 use crate::sim::kernel_report::{KernelReport, StageReport};
+use crate::sim::launch::global_name;
 use crate::sim::memory::shared::SharedRange;
 use crate::sim::race::MbarrierAddress;
 use crate::sim::report::explain::Launch;
@@ -261,7 +262,7 @@ fn heat(launch: &Launch<'_>, index: &mut Index, timeline: &Timeline) -> Vec<Json
     let place = |mapped: Mapped, unit: u64| -> (Place, u64) {
         match mapped {
             Mapped::Global(param) => {
-                let name = launch.ir.params.get(param).map(|param| param.name.clone());
+                let name = global_name(launch.ir, param);
                 (("global", name.unwrap_or_default(), 32), unit)
             }
             Mapped::Shared => {

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | two tensors, one thread | [`copy`], [`copy_if`], [`copy_zfill`] | element by element |
 //! | the same in vectors | [`autovec_copy`], [`autovec_copy_if`] | up to 128 bits |
-//! | a tile, any instruction | [`TiledCopy`](super::TiledCopy) | you arrange threads and edges |
+//! | a tile, any instruction | [`TiledCopy`](super::atom::TiledCopy) | you arrange threads and edges |
 //! | a matrix tile, `cp.async` | [`AsyncTile`] | all threads; any extent and pitch |
 //! | a tensor tile, TMA | [`TmaCopy`], [`TmaTensor`] | one thread; pitches in 16-byte steps |
 //! | contiguous bytes, bulk | [`bulk_copy`], [`bulk_store`] | one thread; no swizzle or clipping |

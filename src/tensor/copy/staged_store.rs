@@ -280,11 +280,12 @@ impl StagedStore {
         self.copy.desc(tensor)
     }
 
-    /// Returns a thread's share of stores to `to`, a tensor map or rows that can start anywhere.
-    /// `staging` is the warp group's shared memory, [`elements`](StagedStore::elements) long,
-    /// aligned to 1024 bytes (128 without a swizzle). `thread` is the index in the group, and
-    /// `barrier` a named barrier that only this group uses. Call it once per thread, before the
-    /// loop over tiles.
+    /// Returns one thread's part of the epilogue, a [`ThrStore`], with which the thread stores its
+    /// accumulators to `to`, for example to a tensor map by TMA, or to [`StoreDestination::Rows`]
+    /// without TMA. `staging` is the warp group's shared memory,
+    /// [`elements`](StagedStore::elements) long, aligned to 1024 bytes (128 without a swizzle).
+    /// `thread` is the index in the group, and `barrier` a named barrier that only this group uses.
+    /// Call it once per thread, before the loop over tiles.
     #[track_caller]
     pub fn slice<'s, 'b, T: Element>(
         &'s self,

@@ -42,11 +42,12 @@ use super::view::tensor::{RegisterTensor, Tensor};
 /// step after the other. CuTe's `gemm`.
 ///
 /// A and B can be in any memory. What is not in registers is loaded before each K step, each
-/// element once. All elements have the atom's types ([`fragment_c`](super::ThrMma::fragment_c)).
+/// element once. All elements have the atom's types
+/// ([`fragment_c`](super::atom::ThrMma::fragment_c)).
 ///
 /// The atom is the universal FMA (one `fma` with one rounding each) or an `mma.sync`. It is the
 /// simplest call, but loads element by element. For fragments that
-/// [`MatrixLoad`](super::MatrixLoad) fills use [`TiledMma::gemm_sync`], for `wgmma`
+/// [`MatrixLoad`](super::copy::MatrixLoad) fills use [`TiledMma::gemm_sync`], for `wgmma`
 /// [`TiledMma::gemm_async`].
 ///
 /// ```

@@ -51,12 +51,16 @@ type Carried = (i32, u32);
 impl Values for PipelineState<'static> {
     type At<'x> = PipelineState<'x>;
 
-    fn types(out: &mut Vec<Type>) {
-        Carried::types(out);
+    fn types(lengths: &mut dyn Iterator<Item = usize>, out: &mut Vec<Type>) {
+        Carried::types(lengths, out);
     }
 
-    fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> PipelineState<'x> {
-        let (stage, parity) = Carried::make(cx, ids);
+    fn make<'x>(
+        cx: &'x Context,
+        lengths: &mut dyn Iterator<Item = usize>,
+        ids: &mut dyn Iterator<Item = Value>,
+    ) -> PipelineState<'x> {
+        let (stage, parity) = Carried::make(cx, lengths, ids);
         PipelineState { stage, parity, stages: 0 }
     }
 
@@ -550,10 +554,13 @@ impl<'b> OrderedBarrier<'b> {
         OrderedBarrier { barriers: k.shared::<u64>(groups), groups, arrivals: 1 }
     }
 
-    /// Sets how many threads of a group arrive after its section (1 by default). If a group arrives
-    /// while some of its warps may still wait for the same section, let one thread of each warp
-    /// arrive. Otherwise the other groups can come round before such a warp looks, and it misses
-    /// its section.
+    /// Sets how many threads of a group call [`arrive`](OrderedBarrier::arrive) at the end of the
+    /// group's section (1 by default). Use it if one warp of a group can arrive before another warp
+    /// of the same group has returned from [`wait`](OrderedBarrier::wait): pass the group's warp
+    /// count, and let one thread of each warp arrive. Otherwise the other groups can finish their
+    /// sections and complete the next phase of this group's barrier before the slow warp has tested
+    /// the current phase. The slow warp then sees the parity flipped and keeps waiting, although
+    /// its section had begun.
     pub const fn arrivals(self, arrivals: u32) -> Self {
         OrderedBarrier { arrivals, ..self }
     }

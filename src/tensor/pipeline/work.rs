@@ -156,8 +156,10 @@ impl<'b> WorkScheduler<'b> for StaticScheduler<'b> {
     }
 }
 
-/// A dynamic schedule from a counter in global memory: block `i` starts with item `i` and draws the
-/// others. Put expensive items first, so that cheap ones fill the gaps at the end.
+/// A dynamic schedule from a counter in global memory: block `i` starts with item `i`, and fetches
+/// each further index from the counter with an atomic increment. Use it if items differ in cost and
+/// a single thread per block fetches them; with warp roles, use [`DynamicScheduler`]. Put expensive
+/// items first, so that cheap ones fill the gaps at the end.
 ///
 /// The counter must be 0 before the first launch. Each item draws exactly one index, so the counter
 /// wraps to 0 after the last one, and a launch can be replayed. Launches that share a counter must

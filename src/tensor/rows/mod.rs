@@ -12,7 +12,7 @@
 //! | copy a row to another alignment | [`UnalignedRowCopy`] | two loads per vector |
 //! | reduce columns over many rows | [`ColumnReduction`], [`ColumnRows`] | one join at the end |
 //! | stage a block of rows | [`TiledRowCopy`], [`MatrixRows`] | shared memory and a barrier |
-//! | walk along a row in one thread | [`Row`](super::Row) | nothing is kept |
+//! | walk along a row in one thread | [`Row`](super::copy::Row) | nothing is kept |
 //!
 //! A row is *aligned* if it starts at a multiple of 16 bytes and consists of whole vectors of 16
 //! bytes; otherwise it is *ragged* ([`RowAccess`]). A ragged row's *head* is the run of elements

@@ -40,12 +40,16 @@ impl HostPart for PointerPart {
 impl<P: PointerType> Values for TensorPointer<'static, P> {
     type At<'x> = TensorPointer<'x, P>;
 
-    fn types(out: &mut Vec<Type>) {
-        P::types(out);
+    fn types(lengths: &mut dyn Iterator<Item = usize>, out: &mut Vec<Type>) {
+        P::types(lengths, out);
     }
 
-    fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> TensorPointer<'x, P> {
-        TensorPointer::new(P::make(cx, ids))
+    fn make<'x>(
+        cx: &'x Context,
+        lengths: &mut dyn Iterator<Item = usize>,
+        ids: &mut dyn Iterator<Item = Value>,
+    ) -> TensorPointer<'x, P> {
+        TensorPointer::new(P::make(cx, lengths, ids))
     }
 
     #[track_caller]
@@ -135,14 +139,19 @@ impl HostPart for TensorPart<PointerPart> {
 impl<P: PointerType> Values for Tensor<TensorPointer<'static, P>> {
     type At<'x> = Tensor<TensorPointer<'x, P>>;
 
-    fn types(out: &mut Vec<Type>) {
-        P::types(out);
+    fn types(lengths: &mut dyn Iterator<Item = usize>, out: &mut Vec<Type>) {
+        P::types(lengths, out);
     }
 
-    fn make<'x>(cx: &'x Context, ids: &mut dyn Iterator<Item = Value>) -> Self::At<'x> {
+    fn make<'x>(
+        cx: &'x Context,
+        lengths: &mut dyn Iterator<Item = usize>,
+        ids: &mut dyn Iterator<Item = Value>,
+    ) -> Self::At<'x> {
         // Without its host part we know nothing of the tensor. That happens only after another
         // error.
-        let tensor = Tensor::from_parts(TensorPointer::new(P::make(cx, ids)), Layout::trivial());
+        let tensor =
+            Tensor::from_parts(TensorPointer::new(P::make(cx, lengths, ids)), Layout::trivial());
         Tensor { poisoned: true, ..tensor }
     }
 
@@ -210,9 +219,13 @@ impl<T: Ty> HostPart for TensorPart<FragmentPart<T>> {
 impl<T: Ty> Values for RegisterTensor<'static, T> {
     type At<'x> = RegisterTensor<'x, T>;
 
-    fn types(_: &mut Vec<Type>) {}
+    fn types(_: &mut dyn Iterator<Item = usize>, _: &mut Vec<Type>) {}
 
-    fn make<'x>(cx: &'x Context, _: &mut dyn Iterator<Item = Value>) -> RegisterTensor<'x, T> {
+    fn make<'x>(
+        cx: &'x Context,
+        _: &mut dyn Iterator<Item = usize>,
+        _: &mut dyn Iterator<Item = Value>,
+    ) -> RegisterTensor<'x, T> {
         // Without its host part we know nothing of the fragment. That happens only after another
         // error.
         let tensor = Tensor::from_parts(Rmem::new(Registers::of_build(cx)), Layout::trivial());

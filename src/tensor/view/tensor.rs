@@ -318,7 +318,7 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
     }
 
     /// Packs single elements back into the pairs, in the order in which
-    /// [`elements`](Self::elements) unpacked them. Call it after you have changed them.
+    /// `elements` unpacked them. Call it after you have changed them.
     #[track_caller]
     #[inline]
     pub fn set_elements(&self, k: &Body<'b, '_>, elements: &RegisterTensor<'b, f16>) {

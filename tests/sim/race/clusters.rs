@@ -67,7 +67,7 @@ const ACCESSES: [&str; 7] = [
 fn assert_not_started(fault: &Fault) {
     assert!(matches!(fault.cause, FaultCause::BlockNotStarted { .. }), "{fault}");
     let text = fault.to_string();
-    assert!(fault.location.line > 0 && text.contains("nothing says that block"), "{text}");
+    assert!(fault.location.line > 0 && text.contains("which may not have started yet"), "{text}");
     assert!(text.contains("let all threads of the cluster pass its barrier first"), "{text}");
 }
 

@@ -10,6 +10,8 @@ use crate::ir::builder::body::Body;
 use crate::ir::builder::context::Context;
 use crate::ir::builder::control::{add_results, append, in_region};
 use crate::ir::builder::error::BuildErrorKind;
+use crate::ir::builder::host_part::HostParts;
+use crate::ir::builder::joins::{host_parts, lengths, types_of};
 use crate::ir::builder::typed::{IntoVal, Val};
 use crate::ir::builder::values::Values;
 use crate::ir::builder::warp::WARP;
@@ -35,6 +37,8 @@ const FEW_WARPS: u32 = 8;
 pub(super) struct Steps<'o, 'f, V, F> {
     pub(super) cx: &'o Context,
     pub(super) location: SourceLocation,
+    /// The host parts of the group: only the lengths of its vectors matter.
+    parts: HostParts,
     types: Vec<Type>,
     combine: &'f F,
     order: Order,
@@ -67,13 +71,14 @@ where
     V: Values,
     F: for<'b> Fn(&mut Body<'b, 'o>, V::At<'b>, V::At<'b>) -> V::At<'b>,
 {
-    /// `commutes` promises that the operands may be swapped.
+    /// `value` is one of the values that are combined. `commutes` promises that the operands may be
+    /// swapped.
     #[track_caller]
-    pub(super) fn new(k: &Body<'o, '_>, combine: &'f F, commutes: bool) -> Self {
-        let (cx, location, mut types) = (k.context(), SourceLocation::caller(), Vec::new());
-        V::types(&mut types);
+    pub(super) fn new(k: &Body<'o, '_>, value: &V::At<'_>, combine: &'f F, commutes: bool) -> Self {
+        let (cx, location, parts) = (k.context(), SourceLocation::caller(), host_parts::<V>(value));
+        let (types, block) = (types_of::<V>(&parts), cx.block());
         let (group, order) = (std::marker::PhantomData, Order::Matters);
-        let mut steps = Steps { cx, location, types, combine, order, block: cx.block(), group };
+        let mut steps = Steps { cx, location, parts, types, combine, order, block, group };
         let mut others = steps.types.iter().copied().filter(|ty| ty.scalar().is_none()).peekable();
         if others.peek().is_none() {
             drop(others);
@@ -111,11 +116,27 @@ where
 
     pub(super) fn combine(&self, a: &ValueList, b: &ValueList) -> ValueList {
         let cx = self.cx;
-        let [a, b] = [a, b].map(|ids| V::make(cx, &mut ids.iter().copied()));
+        let [a, b] = [a, b].map(|ids| self.made(ids.clone()));
         let combined = (self.combine)(&mut Body::new(cx), a, b);
+        self.check_lengths(&combined);
         let mut ids = ValueList::new();
         V::ids(&combined, cx, &mut ids);
         ids
+    }
+
+    /// Makes a group from its values.
+    pub(super) fn made(&self, ids: ValueList) -> V::At<'o> {
+        V::make(self.cx, &mut lengths(&self.parts), &mut ids.into_iter())
+    }
+
+    /// Records an error if the vectors of `group` have other lengths than those of the values.
+    pub(super) fn check_lengths(&self, group: &V::At<'_>) {
+        let parts = host_parts::<V>(group);
+        let mut both = lengths(&self.parts).zip(lengths(&parts));
+        if let Some((len, found)) = both.find(|(len, found)| len != found) {
+            let kind = BuildErrorKind::CombinedLength { len, found };
+            self.cx.with(|state| state.error(self.location, kind));
+        }
     }
 
     /// Returns how many threads a block has, if the kernel fixes it.
@@ -332,7 +353,7 @@ where
         let values = |values: &ValueList| Some(Control::Yield { values: values.clone() });
         in_region(cx, then_region, op, location, || value.clone(), values);
         in_region(cx, else_region, op, location, || otherwise(self), values);
-        add_results(cx, op, V::types)
+        add_results(cx, op, &self.types)
     }
 
     fn shfl(&self, value: Value, ty: Type, lane: impl IntoVal<'o, u32>, mode: ShflMode) -> Value {

@@ -38,6 +38,8 @@ macro_rules! memory_rows {
             shared_base = SharedBase () { shared: SharedId } -> SharedPointer : Any, Pure, SM_80;
             /// The first element of a constant array.
             array_base = ArrayBase () { array: ArrayId } -> ArrayPointer : Any, Pure, SM_80;
+            /// The first element of a global array.
+            global_base = GlobalBase () { global: GlobalId } -> GlobalArrayPointer : Any, Pure, SM_80;
             /// The first element of a local memory allocation of the thread.
             local_base = LocalBase () { local: LocalId } -> LocalPointer : Any, Pure, SM_80;
             /// The generic pointer to the same location. PTX ISA 9.7.9.20 `cvta`.

@@ -119,7 +119,7 @@ macro_rules! warp_rows {
             /// register.
             volatile_sreg = VolatileSreg () { reg: VolatileReg } -> Reg : Any, Read, SM_80;
             /// Sleeps for between 0 and `2 * nanoseconds`, at most a millisecond.
-            /// PTX ISA 9.7.13.1 `nanosleep`.
+            /// PTX ISA 9.7.19.2 `nanosleep`.
             nanosleep = Nanosleep (nanoseconds: U32) {} -> Unit : Any, Sync, SM_80;
             /// Ends the whole grid with an error. PTX ISA 9.7.19.4 `trap`.
             trap = Trap () {} -> Unit : Any, Sync, SM_80;

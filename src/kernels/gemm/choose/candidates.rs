@@ -60,8 +60,11 @@ impl GemmConfig {
     /// modes, epilogue, `pairs`, `promote`, `grouped` and `ragged`. Measure them if the best
     /// prediction is not good enough.
     ///
-    /// All of them can run the problem. If TMA cannot read your operands, they repack them or copy
-    /// by threads, down to single elements.
+    /// Every returned configuration can run the problem. If TMA cannot read an operand, for example
+    /// because its rows are not multiples of 16 bytes, the configurations use
+    /// [`LoadMethod::Repack`], which first copies the operand into an aligned workspace, or
+    /// [`LoadMethod::Threads`], with which threads load the tiles themselves, one element at a time
+    /// if the alignment allows nothing wider.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -193,7 +196,7 @@ impl GemmConfig {
         if self.target != Target::SM_90A || matches!(self.a, Scalar::F32 | Scalar::F64) {
             return Vec::new();
         }
-        let problem = &if self.grouped { problem.mean_group() } else { *problem };
+        let problem = &if self.is_grouped() { problem.mean_group() } else { *problem };
         let base = self.wanted(GemmConfig::sm90(self.a, [128, 128]));
         let [a, b, by_threads] = base.unaligned_operands(problem, 16);
         let load = if a || b { LoadMethod::Repack } else { LoadMethod::Tensor };
@@ -356,7 +359,7 @@ impl GemmConfig {
         let shared = if a > b { columns > 1 } else { rows > 1 };
         let one_wave = rows * columns * u64::from(problem.batch) <= u64::from(machine.sms);
         // Grouped GEMM: the tiles of one group are few among many.
-        shared && one_wave && !self.grouped && (a + b) as f64 >= SHARE * machine.l2_bytes
+        shared && one_wave && !self.is_grouped() && (a + b) as f64 >= SHARE * machine.l2_bytes
     }
 
     /// Returns, for A, B and D, whether its pitch or batch stride is not a multiple of `bytes`. For
@@ -364,7 +367,7 @@ impl GemmConfig {
     #[inline]
     pub(crate) fn unaligned_operands(&self, problem: &GemmProblem, bytes: u64) -> [bool; 3] {
         let Ok(strides) = problem.strides(self) else { return [false; 3] };
-        if self.ragged {
+        if self.is_ragged() {
             // The problem's strides mean nothing here.
             return [false; 3];
         }
@@ -440,8 +443,8 @@ impl GemmConfig {
     #[inline]
     pub(crate) fn wanted(&self, config: GemmConfig) -> GemmConfig {
         let GemmConfig { target, a, b, c, d, acc, major_a, major_b, .. } = *self;
-        let GemmConfig { epilogue, pairs, promote, grouped, ragged, .. } = *self;
-        let config = GemmConfig { epilogue, pairs, promote, grouped, ragged, ..config };
+        let GemmConfig { epilogue, pairs, accumulation, batch, .. } = *self;
+        let config = GemmConfig { epilogue, pairs, accumulation, batch, ..config };
         GemmConfig { target, a, b, c, d, acc, major_a, major_b, ..config }
     }
 }

@@ -9,7 +9,7 @@ use crate::kernels::gemm::choose::parameters::Parameters;
 use crate::kernels::gemm::choose::prediction::Prediction;
 use crate::kernels::gemm::choose::regime::Regime;
 use crate::kernels::gemm::choose::traffic::{Traffic, lines_of};
-use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
+use crate::kernels::gemm::config::methods::{BatchMode, LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::{Activation, GROUP, GemmConfig, L2_LINE_BYTES, WGMMA_ROWS};
 use crate::kernels::gemm::split::work_tiles::Splits;
@@ -140,10 +140,10 @@ impl GemmModel {
         problem: &GemmProblem,
         regime: Regime,
     ) -> Prediction {
-        if !config.grouped {
+        if !config.is_grouped() {
             return self.predict_reading(config, problem, regime, self.traffic(config, problem));
         }
-        let (config, groups) = (GemmConfig { grouped: false, ..*config }, problem.batch);
+        let (config, groups) = (GemmConfig { batch: BatchMode::Uniform, ..*config }, problem.batch);
         let (all, one) = (config.ungrouped(problem), problem.mean_group());
         let memory = f64::from(groups) * self.traffic(&config, &one).memory;
         let traffic = Traffic { memory, ..self.traffic(&config, &all) };

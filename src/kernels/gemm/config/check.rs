@@ -7,7 +7,7 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
+use crate::kernels::gemm::config::methods::{BatchMode, LoadMethod, Schedule, StoreMethod};
 use crate::kernels::gemm::config::{GROUP, GemmConfig, SM_REGISTERS};
 use crate::kernels::gemm::split::work_tiles::Splits;
 use crate::tensor::copy::StagedStore;
@@ -195,7 +195,7 @@ impl GemmConfig {
     }
 
     pub(crate) fn promote_rule(&self) -> Option<&'static str> {
-        if !self.promote {
+        if !self.is_promoted() {
             None
         } else if !self.is_warp_specialised() || !self.a.is_f8() {
             Some("it is only for `wgmma` with 8-bit floats, whose accumulators have few bits")
@@ -221,11 +221,16 @@ impl GemmConfig {
         }
     }
 
-    #[inline]
-    pub(crate) fn grouped_rule(&self) -> Option<&'static str> {
-        if !self.grouped {
-            None
-        } else if self.major_a == Major::Mn {
+    pub(crate) fn batch_rule(&self) -> Option<&'static str> {
+        match self.batch {
+            BatchMode::Uniform => None,
+            BatchMode::Grouped => self.grouped_rule(),
+            BatchMode::Ragged => self.ragged_rule(),
+        }
+    }
+
+    fn grouped_rule(&self) -> Option<&'static str> {
+        if self.major_a == Major::Mn {
             Some(
                 "A must be contiguous along K, because a group can start at any row and TMA boxes start at multiples of 16 bytes",
             )
@@ -381,7 +386,7 @@ impl GemmConfig {
     pub(crate) fn check_registers(&self) -> Result<(), GemmError> {
         let registers = self.registers;
         let error = |rule| Err(GemmError::Registers { registers, rule });
-        let accumulators = self.accumulators() * if self.promote { 2 } else { 1 };
+        let accumulators = self.accumulators() * if self.is_promoted() { 2 } else { 1 };
         let kept = if self.store == StoreMethod::Overlapped { self.kept_words() } else { 0 };
         // Elements of C and of a bias are loaded a few at a time. So are elements of A and B that
         // `cp.async` cannot copy.

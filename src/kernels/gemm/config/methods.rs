@@ -47,6 +47,33 @@ impl Schedule {
     }
 }
 
+/// How the GEMMs of one launch relate to each other. Pick the first that fits: `Grouped` and `Ragged`
+/// read sizes from device memory, which costs them the tuner's choice per problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BatchMode {
+    /// One GEMM, or a batch of GEMMs with equal sizes and strides.
+    Uniform,
+    /// Grouped GEMM: the rows of A and D are divided into groups, and each group has its own matrix
+    /// B, for example one per expert of a mixture of experts. See
+    /// [`GemmProblem::grouped`](crate::kernels::gemm::GemmProblem::grouped).
+    Grouped,
+    /// Each GEMM of the batch has its own sizes and addresses. See
+    /// [`RaggedProblem`](crate::kernels::gemm::RaggedProblem).
+    Ragged,
+}
+
+/// Where the sums of 8-bit floats are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccumulationMode {
+    /// The tensor cores accumulate all steps along K, as cuBLASLt does with `FAST_ACCUM`. They add
+    /// 8-bit float products with few bits.
+    Fast,
+    /// The tensor cores' accumulators are added to a second set of `f32` registers after each step
+    /// along K. Results are more accurate; it is slower and needs twice the registers. For 8-bit
+    /// floats and `wgmma` only.
+    Promoted,
+}
+
 /// How a warp-specialised kernel gets tiles of A and B into shared memory.
 ///
 /// `Tensor` is the fastest. If your operands are misaligned for it, `Repack` costs a copy per
@@ -82,6 +109,20 @@ pub enum StoreMethod {
     /// Like `Chunks`, but the tile stays in registers and is stored during the main loop of the
     /// next tile.
     Overlapped,
+}
+
+impl BatchMode {
+    /// All modes.
+    pub const ALL: [BatchMode; 3] = [BatchMode::Uniform, BatchMode::Grouped, BatchMode::Ragged];
+
+    /// Returns the word for this mode in configuration names, or `None` for the default.
+    pub(crate) const fn name(self) -> Option<&'static str> {
+        match self {
+            BatchMode::Uniform => None,
+            BatchMode::Grouped => Some("grouped"),
+            BatchMode::Ragged => Some("ragged"),
+        }
+    }
 }
 
 impl LoadMethod {

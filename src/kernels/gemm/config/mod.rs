@@ -15,7 +15,9 @@ use crate::ir::types::Scalar;
 use crate::runtime::Grid;
 use crate::tensor::pipeline::{Raster, RowGroups};
 
-use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
+use crate::kernels::gemm::config::methods::{
+    AccumulationMode, BatchMode, LoadMethod, Schedule, StoreMethod,
+};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::types::InputTypes;
 use crate::kernels::gemm::split::work_tiles::Splits;
@@ -127,17 +129,10 @@ pub struct GemmConfig {
     /// Set it if D has few rows, for example when decoding; it wastes no MMA rows there.
     /// `Cooperative` schedule and 16-bit D only.
     pub swap: bool,
-    /// Adds the tensor cores' accumulators to a second set of `f32` registers after each step along
-    /// K. Results are more accurate, because tensor cores accumulate 8-bit float products with few
-    /// bits. It is slower and needs twice the registers. Off, the tensor cores accumulate all
-    /// steps, as cuBLASLt does with `FAST_ACCUM`. For 8-bit floats and `wgmma` only.
-    pub promote: bool,
-    /// Grouped GEMM: the rows of A and D are divided into groups, and each group has its own matrix
-    /// B, for example one per expert of a mixture of experts. See [`GemmProblem::grouped`].
-    pub grouped: bool,
-    /// Ragged batch: each GEMM of the batch has its own sizes and addresses. See
-    /// [`RaggedProblem`](crate::kernels::gemm::RaggedProblem).
-    pub ragged: bool,
+    /// Where the sums of 8-bit floats are kept. Choose `Promoted` if results must be accurate.
+    pub accumulation: AccumulationMode,
+    /// Whether all GEMMs of a launch have the same size.
+    pub batch: BatchMode,
     /// The thread blocks in a cluster, along M and along N. Blocks along M share the tiles of B and
     /// blocks along N the tiles of A, fetched once by multicast. Set it to reduce L2 traffic; a
     /// grid that the cluster does not divide runs some blocks for nothing. Warp-specialised
@@ -192,6 +187,21 @@ pub(crate) const L2_LINE_BYTES: u32 = 128;
 pub(crate) const SWIZZLE_ALIGN: u32 = 1024;
 
 impl GemmConfig {
+    /// Returns whether groups of rows have their own matrices B.
+    pub(crate) const fn is_grouped(&self) -> bool {
+        matches!(self.batch, BatchMode::Grouped)
+    }
+
+    /// Returns whether each GEMM of a batch has its own sizes.
+    pub(crate) const fn is_ragged(&self) -> bool {
+        matches!(self.batch, BatchMode::Ragged)
+    }
+
+    /// Returns whether accumulators are added to `f32` registers after each step.
+    pub(crate) const fn is_promoted(&self) -> bool {
+        matches!(self.accumulation, AccumulationMode::Promoted)
+    }
+
     /// The warp-specialised kernel for `sm_90a`, with M x N tiles. `inputs` is one type, or two,
     /// such as `[Scalar::F8E4M3, Scalar::F8E5M2]`. Both operands are contiguous along K, D has the
     /// type [`InputTypes::output`], the raster is a swizzle 8 row tiles wide, and there is no
@@ -262,9 +272,8 @@ impl GemmConfig {
             stages: 2,
             schedule: Schedule::Simt,
             swap: false,
-            promote: false,
-            grouped: false,
-            ragged: false,
+            accumulation: AccumulationMode::Fast,
+            batch: BatchMode::Uniform,
             cluster: [1, 1],
             splits: Splits::SplitK(1),
             raster: Raster::AlongN,
@@ -376,13 +385,13 @@ impl GemmConfig {
     /// Returns whether thread blocks draw tiles from a global counter. Grouped GEMM does, because
     /// tiles differ in cost: a group's last tile has few rows. Ping-pong needs a fixed order.
     pub(crate) const fn draws_tiles(&self) -> bool {
-        self.grouped && !self.is_pingpong()
+        self.is_grouped() && !self.is_pingpong()
     }
 
     /// Returns whether a launch needs a workspace: for partial accumulators, or for the tile
     /// counter.
     pub(crate) const fn has_workspace(&self) -> bool {
-        self.splits.is_split() || self.grouped
+        self.splits.is_split() || self.is_grouped()
     }
 
     /// Returns whether each consumer warp group works on its own tiles.
@@ -531,7 +540,7 @@ impl GemmConfig {
     pub fn usual_raster(&self, problem: &GemmProblem) -> Raster {
         let [row_tiles, _, _] = self.tiles(problem);
         let max = (2048 / self.tile[0].max(1)).clamp(1, 16);
-        if self.grouped {
+        if self.is_grouped() {
             return Raster::Swizzle { width: max };
         }
         let max = max.min(row_tiles.max(1));
@@ -545,7 +554,7 @@ impl GemmConfig {
     #[inline]
     pub fn tiles(&self, problem: &GemmProblem) -> [u32; 3] {
         let [m, n, k] = self.tile.map(|size| size.max(1));
-        let rows = match self.grouped {
+        let rows = match self.is_grouped() {
             true => u32::try_from(RowGroups::max_tiles(problem.m, problem.batch, m)),
             false => Ok(problem.m.div_ceil(m)),
         };
@@ -559,7 +568,7 @@ impl GemmConfig {
 
     /// Returns how many matrices D is tiled as: the batch, or 1 for grouped GEMM.
     pub(crate) fn matrices(&self, problem: &GemmProblem) -> u32 {
-        if self.grouped { 1 } else { problem.batch }
+        if self.is_grouped() { 1 } else { problem.batch }
     }
 
     /// Returns the grid for a problem on a device with `sms` SMs. Warp-specialised kernels are

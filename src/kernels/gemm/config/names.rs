@@ -9,7 +9,9 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
+use crate::kernels::gemm::config::methods::{
+    AccumulationMode, BatchMode, LoadMethod, Schedule, StoreMethod,
+};
 use crate::kernels::gemm::config::types::InputTypes;
 use crate::kernels::gemm::config::{Activation, Bias, GemmConfig};
 use crate::kernels::gemm::split::work_tiles::Splits;
@@ -126,19 +128,14 @@ words! {
         |of| of.rule("swap", of.swap, of.swap_rule());
     /// * `promote`, if accumulators are promoted after each step;
     word None =>
-        |of| of.promote.then(|| "promote".to_owned()),
-        |of, text| flag(&mut of.promote, text, "promote"),
-        |of| of.rule("promote", of.promote, of.promote_rule());
-    /// * `grouped`, for grouped GEMM;
+        |of| of.is_promoted().then(|| "promote".to_owned()),
+        |of, text| set(&mut of.accumulation, (text == "promote").then_some(AccumulationMode::Promoted)),
+        |of| of.rule("accumulation", "promoted", of.promote_rule());
+    /// * `grouped` for grouped GEMM, `ragged` for a batch of different sizes;
     word None =>
-        |of| of.grouped.then(|| "grouped".to_owned()),
-        |of, text| flag(&mut of.grouped, text, "grouped"),
-        |of| of.rule("grouped", of.grouped, of.grouped_rule());
-    /// * `ragged`, for a batch of different sizes;
-    word None =>
-        |of| of.ragged.then(|| "ragged".to_owned()),
-        |of, text| flag(&mut of.ragged, text, "ragged"),
-        |of| of.rule("ragged", of.ragged, of.ragged_rule());
+        |of| of.batch.name().map(str::to_owned),
+        |of, text| set(&mut of.batch, BatchMode::ALL.into_iter().find(|one| one.name() == Some(text))),
+        |of| of.rule("batch", of.batch.name().unwrap_or("uniform"), of.batch_rule());
     /// * `cl` and the cluster's blocks along M (`cl2`), or along both modes (`cl1x2`), if there is
     ///   more than one;
     word None =>

@@ -55,7 +55,7 @@ pub struct GemmProblem {
     /// Columns of A and rows of B.
     pub k: u32,
     /// The batch size, or the number of groups of a [grouped](GemmProblem::grouped) GEMM. For a
-    /// [ragged](GemmConfig::ragged) batch, the sizes above are the largest ones and the strides are
+    /// [ragged](crate::kernels::gemm::BatchMode::Ragged) batch, the sizes above are the largest ones and the strides are
     /// ignored.
     pub batch: u32,
     /// The strides of A.
@@ -165,10 +165,10 @@ impl GemmConfig {
         let strides = problem.strides(self)?;
         self.check_groups(problem)?;
         let mut operands = vec![('A', strides.a, self.a), ('B', strides.b, self.b)];
-        if self.load != LoadMethod::Tensor || self.ragged {
+        if self.load != LoadMethod::Tensor || self.is_ragged() {
             operands.clear();
         }
-        if self.is_warp_specialised() && !self.ragged && self.store != StoreMethod::Direct {
+        if self.is_warp_specialised() && !self.is_ragged() && self.store != StoreMethod::Direct {
             operands.push(('D', strides.d, self.d));
         }
         for (operand, [pitch, next], scalar) in operands {
@@ -183,7 +183,7 @@ impl GemmConfig {
                 }
             }
         }
-        if self.is_warp_specialised() && self.store != StoreMethod::Direct && !self.ragged {
+        if self.is_warp_specialised() && self.store != StoreMethod::Direct && !self.is_ragged() {
             let columns = u64::from(problem.n / self.accumulators_per_element());
             let bytes = columns * u64::from(self.d.size_bytes());
             if !bytes.is_multiple_of(STORE_BYTES) {

@@ -54,7 +54,7 @@ impl<'b> Fragment<'b> {
         let ([m, n], [high, wide]) = (config.tile_of_d(), config.warps_of_tile());
         let warp = config.warp(k).map(|warp| warp.cvt::<i32>());
         // A grouped GEMM counts as one matrix.
-        let matrix = match config.grouped {
+        let matrix = match config.is_grouped() {
             true => [k.constant(0), k.constant(1)],
             false => [tile.batch, matrices],
         };

@@ -10,6 +10,7 @@ use crate::runtime::ArgList;
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
+use crate::kernels::gemm::config::methods::BatchMode;
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::elements::Sum;
 use crate::kernels::gemm::epilogue::terms::{Reduction, Results, Terms};
@@ -31,7 +32,7 @@ impl GemmConfig {
     /// the buffer of partial results.
     ///
     /// `parts` is how many warps all tiles have along the reduced mode, `matrices` is the batch (1
-    /// for [grouped](GemmConfig::grouped) GEMM), and `extent` is M, or the columns of D.
+    /// for [grouped](crate::kernels::gemm::BatchMode::Grouped) GEMM), and `extent` is M, or the columns of D.
     ///
     /// ```
     /// use tilewright::ir::types::Scalar;
@@ -46,7 +47,7 @@ impl GemmConfig {
     #[inline]
     pub fn reduction_shape(&self, problem: &GemmProblem, reduction: Reduction) -> [u32; 3] {
         let ([rows, columns, _], [high, wide]) = (self.tiles(problem), self.warps_of_tile());
-        let matrices = if self.grouped { 1 } else { problem.batch };
+        let matrices = if self.is_grouped() { 1 } else { problem.batch };
         match reduction.is_of_columns() {
             true => [rows * high, matrices, problem.n / self.accumulators_per_element()],
             false => [columns * wide, matrices, problem.m],
@@ -68,7 +69,7 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     /// get the result. Terms and results have the type that the epilogue computes in: `f64` for
     /// `f64` operands, else `f32`.
     ///
-    /// For [grouped](GemmConfig::grouped) GEMM, the results belong to the rows of the whole matrix,
+    /// For [grouped](crate::kernels::gemm::BatchMode::Grouped) GEMM, the results belong to the rows of the whole matrix,
     /// `[parts, M]`. Rows without a group are not written.
     ///
     /// ```
@@ -104,8 +105,8 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     ///
     /// # Errors
     /// Those of [`with_epilogue`](Gemm::with_epilogue). [`GemmError::Field`] for
-    /// [`ragged`](GemmConfig::ragged) configurations, and for column reductions of
-    /// [`grouped`](GemmConfig::grouped) ones. A launch returns [`GemmError::BufferLength`] if the
+    /// [`ragged`](crate::kernels::gemm::BatchMode::Ragged) configurations, and for column reductions of
+    /// [`grouped`](crate::kernels::gemm::BatchMode::Grouped) ones. A launch returns [`GemmError::BufferLength`] if the
     /// buffer of partial results is too short.
     pub fn with_reduction<E: EpilogueParameter>(
         config: GemmConfig,
@@ -120,11 +121,14 @@ impl<A: Element, B: Element, C: Number, D: Converted> Gemm<A, B, C, D> {
     where
         A::Sum: Converted,
     {
-        let rule = "row and column results need matrices of one size";
-        config.rule("ragged", config.ragged, config.ragged.then_some(rule))?;
-        let is_split = config.grouped && reduction.is_of_columns();
-        let rule = "a column would mix the rows of all groups";
-        config.rule("grouped", config.grouped, is_split.then_some(rule))?;
+        let rule = match config.batch {
+            BatchMode::Ragged => Some("row and column results need matrices of one size"),
+            BatchMode::Grouped if reduction.is_of_columns() => {
+                Some("a column would mix the rows of all groups")
+            }
+            BatchMode::Grouped | BatchMode::Uniform => None,
+        };
+        config.rule("batch", config.batch.name().unwrap_or("uniform"), rule)?;
         Self::reduced(config, Some(reduction), epilogue)
     }
 

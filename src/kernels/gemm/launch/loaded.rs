@@ -43,7 +43,7 @@ impl Loaded {
         device: &Device,
     ) -> Result<Loaded, GemmError> {
         let AnyGemm { config, kernel, plan, .. } = kernel;
-        let maps = config.ragged.then(|| Maps::load(config, options, device)).transpose()?;
+        let maps = config.is_ragged().then(|| Maps::load(config, options, device)).transpose()?;
         let function = device.load_with(options, kernel)?;
         let workspace = config.has_workspace().then(|| SplitWorkspace::new(device)).transpose()?;
         let copies = config.load == LoadMethod::Repack;

@@ -39,8 +39,8 @@ impl GemmConfig {
         problem: &GemmProblem,
         given: Option<GroupRows<'h>>,
     ) -> Result<Option<LaunchGroups<'h>>, GemmError> {
-        if self.grouped != given.is_some() {
-            return Err(GemmError::GroupRows { needed: self.grouped });
+        if self.is_grouped() != given.is_some() {
+            return Err(GemmError::GroupRows { needed: self.is_grouped() });
         }
         let GemmProblem { m, batch, .. } = *problem;
         let list = |operand, bounds: &'h Buffer<i32>, needed: u32, capacity: u32| {
@@ -80,7 +80,7 @@ impl GemmConfig {
     pub(crate) fn check_groups(&self, problem: &GemmProblem) -> Result<(), GemmError> {
         let GemmProblem { a, c, d, .. } = problem;
         let shared = [a, c, d].iter().all(|strides| strides.batch == Some(0));
-        if self.grouped && !shared { Err(GemmError::GroupStrides) } else { Ok(()) }
+        if self.is_grouped() && !shared { Err(GemmError::GroupStrides) } else { Ok(()) }
     }
 }
 
@@ -90,7 +90,7 @@ impl GemmProblem {
     /// B. `D[i, n] = sum over k of A[i, k] B[g, k, n]` for the rows `i` of group `g`.
     ///
     /// As a problem, it is a batch whose matrices share A, C and D. It needs a
-    /// [grouped](GemmConfig::grouped) configuration. A launch takes the groups' rows from the
+    /// [grouped](crate::kernels::gemm::BatchMode::Grouped) configuration. A launch takes the groups' rows from the
     /// device as [`GroupRows`]; a group may have any number of rows, or none.
     ///
     /// ```
@@ -103,7 +103,7 @@ impl GemmProblem {
     /// // 90 tokens for 3 experts: 70, none and 20.
     /// let (tokens, n, k, experts) = (90, 64, 32, 3);
     /// let problem = GemmProblem::grouped([tokens as u32, n as u32, k as u32], experts as u32);
-    /// let wanted = GemmConfig { grouped: true, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
+    /// let wanted = GemmConfig { batch: BatchMode::Grouped, ..GemmConfig::sm90(Scalar::Bf16, [128, 128]) };
     /// let device = Device::sim()?;
     /// let gemm = Gemm::<bf16>::new(wanted.best(&problem, &Machine::of(&device))?)?;
     /// let a = device.upload(&vec![bf16::from_f32(0.5); tokens * k])?;

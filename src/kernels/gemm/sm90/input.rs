@@ -54,12 +54,12 @@ impl Plan {
     /// Declares A and B. A ragged kernel also takes maps in memory.
     #[inline]
     pub(crate) fn declare_input(&self, list: &mut ParamList) {
-        let GemmConfig { load, ragged, .. } = self.config;
+        let load = self.config.load;
         if load == LoadMethod::Threads {
             return LineParams::declare(list);
         }
         MapParams::declare(list);
-        if ragged {
+        if self.config.is_ragged() {
             list.field("maps", Global::<u64>::declare);
         }
     }
@@ -71,14 +71,14 @@ impl Plan {
         k: &Body<'a, '_>,
         values: &mut ParamValues<'_>,
     ) -> Input<'_, 'a> {
-        let GemmConfig { tile: [m, n, depth], load, major_a, major_b, ragged, .. } = self.config;
+        let GemmConfig { tile: [m, n, depth], load, major_a, major_b, .. } = self.config;
         if load == LoadMethod::Threads {
             let BothLinesAt { a, b } = LineParams::make(k.context(), values);
             let a = a.slice(k, major_a, [m, depth]);
             return Input::Lines(Box::new((a, b.slice(k, major_b, [n, depth]))));
         }
         let MapsAt { a, b } = MapParams::make(k.context(), values);
-        let made = ragged.then(|| Global::<u64>::make(k.context(), values));
+        let made = self.config.is_ragged().then(|| Global::<u64>::make(k.context(), values));
         let maps = |operand| made.map(|made| maps_of(made, operand));
         Input::Maps(
             TmaTensors { copy: &self.a.copy, map: a, maps: maps(0) },

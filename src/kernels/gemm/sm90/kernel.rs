@@ -57,7 +57,7 @@ impl Plan {
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             // A producer can compute its first tile before it waits for the previous launch, unless
             // the tile bounds come from memory.
-            if config.programmatic && (role > 0 || config.grouped || config.ragged) {
+            if config.programmatic && (role > 0 || config.is_grouped() || config.is_ragged()) {
                 k.griddepcontrol_wait();
             }
             let parts = parts.of_role(k, role == 0);
@@ -78,7 +78,7 @@ impl Plan {
             };
             let store = store.slice(k, output.clone(), to, thread % GROUP, barrier);
             let threads = Threads { group, groups: config.consumers(), count: GROUP, barrier };
-            let products = products.promoted(config.promote);
+            let products = products.promoted(config.is_promoted());
             let warps = Consumer { plan, sizes, epilogue, split, threads, pipe, products, store };
             match (config.store, order) {
                 (StoreMethod::Overlapped, _) => warps.consume_overlapped(k, parts.tiles),

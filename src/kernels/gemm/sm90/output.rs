@@ -72,8 +72,8 @@ impl OutputForm {
     #[inline]
     fn of(config: &GemmConfig) -> OutputForm {
         match config.store {
-            _ if config.grouped => OutputForm::Groups,
-            _ if config.ragged => OutputForm::Products,
+            _ if config.is_grouped() => OutputForm::Groups,
+            _ if config.is_ragged() => OutputForm::Products,
             StoreMethod::Direct => OutputForm::Rows,
             StoreMethod::Rows | StoreMethod::Chunks | StoreMethod::Overlapped => OutputForm::Map,
         }

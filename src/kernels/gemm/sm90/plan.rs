@@ -161,9 +161,9 @@ impl Plan {
         strides: &GemmStrides,
     ) -> Result<[TensorMapDesc; 2], GemmError> {
         let GemmProblem { m, n, k, batch, .. } = *problem;
-        let GemmConfig { major_a, major_b, ragged, .. } = self.config;
+        let GemmConfig { major_a, major_b, .. } = self.config;
         let map = |operand: &Operand, major, lines: u32, strides| {
-            if !ragged {
+            if !self.config.is_ragged() {
                 return operand.map(major, [lines, k, batch], strides);
             }
             let columns = if major == Major::K { k } else { lines };
@@ -181,7 +181,7 @@ impl Plan {
         strides: &GemmStrides,
     ) -> Result<TensorMapDesc, GemmError> {
         let GemmProblem { m, n, batch, .. } = *problem;
-        let (sizes, strides) = match self.config.ragged {
+        let (sizes, strides) = match self.config.is_ragged() {
             true => ([1; 3], [16, 0]),
             false => ([m, n / self.config.accumulators_per_element(), batch], strides.d),
         };

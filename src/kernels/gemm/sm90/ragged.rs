@@ -25,7 +25,7 @@ pub(crate) const MAPS: u32 = 3 * MAP;
 /// Threads per block of the kernel that makes the maps. Each thread makes those of one problem.
 const THREADS: u32 = 64;
 
-/// One problem of a [ragged](GemmConfig::ragged) batch: its sizes, and where its matrices lie in
+/// One problem of a [ragged](crate::kernels::gemm::BatchMode::Ragged) batch: its sizes, and where its matrices lie in
 /// the launch's buffers.
 ///
 /// A launch takes the [`words`](RaggedProblem::words) of all problems in a buffer,
@@ -60,7 +60,7 @@ const THREADS: u32 = 64;
 /// }
 /// let [len_a, len_b, len_d] = starts.map(|len| len as usize);
 /// let problem = GemmProblem { batch: 3, ..GemmProblem::new(70, 136, 64) };
-/// let wanted = GemmConfig { ragged: true, ..GemmConfig::sm90(Scalar::F16, [128, 128]) };
+/// let wanted = GemmConfig { batch: BatchMode::Ragged, ..GemmConfig::sm90(Scalar::F16, [128, 128]) };
 /// let device = Device::sim()?;
 /// let gemm = Gemm::<f16>::new(wanted.best(&problem, &Machine::of(&device))?)?.load(&device)?;
 /// let a = device.upload(&vec![f16::from_f32(0.5); len_a])?;
@@ -233,19 +233,7 @@ impl Maps {
 }
 
 impl GemmConfig {
-    #[inline]
     pub(crate) fn ragged_rule(&self) -> Option<&'static str> {
-        if !self.ragged {
-            None
-        } else if self.grouped {
-            Some("a configuration can be `grouped` or `ragged`, not both")
-        } else {
-            self.made_rule()
-        }
-    }
-
-    #[inline]
-    fn made_rule(&self) -> Option<&'static str> {
         if self.schedule != Schedule::Cooperative {
             Some("a ragged batch needs the cooperative schedule")
         } else if self.swap || self.cluster != [1, 1] || self.splits.is_split() {
@@ -267,8 +255,8 @@ impl GemmConfig {
         problem: &GemmProblem,
         given: Option<&'h Buffer<i64>>,
     ) -> Result<Option<&'h Buffer<i64>>, GemmError> {
-        if self.ragged != given.is_some() {
-            return Err(GemmError::Products { needed: self.ragged });
+        if self.is_ragged() != given.is_some() {
+            return Err(GemmError::Products { needed: self.is_ragged() });
         }
         let needed = u64::from(problem.batch) * u64::from(RaggedProblem::WORDS);
         match given {

@@ -1,19 +1,22 @@
 //! [`AxisReduce`]: reductions along any axis of a tensor.
 
 mod kernel;
-mod launch;
+mod parts;
 
 use std::fmt;
+use std::marker::PhantomData;
 
+use crate::ir::Target;
 use crate::ir::builder::Converted;
 use crate::ir::types::Scalar;
-use crate::ir::{Kernel, Target};
+use crate::runtime::{Buffer, Function, Grid, Occupancy};
 use crate::tensor::rows::{ColumnReduction, RowAccess, RowTile};
 
-use super::super::rows::{RowError, with_elements};
+use super::super::ready::{Built, Launch, ReadyKernel};
+use super::super::rows::{RowError, check_len, with_elements};
+use super::super::split::SplitWorkspace;
 use super::RowReduceOp;
 use kernel::{Params, build};
-pub use launch::AxisReduceFunction;
 
 /// A packed tensor (outer, axis, inner) and the axis to reduce. All modes before the axis count as
 /// one, and so do all modes after it. If the axis is the last mode, use
@@ -112,21 +115,26 @@ impl AxisReduceConfig {
     }
 
     /// Returns the configuration for a long axis: the blocks of a cluster combine their results
-    /// without global memory, and narrow chunks of many columns give many blocks.
+    /// without global memory, and narrow chunks give every SM of a large GPU a block.
     #[inline]
     fn of_long_axis(self, elem: Scalar, problem: &AxisProblem) -> Self {
         const LONG: u32 = 4096;
+        const ENOUGH_CHUNKS: u64 = 256;
         if problem.len < LONG / 4 || !self.target.offers(Target::SM_90) {
             return self;
         }
-        let narrow = Self { threads: 512, team: 8, ..self };
+        let narrow = [(8, 512), (16, 256)].map(|(team, threads)| Self { team, threads, ..self });
+        let narrow = narrow.into_iter().find(|it| it.chunks(elem, problem) <= ENOUGH_CHUNKS);
         // For still longer axes combining takes little of the time, and clusters would leave SMs
         // idle.
         let is_joined = (LONG..8 * LONG).contains(&problem.len);
         let cluster = |chunks, max, cluster| if is_joined && chunks < max { cluster } else { 1 };
-        match self.team {
-            0..=8 => Self { cluster: cluster(self.chunks(elem, problem), 32, 8), ..self },
-            _ => Self { cluster: cluster(narrow.chunks(elem, problem), 128, 2), ..narrow },
+        match (self.team, narrow) {
+            (0..=8, _) => Self { cluster: cluster(self.chunks(elem, problem), 32, 8), ..self },
+            (_, Some(narrow)) => {
+                Self { cluster: cluster(narrow.chunks(elem, problem), 128, 2), ..narrow }
+            }
+            (_, None) => self,
         }
     }
 
@@ -230,6 +238,10 @@ impl fmt::Display for AxisReduceConfig {
 /// so that a run is reproducible on the same device. How many parts there are depends on how many
 /// blocks the device runs at once.
 ///
+/// A launch takes an [`AxisProblem`] and `(&x, &mut y)`. It does nothing if there are no results.
+/// Launches of one loaded kernel run one after the other, even on different streams, because they
+/// share a workspace.
+///
 /// ```
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::types::Scalar;
@@ -243,7 +255,7 @@ impl fmt::Display for AxisReduceConfig {
 /// let config = AxisReduceConfig::new(RowReduceOp::Sum, device.target(), Scalar::F32, &problem);
 /// let sums = AxisReduce::<f32>::new(config)?.load(&device)?;
 /// let mut y = device.zeros::<f32>(4)?;
-/// sums.launch(&problem, &device.upload(&x)?, &mut y)?;
+/// sums.launch(&problem, (&device.upload(&x)?, &mut y))?;
 /// assert_eq!(y.to_vec()?, [0.0, 1000.0, 2000.0, 3000.0]);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -251,7 +263,7 @@ impl fmt::Display for AxisReduceConfig {
 #[derive(Debug)]
 pub struct AxisReduce<T, Y = f32> {
     config: AxisReduceConfig,
-    kernel: Kernel<Params<T, Y>>,
+    types: PhantomData<fn(T) -> Y>,
 }
 
 impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
@@ -260,10 +272,76 @@ impl<T: Converted, Y: Converted> AxisReduce<T, Y> {
     /// # Errors
     /// [`RowError::Element`], [`RowError::Tile`] or [`RowError::Build`].
     #[inline]
-    pub fn new(config: AxisReduceConfig) -> Result<Self, RowError> {
+    pub fn new(config: AxisReduceConfig) -> Result<Built<Self>, RowError> {
         config.check()?;
         config.op.check_elements(T::SCALAR, Y::SCALAR)?;
         let kernel = with_elements(T::SCALAR, Y::SCALAR, || build(&config))?;
-        Ok(AxisReduce { config, kernel })
+        Ok(Built::new(AxisReduce { config, types: PhantomData }, kernel))
+    }
+}
+
+/// A small GPU for the simulator.
+const SIMULATED: Occupancy = Occupancy { blocks_per_sm: 8, sm_count: 2 };
+
+impl<T: Converted, Y: Converted> ReadyKernel for AxisReduce<T, Y> {
+    type Config = AxisReduceConfig;
+    type Params = Params<T, Y>;
+    type Problem = AxisProblem;
+    type Args<'a> = (&'a Buffer<T>, &'a mut Buffer<Y>);
+    type Shared = SplitWorkspace<u32>;
+    type Error = RowError;
+
+    fn config(&self) -> &AxisReduceConfig {
+        &self.config
+    }
+
+    fn share(&self, function: &Function<Self::Params>) -> Result<SplitWorkspace<u32>, RowError> {
+        Ok(SplitWorkspace::new(function, self.config.threads, SIMULATED)?)
+    }
+
+    /// # Errors
+    /// [`RowError::TooLarge`], [`RowError::Rows`] or [`RowError::Access`], errors for buffers that
+    /// are too short or misaligned, and those of [`Function::launch`].
+    fn launch(
+        &self,
+        problem: &AxisProblem,
+        (x, y): Self::Args<'_>,
+        launch: Launch<'_, Self>,
+    ) -> Result<(), RowError> {
+        let config = &self.config;
+        let AxisProblem { outer, len, inner } = *problem;
+        let all = problem.results().checked_mul(len.max(1).into()).filter(|all| *all < 1 << 40);
+        let all = all.ok_or(RowError::TooLarge { operand: "the input" })?;
+        // Coordinates past the last row and column must still fit an `i32`.
+        let max = i32::MAX as u32 - (1 << 16);
+        if len > max || inner > max {
+            return Err(RowError::Rows { rows: len.max(inner) });
+        }
+        let needed = AxisReduceConfig::new(config.op, config.target, T::scalar(), problem);
+        if config.access == RowAccess::Aligned && needed.access != RowAccess::Aligned {
+            return Err(RowError::Access { access: RowAccess::Aligned });
+        }
+        check_len("the input", x.len(), if len == 0 { 0 } else { all })?;
+        check_len("the output", y.len(), problem.results())?;
+        if !x.is_aligned_to(16) {
+            return Err(RowError::Address { operand: "the input" });
+        }
+        if problem.results() == 0 {
+            return Ok(());
+        }
+        let (split, chunks) = (launch.shared(), config.chunks(T::scalar(), problem));
+        let parts = config.parts(split.occupancy().blocks().max(1).into(), chunks, len);
+        let blocks = i32::try_from(chunks).map_err(|_| RowError::Rows { rows: outer })?;
+        let clusters = parts / u64::from(config.cluster);
+        let chunk = u64::from(config.tile().columns(T::scalar()));
+        // A single cluster needs no workspace.
+        let (words, counters) =
+            if clusters > 1 { (2 * chunks * clusters * chunk, chunks) } else { (0, 0) };
+        let grid = Grid::new([blocks as u32, parts as u32, 1], [config.threads, 1, 1]);
+        let sizes = [len as i32, inner as i32];
+        split.with(words, counters, |buffers| {
+            launch.start(grid, (x, y, sizes, (&mut buffers.partials, &mut buffers.arrivals)))
+        })?;
+        Ok(())
     }
 }

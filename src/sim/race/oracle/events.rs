@@ -1,4 +1,5 @@
-//! Random events (accesses, barriers, fences, ..) that make up the oracle's random programs.
+//! Random events (accesses, barriers, fences, ..) that make up the oracle's random programs. Come
+//! here to test the detector with a new kind of synchronisation.
 
 use proptest::prelude::*;
 

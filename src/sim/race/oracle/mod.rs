@@ -1,7 +1,8 @@
-//! Compares the detector with a naive model on random programs.
+//! Compares the detector with a naive model on random programs. Come here if you change how the
+//! detector orders accesses.
 //!
-//! In the model a thread knows a set of accesses, an edge is a union, and a new access is compared
-//! with all earlier ones.
+//! In the model, a thread knows a set of accesses, a synchronisation edge is a union of two sets,
+//! and a new access is compared with all earlier ones.
 
 mod events;
 mod model;

@@ -1,80 +1,21 @@
-//! [`TransposeFunction`]: a transpose loaded on a device. Here buffers are checked against the
-//! problem and the kernel is launched.
+//! Checks buffers against a [`TransposeProblem`], and makes grid and arguments of the launch.
 
-use std::marker::PhantomData;
-
-use crate::ir::Element;
 use crate::ir::types::Scalar;
 use crate::runtime::{
-    ArgList, Buffer, BufferMut, BufferRef, Declared, Device, Function, Grid, LaunchOptions,
-    LoadOptions,
+    ArgList, BufferMut, BufferRef, Declared, Device, Function, Grid, LoadOptions,
 };
 use crate::tensor::rows::RowAccess;
 
-use super::super::loadable::loadable;
 use super::super::rows::{Prepared, RowError, check_len};
 use super::tile::Tile;
-use super::{THREADS, Transpose, TransposeConfig, TransposeProblem, build};
+use super::{THREADS, TransposeConfig, TransposeProblem, build};
 
-/// A [`Transpose`] loaded on a device, made by [`Transpose::load`]. Load it once; each
-/// [`launch`](TransposeFunction::launch) takes its own problem and buffers.
-#[derive(Debug)]
-pub struct TransposeFunction<T> {
-    function: LoadedTranspose,
-    elem: PhantomData<fn() -> T>,
-}
-
-/// A [`TransposeFunction`] without the type of its elements.
+/// A loaded transpose without the type of its elements, with which a GEMM repacks its operands.
 #[derive(Debug)]
 pub(in crate::kernels) struct LoadedTranspose {
     config: TransposeConfig,
     scalar: Scalar,
     pub(in crate::kernels) function: Function<Declared>,
-}
-
-loadable! {
-    impl[T: Element] Transpose<T>: TransposeConfig => TransposeFunction<T>, RowError;
-    (config, function, _) {
-        let function = LoadedTranspose { config, scalar: T::SCALAR, function };
-        Ok(TransposeFunction { function, elem: PhantomData })
-    }
-}
-
-impl<T: Element> TransposeFunction<T> {
-    /// Launches the kernel on the default stream. Does nothing if there are no elements.
-    ///
-    /// # Errors
-    /// [`RowError::Pitch`], [`RowError::TooLarge`] or [`RowError::Rows`]; [`RowError::Access`] if a
-    /// kernel with aligned accesses gets other rows; [`RowError::Tile`] if the batch has more modes
-    /// than the kernel; errors for buffers that are too short or misaligned, and those of
-    /// [`Function::launch`].
-    pub fn launch(
-        &self,
-        problem: &TransposeProblem,
-        x: &Buffer<T>,
-        y: &mut Buffer<T>,
-    ) -> Result<(), RowError> {
-        self.launch_with(LaunchOptions::default(), problem, x, y)
-    }
-
-    /// Launches as [`launch`](TransposeFunction::launch) does, with options such as a stream.
-    ///
-    /// # Errors
-    /// Returns the errors of [`launch`](TransposeFunction::launch).
-    pub fn launch_with(
-        &self,
-        options: LaunchOptions<'_>,
-        problem: &TransposeProblem,
-        x: &Buffer<T>,
-        y: &mut Buffer<T>,
-    ) -> Result<(), RowError> {
-        match self.function.bind(problem, x.into(), y.into())? {
-            Some(Prepared { grid, args }) => {
-                Ok(self.function.function.launch_with(options, grid, args)?)
-            }
-            None => Ok(()),
-        }
-    }
 }
 
 impl LoadedTranspose {
@@ -90,11 +31,7 @@ impl LoadedTranspose {
         Ok(LoadedTranspose { config, scalar, function })
     }
 
-    fn compiler_log(&self) -> &str {
-        self.function.compiler_log()
-    }
-
-    /// Checks a launch; `None` if there is no element.
+    /// Checks a launch; `None` if there are no elements.
     #[inline]
     pub(in crate::kernels) fn bind<'h>(
         &self,
@@ -102,8 +39,23 @@ impl LoadedTranspose {
         x: BufferRef<'h>,
         y: BufferMut<'h>,
     ) -> Result<Option<Prepared<'h>>, RowError> {
+        self.config.bind(self.scalar, problem, x, y)
+    }
+}
+
+impl TransposeConfig {
+    /// Checks a launch on elements of type `elem`, and returns its grid and arguments; `None` if
+    /// there are no elements.
+    #[inline]
+    pub(in crate::kernels) fn bind<'h>(
+        &self,
+        elem: Scalar,
+        problem: &TransposeProblem,
+        x: BufferRef<'h>,
+        y: BufferMut<'h>,
+    ) -> Result<Option<Prepared<'h>>, RowError> {
         let TransposeProblem { rows, columns, batch, .. } = *problem;
-        let access = self.config.access;
+        let access = self.access;
         let pitches = problem.pitches();
         let operands = [("the input", rows, columns), ("the output", columns, rows)];
         for (i, (operand, lines, len)) in operands.into_iter().enumerate() {
@@ -112,10 +64,10 @@ impl LoadedTranspose {
             }
         }
         let lens = problem.lens().ok_or(RowError::TooLarge { operand: "the matrix" })?;
-        if access == RowAccess::Aligned && problem.access(self.scalar) != RowAccess::Aligned {
+        if access == RowAccess::Aligned && problem.access(elem) != RowAccess::Aligned {
             return Err(RowError::Access { access });
         }
-        if problem.batch_modes() > self.config.batch_modes {
+        if problem.batch_modes() > self.batch_modes {
             return Err(RowError::Tile {
                 rule: "the problem has more batch modes than the kernel",
             });
@@ -141,7 +93,7 @@ impl LoadedTranspose {
         let matrices = counts.into_iter().try_fold(1u32, u32::checked_mul);
         let matrices = matrices.filter(|matrices| *matrices <= max);
         let matrices = matrices.ok_or(RowError::Rows { rows })?;
-        let tile = Tile::of(&self.config, self.scalar);
+        let tile = Tile::of(self, elem);
         let own = tile.steps([rows, columns]);
         let tiles =
             [rows.div_ceil(own[0]), columns.div_ceil(own[1]), matrices.div_ceil(tile.matrices)];
