@@ -78,7 +78,7 @@ impl Walk<'_> {
         };
         match found {
             Some(deps) => Verdict::Relies(deps | number.deps),
-            None => Verdict::Open(Open::Bound(above)),
+            None => Verdict::Open(Open::Bound(Box::new(above))),
         }
     }
 
@@ -92,7 +92,7 @@ impl Walk<'_> {
             let Some(left) = a.poly.minus(&b.poly) else { return Verdict::Open(Open::Index) };
             match self.ensure(&left) {
                 Some(more) => deps |= more,
-                None => return Verdict::Open(Open::Bound(left)),
+                None => return Verdict::Open(Open::Bound(Box::new(left))),
             }
         }
         Verdict::Relies(deps)
@@ -110,7 +110,7 @@ impl Walk<'_> {
                 return Verdict::Relies(deps | number.deps);
             }
         }
-        Verdict::Open(Open::Alignment { offset: number.poly, bytes: divisor })
+        Verdict::Open(Open::Alignment { offset: Box::new(number.poly), bytes: divisor })
     }
 
     fn promised_alignment(&mut self, base: Value, bytes: u32) -> Verdict {
@@ -131,7 +131,7 @@ impl Walk<'_> {
         };
         match (self.ensure(&left), self.ensure(&number.poly)) {
             (Some(a), Some(b)) => Verdict::Relies(a | b | number.deps),
-            _ => Verdict::Open(Open::Bound(left)),
+            _ => Verdict::Open(Open::Bound(Box::new(left))),
         }
     }
 
@@ -310,7 +310,7 @@ impl Walk<'_> {
             Root::Integer | Root::Unknown => return Err(Open::Origin),
         };
         let Some(deps) = self.ensure_multiple(offset, bytes) else {
-            return Err(Open::Alignment { offset: offset.clone(), bytes });
+            return Err(Open::Alignment { offset: Box::new(offset.clone()), bytes });
         };
         if own.is_multiple_of(bytes) {
             return Ok(deps);
@@ -320,7 +320,7 @@ impl Walk<'_> {
         {
             return Ok(deps | more);
         }
-        Err(Open::Alignment { offset: offset.clone(), bytes })
+        Err(Open::Alignment { offset: Box::new(offset.clone()), bytes })
     }
 
     fn access(&mut self, id: OpId, access: &Access) {
@@ -450,9 +450,9 @@ impl Walk<'_> {
 
     /// Decides whether `bytes` bytes from `offset` on are within the first `len`.
     pub(super) fn inside(&mut self, offset: &Poly, bytes: &Poly, len: &Poly) -> Result<Deps, Open> {
-        let lower = self.ensure(offset).ok_or_else(|| Open::Bound(offset.clone()))?;
+        let lower = self.ensure(offset).ok_or_else(|| Open::Bound(Box::new(offset.clone())))?;
         let left = len.minus(offset).and_then(|left| left.minus(bytes)).ok_or(Open::Index)?;
-        let upper = self.ensure(&left).ok_or(Open::Bound(left))?;
+        let upper = self.ensure(&left).ok_or(Open::Bound(Box::new(left)))?;
         Ok(lower | upper)
     }
 }

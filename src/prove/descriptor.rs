@@ -158,7 +158,7 @@ impl Walk<'_> {
         let bytes = i128::from(data.len) * i128::from(data.elem.size_bytes());
         let is_swizzled = row_bytes(bits).is_some();
         if is_swizzled && !data.align_bytes.is_multiple_of(LINE) {
-            return Err(Open::Alignment { offset, bytes: LINE });
+            return Err(Open::Alignment { offset: Box::new(offset), bytes: LINE });
         }
         // A swizzled tile touches whole lines.
         let bytes = if is_swizzled { bytes - bytes % i128::from(LINE) } else { bytes };

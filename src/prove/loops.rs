@@ -394,7 +394,7 @@ impl Walk<'_> {
             let found = self.ensure(&positive);
             let verdict = match found {
                 Some(deps) => Verdict::Relies(deps | step.deps),
-                None => Verdict::Open(Open::Bound(positive.clone())),
+                None => Verdict::Open(Open::Bound(Box::new(positive.clone()))),
             };
             self.sites.push(Site { op: id, subject: Subject::Step, verdict });
         }

@@ -69,9 +69,9 @@ pub(super) enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Open {
     /// This polynomial is at least 0.
-    Bound(Poly),
+    Bound(Box<Poly>),
     /// The offset is a multiple of `bytes`.
-    Alignment { offset: Poly, bytes: u32 },
+    Alignment { offset: Box<Poly>, bytes: u32 },
     /// The pointer comes from one allocation.
     Origin,
     /// An integer is followed.
