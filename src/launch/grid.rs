@@ -246,6 +246,6 @@ mod tests {
         for (error, sentence) in sentences {
             assert_eq!(error.to_string(), sentence);
         }
-        assert!(ClusterError::NotNamed.to_string().contains("use `Grid::cluster`"));
+        assert!(ClusterError::NotNamed.to_string().contains("call `Grid::cluster`"));
     }
 }

@@ -5,6 +5,7 @@ use super::buffer::Buffer;
 use super::buffer_ref::{BufferMut, BufferRef};
 use super::device::Device;
 use super::error::RuntimeError;
+#[cfg(feature = "tune")]
 use super::stream::Stream;
 use crate::ir::types::{Const, Scalar};
 
@@ -107,7 +108,7 @@ impl AnyBuffer {
     }
 
     /// Returns the memory as bytes.
-    #[cfg(any(all(test, feature = "tune"), feature = "cublas"))]
+    #[cfg(all(feature = "tune", any(test, feature = "cublas")))]
     pub(crate) fn bytes_mut(&mut self) -> &mut Buffer<u8> {
         &mut self.bytes
     }

@@ -78,7 +78,7 @@ fn wrong_arguments_of_communicators() {
         let error = comm_error(comm.all_gather(&streams[0], &x[0], &mut y));
         assert!(matches!(error, CommError::Length { from: 6, to: 6, .. }), "{error}");
         let error = comm_error(comm.reduce_scatter(&streams[0], sum, &short, &mut y));
-        assert!(error.to_string().contains("moves 5 elements to 5 / 2"), "{error}");
+        assert!(error.to_string().contains("turns 5 elements into 5 / 2"), "{error}");
         let error = comm_error(comm.send(&streams[0], 2, &x[0]));
         assert_eq!(error, CommError::Rank { rank: 2, ranks: 2 });
         let mut bools = devices[0].upload(&[true; 3]).unwrap();

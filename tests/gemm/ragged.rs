@@ -262,7 +262,6 @@ fn mistakes_are_named() {
         Err(GemmError::Field { field, .. }) => field,
         other => panic!("{config}: {other:?}"),
     };
-    assert_eq!(field(GemmConfig { batch: BatchMode::Grouped, ..config }), "batch");
     assert_eq!(field(GemmConfig { cluster: [2, 1], ..config }), "batch");
     assert_eq!(field(GemmConfig { splits: Splits::SplitK(2), ..config }), "batch");
     assert_eq!(field(GemmConfig { load: LoadMethod::Repack, ..config }), "batch");
