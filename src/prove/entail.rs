@@ -80,7 +80,7 @@ impl<'a> Search<'a> {
     }
 
     /// Returns whether `poly >= 0` is known, and what that relies on.
-    pub(super) fn is_known(mut self, poly: &Poly) -> Option<Deps> {
+    pub(super) fn known(mut self, poly: &Poly) -> Option<Deps> {
         self.prove(poly, 0, DEPTH)
     }
 

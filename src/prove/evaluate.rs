@@ -157,9 +157,7 @@ impl Walk<'_> {
             let poly = a.poly.times(&b.poly)?.plus(&c.poly)?;
             Some(Number { poly, deps: a.deps | b.deps | c.deps })
         } else if let Op::Convert(Convert::Cvt { value, .. }) = op {
-            if of_type(ir.type_of(*value)).is_none() {
-                return None;
-            }
+            of_type(ir.type_of(*value))?;
             if ir.type_of(*value).bits() < bits { self.exact(*value) } else { self.number(*value) }
         } else if let Op::Convert(Convert::Bitcast { value, .. }) = op {
             of_type(ir.type_of(*value))?;

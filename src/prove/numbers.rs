@@ -48,7 +48,7 @@ pub(super) fn rem(atoms: &mut Atoms, poly: &Poly, by: &Poly) -> Option<Poly> {
         return None;
     }
     let (_, mut rest) = split_multiples(poly, d)?;
-    rest.terms.retain(|term| atoms.of_term(term) % d.unsigned_abs() != 0);
+    rest.terms.retain(|term| !atoms.of_term(term).is_multiple_of(d.unsigned_abs()));
     let range = atoms.range(&rest);
     if range.lo >= 0 && range.hi < d {
         return Some(rest);

@@ -285,7 +285,7 @@ impl<'k> Walk<'k> {
 
     /// Returns whether the polynomial is never negative here for every launch.
     pub(super) fn is_known(&mut self, poly: &Poly) -> Option<Deps> {
-        Search::new(&mut self.atoms, &mut self.facts).is_known(poly)
+        Search::new(&mut self.atoms, &mut self.facts).known(poly)
     }
 
     pub(super) fn assume(&mut self, claims: &[Claim], deps: Deps) {
@@ -322,7 +322,7 @@ impl<'k> Walk<'k> {
         // Nothing was dropped if the launch knew all of it to begin with.
         let is_exact = self.atoms.is_launch(poly);
         for Found { all, deps: own } in found {
-            let all: Vec<Poly> = all.iter().filter_map(|poly| simplified(poly)).collect();
+            let all: Vec<Poly> = all.iter().filter_map(simplified).collect();
             if !is_exact && !all.iter().all(|one| self.is_needed(one, poly)) {
                 continue;
             }
