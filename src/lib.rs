@@ -24,6 +24,7 @@
 //! * [`layout`]: CuTe's layout algebra, as a host library.
 //! * [`ir`]: the kernel IR, its typed builder and its verifier.
 //! * [`arch`]: swizzles, matrix descriptors and tensor maps, computed from layouts.
+//! * [`prove`]: proves accesses of a kernel in bounds, before it runs.
 //! * [`codegen`]: writes a verified kernel as PTX text.
 #![cfg_attr(
     feature = "sim",
@@ -98,6 +99,7 @@ pub mod kernels;
 mod launch;
 pub mod layout;
 pub mod prelude;
+pub mod prove;
 pub mod runtime;
 #[cfg(feature = "sim")]
 pub mod sim;

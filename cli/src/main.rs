@@ -10,6 +10,7 @@ mod layout;
 mod machine;
 mod page;
 mod progress;
+mod prove;
 mod ptx;
 mod trace;
 
@@ -44,6 +45,8 @@ enum Command {
     Gemm(gemm::Options),
     /// Print and draw a layout, or the result of an operation on it.
     Layout(layout::Options),
+    /// Print which accesses of a kernel are proved in bounds, and what a launch has to fulfil.
+    Prove(prove::Options),
     /// Print a kernel's PTX beside the source lines that produced it, and the resources that it
     /// needs on a GPU.
     Ptx(ptx::Options),
@@ -116,6 +119,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
         Command::Doctor(options) => doctor::run(&options),
         Command::Gemm(options) => gemm::run(&options),
         Command::Layout(options) => layout::run(&options),
+        Command::Prove(options) => prove::run(&options),
         Command::Ptx(options) => ptx::run(&options),
         Command::Trace(options) => trace::run(&options),
     }

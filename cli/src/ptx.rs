@@ -135,7 +135,7 @@ fn of_file(path: &str) -> Result<Written, Failure> {
     Ok(written)
 }
 
-fn first_line(error: &impl ToString) -> String {
+pub(super) fn first_line(error: &impl ToString) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 

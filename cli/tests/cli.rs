@@ -23,6 +23,8 @@ mod for_programs;
 mod layout_page;
 #[path = "cli/progress.rs"]
 mod progress;
+#[path = "cli/prove.rs"]
+mod prove;
 #[path = "cli/ptx.rs"]
 mod ptx;
 #[path = "../../tests/support/skip.rs"]

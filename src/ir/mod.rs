@@ -62,6 +62,7 @@ pub mod types;
 mod vector;
 mod verify;
 
+pub(crate) use analysis::accesses::{Access, AccessBytes, accesses};
 pub use bounds::{ClusterShape, LaunchBounds};
 pub use builder::barrier::NamedBarrier;
 pub use builder::body::{Body, Dim3, Registers, Var};
@@ -89,6 +90,7 @@ pub use kernel::{
 };
 pub use name::ParseNameError;
 pub use narrow::{bf16, f8e4m3, f8e5m2, f16, tf32};
+pub(crate) use required_len::{LenExpr, LenFun};
 pub use signature::{Signature, SignatureError, Template};
 pub use target::{ParseTargetError, Target};
 pub use text::{ParseError, ParseErrorKind, parse, parse_kernels};

@@ -11,16 +11,16 @@ use super::types::Const;
 
 /// The minimum length of the buffer that a launch passes for a pointer parameter, in elements.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::ir) struct RequiredLen {
+pub(crate) struct RequiredLen {
     /// The pointer's index among the parameters.
-    pub(in crate::ir) param: usize,
-    pub(in crate::ir) len: LenExpr,
+    pub(crate) param: usize,
+    pub(crate) len: LenExpr,
 }
 
 /// An integer expression over kernel parameters. Evaluated in 128 bits, so it does not wrap as the
 /// kernel's arithmetic would.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::ir) enum LenExpr {
+pub(crate) enum LenExpr {
     Number(i128),
     /// A parameter's index and name.
     Param(usize, String),
@@ -29,7 +29,7 @@ pub(in crate::ir) enum LenExpr {
 
 /// A binary integer function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ir) enum LenFun {
+pub(crate) enum LenFun {
     Add,
     Sub,
     Mul,

@@ -167,11 +167,11 @@ pub(in crate::ir) fn scalar_of(symbol: &Symbol) -> Scalar {
 
 /// A kernel parameter that passes a symbol's value.
 #[derive(Clone, Debug)]
-pub(in crate::ir) struct SymbolParam {
+pub(crate) struct SymbolParam {
     /// The symbol as an integer.
-    pub(in crate::ir) int: Int,
+    pub(crate) int: Int,
     /// The parameter's index in the kernel.
-    pub(in crate::ir) index: usize,
+    pub(crate) index: usize,
     pub(in crate::ir) scalar: Scalar,
 }
 
@@ -182,10 +182,10 @@ pub(in crate::ir) struct SymbolParam {
 pub struct Signature {
     /// The templates, each with its parameter index.
     pub(in crate::ir) templates: Vec<(usize, Template)>,
-    pub(in crate::ir) symbols: Vec<SymbolParam>,
+    pub(crate) symbols: Vec<SymbolParam>,
     /// Expressions that the kernel computes, each with the type that their value must fit in.
     pub(in crate::ir) computed: Vec<(Int, Scalar)>,
-    pub(in crate::ir) required: Vec<RequiredLen>,
+    pub(crate) required: Vec<RequiredLen>,
 }
 
 impl Signature {

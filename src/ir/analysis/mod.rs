@@ -1,6 +1,7 @@
 //! Analyses of a kernel with verified structure. The verifier's later rules and the passes ask
 //! them, for example whether a branch is divergent. They change nothing in the kernel.
 
+pub(in crate::ir) mod accesses;
 pub(in crate::ir) mod alignment;
 pub(in crate::ir) mod bulk_staging;
 pub(in crate::ir) mod butterfly;

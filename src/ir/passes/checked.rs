@@ -24,13 +24,14 @@
 use std::collections::HashMap;
 
 use super::rewrite::Rewrite;
+use crate::ir::analysis::accesses::{Access, AccessBytes as Bytes, accesses};
 use crate::ir::analysis::origin::{Origins, Root, is_visible};
 use crate::ir::checked::{Check, CheckedAccess, Record, Site};
 use crate::ir::entity::{LocationId, OpId, RegionId, Value};
 use crate::ir::kernel::{KernelIr, Param, ValueData, ValueDef};
 use crate::ir::op::{
-    Arith, AsyncCopy, Atomic, AtomicOp, AtomicOrder, Axis, Compare, Constraint, Control, Convert,
-    Effect, FenceOrder, LoadAccess, Mem, MemScope, Mma, Op, SpecialReg, StoreAccess, Sync, Thread,
+    Arith, Atomic, AtomicOp, AtomicOrder, Axis, Compare, Control, Convert, FenceOrder, LoadAccess,
+    Mem, MemScope, Op, SpecialReg, StoreAccess, Sync, Thread,
 };
 use crate::ir::types::{Const, Scalar, Space, Type};
 
@@ -41,26 +42,6 @@ pub(in crate::ir) struct WithChecks {
     /// The parameters whose sizes the new parameters pass, in order.
     pub(in crate::ir) extents: Vec<u32>,
     pub(in crate::ir) sites: Vec<Site>,
-}
-
-/// A memory access that an operation makes through one of its pointers.
-struct Access {
-    base: Value,
-    index: Value,
-    bytes: Bytes,
-    align: u32,
-    is_store: bool,
-    /// If set, only the first `lanes` lanes of the warp supply an address.
-    lanes: Option<u32>,
-}
-
-#[derive(Clone, Copy)]
-enum Bytes {
-    Known(u32),
-    /// A `u32` that each thread computes.
-    Computed(Value),
-    /// The box size of a tensor map, given by parameter index.
-    Box(u32),
 }
 
 /// Adds checks to a verified kernel.
@@ -131,70 +112,6 @@ fn is_narrowed(ir: &KernelIr, op: OpId) -> bool {
     let Op::Mem(Mem::PtrCast { base, to }) = ir.ops[op].op else { return false };
     let Type::Pointer { elem, .. } = ir.type_of(base) else { return false };
     to.size_bytes() < elem.size_bytes()
-}
-
-/// Returns the operation's memory accesses, as far as their sizes are known to the kernel.
-fn accesses(ir: &KernelIr, id: OpId) -> Vec<Access> {
-    let op = &ir.ops[id].op;
-    let Some(info) = op.info() else { return Vec::new() };
-    // Address arithmetic and prefetches access nothing. A pointer may be out of bounds until it is
-    // used.
-    let is_hint = matches!(info.name, "prefetch" | "applypriority" | "cp_async_bulk_prefetch");
-    if info.effect == Effect::Pure || is_hint {
-        return Vec::new();
-    }
-    let operands = op.operands();
-    let named = |name: &str| {
-        let position = info.operands.iter().position(|(operand, _)| *operand == name);
-        position.and_then(|position| operands.get(position).copied())
-    };
-    let vector_of = |value: Value| ir.type_of(value).vector();
-    let mut found = Vec::new();
-    for (i, pair) in info.operands.windows(2).enumerate() {
-        let [(name, kind), (_, Constraint::Index)] = pair else { continue };
-        let is_barrier = name.contains("barrier");
-        let (base, index) = (operands[i], operands[i + 1]);
-        let Type::Pointer { elem, .. } = ir.type_of(base) else { continue };
-        let vector = named("vector").or(ir.ops[id].results.first().copied()).and_then(vector_of);
-        let mut lanes = None;
-        let (bytes, align) = if is_barrier {
-            (Bytes::Known(8), 8)
-        } else if matches!(info.name, "tensormap_replace" | "tensormap_acquire") {
-            // The tensor's own address may be anywhere, so it is not checked.
-            if *name == "base" {
-                continue;
-            }
-            (Bytes::Known(128), 128)
-        } else if let Some(map) = named("map") {
-            let ValueDef::Param(map) = ir.values[ir.template(map)].def else { continue };
-            (Bytes::Box(map), 128)
-        } else if let Op::AsyncCopy(AsyncCopy::CpAsync { src_bytes, bytes, .. }) = op {
-            match (*name, ir.integer(*src_bytes)) {
-                ("to", _) => (Bytes::Known(*bytes), *bytes),
-                (_, Some(0)) => continue,
-                (_, Some(count)) => (Bytes::Known(count as u32), *bytes),
-                (_, None) => (Bytes::Computed(*src_bytes), *bytes),
-            }
-        } else if let Some(count) = named("bytes") {
-            match ir.integer(count) {
-                Some(0) => continue,
-                Some(count) => (Bytes::Known(count as u32), 16),
-                None => (Bytes::Computed(count), 16),
-            }
-        } else if matches!(op, Op::Mma(Mma::Ldmatrix { .. } | Mma::Stmatrix { .. })) {
-            let count = 8 * vector.map_or(4, |vector| vector.registers());
-            lanes = (count < 32).then_some(count);
-            (Bytes::Known(16), 16)
-        } else if info.name == "discard" {
-            (Bytes::Known(128), 128)
-        } else {
-            let bytes = vector.map_or(elem.size_bytes(), |vector| vector.bits() / 8);
-            (Bytes::Known(bytes), bytes)
-        };
-        let is_store = *kind == Constraint::MutPointer;
-        found.push(Access { base, index, bytes, align, is_store, lanes });
-    }
-    found
 }
 
 struct Pass<'k> {

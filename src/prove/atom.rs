@@ -1,0 +1,170 @@
+//! [`Atoms`]: the unknowns of [polynomials](super::poly), with what is known about each of them
+//! wherever it is defined.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::claim::Cond;
+use super::poly::{AtomId, Poly, Term, gcd};
+use super::range::Range;
+use crate::ir::op::SpecialReg;
+use crate::ir::{OpId, SharedId, Value};
+
+/// What an atom stands for. Equal keys are the same atom.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// A special register, such as `tid.x`.
+    Register(SpecialReg),
+    /// The integer parameter with this index.
+    Param(u32),
+    /// How many elements the buffer of this parameter has.
+    Len(u32),
+    /// The size of this tensor map's box, in bytes.
+    BoxBytes(u32),
+    /// The address of this shared allocation, in units of 16 bytes.
+    Start(SharedId),
+    /// A value of the kernel that nothing more is known about.
+    /// Walks of a loop's body are numbered.
+    Value(Value, u32),
+    /// How many iterations of the loop came before the present one.
+    Trip(OpId, u32),
+    /// How many iterations the loop had.
+    Trips(OpId, u32),
+    /// The quotient rounded down; the divisor is at least 1.
+    Div(Poly, Poly),
+    /// The remainder of the quotient rounded down, from 0 to the divisor less 1.
+    Rem(Poly, Poly),
+    /// Exclusive or; both are at least 0.
+    Xor(Poly, Poly),
+    /// Bitwise and; both are at least 0.
+    And(Poly, Poly),
+    /// Bitwise or; both are at least 0.
+    Or(Poly, Poly),
+    Min(Poly, Poly),
+    Max(Poly, Poly),
+}
+
+/// An atom that is one of two values.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) cond: Rc<Cond>,
+    pub(super) yes: Poly,
+    pub(super) no: Poly,
+}
+
+#[derive(Debug)]
+pub(super) struct Atom {
+    pub(super) key: Key,
+    pub(super) range: Range,
+    /// All values are multiples of this.
+    pub(super) multiple: u128,
+    /// Whether a launch knows the value.
+    pub(super) is_launch: bool,
+    pub(super) choice: Option<Choice>,
+}
+
+/// All atoms of a kernel.
+#[derive(Debug, Default)]
+pub(super) struct Atoms {
+    all: Vec<Atom>,
+    ids: HashMap<Key, AtomId>,
+}
+
+impl Atoms {
+    pub(super) fn get(&self, atom: AtomId) -> &Atom {
+        &self.all[atom as usize]
+    }
+
+    pub(super) fn find(&self, key: &Key) -> Option<AtomId> {
+        self.ids.get(key).copied()
+    }
+
+    /// Returns the atom as a polynomial, or its value if there is only one.
+    pub(super) fn of(&mut self, key: Key, range: Range, multiple: u128) -> Poly {
+        if let Some(value) = range.as_point() {
+            return Poly::constant(value);
+        }
+        Poly::atom(self.id(key, range, multiple, None))
+    }
+
+    /// Returns the atom that is `choice.yes` where the condition holds, and else `choice.no`.
+    pub(super) fn choose(
+        &mut self,
+        (value, walk): (Value, u32),
+        range: Range,
+        choice: Choice,
+    ) -> Poly {
+        let multiple = gcd(self.multiple(&choice.yes), self.multiple(&choice.no)).max(1);
+        Poly::atom(self.id(Key::Value(value, walk), range, multiple, Some(choice)))
+    }
+
+    fn id(&mut self, key: Key, range: Range, multiple: u128, choice: Option<Choice>) -> AtomId {
+        if let Some(id) = self.ids.get(&key) {
+            return *id;
+        }
+        let all = |polys: &[&Poly]| polys.iter().all(|poly| self.is_launch(poly));
+        let is_launch = match &key {
+            Key::Register(SpecialReg::Ntid(_) | SpecialReg::Nctaid(_)) => true,
+            Key::Param(_) | Key::Len(_) | Key::BoxBytes(_) => true,
+            Key::Start(_) => false,
+            Key::Register(_) | Key::Value(..) | Key::Trip(..) | Key::Trips(..) => false,
+            Key::Div(a, b) | Key::Rem(a, b) | Key::Min(a, b) | Key::Max(a, b) => all(&[a, b]),
+            Key::Xor(..) | Key::And(..) | Key::Or(..) => false,
+        };
+        let id = self.all.len() as AtomId;
+        self.all.push(Atom {
+            key: key.clone(),
+            range,
+            multiple: multiple.max(1),
+            is_launch,
+            choice,
+        });
+        self.ids.insert(key, id);
+        id
+    }
+
+    /// Returns whether a launch can compute the polynomial.
+    pub(super) fn is_launch(&self, poly: &Poly) -> bool {
+        poly.atoms().all(|atom| self.get(atom).is_launch)
+    }
+
+    /// Returns an integer that divides every value of the polynomial; 0 if it is always 0.
+    pub(super) fn multiple(&self, poly: &Poly) -> u128 {
+        poly.terms
+            .iter()
+            .fold(poly.constant.unsigned_abs(), |all, term| gcd(all, self.of_term(term)))
+    }
+
+    pub(super) fn of_term(&self, term: &Term) -> u128 {
+        let factors = term.atoms.iter().map(|atom| self.get(*atom).multiple);
+        let own = term.factor.unsigned_abs();
+        factors.fold(own, |all, factor| all.checked_mul(factor).unwrap_or(all))
+    }
+
+    /// Returns the range of a polynomial whose atoms have the ranges that `of` returns.
+    pub(super) fn range_with(&self, poly: &Poly, of: &dyn Fn(AtomId) -> Range) -> Range {
+        let mut sum = Range::point(poly.constant);
+        for term in &poly.terms {
+            let mut product = Range::point(term.factor);
+            let mut i = 0;
+            while let Some(&atom) = term.atoms.get(i) {
+                // A square is never negative.
+                if term.atoms.get(i + 1) == Some(&atom) {
+                    let square = of(atom).times(of(atom));
+                    product = product.times(Range { lo: square.lo.max(0), hi: square.hi });
+                    i += 2;
+                } else {
+                    product = product.times(of(atom));
+                    i += 1;
+                }
+            }
+            sum = sum.plus(product);
+        }
+        sum
+    }
+
+    /// Returns the range of a polynomial, from what holds everywhere.
+    pub(super) fn range(&self, poly: &Poly) -> Range {
+        self.range_with(poly, &|atom| self.get(atom).range)
+    }
+}

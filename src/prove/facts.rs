@@ -1,0 +1,145 @@
+//! [`Facts`]: what holds at the place that the walk has reached, as a stack: a region's facts go
+//! when the walk leaves it.
+
+use std::collections::HashMap;
+
+use super::atom::Atoms;
+use super::claim::Deps;
+use super::poly::{AtomId, Poly};
+use super::range::Range;
+
+/// `poly >= 0`, if the conditions of `deps` hold.
+#[derive(Clone, Debug)]
+pub(super) struct Fact {
+    pub(super) poly: Poly,
+    pub(super) deps: Deps,
+}
+
+/// `atom == value`, if the conditions of `deps` hold.
+#[derive(Clone, Debug)]
+pub(super) struct Equality {
+    pub(super) atom: AtomId,
+    pub(super) value: Poly,
+    pub(super) deps: Deps,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    pub(super) all: Vec<Fact>,
+    pub(super) equalities: Vec<Equality>,
+    /// Atoms with a smaller range than everywhere. The ranges that were known before are in
+    /// `undo`.
+    ranges: HashMap<AtomId, (Range, Deps)>,
+    undo: Vec<(AtomId, Option<(Range, Deps)>)>,
+    /// How many of `all` hold everywhere.
+    pub(super) universal: usize,
+    /// Whether the place cannot be reached.
+    pub(super) dead: Option<Deps>,
+}
+
+/// A height of the stack.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    all: usize,
+    equalities: usize,
+    undo: usize,
+    dead: Option<Deps>,
+}
+
+impl Facts {
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            all: self.all.len(),
+            equalities: self.equalities.len(),
+            undo: self.undo.len(),
+            dead: self.dead,
+        }
+    }
+
+    pub(super) fn back_to(&mut self, mark: Mark) {
+        self.all.truncate(mark.all);
+        self.equalities.truncate(mark.equalities);
+        while self.undo.len() > mark.undo {
+            match self.undo.pop() {
+                Some((atom, Some(known))) => {
+                    self.ranges.insert(atom, known);
+                }
+                Some((atom, None)) => {
+                    self.ranges.remove(&atom);
+                }
+                None => break,
+            }
+        }
+        self.dead = mark.dead;
+    }
+
+    /// Returns the atom's range here, and what that relies on.
+    pub(super) fn range(&self, atoms: &Atoms, atom: AtomId) -> (Range, Deps) {
+        match self.ranges.get(&atom) {
+            Some(known) => *known,
+            None => (atoms.get(atom).range, 0),
+        }
+    }
+
+    /// Returns the polynomial's range here, and what that relies on.
+    pub(super) fn range_of(&self, atoms: &Atoms, poly: &Poly) -> (Range, Deps) {
+        let range = atoms.range_with(poly, &|atom| self.range(atoms, atom).0);
+        let deps = if self.ranges.is_empty() {
+            0
+        } else {
+            poly.atoms().fold(0, |deps, atom| deps | self.range(atoms, atom).1)
+        };
+        (range, deps)
+    }
+
+    /// Adds `poly >= 0`.
+    pub(super) fn add(&mut self, atoms: &Atoms, poly: Poly, deps: Deps) {
+        if let Some(constant) = poly.as_constant() {
+            if constant < 0 {
+                self.dead.get_or_insert(deps);
+            }
+            return;
+        }
+        // A bound of a single atom by a constant makes its range smaller.
+        if let [term] = &poly.terms[..]
+            && let [atom] = term.atoms[..]
+        {
+            let (known, known_deps) = self.range(atoms, atom);
+            let bound = if term.factor > 0 {
+                let lo = -poly.constant.div_euclid(term.factor);
+                Range { lo, hi: Range::LIMIT }
+            } else {
+                let hi = poly.constant.div_euclid(-term.factor);
+                Range { lo: -Range::LIMIT, hi }
+            };
+            let both = Range { lo: known.lo.max(bound.lo), hi: known.hi.min(bound.hi) };
+            if both.lo > both.hi {
+                self.dead.get_or_insert(deps | known_deps);
+            } else if both != known {
+                let before = self.ranges.insert(atom, (both, deps | known_deps));
+                self.undo.push((atom, before));
+            }
+        }
+        self.all.push(Fact { poly, deps });
+    }
+
+    /// Adds `poly == 0`.
+    pub(super) fn add_equal(&mut self, atoms: &Atoms, poly: &Poly, deps: Deps) {
+        // Solve for the latest atom with a factor of one.
+        let solvable = poly.terms.iter().filter(|term| {
+            term.factor.abs() == 1 && matches!(term.atoms[..], [atom] if poly.split(atom).is_some())
+        });
+        let latest = solvable.max_by_key(|term| term.atoms[0]);
+        if let Some(term) = latest
+            && let Some((_, rest)) = poly.split(term.atoms[0])
+            && let Some(value) = rest.scaled(-term.factor)
+            && !value.contains(term.atoms[0])
+        {
+            self.equalities.push(Equality { atom: term.atoms[0], value, deps });
+        }
+        self.add(atoms, poly.clone(), deps);
+        if let Some(negated) = poly.scaled(-1) {
+            self.add(atoms, negated, deps);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! [`Site`]: a place in a kernel that is safe only if something holds there, as the walk finds it.
+//! `proof.rs` has the public form.
+
+use super::claim::Deps;
+use super::pointer::Root;
+use super::poly::Poly;
+use crate::ir::OpId;
+use crate::ir::types::Space;
+
+/// Something that a launch has to fulfil.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Requirement {
+    /// In one of the lists all polynomials are at least 0.
+    Any { any: Vec<Vec<Poly>>, deps: Deps },
+    /// The buffer of the parameter starts at a multiple of `bytes`.
+    Aligned { param: u32, bytes: u32 },
+    /// The polynomial is a multiple of `by`.
+    Multiple { poly: Poly, by: u32, deps: Deps },
+    /// No value that the loop carries wraps.
+    Loop { id: OpId, deps: Deps },
+}
+
+impl Requirement {
+    /// The requirements that this one relies on.
+    pub(super) fn deps(&self) -> Deps {
+        match self {
+            Requirement::Any { deps, .. }
+            | Requirement::Multiple { deps, .. }
+            | Requirement::Loop { deps, .. } => *deps,
+            Requirement::Aligned { .. } => 0,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    pub(super) op: OpId,
+    pub(super) subject: Subject,
+    pub(super) verdict: Verdict,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// An access to memory through the operand with this index.
+    Access { operand: usize, root: Root, space: Space, is_store: bool },
+    /// A divisor is not zero.
+    Division,
+    /// A loop's step is positive.
+    Step,
+    /// What an `assume_*` promises holds.
+    Promise,
+    /// The rank of a block exists in the cluster.
+    Rank,
+    /// Inline PTX does what its author says.
+    InlinePtx,
+    /// A matrix descriptor's tile is inside of shared memory.
+    Matrix,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Holds, if the requirements hold.
+    Relies(Deps),
+    Open(Open),
+    Assumed(&'static str),
+}
+
+/// What could not be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Open {
+    /// This polynomial is at least 0.
+    Bound(Box<Poly>),
+    /// The offset is a multiple of `bytes`.
+    Alignment { offset: Box<Poly>, bytes: u32 },
+    /// The pointer comes from one allocation.
+    Origin,
+    /// An integer is followed.
+    Index,
+}

@@ -1,0 +1,609 @@
+//! The second walk: follows integers, conditions and pointers through the regions of a kernel, and
+//! asks at each access whether it is inside its allocation.
+//!
+//! A value of a kernel is followed as the integer that it would be if nothing wrapped. So it is
+//! *congruent* to its polynomial modulo the width of its type, and equal to it if the polynomial
+//! stays within the type. This is decided where the value is used rather than where it is computed,
+//! because there the guards help: `row*n + col` of a thread outside the matrix may wrap, but the
+//! guard `row < m` comes before the access.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use super::atom::{Atoms, Choice, Key};
+use super::claim::{Claim, Cond, Deps, MAX_DEPS};
+use super::entail::{Answer, Found, Search};
+use super::facts::{Facts, Mark};
+use super::loops::Obligation;
+use super::numbers;
+use super::pointer::{Pointer, Root};
+use super::poly::{AtomId, Poly, Term};
+use super::range::Range;
+use super::ranges::{Ranges, constant_of, of_register, of_type};
+use super::site::{Requirement, Site};
+use crate::ir::op::{Axis, Control, Op, SpecialReg, Thread};
+use crate::ir::types::Type;
+use crate::ir::{Entity, KernelIr, OpId, RegionId, Value, VarId};
+
+/// Offsets up to this many bytes never leave the range of 64 bits when a few are added.
+const SMALL: i128 = 1 << 58;
+
+/// A condition that leaves this much room keeps a value within its type.
+const ROOM: i128 = 1 << 24;
+
+/// An integer: congruent to `poly` modulo the width of its type, if the conditions of `deps` hold.
+#[derive(Clone, Debug)]
+pub(super) struct Number {
+    pub(super) poly: Poly,
+    pub(super) deps: Deps,
+}
+
+/// What is known about a value.
+#[derive(Clone, Debug)]
+pub(super) enum Known {
+    Number(Number),
+    Cond(Rc<Cond>),
+    Pointer(Rc<Pointer>),
+    Nothing,
+}
+
+pub(super) struct Walk<'k> {
+    pub(super) ir: &'k KernelIr,
+    pub(super) ranges: Ranges,
+    pub(super) atoms: Atoms,
+    pub(super) facts: Facts,
+    pub(super) values: Vec<Known>,
+    /// Values that were shown not to wrap here, and what that relies on.
+    pub(super) exact: HashMap<Value, Deps>,
+    pub(super) exact_undo: Vec<Value>,
+    /// The registers of variables whose present value is known.
+    pub(super) vars: HashMap<(VarId, u32), Known>,
+    /// What each `yield` passed, by its region.
+    pub(super) yields: HashMap<RegionId, Vec<Known>>,
+    /// What the `break`s of each loop passed.
+    pub(super) breaks: HashMap<OpId, Vec<Vec<Known>>>,
+    /// The `continue`s of each loop.
+    pub(super) continues: HashMap<OpId, Vec<OpId>>,
+    /// Carried values that are assumed not to wrap: `value + step` must stay within its type at each
+    /// `continue`.
+    pub(super) obligations: HashMap<OpId, Vec<Obligation>>,
+    pub(super) requirements: Vec<Requirement>,
+    /// How often a loop's body was walked again. Unknowns of different walks are not the same.
+    pub(super) generation: u32,
+    pub(super) sites: Vec<Site>,
+}
+
+impl<'k> Walk<'k> {
+    pub(super) fn new(ir: &'k KernelIr) -> Walk<'k> {
+        let mut continues: HashMap<OpId, Vec<OpId>> = HashMap::new();
+        for (id, data) in ir.ops.iter() {
+            if let Op::Control(Control::Continue { target, .. }) = data.op {
+                continues.entry(target).or_default().push(id);
+            }
+        }
+        let mut walk = Walk {
+            ir,
+            ranges: Ranges::new(ir),
+            atoms: Atoms::default(),
+            facts: Facts::default(),
+            values: vec![Known::Nothing; ir.values.len()],
+            exact: HashMap::new(),
+            exact_undo: Vec::new(),
+            vars: HashMap::new(),
+            yields: HashMap::new(),
+            breaks: HashMap::new(),
+            continues,
+            obligations: HashMap::new(),
+            requirements: Vec::new(),
+            generation: 0,
+            sites: Vec::new(),
+        };
+        for (i, param) in ir.params.iter().enumerate() {
+            let i = i as u32;
+            let known = match ir.type_of(param.value) {
+                Type::Pointer { .. } => Known::Pointer(Rc::new(Pointer::new(Root::Param(i)))),
+                ty => match of_type(ty) {
+                    Some(range) => {
+                        let poly = walk.atoms.of(Key::Param(i), range, 1);
+                        Known::Number(Number { poly, deps: 0 })
+                    }
+                    None => Known::Nothing,
+                },
+            };
+            walk.values[param.value.index()] = known;
+        }
+        walk
+    }
+
+    /// Adds a fact that holds everywhere.
+    pub(super) fn assume_everywhere(&mut self, poly: Poly) {
+        self.facts.add(&self.atoms, poly, 0);
+        self.facts.universal = self.facts.all.len();
+    }
+
+    /// The element count of a buffer.
+    pub(super) fn len(&mut self, param: u32) -> Poly {
+        // No address space has more bytes than this.
+        self.atoms.of(Key::Len(param), Range::new(0, 1 << 60), 1)
+    }
+
+    pub(super) fn run(&mut self) {
+        self.registers();
+        self.region(self.ir.body);
+    }
+
+    /// Relates indices with sizes: `tid.x < ntid.x`, and so on.
+    fn registers(&mut self) {
+        use SpecialReg as R;
+        let mut pairs = Vec::new();
+        for axis in Axis::ALL {
+            pairs.push((R::Tid(axis), R::Ntid(axis)));
+            pairs.push((R::Ctaid(axis), R::Nctaid(axis)));
+            pairs.push((R::ClusterId(axis), R::NClusterId(axis)));
+            pairs.push((R::ClusterCtaid(axis), R::ClusterNctaid(axis)));
+        }
+        pairs.push((R::ClusterCtaRank, R::ClusterNctaRank));
+        let registers = self.ir.ops.iter().filter_map(|(_, data)| {
+            if let Op::Thread(Thread::Sreg { reg }) = data.op { Some(reg) } else { None }
+        });
+        let registers: HashSet<R> = registers.collect();
+        let used: Vec<(R, R)> =
+            pairs.into_iter().filter(|(index, _)| registers.contains(index)).collect();
+        for (index, count) in used {
+            let (index, count) = (self.register(index), self.register(count));
+            if let Some(left) = count.minus(&index).and_then(|left| left.plus_constant(-1)) {
+                self.facts.add(&self.atoms, left, 0);
+            }
+        }
+        self.facts.universal = self.facts.all.len();
+    }
+
+    pub(super) fn register(&mut self, reg: SpecialReg) -> Poly {
+        if let (SpecialReg::LaneId, Some([_, 1, 1])) = (reg, self.ir.bounds.block) {
+            let thread = self.register(SpecialReg::Tid(Axis::X));
+            if let Some(lane) = numbers::rem(&mut self.atoms, &thread, &Poly::constant(32)) {
+                return lane;
+            }
+        }
+        self.atoms.of(Key::Register(reg), of_register(self.ir, reg), 1)
+    }
+
+    // ---- what is known ----
+
+    pub(super) fn known(&self, value: Value) -> &Known {
+        &self.values[value.index()]
+    }
+
+    /// Makes the value an unknown of its own.
+    pub(super) fn unknown(&mut self, value: Value) -> Number {
+        let (range, multiple) = (self.ranges.of(self.ir, value), self.ranges.multiple(value));
+        Number { poly: self.atoms.of(Key::Value(value, self.generation), range, multiple), deps: 0 }
+    }
+
+    /// Returns the integer that the value is congruent to.
+    pub(super) fn number(&mut self, value: Value) -> Option<Number> {
+        match self.known(value) {
+            Known::Number(number) => Some(number.clone()),
+            _ if of_type(self.ir.type_of(value)).is_some() => {
+                let number = self.unknown(value);
+                self.values[value.index()] = Known::Number(number.clone());
+                Some(number)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the integer that the value is. If it may have wrapped, that is an unknown.
+    pub(super) fn exact(&mut self, value: Value) -> Option<Number> {
+        let number = self.number(value)?;
+        let all = of_type(self.ir.type_of(value))?;
+        if self.atoms.range(&number.poly).is_within(all) {
+            return Some(number);
+        }
+        if let Some(deps) = self.exact.get(&value) {
+            return Some(Number { poly: number.poly, deps: number.deps | deps });
+        }
+        if let Some(deps) = self.is_within(&number.poly, all) {
+            self.exact.insert(value, deps);
+            self.exact_undo.push(value);
+            return Some(Number { poly: number.poly, deps: number.deps | deps });
+        }
+        let number = self.unknown(value);
+        self.values[value.index()] = Known::Number(number.clone());
+        Some(number)
+    }
+
+    pub(super) fn is_within(&mut self, poly: &Poly, all: Range) -> Option<Deps> {
+        let (range, deps) = self.facts.range_of(&self.atoms, poly);
+        if range.is_within(all) {
+            return Some(deps);
+        }
+        let above = poly.plus_constant(-all.lo)?;
+        let below = poly.scaled(-1)?.plus_constant(all.hi)?;
+        Some(self.ensure(&above)? | self.ensure(&below)?)
+    }
+
+    /// Adds an index to a pointer, in elements of `bytes` bytes.
+    ///
+    /// Addresses have 64 bits, so an index of 64 bits may wrap on its way as long as the whole offset
+    /// ends inside the allocation.
+    pub(super) fn advanced(
+        &mut self,
+        pointer: &Pointer,
+        index: Value,
+        bytes: i128,
+    ) -> Option<Pointer> {
+        let is_wide = self.ir.type_of(index).bits() == 64;
+        let number = if is_wide { self.number(index)? } else { self.exact(index)? };
+        let mut pointer = pointer.clone();
+        pointer.deps |= number.deps;
+        self.advance(&mut pointer, &number.poly.scaled(bytes)?)?;
+        Some(pointer)
+    }
+
+    /// Adds an offset in bytes to a pointer.
+    pub(super) fn advance(&mut self, pointer: &mut Pointer, by: &Poly) -> Option<()> {
+        let small = Range::new(-SMALL, SMALL);
+        if !self.atoms.range(by).is_within(small) {
+            if pointer.is_loose {
+                pointer.deps |= self.is_within(by, small)?;
+            }
+            pointer.is_loose = true;
+        }
+        pointer.offset = numbers::tidy(&mut self.atoms, pointer.offset.plus(by)?);
+        pointer.since = numbers::tidy(&mut self.atoms, pointer.since.plus(by)?);
+        Some(())
+    }
+
+    pub(super) fn cond(&self, value: Value) -> Option<Rc<Cond>> {
+        if let Some(constant) = constant_of(self.ir, value) {
+            return Some(Rc::new(Cond::known(constant.bits() & 1 == 1)));
+        }
+        match self.known(value) {
+            Known::Cond(cond) => Some(Rc::clone(cond)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn pointer(&self, value: Value) -> Rc<Pointer> {
+        match self.known(value) {
+            Known::Pointer(pointer) => Rc::clone(pointer),
+            _ => Rc::new(Pointer::new(Root::Unknown)),
+        }
+    }
+
+    // ---- decisions ----
+
+    /// Returns what it relies on that the polynomial is never negative here, perhaps a new launch
+    /// condition; `None` if nothing makes it so.
+    pub(super) fn ensure(&mut self, poly: &Poly) -> Option<Deps> {
+        match Search::new(&mut self.atoms, &mut self.facts).decide(poly) {
+            Answer::Yes(deps) => Some(deps),
+            Answer::If(found) => self.require(poly, found),
+        }
+    }
+
+    /// Returns whether the polynomial is never negative here for every launch.
+    pub(super) fn is_known(&mut self, poly: &Poly) -> Option<Deps> {
+        Search::new(&mut self.atoms, &mut self.facts).known(poly)
+    }
+
+    pub(super) fn assume(&mut self, claims: &[Claim], deps: Deps) {
+        for claim in claims {
+            self.refine_remainder(claim, deps);
+            Search::new(&mut self.atoms, &mut self.facts).assume(claim, deps);
+        }
+    }
+
+    /// A remainder of zero makes the dividend a multiple.
+    fn refine_remainder(&mut self, claim: &Claim, deps: Deps) {
+        let Claim::Eq(poly) = claim else { return };
+        let Some(atom) = poly.as_atom().or_else(|| poly.scaled(-1)?.as_atom()) else { return };
+        let Key::Rem(value, by) = self.atoms.get(atom).key.clone() else { return };
+        self.assume_multiple(&value, &by, deps);
+    }
+
+    /// Notes that the polynomial is a multiple of `by`.
+    pub(super) fn assume_multiple(&mut self, value: &Poly, by: &Poly, deps: Deps) {
+        let whole = numbers::div(&mut self.atoms, value, by)
+            .and_then(|quotient| value.minus(&quotient.times(by)?));
+        if let Some(rest) = whole {
+            self.facts.add_equal(&self.atoms, &rest, deps);
+        }
+    }
+
+    /// Adds the launch condition that one of the polynomials is at least 0, so that `poly` is.
+    fn require(&mut self, poly: &Poly, found: Vec<Found>) -> Option<Deps> {
+        if found.is_empty() {
+            return None;
+        }
+        let mut any: Vec<Vec<Poly>> = Vec::new();
+        let mut deps = 0;
+        // Nothing was dropped if the launch knew all of it to begin with.
+        let is_exact = self.atoms.is_launch(poly);
+        for Found { all, deps: own } in found {
+            let all: Vec<Poly> = all.iter().filter_map(simplified).collect();
+            if !is_exact && !all.iter().all(|one| self.is_needed(one, poly)) {
+                continue;
+            }
+            deps |= own;
+            // Leave out what says more than another one.
+            if any.iter().any(|known| is_implied(known, &all)) {
+                continue;
+            }
+            any.retain(|known| !is_implied(&all, known));
+            any.push(all);
+        }
+        if any.is_empty() {
+            return None;
+        }
+        // The access happens only if the guards hold that the launch decides.
+        let guards = self.facts.all.get(self.facts.universal..).unwrap_or_default();
+        let guards = guards.iter().filter(|fact| fact.deps == 0);
+        for fact in guards.filter(|fact| self.atoms.is_launch(&fact.poly)).take(3) {
+            let Some(never) = fact.poly.scaled(-1).and_then(|poly| poly.plus_constant(-1)) else {
+                continue;
+            };
+            let never = vec![never];
+            if !any.contains(&never) {
+                any.push(never);
+            }
+        }
+        self.require_all(Requirement::Any { any, deps })
+    }
+
+    /// Returns whether `poly >= 0` is likely to hold for every correct launch. It is a condition
+    /// that the search found for `goal`.
+    ///
+    /// The search drops what it cannot use, so a condition may ask for more than the kernel needs.
+    /// For example, without the guard `i < n` a buffer would have to be as long as all tiles
+    /// together. Such a condition would refuse correct launches, so the access stays open instead.
+    fn is_needed(&self, poly: &Poly, goal: &Poly) -> bool {
+        let key = |atom: AtomId| &self.atoms.get(atom).key;
+        let is_param = |atom: AtomId| matches!(key(atom), Key::Param(_));
+        let is_len = |term: &Term| term.atoms.iter().any(|atom| matches!(key(*atom), Key::Len(_)));
+        let is_block = |atom: AtomId| {
+            matches!(key(atom), Key::Register(SpecialReg::Ntid(_)) | Key::BoxBytes(_))
+        };
+        let is_grid = |atom: AtomId| matches!(key(atom), Key::Register(SpecialReg::Nctaid(_)));
+        let Some(len) = poly.terms.iter().find(|term| is_len(term)) else {
+            // Sizes are not negative, two parameters are in order, or something fits in its type.
+            let is_sign = poly.constant >= -1 && poly.terms.iter().all(|term| term.factor > 0);
+            let is_order = poly.terms.len() <= 2
+                && poly.constant.abs() <= 1
+                && poly.terms.iter().all(|term| term.atoms.len() == 1 && term.factor.abs() == 1);
+            let is_plain =
+                poly.atoms().all(|atom| is_block(atom) || is_grid(atom) || is_param(atom));
+            let is_fitting = poly.constant >= ROOM || poly.atoms().all(is_block);
+            return is_sign || is_plain && (is_order || is_fitting);
+        };
+        // A guard compares an index of the access with a parameter.
+        let local = self.facts.all.get(self.facts.universal..).unwrap_or_default();
+        let is_guarded = |index: AtomId| {
+            local.iter().any(|fact| {
+                let is_guard = fact.poly.contains(index)
+                    && fact.poly.atoms().any(|atom| self.depends_on_param(atom));
+                // Both sides of an equation are facts too, but no guards.
+                let opposite = fact.poly.scaled(-1);
+                is_guard && !local.iter().any(|other| Some(&other.poly) == opposite.as_ref())
+            })
+        };
+        let indices: Vec<AtomId> =
+            goal.atoms().filter(|atom| !self.atoms.get(*atom).is_launch).collect();
+        if !indices.iter().any(|atom| is_guarded(*atom)) {
+            return len.factor > 0;
+        }
+        // The guards' parameters bound the indices, to the element. Only threads and blocks without
+        // a guard may reach further.
+        let is_loose = indices.iter().all(|atom| matches!(key(*atom), Key::Register(_)))
+            && indices.iter().any(|atom| !is_guarded(*atom));
+        let mut others = poly.terms.iter().filter(|term| !is_len(term)).peekable();
+        len.factor > 0
+            && (poly.constant >= 0 || is_loose)
+            && others.peek().is_some()
+            && others.all(|term| {
+                term.factor.abs() <= len.factor && term.atoms.iter().all(|atom| is_param(*atom))
+            })
+    }
+
+    /// Returns whether the atom is a parameter, or made of one.
+    fn depends_on_param(&self, atom: AtomId) -> bool {
+        let any = |poly: &Poly| poly.atoms().any(|atom| self.depends_on_param(atom));
+        match &self.atoms.get(atom).key {
+            Key::Param(_) => true,
+            Key::Div(a, b)
+            | Key::Rem(a, b)
+            | Key::Xor(a, b)
+            | Key::And(a, b)
+            | Key::Or(a, b)
+            | Key::Min(a, b)
+            | Key::Max(a, b) => any(a) || any(b),
+            _ => false,
+        }
+    }
+
+    pub(super) fn require_all(&mut self, requirement: Requirement) -> Option<Deps> {
+        let own = requirement.deps();
+        let index = match self.requirements.iter().position(|known| *known == requirement) {
+            Some(index) => index,
+            None => {
+                self.requirements.push(requirement);
+                self.requirements.len() - 1
+            }
+        };
+        (index < MAX_DEPS).then(|| own | 1 << index)
+    }
+
+    // ---- regions ----
+
+    pub(super) fn mark(&self) -> (Mark, usize) {
+        (self.facts.mark(), self.exact_undo.len())
+    }
+
+    pub(super) fn back_to(&mut self, (mark, exact): (Mark, usize)) {
+        self.facts.back_to(mark);
+        for value in self.exact_undo.drain(exact..) {
+            self.exact.remove(&value);
+        }
+    }
+
+    pub(super) fn region(&mut self, region: RegionId) {
+        let ir = self.ir;
+        for &id in &ir.regions[region].ops {
+            self.op(id);
+        }
+    }
+
+    pub(super) fn op(&mut self, id: OpId) {
+        if let Op::Control(control) = &self.ir.ops[id].op {
+            self.control(id, control);
+        } else {
+            self.check(id);
+            self.evaluate(id);
+        }
+    }
+
+    fn control(&mut self, id: OpId, control: &Control) {
+        match control {
+            Control::If { cond, then_region, else_region } => {
+                self.if_(id, *cond, *then_region, *else_region);
+            }
+            Control::For { .. } | Control::Loop { .. } => self.loop_(id, control),
+            Control::Yield { values } => {
+                let region = self.ir.ops[id].region;
+                let passed = self.passed(values);
+                self.yields.insert(region, passed);
+            }
+            Control::Break { target, values } => {
+                let passed = self.passed(values);
+                self.breaks.entry(*target).or_default().push(passed);
+            }
+            Control::Continue { target, .. } => self.continue_(*target),
+            Control::Return => {}
+        }
+    }
+
+    /// What is known about values that a region passes on.
+    pub(super) fn passed(&mut self, values: &[Value]) -> Vec<Known> {
+        values
+            .iter()
+            .map(|value| match self.exact(*value) {
+                Some(number) => Known::Number(number),
+                None => match self.cond(*value) {
+                    Some(cond) => Known::Cond(cond),
+                    None => self.known(*value).clone(),
+                },
+            })
+            .collect()
+    }
+
+    fn if_(&mut self, id: OpId, cond: Value, then_region: RegionId, else_region: Option<RegionId>) {
+        let ir = self.ir;
+        let cond = self.cond(cond).unwrap_or_default();
+        let before = self.vars.clone();
+        let mark = self.mark();
+        self.assume(&cond.yes, cond.deps);
+        self.region(then_region);
+        self.back_to(mark);
+        let after_then = std::mem::replace(&mut self.vars, before);
+        if let Some(region) = else_region {
+            self.assume(&cond.no, cond.deps);
+            self.region(region);
+            self.back_to(mark);
+        }
+        let falls = |region: RegionId| ir.falls_through(region);
+        let (then_falls, else_falls) = (falls(then_region), else_region.is_none_or(falls));
+        match (then_falls, else_falls) {
+            (true, true) => self.vars.retain(|var, known| {
+                matches!((known, after_then.get(var)),
+                    (Known::Number(a), Some(Known::Number(b))) if a.poly == b.poly && a.deps == b.deps)
+            }),
+            (true, false) => self.vars = after_then,
+            (false, _) => {}
+        }
+        let results = &ir.ops[id].results;
+        let passed = |walk: &mut Self, region: Option<RegionId>| {
+            region.and_then(|region| walk.yields.remove(&region)).unwrap_or_default()
+        };
+        let (yes, no) = (passed(self, Some(then_region)), passed(self, else_region));
+        for (i, &result) in results.iter().enumerate() {
+            let known = match (then_falls, else_falls) {
+                (true, false) => yes.get(i).cloned().unwrap_or(Known::Nothing),
+                (false, true) => no.get(i).cloned().unwrap_or(Known::Nothing),
+                _ => match (yes.get(i), no.get(i)) {
+                    (Some(yes), Some(no)) => self.either(result, &cond, yes, no),
+                    _ => Known::Nothing,
+                },
+            };
+            self.values[result.index()] = known;
+        }
+        // Only one of the two arms leads to what follows.
+        if !then_falls {
+            self.assume(&cond.no, cond.deps);
+        } else if !else_falls {
+            self.assume(&cond.yes, cond.deps);
+        }
+    }
+
+    /// What is known about a value that is `yes` where the condition holds, else `no`.
+    pub(super) fn either(
+        &mut self,
+        result: Value,
+        cond: &Rc<Cond>,
+        yes: &Known,
+        no: &Known,
+    ) -> Known {
+        match (yes, no) {
+            (Known::Number(yes), Known::Number(no)) => {
+                if yes.poly == no.poly {
+                    return Known::Number(Number {
+                        poly: yes.poly.clone(),
+                        deps: yes.deps | no.deps,
+                    });
+                }
+                let range = self.ranges.of(self.ir, result);
+                let choice =
+                    Choice { cond: Rc::clone(cond), yes: yes.poly.clone(), no: no.poly.clone() };
+                let poly = self.atoms.choose((result, self.generation), range, choice);
+                Known::Number(Number { poly, deps: yes.deps | no.deps })
+            }
+            (Known::Cond(yes), Known::Cond(no)) => {
+                let [a, b] = [cond.and(yes), cond.not().and(no)];
+                Known::Cond(Rc::new(a.or(&b)))
+            }
+            (Known::Pointer(a), Known::Pointer(b)) if a.root == b.root => {
+                if a == b {
+                    return yes.clone();
+                }
+                let choice =
+                    Choice { cond: Rc::clone(cond), yes: a.offset.clone(), no: b.offset.clone() };
+                let offset = self.atoms.choose((result, self.generation), Range::ALL, choice);
+                let mut pointer = Pointer::new(a.root);
+                pointer.offset = offset.clone();
+                pointer.since = offset;
+                pointer.deps = a.deps | b.deps;
+                pointer.is_loose = a.is_loose || b.is_loose;
+                Known::Pointer(Rc::new(pointer))
+            }
+            _ => Known::Nothing,
+        }
+    }
+}
+
+/// Divides `poly >= 0` by the common factor of its terms.
+fn simplified(poly: &Poly) -> Option<Poly> {
+    let content = i128::try_from(poly.content()).ok()?.max(1);
+    let mut poly = poly.clone();
+    poly.constant = poly.constant.div_euclid(content);
+    for term in &mut poly.terms {
+        term.factor /= content;
+    }
+    Some(poly)
+}
+
+/// Returns whether each polynomial of `weak` is one of `strong`, or larger by a constant.
+fn is_implied(weak: &[Poly], strong: &[Poly]) -> bool {
+    weak.iter().all(|weak| {
+        strong.iter().any(|strong| weak.constant >= strong.constant && weak.terms == strong.terms)
+    })
+}

@@ -1,0 +1,247 @@
+//! The kernels of the library: how much of them is proved.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use tilewright::ir::types::{Scalar, Space};
+use tilewright::ir::{Kernel, KernelIr, Target, bf16, f16};
+use tilewright::kernels::attention::{Attention, AttentionConfig, AttentionProblem};
+use tilewright::kernels::elementwise::{Elementwise, ElementwiseConfig};
+use tilewright::kernels::gemm::{Gemm, GemmConfig, Schedule};
+use tilewright::kernels::norm::{Norm, NormConfig, NormKind};
+use tilewright::kernels::reduce::{RowReduce, RowReduceConfig, RowReduceOp};
+use tilewright::kernels::rows::RowProblem;
+use tilewright::kernels::softmax::{Softmax, SoftmaxConfig};
+use tilewright::kernels::transpose::{Transpose, TransposeConfig, TransposeProblem};
+use tilewright::prove::{LaunchValue, LaunchValues, Proof, Verdict, What};
+
+/// A proof, with its kernel's family.
+struct Proved {
+    family: &'static str,
+    name: String,
+    proof: Proof,
+    ops: usize,
+    milliseconds: f64,
+}
+
+fn prove(all: &mut Vec<Proved>, family: &'static str, ir: &KernelIr) {
+    let kernel = Kernel::verify(ir.clone()).unwrap();
+    let start = Instant::now();
+    let proof = kernel.prove();
+    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+    if let Some(folder) = std::env::var_os("TILEWRIGHT_PROVE_SHOW") {
+        let path = std::path::Path::new(&folder).join(format!("{}.kir", ir.name));
+        std::fs::write(path, format!("{ir}\n")).unwrap();
+    }
+    let (name, ops) = (ir.name.clone(), ir.reached_ops().len());
+    all.push(Proved { family, name, proof, ops, milliseconds });
+}
+
+/// Proves a ready kernel, which gives its IR only.
+fn proof_of(ir: &KernelIr) -> Proof {
+    Kernel::verify(ir.clone()).unwrap().prove()
+}
+
+/// The parts of a ready kernel that the table needs.
+macro_rules! add {
+    ($all:expr, $family:literal, $made:expr) => {{
+        let made = $made.unwrap();
+        prove(&mut $all, $family, made.ir());
+    }};
+}
+
+fn proofs() -> Vec<Proved> {
+    let target = Target::SM_90A;
+    let mut all = Vec::new();
+    for problem in
+        [RowProblem::new(64, 4096), RowProblem::new(7, 1001), RowProblem::new(3, 100_000)]
+    {
+        let config = SoftmaxConfig::new(target, Scalar::Bf16, &problem).unwrap();
+        add!(all, "softmax", Softmax::<bf16, bf16>::new(config));
+        for kind in [NormKind::Rms, NormKind::Layer] {
+            let config = NormConfig::new(kind, target, Scalar::Bf16, &problem).unwrap();
+            add!(all, "norm", Norm::<bf16, bf16>::new(config.weight()));
+        }
+        let config = RowReduceConfig::new(RowReduceOp::Sum, target, Scalar::Bf16, &problem);
+        add!(all, "reduce", RowReduce::<bf16>::new(config));
+    }
+    for problem in [TransposeProblem::new(512, 512), TransposeProblem::new(3, 101)] {
+        let config = TransposeConfig::new(target, Scalar::F32, &problem);
+        add!(all, "transpose", Transpose::<f32>::new(config));
+        let config = TransposeConfig::new(target, Scalar::F16, &problem);
+        add!(all, "transpose", Transpose::<f16>::new(config));
+    }
+    let add =
+        Elementwise::<bf16, bf16, 2>::new(ElementwiseConfig::new(target, 2), "add", |_, [x, y]| {
+            x + y
+        });
+    add!(all, "elementwise", add);
+    for target in [Target::SM_90A, Target::SM_80] {
+        for head in [64, 128] {
+            let problem = AttentionProblem::new([1, 1, 1], [128, 128], head);
+            let config = AttentionConfig::new(target, &problem).unwrap();
+            if target == Target::SM_80 {
+                add!(all, "attention sm_80", Attention::<bf16>::new(config));
+            } else {
+                add!(all, "attention sm_90", Attention::<bf16>::new(config));
+            }
+        }
+    }
+    let sm90 = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
+    for config in [sm90, GemmConfig { schedule: Schedule::Pingpong, ..sm90 }] {
+        add!(all, "gemm sm_90", Gemm::<bf16>::new(config));
+    }
+    let sm80 = GemmConfig::sm80(Target::SM_80, Scalar::Bf16, [128, 128]);
+    add!(all, "gemm sm_80", Gemm::<bf16>::new(sm80));
+    let simt = GemmConfig::simt(Target::SM_80, Scalar::F32);
+    add!(all, "gemm simt", Gemm::<f32>::new(simt));
+    all
+}
+
+/// A launch of the library on buffers that are exactly as long as needed.
+struct Launch {
+    proof: Proof,
+    name: String,
+    values: LaunchValues,
+}
+
+fn buffer(len: u64) -> LaunchValue {
+    LaunchValue::Buffer { len, alignment: 256 }
+}
+
+fn launches() -> Vec<Launch> {
+    let int = |value: i64| LaunchValue::Integer(value.into());
+    let target = Target::SM_90A;
+    let mut all = Vec::new();
+    let mut launch = |ir: &KernelIr, blocks: u32, arguments: Vec<LaunchValue>| {
+        let proof = proof_of(ir);
+        let threads = ir.bounds.block.unwrap();
+        let values = LaunchValues::new([blocks, 1, 1], threads, arguments);
+        all.push(Launch { proof, name: ir.name.clone(), values });
+    };
+    for n in [1000u64, 4096, 5000, 100_000] {
+        let config = ElementwiseConfig::new(target, 2);
+        let add = Elementwise::<bf16, bf16, 2>::new(config, "add", |_, [x, y]| x + y).unwrap();
+        let arguments = vec![buffer(n), buffer(n), buffer(n), int(n as i64)];
+        launch(add.ir(), n.div_ceil(4096) as u32, arguments);
+    }
+    for (rows, columns, pitch) in
+        [(64, 4096, 4096), (64, 4096, 4104), (7, 1001, 1001), (3, 1001, 2000)]
+    {
+        let problem = RowProblem::new(rows as u32, columns as u32);
+        let len = ((rows - 1) * pitch + columns) as u64;
+        let sizes = [int(rows), int(columns)];
+        let matrix = [buffer(len), int(pitch)];
+        let per_block = if columns == 4096 { 1 } else { 4 };
+        let blocks = (rows as u32).div_ceil(per_block);
+        let config = SoftmaxConfig::new(target, Scalar::Bf16, &problem).unwrap();
+        let softmax = Softmax::<bf16, bf16>::new(config).unwrap();
+        let arguments = [&matrix[..], &matrix, &sizes].concat();
+        launch(softmax.ir(), blocks, arguments);
+        let config = RowReduceConfig::new(RowReduceOp::Sum, target, Scalar::Bf16, &problem);
+        let sum = RowReduce::<bf16>::new(config).unwrap();
+        let arguments = [&matrix[..], &[buffer(rows as u64)], &sizes].concat();
+        launch(sum.ir(), blocks, arguments);
+        let config = NormConfig::new(NormKind::Rms, target, Scalar::Bf16, &problem).unwrap();
+        let norm = Norm::<bf16, bf16>::new(config.weight()).unwrap();
+        let weight = [buffer(columns as u64), buffer(0), LaunchValue::Other, LaunchValue::Other];
+        let arguments = [&matrix[..], &matrix, &weight, &sizes].concat();
+        launch(norm.ir(), blocks, arguments);
+    }
+    let config = GemmConfig::simt(Target::SM_80, Scalar::F32);
+    for (m, n, k) in [(128i64, 256, 64), (100, 200, 52)] {
+        let gemm = Gemm::<f32>::new(config).unwrap();
+        let matrix =
+            |rows: i64, columns: i64| [buffer((rows * columns) as u64), int(columns), int(0)];
+        let sizes = [m, n, k, 1].map(int);
+        let rest = [LaunchValue::Other, LaunchValue::Other, buffer(0), int(0), int(0), buffer(0)];
+        let arguments = [&matrix(m, k)[..], &matrix(n, k), &matrix(m, n), &sizes, &rest].concat();
+        let blocks = (m as u32).div_ceil(128) * (n as u32).div_ceil(128);
+        launch(gemm.ir(), blocks, arguments);
+    }
+    all
+}
+
+/// Conditions that a correct launch does not fulfil are too strong: they would refuse it.
+#[test]
+fn correct_launches_fulfil_the_conditions() {
+    let (mut fulfilled, mut refused) = (0, 0);
+    for Launch { proof, name, values } in launches() {
+        for obligation in proof.obligations() {
+            let Verdict::Condition(all) = &obligation.verdict else { continue };
+            let failing = all.iter().find(|i| !proof.conditions()[**i].holds(&values));
+            match failing {
+                None => fulfilled += 1,
+                Some(i) => {
+                    refused += 1;
+                    let condition = &proof.conditions()[*i];
+                    println!("{name}: {} at {}: {condition}", obligation.name, obligation.location);
+                }
+            }
+        }
+    }
+    println!(
+        "{fulfilled} obligations have conditions that correct launches fulfil, {refused} do not"
+    );
+    assert!(fulfilled > 0 && refused == 0, "{refused} refused, {fulfilled} fulfilled");
+}
+
+/// Which column of the table an obligation belongs to.
+fn column(what: &What) -> &'static str {
+    match what {
+        What::Access { space: Space::Global, .. } => "global",
+        What::Access { space: Space::Shared | Space::SharedCluster, .. } => "shared",
+        What::Access { .. } => "local and constant",
+        What::Matrix => "wgmma",
+        _ => "other",
+    }
+}
+
+#[test]
+fn shares_of_the_library() {
+    let all = proofs();
+    let mut table: BTreeMap<(&str, &str), [usize; 4]> = BTreeMap::new();
+    for proved in &all {
+        for obligation in proved.proof.obligations() {
+            let row = match &obligation.verdict {
+                Verdict::Proved => 0,
+                Verdict::Condition(_) => 1,
+                Verdict::Checked(_) => 2,
+                _ => 3,
+            };
+            table.entry((proved.family, column(&obligation.what))).or_default()[row] += 1;
+        }
+    }
+    for proved in &all {
+        println!(
+            "{} `{}`: {} operations, {:.1} ms",
+            proved.family, proved.name, proved.ops, proved.milliseconds
+        );
+    }
+    println!("family | space | proved | by conditions | checked | assumed");
+    for ((family, space), [proved, conditions, checked, assumed]) in &table {
+        println!("{family} | {space} | {proved} | {conditions} | {checked} | {assumed}");
+    }
+    // The open sites by source line, with one of the reasons.
+    let mut open: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    for proved in &all {
+        for obligation in proved.proof.open() {
+            let (Verdict::Checked(reason), place) = (&obligation.verdict, obligation.location)
+            else {
+                continue;
+            };
+            let column = column(&obligation.what);
+            let key = format!("{} | {column} | {} | {place}", proved.family, obligation.name);
+            open.entry(key).or_insert_with(|| (0, reason.clone())).0 += 1;
+        }
+    }
+    println!("family | space | operation | line | open sites | what is not known in the first");
+    for (key, (count, reason)) in &open {
+        println!("{key} | {count} | {reason}");
+    }
+    if std::env::var_os("TILEWRIGHT_PROVE_SHOW").is_some() {
+        for proved in &all {
+            println!("{}\n", proved.proof);
+        }
+    }
+}

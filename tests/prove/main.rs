@@ -1,0 +1,32 @@
+//! Tests of the prover: what is proved never faults on the simulator.
+//!
+//! `TILEWRIGHT_PROVE_CASES=100000 cargo test --release --test prove` is the long run;
+//! `TILEWRIGHT_PROVE_SEED` starts elsewhere.
+
+#![cfg(feature = "sim")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and prints its counts"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[allow(dead_code, reason = "only a part of the subjects is used here")]
+#[path = "../mutants/kernels/mod.rs"]
+mod kernels;
+#[allow(dead_code, reason = "only a part of the operators is used here")]
+#[path = "../mutants/operators.rs"]
+mod operators;
+
+mod conditions;
+mod generator;
+mod law;
+mod library;
+mod random;
+#[cfg(feature = "cuda-any-version")]
+mod subjects;
+mod verdicts;
