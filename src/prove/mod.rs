@@ -23,8 +23,8 @@
 //!
 //! # How it works
 //!
-//! Two walks follow the kernel's integers. The first ([`ranges`]) finds a range for each value, also
-//! for those that loops carry. The second ([`walk`]) writes each value as a polynomial over the
+//! Two walks follow the kernel's integers. The first (`ranges`) finds a range for each value, also
+//! for those that loops carry. The second (`walk`) writes each value as a polynomial over the
 //! unknowns: thread and block indices, loop counters, parameters, quotients, loaded data. At each
 //! access it asks whether `offset >= 0` and `length - offset - bytes >= 0` follow from the facts of
 //! the place: enclosing conditions, loop ranges, promises. `entail` answers by eliminating one

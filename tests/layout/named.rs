@@ -134,7 +134,7 @@ fn errors_name_modes() -> Result<(), LayoutError> {
     let of = "(4,(6,5)):(1,(4,25)) of (m,k)";
     // A text that would be longer than 200 characters is cut; the cause has all of it.
     let error = a.zipped_divide(&tiler!(2, 3:4)).unwrap_err();
-    expect!["`zipped_divide` of (4,(6,5)):(1,(4,25)) of (m,k): in mode k: (6,5):(4,25) o 3:4 is not a layout: the steps of 4 leave a mode of (6,5):(4,25) at a place that does not divide it; choose a stride and a.."].assert_eq(&error.to_string());
+    expect!["`zipped_divide` of (4,(6,5)):(1,(4,25)) of (m,k): in mode k: (6,5):(4,25) o 3:4 is not a layout: steps of 4 do not line up with the modes of (6,5):(4,25); choose a stride and an extent that divide i.."].assert_eq(&error.to_string());
     let plain = a.layout().get(&[1])?.zipped_divide(&layout!(3 : 4)).unwrap_err();
     assert_eq!(error.cause(), plain.cause());
     check(
