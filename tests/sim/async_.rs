@@ -559,7 +559,7 @@ fn missing_waits_are_named() {
     assert!(fence.contains("without a `wgmma_fence` since"), "{fence}");
     let short = text.replace("%bytes = const 32768", "%bytes = const 32784");
     let short = fault(&short);
-    assert!(short.contains("waits for 0 of 1 arrivals and 16 bytes"), "{short}");
+    assert!(short.contains("still needs 0 of 1 arrivals and 16 bytes"), "{short}");
 }
 
 /// The pipeline has no races; tensor cores that do not wait for a stage race with its load.
