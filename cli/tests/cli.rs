@@ -562,7 +562,7 @@ fn without_a_command_there_is_a_hint() {
     check_refused(
         &[],
         &expect![[r#"
-        error: `tilewright` needs a command: bench, check, doctor, gemm, layout, ptx, trace; see `--help`
+        error: `tilewright` needs a command: bench, check, doctor, gemm, layout, prove, ptx, trace; see `--help`
     "#]],
     );
     check_refused(

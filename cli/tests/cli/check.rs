@@ -193,7 +193,9 @@ fn elements_come_from_a_file_and_are_printed() {
 
     fs::write(&elements, "1 two").unwrap();
     let output = tilewright(&args);
-    let said = "error: parameter `x` of kernel `plus`: `two` is not a value of the parameter's type\n".to_owned();
+    let said =
+        "error: parameter `x` of kernel `plus`: `two` is not a value of the parameter's type\n"
+            .to_owned();
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), said));
     let output = tilewright(&["check", path, "--print", "z"]);
     assert_eq!(text(&output.stderr), "error: no kernel has a parameter `z`\n");

@@ -97,7 +97,9 @@ impl GemmProblem {
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::ir::bf16;
-    /// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, GroupRows, Machine};
+    /// use tilewright::kernels::gemm::{
+    ///     BatchMode, Gemm, GemmArgs, GemmConfig, GemmProblem, GroupRows, Machine,
+    /// };
     /// use tilewright::runtime::Device;
     ///
     /// // 90 tokens for 3 experts: 70, none and 20.

@@ -46,7 +46,9 @@ const THREADS: u32 = 64;
 /// # #[cfg(feature = "sim")] {
 /// use tilewright::ir::types::Scalar;
 /// use tilewright::ir::f16;
-/// use tilewright::kernels::gemm::{Gemm, GemmArgs, GemmConfig, GemmProblem, Machine, RaggedProblem};
+/// use tilewright::kernels::gemm::{
+///     BatchMode, Gemm, GemmArgs, GemmConfig, GemmProblem, Machine, RaggedProblem,
+/// };
 /// use tilewright::runtime::Device;
 ///
 /// // 70 x 24 x 16, nothing, and 8 x 136 x 40.
