@@ -7,7 +7,6 @@
 //!
 //! ```
 //! use tilewright::ir::{Global, GlobalMut, Kernel, Target};
-//! use tilewright::prove::Verdict;
 //!
 //! type Params = (Global<f32>, GlobalMut<f32>, i32);
 //! let kernel = Kernel::<Params>::build("copy", Target::SM_80, |k, (x, y, n)| {
@@ -17,7 +16,7 @@
 //! let proof = kernel.prove();
 //! assert!(proof.is_complete());
 //! let conditions: Vec<String> = proof.conditions().iter().map(ToString::to_string).collect();
-//! assert!(conditions.contains(&"len(p0) >= p2".to_owned()), "{conditions:?}");
+//! assert!(conditions.iter().any(|text| text.starts_with("len(p0) >= p2")), "{conditions:?}");
 //! # Ok::<(), tilewright::ir::BuildErrors>(())
 //! ```
 //!
