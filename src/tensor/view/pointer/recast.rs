@@ -65,7 +65,7 @@ impl<'b, P: PointerType> TensorPointer<'b, P> {
     ///     (x + 1).recast::<f64>(k);
     /// })
     /// .unwrap_err();
-    /// assert!(errors.to_string().contains("known to be a multiple of 4 bytes only"));
+    /// assert!(errors.to_string().contains("only known to be a multiple of 4 bytes"));
     /// ```
     #[track_caller]
     pub fn recast<T: Element>(&self, k: &Body<'b, '_>) -> TensorPointer<'b, P::Of<T>>
