@@ -265,13 +265,13 @@ fn launch_gemm(
 ) -> Result<(), GemmError> {
     let gemm = AnyGemm::new(config)?.load(device)?;
     let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size as usize);
-    let tf32_in_memory = |scalar| if scalar == Scalar::Tf32 { Scalar::F32 } else { scalar };
+    let inputs = config.inputs().in_memory();
     let matrix = |scalar, len| {
-        // Repeats after a prime number of elements, so that no two rows or columns are alike.
-        let values: Vec<f64> = (0..len).map(|i| 1.0 + (i % 7 % 4) as f64 / 4.0).collect();
-        AnyBuffer::from_f64(device, tf32_in_memory(scalar), &values)
+        // 1 to 4, which every type has. They repeat after a prime number of elements.
+        let values: Vec<f64> = (0..len).map(|i| (1 + i % 7 % 4) as f64).collect();
+        AnyBuffer::from_f64(device, scalar, &values)
     };
-    let (a, b) = (matrix(config.a, m * k)?, matrix(config.b, k * n)?);
+    let (a, b) = (matrix(inputs.a, m * k)?, matrix(inputs.b, k * n)?);
     let c = AnyBuffer::zeros(device, config.c, m * n)?;
     let bias = AnyBuffer::zeros(device, config.c, m.max(n))?;
     let mut d = AnyBuffer::zeros(device, config.d, m * n)?;
