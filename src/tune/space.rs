@@ -140,7 +140,7 @@ impl GemmSpace {
     /// # #[cfg(feature = "sim")] {
     /// use tilewright::ir::types::Scalar;
     /// use tilewright::ir::{Target, f16};
-    /// use tilewright::kernels::gemm::{FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmFunction, GemmProblem, GroupRows, Machine};
+    /// use tilewright::kernels::gemm::{BatchMode, FusedEpilogue, Gemm, GemmArgs, GemmConfig, GemmFunction, GemmProblem, GroupRows, Machine};
     /// use tilewright::runtime::{Buffer, Device, LaunchOptions, Stream};
     /// use tilewright::tune::{Effort, GemmSpace, Regime, Rejection, Tunable, Tuner, TuningStore};
     ///
@@ -186,7 +186,7 @@ impl GemmSpace {
     /// let (device, store) = (Device::sim()?, TuningStore::none());
     /// let effort = Effort { candidates: 2, ..Effort::default() };
     /// let tuned = Tuner::new(&device).tune(&experts, &store, effort, Regime::Latency)?;
-    /// assert!(tuned.config.pairs && tuned.(config.batch == BatchMode::Grouped) && tuned.rejected.is_empty());
+    /// assert!(tuned.config.pairs && tuned.config.batch == BatchMode::Grouped && tuned.rejected.is_empty());
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
