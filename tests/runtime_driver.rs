@@ -79,7 +79,7 @@ fn slow_watchers_of_a_communicator_leave_no_stream() {
 #[test]
 fn a_collective_that_cannot_be_aborted_is_left_behind() {
     let Some(folder) = complete_driver() else { return };
-    let text = run(folder, "hung_for_ever", &[("EAGER", "1"), ("ABORT_MS", "9000")]).stderr;
+    let text = run(folder, "hung_for_ever", &[("EAGER", "1"), ("ABORT_MS", "20000")]).stderr;
     let text = String::from_utf8_lossy(&text);
     assert!(text.contains("left 1 0 0"), "{text}");
 }
@@ -1393,7 +1393,7 @@ fn fault() {
 fn hung_collective() -> (Device, Communicator, Stream, Buffer<f32>) {
     // A test that hangs says so.
     std::thread::spawn(|| {
-        std::thread::sleep(Duration::from_secs(25));
+        std::thread::sleep(Duration::from_secs(60));
         eprintln!("the collective hangs for ever");
         std::process::abort()
     });
@@ -1419,7 +1419,8 @@ fn hung(wait: impl Fn(&Device, Stream, Buffer<f32>) -> Result<(), RuntimeError>)
     let (device, comm, stream, x) = hung_collective();
     let start = Instant::now();
     check_timeout(wait(&device, stream, x));
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    // Half a second, and what a busy machine adds.
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     check_timeout(comm.check());
     drop(comm);
     assert_eq!(device.upload(&[3]).unwrap().to_vec(), Ok(vec![3]));
@@ -1435,13 +1436,13 @@ fn hung_for_ever() {
     // The default stream does not wait for the collective, and neither does a drop.
     drop((x, comm));
     assert_eq!(device.upload(&[3]).unwrap().to_vec(), Ok(vec![3]));
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(18), "{:?}", start.elapsed());
     // The collective ends late. Then the stream can be waited for again.
     while let Err(error) = stream.synchronize() {
         check_timeout(Err(error));
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(start.elapsed() > Duration::from_secs(8), "{:?}", start.elapsed());
-    // The threads of the communicator let go of the stream.
-    std::thread::sleep(Duration::from_millis(500));
+    assert!(start.elapsed() > Duration::from_secs(18), "{:?}", start.elapsed());
+    // The threads of the communicator let go of the stream, on a busy machine too.
+    std::thread::sleep(Duration::from_secs(3));
 }

@@ -336,7 +336,7 @@ mod tests {
         let (stats, reason) = look(&folder, key);
         assert_eq!((stats.refused_size, stats.disk_hits), (1, 0));
         assert_eq!(reason, Some(RefusalReason::Size { bytes, limit: ENTRY_BYTES }));
-        assert!(start.elapsed() < Duration::from_millis(500), "it was read");
+        assert!(start.elapsed() < Duration::from_secs(5), "it was read");
     }
 
     /// Regression test: temporary file names used to follow from the process id and a counter, so

@@ -183,19 +183,25 @@ fn choices_are_explained() {
     );
 }
 
-/// A shape that was planned before is found in a table, in 50 microseconds even without optimisation.
+/// A shape that was planned before is found in a table, in a fiftieth of the time of a new plan.
 #[test]
 fn repeated_plans_come_from_a_table() {
     let wanted = GemmConfig::sm90(Scalar::Bf16, [128, 128]);
     let problem = GemmProblem::new(1234, 2344, 3456);
     let first = wanted.best(&problem, &Machine::H200).unwrap();
-    let time = || {
+    let time = |problem: &GemmProblem| {
         let start = std::time::Instant::now();
-        assert_eq!(wanted.best(&problem, &Machine::H200), Ok(first));
-        start.elapsed()
+        let best = wanted.best(problem, &Machine::H200).unwrap();
+        (start.elapsed(), best)
     };
-    let least = (0..200).map(|_| time()).min().unwrap();
-    assert!(least.as_micros() <= 50, "{least:?}");
+    let new = (1..20).map(|i| time(&GemmProblem::new(1234 + 8 * i, 2344, 3456)).0).min().unwrap();
+    let repeated = || {
+        let (elapsed, best) = time(&problem);
+        assert_eq!(best, first);
+        elapsed
+    };
+    let least = (0..200).map(|_| repeated()).min().unwrap();
+    assert!(least * 50 <= new, "{least:?} after {new:?}");
     // Another number of SMs, another memory or other types are other plans.
     let fewer =
         wanted.defaults(&GemmProblem::new(256, 14336, 4096), &Machine { sms: 66, ..Machine::H200 });
