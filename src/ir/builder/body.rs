@@ -548,6 +548,9 @@ impl<'r, T: Ty> Registers<'r, T> {
     }
 }
 
+/// # Constants
+///
+/// Turns a host value into a device value.
 impl<'b, T> Val<'b, T> {
     /// Returns a host value as a device constant in the kernel of this value. Use it in helpers
     /// that have a value but no [`Body`].
@@ -563,6 +566,10 @@ impl<'b, T> Val<'b, T> {
     }
 }
 
+/// # Loads and stores
+///
+/// Accesses one element through a pointer. The first argument is the body to which the access is
+/// appended.
 impl<P: Pointer> Val<'_, P> {
     /// Loads the element at `self + index`; `index` counts elements. Guard it with
     /// [`if_`](Body::if_) if the index may be out of bounds. PTX ISA 9.7.9.8 `ld`.

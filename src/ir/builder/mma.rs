@@ -248,6 +248,9 @@ fn wgmma_shape<D: Accumulator>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape
     MmaShape { m: 64, n: d.len() * D::LANES * 2, k: 256 / a_type.bits() }
 }
 
+/// # Matrix descriptors
+///
+/// Describes an operand of `wgmma` in shared memory.
 impl<'b, T: Element> Val<'b, Shared<T>> {
     /// Returns the `wgmma` descriptor of a matrix in shared memory that starts here: `bits |
     /// (address >> 4 & 0x3fff)`. `bits` describes everything except the address;
@@ -261,6 +264,9 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
     }
 }
 
+/// # Matrix transposes
+///
+/// Transposes a matrix in registers, across a warp.
 impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
     /// Transposes an 8x8 matrix of 16-bit elements across the warp, for example to use one MMA's
     /// result as an operand of the next. Lane `i` passes elements `2 (i % 4)` and `2 (i % 4) + 1`
@@ -291,8 +297,9 @@ impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
     }
 }
 
-/// Matrix loads and stores: 8x8 matrices of 16-bit elements in shared memory, one 16-byte row per
-/// lane.
+/// # Matrix loads and stores
+///
+/// Loads and stores 8x8 matrices of 16-bit elements in shared memory, one 16-byte row per lane.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector, f16};

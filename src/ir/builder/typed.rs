@@ -373,6 +373,9 @@ impl<T> fmt::Debug for Val<'_, T> {
     }
 }
 
+/// # Identity
+///
+/// Identifies the value in the IR.
 impl<'b, T> Val<'b, T> {
     pub(super) fn new(cx: &'b Context, id: Value) -> Val<'b, T> {
         Val { cx, id, ty: PhantomData }
@@ -389,6 +392,9 @@ impl<'b, T> Val<'b, T> {
     }
 }
 
+/// # Known divisors
+///
+/// Answers when the kernel is built, so it costs the kernel nothing.
 impl<T: Integer> Val<'_, T> {
     /// Returns the largest power of two, up to 4096, that is known to divide the integer: CuTe's
     /// `get_divisibility`, for a device value. Use it to choose the widest vector that is known to
