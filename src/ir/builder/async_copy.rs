@@ -11,9 +11,11 @@ use super::typed::{
 use crate::ir::entity::Value;
 use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait, CpAsyncCache, L2Policy, ValueList};
 
-/// Asynchronous copies of 4, 8 or 16 bytes by each thread, from `sm_80` on (PTX ISA 9.7.9.25.3).
-/// Copy, commit a group, wait for the group, then pass a barrier before other threads read the
-/// data.
+/// # Copies with `cp.async`
+///
+/// Each thread starts asynchronous copies of 4, 8 or 16 bytes, from `sm_80` on (PTX ISA
+/// 9.7.9.25.3). Copy, commit a group, wait for the group, then pass a barrier before other threads
+/// read the data.
 ///
 /// ```
 /// use tilewright::ir::op::CpAsyncCache;
@@ -103,9 +105,11 @@ impl<'b> Body<'b, '_> {
     }
 }
 
-/// Bulk copies: one thread starts a copy of many contiguous bytes, from `sm_90` on (PTX ISA
-/// 9.7.9.25.4). A copy to shared memory completes on an mbarrier, a copy to global memory in a bulk
-/// group.
+/// # Bulk copies
+///
+/// One thread starts a copy of many contiguous bytes, from `sm_90` on (PTX ISA 9.7.9.25.4). A copy
+/// to shared memory completes on an mbarrier, a copy to global memory in a bulk group. TMA copies
+/// are methods of a tensor map.
 impl<'b> Body<'b, '_> {
     /// Starts a copy of `bytes` bytes from global to shared memory; call it in one thread. When the
     /// copy is done, it completes the bytes on the mbarrier `barrier`, on which the readers wait.
@@ -333,7 +337,9 @@ impl<'b> Body<'b, '_> {
     }
 }
 
-/// Tensor map descriptors, for maps of any rank and element type, mutable or not.
+/// # Tensor map descriptors
+///
+/// Takes maps of any rank and element type, mutable or not.
 impl<'b> Body<'b, '_> {
     #[track_caller]
     pub(super) fn coords<'c, const RANK: usize>(&self, coords: [Val<'c, i32>; RANK]) -> ValueList {
