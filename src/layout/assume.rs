@@ -34,6 +34,9 @@ impl Assumption {
     }
 }
 
+/// # Assumptions about symbols
+///
+/// Apply one if an operation refuses a symbol, and run the operation again.
 impl Int {
     /// Simplifies the value under the assumption about its symbol: with `n == 1`, `8*n` becomes 8.
     /// For a whole layout, use [`Layout::assuming`].

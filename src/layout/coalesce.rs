@@ -69,6 +69,9 @@ impl<N: Number> Default for Flat<N> {
     }
 }
 
+/// # Coalescing and filtering
+///
+/// Removes modes that the function does not need.
 impl<N: Number> Flat<N> {
     /// Appends the leaves of `layout`, merged if they are adjacent.
     #[inline]
