@@ -1,6 +1,6 @@
 //! Methods for operations that are a single PTX instruction, such as `popc`, generated from the
-//! operation table's rows marked `method`. Come here if such a row needs an operand type that the
-//! macro does not know.
+//! operation table's rows marked `method`. Come here if such a row needs a class or an operand type
+//! that the macros do not know.
 
 use super::typed::{
     Arithmetic as ScalarNumber, Float as ScalarFloat, Fused as Float, Integer as Int, IntoOperand,
@@ -56,15 +56,21 @@ macro_rules! method {
 }
 
 /// Expands to the method for one row, or to nothing if the row is not marked `method` or is of
-/// another class than the first word.
+/// another class than the first word. A marked row whose class has no `impl` does not compile.
 macro_rules! row_method {
+    ($wanted:ident: $class:ident [] $($row:tt)*) => {};
     (Float: Float [method] $($row:tt)*) => { method! { $($row)* } };
     (ScalarFloat: ScalarFloat [method] $($row:tt)*) => { method! { $($row)* } };
     (ScalarNumber: ScalarNumber [method] $($row:tt)*) => { method! { $($row)* } };
     (Int: Int [method] $($row:tt)*) => { method! { $($row)* } };
     (Int32: Int32 [method] $($row:tt)*) => { method! { $($row)* } };
     (IntWord: IntWord [method] $($row:tt)*) => { method! { $($row)* } };
-    ($($row:tt)*) => {};
+    ($wanted:ident: Float $($row:tt)*) => {};
+    ($wanted:ident: ScalarFloat $($row:tt)*) => {};
+    ($wanted:ident: ScalarNumber $($row:tt)*) => {};
+    ($wanted:ident: Int $($row:tt)*) => {};
+    ($wanted:ident: Int32 $($row:tt)*) => {};
+    ($wanted:ident: IntWord $($row:tt)*) => {};
 }
 
 /// Groups the rows by class, one `impl` for each. The bound on `T` is named like the class.
