@@ -19,6 +19,12 @@
 /// | 16..28 | `%ctaid.x`, `.y`, `.z` |
 /// | 32..40 | the index of the element of a fragment; all ones where there is none |
 /// | 40..72 | the bits of the values, 8 bytes each, zero-extended |
+///
+/// ```
+/// use tilewright::codegen::AssertBuffer;
+/// let record = |i| AssertBuffer::HEADER_BYTES + i * AssertBuffer::RECORD_BYTES;
+/// assert_eq!(record(AssertBuffer::RECORDS), AssertBuffer::BYTES);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum AssertBuffer {}
 

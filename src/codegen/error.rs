@@ -8,6 +8,16 @@ use crate::ir::Target;
 errors! {
     /// Why a kernel cannot be added to a [`Module`](super::Module).
     /// [`Module::add`](super::Module::add) returns it.
+    ///
+    /// ```
+    /// use tilewright::codegen::{CodegenError, Module};
+    /// use tilewright::ir::{Kernel, Target};
+    ///
+    /// let kernel = Kernel::<()>::build("k", Target::SM_80, |_, ()| ())?;
+    /// let error = Module::new(Target::SM_90).add(&kernel).unwrap_err();
+    /// assert!(matches!(error, CodegenError::OtherTarget { .. }));
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
     #[derive(Clone, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum CodegenError {

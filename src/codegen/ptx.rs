@@ -30,6 +30,15 @@ impl fmt::Display for PtxVersion {
 /// A PTX module as text, with its target and version, for a driver or `ptxas`. Returned by
 /// [`Kernel::ptx`](crate::ir::Kernel::ptx) and [`Module::ptx`](super::Module::ptx). It displays as
 /// the text.
+///
+/// ```
+/// use tilewright::ir::{Kernel, Target};
+///
+/// let ptx = Kernel::<()>::build("k", Target::SM_80, |_, ()| ())?.ptx();
+/// assert_eq!((ptx.entries(), ptx.target()), (&["k".to_owned()][..], Target::SM_80));
+/// assert!(ptx.text().contains(".entry k"));
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ptx {
     pub(super) text: String,

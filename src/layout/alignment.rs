@@ -85,6 +85,9 @@ impl Prefix<'_> {
     }
 }
 
+/// # Common vectors and alignment
+///
+/// Finds the widest vector that a copy between two layouts can use.
 impl Layout {
     /// Returns the coordinates that both layouts map to `0..n`, as a layout with at least `n`
     /// elements, and `n` itself, which is at most `limit`.

@@ -140,6 +140,9 @@ impl Int {
     }
 }
 
+/// # Assumptions about symbols
+///
+/// Apply one if an operation refuses a symbol, and run the operation again.
 impl Layout {
     /// Applies the assumption to the symbol in all extents and strides. Use it with the assumption
     /// that an error names, and then run the refused operation again.

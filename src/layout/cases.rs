@@ -31,6 +31,9 @@ pub struct LayoutCases(Vec<(Vec<Assumption>, Layout)>);
 /// How many assumptions a case may have.
 const DEPTH: usize = 2;
 
+/// # Cases of symbols
+///
+/// Computes one result for each case that the symbols leave open.
 impl Layout {
     /// Runs `operation` by cases. If symbols leave it open, it is tried again under assumptions
     /// about one symbol that exclude each other, such as `n == 1` and `n >= 2`, and once more if

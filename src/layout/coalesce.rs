@@ -182,6 +182,9 @@ impl Simplify<'_> {
     }
 }
 
+/// # Coalescing and filtering
+///
+/// Removes modes that the function does not need.
 impl Layout {
     /// Returns the same function with as few modes as possible: `R(i) == L(i)` for all `i <
     /// size(L)`, and `R` is not nested. For example, `(2,(1,6)):(1,(6,2))` becomes `12:1`. Use it

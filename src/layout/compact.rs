@@ -13,6 +13,9 @@ use super::tuple::{IntTuple, IntTupleRef, Leaves, product};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
+/// # Compact layouts
+///
+/// Makes layouts whose elements fill memory without gaps, in a chosen order.
 impl Layout {
     /// Builds the column-major compact layout of a shape: the first mode has stride 1, and each
     /// following mode's stride is the product of the extents before it. A static extent of 1 gets
@@ -107,7 +110,12 @@ impl Layout {
         }
         Ok(Self { codes: shape.codes.clone(), shape: shape.leaves.clone(), stride })
     }
+}
 
+/// # Layouts like another
+///
+/// Keeps the shape, and chooses new strides.
+impl Layout {
     /// Builds a compact layout with the same shape, whose strides are in the same order. Use it to
     /// allocate a buffer that keeps a tensor's memory order but not its gaps: for
     /// `(4,6,2):(24,0,3)` it is `(4,6,2):(2,0,1)`. Stride-0 modes keep stride 0. Symbolic strides

@@ -198,6 +198,9 @@ impl Operation for Complementing<'_> {
     }
 }
 
+/// # Complements
+///
+/// Finds the indices that the layout does not reach.
 impl Layout {
     /// Returns the indices below `size(cotarget)` that the layout does not reach, in increasing
     /// order, as a layout `R`. For example, `4:2` fills every second index of a tile of 8. Its

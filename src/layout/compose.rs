@@ -569,6 +569,9 @@ impl Pairwise for Composition {
     }
 }
 
+/// # Composition
+///
+/// Applies one layout after another.
 impl Layout {
     /// Returns `self o right`: the layout that applies `right` first and `self` to its result. Use
     /// it to select or reorder the elements of `self`. For example, `(6,2):(8,2)` after

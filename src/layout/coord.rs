@@ -205,6 +205,9 @@ fn distribute_index<'a>(
     Ok(())
 }
 
+/// # Coordinates and indices
+///
+/// Applies the layout to a coordinate.
 impl Layout {
     /// Returns the index of a coordinate, `L(c)`. The layout must map to integers; if its strides
     /// are basis elements, use [`apply`](Layout::apply).

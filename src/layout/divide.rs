@@ -227,6 +227,9 @@ fn seconds<N: Number>(layout: Tree<'_, N>, tiler: TilerTuple<'_>, out: &mut Draf
     Ok(())
 }
 
+/// # Division
+///
+/// Splits a layout into tiles. The four forms differ in how they group the modes.
 impl Layout {
     /// Splits each mode into a tile and the rest: `(tile, tiles)`. For example, `16:1` by the tile
     /// `4:2` is `(4,(2,2)):(2,(1,8))`: the first mode runs inside a tile, and the second from tile

@@ -10,6 +10,9 @@ type Result<T> = std::result::Result<T, LayoutError>;
 
 const COMPACT: &str = "mark_compact_shape_dynamic";
 
+/// # Dynamic shapes
+///
+/// Replaces integers by symbols, so that one kernel serves many shapes.
 impl Layout {
     /// Returns the extent and stride of each mode. The layout must not be nested.
     #[inline]

@@ -296,6 +296,9 @@ fn below_a_larger<N: Number>(layout: LayoutRef<'_>) -> N::Error {
     })
 }
 
+/// # Inverses and null space
+///
+/// Maps indices back to coordinates.
 impl Layout {
     /// Returns a layout `R` that maps indices back to coordinates: `self(R(i)) == i` for all `i <
     /// size(R)`. For `(4,8):(8,1)` it is `(8,4):(4,1)`. `R` visits the elements in memory order

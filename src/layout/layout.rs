@@ -48,6 +48,20 @@ pub type StrideRef<'a> = TupleRef<'a, ScaledBasis>;
 /// instead of indices. For memory that is swizzled, see [`ComposedLayout`](super::ComposedLayout);
 /// for modes with names, see [`NamedLayout`](super::NamedLayout).
 ///
+/// The methods below are grouped by topic:
+///
+/// | topic | for example |
+/// |---|---|
+/// | construction | `new`, `compact`, `identity`, `concat` |
+/// | shape and size | `shape`, `rank`, `size`, `cosize` |
+/// | coordinates and indices | `crd2idx`, `at`, `indices` |
+/// | modes | `mode`, `select`, `group`, `flatten`, `append` |
+/// | coalescing, composition, inverses | `coalesce`, `composition`, `complement`, `right_inverse` |
+/// | division, products, slices | `logical_divide`, `blocked_product`, `local_tile`, `slice` |
+/// | elements in memory | `max_common_vector`, `recast_layout`, `leading_dim` |
+/// | symbols | `eval`, `assuming`, `by_cases`, `mark_layout_dynamic` |
+/// | names and drawings | `named`, `draw` |
+///
 /// ```
 /// use tilewright::layout::{Layout, layout};
 /// let a: Layout = layout!((4, (2, 8)):(2, (1, 8)));
@@ -65,6 +79,9 @@ pub struct Layout {
     pub(crate) stride: Leaves<ScaledBasis>,
 }
 
+/// # Construction
+///
+/// Makes a layout from a shape and strides, or from other layouts.
 impl Layout {
     /// Builds a layout from a shape and its strides. Use it if they are values that your program
     /// computes; for literals, `layout!` is shorter.
@@ -179,7 +196,12 @@ impl Layout {
         out.close();
         out.finish()
     }
+}
 
+/// # Shape and size
+///
+/// Answers questions about the modes and about the indices that the layout reaches.
+impl Layout {
     /// Borrows the whole layout as a mode, for functions that take a [`LayoutRef`].
     ///
     /// ```
@@ -324,7 +346,12 @@ impl Layout {
     pub fn coshape(&self) -> Result<IntTuple> {
         self.as_ref().coshape()
     }
+}
 
+/// # Evaluation
+///
+/// Replaces symbols by integers.
+impl Layout {
     /// Replaces the symbols by their values in `env` and returns the static layout. Use it when the
     /// sizes are known, for example at the launch.
     ///

@@ -111,57 +111,72 @@ pub use analysis::{
 };
 pub use linear::LinearLayout;
 
-mod alignment;
-mod arith;
-mod assume;
-mod assumption;
-mod basis;
-mod builder;
-mod cases;
-mod coalesce;
+// rustdoc lists the methods of `Layout` in the order of these modules.
+
+// How layouts are made, their coordinates and their modes.
+#[expect(clippy::module_inception, reason = "the type that gives the layer its name")]
+mod layout;
+
 mod compact;
-mod compare;
+mod coord;
+mod modes;
+mod walk;
+
+// The algebra.
+mod coalesce;
 mod complement;
 mod compose;
 mod composed;
-mod coord;
+mod inverse;
+
 mod divide;
-mod draft;
-mod draw;
+mod partition;
+mod product;
+mod slice;
+mod transform;
+
+// Elements in memory.
+mod alignment;
+mod recast;
+mod threads;
+
+// Symbols.
+mod assume;
+mod cases;
 mod dynamic;
+mod static_layout;
+
+// Names and drawings.
+mod draw;
+mod named;
+
+// Without methods of `Layout`.
+mod arith;
+mod assumption;
+mod basis;
+mod builder;
+mod compare;
+mod draft;
 mod error;
 mod int;
 mod into_tuple;
-mod inverse;
 pub mod laws;
-#[expect(clippy::module_inception, reason = "the type that gives the layer its name")]
-mod layout;
 mod layout_ref;
 mod macros;
-mod modes;
-mod named;
 mod names;
 mod number;
-mod partition;
-mod product;
 mod profile;
 mod ratio;
-mod recast;
 #[cfg(feature = "serde")]
 mod serde_text;
-mod slice;
-mod static_layout;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 mod swizzle;
 mod text;
-mod threads;
 mod tiler;
-mod transform;
 mod tuple;
 mod tuple_ops;
 mod tuple_search;
-mod walk;
 
 pub use assumption::Assumption;
 pub use basis::ScaledBasis;

@@ -39,6 +39,9 @@ fn check_range(begin: usize, end: usize, rank: usize) -> Result<()> {
     Err(LayoutError::BadRange { begin, end, rank })
 }
 
+/// # Modes
+///
+/// Gets, reorders, groups, adds and replaces modes.
 impl Layout {
     /// Borrows the mode at a path, which gives the index at each level. It replaces CuTe's mode
     /// parameters: `size<I,J>(L)` is `L.mode(&[i, j])?.size()`.
@@ -270,6 +273,38 @@ impl Layout {
     #[inline]
     pub fn prepend_to(&self, rank: usize, mode: &Layout) -> Result<Layout> {
         self.padded_with(mode, rank, true)
+    }
+
+    /// Appends `1:0` until the layout has `rank` modes, for code that expects a fixed rank. CuTe
+    /// DSL's `append_ones`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!(4:1).append_ones(3)?, layout!((4, 1, 1):(1, 0, 0)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns [`LayoutError::RankMismatch`] if the layout already has more.
+    #[inline]
+    pub fn append_ones(&self, rank: usize) -> Result<Layout> {
+        self.append_to(rank, &Layout::trivial())
+    }
+
+    /// Prepends `1:0` until the layout has `rank` modes, for code that expects a fixed rank. CuTe
+    /// DSL's `prepend_ones`.
+    ///
+    /// ```
+    /// # use tilewright::layout::layout;
+    /// assert_eq!(layout!(4:1).prepend_ones(2)?, layout!((1, 4):(0, 1)));
+    /// # Ok::<(), tilewright::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns [`LayoutError::RankMismatch`] if the layout already has more.
+    #[inline]
+    pub fn prepend_ones(&self, rank: usize) -> Result<Layout> {
+        self.prepend_to(rank, &Layout::trivial())
     }
 
     #[inline]

@@ -58,6 +58,9 @@ pub struct NamedLayout {
     names: Names,
 }
 
+/// # Mode names
+///
+/// Lets you select modes by name.
 impl Layout {
     /// Gives each mode a name, such as `["m", "k"]`, so that you can select modes by name and
     /// errors mention them.

@@ -11,6 +11,9 @@ use super::tuple::{IntTuple, Tuple};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
+/// # Tiles and partitions
+///
+/// Returns the part of a layout on which a thread block or a thread works.
 impl Layout {
     /// Divides by `tiler` and returns the tile at `coord` with its offset: CuTe's `local_tile`. Use
     /// it to get a thread block's tile of a tensor.

@@ -79,6 +79,9 @@ fn dropped_by_numbers<N: Number>(
     dropped.min(&cosize.sub(&inside)?)
 }
 
+/// # Products
+///
+/// Repeats a layout. The forms differ in how they group the modes.
 impl Layout {
     /// Repeats the block `self` once per coordinate of the tiler: `(self, complement(self, size *
     /// cosize(tiler)) o tiler)`. For example, the block `(2,2):(4,1)` over `6:1` gives

@@ -17,6 +17,9 @@ fn positive(n: i64) -> Result<Int> {
     Ok(n.into())
 }
 
+/// # Recasts
+///
+/// Views the same memory as wider or narrower elements.
 impl Layout {
     /// Returns the layout of the same memory for elements `n` times as wide. Use it to see memory
     /// as vectors: for example, `(16,8):(1,16)` becomes `(4,8):(1,4)` if 4 elements make one.
@@ -212,7 +215,12 @@ impl Layout {
         };
         recast(self).map_err(|error| self.recast_advice(error, recast))
     }
+}
 
+/// # Size in bytes
+///
+/// Says how much memory to allocate.
+impl Layout {
     /// Returns how many bytes a buffer for this layout needs, if an element has `bits` bits: the
     /// cosize in bytes, rounded up.
     ///

@@ -71,6 +71,9 @@ pub(crate) fn offset_of(coord: &Coord, layout: LayoutRef<'_>) -> Result<IntTuple
     sum.finish()
 }
 
+/// # Slices
+///
+/// Fixes some entries of the coordinate and keeps the rest.
 impl Layout {
     /// Keeps the modes at the `_` of a coordinate, as one tuple. For example, `(4,8):(8,1)` at
     /// `(3,_)` is the row `(8):(1)`. It says how the rest is laid out, not where it begins; for

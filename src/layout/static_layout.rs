@@ -27,6 +27,9 @@ pub struct StaticLayout<'a> {
     cosize: i64,
 }
 
+/// # Static layouts
+///
+/// Checks once that there are no symbols, so that sizes are plain integers.
 impl Layout {
     /// Checks the layout once, so that you can write `l.to_static()?.size()` instead of
     /// `l.size()?.to_static()?`.

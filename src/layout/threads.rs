@@ -88,6 +88,9 @@ pub fn make_layout_image_mask(layout: &Layout, coord: &IntTuple, mode: usize) ->
     Ok(mask)
 }
 
+/// # Contiguous modes
+///
+/// Finds the mode along which vector accesses run.
 impl Layout {
     /// Returns the path of the first leaf with stride 1 whose extent is not 1: the mode along which
     /// elements are contiguous. CuTe DSL's `leading_dim`. Vector accesses run along it.
@@ -129,39 +132,12 @@ impl Layout {
         let mode = self.as_ref().mode(path)?;
         Ok(mode.stride.first().and_then(super::basis::ScaledBasis::as_static) == Some(1))
     }
+}
 
-    /// Appends `1:0` until the layout has `rank` modes, for code that expects a fixed rank. CuTe
-    /// DSL's `append_ones`.
-    ///
-    /// ```
-    /// # use tilewright::layout::layout;
-    /// assert_eq!(layout!(4:1).append_ones(3)?, layout!((4, 1, 1):(1, 0, 0)));
-    /// # Ok::<(), tilewright::layout::LayoutError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Returns [`LayoutError::RankMismatch`] if the layout already has more.
-    #[inline]
-    pub fn append_ones(&self, rank: usize) -> Result<Layout> {
-        self.append_to(rank, &Layout::trivial())
-    }
-
-    /// Prepends `1:0` until the layout has `rank` modes, for code that expects a fixed rank. CuTe
-    /// DSL's `prepend_ones`.
-    ///
-    /// ```
-    /// # use tilewright::layout::layout;
-    /// assert_eq!(layout!(4:1).prepend_ones(2)?, layout!((1, 4):(0, 1)));
-    /// # Ok::<(), tilewright::layout::LayoutError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Returns [`LayoutError::RankMismatch`] if the layout already has more.
-    #[inline]
-    pub fn prepend_ones(&self, rank: usize) -> Result<Layout> {
-        self.prepend_to(rank, &Layout::trivial())
-    }
-
+/// # Plain layouts as swizzled ones
+///
+/// Lets code take plain and swizzled layouts alike.
+impl Layout {
     /// Returns the swizzle of a plain layout, which is the identity: CuTe's `get_swizzle_portion`.
     /// Use it in code that takes plain and swizzled layouts.
     ///

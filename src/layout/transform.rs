@@ -14,6 +14,9 @@ use super::tuple::IntTuple;
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
+/// # Functions of modes
+///
+/// Applies a function to each mode.
 impl Layout {
     /// Applies `f` to each mode: `(f(mode 0), f(mode 1), ..)`, for example to coalesce each mode
     /// without merging modes. A leaf counts as its only mode. CuTe's `transform_layout`.
@@ -72,7 +75,12 @@ impl Layout {
         out.close();
         out.finish()
     }
+}
 
+/// # New shapes
+///
+/// Keeps the elements and their order.
+impl Layout {
     /// Returns a layout with the shape `shape` and `R(i) == self(i)` for every integer `i`: the
     /// composition with the compact layout of that shape. Use it to see the same elements under
     /// another shape, for example `(4,8):(8,1)` as `(2,(2,8)):(8,(16,1))` for the shape `(2,16)`.
@@ -90,7 +98,12 @@ impl Layout {
     pub fn with_shape(&self, shape: impl IntoTuple<Int>) -> Result<Layout> {
         self.composition(&Layout::compact(shape.into_tuple()?))
     }
+}
 
+/// # Profiles of results
+///
+/// Says whether the layout maps to integers or to coordinates.
+impl Layout {
     /// Returns a tuple of zeros that is nested like the layout's results, or `0` if the layout maps
     /// to integers. Use it as the offset 0 of a layout. CuTe's `coprofile`.
     ///

@@ -33,6 +33,9 @@ struct Mode {
     back: i64,
 }
 
+/// # Iteration
+///
+/// Visits all indices in the order of the coordinates.
 impl Layout {
     /// Iterates over the indices `self(0), self(1), ..` of a static layout into the integers. It is
     /// much faster than calling [`at`](Layout::at) in a loop.

@@ -50,7 +50,20 @@ impl<T> AttentionTunable<T> {
     }
 }
 
-/// The tensors of an attention problem.
+/// The tensors of an attention problem, on which an [`AttentionTunable`] launches its kernels.
+///
+/// ```
+/// use tilewright::ir::bf16;
+/// use tilewright::kernels::attention::AttentionProblem;
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{AttentionTunable, Tunable};
+///
+/// // One sequence, 2 heads, 5 queries and 40 keys, dimension 64.
+/// let problem = AttentionProblem::new([1, 2, 1], [5, 40], 64);
+/// let data = AttentionTunable::<bf16>::new(problem).data(&Device::sim()?, 0)?;
+/// assert_eq!((data.o.len(), data.lse.len()), (2 * 5 * 64, 2 * 5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct AttentionOperands<T> {
     /// Q, K and V.
     pub inputs: [Buffer<T>; 3],

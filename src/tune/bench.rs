@@ -53,6 +53,12 @@ pub struct BenchOptions {
 
 /// Which configurations [`bench()`] compares. `Default` is the quickest. `Tuned` shows what a
 /// search gains, and `All` how much configurations differ.
+///
+/// ```
+/// use tilewright::tune::{BenchConfigs, BenchOptions};
+/// assert_eq!("all".parse::<BenchConfigs>(), Ok(BenchConfigs::All));
+/// assert_eq!(BenchOptions::default().configs, BenchConfigs::Tuned);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BenchConfigs {
     /// `default`: the first of [`Tunable::rank`], which a program gets without tuning.
@@ -86,7 +92,14 @@ impl Default for BenchOptions {
 }
 
 errors! {
-    /// An error of [`bench()`].
+    /// Why [`bench()`] or [`BenchOptions::parse`] failed.
+    ///
+    /// ```
+    /// use tilewright::tune::{BenchError, BenchOptions};
+    /// let error = BenchOptions::parse(["--rounds=many".to_owned()]).unwrap_err();
+    /// assert!(matches!(&error, BenchError::Value { option, .. } if option == "--rounds"));
+    /// assert_eq!(error.to_string(), "`--rounds` needs a number, got `many`");
+    /// ```
     #[derive(Clone, PartialEq)]
     pub enum BenchError {
         /// `{text}` is not an option: expected `--device`, `--regime`, `--rounds`, `--configs`,
@@ -173,6 +186,23 @@ impl BenchOptions {
 }
 
 /// How far [`bench_on`] has come, for a progress bar: it passes one after each step.
+///
+/// ```
+/// # use std::cell::RefCell;
+/// # use tilewright::runtime::Device;
+/// # use tilewright::tune::{BenchConfigs, BenchOptions, BenchProgress, MemoryTunable, Regime};
+/// # use tilewright::tune::bench_on;
+/// let lines = RefCell::new(Vec::new());
+/// let hear = |progress: &BenchProgress<'_>| {
+///     let BenchProgress { problem, step, steps, .. } = progress;
+///     lines.borrow_mut().push(format!("{problem}: {step}/{steps}"));
+/// };
+/// let (regime, configs) = (Regime::Latency, BenchConfigs::Default);
+/// let options = BenchOptions { regime, configs, rounds: 2, ..BenchOptions::default() };
+/// bench_on(&Device::sim()?, &[MemoryTunable::new(40_000, false)], &options, &hear)?;
+/// assert!(lines.borrow()[0].starts_with("copy of 40000 bytes: 0/"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BenchProgress<'b> {

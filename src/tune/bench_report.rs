@@ -13,6 +13,25 @@ use super::stats::{Estimate, median};
 
 /// A benchmark's times for all its problems. Print it as a table with 95 % confidence intervals, or
 /// draw it with [`chart`](BenchReport::chart).
+///
+/// ```
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{BenchReport, BenchTimes, Provenance, Regime};
+///
+/// let (provenance, regime) = (Provenance::of(&Device::sim()?, "an example"), Regime::Burst);
+/// let times = BenchTimes {
+///     problem: "transpose 512x512".into(),
+///     bytes: 2_000_000,
+///     flops: 0.0,
+///     memory: Some(("copy_256x4".into(), vec![1e-6; 3])),
+///     configs: vec![("tile_32".into(), vec![2e-6; 3])],
+///     rejected: vec![],
+/// };
+/// let report = BenchReport { provenance, regime, problems: vec![times] };
+/// assert!(report.to_string().contains("tile_32"));
+/// assert!(report.chart().svg().starts_with("<svg"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchReport {
     /// Where and when it was measured.
@@ -25,6 +44,21 @@ pub struct BenchReport {
 
 /// A benchmark's times for one problem: its configurations, and a copy or read to compare them
 /// with.
+///
+/// ```
+/// use tilewright::tune::BenchTimes;
+///
+/// let times = BenchTimes {
+///     problem: "transpose 512x512".into(),
+///     bytes: 2_000_000,
+///     flops: 0.0,
+///     memory: Some(("copy_256x4".into(), vec![1e-6; 3])),
+///     configs: vec![("tile_32".into(), vec![2e-6; 3])],
+///     rejected: vec![],
+/// };
+/// // Half as fast as a copy of as many bytes.
+/// assert_eq!(times.share(0).map(|share| share.median), Some(0.5));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchTimes {
     /// The problem's key: what is printed as its name, and stored with its tuning results.

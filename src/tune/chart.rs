@@ -36,6 +36,12 @@ pub struct Chart {
 }
 
 /// The bars of one colour in a [`Chart`], for example one library's kernel.
+///
+/// ```
+/// use tilewright::tune::{Series, SeriesStyle};
+/// let roofline = Series::new("roofline", vec![Some(1070.0), None]).style(SeriesStyle::Bound);
+/// assert_eq!((roofline.values.len(), roofline.style), (2, SeriesStyle::Bound));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// The name in the legend.
@@ -60,7 +66,13 @@ impl Series {
     }
 }
 
-/// How a [`Series`] is drawn: as labelled bars, plain bars, or a bound.
+/// How a [`Series`] is drawn: as labelled bars, plain bars, or a bound. [`Series::new`] makes plain
+/// bars.
+///
+/// ```
+/// use tilewright::tune::{Series, SeriesStyle};
+/// assert_eq!(Series::new("cuBLAS", vec![]).style, SeriesStyle::Bar);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SeriesStyle {
     /// Bars with their values printed above: the series that the chart is about.

@@ -22,6 +22,17 @@ use crate::runtime::{Buffer, Device, LaunchOptions, Stream};
 
 /// A configuration of a decode step: the kernel, and into how many splits it cuts a sequence. Its
 /// name is, for example, `d128_w4_s3` or `d128_w4_s3_splits8`.
+///
+/// ```
+/// use tilewright::ir::Target;
+/// use tilewright::kernels::decode::DecodeConfig;
+/// use tilewright::tune::DecodeChoice;
+///
+/// let kernel = DecodeConfig::new(Target::SM_90A, 128)?;
+/// let choice = DecodeChoice { kernel, splits: Some(8) };
+/// assert_eq!(choice.to_string(), format!("{kernel}_splits8"));
+/// # Ok::<(), tilewright::kernels::decode::DecodeError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeChoice {
     /// The kernel's configuration.
@@ -90,7 +101,20 @@ impl<T> DecodeTunable<T> {
     }
 }
 
-/// A decode step's tensors.
+/// A decode step's tensors, on which a [`DecodeTunable`] launches its kernels.
+///
+/// ```
+/// use tilewright::ir::bf16;
+/// use tilewright::kernels::decode::DecodeProblem;
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{DecodeTunable, Tunable};
+///
+/// // Two sequences of up to 8 pages each.
+/// let problem = DecodeProblem::new([2, 4, 1], 64, [16, 16, 8]);
+/// let data = DecodeTunable::<bf16>::new(problem).data(&Device::sim()?, 0)?;
+/// assert_eq!((data.table.len(), data.lens.len()), (2 * 8, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct DecodeOperands<T> {
     /// Q, the pool of K, and the pool of V.
     pub inputs: [Buffer<T>; 3],

@@ -22,6 +22,11 @@ use crate::kernels::gemm::{GemmConfig, GemmModel, Machine, Parameters};
 /// place. The search moves along one parameter's logarithm at a time.
 ///
 /// Without measurements it returns `start`.
+///
+/// ```
+/// use tilewright::tune::{Machine, Parameters, fit};
+/// assert_eq!(fit(Machine::H200, Parameters::H200, &[]), Parameters::H200);
+/// ```
 pub fn fit(machine: Machine, start: Parameters, groups: &[ProblemTimes]) -> Parameters {
     let first = start.to_array().map(|value| value.max(1e-30).ln());
     let loss = |logs: &[f64; Parameters::COUNT]| {
@@ -98,6 +103,16 @@ fn search<const N: usize>(
 
 /// How well a cost model ranks one problem's configurations, from [`rankings`]. Compare them before
 /// and after a fit, mainly for the problems that were held out.
+///
+/// ```
+/// use tilewright::tune::Ranking;
+/// let found = "the default".to_owned();
+/// let exact = Ranking { sizes: [4096; 3], found, regret: 1.0, is_held_out: true };
+/// let rankings = [Ranking { regret: 1.04, ..exact.clone() }, exact];
+/// let held_out = rankings.iter().filter(|ranking| ranking.is_held_out);
+/// let worst = held_out.map(|ranking| ranking.regret).fold(1.0, f64::max);
+/// assert_eq!(worst, 1.04);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
     /// M, N and K.
@@ -126,6 +141,20 @@ pub fn is_held_out(index: usize) -> bool {
 
 /// Returns, for each problem, the fastest of the `first` configurations that the model predicts to
 /// be best, among those that were measured. Call it after [`fit`] to judge the model.
+///
+/// ```
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+/// use tilewright::tune::{GemmModel, ProblemTimes, Regime, rankings};
+///
+/// let configs = [128, 256].map(|n| GemmConfig::sm90(Scalar::Bf16, [128, n]));
+/// let times = vec![(configs[0], 0.002), (configs[1], 0.001)];
+/// let problem = GemmProblem::new(4096, 4096, 4096);
+/// let group = ProblemTimes { problem, regime: Regime::Burst, times };
+/// // If both may be tried, the faster one is found.
+/// let judged = rankings(&GemmModel::H200, &[group], 2);
+/// assert_eq!((&judged[0].found, judged[0].regret), (&configs[1].to_string(), 1.0));
+/// ```
 pub fn rankings(model: &GemmModel, groups: &[ProblemTimes], first: usize) -> Vec<Ranking> {
     let ranking = |(index, group): (usize, &ProblemTimes)| {
         let (config, regret) = regret(&predictions(model, group), group, first)?;

@@ -97,6 +97,22 @@ impl Effort {
 }
 
 /// A GEMM as a [`Tunable`], made by [`GemmBench::product`].
+///
+/// ```no_run
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::gemm::GemmProblem;
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{Effort, GemmBench, GemmSpace, Regime, TuningStore};
+///
+/// let device = Device::cuda(0)?;
+/// let mut bench = GemmBench::new(&device)?;
+/// let space = GemmSpace::new(device.target(), Scalar::Bf16);
+/// let product = bench.product(&space, &GemmProblem::new(4096, 4096, 4096))?;
+/// let (store, regime) = (TuningStore::shared(), Regime::Burst);
+/// let tuned = bench.tuner.tune(&product, &store, Effort::of(regime), regime)?;
+/// assert!(tuned.seconds > 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct GemmTunable {
     space: GemmSpace,
@@ -222,6 +238,25 @@ impl GemmTunable {
 }
 
 /// Benchmarks GEMMs of one combination of types on one GPU, against cuBLAS and cuBLASLt.
+///
+/// ```no_run
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::gemm::{GemmProblem, Machine};
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{GemmBench, GemmSpace, KernelSource, Regime};
+///
+/// let device = Device::cuda(0)?;
+/// let mut bench = GemmBench::new(&device)?;
+/// let space = GemmSpace::new(device.target(), Scalar::Bf16);
+/// let problem = GemmProblem::new(4096, 4096, 4096);
+/// let product = bench.product(&space, &problem)?;
+/// let best = space.wanted().best(&problem, &Machine::of(&device))?;
+/// let (comparison, _) = bench.compare(&product, Regime::Burst, &[best], 12, &|| ())?;
+/// if let Some(ours) = comparison.best_of(KernelSource::Tilewright) {
+///     println!("{:?} times as fast as cuBLAS", comparison.ratio(KernelSource::Cublas, ours));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct GemmBench {
     /// The kernels that were built and loaded.
     pub tuner: Tuner<GemmTunable>,

@@ -45,6 +45,12 @@ impl MemoryTunable {
 
 /// The configuration of a [`MemoryTunable`]: how many threads a block has, and how many loads each
 /// keeps in flight.
+///
+/// ```
+/// use tilewright::tune::MemoryConfig;
+/// let config = MemoryConfig { threads: 256, vectors: 4, only_reads: false };
+/// assert_eq!(config.to_string(), "copy_256x4");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemoryConfig {
     /// Threads per block.

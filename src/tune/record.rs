@@ -13,6 +13,14 @@ use crate::runtime::Device;
 
 /// Where, when and with which software something was measured: the part of a [`Report`] or
 /// [`Sweep`] that lets you judge or repeat it.
+///
+/// ```
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::Provenance;
+/// let here = Provenance::of(&Device::sim()?, "my-bench --rounds 3");
+/// assert_eq!((here.device.as_str(), here.command.as_str()), ("simulator", "my-bench --rounds 3"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The day in UTC, for example `2026-11-21`.
@@ -95,6 +103,19 @@ fn civil(days: u64) -> [u64; 3] {
 
 /// The times of many configurations on many problems. [`fit`](super::fit()) fits the cost model to
 /// them.
+///
+/// ```
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::gemm::GemmConfig;
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{Machine, Provenance, Regime, Sweep};
+///
+/// let mut sweep = Sweep::new(Provenance::of(&Device::sim()?, "a sweep"), Machine::H200);
+/// let config = GemmConfig::sm90(Scalar::Bf16, [128, 256]);
+/// sweep.add([4096; 3], Regime::Burst, [(&config, 0.001)]);
+/// assert_eq!(sweep.groups()?[0].times, [(config, 0.001)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     /// Where and when it was measured.
@@ -109,6 +130,14 @@ pub struct Sweep {
 
 /// A sweep's times for one problem in one regime, in the compact form of the file. [`ProblemTimes`]
 /// is the form to compute with.
+///
+/// ```
+/// use tilewright::tune::{Regime, SweepShape};
+/// let us = vec![(0, 1000.0), (1, 950.0)];
+/// let shape = SweepShape { sizes: [4096; 3], regime: Regime::Burst, us };
+/// let fastest = shape.us.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+/// assert_eq!(fastest, Some(&(1, 950.0)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepShape {
     /// M, N and K.
@@ -178,6 +207,17 @@ impl Sweep {
 
 /// The times of many configurations for one problem, with parsed configurations. Made by
 /// [`Sweep::groups`].
+///
+/// ```
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+/// use tilewright::tune::{ProblemTimes, Regime};
+///
+/// let [narrow, wide] = [128, 256].map(|n| GemmConfig::sm90(Scalar::Bf16, [128, n]));
+/// let problem = GemmProblem::new(4096, 4096, 4096);
+/// let times = vec![(narrow, 0.002), (wide, 0.001)];
+/// assert_eq!(ProblemTimes { problem, regime: Regime::Burst, times }.best(), Some(0.001));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProblemTimes {
     /// The problem.
@@ -197,7 +237,18 @@ impl ProblemTimes {
 }
 
 errors! {
-    /// Why a sweep cannot be read.
+    /// Why a sweep cannot be read. [`Sweep::groups`] returns it.
+    ///
+    /// ```
+    /// use tilewright::runtime::Device;
+    /// use tilewright::tune::{Machine, Provenance, Sweep};
+    ///
+    /// let mut sweep = Sweep::new(Provenance::of(&Device::sim()?, "a sweep"), Machine::H200);
+    /// sweep.configs.push("fast".into());
+    /// let error = sweep.groups().unwrap_err();
+    /// assert!(error.to_string().starts_with("`fast` is not a configuration"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[derive(Clone, PartialEq)]
     pub enum SweepError {
         /// `{name}` is not a configuration: {error}
@@ -212,6 +263,23 @@ crate::errors::message_as_debug!(SweepError);
 
 /// Kernels measured alternately on one problem. It keeps the time of every round, so that you can
 /// compute confidence intervals later.
+///
+/// ```
+/// use tilewright::tune::{Comparison, Entry, KernelSource, Regime};
+///
+/// let entry = |of, name: &str, seconds| Entry { of, name: name.into(), seconds };
+/// let comparison = Comparison {
+///     sizes: [4096; 3],
+///     types: ["bf16".into(), "bf16".into()],
+///     regime: Regime::Burst,
+///     entries: vec![
+///         entry(KernelSource::Tilewright, "ours", vec![1.0, 1.0]),
+///         entry(KernelSource::Cublas, "cuBLAS", vec![1.5, 1.5]),
+///     ],
+/// };
+/// let speedup = comparison.ratio(KernelSource::Cublas, &comparison.entries[0]);
+/// assert_eq!(speedup.map(|speedup| speedup.median), Some(1.5));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// M, N and K.
@@ -226,6 +294,13 @@ pub struct Comparison {
 
 /// One kernel in a [`Comparison`], with its time in each round. Rounds are interleaved, so the
 /// values with the same index are comparable.
+///
+/// ```
+/// use tilewright::tune::{Entry, KernelSource};
+/// let of = KernelSource::Cublas;
+/// let entry = Entry { of, name: "cuBLAS".into(), seconds: vec![3.0, 1.0, 2.0] };
+/// assert_eq!(entry.seconds(), Some(2.0));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The library that the kernel comes from.
@@ -238,6 +313,12 @@ pub struct Entry {
 
 /// The library that a kernel in a [`Comparison`] comes from. Ratios and charts select kernels by
 /// it.
+///
+/// ```
+/// use tilewright::tune::KernelSource;
+/// assert_eq!(serde_json::to_string(&KernelSource::CublasLt)?, "\"cublaslt\"");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KernelSource {
@@ -252,6 +333,16 @@ pub enum KernelSource {
 /// A GEMM benchmark's complete results, as they are written to a file: one [`Comparison`] per
 /// problem and regime. Read one to draw its [chart](Report::chart) again or to compare two
 /// versions.
+///
+/// ```
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{Provenance, Report};
+/// let provenance = Provenance::of(&Device::sim()?, "a benchmark");
+/// let report = Report { provenance, comparisons: vec![] };
+/// let text = serde_json::to_string(&report)?;
+/// assert_eq!(serde_json::from_str::<Report>(&text)?, report);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Where and when it was measured.

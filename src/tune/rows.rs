@@ -143,7 +143,7 @@ impl<T> NormTunable<T> {
     }
 }
 
-/// The buffers of a [`NormTunable`].
+/// The buffers of a [`NormTunable`]. You meet it only as the type of that tunable's data.
 #[derive(Debug)]
 pub struct NormOperands<T: Element> {
     matrices: [Buffer<T>; 2],

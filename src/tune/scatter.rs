@@ -34,6 +34,13 @@ pub struct Scatter {
 }
 
 /// The points of one colour in a [`Scatter`], for example one kind of problem.
+///
+/// ```
+/// use tilewright::tune::PointSeries;
+/// let points = (9..12).map(|power| [f64::powi(2.0, power), 1.0]).collect();
+/// let series = PointSeries { name: "squares".into(), points };
+/// assert_eq!(series.points[0], [512.0, 1.0]);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointSeries {
     /// The name in the legend.

@@ -11,6 +11,12 @@ use super::store::{Best, Known, Outcome, TuningKey, TuningStore, hash};
 errors! {
     /// Why a candidate cannot win a [`Search`]: it does not run, its result is wrong, or the device
     /// is lost. [`Measure`]'s methods return it.
+    ///
+    /// ```
+    /// use tilewright::tune::Rejection;
+    /// let why = Rejection::Failed("too many registers".to_owned());
+    /// assert_eq!(why.to_string(), "failed: too many registers");
+    /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Rejection {
         /// failed: {why}
@@ -40,7 +46,7 @@ impl Rejection {
 
 /// How a [`Search`] measures its candidates. Implement it to tune something other than a kernel;
 /// for kernels, a [`Tunable`](super::Tunable) is less work. A search calls these methods in this
-/// order, and stops at a candidate's first rejection.
+/// order, and stops at a candidate's first rejection. [`Search`] has an example.
 pub trait Measure<C> {
     /// Returns a text that changes whenever the candidate's code does, such as a hash of its PTX.
     ///
@@ -72,17 +78,23 @@ pub trait Measure<C> {
 }
 
 /// How much a search measures. Raise it to find faster kernels, or lower it to search in less time.
+///
+/// ```
+/// use tilewright::tune::Effort;
+/// let quick = Effort { candidates: 8, ..Effort::default() };
+/// assert_eq!((quick.rounds, quick.finalists, quick.final_rounds), (3, 4, 8));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// How many candidates to measure, counted from the first.
+    /// How many candidates to measure, counted from the first. Default: 24.
     pub candidates: usize,
     /// Windows per candidate. A candidate that needs more than 1.5 times the best time so far gets
-    /// only one. More windows distinguish candidates that are close.
+    /// only one. More windows distinguish candidates that are close. Default: 3.
     pub rounds: usize,
     /// How many of the fastest candidates to measure again, interleaved, so that the final compares
-    /// them at the same clock.
+    /// them at the same clock. Default: 4.
     pub finalists: usize,
-    /// Windows per finalist.
+    /// Windows per finalist. Default: 8.
     pub final_rounds: usize,
 }
 
@@ -95,6 +107,18 @@ impl Default for Effort {
 
 /// The result of a search: the fastest candidate, its time, and how it was found. [`Search::run`]
 /// and [`Tuner::tune`](super::Tuner::tune) return it.
+///
+/// ```
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{Effort, MemoryTunable, Regime, Tuner, TuningStore};
+///
+/// let (copy, store) = (MemoryTunable::new(40_000, false), TuningStore::none());
+/// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
+/// let tuned = Tuner::new(&Device::sim()?).tune(&copy, &store, effort, Regime::Latency)?;
+/// assert_eq!((tuned.measured, tuned.times.len()), (2, 2));
+/// assert!(!tuned.is_from_store && tuned.rejected.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned<C> {
     /// The fastest candidate that gives the right result.
@@ -121,6 +145,14 @@ pub struct Tuned<C> {
 
 errors! {
     /// Why a search has no answer.
+    ///
+    /// ```
+    /// use tilewright::runtime::Device;
+    /// use tilewright::tune::{GemmBench, SearchError};
+    /// let error = GemmBench::new(&Device::sim()?).unwrap_err();
+    /// assert!(matches!(error, SearchError::Unsupported { .. }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[derive(Clone, PartialEq)]
     pub enum SearchError {
         /// No candidate gives the right result.

@@ -32,6 +32,16 @@ pub const USUAL_SHAPES: [[u32; 3]; 11] = [
 
 /// What a GEMM must be able to do (types, major modes, epilogue), and thereby the space of its
 /// configurations. Make one to list candidates for a search.
+///
+/// ```
+/// use tilewright::ir::Target;
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::tune::GemmSpace;
+///
+/// let space = GemmSpace { output: Scalar::F32, ..GemmSpace::new(Target::SM_90A, Scalar::Bf16) };
+/// assert!(space.has_types());
+/// assert_eq!(space.wanted().d, Scalar::F32);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GemmSpace {
     /// The kernels' target.

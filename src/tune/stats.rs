@@ -26,6 +26,13 @@ pub fn median(values: &[f64]) -> Option<f64> {
 
 /// A median and its 95 % confidence interval. If the interval of a speedup contains 1, the
 /// measurement does not show which kernel is faster.
+///
+/// ```
+/// use tilewright::tune::Estimate;
+/// let speedup = Estimate::of_ratios(&[1.1, 1.0, 1.2], &[1.0; 3], 7);
+/// // Three rounds do not show that the second kernel is faster.
+/// assert_eq!(speedup.map(|speedup| (speedup.median, speedup.low)), Some((1.1, 1.0)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The median of the values.

@@ -23,6 +23,12 @@ use crate::runtime::trust::{make_private_folder, open_regular, private};
 /// never truncated. If it cannot be read, is a link, or is not a regular file of at most 64 MiB,
 /// nothing is written. A folder that cannot be read or written counts as empty, which is not an
 /// error.
+///
+/// ```
+/// use tilewright::tune::TuningStore;
+/// assert_eq!(TuningStore::in_folder("/tuned").folder(), Some("/tuned".as_ref()));
+/// assert_eq!(TuningStore::none().folder(), None);
+/// ```
 #[derive(Clone, Debug)]
 pub struct TuningStore {
     folder: Option<PathBuf>,
@@ -30,6 +36,20 @@ pub struct TuningStore {
 
 /// What a stored result depends on besides the kernel's code: a search reuses results only if
 /// device, driver, problem and regime are the same. (Each result also names its code.)
+///
+/// ```
+/// use tilewright::tune::{Regime, TuningKey, TuningStore};
+/// let key = TuningKey {
+///     device: "NVIDIA H200".into(),
+///     driver: "580.159.04, CUDA 13.0".into(),
+///     problem: "bf16 8192x8192x8192".into(),
+///     regime: Regime::Steady,
+/// };
+/// // After an update of the driver, a search measures anew.
+/// let updated = TuningKey { driver: "590.10, CUDA 13.1".into(), ..key.clone() };
+/// let store = TuningStore::in_folder("/tuned");
+/// assert_ne!(store.file(&key), store.file(&updated));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TuningKey {
     /// The device's name.
@@ -44,6 +64,13 @@ pub struct TuningKey {
 
 /// What became of a candidate in an earlier search. [`TuningStore`] keeps it, so that a later
 /// search neither measures nor fails it again.
+///
+/// ```
+/// use tilewright::tune::Outcome;
+/// let text = serde_json::to_string(&Outcome::Wrong("all zeros".into()))?;
+/// assert_eq!(text, r#"{"wrong":"all zeros"}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -68,6 +95,14 @@ enum Line {
 
 /// The winner of a finished search. A later search returns it without measuring if candidates and
 /// code are the same.
+///
+/// ```
+/// use tilewright::tune::Best;
+/// let [config, code, space] = ["128x256", "3f2a", "9c01"].map(String::from);
+/// let best = Best { config, code, seconds: 1.5e-3, space };
+/// // Other code has to be measured again.
+/// assert_ne!(Best { code: "77b0".into(), ..best.clone() }, best);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Best {
     /// The candidate's name.

@@ -154,10 +154,22 @@ pub trait Tunable {
     fn verify(&self, data: &mut Self::Data) -> Result<(), Rejection>;
 }
 
-/// A [`Tunable`]'s kernel after loading.
+/// A [`Tunable`]'s kernel after loading, for example `Function<Params>` for a `Kernel<Params>`.
 pub type FunctionOf<K> = <<K as Tunable>::Kernel as Loadable>::Function;
 
-/// A built kernel that a device can load.
+/// A built kernel that a device can load: what [`Kernel::build`] returns, or a ready kernel.
+/// Implement it if your tunable wraps its kernel in a type of its own.
+///
+/// ```
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::tune::Loadable;
+///
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("one", Target::SM_80, |k, (x,)| {
+///     x.store(k, 0, 1.0);
+/// })?;
+/// assert_eq!(kernel.code(), kernel.ptx().text());
+/// # Ok::<(), tilewright::ir::BuildErrors>(())
+/// ```
 pub trait Loadable: Send + Sync {
     /// The kernel after loading.
     type Function: Send + Sync;

@@ -24,6 +24,20 @@ type Loaded<K> = Result<Arc<FunctionOf<K>>, Rejection>;
 /// Tunes problems of one [`Tunable`] type on one device. It builds and loads each kernel once and
 /// reuses it for all problems. Use one if you tune several problems; it costs the memory of the
 /// loaded kernels.
+///
+/// ```
+/// use tilewright::runtime::Device;
+/// use tilewright::tune::{Effort, MemoryTunable, Regime, Tuner, TuningStore};
+///
+/// let mut tuner = Tuner::new(&Device::sim()?);
+/// let effort = Effort { candidates: 2, rounds: 1, finalists: 1, final_rounds: 1 };
+/// for bytes in [40_000, 80_000] {
+///     let copy = MemoryTunable::new(bytes, false);
+///     let tuned = tuner.tune(&copy, &TuningStore::none(), effort, Regime::Latency)?;
+///     assert!(tuner.function(&tuned.config).is_ok());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Tuner<K: Tunable> {
     device: Device,
     built: HashMap<K::Config, Built<K>>,

@@ -13,6 +13,24 @@ use crate::runtime::{Device, Graph, RuntimeError, Stream};
 /// A problem's buffers on a device, in so many sets that they do not all fit in the L2 cache.
 /// Launches rotate through the sets and are recorded in CUDA graphs for timing. Use one to time
 /// kernels on a problem yourself; a [`Tuner`](super::Tuner) makes its own.
+///
+/// ```
+/// use tilewright::runtime::{Buffer, Device, LaunchOptions, Stream};
+/// use tilewright::tune::{MemoryTunable, Regime, Tunable, Tuner, Workload};
+///
+/// let (device, copy) = (Device::sim()?, MemoryTunable::new(40_000, false));
+/// let config = copy.space(&device)[0];
+/// let function = Tuner::<MemoryTunable>::new(&device).function(&config)?;
+/// let launch = |stream: &Stream, data: &mut [Buffer<f32>; 2]| {
+///     copy.launch(&config, &function, data, LaunchOptions::default().stream(stream))
+/// };
+/// let mut work = Workload::new(&device, &copy)?;
+/// work.check(launch)?;
+/// let seconds = work.probe(launch)?;
+/// let window = work.window(Regime::Latency, seconds, launch)?;
+/// assert!(work.time(&window, Regime::Latency)? > 0.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Workload<'k, K: Tunable> {
     kernel: &'k K,
     timer: Timer,
@@ -36,7 +54,7 @@ const MOST_SETS: u64 = 128;
 const MOST_LAUNCHES: usize = 400;
 
 /// Launches of one kernel that are timed together, recorded as a CUDA graph. [`Workload::window`]
-/// records one and [`Workload::time`] runs it, as often as you like.
+/// records one and [`Workload::time`] runs it, as often as you like. [`Workload`] has an example.
 #[derive(Debug)]
 pub struct Window {
     graph: Graph,

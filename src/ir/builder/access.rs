@@ -8,7 +8,9 @@ use super::vector::{Vector, VectorElement};
 use crate::ir::op::{Cache, Convert, LoadAccess, Mem, PrefetchLevel, StoreAccess, ValueList};
 use crate::ir::vector::VectorType;
 
-/// Accesses with a memory order, a scope or cache hints.
+/// # Memory order and cache hints
+///
+/// Loads and stores with a memory order, a scope or cache hints.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
@@ -63,7 +65,9 @@ impl<P: Pointer> Val<'_, P> {
     }
 }
 
-/// Vector accesses: several elements with one instruction.
+/// # Vector loads and stores
+///
+/// Accesses several elements with one instruction.
 ///
 /// The address must be a multiple of the vector's size. The build fails if the kernel itself shows
 /// that it is not. The simulator checks every other access; on a GPU a misaligned access ends the
@@ -295,6 +299,9 @@ impl<P: Pointer> Val<'_, P> {
     }
 }
 
+/// # Promised alignment
+///
+/// Allows vector accesses if the builder cannot prove the alignment itself.
 impl<'b, P: Pointer> Val<'b, P> {
     /// Promises that the pointer is a multiple of `bytes`, a power of two, and returns it. Use it
     /// when the build rejects a vector access because it cannot prove the alignment. Access memory
@@ -309,8 +316,10 @@ impl<'b, P: Pointer> Val<'b, P> {
     }
 }
 
-/// Cache hints for global memory. They change speed only, except [`discard`](Val::discard), which
-/// changes what memory holds.
+/// # Prefetches and cache hints
+///
+/// Controls the caches of global memory. That changes speed only, except [`discard`](Val::discard),
+/// which changes what memory holds.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};

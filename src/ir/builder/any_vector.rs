@@ -179,7 +179,9 @@ pub trait VectorOf<'b, T>: Into<AnyVector<'b>> {}
 impl<'b, T: VectorElement<N>, const N: usize> VectorOf<'b, T> for Val<'b, Vector<T, N>> {}
 impl<'b, T> VectorOf<'b, T> for AnyVector<'b> {}
 
-/// Loads of vectors whose length is chosen when the kernel is built.
+/// # Loads with a configured length
+///
+/// Loads vectors whose length is chosen when the kernel is built.
 impl<P: Pointer> Val<'_, P> {
     /// Loads `lanes` elements at `self + index` in one access, as [`load_vector`](Val::load_vector)
     /// does. Use it if `lanes` is a configuration value. Returns `None` if no vector has that many

@@ -4,8 +4,10 @@
 use super::typed::{Integer, IntoOperand, Val};
 use crate::ir::op::Mem;
 
-/// Promises about an integer that the host knows and the kernel cannot see, for example that a row
-/// pitch is a multiple of 4.
+/// # Promises about integers
+///
+/// Tells the builder what the host knows about an integer and the kernel cannot see, for example
+/// that a row pitch is a multiple of 4.
 ///
 /// A promise holds for the returned value only, so use that instead of the original. The simulator
 /// reports a broken promise, and so does a GPU kernel loaded with checks. Otherwise breaking a

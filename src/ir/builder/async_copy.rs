@@ -11,9 +11,11 @@ use super::typed::{
 use crate::ir::entity::Value;
 use crate::ir::op::{AsyncCopy, BoxMode, BulkReduce, BulkWait, CpAsyncCache, L2Policy, ValueList};
 
-/// Asynchronous copies of 4, 8 or 16 bytes by each thread, from `sm_80` on (PTX ISA 9.7.9.25.3).
-/// Copy, commit a group, wait for the group, then pass a barrier before other threads read the
-/// data.
+/// # Copies with `cp.async`
+///
+/// Each thread starts asynchronous copies of 4, 8 or 16 bytes, from `sm_80` on (PTX ISA
+/// 9.7.9.25.3). Copy, commit a group, wait for the group, then pass a barrier before other threads
+/// read the data.
 ///
 /// ```
 /// use tilewright::ir::op::CpAsyncCache;
@@ -103,9 +105,11 @@ impl<'b> Body<'b, '_> {
     }
 }
 
-/// Bulk copies: one thread starts a copy of many contiguous bytes, from `sm_90` on (PTX ISA
-/// 9.7.9.25.4). A copy to shared memory completes on an mbarrier, a copy to global memory in a bulk
-/// group.
+/// # Bulk copies
+///
+/// One thread starts a copy of many contiguous bytes, from `sm_90` on (PTX ISA 9.7.9.25.4). A copy
+/// to shared memory completes on an mbarrier, a copy to global memory in a bulk group. TMA copies
+/// are methods of a tensor map.
 impl<'b> Body<'b, '_> {
     /// Starts a copy of `bytes` bytes from global to shared memory; call it in one thread. When the
     /// copy is done, it completes the bytes on the mbarrier `barrier`, on which the readers wait.
@@ -333,7 +337,9 @@ impl<'b> Body<'b, '_> {
     }
 }
 
-/// Tensor map descriptors, for maps of any rank and element type, mutable or not.
+/// # Tensor map descriptors
+///
+/// Takes maps of any rank and element type, mutable or not.
 impl<'b> Body<'b, '_> {
     #[track_caller]
     pub(super) fn coords<'c, const RANK: usize>(&self, coords: [Val<'c, i32>; RANK]) -> ValueList {
@@ -353,8 +359,10 @@ impl<'b> Body<'b, '_> {
 
 macro_rules! loads {
     ($($Map:ident)*) => {$(
-        /// TMA loads: copies of a tensor's boxes from global to shared memory, from `sm_90` on (PTX
-        /// ISA 9.7.9.25.5).
+        #[doc = concat!("# TMA loads through a `", stringify!($Map), "`")]
+        ///
+        /// Copies a tensor's boxes from global to shared memory, from `sm_90` on (PTX ISA
+        /// 9.7.9.25.5).
         impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
             /// Starts a copy of the box at `coords` to shared memory `to`; call it in one thread.
             /// `coords` lists the contiguous dimension first; `to` must be a multiple of 128 bytes.
@@ -463,9 +471,10 @@ loads!(TensorMap TensorMapMut);
 
 macro_rules! in_memory {
     ($($Map:ident)*) => {$(
-        /// Tensor maps that the kernel itself writes to global memory. Use them if a tensor's
-        /// address or shape is known only on the device, as in a grouped GEMM. They require
-        /// `sm_90a`.
+        #[doc = concat!("# Device-made maps from a `", stringify!($Map), "`")]
+        ///
+        /// The kernel itself writes a tensor map to global memory. Use it if a tensor's address or
+        /// shape is known only on the device, as in a grouped GEMM. Requires `sm_90a`.
         impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
             /// Writes a tensor map to the 16 elements at `to`, a multiple of 128 bytes. Read it
             /// with [`tensormap_acquire`](Val::tensormap_acquire), after a barrier or in a later
@@ -550,8 +559,10 @@ macro_rules! in_memory {
 }
 in_memory!(TensorMap TensorMapMut);
 
-/// TMA stores: copies of boxes from shared memory to a tensor in global memory, from `sm_90` on
-/// (PTX ISA 9.7.9.25.5).
+/// # TMA stores
+///
+/// Copies boxes from shared memory to a tensor in global memory, from `sm_90` on (PTX ISA
+/// 9.7.9.25.5).
 impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     /// Starts a copy of a box from shared memory to the tensor at `coords`, for example to write a
     /// result tile. The copy belongs to the thread's next [bulk

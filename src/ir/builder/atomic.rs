@@ -75,6 +75,10 @@ vectors! {
     bf16: 2 4 8 => AtomicVector AtomicHalf;
 }
 
+/// # Atomics
+///
+/// Updates memory that several threads share. Use `atom` if you need the old value, otherwise
+/// `red`.
 impl<'b, P: MutPointer> Val<'b, P> {
     /// Returns the atomic operations that return the old value, with relaxed order and GPU scope.
     /// If you do not need the old value, use [`red`](Val::red). PTX ISA 9.7.13.5 `atom`.

@@ -16,6 +16,9 @@ pub struct NamedBarrier<'b> {
     form: BarrierForm,
 }
 
+/// # Named barriers
+///
+/// Synchronises some warps of the block, for example producers and consumers.
 impl<'b> Body<'b, '_> {
     /// Returns named barrier `id` (0 to 15) for `threads` threads, a multiple of 32. It opens when
     /// that many threads have arrived; barriers count whole warps. [`Body::barrier`] is barrier 0
@@ -59,7 +62,37 @@ impl<'b> Body<'b, '_> {
         let (id, threads) = (id.into_val(cx), threads.into_val(cx));
         NamedBarrier { id, threads, form: BarrierForm::Unaligned }
     }
+}
 
+/// # Cluster barrier
+///
+/// Synchronises the threads of a cluster. Requires `sm_90`.
+impl<'b> Body<'b, '_> {
+    /// Arrives at the cluster's barrier without waiting, so that the thread can work on until it
+    /// calls [`barrier_cluster_wait`](Body::barrier_cluster_wait). Threads that wait see this
+    /// thread's earlier accesses, unless `order` is [`Relaxed`](ClusterArrival::Relaxed). The form
+    /// `Aligned` promises that all threads of a warp execute the same instruction. PTX ISA 9.7.13.3
+    /// `barrier.cluster.arrive`; `sm_90`.
+    #[doc(alias = "cluster_arrive")]
+    #[track_caller]
+    pub fn barrier_cluster_arrive(&self, form: BarrierForm, order: ClusterArrival) {
+        self.context().emit(Sync::BarrierClusterArrive { form, order });
+    }
+
+    /// Waits until all threads of the cluster have arrived, except those that have ended. Call it
+    /// after [`barrier_cluster_arrive`](Body::barrier_cluster_arrive). PTX ISA 9.7.13.3
+    /// `barrier.cluster.wait`; `sm_90`.
+    #[doc(alias("cluster_wait", "cluster_sync"))]
+    #[track_caller]
+    pub fn barrier_cluster_wait(&self, form: BarrierForm) {
+        self.context().emit(Sync::BarrierClusterWait { form });
+    }
+}
+
+/// # Fences
+///
+/// Orders memory accesses without waiting for other threads.
+impl<'b> Body<'b, '_> {
     /// Orders the thread's memory accesses: those before the fence become visible before those
     /// after it, to the threads of `scope` that synchronise through it. Use it between writing data
     /// and setting a flag that tells other blocks about the data. PTX ISA 9.7.13.4 `fence`;
@@ -91,26 +124,6 @@ impl<'b> Body<'b, '_> {
     #[track_caller]
     pub fn fence(&self, order: FenceOrder, scope: MemScope) {
         self.context().emit(Sync::Fence { order, scope });
-    }
-
-    /// Arrives at the cluster's barrier without waiting, so that the thread can work on until it
-    /// calls [`barrier_cluster_wait`](Body::barrier_cluster_wait). Threads that wait see this
-    /// thread's earlier accesses, unless `order` is [`Relaxed`](ClusterArrival::Relaxed). The form
-    /// `Aligned` promises that all threads of a warp execute the same instruction. PTX ISA 9.7.13.3
-    /// `barrier.cluster.arrive`; `sm_90`.
-    #[doc(alias = "cluster_arrive")]
-    #[track_caller]
-    pub fn barrier_cluster_arrive(&self, form: BarrierForm, order: ClusterArrival) {
-        self.context().emit(Sync::BarrierClusterArrive { form, order });
-    }
-
-    /// Waits until all threads of the cluster have arrived, except those that have ended. Call it
-    /// after [`barrier_cluster_arrive`](Body::barrier_cluster_arrive). PTX ISA 9.7.13.3
-    /// `barrier.cluster.wait`; `sm_90`.
-    #[doc(alias("cluster_wait", "cluster_sync"))]
-    #[track_caller]
-    pub fn barrier_cluster_wait(&self, form: BarrierForm) {
-        self.context().emit(Sync::BarrierClusterWait { form });
     }
 
     /// Orders the thread's accesses to memory that is mapped at several virtual addresses. Call it

@@ -85,7 +85,9 @@ dot_elements! {
     i16, u16;
 }
 
-/// Integer arithmetic beyond the operators: high halves of products, and conversions that clamp.
+/// # Integer arithmetic
+///
+/// Computes the high half of a product, which `*` drops.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -129,14 +131,6 @@ impl<'b, T: Integer> Val<'b, T> {
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
         cx.emit_val(Arith::MadHi { lhs, rhs, addend })
     }
-
-    /// Converts to `U` and clamps to the range of `U`. Use it to narrow integers when
-    /// [`cvt`](Val::cvt) would wrap. PTX ISA 9.7.9.21 `cvt.sat`.
-    #[track_caller]
-    pub fn cvt_sat<U: Integer>(self) -> Val<'b, U> {
-        let value = self.context().operand(self);
-        self.context().emit_val(Convert::CvtSat { value, to: U::scalar() })
-    }
 }
 
 macro_rules! binary {
@@ -151,8 +145,9 @@ macro_rules! binary {
     )*};
 }
 
-/// Packed arithmetic on two 16-bit integers at once, at the cost of one instruction. Requires
-/// `sm_90`.
+/// # Packed 16-bit arithmetic
+///
+/// Computes with two integers at once, at the cost of one instruction. Requires `sm_90`.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -184,6 +179,9 @@ impl<T: PackedInt16> Val<'_, Vector<T, 2>> {
     }
 }
 
+/// # Packed minimum and maximum with ReLU
+///
+/// Clamps negative results to 0 in both halves. Requires `sm_90`.
 impl Val<'_, Vector<i16, 2>> {
     binary! {
         /// Returns `max(min(self, rhs), 0)` in both halves, for example a ReLU with an upper limit.
@@ -206,6 +204,9 @@ impl PackedInt16 for u16 {}
 /// Clamps integers to a narrow type and packs them into one word.
 macro_rules! cvt_pack {
     ($($ty:ident $lanes:literal;)*) => {$(
+        #[doc = concat!("# Packing into `", stringify!($ty), "` vectors")]
+        ///
+        /// Clamps and packs integers, for example quantised results.
         impl<'b> Val<'b, Vector<$ty, $lanes>> {
             /// Clamps each integer to the element type's range and packs the results into a vector,
             /// the first one as element 0. Use it to store quantised results. PTX ISA 9.7.9.22
@@ -241,6 +242,9 @@ cvt_pack! {
     u16 2;
 }
 
+/// # Widening products
+///
+/// Returns the whole product, in twice the width.
 impl<'b, T: Widen> Val<'b, T> {
     /// Returns the exact product `self * rhs` in twice the width, for example to compute a 64-bit
     /// offset from 32-bit indices. PTX ISA 9.7.1.3 `mul.wide`.
@@ -266,6 +270,9 @@ impl<'b, T: Widen> Val<'b, T> {
     }
 }
 
+/// # Saturating arithmetic
+///
+/// Clamps to the range of `i32` where the operators would wrap.
 impl<'b> Val<'b, i32> {
     /// Returns `self + rhs`, clamped to the range of `i32` where `+` would wrap. PTX ISA 9.7.1.1
     /// `add.sat`.
@@ -274,6 +281,15 @@ impl<'b> Val<'b, i32> {
         let cx = self.context();
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(IntArith::AddSat { lhs, rhs })
+    }
+
+    /// Returns `self - rhs`, clamped to the range of `i32` where `-` would wrap. PTX ISA 9.7.1.2
+    /// `sub.sat`.
+    #[track_caller]
+    pub fn sub_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
+        let cx = self.context();
+        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
+        cx.emit_val(IntArith::SubSat { lhs, rhs })
     }
 
     /// Returns the high half of `self * rhs`, plus `addend`, clamped to the range of `i32`. PTX ISA
@@ -304,7 +320,12 @@ impl<'b> Val<'b, i32> {
         let (rhs, addend) = (cx.operand_of(rhs), cx.operand_of(addend));
         cx.emit_val(IntArith::Mad24HiSat { lhs, rhs, addend })
     }
+}
 
+/// # Minimum and maximum with ReLU
+///
+/// Clamps negative results to 0. Requires `sm_90`.
+impl<'b> Val<'b, i32> {
     /// Returns `max(min(self, rhs), 0)`, for example a ReLU with an upper limit. Requires `sm_90`.
     /// PTX ISA 9.7.1.12 `min.relu.s32`.
     #[track_caller]
@@ -322,19 +343,11 @@ impl<'b> Val<'b, i32> {
         let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
         cx.emit_val(IntArith::MaxRelu { lhs, rhs })
     }
-
-    /// Returns `self - rhs`, clamped to the range of `i32` where `-` would wrap. PTX ISA 9.7.1.2
-    /// `sub.sat`.
-    #[track_caller]
-    pub fn sub_sat(self, rhs: impl IntoOperand<'b, i32>) -> Val<'b, i32> {
-        let cx = self.context();
-        let (lhs, rhs) = (cx.operand(self), cx.operand_of(rhs));
-        cx.emit_val(IntArith::SubSat { lhs, rhs })
-    }
 }
 
-/// Dot products of bytes, which sum up in 32 bits. Use them for int8 arithmetic without tensor
-/// cores.
+/// # Dot products of bytes
+///
+/// Sums up in 32 bits. Use it for int8 arithmetic without tensor cores.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -369,6 +382,9 @@ impl<'b, A: DotElement + VectorElement<4>> Val<'b, Vector<A, 4>> {
     }
 }
 
+/// # Dot products of half words and bytes
+///
+/// Sums up in 32 bits.
 impl<'b, A: DotElement + VectorElement<2>> Val<'b, Vector<A, 2>> {
     /// Returns `addend + self[0] * rhs[h] + self[1] * rhs[h + 1]`, where `half` selects `h` = 0 or
     /// `h` = 2. The elements of `self` are `i16` or `u16`, those of `rhs` are `i8` or `u8`. The sum
@@ -436,7 +452,9 @@ impl std::ops::Not for TruthTable {
     }
 }
 
-/// Extracting and inserting bit fields, for example to unpack values from a word.
+/// # Bit fields
+///
+/// Extracts and inserts bit fields, for example to unpack values from a word.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -488,6 +506,9 @@ impl<'b, T: Word> Val<'b, T> {
     }
 }
 
+/// # Bitwise functions of three operands
+///
+/// Replaces several `&`, `|` and `^` by one instruction.
 impl<'b, T: Word32> Val<'b, T> {
     /// Applies a bitwise function of `self`, `b` and `c` in one instruction; use it instead of
     /// several `&`, `|` and `^`. PTX ISA 9.7.8.6 `lop3`.
@@ -540,6 +561,9 @@ impl<'b, T: Word32> Val<'b, T> {
     }
 }
 
+/// # Positions of set bits
+///
+/// Finds a set bit by its rank, for example in a ballot's mask.
 impl<'b> Val<'b, u32> {
     /// Returns the position of the `offset`-th set bit, counting from bit `base` (included) upward,
     /// or downward if `offset` is negative. For `offset` 0 it is `base` itself. For example, it
@@ -557,6 +581,9 @@ impl<'b> Val<'b, u32> {
     }
 }
 
+/// # Bit masks
+///
+/// Makes a mask of neighbouring bits.
 impl<'b> Body<'b, '_> {
     /// Returns a mask of `count` set bits, starting at bit `start`: for `start` 4 and `count` 8,
     /// `0xff0`. PTX ISA 9.7.1.22 `bmsk`.
@@ -573,6 +600,22 @@ impl<'b> Body<'b, '_> {
     }
 }
 
+/// # Clamping conversions
+///
+/// Clamps if the target type is too narrow, where `cvt` would wrap.
+impl<'b, T: Integer> Val<'b, T> {
+    /// Converts to `U` and clamps to the range of `U`. Use it to narrow integers when
+    /// [`cvt`](Val::cvt) would wrap. PTX ISA 9.7.9.21 `cvt.sat`.
+    #[track_caller]
+    pub fn cvt_sat<U: Integer>(self) -> Val<'b, U> {
+        let value = self.context().operand(self);
+        self.context().emit_val(Convert::CvtSat { value, to: U::scalar() })
+    }
+}
+
+/// # Bit casts
+///
+/// Reinterprets the bits as another type.
 impl<'b, T: Ty> Val<'b, T> {
     /// Reinterprets the bits as a value of type `U`, for example to take an `f32` apart as a `u32`.
     /// `U` is a scalar or a vector with equally many bits, but not `bool`. PTX ISA 9.7.9.1 `mov`.
@@ -584,6 +627,9 @@ impl<'b, T: Ty> Val<'b, T> {
     }
 }
 
+/// # Conversions with a rounding mode
+///
+/// Converts to a float type if rounding to nearest even does not fit.
 impl<'b, T: Number> Val<'b, T> {
     /// Converts to the floating-point type `U`, rounded as `mode` says. Use it if
     /// [`cvt`](Val::cvt), which rounds to nearest even, does not fit. PTX ISA 9.7.9.21 `cvt`.
@@ -608,6 +654,9 @@ impl<'b, T: Number> Val<'b, T> {
     }
 }
 
+/// # Rounded conversions to integers
+///
+/// Rounds and clamps, for example to quantise.
 impl<'b, T: Float> Val<'b, T> {
     /// Rounds to an integer of type `U` and clamps to the range of `U`; NaN becomes 0. Use it to
     /// quantise, because [`cvt`](Val::cvt) always rounds toward zero. PTX ISA 9.7.9.21 `cvt.rni`,
@@ -619,6 +668,9 @@ impl<'b, T: Float> Val<'b, T> {
     }
 }
 
+/// # Vector conversions with a rounding mode
+///
+/// Converts element by element.
 impl<'b, T: VectorElement<N> + Element, const N: usize> Val<'b, Vector<T, N>> {
     /// Converts each element to the floating-point type `U`, as [`Val::cvt_rounded`] does. If the
     /// rounding is to nearest or toward zero, one PTX instruction converts two `f32`

@@ -22,6 +22,23 @@ use crate::layout::LayoutError;
 /// `'b` is the body's own lifetime, `'o` that of the body around it. Every closure that you pass to
 /// a control-flow method gets its own `Body`, as in [`std::thread::scope`], so that rustc knows
 /// which body each value belongs to.
+///
+/// The methods below are grouped by topic; arithmetic, loads and stores are methods of [`Val`]:
+///
+/// | topic | for example |
+/// |---|---|
+/// | constants | `constant`, `value` |
+/// | thread and block indices | `thread_idx`, `lane_id`, `smid`, `clusterid` |
+/// | memory and registers | `shared`, `local_array`, `var`, `registers` |
+/// | control flow | `if_`, `if_else`, `for_`, `while_`, `cases` |
+/// | layouts | `crd2idx`, `int`, `layout` |
+/// | reductions and scans | `sum`, `reduce`, `scan` |
+/// | warp operations | `shfl_idx`, `vote_ballot`, `redux_add` |
+/// | barriers and fences | `barrier`, `named_barrier`, `fence` |
+/// | asynchronous copies | `cp_async`, `cp_async_bulk_load` |
+/// | tensor cores | `mma_sync`, `wgmma`, `mma_sync_sp` |
+/// | debugging | `assert`, `printf`, `trap` |
+/// | inline PTX | `ptx` |
 #[derive(Debug)]
 pub struct Body<'b, 'o: 'b> {
     cx: &'b Context,
@@ -40,6 +57,9 @@ pub struct Dim3<'b> {
     pub z: Val<'b, i32>,
 }
 
+/// # Scopes
+///
+/// Passes a body on if its lifetime does not fit.
 impl<'b, 'o> Body<'b, 'o> {
     pub(super) fn new(cx: &'b Context) -> Body<'b, 'o> {
         Body { cx, outer: PhantomData }
@@ -97,7 +117,12 @@ impl<'b, 'o> Body<'b, 'o> {
     pub(crate) fn context(&self) -> &'b Context {
         self.cx
     }
+}
 
+/// # Constants
+///
+/// Turns host values into device values.
+impl<'b, 'o> Body<'b, 'o> {
     /// Returns a host value as a device constant. You rarely need it, because operators and methods
     /// accept host values; use it where rustc has to know the device type.
     #[track_caller]
@@ -111,7 +136,12 @@ impl<'b, 'o> Body<'b, 'o> {
     pub fn value<T: Ty>(&self, value: impl IntoOperand<'b, T>) -> Val<'b, T> {
         value.into_operand(self.cx)
     }
+}
 
+/// # Thread and block indices
+///
+/// Tells where the thread is in its block and in the grid, and how large these are.
+impl<'b, 'o> Body<'b, 'o> {
     #[track_caller]
     pub(super) fn dim3(&self, reg: fn(Axis) -> SpecialReg) -> Dim3<'b> {
         let [x, y, z] = Axis::ALL.map(|axis| Thread::Sreg { reg: reg(axis) });
@@ -155,7 +185,12 @@ impl<'b, 'o> Body<'b, 'o> {
     pub fn lane_id(&self) -> Val<'b, i32> {
         self.cx.emit_val(Thread::Sreg { reg: SpecialReg::LaneId })
     }
+}
 
+/// # Block barrier
+///
+/// Synchronises the threads of the block.
+impl<'b, 'o> Body<'b, 'o> {
     /// Waits until all threads of the block have arrived, except those that have returned.
     /// Afterwards every thread sees what the others wrote before the barrier. PTX ISA 9.7.13.1
     /// `barrier.sync 0`.
@@ -171,7 +206,12 @@ impl<'b, 'o> Body<'b, 'o> {
     pub fn barrier(&self) {
         self.cx.emit(Sync::Barrier {});
     }
+}
 
+/// # Memory
+///
+/// Allocates shared, local, constant and global memory.
+impl<'b, 'o> Body<'b, 'o> {
     /// Allocates static shared memory for `len` elements and returns a pointer, the same in all
     /// threads of the block. Use it for data that the block's threads exchange. The memory is
     /// uninitialised and aligned to the element size. PTX ISA 5.1.7 `.shared`.
@@ -336,7 +376,12 @@ impl<'b, 'o> Body<'b, 'o> {
         });
         self.cx.emit_val(Mem::GlobalBase { global })
     }
+}
 
+/// # Registers
+///
+/// Declares mutable registers, for values that change in a loop and for accumulators.
+impl<'b, 'o> Body<'b, 'o> {
     /// Declares a mutable register and sets it to `init`. Use it for a value that changes inside a
     /// loop or a branch.
     #[doc(alias = "make_rmem")]
@@ -361,7 +406,12 @@ impl<'b, 'o> Body<'b, 'o> {
         });
         Registers { var, first: 0, len, body: PhantomData, ty: PhantomData }
     }
+}
 
+/// # Results of the layout algebra
+///
+/// Lets a body use layouts without `?`.
+impl<'b, 'o> Body<'b, 'o> {
     /// Unwraps the result of a layout operation, so that a kernel's body needs no `?`. If it is an
     /// error, records it with the caller's line for `Kernel::build` to return, and continues with
     /// `L::default()`.
@@ -548,6 +598,9 @@ impl<'r, T: Ty> Registers<'r, T> {
     }
 }
 
+/// # Constants
+///
+/// Turns a host value into a device value.
 impl<'b, T> Val<'b, T> {
     /// Returns a host value as a device constant in the kernel of this value. Use it in helpers
     /// that have a value but no [`Body`].
@@ -563,6 +616,10 @@ impl<'b, T> Val<'b, T> {
     }
 }
 
+/// # Loads and stores
+///
+/// Accesses one element through a pointer. The first argument is the body to which the access is
+/// appended.
 impl<P: Pointer> Val<'_, P> {
     /// Loads the element at `self + index`; `index` counts elements. Guard it with
     /// [`if_`](Body::if_) if the index may be out of bounds. PTX ISA 9.7.9.8 `ld`.

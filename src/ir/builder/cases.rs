@@ -64,6 +64,9 @@ struct Link {
     continues: bool,
 }
 
+/// # Chains of conditions
+///
+/// Replaces nested `if_else` calls.
 impl<'b, 'o> Body<'b, 'o> {
     /// Starts a chain of conditions: the first condition that is true selects its arm.
     ///

@@ -5,6 +5,8 @@ use super::body::Body;
 use super::typed::{Element, IntoVal, Shared, SharedCluster, Val};
 use crate::ir::op::{AsyncCopy, BulkReduce, Mem};
 
+/// # Shared memory of other blocks
+///
 /// Pointers into the shared memory of other blocks in the cluster, from `sm_90` on. Pass a cluster
 /// barrier before the first access, and another before a block may end.
 ///
@@ -47,6 +49,9 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
     }
 }
 
+/// # Cluster ranks
+///
+/// Tells which block of the cluster owns the memory.
 impl<'b, T: Element> Val<'b, SharedCluster<T>> {
     /// Returns the cluster rank of the block that the pointer points into: the inverse of
     /// [`mapa`](Val::mapa). PTX ISA 9.7.9.24 `getctarank`; `sm_90`.
@@ -58,9 +63,11 @@ impl<'b, T: Element> Val<'b, SharedCluster<T>> {
     }
 }
 
-/// Asynchronous stores to another block of the cluster: the thread does not wait, and the receiving
-/// block waits on an mbarrier. Element and mbarrier must be in the same block. The simulator
-/// reports a fault if they are not, and if a block ends while a store to it is in flight.
+/// # Asynchronous stores to other blocks
+///
+/// Stores without waiting: the receiving block of the cluster waits on an mbarrier. Element and
+/// mbarrier must be in the same block. The simulator reports a fault if they are not, and if a
+/// block ends while a store to it is in flight.
 ///
 /// ```
 /// use tilewright::ir::op::{BarrierForm, BulkReduce, ClusterArrival};

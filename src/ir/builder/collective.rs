@@ -60,6 +60,9 @@ impl Group {
     }
 }
 
+/// # Reductions
+///
+/// Combines the values of many threads into one, with any associative body.
 impl<'o> Body<'o, '_> {
     /// Combines `value` over all threads of the group, in thread order (x before y before z), and
     /// returns the result `v0 ∘ v1 ∘ ..` in every thread. The combining body must be associative;
@@ -142,7 +145,12 @@ impl<'o> Body<'o, '_> {
         made.at(cx, steps.location);
         steps.made(result)
     }
+}
 
+/// # Scans
+///
+/// Gives each thread the combination of the values before it.
+impl<'o> Body<'o, '_> {
     /// Computes the inclusive scan: returns `v0 ∘ v1 ∘ .. ∘ vi` in thread `i` of the group. Use it
     /// for running sums, for example to give each thread its place in a packed output. The
     /// combining body and the threads must satisfy the conditions of [`reduce`](Body::reduce).
@@ -320,7 +328,12 @@ impl<'o> Body<'o, '_> {
         made.at(cx, steps.location);
         (steps.made(result), steps.made(aggregate))
     }
+}
 
+/// # Sums, minima and maxima
+///
+/// These are the common reductions.
+impl<'o> Body<'o, '_> {
     /// Returns the sum of `value` over all threads of the group, in every thread; integers wrap.
     /// See [`reduce`](Body::reduce) for conditions and cost.
     ///

@@ -245,6 +245,9 @@ pub(super) fn fall_through(falls_through: bool) -> Option<Control> {
 )]
 pub trait OfALoop {}
 
+/// # Ends of a body
+///
+/// Ends an arm with values, or ends the thread.
 impl<'o> Body<'o, '_> {
     #[doc(hidden)]
     pub fn break_<V: OfALoop>(&self, _: V) -> Terminated {
@@ -275,7 +278,12 @@ impl<'o> Body<'o, '_> {
     pub fn return_(&self) -> Terminated {
         terminate(self.context(), Control::Return)
     }
+}
 
+/// # Branches
+///
+/// Runs a body in some of the threads.
+impl<'o> Body<'o, '_> {
     /// Runs `body` in the threads in which `cond` is true, for example to guard accesses at the
     /// edge of a matrix. PTX ISA 9.7.12.3 `bra`.
     #[track_caller]

@@ -7,6 +7,9 @@ use super::values::IntoValues;
 use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Diagnostic, ValueList};
 
+/// # Assertions and printing
+///
+/// Tells the host what a thread found.
 impl<'b> Body<'b, '_> {
     /// Reports `message` to the host if `cond` is false, with this Rust line, the block and the
     /// thread. The kernel continues, so guard what depends on the condition with an `if_` too.

@@ -102,8 +102,10 @@ fn with_special_remainders<'b>(
     none.select::<f32>(f32::NAN, remainder)
 }
 
-/// The less common functions of C's `math.h`, with the names, the domain and the special values of
-/// Rust's `f32` methods.
+/// # More math functions
+///
+/// These are the less common functions of C's `math.h`, with the names, the domain and the special
+/// values of Rust's `f32` methods.
 ///
 /// ```
 /// # #[cfg(feature = "sim")] {
@@ -344,6 +346,19 @@ impl<'b> Val<'b, f32> {
         self.abs().lt(0.8).select::<f32>(near, far)
     }
 
+    /// Returns approximately the tangent, as `sin_fast / cos_fast`. Use it if speed matters more
+    /// than the last bits.
+    #[doc(alias = "__tanf")]
+    #[track_caller]
+    pub fn tan_fast(self) -> Val<'b, f32> {
+        self.sin_fast() * self.cos_fast().recip_fast()
+    }
+}
+
+/// # Remainders
+///
+/// Divides floats with a remainder; for integers, use `%`.
+impl<'b> Val<'b, f32> {
     /// Returns `self - trunc(self / divisor) * divisor`, exactly: C's `fmod`, Rust's `%`. The
     /// result has the sign of `self`. It is NaN if `self` is infinite or `divisor` is zero.
     /// Computes in `f64`.
@@ -374,18 +389,13 @@ impl<'b> Val<'b, f32> {
         let r = self.bitcast::<i32>().lt(0).select::<f32>(-r, r);
         with_special_remainders(self, divisor, r)
     }
-
-    /// Returns approximately the tangent, as `sin_fast / cos_fast`. Use it if speed matters more
-    /// than the last bits.
-    #[doc(alias = "__tanf")]
-    #[track_caller]
-    pub fn tan_fast(self) -> Val<'b, f32> {
-        self.sin_fast() * self.cos_fast().recip_fast()
-    }
 }
 
 macro_rules! infinite {
     ($($ty:ty)*) => {$(
+        #[doc = concat!("# Infinity of `", stringify!($ty), "`")]
+        ///
+        /// Finds overflowed results.
         impl<'b> Val<'b, $ty> {
             /// Returns whether the value is positive or negative infinity, for example to find
             /// overflowed results.

@@ -6,6 +6,9 @@ use super::typed::{Float, IntoOperand, Ordered, Val};
 use crate::ir::number::Rounding;
 use crate::ir::op::{Arith, Compare, Convert, DivApprox, FloatArith, Subnormals};
 
+/// # Approximate division
+///
+/// Divides faster than `/`, within an error bound that you choose.
 impl<'b> Val<'b, f32> {
     /// Returns approximately `self / rhs`, which is faster than `/`. [`DivApprox`] has the error
     /// bounds. PTX ISA 9.7.3.8 `div.approx`, `div.full`.
@@ -23,6 +26,9 @@ impl<'b> Val<'b, f32> {
     }
 }
 
+/// # Signs and NaN
+///
+/// Copies a sign, or tests for NaN.
 impl<'b, T: Float> Val<'b, T> {
     /// Returns the magnitude of `self` with the sign of `sign`, for `f32` and `f64`. PTX
     /// ISA 9.7.3.2 `copysign`.
@@ -41,7 +47,12 @@ impl<'b, T: Float> Val<'b, T> {
     pub fn is_nan(self) -> Val<'b, bool> {
         self.compare(Compare::Nan, self)
     }
+}
 
+/// # Rounding to an integer
+///
+/// The result is still a float; `cvt_rint` converts it to an integer type too.
+impl<'b, T: Float> Val<'b, T> {
     fn to_integral(self, rounding: Rounding) -> Val<'b, T> {
         let value = self.context().operand(self);
         self.context().emit_val(Convert::CvtRint { value, to: T::scalar(), rounding })
@@ -77,6 +88,9 @@ impl<'b, T: Float> Val<'b, T> {
     }
 }
 
+/// # Comparisons with a chosen operator
+///
+/// Offers the unordered comparisons too, which are true if an operand is NaN.
 impl<'b, T: Ordered> Val<'b, T> {
     /// Applies any comparison. Use it for the unordered ones, which are true if an operand is NaN;
     /// the others have methods such as [`lt`](Val::lt). PTX ISA 9.7.6.2 `setp`.

@@ -23,8 +23,10 @@ impl<'b> Body<'b, '_> {
 
 macro_rules! loads {
     ($($Map:ident)*) => {$(
-        /// TMA loads of pixel columns through a tensor map of [im2col
-        /// mode](crate::arch::TensorMapDesc::im2col), from `sm_90` on (PTX ISA 9.7.9.25.5).
+        #[doc = concat!("# TMA loads of pixel columns through a `", stringify!($Map), "`")]
+        ///
+        /// Needs a tensor map of [im2col mode](crate::arch::TensorMapDesc::im2col) and `sm_90` (PTX
+        /// ISA 9.7.9.25.5).
         impl<'b, T: Element, const RANK: usize> Val<'b, $Map<T, RANK>> {
             /// Starts a copy of pixels to shared memory `to`, for a convolution. It begins with the
             /// base pixel at `coords`: channel, then W, H and D as far as they exist, then image.
@@ -141,8 +143,10 @@ macro_rules! loads {
 }
 loads!(TensorMap TensorMapMut);
 
-/// TMA stores of pixel columns through a tensor map of [im2col
-/// mode](crate::arch::TensorMapDesc::im2col), from `sm_90` on (PTX ISA 9.7.9.25.5).
+/// # TMA stores of pixel columns
+///
+/// Needs a tensor map of [im2col mode](crate::arch::TensorMapDesc::im2col) and `sm_90` (PTX ISA
+/// 9.7.9.25.5).
 impl<'b, T: Element, const RANK: usize> Val<'b, TensorMapMut<T, RANK>> {
     /// Starts a copy of pixels from shared memory to the base pixels from `coords` on, for example
     /// to write a convolution's results. The copy belongs to the thread's next [bulk

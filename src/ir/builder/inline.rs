@@ -11,6 +11,9 @@ use super::values::{IntoValues, Values};
 use crate::ir::kernel::SourceLocation;
 use crate::ir::op::{Inline, InlinePtx};
 
+/// # Inline PTX
+///
+/// Appends PTX text, for instructions that the builder does not have.
 impl<'b> Body<'b, '_> {
     /// Appends PTX text as one operation with results of type `R`. Use it for an instruction that
     /// this crate does not have.

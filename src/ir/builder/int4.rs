@@ -46,7 +46,9 @@ impl FromInt4 for bf16 {
     }
 }
 
-/// Unpacking a word of eight 4-bit integers, `n0` in the lowest bits, for GEMMs with quantised
+/// # 4-bit integers
+///
+/// Unpacks a word of eight 4-bit integers, `n0` in the lowest bits, for GEMMs with quantised
 /// weights.
 ///
 /// A pair holds two integers that are 16 bits apart, because one instruction works on both half

@@ -84,6 +84,9 @@ tuples! {
     (A B C D E F)
 }
 
+/// # Coordinates
+///
+/// Applies a layout on the device, and turns shapes into coordinates.
 impl<'b> Body<'b, '_> {
     /// Returns `layout(coord)`, the offset of a coordinate, in the index type `I`. Use it to index
     /// memory through a bare pointer; tensors call it for you.
@@ -127,9 +130,7 @@ impl<'b> Body<'b, '_> {
             Some(device) => device + int::<I>(cx, &offset.host),
         }
     }
-}
 
-impl<'b> Body<'b, '_> {
     /// Converts a tuple to a coordinate: integers become host values, symbolic expressions become
     /// device values. Use it to turn a shape into the limit of a predicate.
     ///

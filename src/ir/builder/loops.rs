@@ -66,6 +66,9 @@ impl<C: Values, R: Values> Loop<'_, C, R> {
     }
 }
 
+/// # Loops
+///
+/// Runs a body repeatedly on the device. A host `for` unrolls its body instead.
 impl<'o> Body<'o, '_> {
     /// Runs `body` for each index of `range` and returns the carried values after the last
     /// iteration. PTX ISA 9.7.12.3 `bra`.

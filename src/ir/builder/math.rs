@@ -138,36 +138,12 @@ pub(super) fn erf_near_zero(x: Val<'_, f32>) -> Val<'_, f32> {
     polynomial(x * x, &p).fma(x, x)
 }
 
-/// Functions of `f32`, with the domain and the special values of Rust's `f32` methods. Each has a
-/// precise form, and a fast form `_fast` of a few instructions, most of which flush subnormals to
-/// zero. `docs/arithmetic.md` lists errors and costs.
+/// # Math functions
 ///
-/// ```
-/// # #[cfg(feature = "sim")] {
-/// use tilewright::ir::{GlobalMut, Kernel, Target};
-/// use tilewright::runtime::{Device, Grid};
-///
-/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("silu", Target::SM_80, |k, (x,)| {
-///     let v = x.load(k, 0);
-///     x.store(k, 0, v.silu());
-///     x.store(k, 1, v.silu_fast());
-/// })?;
-/// assert!(kernel.ptx().text().contains("ex2.approx.ftz.f32"));
-/// let device = Device::sim()?;
-/// let mut x = device.upload(&[1.0f32, 0.0])?;
-/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
-/// let x = x.to_vec()?;
-/// assert_eq!(x[0], 0.731_058_6);
-/// assert!((x[1] - x[0]).abs() < 1e-6);
-/// # }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// These are precise, with the domain and the special values of Rust's `f32` methods. If speed
+/// matters more than the last bits, use the form that ends in `_fast`. `docs/arithmetic.md` lists
+/// errors and costs.
 impl<'b> Val<'b, f32> {
-    #[track_caller]
-    fn flushed(self, function: ApproxFunction) -> Val<'b, f32> {
-        self.approx(function, Subnormals::Ftz)
-    }
-
     /// Returns `e^self`, within 1 ulp.
     #[doc(alias = "expf")]
     #[track_caller]
@@ -233,23 +209,6 @@ impl<'b> Val<'b, f32> {
         magnitude.lt(0.58).select::<f32>(small, large.copysign(self))
     }
 
-    /// Returns `1 / (1 + e^-self)`, the logistic function of gates, within 2 ulp.
-    #[track_caller]
-    #[inline]
-    pub fn sigmoid(self) -> Val<'b, f32> {
-        let e = (-self.abs()).exp();
-        self.lt(0.0).select::<f32>(e, 1.0) / (e + 1.0)
-    }
-
-    /// Returns `self * sigmoid(self)`, the activation SiLU (Swish): within 4 ulp from -87 on, and
-    /// within 2^-142 below. Negative infinity gives -0.
-    #[track_caller]
-    #[inline]
-    pub fn silu(self) -> Val<'b, f32> {
-        let x = self.max_nan(-120.0);
-        x * x.sigmoid()
-    }
-
     /// Returns the error function, within 1 ulp, as in the exact form of GELU. For `1 - erf` use
     /// [`erfc`](Val::erfc).
     #[doc(alias = "erff")]
@@ -273,26 +232,6 @@ impl<'b> Val<'b, f32> {
         ];
         let large = self.constant(1.0) - polynomial(magnitude, &q).exp();
         self.abs().lt(1.0).select::<f32>(small, large.copysign(self))
-    }
-
-    /// Returns `self / 2 * (1 + erf(self / sqrt(2)))`, the exact form of GELU, within 1e-6 for
-    /// `|self| <= 10`. Negative infinity gives -0.
-    #[track_caller]
-    #[inline]
-    pub fn gelu(self) -> Val<'b, f32> {
-        let x = self.max_nan(-20.0);
-        x * 0.5 * ((x * std::f32::consts::FRAC_1_SQRT_2).erf() + 1.0)
-    }
-
-    /// Returns `self / 2 * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3)))`, the tanh form of
-    /// GELU, within 1e-6 for `|self| <= 10`. Negative infinity gives -0.
-    #[track_caller]
-    #[inline]
-    pub fn gelu_tanh(self) -> Val<'b, f32> {
-        let x = self.max_nan(-20.0);
-        let y = x.min_nan(20.0);
-        let inner = y * (y * y).fma(0.071_354_814, 1.595_769);
-        x * inner.sigmoid()
     }
 
     /// Returns `1 / sqrt(self)`, within 1.5 ulp, for example for the scale of a layer norm.
@@ -360,6 +299,106 @@ impl<'b> Val<'b, f32> {
         let always_one = y.eq(0.0) | self.eq(1.0) | (self.eq(-1.0) & y.abs().eq(f32::INFINITY));
         always_one.select::<f32>(1.0, power)
     }
+}
+
+/// # Activation functions
+///
+/// Each has a precise and a fast form.
+///
+/// ```
+/// # #[cfg(feature = "sim")] {
+/// use tilewright::ir::{GlobalMut, Kernel, Target};
+/// use tilewright::runtime::{Device, Grid};
+///
+/// let kernel = Kernel::<(GlobalMut<f32>,)>::build("silu", Target::SM_80, |k, (x,)| {
+///     let v = x.load(k, 0);
+///     x.store(k, 0, v.silu());
+///     x.store(k, 1, v.silu_fast());
+/// })?;
+/// assert!(kernel.ptx().text().contains("ex2.approx.ftz.f32"));
+/// let device = Device::sim()?;
+/// let mut x = device.upload(&[1.0f32, 0.0])?;
+/// device.load(&kernel)?.launch(Grid::cover(1, 1), (&mut x,))?;
+/// let x = x.to_vec()?;
+/// assert_eq!(x[0], 0.731_058_6);
+/// assert!((x[1] - x[0]).abs() < 1e-6);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<'b> Val<'b, f32> {
+    /// Returns `1 / (1 + e^-self)`, the logistic function of gates, within 2 ulp.
+    #[track_caller]
+    #[inline]
+    pub fn sigmoid(self) -> Val<'b, f32> {
+        let e = (-self.abs()).exp();
+        self.lt(0.0).select::<f32>(e, 1.0) / (e + 1.0)
+    }
+
+    /// Returns `self * sigmoid(self)`, the activation SiLU (Swish): within 4 ulp from -87 on, and
+    /// within 2^-142 below. Negative infinity gives -0.
+    #[track_caller]
+    #[inline]
+    pub fn silu(self) -> Val<'b, f32> {
+        let x = self.max_nan(-120.0);
+        x * x.sigmoid()
+    }
+
+    /// Returns `self / 2 * (1 + erf(self / sqrt(2)))`, the exact form of GELU, within 1e-6 for
+    /// `|self| <= 10`. Negative infinity gives -0.
+    #[track_caller]
+    #[inline]
+    pub fn gelu(self) -> Val<'b, f32> {
+        let x = self.max_nan(-20.0);
+        x * 0.5 * ((x * std::f32::consts::FRAC_1_SQRT_2).erf() + 1.0)
+    }
+
+    /// Returns `self / 2 * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 * self^3)))`, the tanh form of
+    /// GELU, within 1e-6 for `|self| <= 10`. Negative infinity gives -0.
+    #[track_caller]
+    #[inline]
+    pub fn gelu_tanh(self) -> Val<'b, f32> {
+        let x = self.max_nan(-20.0);
+        let y = x.min_nan(20.0);
+        let inner = y * (y * y).fma(0.071_354_814, 1.595_769);
+        x * inner.sigmoid()
+    }
+
+    /// Returns approximately `1 / (1 + e^-self)`.
+    #[track_caller]
+    pub fn sigmoid_fast(self) -> Val<'b, f32> {
+        ((self * -std::f32::consts::LOG2_E).exp2_fast() + 1.0).recip_fast()
+    }
+
+    /// Returns approximately `self * sigmoid(self)`. Negative infinity gives NaN.
+    #[track_caller]
+    pub fn silu_fast(self) -> Val<'b, f32> {
+        self * self.sigmoid_fast()
+    }
+
+    /// Returns approximately the exact form of GELU. Negative infinity gives NaN.
+    #[track_caller]
+    #[inline]
+    pub fn gelu_fast(self) -> Val<'b, f32> {
+        let half = self * 0.5;
+        half.fma((self * std::f32::consts::FRAC_1_SQRT_2).erf_fast(), half)
+    }
+
+    /// Returns approximately the tanh form of GELU. Negative infinity gives NaN.
+    #[track_caller]
+    pub fn gelu_tanh_fast(self) -> Val<'b, f32> {
+        let inner = self * (self * self).fma(0.071_354_814, 1.595_769);
+        self * inner.sigmoid_fast()
+    }
+}
+
+/// # Fast math functions
+///
+/// Each takes a few instructions. Most flush subnormals to zero.
+impl<'b> Val<'b, f32> {
+    #[track_caller]
+    fn flushed(self, function: ApproxFunction) -> Val<'b, f32> {
+        self.approx(function, Subnormals::Ftz)
+    }
 
     /// Returns approximately `1 / self`, in one instruction. PTX ISA 9.7.3.13 `rcp.approx.ftz`.
     #[doc(alias = "reciprocal")]
@@ -425,18 +464,6 @@ impl<'b> Val<'b, f32> {
         (self.log2_fast() * exponent).exp2_fast()
     }
 
-    /// Returns approximately `1 / (1 + e^-self)`.
-    #[track_caller]
-    pub fn sigmoid_fast(self) -> Val<'b, f32> {
-        ((self * -std::f32::consts::LOG2_E).exp2_fast() + 1.0).recip_fast()
-    }
-
-    /// Returns approximately `self * sigmoid(self)`. Negative infinity gives NaN.
-    #[track_caller]
-    pub fn silu_fast(self) -> Val<'b, f32> {
-        self * self.sigmoid_fast()
-    }
-
     /// Returns approximately the error function, by Abramowitz and Stegun 7.1.28.
     #[track_caller]
     #[inline]
@@ -456,26 +483,13 @@ impl<'b> Val<'b, f32> {
         let eighth = fourth * fourth;
         (self.constant(1.0) - (eighth * eighth).recip_fast()).copysign(self)
     }
-
-    /// Returns approximately the exact form of GELU. Negative infinity gives NaN.
-    #[track_caller]
-    #[inline]
-    pub fn gelu_fast(self) -> Val<'b, f32> {
-        let half = self * 0.5;
-        half.fma((self * std::f32::consts::FRAC_1_SQRT_2).erf_fast(), half)
-    }
-
-    /// Returns approximately the tanh form of GELU. Negative infinity gives NaN.
-    #[track_caller]
-    pub fn gelu_tanh_fast(self) -> Val<'b, f32> {
-        let inner = self * (self * self).fma(0.071_354_814, 1.595_769);
-        self * inner.sigmoid_fast()
-    }
 }
 
 macro_rules! native {
     ($($ty:ty: $subnormals:ident;)*) => {$(
-        /// Approximations that PTX has for this type.
+        #[doc = concat!("# Fast `exp2` and `tanh` of `", stringify!($ty), "`")]
+        ///
+        /// Each is one PTX instruction.
         impl<'b> Val<'b, $ty> {
             /// Returns approximately `2^self`, in one instruction. Subnormal `f32` and `bf16`
             /// values count as zero. PTX ISA 9.7.3.21, 9.7.4.10 `ex2.approx`.
@@ -504,8 +518,9 @@ native! {
 
 macro_rules! through_f32 {
     ($ty:ty: $($name:ident)*) => {
-        /// The math functions for 16-bit floats. They convert to `f32`, compute there, and round
-        /// the result back.
+        #[doc = concat!("# Math functions of `", stringify!($ty), "`")]
+        ///
+        /// Each converts to `f32`, computes there, and rounds the result back.
         impl<'b> Val<'b, $ty> {
             $(
                 #[doc = concat!("As [`", stringify!($name), "`](Val::<f32>::", stringify!($name), ") of `f32`.")]

@@ -40,6 +40,9 @@ pub struct MbarrierRef<'b> {
     index: Val<'b, i32>,
 }
 
+/// # Mbarriers
+///
+/// Turns an element of shared memory into an mbarrier, for asynchronous copies and pipelines.
 impl<'b> Val<'b, Shared<u64>> {
     /// Returns the mbarrier in element `index` of the allocation. Element and mbarrier are the same
     /// 8 bytes; call [`init`](MbarrierRef::init) before the first use.
@@ -214,6 +217,9 @@ impl MbarrierRef<'_> {
     }
 }
 
+/// # Mbarrier initialisation
+///
+/// Publishes new mbarriers. The other operations are methods of [`MbarrierRef`].
 impl Body<'_, '_> {
     /// Makes the mbarriers that this thread initialised visible to bulk copies and to other blocks
     /// of the cluster. Call it after [`init`](MbarrierRef::init) and before the barrier that the

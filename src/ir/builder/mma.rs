@@ -16,7 +16,9 @@ impl Accumulator for Vector<f16, 2> {
     const LANES: u32 = 2;
 }
 
-/// MMAs by a warp, with operands in registers, and by a warp group, with operands in shared memory.
+/// # MMAs by a warp
+///
+/// Multiplies matrices in registers.
 ///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target, Val, Vector, f16};
@@ -126,7 +128,13 @@ impl<'b> Body<'b, '_> {
         let (d, first) = d.location();
         cx.emit(Mma::MmaSyncF64 { values, shape: MmaShape { m: 16, n: 8, k }, d, first });
     }
+}
 
+/// # MMAs by a warp group
+///
+/// Multiplies matrices in shared memory, asynchronously; A may also be in registers. Requires
+/// `sm_90a`.
+impl<'b> Body<'b, '_> {
     /// Starts `D = A B + D` if `accumulate` is true, otherwise `D = A B`, with the 128 threads of a
     /// warp group. It runs asynchronously: read `D` only after
     /// [`wgmma_wait_group`](Body::wgmma_wait_group).
@@ -231,7 +239,12 @@ impl<'b> Body<'b, '_> {
     pub fn wgmma_wait_group(&self, pending: u32) {
         self.context().emit(Mma::WgmmaWaitGroup { pending });
     }
+}
 
+/// # Register reallocation
+///
+/// Moves registers between warps. Requires `sm_90a`.
+impl<'b> Body<'b, '_> {
     /// Changes the register limit per thread to `count`, a multiple of 8 from 24 to 256, for
     /// example to move registers from producer to consumer warps. All warps of a warp group must do
     /// it. The kernel needs launch bounds that fix its initial register count; without them `ptxas`
@@ -248,6 +261,9 @@ fn wgmma_shape<D: Accumulator>(a_type: Scalar, d: &Registers<'_, D>) -> MmaShape
     MmaShape { m: 64, n: d.len() * D::LANES * 2, k: 256 / a_type.bits() }
 }
 
+/// # Matrix descriptors
+///
+/// Describes an operand of `wgmma` in shared memory.
 impl<'b, T: Element> Val<'b, Shared<T>> {
     /// Returns the `wgmma` descriptor of a matrix in shared memory that starts here: `bits |
     /// (address >> 4 & 0x3fff)`. `bits` describes everything except the address;
@@ -261,6 +277,9 @@ impl<'b, T: Element> Val<'b, Shared<T>> {
     }
 }
 
+/// # Matrix transposes
+///
+/// Transposes a matrix in registers, across a warp.
 impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
     /// Transposes an 8x8 matrix of 16-bit elements across the warp, for example to use one MMA's
     /// result as an operand of the next. Lane `i` passes elements `2 (i % 4)` and `2 (i % 4) + 1`
@@ -291,8 +310,9 @@ impl<'b, T: VectorElement<2>> Val<'b, Vector<T, 2>> {
     }
 }
 
-/// Matrix loads and stores: 8x8 matrices of 16-bit elements in shared memory, one 16-byte row per
-/// lane.
+/// # Matrix loads and stores
+///
+/// Loads and stores 8x8 matrices of 16-bit elements in shared memory, one 16-byte row per lane.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, Val, Vector, f16};

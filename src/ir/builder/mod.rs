@@ -17,53 +17,76 @@
 //! [`Body`]: super::Body
 //! [`Val`]: super::Val
 
+// rustdoc lists the methods of `Body` and `Val` in the order of these modules.
+
+// Bodies, values and control flow.
+pub(super) mod body;
+mod special;
+pub(super) mod typed;
+
+pub(super) mod control;
+pub(super) mod loops;
+
+mod cases;
+mod select;
+
+// Memory.
 mod access;
 mod any_vector;
 mod assume;
-mod async_copy;
 mod atomic;
-pub(super) mod barrier;
-mod bits;
-pub(super) mod body;
-mod call;
-mod cases;
-mod cluster;
-pub(super) mod collective;
-mod context;
-pub(super) mod control;
-mod diagnostic;
-mod elementary;
-pub(super) mod error;
+mod required_len;
+mod space;
+
+// Arithmetic, comparisons and conversions.
+mod ops;
+
 mod float;
+mod math;
+pub(super) mod vector;
+
+mod bits;
+mod elementary;
+mod int4;
+mod plain;
+
+// Layouts.
+mod layout;
+mod symbolic;
+
+// Threads together: warps, blocks and clusters.
+pub(super) mod collective;
+pub(super) mod warp;
+
+pub(super) mod barrier;
+mod cluster;
+mod mbarrier;
+
+// Asynchronous copies and tensor cores.
+mod async_copy;
+mod im2col;
+
+mod mma;
+mod sparse;
+
+// Reports, and PTX that has no operation.
+mod diagnostic;
+mod inline;
+mod report;
+
+// Without methods of `Body` or `Val`.
+mod call;
+mod context;
+pub(super) mod error;
 mod group;
 mod host_part;
-mod im2col;
-mod inline;
-mod int4;
 mod joins;
 pub(super) mod kernel;
-mod layout;
-pub(super) mod loops;
-mod math;
-mod mbarrier;
-mod mma;
-mod ops;
 pub(super) mod params;
-mod plain;
 mod promote;
 pub(super) mod range;
-mod report;
-mod required_len;
 mod role;
-mod select;
-mod space;
-mod sparse;
-mod special;
-mod symbolic;
-pub(super) mod typed;
 mod values;
-pub(super) mod vector;
-pub(super) mod warp;
 
 pub use any_vector::{AnyVector, VectorOf};
 pub use atomic::{

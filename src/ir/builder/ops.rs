@@ -120,7 +120,9 @@ impl<'b, T: Bits> Not for Val<'b, T> {
 
 macro_rules! compares {
     ($($(#[$doc:meta])* $method:ident $Variant:ident;)*) => {
-        /// Comparisons. They return a device `bool`, for [`if_`](crate::ir::Body::if_) and
+        /// # Comparisons
+        ///
+        /// Each returns a device `bool`, for [`if_`](crate::ir::Body::if_) and
         /// [`select`](Val::select). PTX ISA 9.7.6.2 `setp`.
         impl<'b, T: Ordered> Val<'b, T> {
             $(
@@ -132,18 +134,16 @@ macro_rules! compares {
                     cx.emit_val(Arith::Setp { lhs, rhs, compare: Compare::$Variant })
                 }
             )*
+
+            /// Returns whether `self != rhs`, which is true if either is NaN.
+            #[track_caller]
+            pub fn ne(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, bool> {
+                // Rust's `!=` negates `==`, while PTX's `ne` is false for NaN.
+                let compare = if T::scalar().is_float() { Compare::Neu } else { Compare::Ne };
+                self.compare(compare, rhs)
+            }
         }
     };
-}
-
-impl<'b, T: Ordered> Val<'b, T> {
-    /// Returns whether `self != rhs`, which is true if either is NaN. PTX ISA 9.7.6.2 `setp`.
-    #[track_caller]
-    pub fn ne(self, rhs: impl IntoOperand<'b, T>) -> Val<'b, bool> {
-        // Rust's `!=` negates `==`, while PTX's `ne` is false for NaN.
-        let compare = if T::scalar().is_float() { Compare::Neu } else { Compare::Ne };
-        self.compare(compare, rhs)
-    }
 }
 
 compares! {
@@ -159,6 +159,9 @@ compares! {
     ge Ge;
 }
 
+/// # Minimum and maximum
+///
+/// If one value is NaN, the result is the other one. `min_nan` and `max_nan` return NaN instead.
 impl<'b, T: Arithmetic> Val<'b, T> {
     /// Returns the smaller value, or the other one if one is NaN. PTX ISA 9.7.1.12, 9.7.3.11 `min`.
     #[doc(alias("fminf", "minimum", "tl.minimum"))]
@@ -179,6 +182,9 @@ impl<'b, T: Arithmetic> Val<'b, T> {
     }
 }
 
+/// # Absolute value
+///
+/// Takes signed integers and floats.
 impl<'b, T: Signed> Val<'b, T> {
     /// Returns `|self|`. The smallest integer, whose magnitude does not fit, wraps to itself. PTX
     /// ISA 9.7.1.10, 9.7.3.9 `abs`.
@@ -190,6 +196,9 @@ impl<'b, T: Signed> Val<'b, T> {
     }
 }
 
+/// # Fused multiply-add
+///
+/// Takes floats; for integers, use `mad`.
 impl<'b, T: Fused> Val<'b, T> {
     /// Returns `self * rhs + addend`, rounded once: more exact and cheaper than a product and a
     /// sum. PTX ISA 9.7.3.6 `fma.rn`.
@@ -203,6 +212,9 @@ impl<'b, T: Fused> Val<'b, T> {
     }
 }
 
+/// # Square root
+///
+/// Rounds correctly; `sqrt_fast` is faster.
 impl<'b, T: Float> Val<'b, T> {
     /// Returns the correctly rounded square root, or NaN for a negative value. PTX ISA 9.7.3.14
     /// `sqrt.rn`.
@@ -214,6 +226,9 @@ impl<'b, T: Float> Val<'b, T> {
     }
 }
 
+/// # Conversions
+///
+/// Convert explicitly, because operators never mix types.
 impl<'b, T: Element> Val<'b, T> {
     /// Converts the value to `U`, as Rust's `as` does; if `U` is `T`, returns the value itself. PTX
     /// ISA 9.7.9.21 `cvt`.
@@ -232,6 +247,9 @@ impl<'b, T: Element> Val<'b, T> {
     }
 }
 
+/// # Selection
+///
+/// Picks one of two values without a branch.
 impl<'b> Val<'b, bool> {
     /// Returns `then_value` if the condition is true, otherwise `else_value`. Both are computed;
     /// use [`if_else`](crate::ir::Body::if_else) if only one may be. PTX ISA 9.7.6.3 `selp`.
@@ -249,6 +267,9 @@ impl<'b> Val<'b, bool> {
     }
 }
 
+/// # Pointer arithmetic
+///
+/// Moves a pointer by elements.
 impl<'b, P: Pointer> Val<'b, P> {
     /// Returns the pointer advanced by `index` elements, for example to the block's part of a
     /// matrix. PTX ISA 9.7.1.4 `mad`.
@@ -262,6 +283,9 @@ impl<'b, P: Pointer> Val<'b, P> {
 
 macro_rules! casts {
     ($($Pointer:ident)*) => {$(
+        #[doc = concat!("# Casts of `", stringify!($Pointer), "` pointers")]
+        ///
+        /// Changes the element type and keeps the address.
         impl<'b, T: Element> Val<'b, $Pointer<T>> {
             /// Returns a pointer to the same address with another element type, for example to copy
             /// `f16` elements as `u32` words. When you access memory through it, the address must

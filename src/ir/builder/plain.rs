@@ -1,6 +1,6 @@
 //! Methods for operations that are a single PTX instruction, such as `popc`, generated from the
-//! operation table's rows marked `method`. Come here if such a row needs an operand type that the
-//! macro does not know.
+//! operation table's rows marked `method`. Come here if such a row needs a class or an operand type
+//! that the macros do not know.
 
 use super::typed::{
     Arithmetic as ScalarNumber, Float as ScalarFloat, Fused as Float, Integer as Int, IntoOperand,
@@ -31,32 +31,93 @@ macro_rules! type_of {
     };
 }
 
-/// Expands to the method for one row, or to nothing if the row is not marked `method`. The bound on
-/// `T` is named like the row's class.
-macro_rules! row_method {
+/// Expands to the method for one row.
+macro_rules! method {
     (
-        [method] [$($doc:tt)*] $Family:ident $name:ident $Variant:ident
+        [$($doc:tt)*] $Family:ident $name:ident $Variant:ident
         ($first:ident T $($operand:ident $constraint:ident)*) { $($attr:ident: $attr_ty:ty),* }
-        $result:ident $class:ident
+        $result:ident
     ) => {
-        impl<'b, T: $class> Val<'b, T> {
-            $($doc)*
-            ///
-            #[doc = concat!("`self` is the operand `", stringify!($first), "`.")]
-            #[track_caller]
-            pub fn $name(
-                self,
-                $($operand: impl IntoOperand<'b, type_of!($constraint T)>,)*
-                $($attr: $attr_ty,)*
-            ) -> Val<'b, type_of!($result T)> {
-                let cx = self.context();
-                let $first = cx.operand(self);
-                $(let $operand = cx.operand_of($operand);)*
-                cx.emit_val($Family::$Variant { $first, $($operand,)* $($attr,)* })
-            }
+        $($doc)*
+        ///
+        #[doc = concat!("`self` is the operand `", stringify!($first), "`.")]
+        #[track_caller]
+        pub fn $name(
+            self,
+            $($operand: impl IntoOperand<'b, type_of!($constraint T)>,)*
+            $($attr: $attr_ty,)*
+        ) -> Val<'b, type_of!($result T)> {
+            let cx = self.context();
+            let $first = cx.operand(self);
+            $(let $operand = cx.operand_of($operand);)*
+            cx.emit_val($Family::$Variant { $first, $($operand,)* $($attr,)* })
         }
     };
-    ([] $($row:tt)*) => {};
+}
+
+/// Expands to the method for one row, or to nothing if the row is not marked `method` or is of
+/// another class than the first word. A marked row whose class has no `impl` does not compile.
+macro_rules! row_method {
+    ($wanted:ident: $class:ident [] $($row:tt)*) => {};
+    (Float: Float [method] $($row:tt)*) => { method! { $($row)* } };
+    (ScalarFloat: ScalarFloat [method] $($row:tt)*) => { method! { $($row)* } };
+    (ScalarNumber: ScalarNumber [method] $($row:tt)*) => { method! { $($row)* } };
+    (Int: Int [method] $($row:tt)*) => { method! { $($row)* } };
+    (Int32: Int32 [method] $($row:tt)*) => { method! { $($row)* } };
+    (IntWord: IntWord [method] $($row:tt)*) => { method! { $($row)* } };
+    ($wanted:ident: Float $($row:tt)*) => {};
+    ($wanted:ident: ScalarFloat $($row:tt)*) => {};
+    ($wanted:ident: ScalarNumber $($row:tt)*) => {};
+    ($wanted:ident: Int $($row:tt)*) => {};
+    ($wanted:ident: Int32 $($row:tt)*) => {};
+    ($wanted:ident: IntWord $($row:tt)*) => {};
+}
+
+/// Groups the rows by class, one `impl` for each. The bound on `T` is named like the class.
+macro_rules! methods_by_class {
+    ($({ $($row:tt)* })*) => {
+        /// # Rounding modes, approximations and NaN
+        ///
+        /// Use these if the rounding or the NaN rule of the operators does not fit.
+        impl<'b, T: Float> Val<'b, T> {
+            $(row_method! { Float: $($row)* })*
+        }
+
+        /// # Division, roots and tests with a mode
+        ///
+        /// Divides, takes roots and classifies scalar floats.
+        impl<'b, T: ScalarFloat> Val<'b, T> {
+            $(row_method! { ScalarFloat: $($row)* })*
+        }
+
+        /// # Selection by sign
+        ///
+        /// Selects without a comparison.
+        impl<'b, T: ScalarNumber> Val<'b, T> {
+            $(row_method! { ScalarNumber: $($row)* })*
+        }
+
+        /// # Integer instructions
+        ///
+        /// Computes with integers of any width, each in one instruction.
+        impl<'b, T: Int> Val<'b, T> {
+            $(row_method! { Int: $($row)* })*
+        }
+
+        /// # 24-bit products, funnel shifts and bytes
+        ///
+        /// Computes with 32-bit integers, each in one instruction.
+        impl<'b, T: Int32> Val<'b, T> {
+            $(row_method! { Int32: $($row)* })*
+        }
+
+        /// # Bits
+        ///
+        /// Counts, finds and reverses the bits of a word.
+        impl<'b, T: IntWord> Val<'b, T> {
+            $(row_method! { IntWord: $($row)* })*
+        }
+    };
 }
 
 macro_rules! row_methods {
@@ -75,11 +136,11 @@ macro_rules! row_methods {
             )*
         }
     )*) => {
-        $($(row_method! {
-            [$($($method)?)?] [$(#[$doc])*] $Family $name $Variant
+        methods_by_class! { $($({
+            $class [$($($method)?)?] [$(#[$doc])*] $Family $name $Variant
             ($($operand $constraint)*) { $($attr: $attr_ty),* }
-            $($result)+ $class
-        })*)*
+            $($result)+
+        })*)* }
     };
 }
 

@@ -57,6 +57,9 @@ impl fmt::Display for Reported {
     }
 }
 
+/// # Error reports
+///
+/// Lets code on top of the builder add errors to those that the build returns.
 impl Body<'_, '_> {
     /// Records an error at the caller's line; [`Kernel::build`](crate::ir::Kernel::build) returns
     /// it together with all others. Code on top of the builder uses it to report wrong use.
@@ -66,6 +69,9 @@ impl Body<'_, '_> {
     }
 }
 
+/// # Error reports
+///
+/// Lets code that has a value but no [`Body`] add errors to those that the build returns.
 impl<T> Val<'_, T> {
     /// Records an error at the caller's line, in the build that the value belongs to. Use it in
     /// operators and other code that has a value but no [`Body`].

@@ -7,6 +7,9 @@ use super::typed::{IntoVal, MemIndex, Pointer, Val};
 use crate::ir::kernel::ValueDef;
 use crate::ir::required_len::{LenExpr, RequiredLen};
 
+/// # Buffer lengths
+///
+/// Makes every launch check a buffer's length.
 impl<P: Pointer> Val<'_, P> {
     /// Requires that every launch passes a buffer of at least `len` elements for this parameter. A
     /// launch with a shorter buffer is refused before it starts, and the error says what was

@@ -5,6 +5,9 @@ use super::body::Body;
 use super::error::BuildErrorKind;
 use super::typed::{Integer, IntoVal, Ty, Val};
 
+/// # Choice by index
+///
+/// Picks one value from a list.
 impl<'o> Body<'o, '_> {
     /// Returns `values[index]` for a device index into a host list of device values, or the last
     /// value if `index` is out of range. Use it for short lists in registers, which have no
@@ -44,7 +47,12 @@ impl<'o> Body<'o, '_> {
             .rev()
             .fold(*last, |rest, (is_here, value)| is_here.select(value, rest))
     }
+}
 
+/// # Short-circuit logic
+///
+/// Computes the second condition only if it matters.
+impl<'o> Body<'o, '_> {
     /// Returns `a && b()`. `b` runs only if `a` is true; use it when `b` must not run otherwise,
     /// such as a load that `a` guards.
     #[track_caller]

@@ -42,9 +42,10 @@ spaces! {
     Constant: Const, Generic;
 }
 
-/// Generic pointers: one type for pointers into several state spaces, so that one function or loop
-/// can access them all. An access has to find the space from the address, so it is a little slower
-/// than one through a typed pointer.
+/// # Generic pointers
+///
+/// Lets one function or loop access several state spaces through one pointer type. An access has to
+/// find the space from the address, so it is a little slower than one through a typed pointer.
 ///
 /// ```
 /// use tilewright::ir::{Body, GenericMut, GlobalMut, Kernel, Target, Val};
@@ -85,6 +86,9 @@ impl<'b, P: SpacePointer> Val<'b, P> {
     }
 }
 
+/// # Typed pointers from generic ones
+///
+/// Converts back. Call `isspacep` first if you do not know the state space.
 impl<'b, G: GenericPointer> Val<'b, G> {
     /// Converts the generic pointer to one of type `P`. The address must be in the state space of
     /// `P`: otherwise the result is meaningless on a GPU, and a fault in the simulator. PTX ISA
@@ -117,6 +121,9 @@ impl<'b, G: GenericPointer> Val<'b, G> {
     }
 }
 
+/// # Addresses and state spaces
+///
+/// Tells where a pointer points.
 impl<'b, P: Pointer> Val<'b, P> {
     /// Returns the address in bytes, within the pointer's state space: `i64` for global and generic
     /// pointers, otherwise `i32`. Use it to store a pointer as data or to compute distances. It is
@@ -176,6 +183,9 @@ impl<'b, P: Pointer> Val<'b, P> {
     }
 }
 
+/// # Pointers from addresses
+///
+/// Turns an address into a pointer. This is unsafe, because a GPU does not check the address.
 impl<'b> Val<'b, i64> {
     /// Turns an address in bytes into a pointer to global memory, for example an address that
     /// another kernel stored. It is the inverse of [`ptr_to_int`](Val::ptr_to_int), and Tile IR's

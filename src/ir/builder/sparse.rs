@@ -7,7 +7,9 @@ use super::typed::{Accumulator, IntoVal, Val};
 use crate::ir::op::{Mma, MmaOverflow, MmaShape, WgmmaForm};
 use crate::ir::types::Scalar;
 
-/// MMAs with a structured-sparse A: of every 4 elements in a row of A 2 are kept, or of every 2
+/// # Sparse MMAs
+///
+/// Multiplies by a structured-sparse A: of every 4 elements in a row of A 2 are kept, or of every 2
 /// `tf32` elements one. [`SparseMma`](crate::tensor::atom::SparseMma) compresses a matrix into the
 /// kept elements and their metadata.
 impl<'b> Body<'b, '_> {

@@ -7,7 +7,9 @@ use crate::ir::op::{SpecialReg, Sync, Thread, VolatileReg};
 
 macro_rules! registers {
     ($($(#[$doc:meta])* $name:ident: $ty:ty = $reg:ident;)*) => {
-        /// Special registers whose value does not change during a launch. PTX ISA, chapter 10.
+        /// # Special registers
+        ///
+        /// Reads registers whose value does not change during a launch. PTX ISA, chapter 10.
         ///
         /// ```
         /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -71,6 +73,9 @@ registers! {
     dynamic_smem_size: u32 = DynamicSmemSize;
 }
 
+/// # Cluster indices
+///
+/// Tells where the block is in its cluster and in the grid of clusters. Requires `sm_90`.
 impl<'b> Body<'b, '_> {
     /// Returns the cluster's index in the grid, for example to give each cluster its own tile. PTX
     /// ISA 10.12 `%clusterid`; `sm_90`.
@@ -102,7 +107,9 @@ impl<'b> Body<'b, '_> {
 
 macro_rules! volatile_registers {
     ($($(#[$doc:meta])* $name:ident: $ty:ty = $reg:ident;)*) => {
-        /// Special registers that may change from one read to the next. PTX ISA, chapter 10.
+        /// # Clocks and scheduling
+        ///
+        /// Reads registers that may change from one read to the next. PTX ISA, chapter 10.
         ///
         /// ```
         /// use tilewright::ir::{GlobalMut, Kernel, Target};
@@ -146,7 +153,9 @@ volatile_registers! {
     globaltimer: u64 = GlobalTimer;
 }
 
-/// A thread's requests to the hardware that runs it.
+/// # Sleep, traps and dependent launches
+///
+/// Makes the thread sleep or trap, and orders dependent launches.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target};

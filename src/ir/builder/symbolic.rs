@@ -10,6 +10,9 @@ use super::error::BuildErrorKind;
 use super::typed::{Bits, MemIndex, Signed, Val};
 use crate::layout::{Call, Factor, Fun, Int, LayoutError, Symbol, Term};
 
+/// # Symbolic integers
+///
+/// Computes with the symbols of the kernel's layout and tuple parameters.
 impl<'b> Body<'b, '_> {
     /// Returns the value of an expression over the symbols in the kernel's layout and tuple
     /// parameters, in the index type `I`: for example a layout's size as a loop bound. It is

@@ -354,6 +354,24 @@ impl<T: Element> MutPointer for GenericMut<T> {}
 ///
 /// It has the operators of `T`. Comparisons such as [`lt`](Val::lt) return a device `bool`. There
 /// is no way back to a host value, so a host `if`, `while` or `for` on it does not compile.
+///
+/// The methods below are grouped by topic:
+///
+/// | topic | for example |
+/// |---|---|
+/// | constants, loads and stores | `constant`, `load`, `store`, `load_vector`, `prefetch` |
+/// | promises to the builder | `assume_divisible_by`, `assume_aligned`, `require_len` |
+/// | atomics | `atom`, `red` |
+/// | pointers | `cvta`, `ptr_to_int`, `offset`, `ptr_cast` |
+/// | comparisons and selection | `lt`, `compare`, `select` |
+/// | arithmetic | `min`, `fma`, `sqrt`, `floor`, `add_rounded` |
+/// | conversions | `cvt`, `cvt_rint`, `cvt_rounded`, `bitcast` |
+/// | math functions | `exp`, `gelu`, `sin_fast`, `atan2` |
+/// | vectors | `pack`, `splat`, `lanes` |
+/// | integers and bits | `mul_hi`, `add_sat`, `dp4a`, `bfe`, `popc` |
+/// | clusters and mbarriers | `mapa`, `st_async`, `mbarrier` |
+/// | TMA copies | `cp_async_bulk_tensor_load` |
+/// | matrices for tensor cores | `ldmatrix`, `matrix_descriptor` |
 pub struct Val<'b, T> {
     cx: &'b Context,
     id: Value,
@@ -373,6 +391,9 @@ impl<T> fmt::Debug for Val<'_, T> {
     }
 }
 
+/// # Identity
+///
+/// Identifies the value in the IR.
 impl<'b, T> Val<'b, T> {
     pub(super) fn new(cx: &'b Context, id: Value) -> Val<'b, T> {
         Val { cx, id, ty: PhantomData }
@@ -389,6 +410,9 @@ impl<'b, T> Val<'b, T> {
     }
 }
 
+/// # Known divisors
+///
+/// Answers when the kernel is built, so it costs the kernel nothing.
 impl<T: Integer> Val<'_, T> {
     /// Returns the largest power of two, up to 4096, that is known to divide the integer: CuTe's
     /// `get_divisibility`, for a device value. Use it to choose the widest vector that is known to

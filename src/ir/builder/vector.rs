@@ -98,6 +98,9 @@ macro_rules! packed {
 }
 packed!(f16 bf16);
 
+/// # Vectors
+///
+/// Packs scalars into a vector, and takes them out again.
 impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
     /// Packs values into a vector, the first one as element 0, for example to store them with one
     /// instruction. [`Convert::VecPack`] PTX ISA 9.7.9.1 `mov`.
@@ -136,7 +139,12 @@ impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
         }
         lanes
     }
+}
 
+/// # Vector conversions
+///
+/// Converts element by element.
+impl<'b, T: VectorElement<N>, const N: usize> Val<'b, Vector<T, N>> {
     /// Converts each element to `U`, as [`Val::cvt`] does. One PTX instruction converts two `f32`
     /// to a narrower format (`cvt.rn.bf16x2.f32`), or two 8-bit floats to `f16`
     /// (`cvt.rn.f16x2.e4m3x2`).

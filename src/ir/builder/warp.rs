@@ -23,7 +23,9 @@ pub trait Redux: Integer + sealed::Sealed {}
 impl Redux for i32 {}
 impl Redux for u32 {}
 
-/// Shuffles: each lane reads a value of another lane in its warp. PTX ISA 9.7.9.6 `shfl.sync`.
+/// # Warp shuffles
+///
+/// Each lane reads a value of another lane in its warp. PTX ISA 9.7.9.6 `shfl.sync`.
 ///
 /// `members` is the mask of the lanes that take part, including the calling lane and every lane
 /// that it reads; [`WARP`] means all 32. All members must execute the shuffle with the same
@@ -134,9 +136,10 @@ impl<'b> Body<'b, '_> {
     }
 }
 
-/// Votes, matches, elections and warp barriers over the lanes in the mask `members`. As for
-/// shuffles, all members must execute the operation with the same `members`, unless they have
-/// ended.
+/// # Votes, matches and warp barriers
+///
+/// Compares and synchronises the lanes in the mask `members`. As for shuffles, all members must
+/// execute the operation with the same `members`, unless they have ended.
 ///
 /// ```
 /// use tilewright::ir::{GlobalMut, Kernel, Target, WARP};
@@ -272,9 +275,11 @@ impl<'b> Body<'b, '_> {
 
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
-        /// Warp reductions of `i32` and `u32` in one instruction. Use them if you need the member
-        /// mask. For other types and combining functions, use [`reduce`](Body::reduce). PTX
-        /// ISA 9.7.13.12 `redux.sync`.
+        /// # Warp reductions
+        ///
+        /// Combines `i32` or `u32` values in one instruction. Use it if you need the member mask.
+        /// For other types and combining functions, use [`reduce`](Body::reduce). PTX ISA 9.7.13.12
+        /// `redux.sync`.
         impl<'b> Body<'b, '_> {
             $(
                 $(#[$doc])*

@@ -26,8 +26,9 @@
 //!   has the operation only for some types or attribute values.
 //! * `as` gives the PTX instruction ([`Mnemonic`](super::Mnemonic)) of an operation that always is
 //!   one instruction. Each row of the families `FloatArith` and `IntArith` has one.
-//! * `method` generates a method of `Val` with the row's documentation. The first operand is
-//!   `self`; the other operands and the attributes follow.
+//! * `method` generates a method of `Val` with the row's documentation, in the `impl` of its class
+//!   in `builder/plain.rs`. The first operand is `self`; the other operands and the attributes
+//!   follow.
 //!
 //! Constants and operations that own regions or end them have no row; they are in `mod.rs` and
 //! `control.rs`.

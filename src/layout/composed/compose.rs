@@ -129,6 +129,9 @@ impl ComposedLayout {
     }
 }
 
+/// # Composition with swizzles
+///
+/// Applies swizzled layouts before a plain one.
 impl Layout {
     /// Returns `self o swizzle`: swizzles the coordinates instead of the indices. Use it for a
     /// permutation that is defined on coordinates. If `self` maps the swizzle's bits to single

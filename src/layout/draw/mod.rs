@@ -272,6 +272,9 @@ fn layout_section(layout: &Layout) -> Result<Section> {
     })
 }
 
+/// # Drawings
+///
+/// Shows which index each coordinate has.
 impl Layout {
     /// Draws the layout: each coordinate with its index, coloured from light to dark by index. If
     /// the strides are basis elements, each cell shows the coordinate that it maps to.

@@ -72,6 +72,9 @@ fn contains(shape: IntTupleRef<'_>, coord: IntTupleRef<'_>) -> bool {
     }
 }
 
+/// # Drawings of thread-value layouts
+///
+/// Shows which thread holds each element.
 impl Layout {
     /// Draws a thread-value layout `(thread, value) -> element of tile` as the tile, coloured by
     /// thread. The label `T3 V1` says that the element is value 1 of thread 3.

@@ -2,18 +2,23 @@
 //!
 //! Come here for [`Tensor`] itself: how it is made, sliced, tiled, recast, loaded and printed.
 
+// rustdoc lists the methods of `Tensor` in the order of these modules.
+pub(super) mod tensor;
+
+pub(super) mod ssa;
+pub(super) mod views;
+
+mod modes;
+pub(super) mod names;
+pub(super) mod predicate;
+
+// Without methods of `Tensor`.
 mod carried;
 pub(super) mod coord;
 pub(super) mod elements;
 pub(super) mod engine;
-mod modes;
-pub(super) mod names;
 pub(super) mod pointer;
-pub(super) mod predicate;
 mod print;
-pub(super) mod ssa;
-pub(super) mod tensor;
-pub(super) mod views;
 mod zip;
 
 pub use engine::{Coordinates, Engine, Readable, Rmem, Writable};

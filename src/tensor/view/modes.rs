@@ -1,14 +1,14 @@
-//! Rearranges a tensor's modes: flatten, filter, take, get, append. Use it to bring a partition
-//! into the rank that another operation expects; no data moves.
+//! Rearranges a tensor's modes: flatten, filter, take, get, append, group, select. Use it to bring
+//! a partition into the rank that another operation expects; no data moves.
 
 use crate::ir::Body;
-use crate::ir::builder::DeviceCoord;
-use crate::layout::{Names, TilerRef};
 
 use super::engine::Engine;
 use super::tensor::Tensor;
-use super::views::underscores;
 
+/// # Modes
+///
+/// Rearranges the modes; the elements stay in place.
 impl<'b, E: Engine<'b>> Tensor<E> {
     /// Turns every leaf into a mode of its own: CuTe's `flatten`. Use it before an operation that
     /// counts plain modes.
@@ -81,45 +81,19 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         self.with_layout(k, "prepend_ones", self.layout.prepend_ones(rank))
     }
 
-    /// Divides the tensor by `tiler` and returns the element at `coord` of every tile: CuTe's
-    /// `outer_partition`. Its counterpart [`local_tile`](Tensor::local_tile) is `inner_partition`
-    /// and returns all elements of one tile. If `coord` has too few entries, the rest are `..`.
-    ///
-    /// ```
-    /// use tilewright::ir::{Global, Kernel, Target};
-    /// use tilewright::layout::{layout, tiler};
-    /// use tilewright::tensor::view::Tensor;
-    ///
-    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
-    ///     let a = Tensor::new(k, a, layout!((16, 8) : (1, 16)));
-    ///     let t = k.thread_idx().x;
-    ///     let part = a.outer_partition(k, &tiler!(4, 8), (t, 0));
-    ///     assert_eq!(part.layout().to_string(), "(4,1):(4,0)");
-    ///     let rows = a.outer_partition(k, &tiler!(4, 8), (t,));
-    ///     assert_eq!(rows.layout().to_string(), "(8,4,1):(16,4,0)");
-    /// })?;
-    /// # Ok::<(), tilewright::ir::BuildErrors>(())
-    /// ```
+    /// Groups the modes from `begin` to `end - 1` into one: CuTe's `group_modes`. Use it to treat
+    /// several modes as one, for example before a slice or a loop over them.
     #[track_caller]
-    pub fn outer_partition<'t>(
-        &self,
-        k: &Body<'b, '_>,
-        tiler: impl Into<TilerRef<'t>>,
-        coord: impl Into<DeviceCoord<'b>>,
-    ) -> Self {
-        let operation = "outer_partition";
-        let tiled = self.with_layout(k, operation, self.layout.zipped_divide(tiler.into()));
-        let ranks: Vec<usize> = tiled.layout.modes().map(|mode| mode.rank()).collect();
-        let [tile, rest] = ranks.as_slice() else { return tiled.poison() };
-        let coord = match coord.into() {
-            DeviceCoord::Tuple(mut items) => {
-                let missing = tile.saturating_sub(items.len());
-                items.extend(std::iter::repeat_n(DeviceCoord::All, missing));
-                DeviceCoord::Tuple(items)
-            }
-            coord => coord,
-        };
-        let coord = DeviceCoord::Tuple(vec![coord, underscores(*rest)]);
-        tiled.sliced(k, operation, &coord).with_names(Names::default())
+    pub fn group_modes(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self {
+        let names = self.names.group(begin, end);
+        self.with_layout(k, "group_modes", self.layout.group(begin, end)).with_names(names)
+    }
+
+    /// Keeps only the modes `modes`, in that order: CuTe's `select`. Use it to reorder modes, for
+    /// example to transpose a matrix with `[1, 0]`.
+    #[track_caller]
+    pub fn select(&self, k: &Body<'b, '_>, modes: &[usize]) -> Self {
+        let names = self.names.select(modes);
+        self.with_layout(k, "select", self.layout.select(modes)).with_names(names)
     }
 }

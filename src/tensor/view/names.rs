@@ -67,6 +67,9 @@ pub(in crate::tensor) fn kept_names(names: &Names, coord: &DeviceCoord<'_>) -> N
     }
 }
 
+/// # Mode names
+///
+/// Lets errors and printed tensors name the modes.
 impl<'b, E: Engine<'b>> Tensor<E> {
     /// Returns the same tensor with one name per mode. Names follow their modes through slices,
     /// divides and tiles, and appear in the text of the tensor and of its errors.

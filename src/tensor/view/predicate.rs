@@ -177,6 +177,9 @@ fn leaves<'b>(limit: &DeviceCoord<'b>, out: &mut Vec<DeviceCoord<'b>>) {
     }
 }
 
+/// # Predicates
+///
+/// Compares coordinates with a limit, to mask accesses.
 impl<'b> CoordTensor<'b> {
     /// Returns a predicate that is true where an element's entries are all below those of `limit`:
     /// CuTe's `elem_less`. An entry `..` of the limit is not compared.

@@ -477,6 +477,9 @@ impl<'b> TensorSsa<'b, bool> {
     }
 }
 
+/// # Loads of all elements
+///
+/// Brings a tensor into registers for element-wise math.
 impl<'b, E: Readable<'b>> Tensor<E> {
     /// Loads all elements: CuTe DSL's `load` of a whole tensor. Use it to bring a thread's
     /// partition into registers for element-wise math.
@@ -507,6 +510,9 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     }
 }
 
+/// # Stores to all elements
+///
+/// Writes the results of element-wise math.
 impl<'b, E: Writable<'b>> Tensor<E> {
     /// Stores all elements: CuTe DSL's `store` of a whole tensor. Values are broadcast to the
     /// tensor's shape, as in operators. Use it to write the result of element-wise math to a
@@ -531,6 +537,9 @@ impl<'b, E: Writable<'b>> Tensor<E> {
     }
 }
 
+/// # Fragments like a tensor
+///
+/// Allocates registers for as many elements.
 impl<'b, E: Readable<'b>> Tensor<E> {
     /// Allocates registers for as many elements, of type `U`, in the order of this tensor's
     /// strides: CuTe's `make_fragment_like`. Nothing is copied.

@@ -32,6 +32,18 @@ use crate::tensor::error::{TensorError, TensorErrorKind};
 /// A coordinate can mix host and device values; `..` in a slice is CuTe's `_`. What the host knows
 /// is folded into addresses and costs nothing at run time.
 ///
+/// The methods below are grouped by topic:
+///
+/// | topic | for example |
+/// |---|---|
+/// | construction | `new`, `shared`, `registers`, `identity` |
+/// | layout, size and alignment | `layout`, `shape`, `size`, `alignment` |
+/// | access to elements | `load`, `store`, `load_all`, `store_all`, `gather`, `fill` |
+/// | slices, tiles and partitions | `slice`, `local_tile`, `local_partition`, `zipped_divide` |
+/// | recasts | `recast` |
+/// | modes and their names | `group_modes`, `select`, `flatten`, `named` |
+/// | coordinates and predicates | `coord`, `within` |
+///
 /// ```
 /// use tilewright::ir::{Global, GlobalMut, Kernel, Target};
 /// use tilewright::layout::{layout, tiler};
@@ -76,6 +88,9 @@ pub type RegisterTensor<'b, T> = Tensor<Rmem<'b, T>>;
 /// element that a thread holds. Made by [`CoordTensor::identity`].
 pub type CoordTensor<'b> = Tensor<Coordinates<'b>>;
 
+/// # Engine, layout and shape
+///
+/// Returns the parts of a tensor.
 impl<E> Tensor<E> {
     pub(in crate::tensor) fn from_parts(engine: E, layout: Layout) -> Self {
         Tensor { engine, layout, names: Names::default(), poisoned: false }
@@ -104,6 +119,9 @@ impl<E> Tensor<E> {
     }
 }
 
+/// # Construction from a pointer
+///
+/// Makes a tensor in memory that exists already.
 impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
     /// Makes a tensor from a pointer and a layout: CuTe's `make_tensor`. A [`ComposedLayout`] with
     /// a swizzle makes a swizzled tensor, `T(c) = *(p + S(offset + L(c)))`; a
@@ -178,7 +196,12 @@ impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
         };
         Ok(Tensor::from_parts(engine, layout))
     }
+}
 
+/// # Swizzle
+///
+/// Tells how the pointer permutes indices.
+impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
     /// Returns the swizzle that indices pass through, or `None` if elements are where the layout
     /// says. TMA and `ldmatrix` code needs it because a swizzled tile is not contiguous.
     pub fn swizzle(&self) -> Option<Swizzle> {
@@ -186,6 +209,9 @@ impl<'b, P: PointerType> Tensor<TensorPointer<'b, P>> {
     }
 }
 
+/// # Construction in shared memory
+///
+/// Allocates the memory too.
 impl<'b, T: Element> SharedTensor<'b, T> {
     /// Allocates a tensor in shared memory, aligned to 16 bytes. Its elements are uninitialised.
     ///
@@ -249,6 +275,9 @@ pub(in crate::tensor) fn shared_len(layout: &ComposedLayout) -> Result<u32, Layo
     len.and_then(|len| u32::try_from(len).ok()).ok_or(overflow)
 }
 
+/// # Construction in registers
+///
+/// Allocates a fragment.
 impl<'b, T: Ty> RegisterTensor<'b, T> {
     /// Allocates a tensor in registers: CuTe's `make_rmem_tensor`. Write its elements before you
     /// read them.
@@ -270,7 +299,12 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
         let layout = if poisoned { Layout::trivial() } else { layout };
         Tensor { poisoned, ..Tensor::from_parts(Rmem::new(k.registers(size)), layout) }
     }
+}
 
+/// # Registers of a fragment
+///
+/// Accesses all registers at once.
+impl<'b, T: Ty> RegisterTensor<'b, T> {
     /// Returns the registers in index order. Use it to pass a fragment's registers to an
     /// instruction that takes them one by one.
     pub fn variables(&self) -> Registers<'b, T> {
@@ -290,7 +324,9 @@ impl<'b, T: Ty> RegisterTensor<'b, T> {
     }
 }
 
-/// Accumulators in `f16`: each register holds two.
+/// # Packed accumulators
+///
+/// Unpacks and packs accumulators in `f16`, of which each register holds two.
 impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
     /// Unpacks the pairs into a new fragment of single elements, so that an epilogue can compute
     /// with them. Mode 0 becomes twice as long.
@@ -355,6 +391,9 @@ impl<'b> RegisterTensor<'b, Vector<f16, 2>> {
     }
 }
 
+/// # Construction of coordinates
+///
+/// Makes a tensor whose elements are their own coordinates.
 impl<'b> CoordTensor<'b> {
     /// Makes the tensor whose element at a coordinate is that coordinate: CuTe's
     /// `make_identity_tensor`.
@@ -389,7 +428,12 @@ impl<'b> CoordTensor<'b> {
             }
         }
     }
+}
 
+/// # Coordinates of elements
+///
+/// Tells where an element is in the original tensor.
+impl<'b> CoordTensor<'b> {
     /// Returns the element at a coordinate of this view: the coordinate in the original tensor, as
     /// host or device values. Use it if [`within`](CoordTensor::within) is not enough, for example
     /// to store each element's row index or to compare it with a mask.
@@ -468,7 +512,12 @@ impl<'b, E: Engine<'b>> Tensor<E> {
             }
         }
     }
+}
 
+/// # Size
+///
+/// Counts the elements, for host loops.
+impl<'b, E: Engine<'b>> Tensor<E> {
     /// Returns the element count. It is a build error if the count is symbolic. Use it as the bound
     /// of a host loop over linear coordinates.
     #[track_caller]
@@ -491,7 +540,9 @@ fn has_underscore(coord: &DeviceCoord<'_>) -> bool {
     }
 }
 
-/// What is known about the elements at build time.
+/// # Element type, memory and alignment
+///
+/// Returns what is known about the elements when the kernel is built.
 impl<'b, E: Readable<'b>> Tensor<E> {
     /// Returns the element type. CuTe DSL's `element_type`. Generic code uses it to pick an
     /// instruction or to compute sizes in bytes.
@@ -530,6 +581,9 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     }
 }
 
+/// # Access to one element
+///
+/// Loads or stores the element at a coordinate.
 impl<'b, E: Readable<'b>> Tensor<E> {
     /// Loads the element at a coordinate inside the shape. A single integer is a linear coordinate,
     /// as in CuTe: it counts through the modes, the first one fastest.

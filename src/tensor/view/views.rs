@@ -14,6 +14,9 @@ use super::tensor::{RegisterTensor, Tensor};
 use crate::sorting::sort;
 use crate::tensor::error::TensorErrorKind;
 
+/// # Slices
+///
+/// Fixes some entries of the coordinate and keeps the rest.
 impl<'b, E: Engine<'b>> Tensor<E> {
     /// Keeps the modes that have `..` (CuTe's `_`) and fixes the others at the coordinate, so that
     /// `R(the entries of c at the ..) == T(c)`. It is a build error if a host value is outside its
@@ -109,7 +112,12 @@ impl<'b, E: Engine<'b>> Tensor<E> {
             }
         }
     }
+}
 
+/// # Tiles and partitions
+///
+/// Returns the part on which a thread block or a thread works.
+impl<'b, E: Engine<'b>> Tensor<E> {
     /// Divides the tensor by `tiler` and returns the tile at `coord`: CuTe's `local_tile`. The
     /// result has the tile's modes, followed by one mode of tiles for each `..` in `coord`. If
     /// `coord` has too few entries, the rest are `..`.
@@ -196,22 +204,53 @@ impl<'b, E: Engine<'b>> Tensor<E> {
         parts.sliced(k, operation, &coord).with_names(self.names.clone())
     }
 
-    /// Groups the modes from `begin` to `end - 1` into one: CuTe's `group_modes`. Use it to treat
-    /// several modes as one, for example before a slice or a loop over them.
+    /// Divides the tensor by `tiler` and returns the element at `coord` of every tile: CuTe's
+    /// `outer_partition`. Its counterpart [`local_tile`](Tensor::local_tile) is `inner_partition`
+    /// and returns all elements of one tile. If `coord` has too few entries, the rest are `..`.
+    ///
+    /// ```
+    /// use tilewright::ir::{Global, Kernel, Target};
+    /// use tilewright::layout::{layout, tiler};
+    /// use tilewright::tensor::view::Tensor;
+    ///
+    /// Kernel::<(Global<f32>,)>::build("k", Target::SM_80, |k, (a,)| {
+    ///     let a = Tensor::new(k, a, layout!((16, 8) : (1, 16)));
+    ///     let t = k.thread_idx().x;
+    ///     let part = a.outer_partition(k, &tiler!(4, 8), (t, 0));
+    ///     assert_eq!(part.layout().to_string(), "(4,1):(4,0)");
+    ///     let rows = a.outer_partition(k, &tiler!(4, 8), (t,));
+    ///     assert_eq!(rows.layout().to_string(), "(8,4,1):(16,4,0)");
+    /// })?;
+    /// # Ok::<(), tilewright::ir::BuildErrors>(())
+    /// ```
     #[track_caller]
-    pub fn group_modes(&self, k: &Body<'b, '_>, begin: usize, end: usize) -> Self {
-        let names = self.names.group(begin, end);
-        self.with_layout(k, "group_modes", self.layout.group(begin, end)).with_names(names)
+    pub fn outer_partition<'t>(
+        &self,
+        k: &Body<'b, '_>,
+        tiler: impl Into<TilerRef<'t>>,
+        coord: impl Into<DeviceCoord<'b>>,
+    ) -> Self {
+        let operation = "outer_partition";
+        let tiled = self.with_layout(k, operation, self.layout.zipped_divide(tiler.into()));
+        let ranks: Vec<usize> = tiled.layout.modes().map(|mode| mode.rank()).collect();
+        let [tile, rest] = ranks.as_slice() else { return tiled.poison() };
+        let coord = match coord.into() {
+            DeviceCoord::Tuple(mut items) => {
+                let missing = tile.saturating_sub(items.len());
+                items.extend(std::iter::repeat_n(DeviceCoord::All, missing));
+                DeviceCoord::Tuple(items)
+            }
+            coord => coord,
+        };
+        let coord = DeviceCoord::Tuple(vec![coord, underscores(*rest)]);
+        tiled.sliced(k, operation, &coord).with_names(Names::default())
     }
+}
 
-    /// Keeps only the modes `modes`, in that order: CuTe's `select`. Use it to reorder modes, for
-    /// example to transpose a matrix with `[1, 0]`.
-    #[track_caller]
-    pub fn select(&self, k: &Body<'b, '_>, modes: &[usize]) -> Self {
-        let names = self.names.select(modes);
-        self.with_layout(k, "select", self.layout.select(modes)).with_names(names)
-    }
-
+/// # Composition and coalescing
+///
+/// Reorders the elements, or merges modes.
+impl<'b, E: Engine<'b>> Tensor<E> {
     /// Composes the layout with `right`, so that `R(i) == T(right(i))`: [`Layout::composition`].
     /// Use it to pick elements in an order that no slice or tile describes.
     #[doc(alias = "compose")]
@@ -230,6 +269,9 @@ impl<'b, E: Engine<'b>> Tensor<E> {
     }
 }
 
+/// # Recasts in memory
+///
+/// Views the same memory as elements of another type.
 impl<'b, P: Recast> Tensor<TensorPointer<'b, P>> {
     /// Views the same memory as elements of type `T`: CuTe's `recast`. Elements that merge into one
     /// must be contiguous in the layout, and the address must be aligned to the new size.
@@ -260,6 +302,9 @@ impl<'b, P: Recast> Tensor<TensorPointer<'b, P>> {
     }
 }
 
+/// # Recasts of registers
+///
+/// Copies, because a register keeps its type.
 impl<'b, T: Element> RegisterTensor<'b, T> {
     /// Reinterprets the elements' bits as elements of type `U`, in new registers: CuTe's `recast`.
     /// Elements that merge into one must be contiguous in the layout. Bools cannot be recast.
@@ -334,6 +379,8 @@ impl<'b, T: Element> RegisterTensor<'b, T> {
 
 macro_rules! by_tiler {
     ($($(#[$doc:meta])* $name:ident, $arrange:expr;)*) => {
+        /// # Division
+        ///
         /// Divides by a tiler. The layout becomes the result of the [`Layout`] operation of the
         /// same name; the elements stay in place.
         impl<'b, E: Engine<'b>> Tensor<E> {$(
@@ -386,7 +433,7 @@ by_tiler! {
 }
 
 /// Returns `(.., ..)`; like CuTe, a single mode gets a plain `..`.
-pub(in crate::tensor) fn underscores(rank: usize) -> DeviceCoord<'static> {
+fn underscores(rank: usize) -> DeviceCoord<'static> {
     match rank {
         1 => DeviceCoord::All,
         rank => DeviceCoord::Tuple(vec![DeviceCoord::All; rank]),

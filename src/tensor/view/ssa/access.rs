@@ -197,6 +197,9 @@ macro_rules! powers {
 }
 powers!(f32 f16 bf16);
 
+/// # Gather
+///
+/// Loads elements at indices that the device computes.
 impl<'b, E: Readable<'b>> Tensor<E> {
     /// Reads the elements at index values: `R(c) = T(c')`, where `c'` is `c` with the entry of
     /// `mode` replaced by `index(c)`. CuTe DSL's `gather`.
@@ -261,6 +264,9 @@ impl<'b, E: Readable<'b>> Tensor<E> {
     }
 }
 
+/// # Scatter
+///
+/// Stores elements at indices that the device computes.
 impl<'b, E: Writable<'b>> Tensor<E> {
     /// Writes elements at index values: `T(c') = data(c)`, with `c'` as in
     /// [`gather`](Tensor::gather). CuTe DSL's `scatter`. If two values have the same index, the
