@@ -85,6 +85,7 @@ use std::fmt;
 pub use fault::cause::FaultCause;
 pub use fault::error::RunError;
 pub use fault::report::{Fault, StuckWarp, WarpWait};
+pub use fault::results_differ::ResultsDiffer;
 pub use fault::source::{
     Barrier, HotLine, MemoryAccess, RacingAccess, SourceAllocation, SourceOp, SourceTerms,
 };
@@ -98,7 +99,6 @@ pub use output::Output;
 pub use progress::{OnProgress, Progress};
 pub use race::{Agent, MissingEdge};
 pub use reports::Reports;
-pub use schedules::ResultsDiffer;
 pub use stream_order::StreamOrder;
 pub use trace::class::OpClass;
 pub use trace::counts::{MemoryKind, TrafficSource};

@@ -9,8 +9,8 @@ use crate::ir::SourceLocation;
 use crate::ir::types::Type;
 use crate::launch::assert::AssertFailures;
 use crate::launch::grid::ClusterError;
+use crate::sim::fault::results_differ::ResultsDiffer;
 use crate::sim::options::Order;
-use crate::sim::schedules::ResultsDiffer;
 
 /// Why a launch on the simulator failed. [`RunError::Fault`], [`RunError::OutOfFuel`],
 /// [`RunError::AssertFailed`] and [`RunError::ResultsDiffer`] come from a kernel that ran; after

@@ -12,6 +12,7 @@ mod race_sentence;
 pub(super) mod raw;
 pub(super) mod raw_fault;
 pub(super) mod report;
+pub(super) mod results_differ;
 mod sentence;
 pub(super) mod source;
 pub(super) mod state;
