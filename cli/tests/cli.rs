@@ -998,6 +998,13 @@ fn bench_says_why_there_is_no_candidate() {
             error: no configuration can run 1024x1024x1024: sm90a_bf16_tn_256x200x64_s3_coop_strip8_rows_pdl: it needs sm_90a, but the target is sm_80
         "#]],
     );
+    let grouped = "sm90a_bf16_tn_128x128x64_s4_coop_grouped_strip8_rows";
+    check_refused(
+        &["bench", "gemm", "--device", "sim", "--shapes", "1024", "--configs", grouped],
+        &expect![[r#"
+            error: no configuration can run 1024x1024x1024: sm90a_bf16_tn_128x128x64_s4_coop_grouped_strip8_rows: it reads the sizes of its GEMMs from memory, but this benchmark measures one GEMM; for grouped GEMM use `--groups`
+        "#]],
+    );
     check_refused(
         &["bench", "gemm", "--device", "sim", "--shapes", "1001", "--configs", BF16],
         &expect![[r#"

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use tilewright::arch::Major;
-use tilewright::kernels::gemm::{GemmConfig, GemmProblem};
+use tilewright::kernels::gemm::{BatchMode, GemmConfig, GemmProblem};
 use tilewright::tune::{GemmSpace, Machine, USUAL_SHAPES};
 
 use super::super::gemm::problem_of;
@@ -81,6 +81,8 @@ fn misfit(config: &GemmConfig, space: &GemmSpace, problem: &GemmProblem) -> Opti
         differs("its layout is", &layout_name(majors), "--layout", &wanted)
     } else if !space.target.offers(config.target) {
         Some(format!("it needs {}, but the target is {}", config.target, space.target))
+    } else if config.batch != BatchMode::Uniform {
+        Some("it reads the sizes of its GEMMs from memory, but this benchmark measures one GEMM; for grouped GEMM use `--groups`".to_owned())
     } else {
         config.check_problem(problem).err().map(|error| error.to_string())
     }
