@@ -371,7 +371,8 @@ impl AnyGemm {
     #[inline]
     fn tensor_maps(&self, problem: &GemmProblem) -> Result<Option<[TensorMapDesc; 3]>, GemmError> {
         let strides = self.config.check_problem(problem)?;
-        let takes_maps = self.config.store != StoreMethod::Direct && !self.config.is_ragged();
+        let takes_maps =
+            self.config.store != StoreMethod::Direct && !self.config.batch.has_sizes_on_device();
         let Some(plan) = self.plan.as_ref().filter(|_| takes_maps) else { return Ok(None) };
         let [a, b] = plan.maps(problem, &strides)?;
         Ok(Some([a, b, plan.map_of_d(problem, &strides)?]))

@@ -65,7 +65,7 @@ pub use choose::parameters::Parameters;
 pub use choose::prediction::Prediction;
 pub use choose::regime::{ParseRegimeError, Regime};
 pub use config::error::GemmError;
-pub use config::methods::{AccumulationMode, BatchMode, LoadMethod, Schedule, StoreMethod};
+pub use config::methods::{AccumulationMode, BatchMode, LoadMethod, Schedule, Splits, StoreMethod};
 pub use config::problem::{GemmProblem, GemmStrides, MatrixStrides};
 pub use config::types::InputTypes;
 pub use config::{Activation, Bias, Epilogue, GemmConfig};
@@ -77,4 +77,3 @@ pub use launch::{AnyGemmArgs, AnyGemmFunction, GemmArgs, GemmFunction, GemmLaunc
 pub use sm90::groups::GroupRows;
 pub use sm90::ragged::RaggedProblem;
 pub use split::GemmWorkspace;
-pub use split::work_tiles::Splits;

@@ -15,10 +15,9 @@ use crate::kernels::gemm::choose::model::GemmModel;
 use crate::kernels::gemm::choose::prediction::Prediction;
 use crate::kernels::gemm::choose::regime::Regime;
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
+use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, Splits, StoreMethod};
 use crate::kernels::gemm::config::problem::{GemmProblem, STORE_BYTES};
 use crate::kernels::gemm::config::{GemmConfig, L2_LINE_BYTES};
-use crate::kernels::gemm::split::work_tiles::Splits;
 
 /// How many configurations to return at most: nobody measures more.
 const MAX: usize = 12;
@@ -367,8 +366,7 @@ impl GemmConfig {
     #[inline]
     pub(crate) fn unaligned_operands(&self, problem: &GemmProblem, bytes: u64) -> [bool; 3] {
         let Ok(strides) = problem.strides(self) else { return [false; 3] };
-        if self.is_ragged() {
-            // The problem's strides mean nothing here.
+        if self.batch.has_sizes_on_device() {
             return [false; 3];
         }
         let of = |[pitch, next]: [u64; 2], scalar: Scalar| {

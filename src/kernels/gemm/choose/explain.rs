@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::kernels::gemm::choose::prediction::Prediction;
 use crate::kernels::gemm::config::GemmConfig;
-use crate::kernels::gemm::split::work_tiles::Splits;
+use crate::kernels::gemm::config::methods::Splits;
 
 /// Why [`GemmConfig::explain`] chose a configuration: its predicted time by cause, and the
 /// runners-up.

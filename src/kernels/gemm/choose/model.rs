@@ -9,10 +9,9 @@ use crate::kernels::gemm::choose::parameters::Parameters;
 use crate::kernels::gemm::choose::prediction::Prediction;
 use crate::kernels::gemm::choose::regime::Regime;
 use crate::kernels::gemm::choose::traffic::{Traffic, lines_of};
-use crate::kernels::gemm::config::methods::{BatchMode, LoadMethod, Schedule, StoreMethod};
+use crate::kernels::gemm::config::methods::{BatchMode, LoadMethod, Schedule, Splits, StoreMethod};
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::{Activation, GROUP, GemmConfig, L2_LINE_BYTES, WGMMA_ROWS};
-use crate::kernels::gemm::split::work_tiles::Splits;
 
 /// The busiest SM's work: its tiles, its total cycles, and the cycles of the parts, which overlap.
 struct Busy {

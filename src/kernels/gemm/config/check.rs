@@ -7,9 +7,8 @@ use crate::ir::Target;
 use crate::ir::types::Scalar;
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::methods::{BatchMode, LoadMethod, Schedule, StoreMethod};
+use crate::kernels::gemm::config::methods::{BatchMode, LoadMethod, Schedule, Splits, StoreMethod};
 use crate::kernels::gemm::config::{GROUP, GemmConfig, SM_REGISTERS};
-use crate::kernels::gemm::split::work_tiles::Splits;
 use crate::tensor::copy::StagedStore;
 
 /// The most registers per thread for elements of D. The rest of the 255 hold addresses, descriptors

@@ -1,5 +1,6 @@
-//! [`Schedule`], [`LoadMethod`] and [`StoreMethod`]: which warps do what, how tiles of A and B are
-//! fetched, and how tiles of D are written. Come here to choose between them.
+//! [`Schedule`], [`Splits`], [`LoadMethod`], [`StoreMethod`] and their siblings: which warps do what,
+//! how blocks share the steps along K, how tiles of A and B are fetched, and how tiles of D are
+//! written. Come here to choose between them.
 
 /// Which instructions multiply, and how the warps of a block share the work.
 ///
@@ -60,6 +61,39 @@ pub enum BatchMode {
     /// Each GEMM of the batch has its own sizes and addresses. See
     /// [`RaggedProblem`](crate::kernels::gemm::RaggedProblem).
     Ragged,
+}
+
+/// How thread blocks divide the steps along K. Take the default, `SplitK(1)`, if D has enough tiles
+/// to fill the SMs. If it has few and K is long, `SplitK(n)` (split-K) gives each tile to `n`
+/// blocks. If the last wave of tiles would be mostly empty, `StreamK` (stream-K) balances the
+/// blocks.
+///
+/// Every schedule but [`Schedule::Pingpong`](crate::kernels::gemm::Schedule) supports splits.
+/// Blocks that share a tile sum their parts in the order of K, so results are reproducible bit for
+/// bit.
+///
+/// ```
+/// use tilewright::ir::types::Scalar;
+/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Splits};
+///
+/// let config = GemmConfig { splits: Splits::StreamK, ..GemmConfig::sm90(Scalar::Bf16, [128, 256]) };
+/// assert!(config.to_string().contains("_coop_streamk_"));
+/// // 150 tiles are 1.14 waves of 132 SMs: thread blocks share the 64 steps of all of them.
+/// let problem = GemmProblem::new(1920, 2560, 4096);
+/// let [rows, columns, steps] = config.tiles(&problem);
+/// assert_eq!((rows * columns, steps, config.grid(&problem, 132).blocks[0]), (150, 64, 132));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Splits {
+    /// Split-K: divides each tile into this many parts. All have the same steps, except that the
+    /// last may have fewer. 1 means no split.
+    SplitK(u32),
+    /// Stream-K ([Osama et al. 2023](https://arxiv.org/abs/2301.03598)). With `t` tiles of `s`
+    /// steps and `b` thread blocks, the blocks share what does not fill a wave, `t % b` tiles, and
+    /// if `t > b` a full wave more. (If `b` divides `t`, they share none.) Each block first
+    /// computes a run of `ceil(shared s / b)` steps, for example the end of one tile and the start
+    /// of the next. Then it computes whole tiles, as many as every other block.
+    StreamK,
 }
 
 /// Where the sums of 8-bit floats are kept.
@@ -123,6 +157,24 @@ impl BatchMode {
             BatchMode::Ragged => Some("ragged"),
         }
     }
+
+    /// Returns whether each GEMM's sizes and strides come from device memory, so that the strides
+    /// of a [`GemmProblem`](crate::kernels::gemm::GemmProblem) mean nothing.
+    pub(crate) const fn has_sizes_on_device(self) -> bool {
+        match self {
+            BatchMode::Uniform | BatchMode::Grouped => false,
+            BatchMode::Ragged => true,
+        }
+    }
+
+    /// Returns whether a block reads from device memory which tiles it computes. Then the producer
+    /// has to wait for the previous launch, which may write them.
+    pub(crate) const fn has_tiles_on_device(self) -> bool {
+        match self {
+            BatchMode::Uniform => false,
+            BatchMode::Grouped | BatchMode::Ragged => true,
+        }
+    }
 }
 
 impl LoadMethod {
@@ -152,5 +204,40 @@ impl StoreMethod {
             StoreMethod::Chunks => "chunks",
             StoreMethod::Overlapped => "overlapped",
         }
+    }
+}
+
+impl Splits {
+    /// The fewest steps that are worth a thread block of their own.
+    const MIN_RUN: u64 = 4;
+
+    /// Returns whether thread blocks share tiles. If so, a launch needs a workspace.
+    pub const fn is_split(self) -> bool {
+        !matches!(self, Splits::SplitK(0 | 1))
+    }
+
+    /// Returns the parts per tile, or 1 with stream-K, where tiles have different numbers of parts.
+    pub(crate) const fn even(self) -> u32 {
+        match self {
+            Splits::SplitK(0) | Splits::StreamK => 1,
+            Splits::SplitK(parts) => parts,
+        }
+    }
+
+    /// Returns how many persistent thread blocks, or clusters, share `tiles` tiles with `steps`
+    /// steps each, on a device that runs `max` at once.
+    #[inline]
+    pub(crate) fn blocks(self, tiles: u64, steps: u64, max: u64) -> u64 {
+        let max = max.max(1);
+        match self {
+            Splits::SplitK(parts) => tiles.saturating_mul(parts.max(1).into()).min(max),
+            Splits::StreamK => (tiles.saturating_mul(steps) / Self::MIN_RUN).max(tiles).min(max),
+        }
+    }
+
+    /// Returns how many of `tiles` tiles are shared by `blocks` thread blocks with stream-K.
+    pub(crate) const fn shared(tiles: u64, blocks: u64) -> u64 {
+        let rest = tiles % blocks;
+        if rest > 0 && tiles > blocks { rest + blocks } else { rest }
     }
 }

@@ -16,11 +16,10 @@ use crate::runtime::Grid;
 use crate::tensor::pipeline::{Raster, RowGroups};
 
 use crate::kernels::gemm::config::methods::{
-    AccumulationMode, BatchMode, LoadMethod, Schedule, StoreMethod,
+    AccumulationMode, BatchMode, LoadMethod, Schedule, Splits, StoreMethod,
 };
 use crate::kernels::gemm::config::problem::GemmProblem;
 use crate::kernels::gemm::config::types::InputTypes;
-use crate::kernels::gemm::split::work_tiles::Splits;
 
 /// Which vector the epilogue adds to each row or column of D, for example a linear layer's bias. It
 /// has the element type of C.

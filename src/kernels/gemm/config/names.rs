@@ -10,11 +10,10 @@ use crate::ir::types::Scalar;
 
 use crate::kernels::gemm::config::error::GemmError;
 use crate::kernels::gemm::config::methods::{
-    AccumulationMode, BatchMode, LoadMethod, Schedule, StoreMethod,
+    AccumulationMode, BatchMode, LoadMethod, Schedule, Splits, StoreMethod,
 };
 use crate::kernels::gemm::config::types::InputTypes;
 use crate::kernels::gemm::config::{Activation, Bias, GemmConfig};
-use crate::kernels::gemm::split::work_tiles::Splits;
 
 /// The older spelling of [`StoreMethod::Overlapped`], still accepted so that old sweeps can be
 /// read.
@@ -131,7 +130,7 @@ words! {
         |of| of.is_promoted().then(|| "promote".to_owned()),
         |of, text| set(&mut of.accumulation, (text == "promote").then_some(AccumulationMode::Promoted)),
         |of| of.rule("accumulation", "promoted", of.promote_rule());
-    /// * `grouped` for grouped GEMM, `ragged` for a batch of different sizes;
+    /// * the word of the [`BatchMode`], such as `grouped`;
     word None =>
         |of| of.batch.name().map(str::to_owned),
         |of, text| set(&mut of.batch, BatchMode::ALL.into_iter().find(|one| one.name() == Some(text))),

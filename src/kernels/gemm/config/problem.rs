@@ -7,8 +7,7 @@ use crate::tensor::copy::GlobalLines;
 
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, StoreMethod};
-use crate::kernels::gemm::split::work_tiles::Splits;
+use crate::kernels::gemm::config::methods::{LoadMethod, Schedule, Splits, StoreMethod};
 
 /// A TMA store writes units of this many bytes: in a row's last unit, it also writes elements
 /// beyond the tensor.
@@ -165,10 +164,13 @@ impl GemmConfig {
         let strides = problem.strides(self)?;
         self.check_groups(problem)?;
         let mut operands = vec![('A', strides.a, self.a), ('B', strides.b, self.b)];
-        if self.load != LoadMethod::Tensor || self.is_ragged() {
+        if self.load != LoadMethod::Tensor || self.batch.has_sizes_on_device() {
             operands.clear();
         }
-        if self.is_warp_specialised() && !self.is_ragged() && self.store != StoreMethod::Direct {
+        if self.is_warp_specialised()
+            && !self.batch.has_sizes_on_device()
+            && self.store != StoreMethod::Direct
+        {
             operands.push(('D', strides.d, self.d));
         }
         for (operand, [pitch, next], scalar) in operands {
@@ -183,7 +185,10 @@ impl GemmConfig {
                 }
             }
         }
-        if self.is_warp_specialised() && self.store != StoreMethod::Direct && !self.is_ragged() {
+        if self.is_warp_specialised()
+            && self.store != StoreMethod::Direct
+            && !self.batch.has_sizes_on_device()
+        {
             let columns = u64::from(problem.n / self.accumulators_per_element());
             let bytes = columns * u64::from(self.d.size_bytes());
             if !bytes.is_multiple_of(STORE_BYTES) {

@@ -5,6 +5,7 @@
 pub(crate) mod loaded;
 pub(crate) mod mode;
 pub(crate) mod repack;
+pub(crate) mod threads;
 
 use std::marker::PhantomData;
 
@@ -29,7 +30,7 @@ use crate::kernels::gemm::kernel::{AnyGemm, Gemm};
 use crate::kernels::gemm::launch::loaded::{Loaded, Operands, Sm90Args, Uneven};
 use crate::kernels::gemm::launch::mode::LaunchMode;
 use crate::kernels::gemm::launch::repack::{Packing, Repack};
-use crate::kernels::gemm::sm80::arguments::ThreadsArgs;
+use crate::kernels::gemm::launch::threads::ThreadsArgs;
 use crate::kernels::gemm::sm90::groups::GroupRows;
 use crate::kernels::gemm::sm90::plan::Plan;
 use crate::kernels::gemm::split::GemmWorkspace;

@@ -1,21 +1,17 @@
-//! What the kernels without warp roles (`sm80` and `simt`) share: parameters, arguments, and how
-//! they are built and launched. Come here to add a parameter to both.
+//! What the kernels without warp roles (`sm80` and `simt`) share: their parameters, and how they are
+//! built. Come here to add a parameter to both; `launch/threads.rs` passes its value.
 
 use crate::ir::builder::{ParamList, Parameter};
 use crate::ir::{Body, Element, Global, GlobalMut, Kernel, KernelOptions, Val};
-use crate::runtime::{ArgList, Declared, Grid};
+use crate::runtime::Declared;
 use crate::tensor::pipeline::Tile;
 
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::config::methods::Schedule;
-use crate::kernels::gemm::config::problem::{GemmProblem, GemmStrides};
+use crate::kernels::gemm::config::methods::{Schedule, Splits};
 use crate::kernels::gemm::config::{GemmConfig, SM_REGISTERS};
 use crate::kernels::gemm::elements::{A, B, D};
-use crate::kernels::gemm::epilogue::{EpilogueArgs, EpilogueForm, EpilogueMap, kept};
-use crate::kernels::gemm::launch::loaded::{Loaded, Operands};
-use crate::kernels::gemm::launch::mode::LaunchMode;
-use crate::kernels::gemm::split::work_tiles::Splits;
-use crate::kernels::gemm::split::{GemmWorkspace, SplitArgs, SplitParams, Threads, Workspace};
+use crate::kernels::gemm::epilogue::{EpilogueForm, EpilogueMap, kept};
+use crate::kernels::gemm::split::{SplitArgs, SplitParams, Threads};
 
 crate::params! {
     /// All parameters but the epilogue's: matrices with their row pitch and batch stride, and
@@ -92,75 +88,6 @@ pub(crate) fn threads_of_block<'b>(k: &Body<'b, '_>, config: &GemmConfig) -> Thr
     let count = config.threads();
     let barrier = k.named_barrier(1, count).aligned();
     Threads { group: k.constant(0), groups: 1, count, barrier }
-}
-
-/// A launch, ready to run.
-pub(crate) struct ThreadsArgs<'h> {
-    loaded: &'h Loaded,
-    workspace: Workspace<'h>,
-    config: &'h GemmConfig,
-    operands: Operands<'h>,
-    strides: [[i64; 2]; 3],
-    sizes: [i32; 4],
-    tiles: [u64; 3],
-}
-
-impl<'h> ThreadsArgs<'h> {
-    /// Binds the buffers, and checks that A and B are aligned as the kernel needs.
-    #[inline]
-    pub(crate) fn new(
-        loaded: &'h Loaded,
-        config: &'h GemmConfig,
-        operands: Operands<'h>,
-        problem: &GemmProblem,
-        strides: &GemmStrides,
-        given: Option<&'h mut GemmWorkspace>,
-    ) -> Result<Self, GemmError> {
-        let alignment = config.alignment;
-        let bytes = alignment.into();
-        let Operands { a, b, .. } = &operands;
-        let starts = [('A', a.is_aligned_to(bytes)), ('B', b.is_aligned_to(bytes))];
-        if let Some((operand, _)) = starts.into_iter().find(|(_, aligned)| !aligned) {
-            return Err(GemmError::Address { operand, alignment });
-        }
-        let GemmProblem { m, n, k, batch, .. } = *problem;
-        let [rows, columns, _] = config.tiles(problem).map(u64::from);
-        Ok(ThreadsArgs {
-            loaded,
-            workspace: Workspace::new(loaded.workspace.as_ref(), given),
-            config,
-            operands,
-            // Strides are below 2^40, and sizes below 2^31.
-            strides: [strides.a, strides.b, strides.d].map(|both| both.map(|s| s as i64)),
-            sizes: [m, n, k, batch].map(|size| size as i32),
-            tiles: [rows, columns, batch.into()],
-        })
-    }
-
-    #[inline]
-    pub(crate) fn run(
-        &mut self,
-        mode: &mut LaunchMode<'_>,
-        grid: Grid,
-        epilogue: &mut dyn EpilogueArgs,
-    ) -> Result<(), GemmError> {
-        let (config, tiles, sizes) = (self.config, self.tiles, self.sizes);
-        let [a_strides, b_strides, d_strides] = self.strides;
-        let mut reserved = self.workspace.reserve(config, tiles, grid)?;
-        // In the order of `Params`.
-        let mut list = ArgList::default();
-        list.buffer(self.operands.a);
-        list.scalars(a_strides);
-        list.buffer(self.operands.b);
-        list.scalars(b_strides);
-        list.buffer_mut(self.operands.d.reborrow());
-        list.scalars(d_strides);
-        list.scalars(sizes);
-        epilogue.push(&mut list);
-        reserved.push(config, &mut list);
-        let launched = mode.run(&self.loaded.function, grid, list);
-        reserved.end(launched)
-    }
 }
 
 /// Returns how many tiles cover a size.

@@ -57,7 +57,7 @@ impl Plan {
         warp_roles(k, &roles, config.entry_registers(), |k, role, group| {
             // A producer can compute its first tile before it waits for the previous launch, unless
             // the tile bounds come from memory.
-            if config.programmatic && (role > 0 || config.is_grouped() || config.is_ragged()) {
+            if config.programmatic && (role > 0 || config.batch.has_tiles_on_device()) {
                 k.griddepcontrol_wait();
             }
             let parts = parts.of_role(k, role == 0);

@@ -163,7 +163,7 @@ impl Plan {
         let GemmProblem { m, n, k, batch, .. } = *problem;
         let GemmConfig { major_a, major_b, .. } = self.config;
         let map = |operand: &Operand, major, lines: u32, strides| {
-            if !self.config.is_ragged() {
+            if !self.config.batch.has_sizes_on_device() {
                 return operand.map(major, [lines, k, batch], strides);
             }
             let columns = if major == Major::K { k } else { lines };
@@ -181,7 +181,7 @@ impl Plan {
         strides: &GemmStrides,
     ) -> Result<TensorMapDesc, GemmError> {
         let GemmProblem { m, n, batch, .. } = *problem;
-        let (sizes, strides) = match self.config.is_ragged() {
+        let (sizes, strides) = match self.config.batch.has_sizes_on_device() {
             true => ([1; 3], [16, 0]),
             false => ([m, n / self.config.accumulators_per_element(), batch], strides.d),
         };

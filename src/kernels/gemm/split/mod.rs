@@ -13,7 +13,8 @@ use crate::runtime::{ArgList, Argument, Buffer, Device, Grid};
 use crate::kernels::arrival::{have_others_arrived, is_last_to_arrive};
 use crate::kernels::gemm::config::GemmConfig;
 use crate::kernels::gemm::config::error::GemmError;
-use crate::kernels::gemm::split::work_tiles::{Slots, Splits, WorkTile, WorkTiles};
+use crate::kernels::gemm::config::methods::Splits;
+use crate::kernels::gemm::split::work_tiles::{Slots, WorkTile, WorkTiles};
 
 crate::params! {
     /// The workspace parameter of a kernel that splits K, or whose blocks draw tiles from a counter

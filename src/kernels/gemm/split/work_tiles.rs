@@ -6,76 +6,9 @@ use crate::ir::types::Scalar;
 use crate::ir::{Body, Val};
 use crate::tensor::pipeline::{CpAsyncPipeline, GroupSizes, RowGroups, Tile, TileScheduler};
 
+use crate::kernels::gemm::config::methods::Splits;
 use crate::kernels::gemm::config::{GROUP, GemmConfig};
 use crate::kernels::gemm::split::SplitArgs;
-
-/// How thread blocks divide the steps along K. Take the default, `SplitK(1)`, if D has enough tiles
-/// to fill the SMs. If it has few and K is long, `SplitK(n)` (split-K) gives each tile to `n`
-/// blocks. If the last wave of tiles would be mostly empty, `StreamK` (stream-K) balances the
-/// blocks.
-///
-/// Every schedule but [`Schedule::Pingpong`](crate::kernels::gemm::Schedule) supports splits.
-/// Blocks that share a tile sum their parts in the order of K, so results are reproducible bit for
-/// bit.
-///
-/// ```
-/// use tilewright::ir::types::Scalar;
-/// use tilewright::kernels::gemm::{GemmConfig, GemmProblem, Splits};
-///
-/// let config = GemmConfig { splits: Splits::StreamK, ..GemmConfig::sm90(Scalar::Bf16, [128, 256]) };
-/// assert!(config.to_string().contains("_coop_streamk_"));
-/// // 150 tiles are 1.14 waves of 132 SMs: thread blocks share the 64 steps of all of them.
-/// let problem = GemmProblem::new(1920, 2560, 4096);
-/// let [rows, columns, steps] = config.tiles(&problem);
-/// assert_eq!((rows * columns, steps, config.grid(&problem, 132).blocks[0]), (150, 64, 132));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Splits {
-    /// Split-K: divides each tile into this many parts. All have the same steps, except that the
-    /// last may have fewer. 1 means no split.
-    SplitK(u32),
-    /// Stream-K ([Osama et al. 2023](https://arxiv.org/abs/2301.03598)). With `t` tiles of `s`
-    /// steps and `b` thread blocks, the blocks share what does not fill a wave, `t % b` tiles, and
-    /// if `t > b` a full wave more. (If `b` divides `t`, they share none.) Each block first
-    /// computes a run of `ceil(shared s / b)` steps, for example the end of one tile and the start
-    /// of the next. Then it computes whole tiles, as many as every other block.
-    StreamK,
-}
-
-impl Splits {
-    /// The fewest steps that are worth a thread block of their own.
-    const MIN_RUN: u64 = 4;
-
-    /// Returns whether thread blocks share tiles. If so, a launch needs a workspace.
-    pub const fn is_split(self) -> bool {
-        !matches!(self, Splits::SplitK(0 | 1))
-    }
-
-    /// Returns the parts per tile, or 1 with stream-K, where tiles have different numbers of parts.
-    pub(crate) const fn even(self) -> u32 {
-        match self {
-            Splits::SplitK(0) | Splits::StreamK => 1,
-            Splits::SplitK(parts) => parts,
-        }
-    }
-
-    /// Returns how many persistent thread blocks, or clusters, share `tiles` tiles with `steps`
-    /// steps each, on a device that runs `max` at once.
-    #[inline]
-    pub(crate) fn blocks(self, tiles: u64, steps: u64, max: u64) -> u64 {
-        let max = max.max(1);
-        match self {
-            Splits::SplitK(parts) => tiles.saturating_mul(parts.max(1).into()).min(max),
-            Splits::StreamK => (tiles.saturating_mul(steps) / Self::MIN_RUN).max(tiles).min(max),
-        }
-    }
-
-    /// Returns how many of `tiles` tiles are shared by `blocks` thread blocks with stream-K.
-    pub(crate) const fn shared(tiles: u64, blocks: u64) -> u64 {
-        let rest = tiles % blocks;
-        if rest > 0 && tiles > blocks { rest + blocks } else { rest }
-    }
-}
 
 /// The groups of a grouped GEMM, or the sizes of a ragged one.
 type Groups<'b> = (Option<RowGroups<'b>>, Option<GroupSizes<'b>>);
