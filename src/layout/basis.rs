@@ -298,8 +298,8 @@ impl ScaledBasis {
     }
 
     /// Returns the stride as a coordinate: the scale at the mode of the path and 0 elsewhere, for
-    /// example `(0,3)` for `3@1`. A plain integer stays one. Use it to add strides up to a
-    /// coordinate with [`plus`](IntTuple::plus). CuTe's `as_arithmetic_tuple`.
+    /// example `(0,3)` for `3@1`. A plain integer is returned unchanged. Use it to sum
+    /// strides into one coordinate with [`plus`](IntTuple::plus). CuTe's `as_arithmetic_tuple`.
     ///
     /// ```
     /// # use tilewright::layout::{IntTuple, ScaledBasis, shape};

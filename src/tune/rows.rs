@@ -137,7 +137,8 @@ impl<T> NormTunable<T> {
         NormTunable { kind, problem, residual: false, elem: PhantomData }
     }
 
-    /// Adds a residual: the kernel adds it to the input, and the sum replaces it.
+    /// Tunes the kernel with a residual: it adds the residual to the input and stores the sum over
+    /// the residual. Use it for a norm that follows a residual connection.
     pub const fn residual(self) -> Self {
         NormTunable { residual: true, ..self }
     }

@@ -164,8 +164,9 @@ impl ParamList {
     }
 }
 
-/// The values of the declared scalars and pointers, in the order of declaration. You meet it only
-/// in [`Parameter::make`], which takes values from it.
+/// The values of the scalars and pointers that a parameter declared, in the order of declaration.
+/// You meet it only in [`Parameter::make`], which the macro [`params!`](crate::params) writes for
+/// you.
 #[derive(Debug)]
 pub struct ParamValues<'v> {
     plain: VecDeque<Value>,

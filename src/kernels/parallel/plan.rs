@@ -1,4 +1,6 @@
-//! [`CommOverlap`]: how a layer is divided into chunks, and the cost model that chooses it.
+//! [`CommOverlap`]: how a layer is divided into chunks, so that the communication of one runs during
+//! the GEMM of the next, and the cost model that chooses the division. Come here if a layer gets a
+//! poor division.
 
 use crate::ir::types::Scalar;
 use crate::kernels::gemm::{GemmConfig, GemmError, GemmProblem, Machine};

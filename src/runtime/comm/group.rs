@@ -99,7 +99,7 @@ impl<'b> CommGroup<'b> {
         self.add::<T>(comm, stream, kind, len, None, Some(data.memory()))
     }
 
-    /// Adds a [`Communicator::all_gather`] to the group.
+    /// Adds a [`Communicator::all_gather`] to the group, which starts with the group's others.
     ///
     /// # Errors
     /// Those of [`CommGroup::all_reduce`].

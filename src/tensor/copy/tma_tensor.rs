@@ -184,7 +184,8 @@ impl<'b, T: Element, const RANK: usize> TmaTensor<'_, 'b, TensorMap<T, RANK>> {
 }
 
 impl<'b, T: Element, const RANK: usize> TmaTensor<'_, 'b, TensorMapMut<T, RANK>> {
-    /// Starts storing a tile from shared memory to this one: [`TmaCopy::store`].
+    /// Starts a TMA store of the tile `from` in shared memory to this tile of global memory, for
+    /// example at the end of a kernel. [`TmaCopy::store`] says how to wait for it.
     #[track_caller]
     pub fn store(&self, k: &Body<'b, '_>, from: &SharedTensor<'b, T>) {
         self.copy.store(k, self.map, from, self.coords.data().value());

@@ -1,5 +1,5 @@
-//! The naive model of happens-before, with which tests compare the detector: a thread knows a set
-//! of accesses, and a synchronisation edge is a union of two sets.
+//! A naive model of happens-before: a thread knows a set of accesses, and a synchronisation edge is
+//! a union of two sets. Tests compare the race detector's verdicts with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
