@@ -10,6 +10,8 @@ mod example;
 mod hopper_gemm;
 #[path = "../../examples/plain_gemm.rs"]
 mod plain_gemm;
+#[path = "../../examples/sparse_gemm.rs"]
+mod sparse_gemm;
 
 use proptest::prelude::*;
 use tilewright::arch::Major;
@@ -141,5 +143,14 @@ fn the_plain_loop_multiplies() {
     let sim = [tilewright::runtime::Device::sim_for(Target::SM_90A).unwrap()];
     for device in sim.into_iter().chain(device::gpu()) {
         plain_gemm::run(&device).unwrap();
+    }
+}
+
+/// The loop with a 2:4 sparse A gives the product of the host.
+#[test]
+fn the_sparse_gemm_multiplies() {
+    let sim = [tilewright::runtime::Device::sim_for(Target::SM_90A).unwrap()];
+    for device in sim.into_iter().chain(device::gpu()) {
+        sparse_gemm::run(&device).unwrap();
     }
 }

@@ -3,16 +3,21 @@
 use crate::support::device;
 use crate::support::rng::Rng;
 
-use tilewright::arch::sparse_metadata_at;
+use tilewright::arch::{Major, sparse_metadata_at};
 use tilewright::ir::op::{MmaOverflow, ProxySpace, WgmmaForm};
 use tilewright::ir::types::Scalar;
 use tilewright::ir::{
     Element, Global, GlobalMut, Kernel, KernelOptions, Target, Val, Vector, bf16, f8e4m3, f8e5m2,
     f16, tf32,
 };
-use tilewright::layout::Layout;
+use tilewright::layout::{Layout, layout, shape, tiler};
 use tilewright::runtime::{Device, Grid};
-use tilewright::tensor::atom::{AtomError, OperandSource, SparseMatrix, SparseMma, ValType, Wgmma};
+use tilewright::tensor::atom::{
+    AtomError, OperandSource, SmemAtom, SmemSwizzle, SparseMatrix, SparseMma, TiledMma, ValType,
+    Wgmma,
+};
+use tilewright::tensor::mma::SmemOperand;
+use tilewright::tensor::view::SharedTensor;
 
 /// The place of `(thread, value)`.
 fn place(layout: &Layout, thread: usize, value: usize) -> usize {
@@ -469,5 +474,36 @@ fn elements_that_are_not_met_do_not_count() {
         let function = device.load(&kernel).unwrap();
         function.launch(Grid::new([1, 1, 1], [32, 1, 1]), (&kept, &e, &columns, &mut d)).unwrap();
         assert_eq!(d.to_vec().unwrap(), [8.0; 128]);
+    }
+}
+
+/// One sparse `wgmma` reads 64 bytes of each row of B, so B's tile must have them side by side.
+#[test]
+fn tiles_of_b_that_a_sparse_wgmma_cannot_read_are_refused() {
+    let half = Wgmma::new(64, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
+    let sparse = SparseMma::wgmma(half).unwrap();
+    let tiled = TiledMma::new(sparse.half().clone(), &layout!((1, 1, 1)), tiler!(_, _, _)).unwrap();
+    let build = |swizzle, major| {
+        let kept = SmemAtom::new(Major::K, SmemSwizzle::Sw32).position_independent(16).unwrap();
+        let kept = kept.tile_to_shape(&shape!(64, 16), None).unwrap();
+        let atom = SmemAtom::new(major, swizzle).position_independent(16).unwrap();
+        let tile = atom.tile_to_shape(&shape!(64, 32), None).unwrap();
+        Kernel::<()>::build("sparse", Target::SM_90A, |k, ()| {
+            let a = SharedTensor::<bf16>::shared_aligned(k, kept, 1024);
+            let b = SharedTensor::<bf16>::shared_aligned(k, tile, 1024);
+            let thr = tiled.slice(k.thread_idx().x);
+            let c = thr.fragment_c::<f32>(k, shape!(64, 64));
+            let (a, b) = (thr.partition_a(k, &a), thr.partition_b(k, &b));
+            let (a, b) = (SmemOperand::new(k, &a), SmemOperand::new(k, &b));
+            k.wgmma_fence();
+            sparse.gemm_async(k, &c, &a, &b, |_, _| k.constant(0x4444_4444), false);
+            k.wgmma_commit_group();
+            k.wgmma_wait_group(0);
+        })
+    };
+    assert!(build(SmemSwizzle::Sw64, Major::K).is_ok());
+    for (swizzle, major) in [(SmemSwizzle::Sw32, Major::K), (SmemSwizzle::Sw128, Major::Mn)] {
+        let error = build(swizzle, major).unwrap_err().to_string();
+        assert!(error.contains("with a swizzle of at least 64 bytes"), "{error}");
     }
 }

@@ -7,6 +7,7 @@
 //! | fragments in registers, `mma.sync` | [`TiledMma::gemm_sync`] |
 //! | operands in shared memory, `wgmma` | [`SmemOperand`], [`TiledMma::gemm_async`] |
 //! | a TMA pipeline's consumer, `wgmma` | [`WgmmaMainloop`] |
+//! | a 2:4 sparse A, `wgmma` | [`SparseMma::gemm_async`](super::atom::SparseMma::gemm_async) |
 //! | accumulators that become the next operand A | [`AccumulatorOperand`] |
 //! | row-wise work on accumulators | [`AccumulatorRows`], [`OnlineSoftmax`] |
 
@@ -16,6 +17,7 @@ pub(super) mod mainloop;
 pub(super) mod mma_sync;
 pub(super) mod online_softmax;
 pub(super) mod smem_operand;
+mod sparse;
 pub(super) mod wgmma;
 
 pub use accumulator_operand::AccumulatorOperand;

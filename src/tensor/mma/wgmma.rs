@@ -67,12 +67,12 @@ pub enum WgmmaSource<'b> {
 }
 
 #[inline]
-fn index(layout: &Layout, coord: (i64, i64)) -> Result<i64, LayoutError> {
+pub(super) fn index(layout: &Layout, coord: (i64, i64)) -> Result<i64, LayoutError> {
     layout.crd2idx(IntTuple::from(coord))?.to_static()
 }
 
 #[inline]
-fn extent(layout: &Layout, mode: usize) -> Result<i64, LayoutError> {
+pub(super) fn extent(layout: &Layout, mode: usize) -> Result<i64, LayoutError> {
     layout.get(&[mode])?.size()?.to_static()
 }
 
@@ -90,7 +90,7 @@ fn check_source(op: &Wgmma, found: OperandSource) -> Result<(), TensorErrorKind>
 
 /// Checks the element type in shared memory; `f32` also works for `tf32`.
 #[inline]
-fn check_shared(
+pub(super) fn check_shared(
     operand: &'static str,
     found: Scalar,
     expected: ValType,
