@@ -14,17 +14,15 @@ use std::error::Error;
 
 use tilewright::arch::Major;
 use tilewright::ir::types::Scalar;
-use tilewright::ir::{Kernel, KernelOptions, Target, TensorMap, TensorMapMut, Val, bf16, range};
+use tilewright::ir::{Kernel, KernelOptions, Target, TensorMap, TensorMapMut, bf16, range};
 use tilewright::layout::{ComposedLayout, Layout, layout, shape, tiler};
 use tilewright::runtime::{Buffer, Device, Grid, TensorMapArg, TensorMapArgMut};
 use tilewright::tensor::atom::{
     MmaAtom, OperandSource, SmemAtom, SmemSwizzle, TiledMma, ValType, Wgmma,
 };
-use tilewright::tensor::copy::{StagedStore, TmaCopy};
+use tilewright::tensor::copy::{OverlappedStore, StagedStore, TmaCopy};
 use tilewright::tensor::mma::WgmmaMainloop;
-use tilewright::tensor::pipeline::{
-    Raster, Tile, TileScheduler, TmaPipeline, WarpRole, warp_roles,
-};
+use tilewright::tensor::pipeline::{Raster, TileScheduler, TmaPipeline, WarpRole, warp_roles};
 use tilewright::tensor::view::SharedTensor;
 
 /// The tile of D that a block computes, and the depth of one step along K.
@@ -62,14 +60,8 @@ impl Plan {
     }
 }
 
-/// Returns the row, column and matrix of D where the tile of a consumer warp group starts.
-fn origin<'b>(tile: Tile<'b>, group: Val<'b, i32>) -> [Val<'b, i32>; 3] {
-    [tile.row * TILE[0] + group * 64, tile.column * TILE[1], tile.batch]
-}
-
 pub(crate) fn kernel(plan: &Plan) -> Result<Kernel<Params>, Box<dyn Error>> {
     let [m, n, depth] = TILE;
-    let quarters = n / STORE;
     let op = Wgmma::new(n, ValType::Bf16, ValType::Bf16, ValType::F32, OperandSource::Shared);
     let mma = TiledMma::new(MmaAtom::new(op)?, &layout!((2, 1, 1)), tiler!(_, _, _))?;
     let options = KernelOptions::default().block([384, 1, 1]).min_blocks_per_sm(1);
@@ -114,27 +106,19 @@ pub(crate) fn kernel(plan: &Plan) -> Result<Kernel<Params>, Box<dyn Error>> {
             let barrier = k.named_barrier((group + 1).cvt::<u32>(), 128).aligned();
             let own = staging.offset(group * plan.store_d.elements());
             let store = plan.store_d.slice(k, d, own, thread % 128, barrier);
-            // The previous tile, rounded to bf16 and packed in pairs; row -1 means that there is none yet.
-            let finished = k.registers::<u32>(n / 4);
-            finished.fill(k, 0);
-            let nothing = Tile { row: k.constant(-1), column: k.constant(0), batch: k.constant(0) };
-            let start = (pipe.consumer(k), nothing);
+            let overlapped = OverlappedStore::new(k, store, n);
+            let start = (pipe.consumer(k), overlapped.nothing(k));
             let (_, last) = tiles.for_each(k, start, |k, tile, (state, previous)| {
                 let acc = mma.slice(0).fragment_c::<f32>(k, shape!(m, n));
-                let state = mainloop.run_over(k, &acc, state, steps, quarters, |k, quarter| {
-                    let at = origin(previous, group);
-                    k.if_(previous.row.ge(0), |k| store.part(k, at, &finished, quarter));
+                let parts = overlapped.parts();
+                let state = mainloop.run_over(k, &acc, state, steps, parts, |k, part| {
+                    overlapped.store(k, previous, part..part + 1);
                 });
                 mainloop.finish(k, state);
-                store.keep(k, &acc, origin(tile, group), &finished, &());
-                (state, tile)
+                let origin = [tile.row * m + group * 64, tile.column * n, tile.batch];
+                (state, overlapped.keep(k, &acc, origin, &()))
             });
-            k.if_(last.row.ge(0), |k| {
-                for quarter in 0..quarters {
-                    store.part(k, origin(last, group), &finished, quarter);
-                }
-            });
-            store.finish(k);
+            overlapped.finish(k, last);
         });
     })?;
     Ok(kernel)

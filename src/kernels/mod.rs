@@ -29,6 +29,7 @@
 //! | [`gemm`] | `D = activation(alpha A B + beta C + bias)`, also batched and grouped |
 //! | [`attention`] | `softmax(Q Kᵀ) V`, the forward pass |
 //! | [`decode`] | the same for the next tokens of each sequence, over a paged KV cache |
+//! | [`convolution`] | 2-D convolution, channels last, with bias and activation |
 //! | [`softmax`], [`norm`] | softmax, log-softmax, RMSNorm and LayerNorm of each row |
 //! | [`reduce`] | sums, means, extrema and norms of rows or along an axis; top-k |
 //! | [`transpose`], [`permute`] | a transposed matrix, a tensor with permuted modes |
@@ -38,6 +39,7 @@
 
 mod arrival;
 pub mod attention;
+pub mod convolution;
 pub mod decode;
 pub mod elementwise;
 pub mod gather;

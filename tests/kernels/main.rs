@@ -18,6 +18,7 @@ mod axis;
 #[cfg(feature = "tune")]
 mod bench;
 mod checked;
+mod convolution;
 mod decode;
 mod elementwise;
 mod gather;

@@ -123,28 +123,48 @@ impl Im2colCopy {
         filters: &[Filter],
     ) -> Result<Im2colCopy, TensorError> {
         let copy = TmaCopy::new(elem, tile)?;
-        let none = |why| TensorError {
-            operation: "make_im2col_tma_copy",
-            operand: copy.to_string(),
-            kind: TensorErrorKind::TmaTile { why },
-        };
         if copy.modes() != [1, 0] {
-            return Err(none(
+            return Err(Self::refused(
+                &copy,
                 "the tile must have the modes outputs and channels, with contiguous channels",
             ));
         }
+        Im2colCopy { tile: copy, image: Vec::new(), filters: Vec::new() }.of_images(image, filters)
+    }
+
+    /// Returns the copy of the same tile for other feature maps or filters. Call it before a launch
+    /// if the kernel loads with [`load_from`](Im2colCopy::load_from).
+    ///
+    /// # Errors
+    /// Those of [`new`](Im2colCopy::new) for `image` and `filters`.
+    #[inline]
+    pub fn of_images(&self, image: &[u32], filters: &[Filter]) -> Result<Im2colCopy, TensorError> {
+        let copy = &self.tile;
         if !(1..=3).contains(&image.len()) || filters.len() != image.len() {
-            return Err(none(
+            return Err(Self::refused(
+                copy,
                 "a feature map must have 1 to 3 spatial dimensions, each with a filter",
             ));
         }
         if filters.iter().any(|f| f.size == 0 || f.stride == 0 || f.dilation == 0) {
-            return Err(none("a filter has size, stride or dilation 0"));
+            return Err(Self::refused(copy, "a filter has size, stride or dilation 0"));
         }
         if filters.iter().zip(image).any(|(filter, extent)| filter.outputs(*extent) == 0) {
-            return Err(none("the filter is larger than the feature map with its padding"));
+            return Err(Self::refused(
+                copy,
+                "the filter is larger than the feature map with its padding",
+            ));
         }
-        Ok(Im2colCopy { tile: copy, image: image.to_vec(), filters: filters.to_vec() })
+        Ok(Im2colCopy { tile: copy.clone(), image: image.to_vec(), filters: filters.to_vec() })
+    }
+
+    #[inline]
+    fn refused(copy: &TmaCopy, why: &'static str) -> TensorError {
+        TensorError {
+            operation: "make_im2col_tma_copy",
+            operand: copy.to_string(),
+            kind: TensorErrorKind::TmaTile { why },
+        }
     }
 
     /// Returns a tile's layout in shared memory. Allocate the tile with it.
@@ -290,6 +310,44 @@ impl Im2colCopy {
         for part in self.tile.parts() {
             let coords = self.base(k, operation, self.tile.coords(k, operation, &origin, part));
             let to = at(base, part.offset());
+            map.cp_async_bulk_tensor_load_im2col(k, to, coords, &offsets, full, L2Policy::Default);
+        }
+    }
+
+    /// Starts loading a tile from a base pixel that the kernel has computed. Use it instead of
+    /// [`load`](Im2colCopy::load) in a kernel for feature maps and filters of any size: those of
+    /// this copy are not part of the kernel's code then, and only [`desc`](Im2colCopy::desc) needs
+    /// them.
+    ///
+    /// `base` is a channel, the base pixel of the tile's first output along W, then H, then D, and
+    /// an image: output `q` of a row has base pixel `q * stride - lower_padding`. `offsets` are the
+    /// filter position times the dilation, in the same order. It is a build error if the tile has
+    /// several boxes of pixels.
+    #[track_caller]
+    pub fn load_from<'b, T: Element, const RANK: usize, I: IntoVal<'b, i32>>(
+        &self,
+        k: &Body<'b, '_>,
+        map: Val<'b, TensorMap<T, RANK>>,
+        base: [Val<'b, i32>; RANK],
+        offsets: impl IntoIterator<Item = I>,
+        to: &SharedTensor<'b, T>,
+        full: MbarrierRef<'_>,
+    ) {
+        let operation = "im2col_load_from";
+        let Some(start) = self.tile.shared_base(k, operation, to) else { return };
+        let offsets: Vec<Val<'b, i32>> = offsets.into_iter().map(|at| k.value(at)).collect();
+        for part in self.tile.parts() {
+            let [output, channel] = [0, 1].map(|mode| part.start(mode));
+            if output != 0 {
+                let why = "a tile with several boxes of pixels has several base pixels";
+                let kind = TensorErrorKind::TmaTile { why };
+                return k.report(TensorError { operation, operand: self.to_string(), kind });
+            }
+            let mut coords = base;
+            if let (Some(first), 1..) = (coords.first_mut(), channel) {
+                *first += clamped(channel);
+            }
+            let to = at(start, part.offset());
             map.cp_async_bulk_tensor_load_im2col(k, to, coords, &offsets, full, L2Policy::Default);
         }
     }

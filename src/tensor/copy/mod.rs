@@ -13,6 +13,7 @@
 //! | operand tiles that TMA cannot read | [`GlobalLines`] | a warp group shifts lines |
 //! | `mma.sync` operands | [`MatrixLoad`] | `ldmatrix` to registers |
 //! | `wgmma` accumulators | [`StagedStore`] | `stmatrix` + TMA, or [`GlobalRows`] |
+//! | the same, under the next main loop | [`OverlappedStore`] | a tile stays in registers, packed |
 //! | one unaligned row | [`Row`] | vectors, single elements at the ends |
 //!
 //! If several threads share rows, use the copies in [`rows`](super::rows).
@@ -24,6 +25,7 @@ pub(super) mod global_lines;
 pub(super) mod global_rows;
 pub(super) mod im2col;
 pub(super) mod matrix_load;
+pub(super) mod overlapped_store;
 mod packed;
 mod peers;
 pub(super) mod row;
@@ -41,6 +43,7 @@ pub use global_rows::GlobalRows;
 pub(crate) use global_rows::{ByteShift, lead, shifted};
 pub use im2col::{Filter, Im2colCopy};
 pub use matrix_load::{MatrixLoad, MatrixRing};
+pub use overlapped_store::OverlappedStore;
 pub(crate) use packed::packed;
 pub use peers::ClusterPeers;
 pub use row::Row;

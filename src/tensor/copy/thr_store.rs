@@ -187,6 +187,16 @@ impl<'b, T: Element> ThrStore<'_, 'b, T> {
         (self.store.elem.size_bytes() / self.store.sums()).max(1)
     }
 
+    /// How many stores can be in flight.
+    pub(super) fn slots(&self) -> u32 {
+        self.store.slots
+    }
+
+    /// Words of 64 rows and `columns` columns of the matrix.
+    pub(super) fn words_of_columns(&self, columns: u32) -> u32 {
+        columns * self.store.sums() / 8 * self.words_of_unit()
+    }
+
     /// Returns the (row, column, matrix) of the thread's elements in 8 columns and 64 rows of
     /// accumulators whose first one is at `origin`: all four in `wgmma`'s order, or the two pairs.
     /// Use it to load what an epilogue combines with the accumulators, for example C.

@@ -74,6 +74,11 @@ impl Part {
     pub(super) fn offset(&self) -> i64 {
         self.offset
     }
+
+    /// Returns the box's start along a mode of the tile.
+    pub(super) fn start(&self, mode: usize) -> i64 {
+        self.origin.get(mode).copied().unwrap_or(0)
+    }
 }
 
 /// A mode's extent and stride.
@@ -286,8 +291,7 @@ impl TmaCopy {
         }
         std::array::from_fn(|dim| {
             let mode = self.modes.get(dim).copied().unwrap_or(0);
-            let shift = part.origin.get(mode).copied().unwrap_or(0);
-            let shift = crate::tensor::view::engine::clamped(shift);
+            let shift = crate::tensor::view::engine::clamped(part.start(mode));
             match entries.get(mode) {
                 Some(DeviceCoord::Device(at)) if shift == 0 => *at,
                 Some(DeviceCoord::Device(at)) => *at + shift,

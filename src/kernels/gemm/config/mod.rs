@@ -10,8 +10,8 @@ pub(crate) mod shared_memory;
 pub(crate) mod types;
 
 use crate::arch::Major;
-use crate::ir::Target;
 use crate::ir::types::Scalar;
+use crate::ir::{Float, Target, Val};
 use crate::runtime::Grid;
 use crate::tensor::pipeline::{Raster, RowGroups};
 
@@ -38,6 +38,36 @@ pub enum Activation {
     Relu,
     /// `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`, with the hardware's `tanh`.
     Gelu,
+}
+
+impl Activation {
+    /// All activations, for example to tune a kernel with each.
+    pub const ALL: [Activation; 2] = [Activation::Relu, Activation::Gelu];
+
+    /// Returns the word for it in a configuration's name.
+    #[inline]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Activation::Relu => "relu",
+            Activation::Gelu => "gelu",
+        }
+    }
+
+    /// Applies the function to a value in a kernel.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn apply<T: Float>(self, value: Val<'_, T>) -> Val<'_, T> {
+        match self {
+            Activation::Relu => value.max(T::default()),
+            Activation::Gelu => {
+                // The hardware's `tanh` takes `f32`.
+                let value = value.cvt::<f32>();
+                // sqrt(2 / pi), and its product with 0.044715.
+                let inner = value * (value * value).fma(0.035_677_407_f32, 0.797_884_6);
+                ((value * 0.5) * (inner.tanh_fast() + 1.0)).cvt::<T>()
+            }
+        }
+    }
 }
 
 /// What happens to the accumulators before they are written:

@@ -204,14 +204,10 @@ words! {
         |_| Ok(());
     /// `relu` or `gelu`;
     word None =>
-        |of| Some(match of.epilogue.activation? { Activation::Relu => "relu", Activation::Gelu => "gelu" }.to_owned()),
+        |of| Some(of.epilogue.activation?.name().to_owned()),
         |of, text| {
-            of.epilogue.activation = Some(match text {
-                "relu" => Activation::Relu,
-                "gelu" => Activation::Gelu,
-                _ => return None,
-            });
-            Some(())
+            let named = Activation::ALL.into_iter().find(|one| one.name() == text)?;
+            set(&mut of.epilogue.activation, Some(Some(named)))
         },
         |_| Ok(());
     /// * `pairs`, if pairs of columns become one;

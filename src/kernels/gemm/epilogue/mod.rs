@@ -16,7 +16,7 @@ use crate::runtime::{ArgList, Argument};
 use crate::tensor::copy::AccumulatorMap;
 use crate::tensor::pipeline::Tile;
 
-use crate::kernels::gemm::config::{Activation, Bias, Epilogue, GemmConfig};
+use crate::kernels::gemm::config::{Bias, Epilogue, GemmConfig};
 use crate::kernels::gemm::elements::{C, Numbers, Sum};
 use crate::kernels::gemm::epilogue::fragment::{FirstElement, Fragment};
 use crate::kernels::gemm::epilogue::terms::{Results, Terms};
@@ -337,17 +337,7 @@ impl<'a> EpilogueMap<'a> for EpilogueOps<'a> {
                 k.if_with(at.lt(extent), Sum::default(), |k| args.bias.load(k, at).cvt::<Sum>());
             value += x;
         }
-        match ops.activation {
-            None => value,
-            Some(Activation::Relu) => value.max(Sum::default()),
-            Some(Activation::Gelu) => {
-                // The hardware's `tanh` takes `f32`.
-                let value = value.cvt::<f32>();
-                // sqrt(2 / pi), and its product with 0.044715.
-                let inner = value * (value * value).fma(0.035_677_407_f32, 0.797_884_6);
-                ((value * 0.5) * (inner.tanh_fast() + 1.0)).cvt::<Sum>()
-            }
-        }
+        ops.activation.map_or(value, |activation| activation.apply(value))
     }
 }
 
