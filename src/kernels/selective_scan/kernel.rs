@@ -158,7 +158,6 @@ impl<'b> Block<'b> {
     fn new(k: &Body<'b, '_>, config: SelectiveScanConfig, p: OperandsAt<'b, X>) -> Self {
         let SelectiveScanConfig { channels, states, steps, .. } = config;
         let tile = config.tile(X::scalar());
-        let (block, blocks) = (k.block_idx().x, (p.channels + (channels - 1)) / channels);
         let padded = |rows| SelectiveScanConfig::padded(rows, &tile);
         let of_channels = || k.shared_aligned::<f32>(padded(channels) * config.pitch(), 16);
         let of_states = || k.shared_aligned::<f32>(steps * padded(states), 16);
@@ -166,8 +165,8 @@ impl<'b> Block<'b> {
             config,
             tile,
             p,
-            batch: (block / blocks).cvt(),
-            first: block % blocks * channels,
+            batch: k.block_idx().y.cvt(),
+            first: k.block_idx().x * channels,
             deltas: of_channels(),
             inputs: of_channels(),
             sums: of_channels(),
@@ -328,17 +327,20 @@ impl<'b> Block<'b> {
         let has_gate = self.p.gate_length.gt(0);
         for (Channel { sequence, skip, .. }, Loaded { x, gate, .. }) in channels.iter().zip(loaded)
         {
-            let places = self.places(sequence).into_iter();
-            let sums: Vec<_> =
-                places.flat_map(|at| load(k, self.sums, at, self.vector())).collect();
-            let values = sums.into_iter().zip(x.iter_f32()).zip(gate.iter_f32());
-            let values = values.map(|((sum, x), gate)| {
-                let y = x.fma(*skip, sum);
-                // From -100 on, `silu_fast` is 0. It would be NaN for negative infinity.
-                has_gate.select(y * gate.max_nan(-100.0).silu_fast(), y)
+            // Shared memory can have more rows than the block has channels.
+            k.if_(sequence.row.lt(self.config.channels), |k| {
+                let places = self.places(sequence).into_iter();
+                let sums: Vec<_> =
+                    places.flat_map(|at| load(k, self.sums, at, self.vector())).collect();
+                let values = sums.into_iter().zip(x.iter_f32()).zip(gate.iter_f32());
+                let values = values.map(|((sum, x), gate)| {
+                    let y = x.fma(*skip, sum);
+                    // From -100 on, `silu_fast` is 0. It would be NaN for negative infinity.
+                    has_gate.select(y * gate.max_nan(-100.0).silu_fast(), y)
+                });
+                let part = sequence.part.step(chunk);
+                part.store(k, self.p.y.offset(sequence.start), values);
             });
-            let part = sequence.part.step(chunk);
-            part.store(k, self.p.y.offset(sequence.start), values);
         }
     }
 }

@@ -192,8 +192,8 @@ impl<T: VectorElement<2> + Converted> ReadyKernel for SelectiveScan<T> {
         if problem.rows() == 0 || (length == 0 && last.is_none()) {
             return Ok(());
         }
-        let blocks = batch * channels.div_ceil(self.config.channels);
-        let grid = Grid::new([blocks, 1, 1], [self.config.threads(), 1, 1]);
+        let blocks = channels.div_ceil(self.config.channels);
+        let grid = Grid::new([blocks, batch, 1], [self.config.threads(), 1, 1]);
         let given = |is_given: bool, count: u32| if is_given { count as i32 } else { 0 };
         let operands = Operands {
             x,

@@ -52,7 +52,7 @@ impl SelectiveScanProblem {
         let limits = [
             ("the channel count", self.channels.into(), 1 << 30),
             ("the length", self.length.into(), 1 << 30),
-            ("the channel count of all sequences", self.rows(), (1 << 31) - 1),
+            ("the batch", self.batch.into(), 65_535),
         ];
         for (what, found, max) in limits {
             if found > max {
