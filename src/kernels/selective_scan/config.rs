@@ -43,7 +43,7 @@ pub struct SelectiveScanConfig {
     /// Whether the final states are stored.
     pub last: FinalState,
     /// How sequences are accessed: `Aligned` or `Elements`. `Aligned` needs a length that is a
-    /// multiple of 16 bytes.
+    /// multiple of 16 bytes; `Elements` lets more threads load if many lanes share a channel.
     pub access: RowAccess,
     /// Adjacent lanes of a warp that share a channel, a power of two. Each has `states / lanes`
     /// states, at most 16. More lanes keep more threads busy if there are few channels, but each
@@ -96,7 +96,10 @@ impl SelectiveScanConfig {
         let most = states.min(16);
         let lanes = [1, 2, 4, 8].into_iter().filter(|lanes| *lanes < most && states / lanes <= 8);
         let lanes = lanes.into_iter().find(fills).unwrap_or(most);
-        let is_aligned = problem.length.is_multiple_of(RowTile::vector_len(element));
+        let steps = 32;
+        // If a vector is more than a thread's share, some threads would load nothing.
+        let vector = RowTile::vector_len(element);
+        let is_aligned = problem.length.is_multiple_of(vector) && vector <= steps / lanes.max(1);
         let config = SelectiveScanConfig {
             target,
             states,
@@ -105,7 +108,7 @@ impl SelectiveScanConfig {
             access: if is_aligned { RowAccess::Aligned } else { RowAccess::Elements },
             lanes,
             channels: (64 / lanes.max(1)).max(8),
-            steps: 32,
+            steps,
         };
         config.check()?;
         Ok(config)
@@ -127,19 +130,14 @@ impl SelectiveScanConfig {
         self.steps + 4
     }
 
-    /// Returns which threads load a sequence's next `steps` elements together. They are adjacent
-    /// threads of a warp, and load adjacent vectors.
+    /// Returns which threads load a sequence's next `steps` elements together: adjacent lanes, with
+    /// an equal share for each thread of the block, if that is a vector to 8 elements.
     pub(super) fn tile(&self, element: Scalar) -> RowTile {
-        let one = RowTile {
-            threads: self.threads(),
-            team: 1,
-            cluster: 1,
-            vectors: 1,
-            access: self.access,
-        };
-        let vectors = self.steps / one.vector(element);
-        let team = vectors.min(32);
-        RowTile { team, vectors: vectors / team, ..one }
+        let SelectiveScanConfig { access, lanes, steps, .. } = *self;
+        let tile = RowTile { threads: self.threads(), team: 1, cluster: 1, vectors: 1, access };
+        let vector = tile.vector(element);
+        let share = (steps / lanes).clamp(vector, 8);
+        RowTile { team: steps / share, vectors: share / vector, ..tile }
     }
 
     /// Returns how many rows shared memory has for `rows` sequences. The threads load as many at
