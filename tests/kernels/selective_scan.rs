@@ -431,6 +431,7 @@ fn what_no_kernel_runs_is_refused() {
     let problem = SelectiveScanProblem::new(2, 3, 8);
     let device = Device::sim_for(Target::SM_90A).unwrap();
     let config = config::<f32>(&device, 16, &problem);
+    let config = SelectiveScanConfig { access: RowAccess::Aligned, ..config };
     for (config, rule) in [
         (SelectiveScanConfig { states: 12, ..config }, "the state count"),
         (SelectiveScanConfig { states: 0, ..config }, "the state count"),

@@ -1,10 +1,9 @@
 //! The device code of a selective scan.
 //!
-//! The time is serial: a thread has some states of one channel in registers and goes through all
-//! steps. That costs one exponential and four multiplications or multiply-adds per state and step,
-//! and the exponentials are the bound. A scan over the time by many threads would compute each
-//! thread's total as well and then each state again, and would need shuffles for each state. It pays
-//! only if there are too few channels and states to fill the GPU.
+//! A thread has some states of one channel in registers and goes through all steps in order. Each
+//! state and step takes one exponential, which bounds the speed, and four multiplications or
+//! multiply-adds. If threads shared the time, each would have to go through its steps twice, and
+//! each state would need shuffles; that pays only if channels and states cannot fill the GPU.
 //!
 //! A block takes some channels of one sequence. It copies the next steps of all operands to shared
 //! memory: there `dt` becomes delta, `x` becomes `delta * x`, and B and C are transposed, so that a
@@ -71,8 +70,8 @@ struct Channel<'b> {
     skip: Val<'b, f32>,
 }
 
-/// The elements of x, dt and z that a thread has loaded.
-struct Loaded<'b> {
+/// A thread's elements of x, dt and z in a chunk of steps.
+struct Elements<'b> {
     x: RowFragment<'b, X>,
     dt: RowFragment<'b, X>,
     gate: RowFragment<'b, X>,
@@ -233,7 +232,7 @@ impl<'b> Block<'b> {
         channels: &[Channel<'b>],
         states: &[Sequence<'b>],
         chunk: Val<'b, i32>,
-    ) -> Vec<Loaded<'b>> {
+    ) -> Vec<Elements<'b>> {
         let (p, activation) = (self.p, self.config.delta);
         // Steps after the last one have delta 0, so that they leave the states alone.
         let fill = match activation {
@@ -244,7 +243,7 @@ impl<'b> Block<'b> {
         let mut loaded = Vec::new();
         for Channel { sequence: Sequence { start, part, .. }, gate, .. } in channels {
             let (part, gate) = (part.step(chunk), gate.step(chunk));
-            loaded.push(Loaded {
+            loaded.push(Elements {
                 x: part.load_elements(k, p.x.offset(*start), 0.0),
                 dt: part.load_elements(k, p.dt.offset(*start), fill),
                 gate: gate.load_elements(k, p.gate.offset(*start), 0.0),
@@ -258,7 +257,7 @@ impl<'b> Block<'b> {
                 matrices.push((sequence, elements, to));
             }
         }
-        for (channel, Loaded { x, dt, .. }) in channels.iter().zip(&loaded) {
+        for (channel, Elements { x, dt, .. }) in channels.iter().zip(&loaded) {
             let bias = channel.sequence.part.step(chunk).where_present(channel.bias, 0.0);
             let deltas = dt.iter_f32().zip(bias).map(|(dt, bias)| activation.of(dt + bias));
             let deltas: Vec<_> = deltas.collect();
@@ -296,11 +295,11 @@ impl<'b> Block<'b> {
         k.for_(range(0, steps).step(TOGETHER), h, |k, first, mut h| {
             let at = row * pitch + first;
             let [deltas, inputs] =
-                [self.deltas, self.inputs].map(|from| load(k, from, at, TOGETHER));
+                [self.deltas, self.inputs].map(|from| load_shared(k, from, at, TOGETHER));
             let mut sums = Vec::new();
             for (step, (delta, input)) in (0..).zip(deltas.into_iter().zip(inputs)) {
                 let at = (first + step) * state_pitch + lane * share;
-                let [b, c] = [self.b, self.c].map(|from| load(k, from, at, share));
+                let [b, c] = [self.b, self.c].map(|from| load_shared(k, from, at, share));
                 for ((h, a), b) in h.iter_mut().zip(a).zip(b) {
                     *h = (delta * *a).exp2_fast().fma(*h, input * b);
                 }
@@ -321,17 +320,18 @@ impl<'b> Block<'b> {
         &self,
         k: &mut Body<'b, '_>,
         channels: &[Channel<'b>],
-        loaded: Vec<Loaded<'b>>,
+        loaded: Vec<Elements<'b>>,
         chunk: Val<'b, i32>,
     ) {
         let has_gate = self.p.gate_length.gt(0);
-        for (Channel { sequence, skip, .. }, Loaded { x, gate, .. }) in channels.iter().zip(loaded)
+        for (Channel { sequence, skip, .. }, Elements { x, gate, .. }) in
+            channels.iter().zip(loaded)
         {
             // Shared memory can have more rows than the block has channels.
             k.if_(sequence.row.lt(self.config.channels), |k| {
                 let places = self.places(sequence).into_iter();
                 let sums: Vec<_> =
-                    places.flat_map(|at| load(k, self.sums, at, self.vector())).collect();
+                    places.flat_map(|at| load_shared(k, self.sums, at, self.vector())).collect();
                 let values = sums.into_iter().zip(x.iter_f32()).zip(gate.iter_f32());
                 let values = values.map(|((sum, x), gate)| {
                     let y = x.fma(*skip, sum);
@@ -357,7 +357,7 @@ impl DeltaActivation {
 
 /// Loads `count` adjacent values, a power of two, in vectors of at most 16 bytes.
 #[inline]
-fn load<'b>(
+fn load_shared<'b>(
     k: &Body<'b, '_>,
     from: Val<'b, Shared<f32>>,
     at: Val<'b, i32>,

@@ -31,8 +31,9 @@ pub use problem::SelectiveScanProblem;
 /// `y(b,d,t) = (sum of C(b,n,t) h(n) + skip(d) x(b,d,t)) silu(z(b,d,t))`
 ///
 /// The bias, the skip factor (Mamba's D), the gate z, and the states before the first step and after
-/// the last one are optional. A sequence can be cut anywhere: start the second part with the final
-/// states of the first. Products with `e^(delta A)` have a relative error of about 2^-22 per step.
+/// the last one are optional. You can cut a sequence anywhere: start the second part with the final
+/// states of the first, and the results are the same bit for bit. The factor `e^(delta A)` has a
+/// relative error of about 2^-22.
 ///
 /// A launch takes a [`SelectiveScanProblem`] and [`SelectiveScanArgs`]. Without channels it does
 /// nothing, and without steps the final states are the initial ones.
