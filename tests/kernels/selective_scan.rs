@@ -408,6 +408,25 @@ proptest! {
     }
 }
 
+/// The library has a configuration for each state count and problem.
+#[test]
+fn every_state_count_has_a_configuration() {
+    for states in [1, 2, 4, 8, 16, 32, 64, 128] {
+        for (channels, length) in [(1, 1), (1000, 24), (1 << 20, 4096)] {
+            for element in [Scalar::F32, Scalar::F16, Scalar::Bf16] {
+                let problem = SelectiveScanProblem::new(1, channels, length);
+                let config = SelectiveScanConfig::new(Target::SM_80, element, states, &problem);
+                assert_eq!(config.unwrap().states, states);
+            }
+        }
+    }
+    let problem = SelectiveScanProblem::new(1, 1, 1);
+    for states in [0, 3, 256, u32::MAX] {
+        let config = SelectiveScanConfig::new(Target::SM_80, Scalar::F32, states, &problem);
+        assert!(matches!(config, Err(SelectiveScanError::Config { .. })));
+    }
+}
+
 #[test]
 fn names_are_read_back() {
     for (states, element) in [(16, Scalar::Bf16), (4, Scalar::F32)] {
@@ -438,7 +457,7 @@ fn what_no_kernel_runs_is_refused() {
         (SelectiveScanConfig { access: RowAccess::Ragged, ..config }, "sequences can"),
         (SelectiveScanConfig { lanes: 0, ..config }, "the lanes of a channel"),
         (SelectiveScanConfig { lanes: 32, ..config }, "the lanes of a channel"),
-        (SelectiveScanConfig { states: 256, lanes: 8, ..config }, "the lanes of a channel"),
+        (SelectiveScanConfig { states: 128, lanes: 4, ..config }, "the lanes of a channel"),
         (SelectiveScanConfig { channels: 3, ..config }, "a block must have a multiple"),
         (SelectiveScanConfig { channels: u32::MAX, ..config }, "a block must have a multiple"),
         (SelectiveScanConfig { steps: 24, ..config }, "a block must have a power of two"),

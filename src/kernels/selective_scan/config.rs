@@ -163,8 +163,8 @@ impl SelectiveScanConfig {
     pub fn check(&self) -> Result<(), SelectiveScanError> {
         let SelectiveScanConfig { states, access, lanes, channels, steps, .. } = *self;
         let threads = self.threads();
-        let rule = if !states.is_power_of_two() || states > 256 {
-            "the state count must be a power of two, at most 256"
+        let rule = if !states.is_power_of_two() || states > 128 {
+            "the state count must be a power of two, at most 128"
         } else if access == RowAccess::Ragged {
             "sequences can be accessed as `Aligned` or by `Elements`"
         } else if !lanes.is_power_of_two() || lanes > states.min(32) || states / lanes > 16 {

@@ -18,7 +18,7 @@ errors! {
     /// let error = SelectiveScanConfig::new(Target::SM_80, Scalar::F32, 12, &problem).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "unsupported configuration: the state count must be a power of two, at most 256"
+    ///     "unsupported configuration: the state count must be a power of two, at most 128"
     /// );
     /// ```
     #[derive(Clone, PartialEq)]
