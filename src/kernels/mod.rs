@@ -35,6 +35,7 @@
 //! | [`transpose`], [`permute`] | a transposed matrix, a tensor with permuted modes |
 //! | [`gather`] | gather and scatter of rows |
 //! | [`elementwise`] | a closure applied to each element |
+//! | [`selective_scan`] | the recurrence of Mamba's state-space layers, the forward pass |
 //! | [`parallel`] | linear layers that are split over several devices |
 
 mod arrival;
@@ -50,6 +51,7 @@ pub mod permute;
 mod ready;
 pub mod reduce;
 pub mod rows;
+pub mod selective_scan;
 pub mod softmax;
 mod split;
 pub mod transpose;

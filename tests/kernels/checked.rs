@@ -75,6 +75,7 @@ fn kernels_pass_with_checks() {
         "gather::",
         "norm::empty_matrices_are_no_work",
         "reduce::columns_of_special_numbers",
+        "selective_scan::special_numbers",
         "softmax::special_numbers",
         "transpose::batches",
     ]);

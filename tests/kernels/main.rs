@@ -27,6 +27,7 @@ mod norm;
 mod ready;
 mod reduce;
 mod row_copy;
+mod selective_scan;
 mod softmax;
 mod top_k;
 mod transpose;
