@@ -340,11 +340,9 @@ impl Place<'_> {
         F: Send + Sync + 'static,
     {
         type Table<K, F> = HashMap<LoadedKey<K>, Arc<F>>;
-        fn table<K: 'static, F: 'static>(loaded: &mut Loaded) -> Option<&mut Table<K, F>>
-        where
-            K: Send,
-            F: Send + Sync,
-        {
+        fn table<K: Send + 'static, F: Send + Sync + 'static>(
+            loaded: &mut Loaded,
+        ) -> Option<&mut Table<K, F>> {
             let table = loaded.entry(TypeId::of::<Table<K, F>>());
             table.or_insert_with(|| Box::new(Table::<K, F>::new())).downcast_mut()
         }

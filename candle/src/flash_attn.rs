@@ -15,7 +15,7 @@ use crate::bridge::{AnyError, Float, Input, Operation, Place, aligned_rows, appl
 const DIM_STEP: usize = 32;
 
 /// Returns the attention `softmax(softmax_scale q kᵀ) v` for `f16` or `bf16` tensors with the shape
-/// `(batch, seq, heads, dim)`, as `candle_flash_attn::flash_attn` does.
+/// `(batch, seq, heads, dim)`, like `candle_flash_attn::flash_attn`.
 ///
 /// `k` and `v` may have another `seq` than `q`, and fewer heads: adjacent query heads then share a
 /// key head (GQA). The last query is aligned with the last key; if `causal`, it sees all keys, the
@@ -59,8 +59,8 @@ pub fn flash_attn(
 }
 
 /// Returns the attention of [`flash_attn`] with a window: a query sees at most `window_size_left`
-/// keys before and `window_size_right` keys after its own position. `None` is no limit; right `Some(0)`
-/// is causal.
+/// keys before and `window_size_right` keys after its own position. `None` is no limit; `Some(0)` on
+/// the right is causal.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -106,7 +106,6 @@ pub fn flash_attn_windowed(
 /// # Errors
 /// Those in the [table](crate#errors); [`OperationError`](crate::bridge::OperationError) if there
 /// are slopes.
-#[expect(clippy::too_many_arguments, reason = "the signature is that of candle-flash-attn")]
 pub fn flash_attn_alibi_windowed_softcap(
     q: &Tensor,
     k: &Tensor,
@@ -152,7 +151,6 @@ pub fn flash_attn_alibi_windowed_softcap(
 ///
 /// # Errors
 /// Those in the [table](crate#errors), for example if the two lists have different lengths.
-#[expect(clippy::too_many_arguments, reason = "the signature is that of candle-flash-attn")]
 pub fn flash_attn_varlen(
     q: &Tensor,
     k: &Tensor,
@@ -194,7 +192,6 @@ pub fn flash_attn_varlen(
 ///
 /// # Errors
 /// Those of [`flash_attn_varlen`].
-#[expect(clippy::too_many_arguments, reason = "the signature is that of candle-flash-attn")]
 pub fn flash_attn_varlen_windowed(
     q: &Tensor,
     k: &Tensor,
@@ -243,7 +240,6 @@ pub fn flash_attn_varlen_windowed(
 /// # Errors
 /// Those of [`flash_attn_varlen`]; [`OperationError`](crate::bridge::OperationError) if there are
 /// slopes.
-#[expect(clippy::too_many_arguments, reason = "the signature is that of candle-flash-attn")]
 pub fn flash_attn_varlen_alibi_windowed_softcap(
     q: &Tensor,
     k: &Tensor,
@@ -326,9 +322,9 @@ pub(crate) struct Starts {
 
 /// Attention, as an operation with the inputs `q`, `k` and `v`.
 pub(crate) struct Attention {
-    name: &'static str,
-    order: Order,
-    scale: f32,
+    pub(crate) name: &'static str,
+    pub(crate) order: Order,
+    pub(crate) scale: f32,
     /// How many keys before and after its own position a query sees; `None` is all.
     pub(crate) left: Option<usize>,
     pub(crate) right: Option<usize>,
@@ -396,8 +392,8 @@ impl Attention {
             let (lhs, rhs) = (layouts[0].shape().clone(), other.shape().clone());
             return Err(Error::ShapeMismatchBinaryOp { lhs, rhs, op: self.name }.into());
         }
-        let output = self.output(layouts);
-        let o = self.order.sizes(&output, &output.stride_contiguous())?;
+        let output = Layout::contiguous(self.output(layouts));
+        let o = self.order.sizes(output.shape(), output.stride())?;
         let (batch, lengths) = (self.batch(q.batch)?, [q.positions, k.positions]);
         // A window that reaches all keys is none.
         let left = self.left.map(u32::try_from).and_then(Result::ok);
@@ -457,7 +453,7 @@ impl Operation<3> for Attention {
         if lse.len() < rows {
             *lse = place.device.zeros(rows)?;
         }
-        let mut start = |starts| {
+        let mut start = |starts: Option<[&Buffer<i32>; 2]>| -> Result<(), AnyError> {
             let args = AttentionArgs { q, k, v, o, lse: &mut lse, starts };
             Ok(attention.with(place.options).launch(&problem, args)?)
         };

@@ -477,10 +477,10 @@ impl Operation<1> for Swiglu {
                     let part = tile.part::<T::Own>(k, output, count);
                     let gate = part.load(k, x.offset(input), 0.0);
                     let linear = part.load(k, x.offset(input + columns), 0.0);
-                    let silu = |x: tilewright::ir::Val<'_, f32>| {
-                        if is_exact { x.silu() } else { x.silu_fast() }
-                    };
-                    let results = gate.into_iter().zip(linear).map(|(gate, x)| silu(gate) * x);
+                    let results = gate.into_iter().zip(linear).map(|(gate, x)| {
+                        let silu = if is_exact { gate.silu() } else { gate.silu_fast() };
+                        silu * x
+                    });
                     part.store(k, y.offset(output), results.collect::<Vec<_>>());
                 },
             )?;

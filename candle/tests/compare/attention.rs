@@ -1,11 +1,9 @@
 //! Compares the attention functions with candle's operations in `f32` (GEMMs, a mask, a softmax),
 //! and once with candle's own CPU attention.
 
-mod support;
-
+use crate::support::{assert_close, devices, numbers, wide};
 use candle_core::{D, DType, Device, Error, IndexOp, Result, Tensor};
 use candle_nn::attention::{AttnMask, flash_attn as candle_flash_attn};
-use support::{assert_close, devices, numbers, wide};
 use tilewright_candle::bridge::OperationError;
 use tilewright_candle::ops::sdpa;
 use tilewright_candle::{

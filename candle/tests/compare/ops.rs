@@ -1,12 +1,10 @@
 //! Compares each operation of `ops` with candle's of the same name in `f32`: on the simulator, and
 //! on a GPU if there is one.
 
-mod support;
-
+use crate::support::{TYPES, assert_close, assert_within, devices, numbers, wide};
 use candle_core::{D, DType, Device, Error, Result, Tensor, Var};
 use candle_nn::Module;
 use candle_nn::ops as theirs;
-use support::{TYPES, assert_close, assert_within, devices, numbers, wide};
 use tilewright_candle::bridge::OperationError;
 use tilewright_candle::ops::{self as ours, Activation, linear};
 
