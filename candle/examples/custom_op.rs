@@ -1,3 +1,5 @@
+//! An operation of your own for candle: `cargo run --example custom_op`.
+
 use candle_core::{Device, Layout, Shape, Tensor};
 use tilewright_candle::bridge::{AnyError, Float, Input, Operation, Place, apply};
 use tilewright_candle::tilewright::prelude::{Buffer, Function, Global, GlobalMut, Grid, Kernel};
