@@ -10,9 +10,9 @@
 #![doc = include_str!("../examples/custom_op.rs")]
 //! ```
 //!
-//! * **You need no macro**, no `cfg`, and none of candle's `CustomOp1`, `CustomOp2` and `CustomOp3`:
-//!   one generic wrapper inside `apply` implements all three. Your crate forwards one feature, for
-//!   example `cuda = ["tilewright-candle/cuda"]`.
+//! * **You need no macro**, no `cfg`, and none of candle's `CustomOp1`, `CustomOp2` and `CustomOp3`,
+//!   because one generic wrapper inside `apply` implements all three. Your crate forwards one
+//!   feature, for example `cuda = ["tilewright-candle/cuda"]`.
 //! * **Load once.** candle calls an operation for each tensor. [`Place::loaded`] loads a kernel at
 //!   the first call and keeps it for the life of the process.
 //! * **More than three inputs**, or inputs with other element types, are fields of your operation:
@@ -173,8 +173,9 @@ pub trait Operation<const N: usize>: Send + Sync + 'static {
         packed(x)
     }
 
-    /// Queues the kernel at a place, with its [options](Place::options). It must write every element
-    /// of the output, whose memory is not initialised. It is not called if the output is empty.
+    /// Queues the kernel at a place, with its [options](Place::options). It must write every
+    /// element of the output, whose memory is not initialised. It is not called if the output is
+    /// empty.
     ///
     /// # Errors
     /// Those of the kernel.
@@ -279,7 +280,8 @@ pub fn packed(x: &Tensor) -> CandleResult<Tensor> {
 }
 
 /// Returns a tensor whose last dimension is contiguous, and whose rows along it start at multiples
-/// of 16 bytes. Copies only if they do not. For kernels that accept strides in the other dimensions.
+/// of 16 bytes. Copies only if they do not. For kernels that accept strides in the other
+/// dimensions.
 ///
 /// # Errors
 /// Those of candle's copy.

@@ -23,12 +23,12 @@ const DIM_STEP: usize = 32;
 ///
 /// # Compared with candle-flash-attn
 ///
-/// | candle-flash-attn | here |
-/// |---|---|
-/// | [`flash_attn`], [`flash_attn_windowed`] | the same |
-/// | [`flash_attn_varlen`], [`flash_attn_varlen_windowed`] | the same |
-/// | [`flash_attn_alibi_windowed_softcap`], [`flash_attn_varlen_alibi_windowed_softcap`] | without slopes: `alibi_slopes` must be `None` |
-/// | `flash_attn_alibi`, `flash_attn_alibi_windowed`, `flash_attn_varlen_alibi`, `flash_attn_varlen_alibi_windowed` | missing, because the kernel cannot add a bias to the scores |
+/// * The same: [`flash_attn`], [`flash_attn_windowed`], [`flash_attn_varlen`],
+///   [`flash_attn_varlen_windowed`].
+/// * Only with `alibi_slopes` `None`, for their softcap: [`flash_attn_alibi_windowed_softcap`],
+///   [`flash_attn_varlen_alibi_windowed_softcap`].
+/// * Missing, because the kernel cannot add a bias to the scores: `flash_attn_alibi`,
+///   `flash_attn_alibi_windowed`, `flash_attn_varlen_alibi`, `flash_attn_varlen_alibi_windowed`.
 ///
 /// These functions also take CPU tensors (on the simulator), any dimension up to 256 (other than
 /// multiples of 32 are padded by a copy), and a `v` with another dimension than `q` and `k`. GPUs
@@ -59,8 +59,8 @@ pub fn flash_attn(
 }
 
 /// Returns the attention of [`flash_attn`] with a window: a query sees at most `window_size_left`
-/// keys before and `window_size_right` keys after its own position. `None` is no limit; `Some(0)` on
-/// the right is causal.
+/// keys before and `window_size_right` keys after its own position. `None` is no limit; `Some(0)`
+/// on the right is causal.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -69,7 +69,8 @@ pub fn flash_attn(
 /// // Each query sees only its own position, so the result is `v`.
 /// let v = Tensor::randn(0f32, 1.0, (2, 5, 1, 32), &Device::Cpu)?.to_dtype(DType::BF16)?;
 /// let o = flash_attn_windowed(&v, &v, &v, 1.0, Some(0), Some(0))?;
-/// assert_eq!(o.flatten_all()?.to_vec1::<half::bf16>()?, v.flatten_all()?.to_vec1::<half::bf16>()?);
+/// let values = |x: &Tensor| x.flatten_all()?.to_vec1::<half::bf16>();
+/// assert_eq!(values(&o)?, values(&v)?);
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
@@ -99,7 +100,8 @@ pub fn flash_attn_windowed(
 /// // Equal scores stay equal, so that the softcap changes nothing.
 /// let o = flash_attn_alibi_windowed_softcap(&x, &x, &x, None, 1.0, None, None, 20.0)?;
 /// let plain = flash_attn_windowed(&x, &x, &x, 1.0, None, None)?;
-/// assert_eq!(o.flatten_all()?.to_vec1::<half::f16>()?, plain.flatten_all()?.to_vec1::<half::f16>()?);
+/// let values = |x: &Tensor| x.flatten_all()?.to_vec1::<half::f16>();
+/// assert_eq!(values(&o)?, values(&plain)?);
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
@@ -128,11 +130,12 @@ pub fn flash_attn_alibi_windowed_softcap(
 /// Returns the attention of [`flash_attn`] for sequences with different lengths that follow each
 /// other in tensors with the shape `(total, heads, dim)`.
 ///
-/// `seqlens_q` and `seqlens_k` are `u32` tensors with one element more than there are sequences: the
-/// first position of each sequence, ascending from 0, then the total. On a GPU nothing checks their
-/// values, as in candle-flash-attn: with wrong ones, results are wrong, or the kernel accesses other
-/// memory. All of `k` and `v` must be finite, because a tile may read keys of the next sequence
-/// and multiply them by 0. The maximal lengths are ignored; the kernel does not need them.
+/// `seqlens_q` and `seqlens_k` are `u32` tensors with one element more than there are sequences:
+/// the first position of each sequence, ascending from 0, then the total. On a GPU nothing checks
+/// their values, as in candle-flash-attn: with wrong ones, results are wrong, or the kernel
+/// accesses other memory. All of `k` and `v` must be finite, because a tile may read keys of the
+/// next sequence and multiply them by 0. The maximal lengths are ignored; the kernel does not need
+/// them.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -186,7 +189,8 @@ pub fn flash_attn_varlen(
 /// let starts = Tensor::new(&[0u32, 1, 4], &Device::Cpu)?;
 /// let v = Tensor::randn(0f32, 1.0, (4, 2, 32), &Device::Cpu)?.to_dtype(DType::F16)?;
 /// let o = flash_attn_varlen_windowed(&v, &v, &v, &starts, &starts, 3, 3, 1.0, Some(0), Some(0))?;
-/// assert_eq!(o.flatten_all()?.to_vec1::<half::f16>()?, v.flatten_all()?.to_vec1::<half::f16>()?);
+/// let values = |x: &Tensor| x.flatten_all()?.to_vec1::<half::f16>();
+/// assert_eq!(values(&o)?, values(&v)?);
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
@@ -233,7 +237,8 @@ pub fn flash_attn_varlen_windowed(
 /// let o = flash_attn_varlen_alibi_windowed_softcap(
 ///     &v, &v, &v, None, &starts, &starts, 3, 3, 1.0, own, own, 30.0,
 /// )?;
-/// assert_eq!(o.flatten_all()?.to_vec1::<half::f16>()?, v.flatten_all()?.to_vec1::<half::f16>()?);
+/// let values = |x: &Tensor| x.flatten_all()?.to_vec1::<half::f16>();
+/// assert_eq!(values(&o)?, values(&v)?);
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///

@@ -1,12 +1,15 @@
 //! Operations for [candle](https://docs.rs/candle-core) that run tilewright's kernels: attention,
 //! norms, softmax, activations and linear layers. With [`bridge`] you add your own.
 //!
-//! The functions have candle's names and signatures, so that a program changes only its `use` lines:
+//! The functions have candle's names and signatures, so that a program changes only its `use`
+//! lines:
 //!
-//! | before | after |
-//! |---|---|
-//! | `use candle_nn::ops::{rms_norm, softmax_last_dim};` | `use tilewright_candle::ops::{rms_norm, softmax_last_dim};` |
-//! | `use candle_flash_attn::flash_attn;` | `use tilewright_candle::flash_attn;` |
+//! ```text
+//! -use candle_nn::ops::{rms_norm, softmax_last_dim};
+//! +use tilewright_candle::ops::{rms_norm, softmax_last_dim};
+//! -use candle_flash_attn::flash_attn;
+//! +use tilewright_candle::flash_attn;
+//! ```
 //!
 //! ```
 //! use candle_core::{Device, Tensor};
@@ -19,9 +22,9 @@
 //!
 //! # Where the kernels run
 //!
-//! * **On a GPU**, with the feature `cuda`: a launch borrows the memory of candle's tensors and runs
-//!   on candle's stream. Nothing is copied, and the host does not wait. The feature turns on candle's
-//!   feature `cuda`, which needs the CUDA toolkit.
+//! * **On a GPU**, with the feature `cuda`: a launch borrows the memory of candle's tensors and
+//!   runs on candle's stream. Nothing is copied, and the host does not wait. The feature turns on
+//!   candle's feature `cuda`, which needs the CUDA toolkit.
 //! * **On the CPU**, always: the same kernels run on tilewright's simulator, which checks every
 //!   access. That is for tests. It is thousands of times slower than a GPU.
 //!
@@ -29,18 +32,19 @@
 //!
 //! The element types are `f32`, `f16` and `bf16`; attention takes only the latter two. Kernels
 //! compute in `f32`. All inputs of an operation have one type and one device. A tensor that is not
-//! contiguous is copied first. Attention accepts strides and copies only if the last dimension is not
-//! contiguous.
+//! contiguous is copied first. Attention accepts strides and copies only if the last dimension is
+//! not contiguous.
 //!
 //! # Errors
 //!
 //! | what is wrong | variant of [`candle_core::Error`] |
 //! |---|---|
-//! | an element type that the operation does not support | `UnsupportedDTypeForOp`, `UnexpectedDType` |
+//! | an unsupported element type | `UnsupportedDTypeForOp`, `UnexpectedDType` |
 //! | inputs with different element types | `DTypeMismatchBinaryOp` |
-//! | a shape | `ShapeMismatchBinaryOp`, `UnexpectedNumberOfDims`, `DimOutOfRange`, `ShapeMismatchSplit` |
+//! | a shape | `ShapeMismatchBinaryOp`, `ShapeMismatchSplit` |
+//! | how many dimensions | `UnexpectedNumberOfDims`, `DimOutOfRange` |
 //! | inputs on different devices | `DeviceMismatchBinaryOp` |
-//! | the kernel or its launch | `Cuda` with an [`OperationError`](bridge::OperationError), also on the CPU |
+//! | anything else | `Cuda` with an [`OperationError`](bridge::OperationError), also on the CPU |
 //!
 //! # No backward pass
 //!

@@ -1,8 +1,8 @@
 //! Softmax, norms, activations, attention and linear layers. All but [`linear`] have the names and
 //! signatures of `candle_nn::ops`.
 //!
-//! What this module does not have (`hard_sigmoid`, `dropout`, `pixel_shuffle` and others), take from
-//! `candle_nn::ops`.
+//! What this module does not have (`hard_sigmoid`, `dropout`, `pixel_shuffle` and others), take
+//! from `candle_nn::ops`.
 
 use candle_core::shape::Dim;
 use candle_core::{D, DType, Error, Layout, Result as CandleResult, Shape, Tensor};
@@ -102,7 +102,8 @@ pub fn rms_norm(xs: &Tensor, alpha: &Tensor, eps: f32) -> CandleResult<Tensor> {
 /// use tilewright_candle::ops::layer_norm;
 ///
 /// let x = Tensor::new(&[[1f32, 3.0], [10.0, 30.0]], &Device::Cpu)?;
-/// let (alpha, beta) = (Tensor::new(&[2f32, 2.0], &Device::Cpu)?, Tensor::new(&[0.5f32, 0.5], &Device::Cpu)?);
+/// let alpha = Tensor::new(&[2f32, 2.0], &Device::Cpu)?;
+/// let beta = Tensor::new(&[0.5f32, 0.5], &Device::Cpu)?;
 /// let y = layer_norm(&x, &alpha, &beta, 0.0)?;
 /// assert_eq!(y.to_vec2::<f32>()?, [[-1.5, 2.5], [-1.5, 2.5]]);
 /// # Ok::<(), candle_core::Error>(())
@@ -169,11 +170,12 @@ pub fn swiglu(xs: &Tensor) -> CandleResult<Tensor> {
 }
 
 /// Returns the attention `softmax(scale q kᵀ) v` for `f16` or `bf16` tensors with the shape
-/// `(batch, heads, seq, dim)`. `v` may have another `dim` than `q` and `k`, and adjacent query heads
-/// may share a key head (GQA). The last query is aligned with the last key; if `do_causal`, it sees
-/// all keys, the one before sees all but the last, and so on.
+/// `(batch, heads, seq, dim)`. `v` may have another `dim` than `q` and `k`, and adjacent query
+/// heads may share a key head (GQA). The last query is aligned with the last key; if `do_causal`,
+/// it sees all keys, the one before sees all but the last, and so on.
 ///
-/// If `softcapping` is not 1, scores become `softcapping * tanh(score / softcapping)`, as in candle.
+/// If `softcapping` is not 1, scores become `softcapping * tanh(score / softcapping)`, as in
+/// candle.
 ///
 /// Any strides of `batch`, `heads` and `seq` are read in place. For example, the `transpose(1, 2)`
 /// of a projection's output is not copied. If you have `(batch, seq, heads, dim)`, call

@@ -19,8 +19,8 @@ struct Mask {
     softcap: Option<f64>,
 }
 
-/// The definition, for tensors with the shape (batch, heads, positions, dim): query `i` sees key `j`
-/// if `i + keys - queries - left <= j <= i + keys - queries + right`. No key is zeros.
+/// The definition, for tensors with the shape (batch, heads, positions, dim): query `i` sees key
+/// `j` if `i + keys - queries - left <= j <= i + keys - queries + right`. No key is zeros.
 fn reference(q: &Tensor, k: &Tensor, v: &Tensor, scale: f32, mask: Mask) -> Result<Tensor> {
     let (batch, heads, queries, _) = q.dims4()?;
     let (_, key_heads, keys, _) = k.dims4()?;
@@ -269,8 +269,8 @@ fn wrong_tensors_are_errors() -> Result<()> {
             let found = error(flash_attn(&q, k, v, 1.0, false));
             assert!(matches!(found, Error::ShapeMismatchBinaryOp { .. }), "{found}");
         }
-        // Three heads for two key heads; a scale that is not a number; a dimension that is too large;
-        // slopes; a mask.
+        // Three heads for two key heads; a scale that is not a number; a dimension that is too
+        // large; slopes; a mask.
         let slopes = Tensor::ones(2, DType::F32, &device)?;
         let three = of(&[1, 8, 3, 64], DType::F16)?;
         let large = of(&[1, 8, 2, 264], DType::F16)?;
