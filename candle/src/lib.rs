@@ -26,14 +26,14 @@
 //!   runs on candle's stream. Nothing is copied, and the host does not wait. The feature turns on
 //!   candle's feature `cuda`, which needs the CUDA toolkit.
 //! * **On the CPU**, always: the same kernels run on tilewright's simulator, which checks every
-//!   access. That is for tests. It is thousands of times slower than a GPU.
+//!   access. Use that for tests, because it is far slower than candle's own CPU code.
 //!
 //! # Tensors
 //!
 //! The element types are `f32`, `f16` and `bf16`; attention takes only the latter two. Kernels
 //! compute in `f32`. All inputs of an operation have one type and one device. A tensor that is not
-//! contiguous is copied first. Attention accepts strides and copies only if the last dimension is
-//! not contiguous.
+//! contiguous is copied first. Attention accepts strides, and copies only if the last dimension is
+//! not contiguous or its rows do not start at multiples of 16 bytes.
 //!
 //! # Errors
 //!
