@@ -461,7 +461,8 @@ fn the_operation_for_candle_is_that_of_the_example() {
     let listing =
         chapter.split("```rust,ignore\n").nth(1).and_then(|rest| rest.split("```").next());
     let listing = listing.expect("the chapter has the listing");
-    assert!(read("examples/candle/src/ops.rs").contains(listing), "not in ops.rs:\n{listing}");
+    let example = "candle/examples/custom_op.rs";
+    assert!(read(example).contains(listing), "not in {example}:\n{listing}");
 }
 
 /// Returns the variants of an enum, by its text: names that stand four columns right of its `pub enum`.

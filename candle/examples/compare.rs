@@ -1,12 +1,12 @@
-//! Runs each operation beside candle's own and compares the results: `cargo run`. With `--bench` on
-//! a GPU (`--features cuda`) it measures both.
+//! Runs operations beside candle's own and compares the results: `cargo run --example compare`.
+//! With `--bench` on a GPU (`--release --features cuda`) it measures both.
 
 use std::error::Error;
 use std::time::Instant;
 
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::Module;
-use tilewright_candle::{Activation, attention, linear, rms_norm, softmax};
+use tilewright_candle::ops::{Activation, linear, rms_norm, sdpa, softmax_last_dim};
 
 type Run<'a> = Box<dyn Fn() -> Result<Tensor> + 'a>;
 
@@ -36,7 +36,7 @@ fn pairs(rows: usize, width: usize, device: &Device) -> Result<Vec<Pair<'static>
     Ok(vec![
         Pair {
             name: format!("softmax of {rows} x {width}"),
-            ours: Box::new(move || softmax(&of_softmax)),
+            ours: Box::new(move || softmax_last_dim(&of_softmax)),
             candle: {
                 let x = x.clone();
                 Box::new(move || candle_nn::ops::softmax_last_dim(&x))
@@ -52,13 +52,16 @@ fn pairs(rows: usize, width: usize, device: &Device) -> Result<Vec<Pair<'static>
         },
         Pair {
             name: format!("linear layer of {rows} x {width} x {width} with bias and GELU"),
-            ours: Box::new(move || linear(&of_linear, &matrix, &weight, Some(Activation::Gelu))),
+            ours: Box::new(move || {
+                linear(&of_linear, &matrix, Some(&weight), Some(Activation::Gelu))
+            }),
             candle: Box::new(move || layer.forward(&x)?.gelu()),
         },
         Pair {
             name: format!("attention of {heads} heads, {rows} positions, dimension {dim}"),
             ours: Box::new(move || {
-                attention(&of_attention.0, &of_attention.1, &of_attention.2, false)
+                let (q, k, v) = &of_attention;
+                sdpa(q, k, v, None, false, 1.0 / (dim as f32).sqrt(), 1.0)
             }),
             candle: Box::new(move || {
                 let scores = (q.matmul(&k.t()?)? / (dim as f64).sqrt())?;
