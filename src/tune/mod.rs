@@ -37,6 +37,7 @@ mod decode;
 mod definition;
 mod element_offsets;
 mod elementwise;
+mod engine;
 mod figure;
 mod fit;
 mod gemm;
