@@ -249,13 +249,14 @@ impl Steps<'_> {
 /// program `tilewright-bench-NAME`.
 ///
 /// ```
+/// # use tilewright::ir::types::Scalar;
 /// # use tilewright::kernels::transpose::TransposeProblem;
 /// # use tilewright::tune::{BenchOptions, TransposeTunable, bench};
 /// # let folder = std::env::temp_dir().join(format!("tilewright-bench-{}", std::process::id()));
 /// let args = ["--device", "sim", "--regime", "latency", "--candidates", "2", "--rounds", "2"].map(String::from);
 /// let options = BenchOptions::parse(args)?;
 /// # let options = BenchOptions { store: Some(folder.clone()), ..options };
-/// let kernels = [70, 72].map(|rows| TransposeTunable::<f32>::new(TransposeProblem::new(rows, 130)));
+/// let kernels = [70, 72].map(|rows| TransposeTunable::new(Scalar::F32, TransposeProblem::new(rows, 130)));
 /// let report = bench(&kernels, &options)?;
 /// let [times, _] = &report.problems[..] else { panic!("there are two problems") };
 /// assert_eq!((times.problem.as_str(), times.bytes), ("transpose of f32 70x130", 2 * 70 * 130 * 4));
@@ -276,10 +277,11 @@ pub fn bench<K: Tunable>(kernels: &[K], options: &BenchOptions) -> Result<BenchR
 ///
 /// ```
 /// # use std::cell::RefCell;
+/// # use tilewright::ir::types::Scalar;
 /// # use tilewright::kernels::transpose::TransposeProblem;
 /// # use tilewright::runtime::Device;
 /// # use tilewright::tune::{BenchConfigs, BenchOptions, Regime, TransposeTunable, bench_on};
-/// let kernels = [70, 72].map(|rows| TransposeTunable::<f32>::new(TransposeProblem::new(rows, 130)));
+/// let kernels = [70, 72].map(|rows| TransposeTunable::new(Scalar::F32, TransposeProblem::new(rows, 130)));
 /// let (regime, configs) = (Regime::Latency, BenchConfigs::Default);
 /// let options = BenchOptions { regime, configs, rounds: 2, ..BenchOptions::default() };
 /// let heard = RefCell::new(Vec::new());
@@ -386,7 +388,8 @@ impl Bench<'_> {
                 let folder = options.store.as_ref();
                 let store = folder.map_or_else(TuningStore::shared, TuningStore::in_folder);
                 let tuned = search(kernels, problem, &store, effort, regime, &done)?;
-                let named = tuned.rejected.into_iter().map(|(which, why)| (problem.name(which), why));
+                let named =
+                    tuned.rejected.into_iter().map(|(which, why)| (problem.name(which), why));
                 rejected.extend(named);
                 if tuned.config == 0 { vec![0] } else { vec![0, tuned.config] }
             }

@@ -278,8 +278,7 @@ pub(super) fn compare(
 ) -> Result<Compared, Rejection> {
     let timer = &fill(&kernels.device, problem)?;
     let all: Vec<usize> = (0..kernels.slots.len()).collect();
-    let (windows, mut rejected) =
-        Session { kernels, problem, timer }.windows(&all, regime, &|| ());
+    let (windows, mut rejected) = Session { kernels, problem, timer }.windows(&all, regime, &|| ());
     let (times, failed) = timer.rounds(windows, regime, rounds, done);
     rejected.extend(failed);
     Ok((times, rejected))

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::engine::{AnyKernel, AnyProblem, Build, Kernels, Problem, Recorded, Session, Slot, compare, search};
+use super::engine::{
+    AnyKernel, AnyProblem, Build, Kernels, Problem, Recorded, Session, Slot, compare, search,
+};
 use super::search::{Effort, Rejection, SearchError, Tuned};
 use super::store::TuningStore;
 use super::tunable::{FunctionOf, Tunable};
@@ -59,9 +61,8 @@ impl<K: Tunable> Tuner<K> {
     /// serialised `wgmma`, and warnings. Call it after [`prepare`](Tuner::prepare) to find
     /// candidates that are slow for such a reason.
     pub fn complaints(&self) -> Vec<(K::Config, String)> {
-        let said = |(config, slot): (&K::Config, &Arc<Slot>)| {
-            Some((config.clone(), slot.complaint()?))
-        };
+        let said =
+            |(config, slot): (&K::Config, &Arc<Slot>)| Some((config.clone(), slot.complaint()?));
         let mut all: Vec<_> = self.slots.iter().filter_map(said).collect();
         all.sort_by_key(|(config, _)| config.to_string());
         all
