@@ -185,7 +185,7 @@ pub(crate) struct ListedRows<'h> {
 
 impl RowGatherConfig {
     /// Builds the kernel for elements of this type.
-    #[inline]
+    #[cfg_attr(not(feature = "tune"), inline)]
     pub(crate) fn build(&self, elem: Scalar) -> Result<Kernel<Untyped>, RowError> {
         self.rows.check_copy()?;
         RowConfig::check_element("the input", elem, true)?;

@@ -206,7 +206,7 @@ pub(crate) struct BoundArgs<'h> {
 
 impl NormConfig {
     /// Builds the kernel for elements of these types.
-    #[inline]
+    #[cfg_attr(not(feature = "tune"), inline)]
     pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
         self.rows.check()?;
         RowConfig::check_element("the input", input, false)?;
@@ -224,19 +224,18 @@ impl NormConfig {
         list: &mut ArgList<'h>,
     ) -> Result<Option<Grid>, RowError> {
         let BoundArgs { x, y, residual, weight, bias, epsilon, scale } = args;
-        let config = self;
         let operands = [
-            ("a residual", config.residual, residual.is_some()),
-            ("a weight", config.weight, weight.is_some()),
-            ("a bias", config.bias, bias.is_some()),
+            ("a residual", self.residual, residual.is_some()),
+            ("a weight", self.weight, weight.is_some()),
+            ("a bias", self.bias, bias.is_some()),
         ];
         for (operand, needed, given) in operands {
             if needed != given {
                 return Err(RowError::Operand { operand, needed });
             }
         }
-        let tile = &config.rows.tile;
-        let [pitch, y_pitch] = config.rows.check_problem(x.scalar(), problem)?;
+        let tile = &self.rows.tile;
+        let [pitch, y_pitch] = self.rows.check_problem(x.scalar(), problem)?;
         check_matrix("the input", tile, x, problem.len(pitch))?;
         check_matrix("the output", tile, y.as_ref(), problem.len(y_pitch))?;
         if let Some(residual) = &residual {

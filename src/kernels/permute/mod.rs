@@ -148,7 +148,7 @@ impl<T: Converted> ReadyKernel for Permute<T> {
 
 impl PermuteConfig {
     /// Builds the kernel for elements of this type.
-    #[inline]
+    #[cfg_attr(not(feature = "tune"), inline)]
     pub(crate) fn build(&self, elem: Scalar) -> Result<Kernel<Untyped>, RowError> {
         RowConfig::check_element("the input", elem, true)?;
         match self {

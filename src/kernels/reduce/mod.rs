@@ -325,7 +325,7 @@ impl<T: Converted, Y: Converted> ReadyKernel for RowReduce<T, Y> {
 
 impl RowReduceConfig {
     /// Builds the kernel for elements of these types.
-    #[inline]
+    #[cfg_attr(not(feature = "tune"), inline)]
     pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
         self.rows.check()?;
         self.op.check_elements(input, output)?;

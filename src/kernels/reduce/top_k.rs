@@ -212,7 +212,7 @@ impl<T: Converted> ReadyKernel for TopK<T> {
 
 impl TopKConfig {
     /// Builds the kernel for elements of this type.
-    #[inline]
+    #[cfg_attr(not(feature = "tune"), inline)]
     pub(crate) fn build(&self, input: Scalar) -> Result<Kernel<Untyped>, RowError> {
         RowConfig::check_element("the input", input, false)?;
         self.check(input)?;

@@ -131,7 +131,7 @@ impl<T: Element + Converted, D: VectorElement<2> + Converted> ReadyKernel for So
 
 impl SoftmaxConfig {
     /// Builds the kernel for elements of these types.
-    #[inline]
+    #[cfg_attr(not(feature = "tune"), inline)]
     pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
         self.rows.check()?;
         RowConfig::check_element("the input", input, false)?;

@@ -337,7 +337,7 @@ impl<T: Element> ReadyKernel for Transpose<T> {
 }
 
 /// Builds the kernel for elements of a type.
-#[inline]
+#[cfg_attr(not(feature = "tune"), inline)]
 pub(crate) fn build(config: &TransposeConfig, elem: Scalar) -> Result<Kernel<Declared>, RowError> {
     if elem == Scalar::Bool {
         let (operand, found) = ("the input", elem);

@@ -315,7 +315,7 @@ impl<T: Converted, Y: Converted> ReadyKernel for AxisReduce<T, Y> {
 
 impl AxisReduceConfig {
     /// Builds the kernel for elements of these types.
-    #[inline]
+    #[cfg_attr(not(feature = "tune"), inline)]
     pub(crate) fn build(&self, input: Scalar, output: Scalar) -> Result<Kernel<Untyped>, RowError> {
         self.check()?;
         self.op.check_elements(input, output)?;
@@ -337,7 +337,6 @@ impl AxisReduceConfig {
         split: &SplitWorkspace<u32>,
         start: &dyn Fn(Grid, &mut ArgList<'_>) -> Result<(), RuntimeError>,
     ) -> Result<(), RowError> {
-        let config = self;
         let AxisProblem { outer, len, inner } = *problem;
         let all = problem.results().checked_mul(len.max(1).into()).filter(|all| *all < 1 << 40);
         let all = all.ok_or(RowError::TooLarge { operand: "the input" })?;
@@ -346,8 +345,8 @@ impl AxisReduceConfig {
         if len > max || inner > max {
             return Err(RowError::Rows { rows: len.max(inner) });
         }
-        let needed = AxisReduceConfig::new(config.op, config.target, x.scalar(), problem);
-        if config.access == RowAccess::Aligned && needed.access != RowAccess::Aligned {
+        let needed = AxisReduceConfig::new(self.op, self.target, x.scalar(), problem);
+        if self.access == RowAccess::Aligned && needed.access != RowAccess::Aligned {
             return Err(RowError::Access { access: RowAccess::Aligned });
         }
         check_len("the input", x.len(), if len == 0 { 0 } else { all })?;
@@ -358,15 +357,15 @@ impl AxisReduceConfig {
         if problem.results() == 0 {
             return Ok(());
         }
-        let chunks = config.chunks(x.scalar(), problem);
-        let parts = config.parts(split.occupancy().blocks().max(1).into(), chunks, len);
+        let chunks = self.chunks(x.scalar(), problem);
+        let parts = self.parts(split.occupancy().blocks().max(1).into(), chunks, len);
         let blocks = i32::try_from(chunks).map_err(|_| RowError::Rows { rows: outer })?;
-        let clusters = parts / u64::from(config.cluster);
-        let chunk = u64::from(config.tile().columns(x.scalar()));
+        let clusters = parts / u64::from(self.cluster);
+        let chunk = u64::from(self.tile().columns(x.scalar()));
         // A single cluster needs no workspace.
         let (words, counters) =
             if clusters > 1 { (2 * chunks * clusters * chunk, chunks) } else { (0, 0) };
-        let grid = Grid::new([blocks as u32, parts as u32, 1], [config.threads, 1, 1]);
+        let grid = Grid::new([blocks as u32, parts as u32, 1], [self.threads, 1, 1]);
         split.with(words, counters, |buffers| {
             // In the order of `Params`.
             let mut args = ArgList::default();
