@@ -66,13 +66,14 @@ impl<const N: usize, F> fmt::Display for Parts<N, F> {
 /// A configuration of an [`ElementwiseTunable`], together with the function that it computes.
 ///
 /// ```
+/// use tilewright::ir::types::Scalar;
 /// use tilewright::layout::layout;
 /// use tilewright::runtime::Device;
 /// use tilewright::tune::{ElementwiseTunable, Tunable};
 ///
 /// let y = layout!((3, 40):(40, 1));
 /// let inputs = [&y].map(Into::into);
-/// let twice = ElementwiseTunable::<f32, f32, 1, _>::new("twice", &y, inputs, |_, [x]| x + x);
+/// let twice = ElementwiseTunable::new("twice", Scalar::F32, &y, inputs, |_, [x]| x + x);
 /// let choice = &twice.space(&Device::sim()?)[0];
 /// assert_eq!(choice.to_string(), format!("twice_{}", choice.config()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -18,13 +18,13 @@ use crate::runtime::{Device, Graph, RuntimeError, Stream};
 /// kernels on a problem yourself; a [`Tuner`](super::Tuner) makes its own.
 ///
 /// ```
-/// use tilewright::runtime::{Buffer, Device, LaunchOptions, Stream};
+/// use tilewright::runtime::{AnyBuffer, Device, LaunchOptions, Stream};
 /// use tilewright::tune::{MemoryTunable, Regime, Tunable, Tuner, Workload};
 ///
 /// let (device, copy) = (Device::sim()?, MemoryTunable::new(40_000, false));
 /// let config = copy.space(&device)[0];
 /// let function = Tuner::<MemoryTunable>::new(&device).function(&config)?;
-/// let launch = |stream: &Stream, data: &mut [Buffer<f32>; 2]| {
+/// let launch = |stream: &Stream, data: &mut [AnyBuffer; 2]| {
 ///     copy.launch(&config, &function, data, LaunchOptions::default().stream(stream))
 /// };
 /// let mut work = Workload::new(&device, &copy)?;
