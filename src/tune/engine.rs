@@ -173,6 +173,8 @@ impl<K: Tunable> AnyProblem for Problem<'_, K> {
     }
 
     fn make_sets(&mut self, device: &Device, count: u32) -> Result<(), Rejection> {
+        // A search may have left its buffers.
+        self.sets.clear();
         let sets = (0..count).map(|set| self.kernel.data(device, set));
         *self.sets = sets.collect::<Result<_, _>>()?;
         Ok(())
